@@ -1,0 +1,37 @@
+# `make ablate` and `make test` are the two commands of the README; both set up what they need.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: ablate test lint types pytest setup clean
+
+ablate: $(READY)
+	$(BIN)/tritonrl ablate --grid full --preset quick --out results/quick
+	$(BIN)/tritonrl report results/quick
+
+test: lint types pytest
+
+setup: $(READY)
+
+# torch first and pinned: an open range, or another package asking for it, fetches gigabytes of CUDA.
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	mkdir -p $(VENV)/typing && ln -sfn ../.. $(VENV)/typing/tritonrl
+	touch $@
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+# The packages sit at the top level of the repository; the link gives mypy the installed names.
+types: $(READY)
+	cd $(VENV)/typing && ../bin/mypy --config-file ../../pyproject.toml -p tritonrl.core -p tritonrl.stages -p tritonrl.harness -m tritonrl.cli
+
+pytest: $(READY)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
+clean:
+	rm -rf $(VENV) build *.egg-info

@@ -1,0 +1,1 @@
+"""The pure core: records, configuration and decisions; imports no torch, no triton, and has no effects."""

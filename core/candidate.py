@@ -1,0 +1,154 @@
+"""A candidate solution and the evidence gathered about it.
+
+Probes (`harness.probes`) do the work and attach evidence; stages (`stages`) read it and decide. Evidence is plain
+data, so a decision can be tested without a sandbox and replayed years later from what was stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from enum import StrEnum
+
+from attrs import evolve, field, frozen
+
+from .outcome import Outcome
+from .plan import LaunchPlan
+from .task import Profile
+
+
+class Variant(StrEnum):
+    """The inputs that a candidate is run on; the first five are the study's multi-input test (extension M)."""
+
+    ORIGINAL = "original"
+    SCALED = "scaled"
+    """Values times 2.0."""
+    RESEEDED = "reseeded"
+    """Another seed."""
+    LARGER = "larger"
+    """Larger dimensions: the module-level constants rewritten, both models built anew."""
+    PRECISION = "precision"
+    """Another dtype of the contract; where it has one only, values rounded through a narrower one."""
+    # hidden from the five, used by the audit verifier alone
+    NEGATED = "negated"
+    """Values times -1."""
+    FAINT = "faint"
+    """Values times 0.01."""
+
+
+@frozen(kw_only=True)
+class Failure:
+    """Why a probe could not finish: an outcome, and one line for a person (Triton's own message, say)."""
+
+    outcome: Outcome
+    message: str = ""
+
+
+@frozen(kw_only=True)
+class Recording:
+    """One recorded pass: the sizes and dtype it was recorded for, and the plan or the reason there is none."""
+
+    profile: Profile
+    dtype: str
+    plan: LaunchPlan | None = None
+    failure: Failure | None = None
+
+
+@frozen(kw_only=True)
+class ReferenceSignature:
+    """What the reference returns and needs at the declared sizes, found without computing any value.
+
+    `used_inputs` are the positions of the inputs that the reference's result depends on; `parameters` are its
+    state-dict keys; `shapes` and `dtypes` describe the returned tensors.
+    """
+
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[str, ...]
+    used_inputs: tuple[int, ...]
+    parameters: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class CompileReport:
+    """The recordings, one for each profile and dtype asked for, the compiled declared one first."""
+
+    recordings: tuple[Recording, ...]
+    reference: ReferenceSignature
+    seconds: float
+    failure: Failure | None = None
+    """Set where the child process failed as a whole, so that there are no recordings."""
+
+
+@frozen(kw_only=True)
+class Comparison:
+    """How one returned tensor differs from the fp64 oracle; ratios are 0 for equality.
+
+    `relative_error` is the 2-norm of the difference over the 2-norm of the expected values; `worst_excess` is the
+    largest elementwise |difference| / (|expected| + root mean square of expected); both computed over elements that
+    are finite in both. `num_nonfinite` counts elements that are NaN or infinite where the oracle's are finite, or the
+    reverse, or infinities of opposite sign. For integer results `num_different` counts unequal elements and the
+    ratios are 0.
+    """
+
+    dtype: str
+    shape_matches: bool
+    dtype_matches: bool
+    num_elements: int
+    num_nonfinite: int = 0
+    num_different: int = 0
+    relative_error: float = 0.0
+    worst_excess: float = 0.0
+
+
+@frozen(kw_only=True)
+class RunReport:
+    """One execution of a plan on one variant's inputs."""
+
+    variant: Variant
+    seconds: float
+    comparisons: tuple[Comparison, ...] = ()
+    failure: Failure | None = None
+
+
+@frozen(kw_only=True)
+class TimingReport:
+    """Runtimes of candidate and reference, in microseconds, one a trial.
+
+    `simulated` is true where the clock is the roofline estimate with injected noise (`stages.roofline`); such a
+    report yields `estimated_speedup` and never `speedup`.
+    """
+
+    simulated: bool
+    calibrated: bool
+    candidate_us: tuple[float, ...]
+    reference_us: tuple[float, ...]
+    seconds: float
+    failure: Failure | None = None
+
+
+@frozen(kw_only=True)
+class Evidence:
+    """What is known so far; null or empty = not gathered."""
+
+    compile: CompileReport | None = None
+    tiny: RunReport | None = None
+    full: tuple[RunReport, ...] = ()
+    timing: TimingReport | None = None
+    ast_seconds: float = 0.0
+
+
+@frozen(kw_only=True)
+class Candidate:
+    """Source text offered as a solution of a task, with its evidence."""
+
+    task_id: str
+    source: str
+    evidence: Evidence = field(factory=Evidence)
+
+    @property
+    def sha256(self) -> str:
+        """Identity of the source text."""
+        return hashlib.sha256(self.source.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def with_evidence(self, **changes: object) -> Candidate:
+        """This candidate with more evidence attached."""
+        return evolve(self, evidence=evolve(self.evidence, **changes))  # type: ignore[arg-type]

@@ -1,0 +1,145 @@
+"""Launch plans: a forward pass as data (docs/decisions/0001-launch-plans.md).
+
+A plan says which buffers exist, which kernels are launched on which views of them, and what is returned. It is
+recorded from the candidate's host code with no values present, so it can be audited, compiled, timed and executed
+without running that host code again. Everything here is plain data that round-trips through JSON; compiled code
+travels beside the plan as blobs, named by their SHA-256.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from attrs import frozen
+
+
+class BufferKind(StrEnum):
+    INPUT = "input"
+    """A tensor of `get_inputs()`; `name` is its position."""
+    PARAMETER = "parameter"
+    """A parameter or registered buffer of `ModelNew`; `name` is its state-dict key."""
+    CONSTANT = "constant"
+    """Another tensor with real values that the host code made in `__init__`; its values travel as a blob."""
+    TEMPORARY = "temporary"
+    """Allocated in `forward`, outputs included; holds NaN until something writes it."""
+
+
+@frozen(kw_only=True)
+class Buffer:
+    """One storage. `num_elements` counts elements of `dtype` (a torch dtype's name, such as "float32")."""
+
+    kind: BufferKind
+    name: str
+    dtype: str
+    num_elements: int
+    blob: str | None = None
+    """SHA-256 of the initial values' raw bytes (constants, and parameters that the reference does not name)."""
+
+
+@frozen(kw_only=True)
+class View:
+    """A strided window onto the buffer with index `buffer`; `offset` and `stride` count elements of `dtype`."""
+
+    buffer: int
+    offset: int
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: str
+
+
+class ArgumentKind(StrEnum):
+    VIEW = "view"
+    INT = "int"
+    FLOAT = "float"
+    BOOL = "bool"
+    STR = "str"
+    NONE = "none"
+    DTYPE = "dtype"
+    """A `triton.language` dtype; `text` holds its name, such as "float32"."""
+    FUNCTION = "function"
+    """Another `@triton.jit` function passed as a constexpr; `text` holds its qualified name."""
+
+
+@frozen(kw_only=True)
+class Argument:
+    """One argument of a launch, by the kernel's parameter name; exactly the field that `kind` names is set."""
+
+    name: str
+    kind: ArgumentKind
+    constexpr: bool = False
+    view: View | None = None
+    number: int | float | None = None
+    text: str | None = None
+
+
+@frozen(kw_only=True)
+class Kernel:
+    """A `@triton.jit` function as the plan uses it, with what compilation for the target found.
+
+    `qualname` and `source_sha256` identify the function; the fields after them are null where the plan was recorded
+    without compiling. `reads` and `writes` name the pointer parameters that the optimised Triton IR loads from and
+    stores to; `has_dot` says whether it uses matrix units, and `dot_precision` is "tf32", "tf32x3" or "ieee".
+    """
+
+    qualname: str
+    source_sha256: str
+    binary: str | None = None
+    """SHA-256 of the compiled code's blob."""
+    entry_point: str | None = None
+    num_warps: int | None = None
+    shared_bytes: int | None = None
+    num_registers: int | None = None
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    has_dot: bool = False
+    dot_precision: str | None = None
+
+
+@frozen(kw_only=True)
+class Launch:
+    """Launch the kernel with index `kernel` on a grid of programs."""
+
+    kernel: int
+    grid: tuple[int, int, int]
+    arguments: tuple[Argument, ...]
+
+
+@frozen(kw_only=True)
+class Fill:
+    """Set every element of `target` to `value` (zeros, ones, full)."""
+
+    target: View
+    value: float
+
+
+@frozen(kw_only=True)
+class Copy:
+    """Copy `source` to `target`, converting the dtype where they differ (contiguous, clone, copy_, to)."""
+
+    source: View
+    target: View
+
+
+Step = Launch | Fill | Copy
+
+
+@frozen(kw_only=True)
+class LaunchPlan:
+    """A recorded forward pass.
+
+    `outputs` are the returned tensors in order. `arithmetic` names each call of a PyTorch operator that computes
+    (anything but views, allocation, fills and copies), in order: such a plan cannot be executed, and the audit
+    refuses it. `target` is the architecture that the kernels were compiled for, null where they were not compiled.
+    """
+
+    buffers: tuple[Buffer, ...]
+    kernels: tuple[Kernel, ...]
+    steps: tuple[Step, ...]
+    outputs: tuple[View, ...]
+    arithmetic: tuple[str, ...] = ()
+    target: str | None = None
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """The kernel launches, in order."""
+        return tuple(step for step in self.steps if isinstance(step, Launch))

@@ -1,0 +1,76 @@
+"""What a candidate is asked to do: a reference program, and the contract that "correct" promises.
+
+A task is one module of Python source in KernelBench's form: `Model` (an `nn.Module`), `get_inputs()`,
+`get_init_inputs()`, and module-level integer constants that size everything. The contract is that a kernel
+works for other values of those constants and for every dtype that the task lists.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from attrs import field, frozen, validators
+
+Constants = tuple[tuple[str, int], ...]
+"""Values for module-level constants, as (name, value) pairs in the order of the source."""
+
+DTYPES = ("float32", "float16", "bfloat16")
+
+
+class Profile(StrEnum):
+    """Which sizes a run uses; each but `DECLARED` is a rewrite of the task's module-level constants."""
+
+    DECLARED = "declared"
+    """The sizes in the source: what is compiled for the target, and what a GPU runs."""
+    TINY = "tiny"
+    """A few elements a dimension, no multiple of a block: the first check of values."""
+    SMALL = "small"
+    """What the interpreter runs in place of the declared sizes."""
+    LARGER = "larger"
+    """Larger than `SMALL` in every dimension: the input variant "larger dimensions" on the interpreter."""
+
+
+@frozen(kw_only=True)
+class Task:
+    """One kernel to write.
+
+    `source` is the reference program; `dtypes` lists the input dtypes that the contract covers, the dtype that
+    `get_inputs()` returns first. `tiny`, `small` and `larger` are the constants' values in those profiles; a
+    constant that a profile leaves out keeps its declared value.
+    """
+
+    task_id: str = field(validator=validators.min_len(1))
+    level: int = field(validator=validators.in_((1, 2, 3)))
+    family: str
+    description: str
+    source: str
+    dtypes: tuple[str, ...] = field(
+        default=("float32",),
+        validator=validators.and_(validators.min_len(1), validators.deep_iterable(validators.in_(DTYPES))),
+    )
+    tiny: Constants = ()
+    small: Constants = ()
+    larger: Constants = ()
+
+    def constants(self, profile: Profile) -> Constants:
+        """The constants that `profile` rewrites; empty for `DECLARED`."""
+        match profile:
+            case Profile.DECLARED:
+                return ()
+            case Profile.TINY:
+                return self.tiny
+            case Profile.SMALL:
+                return self.small
+            case Profile.LARGER:
+                return self.larger
+
+
+@frozen(kw_only=True)
+class Example:
+    """A task with a solution known to be right: what SFT trains on and what `tasks validate` proves."""
+
+    task: Task
+    solution: str
+    """Source of a module that defines `ModelNew` and its Triton kernels."""
+    style: str
+    """The teacher's style, for coverage counts."""

@@ -1,0 +1,1 @@
+"""The effects: sandboxes, models, files, processes and clocks."""

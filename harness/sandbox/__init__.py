@@ -1,0 +1,1 @@
+"""Where candidates' code runs: forked, confined children that answer in plain data."""

@@ -1,0 +1,89 @@
+"""What the judge asks of a sandboxed child and what it may answer: records and raw bytes, never a pickle.
+
+A message on the wire is a JSON header followed by blobs (`harness.sandbox.wire`). The child's answer is data from an
+untrusted process: its size is bounded, and it is structured strictly (`core.serialisation`) before anyone reads it.
+"""
+
+from __future__ import annotations
+
+from attrs import field, frozen
+
+from ...core.candidate import Failure, Recording, Variant
+from ...core.plan import LaunchPlan
+from ...core.task import Profile
+
+InitArgument = int | float | bool | str | None
+
+
+@frozen(kw_only=True)
+class TensorSpec:
+    """An input of `forward` that is a tensor: what recording needs to know of it (no values)."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@frozen(kw_only=True)
+class RecordRequest:
+    """Record `ModelNew(*init_args, **init_kwargs).forward(*inputs)` once.
+
+    `init_json` is the JSON text of {"args": [...], "kwargs": {...}} (numbers, booleans, strings, null, nested lists).
+    With `compile` the kernels are compiled for the sandbox's target and the answer has their binaries' blobs.
+    """
+
+    profile: Profile
+    dtype: str
+    init_json: str
+    seed: int
+    inputs: tuple[TensorSpec | InitArgument, ...]
+    compile: bool = False
+
+
+@frozen(kw_only=True)
+class RecordReply:
+    """Recordings in the order of the requests, or the failure of the child as a whole; `blobs` by SHA-256."""
+
+    recordings: tuple[Recording, ...] = ()
+    blobs: dict[str, bytes] = field(factory=dict)
+    failure: Failure | None = None
+    seconds: float = 0.0
+
+
+@frozen(kw_only=True)
+class RunRequest:
+    """Execute `plan` under Triton's interpreter.
+
+    `storages` gives the raw bytes of each buffer of the plan that is not a temporary, by index, exactly
+    `num_elements` long; the sandbox adds the guard bands, and fills temporaries with NaN (integers: the type's
+    minimum).
+    """
+
+    variant: Variant
+    plan: LaunchPlan
+    storages: dict[int, bytes]
+
+
+@frozen(kw_only=True)
+class RunResult:
+    """What one execution left behind.
+
+    `outputs` are the raw bytes of the returned views, contiguous, in the plan's order. `mutated` are indices of
+    input, parameter and constant buffers whose bytes changed; `out_of_bounds` are indices of buffers whose guard
+    bands changed.
+    """
+
+    variant: Variant
+    outputs: tuple[bytes, ...] = ()
+    mutated: tuple[int, ...] = ()
+    out_of_bounds: tuple[int, ...] = ()
+    failure: Failure | None = None
+    seconds: float = 0.0
+
+
+@frozen(kw_only=True)
+class RunReply:
+    """Results in the order of the requests, or the failure of the child as a whole."""
+
+    results: tuple[RunResult, ...] = ()
+    failure: Failure | None = None
+    seconds: float = 0.0
