@@ -13,7 +13,7 @@ import math
 import types
 import typing
 from collections.abc import Mapping
-from enum import Enum
+from enum import StrEnum
 from typing import Any, TypeVar
 
 import cattrs
@@ -71,18 +71,14 @@ def _structure_outcome(value: Any, _: Any) -> Outcome:
         raise ValueError(f"{value!r} is no outcome") from None
 
 
-def _is_enum(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Enum)
-
-
 def _make_converter() -> cattrs.Converter:
     converter = cattrs.Converter(forbid_extra_keys=True, detailed_validation=True)
     converter.register_structure_hook(int, _strict_int)
     converter.register_structure_hook(float, _strict_float)
     converter.register_structure_hook(bool, _strict_bool)
     converter.register_structure_hook(str, _strict_str)
-    converter.register_structure_hook_func(_is_enum, lambda value, kind: kind(_strict_str(value, str)))
-    converter.register_unstructure_hook_func(_is_enum, lambda member: member.value)
+    converter.register_structure_hook(StrEnum, lambda value, kind: kind(_strict_str(value, str)))
+    converter.register_unstructure_hook(StrEnum, lambda member: member.value)
     converter.register_structure_hook(Outcome, _structure_outcome)
     converter.register_unstructure_hook(Outcome, lambda outcome: outcome.code)
     converter.register_structure_hook_func(_is_primitive_union, _structure_primitive_union)
