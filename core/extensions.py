@@ -48,3 +48,26 @@ ALL_CELLS: tuple[Extensions, ...] = tuple(
     sorted(map(Extensions.from_flags, product((False, True), repeat=4)), key=lambda cell: (sum(cell.flags), str(cell)))
 )
 """The full grid, fewest extensions first."""
+
+
+@frozen(kw_only=True)
+class VerifierSpec:
+    """How strictly a candidate is verified: the factor that differs between cells.
+
+    `multi_input`: five input variants instead of one. `staged`: stop at the first failed stage. `calibrated`: the
+    calibrated timing protocol instead of one cold measurement. `hidden`: the input variants that no cell trains with.
+    """
+
+    multi_input: bool = False
+    staged: bool = False
+    calibrated: bool = False
+    hidden: bool = False
+
+    @classmethod
+    def for_training(cls, extensions: Extensions) -> VerifierSpec:
+        """The training verifier of a cell."""
+        return cls(multi_input=extensions.multi_input, staged=extensions.staged, calibrated=extensions.timing)
+
+
+AUDIT = VerifierSpec(multi_input=True, staged=True, calibrated=True, hidden=True)
+"""The one verifier that evaluates every cell."""
