@@ -1,0 +1,64 @@
+"""Stage 2: the launch plan can be recorded, compiled for the target, and passes the audit.
+
+The stage judges the recordings that every verifier needs: the declared, tiny and small sizes in the task's first
+dtype. Recordings at larger sizes or in another dtype belong to the input variants that use them, and their failures
+appear there (stage 4), so that a candidate with a hard-coded size fails the variant "larger" and nothing else.
+"""
+
+from __future__ import annotations
+
+from ..core.candidate import Candidate, CompileReport, Failure, Recording
+from ..core.outcome import Outcome, Stage
+from ..core.task import Profile
+from ..core.verdict import StageResult
+from .plan_audit import audit
+
+_JUDGED = (Profile.DECLARED, Profile.TINY, Profile.SMALL)
+
+
+def judge_compile(candidate: Candidate) -> StageResult:
+    """The compile stage's decision."""
+    report = candidate.evidence.compile
+    if report is None:
+        return StageResult(stage=Stage.COMPILE, outcome=Outcome.NOT_RUN)
+    failure = find_compile_failure(report)
+    if failure is None:
+        return StageResult(stage=Stage.COMPILE, outcome=Outcome.PASSED, seconds=report.seconds)
+    return StageResult(stage=Stage.COMPILE, outcome=failure.outcome, seconds=report.seconds, message=failure.message)
+
+
+def find_compile_failure(report: CompileReport) -> Failure | None:
+    """The first objection to the recordings that every verifier needs."""
+    if report.failure is not None:
+        return report.failure
+    if not report.recordings:
+        return Failure(outcome=Outcome.BROKEN_PROTOCOL, message="no recording was returned")
+    dtype = report.recordings[0].dtype
+    for recording in report.recordings:
+        if recording.dtype == dtype and recording.profile in _JUDGED:
+            failure = judge_recording(recording, report)
+            if failure is not None:
+                return failure
+    return None
+
+
+def judge_recording(recording: Recording, report: CompileReport) -> Failure | None:
+    """Why one recording is no plan to run, or None; the reference's shapes hold for the declared one only."""
+    if recording.failure is not None:
+        return recording.failure
+    if recording.plan is None:
+        return Failure(outcome=Outcome.BROKEN_PROTOCOL, message=f"no plan for {recording.profile}")
+    is_declared = recording.profile is Profile.DECLARED and recording.dtype == report.recordings[0].dtype
+    failure = audit(
+        recording.plan,
+        report.reference if is_declared else None,
+        used_inputs=report.reference.used_inputs,
+    )
+    if failure is None or is_declared:
+        return failure
+    return Failure(outcome=failure.outcome, message=f"at {recording.profile} sizes: {failure.message}".rstrip(": "))
+
+
+def find_recording(report: CompileReport, profile: Profile, dtype: str) -> Recording | None:
+    """The recording for these sizes and this dtype."""
+    return next((r for r in report.recordings if r.profile is profile and r.dtype == dtype), None)

@@ -1,0 +1,136 @@
+"""What a launch plan says about the candidate before anything is run.
+
+The question is whether launched kernels do the work: every returned buffer is written by a launch, every input that
+the reference's result depends on reaches the result through at least one launch, and no PyTorch operator is left that
+computes. Dependencies are followed buffer by buffer, which over-estimates them: the audit never refuses a genuine
+plan for reading a slice, and the hacks that it misses (a kernel that reads an input and ignores it) fail on values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..core.candidate import Failure, ReferenceSignature
+from ..core.outcome import Outcome
+from ..core.plan import ArgumentKind, BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan, View
+
+
+def audit(plan: LaunchPlan, reference: ReferenceSignature | None, used_inputs: tuple[int, ...] = ()) -> Failure | None:
+    """The first objection to a plan, or None.
+
+    `reference` is the signature at the sizes and dtype that the plan was recorded for; without it, the shapes and
+    dtypes of the outputs are not judged and `used_inputs` says which inputs the result must depend on.
+    """
+    if plan.arithmetic:
+        operators = ", ".join(sorted(set(plan.arithmetic)))
+        return Failure(outcome=Outcome.TORCH_ARITHMETIC, message=operators)
+    if not plan.launches:
+        return Failure(outcome=Outcome.NO_LAUNCH)
+    if reference is not None:
+        failure = _check_signature(plan, reference)
+        if failure is not None:
+            return failure
+        used_inputs = reference.used_inputs
+    return _check_flow(plan, used_inputs)
+
+
+def _check_signature(plan: LaunchPlan, reference: ReferenceSignature) -> Failure | None:
+    found = [(view.dtype, view.shape) for view in plan.outputs]
+    wanted = list(zip(reference.dtypes, reference.shapes, strict=True))
+    if len(found) == len(wanted) and all(f == w for f, w in zip(found, wanted, strict=True)):
+        return None
+    message = f"returns {_describe(found)}, the reference {_describe(wanted)}"
+    return Failure(outcome=Outcome.WRONG_SIGNATURE, message=message)
+
+
+def _describe(tensors: list[tuple[str, tuple[int, ...]]]) -> str:
+    return " and ".join(f"{dtype}{list(shape)}" for dtype, shape in tensors) or "nothing"
+
+
+class _Flow:
+    """For each buffer: the inputs whose values reach it, those that do so through a launch, and who wrote it."""
+
+    def __init__(self, plan: LaunchPlan) -> None:
+        self.plan = plan
+        size = len(plan.buffers)
+        self.carried: list[set[int]] = [set() for _ in range(size)]
+        self.computed: list[set[int]] = [set() for _ in range(size)]
+        self.launched = [False] * size
+        for index, buffer in enumerate(plan.buffers):
+            if buffer.kind is BufferKind.INPUT:
+                self.carried[index].add(int(buffer.name))
+
+    def follow(self) -> None:
+        for step in self.plan.steps:
+            match step:
+                case Launch():
+                    self._launch(step)
+                case Copy(source=source, target=target):
+                    self._overwrite(target)
+                    self.carried[target.buffer] |= self.carried[source.buffer]
+                    self.computed[target.buffer] |= self.computed[source.buffer]
+                    self.launched[target.buffer] |= self.launched[source.buffer]
+                case Fill(target=target):
+                    self._overwrite(target)
+
+    def _launch(self, launch: Launch) -> None:
+        kernel = self.plan.kernels[launch.kernel]
+        reached: set[int] = set()
+        for view in read_views(launch, kernel):
+            reached |= self.carried[view.buffer]
+        for view in written_views(launch, kernel):
+            self.carried[view.buffer] |= reached
+            self.computed[view.buffer] |= reached
+            self.launched[view.buffer] = True
+
+    def _overwrite(self, target: View) -> None:
+        """A step that replaces a whole buffer makes what was there before irrelevant."""
+        if _count(target.shape) >= self.plan.buffers[target.buffer].num_elements:
+            self.carried[target.buffer] = set()
+            self.computed[target.buffer] = set()
+            self.launched[target.buffer] = False
+
+
+def _check_flow(plan: LaunchPlan, used_inputs: tuple[int, ...]) -> Failure | None:
+    flow = _Flow(plan)
+    flow.follow()
+    for position, view in enumerate(plan.outputs):
+        if _count(view.shape) and not flow.launched[view.buffer]:
+            return Failure(outcome=Outcome.OUTPUT_NOT_WRITTEN, message=f"output {position}")
+    reached: set[int] = set()
+    for view in plan.outputs:
+        reached |= flow.computed[view.buffer]
+    unused = [str(position) for position in used_inputs if position not in reached]
+    if unused:
+        return Failure(outcome=Outcome.INPUT_UNUSED, message=f"input {', '.join(unused)}")
+    return None
+
+
+def read_views(launch: Launch, kernel: Kernel) -> tuple[View, ...]:
+    """The views that a launch loads from; every view argument where the kernel was not compiled."""
+    return _views(launch, kernel.reads if _is_compiled(kernel) else None)
+
+
+def written_views(launch: Launch, kernel: Kernel) -> tuple[View, ...]:
+    """The views that a launch stores to; every view argument where the kernel was not compiled."""
+    return _views(launch, kernel.writes if _is_compiled(kernel) else None)
+
+
+def _is_compiled(kernel: Kernel) -> bool:
+    return kernel.binary is not None or bool(kernel.reads) or bool(kernel.writes)
+
+
+def _views(launch: Launch, names: tuple[str, ...] | None) -> tuple[View, ...]:
+    arguments: Mapping[str, View] = {
+        argument.name: argument.view
+        for argument in launch.arguments
+        if argument.kind is ArgumentKind.VIEW and argument.view is not None
+    }
+    return tuple(view for name, view in arguments.items() if names is None or name in names)
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    count = 1
+    for extent in shape:
+        count *= extent
+    return count

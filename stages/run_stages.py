@@ -1,0 +1,72 @@
+"""Stages 3 and 4: the plan, executed, gives the reference's values.
+
+The tiny run is a cheap first look at sizes of a few elements that are no multiple of any block; the full run takes the
+verifier's input variants, each at sizes that the backend can run. Both judge alike: the execution finished, inputs are
+as they were, nothing was written outside the buffers, and every returned tensor is within tolerance of the oracle.
+"""
+
+from __future__ import annotations
+
+from ..core.candidate import Candidate, Comparison, Failure, RunReport
+from ..core.outcome import Outcome, Stage
+from ..core.verdict import StageResult
+from .tolerance import accepts
+
+
+def judge_tiny(candidate: Candidate) -> StageResult:
+    """The tiny run's decision."""
+    report = candidate.evidence.tiny
+    if report is None:
+        return StageResult(stage=Stage.TINY, outcome=Outcome.NOT_RUN)
+    failure = judge_run(report)
+    if failure is None:
+        return StageResult(stage=Stage.TINY, outcome=Outcome.PASSED, seconds=report.seconds)
+    return StageResult(stage=Stage.TINY, outcome=failure.outcome, seconds=report.seconds, message=failure.message)
+
+
+def judge_full(candidate: Candidate) -> StageResult:
+    """The full run's decision: every variant that was run must be right; the message names the first that is not."""
+    reports = candidate.evidence.full
+    if not reports:
+        return StageResult(stage=Stage.FULL, outcome=Outcome.NOT_RUN)
+    seconds = sum(report.seconds for report in reports)
+    for report in reports:
+        failure = judge_run(report)
+        if failure is not None:
+            message = f"variant {report.variant}: {failure.message}".rstrip(": ")
+            return StageResult(stage=Stage.FULL, outcome=failure.outcome, seconds=seconds, message=message)
+    return StageResult(stage=Stage.FULL, outcome=Outcome.PASSED, seconds=seconds)
+
+
+def judge_run(report: RunReport) -> Failure | None:
+    """Why one execution is not right, or None."""
+    if report.failure is not None:
+        return report.failure
+    if not report.comparisons:
+        return Failure(outcome=Outcome.BROKEN_PROTOCOL, message="no output was returned")
+    for position, comparison in enumerate(report.comparisons):
+        failure = _judge_comparison(comparison)
+        if failure is not None:
+            where = f"output {position}: " if len(report.comparisons) > 1 else ""
+            return Failure(outcome=failure.outcome, message=where + failure.message)
+    return None
+
+
+def _judge_comparison(comparison: Comparison) -> Failure | None:
+    if accepts(comparison):
+        return None
+    if not comparison.shape_matches:
+        return Failure(outcome=Outcome.WRONG_SIGNATURE, message="another shape than the reference's")
+    if not comparison.dtype_matches:
+        return Failure(
+            outcome=Outcome.WRONG_SIGNATURE, message=f"{comparison.dtype} is not the dtype of the reference's result"
+        )
+    of_all = f"of {comparison.num_elements} elements"
+    if comparison.num_nonfinite:
+        return Failure(outcome=Outcome.NOT_FINITE, message=f"{comparison.num_nonfinite} {of_all}")
+    if comparison.num_different:
+        return Failure(outcome=Outcome.WRONG_VALUES, message=f"{comparison.num_different} {of_all} differ")
+    return Failure(
+        outcome=Outcome.WRONG_VALUES,
+        message=f"relative error {comparison.relative_error:.2g}, worst element {comparison.worst_excess:.2g}",
+    )

@@ -1,0 +1,109 @@
+"""When a result counts as right: measured against an fp64 oracle, relative to the expected values' own scale.
+
+An absolute tolerance accepts zeros for a softmax whose largest element is 4e-6, and a purely relative one rejects any
+rounding near a zero crossing. So two figures are taken, both relative to the expected tensor's scale: the error's
+2-norm over the expected 2-norm, which an incorrect formula cannot keep small, and the largest single error over
+(|expected| + root mean square), which a few wrong elements in a million cannot hide from. float32's limits admit the
+rounding of TF32 matrix units, as PyTorch itself may use them; zeros, ones and the input itself fail by orders of
+magnitude wherever the task is a sound one. Integer results (argmax) are compared exactly.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+from ..core.candidate import Comparison
+
+# Ratios are stored in JSON, which has no infinity.
+LARGEST_RATIO = 1e30
+# An expected tensor of nothing but zeros has no scale: an error of 1e-6 is then counted as 1e-3.
+_ZERO_SCALE = 1e-3
+
+
+@frozen(kw_only=True)
+class Tolerance:
+    """Upper limits of a comparison's two ratios."""
+
+    relative_error: float
+    worst_excess: float
+
+
+TOLERANCES = {
+    "float64": Tolerance(relative_error=1e-3, worst_excess=8e-3),
+    "float32": Tolerance(relative_error=1e-3, worst_excess=8e-3),
+    "float16": Tolerance(relative_error=4e-3, worst_excess=3e-2),
+    "bfloat16": Tolerance(relative_error=3e-2, worst_excess=1.5e-1),
+}
+_LARGEST_FINITE = {"float64": 1.797e308, "float32": 3.4028235e38, "float16": 65504.0, "bfloat16": 3.3895314e38}
+
+
+def compare(
+    actual: NDArray[np.generic], expected: NDArray[np.generic], dtype: str, expected_dtype: str | None = None
+) -> Comparison:
+    """How `actual` (of torch dtype `dtype`, as an array of any numpy dtype) differs from the oracle's values."""
+    dtype_matches = dtype == (expected_dtype or dtype)
+    if actual.shape != expected.shape:
+        return Comparison(
+            dtype=dtype, shape_matches=False, dtype_matches=dtype_matches, num_elements=int(expected.size)
+        )
+    if dtype not in TOLERANCES or (expected_dtype is not None and expected_dtype not in TOLERANCES):
+        num_different = int(np.count_nonzero(actual != expected))
+        return Comparison(
+            dtype=dtype,
+            shape_matches=True,
+            dtype_matches=dtype_matches,
+            num_elements=int(expected.size),
+            num_different=num_different,
+        )
+    wanted = expected.astype(np.float64)
+    found = actual.astype(np.float64)
+    limit = _LARGEST_FINITE[dtype]
+    with np.errstate(all="ignore"):
+        wanted = np.where(np.abs(wanted) > limit, np.copysign(np.inf, wanted), wanted)
+        both_finite = np.isfinite(wanted) & np.isfinite(found)
+        same_nonfinite = (np.isnan(wanted) & np.isnan(found)) | (np.isinf(wanted) & (wanted == found))
+        num_nonfinite = int(np.count_nonzero(~(both_finite | same_nonfinite)))
+        relative_error, worst_excess = _ratios(found[both_finite], wanted[both_finite])
+    return Comparison(
+        dtype=dtype,
+        shape_matches=True,
+        dtype_matches=dtype_matches,
+        num_elements=int(expected.size),
+        num_nonfinite=num_nonfinite,
+        relative_error=relative_error,
+        worst_excess=worst_excess,
+    )
+
+
+def _ratios(found: NDArray[np.float64], wanted: NDArray[np.float64]) -> tuple[float, float]:
+    if not wanted.size:
+        return 0.0, 0.0
+    # in units of the largest value, so that no square overflows or underflows
+    unit = float(np.max(np.abs(wanted)))
+    if unit == 0.0:
+        unit, scale = _ZERO_SCALE, 1.0
+    else:
+        scale = float(np.sqrt(np.mean((wanted / unit) ** 2)))
+    difference = np.abs(found / unit - wanted / unit)
+    largest = float(np.max(difference))
+    root_mean_square = largest * float(np.sqrt(np.mean((difference / largest) ** 2))) if largest > 0.0 else 0.0
+    worst = float(np.max(difference / (np.abs(wanted) / unit + scale)))
+    return _bounded(root_mean_square / scale), _bounded(worst)
+
+
+def _bounded(ratio: float) -> float:
+    return ratio if ratio < LARGEST_RATIO else LARGEST_RATIO
+
+
+def accepts(comparison: Comparison) -> bool:
+    """Whether a comparison counts as right."""
+    if not (comparison.shape_matches and comparison.dtype_matches):
+        return False
+    if comparison.num_nonfinite or comparison.num_different:
+        return False
+    tolerance = TOLERANCES.get(comparison.dtype)
+    if tolerance is None:
+        return True
+    return comparison.relative_error <= tolerance.relative_error and comparison.worst_excess <= tolerance.worst_excess
