@@ -1,0 +1,91 @@
+"""The forward pass of Llama-type and Qwen2-type models, written over the modules of transformers.
+
+One function serves pretraining and fine-tuning, with attention as an argument: what a token may see is the caller's
+decision (packed documents in pretraining, right-padded rows in fine-tuning). Calling it in place of the model's own
+`forward` keeps the two compilable and independent of changes in transformers; a test holds the results equal. Linear
+layers are called as modules, so that LoRA layers in their place act.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""(queries, keys, values) -> result, all (rows, heads, tokens, head size), with fewer heads for keys and values."""
+
+SUPPORTED_TYPES = ("llama", "qwen2")
+
+
+def is_supported(model: Any) -> bool:
+    """Whether this module computes what the model's own `forward` computes: plain Llama or Qwen2, full attention."""
+    config = model.config
+    rope = getattr(config, "rope_parameters", None) or {}
+    return (
+        config.model_type in SUPPORTED_TYPES
+        and getattr(config, "hidden_act", "") == "silu"
+        and rope.get("rope_type", "default") == "default"
+        and not getattr(config, "use_sliding_window", False)
+        and not getattr(config, "mlp_bias", False)
+    )
+
+
+def head_size(config: Any) -> int:
+    """The size of an attention head."""
+    return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
+
+
+def rotary_tables(config: Any, num_positions: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Cosines and sines of shape (positions, head size) for rotary embeddings, computed in float32."""
+    base = float((getattr(config, "rope_parameters", None) or {}).get("rope_theta", 10000.0))
+    size = head_size(config)
+    exponents = torch.arange(0, size, 2, device=device, dtype=torch.float32) / size
+    angles = torch.arange(num_positions, device=device, dtype=torch.float32)[:, None] * base**-exponents
+    angles = torch.cat((angles, angles), dim=-1)
+    return angles.cos().to(dtype), angles.sin().to(dtype)
+
+
+def rotate(states: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+    """Rotary embedding of `states`, whose last dimension is the head size."""
+    first, second = states.chunk(2, dim=-1)
+    return states * cosines + torch.cat((-second, first), dim=-1) * sines
+
+
+def hidden_states(model: Any, tokens: Tensor, cosines: Tensor, sines: Tensor, attend: Attend) -> Tensor:
+    """Final hidden states (rows, tokens, hidden size) of `tokens` (rows, tokens).
+
+    `cosines` and `sines` are the rotary tables gathered at the positions: (rows or 1, 1, tokens, head size).
+    """
+    trunk, config = model.model, model.config
+    rows, length = tokens.shape
+    size, epsilon = head_size(config), config.rms_norm_eps
+    hidden: Tensor = trunk.embed_tokens(tokens)
+    for layer in trunk.layers:
+        attention, mlp = layer.self_attn, layer.mlp
+        normed = functional.rms_norm(hidden, hidden.shape[-1:], layer.input_layernorm.weight, epsilon)
+        queries, keys, values = (
+            project(normed).view(rows, length, -1, size).transpose(1, 2)
+            for project in (attention.q_proj, attention.k_proj, attention.v_proj)
+        )
+        cosine, sine = cosines.to(queries.dtype), sines.to(queries.dtype)
+        mixed = attend(rotate(queries, cosine, sine), rotate(keys, cosine, sine), values)
+        hidden = hidden + attention.o_proj(mixed.transpose(1, 2).reshape(rows, length, -1))
+        normed = functional.rms_norm(hidden, hidden.shape[-1:], layer.post_attention_layernorm.weight, epsilon)
+        hidden = hidden + mlp.down_proj(functional.silu(mlp.gate_proj(normed)) * mlp.up_proj(normed))
+    return functional.rms_norm(hidden, hidden.shape[-1:], trunk.norm.weight, epsilon)
+
+
+def attend_causally(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """Each token sees the tokens of its row up to itself; right padding needs no mask then."""
+    return functional.scaled_dot_product_attention(queries, keys, values, is_causal=True, enable_gqa=True)
+
+
+def attend_densely(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+    """Attention under a boolean mask; heads are repeated, because few kernels take a mask and grouped heads."""
+    groups = queries.shape[1] // keys.shape[1]
+    keys, values = keys.repeat_interleave(groups, dim=1), values.repeat_interleave(groups, dim=1)
+    return functional.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
