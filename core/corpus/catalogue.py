@@ -1,0 +1,124 @@
+"""The catalogue: families by level, rendering by id, and splits that share no task.
+
+A task's split comes from a hash of what it computes, not of how it is worded. At Level 1 that is the function, its
+numbers and its sizes; at Level 2 it is the chain of operations alone, so a held-out Level 2 task is a composition
+that no training task has, at any size.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
+
+from attrs import frozen
+
+from ..task import Example, Task
+from .draw import MASK_64, Draw, mix
+from .pointwise import draw_binary, draw_unary, write_pointwise
+from .rows import draw_map, draw_norm_chain, draw_reduction, draw_reduction_chain, write_rows
+from .spec import Spec
+
+
+class Split(StrEnum):
+    """Which tasks a model may see: 90%, 5% and 5% of them."""
+
+    TRAIN = "train"
+    VALIDATION = "validation"
+    HELDOUT = "heldout"
+
+
+@frozen(kw_only=True)
+class Family:
+    """How a family's tasks are drawn and written."""
+
+    level: int
+    draw: Callable[[Draw, str], Spec]
+    write: Callable[[Spec, str, Draw], Example]
+
+
+_FAMILIES: dict[str, Family] = {
+    "unary": Family(level=1, draw=draw_unary, write=write_pointwise),
+    "binary": Family(level=1, draw=draw_binary, write=write_pointwise),
+    "reduction": Family(level=1, draw=draw_reduction, write=write_rows),
+    "argmax": Family(level=1, draw=draw_reduction, write=write_rows),
+    "softmax": Family(level=1, draw=draw_map, write=write_rows),
+    "log_softmax": Family(level=1, draw=draw_map, write=write_rows),
+    "layer_norm": Family(level=1, draw=draw_map, write=write_rows),
+    "rms_norm": Family(level=1, draw=draw_map, write=write_rows),
+    "norm_chain": Family(level=2, draw=draw_norm_chain, write=write_rows),
+    "reduction_chain": Family(level=2, draw=draw_reduction_chain, write=write_rows),
+}
+
+FAMILIES: dict[int, tuple[str, ...]] = {
+    level: tuple(name for name, family in _FAMILIES.items() if family.level == level) for level in (1, 2)
+}
+"""The families' names by level."""
+
+_ID = re.compile(r"l([12])-([a-z0-9_]+)-([0-9a-f]{16})")
+
+
+def is_corpus_id(task_id: str) -> bool:
+    """Whether the id names a task of this corpus."""
+    match = _ID.fullmatch(task_id)
+    return match is not None and match[2] in FAMILIES[int(match[1])]
+
+
+def _parse(task_id: str) -> tuple[str, int]:
+    match = _ID.fullmatch(task_id)
+    if match is None or match[2] not in FAMILIES[int(match[1])]:
+        raise ValueError(f"no task of the corpus: {task_id!r}")
+    return match[2], int(match[3], 16)
+
+
+def _draw_spec(family: str, seed: int) -> Spec:
+    return _FAMILIES[family].draw(Draw(seed), family)
+
+
+def _write(spec: Spec, task_id: str, seed: int) -> Example:
+    # names and style come from a stream of their own, so that new wordings leave the tasks as they are
+    return _FAMILIES[spec.family].write(spec, task_id, Draw(mix(seed ^ 0x5DEECE66D)))
+
+
+def render(task_id: str) -> Example:
+    """The example that an id names, such as "l1-softmax-00c0ffee12345678"; raises ValueError for another id."""
+    family, seed = _parse(task_id)
+    return _write(_draw_spec(family, seed), task_id, seed)
+
+
+def _digest(identity: object) -> int:
+    return int.from_bytes(hashlib.blake2b(repr(identity).encode(), digest_size=8).digest(), "big")
+
+
+def _split(spec: Spec) -> Split:
+    percent = _digest(spec.composition) % 100
+    if percent < 90:
+        return Split.TRAIN
+    return Split.VALIDATION if percent < 95 else Split.HELDOUT
+
+
+def split_of(task: Task) -> Split:
+    """The split that a task of the corpus belongs to; raises ValueError for a task of another suite."""
+    return _split(_draw_spec(*_parse(task.task_id)))
+
+
+def examples(
+    split: Split, level: int, seed: int, families: Sequence[str] | None = None
+) -> Iterator[Example]:
+    """Distinct examples of a split and level without end, one family after the other; the same for the same seed."""
+    chosen = tuple(families) if families is not None else FAMILIES[level]
+    unknown = [name for name in chosen if name not in FAMILIES.get(level, ())]
+    if unknown or not chosen:
+        raise ValueError(f"no family of level {level}: {', '.join(unknown) or '(none given)'}")
+    streams = {name: Draw(_digest((seed, level, name))) for name in chosen}
+    seen: set[int] = set()
+    while True:
+        for name in chosen:
+            while True:
+                render_seed = streams[name].bits() & MASK_64
+                spec = _draw_spec(name, render_seed)
+                if _split(spec) is split and (identity := _digest(spec.identity)) not in seen:
+                    break
+            seen.add(identity)
+            yield _write(spec, f"l{level}-{name}-{render_seed:016x}", render_seed)

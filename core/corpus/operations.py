@@ -1,0 +1,322 @@
+"""The operations of the task grammar: each is one record that knows its PyTorch, its Triton and its English.
+
+Templates name their input `{x}`, their numbers `{a}` and `{b}`, and their operand `{v}` (a parameter vector or a
+further input). Numbers are chosen so that leaving a step out shows: clamp bounds lie inside the values' range,
+scales are not 1. A chain never repeats a group of operations, and a step that only acts on one sign (ReLU, clamp)
+never follows one whose result has a single sign, where it would be invisible.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from attrs import frozen
+
+from .draw import Draw
+
+
+class Operand(StrEnum):
+    """What an operation reads besides the running value."""
+
+    NONE = "none"
+    VECTOR = "vector"
+    """A parameter with one value a column."""
+    TENSOR = "tensor"
+    """A further input, shaped as the result."""
+
+
+@frozen(kw_only=True)
+class Operation:
+    """One step: `torch` and `triton` (equivalent spellings) are expressions, `text` its description."""
+
+    name: str
+    torch: str
+    triton: tuple[str, ...]
+    text: str
+    numbers: tuple[tuple[float, ...], ...] = ()
+    number_names: tuple[str, ...] = ()
+    operand: Operand = Operand.NONE
+    group: str = ""
+    needs_mixed_signs: bool = False
+    result: str = "mixed"
+    """Signs of the result: mixed, one (a single sign), or same as the input's."""
+
+
+@frozen(kw_only=True)
+class Applied:
+    """An operation with its numbers chosen."""
+
+    operation: Operation
+    values: tuple[float, ...] = ()
+    as_argument: bool = False
+    """Whether the first number is an argument of `Model` rather than a literal."""
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        return (self.operation.name, *self.values, self.as_argument)
+
+    @property
+    def argument(self) -> str:
+        """The name of the number that is an argument of `Model`, or nothing."""
+        return self.operation.number_names[0] if self.as_argument else ""
+
+    def _texts(self, prefix: str) -> dict[str, str]:
+        texts = dict(zip("ab", map(repr, self.values), strict=False))
+        if self.as_argument:
+            texts["a"] = prefix + self.argument
+        return texts
+
+    def torch(self, x: str, operand: str = "") -> str:
+        """The PyTorch expression."""
+        return self.operation.torch.format(x=x, v=operand, **self._texts("self."))
+
+    def triton(self, x: str, draw: Draw, operand: str = "") -> str:
+        """The Triton expression, in one of its spellings."""
+        spellings = self.operation.triton
+        spelling = spellings[0] if len(spellings) == 1 else draw.choice(spellings)
+        return spelling.format(x=x, v=operand, **self._texts(""))
+
+    def text(self, operand: str = "") -> str:
+        """The description."""
+        return self.operation.text.format(v=operand, **dict(zip("ab", map(repr, self.values), strict=False)))
+
+
+_SLOPES = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
+_LOWER = (-0.6, -0.5, -0.4, -0.3, -0.25, -0.2)
+_UPPER = (0.2, 0.25, 0.3, 0.4, 0.5, 0.6)
+_SCALES = (0.5, 0.6, 0.7, 0.75, 0.8, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
+_SHIFTS = (-0.75, -0.5, -0.25, -0.2, 0.1, 0.25, 0.3, 0.5, 0.75, 1.0)
+_ALPHAS = (0.5, 0.75, 0.8, 1.0, 1.25, 1.5)
+
+_CLAMP = ("tl.minimum(tl.maximum({x}, {a}), {b})", "tl.clamp({x}, {a}, {b})")
+
+
+def _activation(name: str, torch: str, text: str, *triton: str, **more: object) -> Operation:
+    return Operation(name=name, torch=torch, triton=triton, text=text, **more)  # type: ignore[arg-type]
+
+
+RELU = _activation(
+    "relu",
+    "torch.relu({x})",
+    "ReLU",
+    "tl.maximum({x}, 0.0)",
+    "tl.where({x} > 0, {x}, 0.0)",
+    group="rectify",
+    needs_mixed_signs=True,
+    result="one",
+)
+
+ACTIVATIONS: tuple[Operation, ...] = (
+    RELU,
+    _activation(
+        "leaky_relu",
+        "F.leaky_relu({x}, {a})",
+        "leaky ReLU with slope {a}",
+        "tl.where({x} > 0, {x}, {a} * {x})",
+        numbers=(_SLOPES,),
+        number_names=("slope",),
+        group="rectify",
+        needs_mixed_signs=True,
+    ),
+    _activation("gelu", "F.gelu({x})", "GELU", "0.5 * {x} * (1.0 + tl.erf({x} * 0.70710678))", result="one"),
+    _activation(
+        "gelu_tanh",
+        'F.gelu({x}, approximate="tanh")',
+        "GELU (tanh)",
+        "{x} * tl.sigmoid(1.59576912 * ({x} + 0.044715 * {x} * {x} * {x}))",
+        group="gelu",
+        result="one",
+    ),
+    _activation(
+        "sigmoid",
+        "torch.sigmoid({x})",
+        "sigmoid",
+        "tl.sigmoid({x})",
+        "1.0 / (1.0 + tl.exp(-{x}))",
+        group="squash",
+        result="one",
+    ),
+    _activation("tanh", "torch.tanh({x})", "tanh", "2.0 * tl.sigmoid(2.0 * {x}) - 1.0", group="squash", result="same"),
+    _activation("silu", "F.silu({x})", "SiLU", "{x} * tl.sigmoid({x})", "{x} / (1.0 + tl.exp(-{x}))", result="one"),
+    _activation(
+        "softplus",
+        "F.softplus({x})",
+        "softplus",
+        "tl.where({x} > 20.0, {x}, tl.log(1.0 + tl.exp({x})))",
+        "tl.maximum({x}, 0.0) + tl.log(1.0 + tl.exp(-tl.abs({x})))",
+        result="one",
+    ),
+    _activation(
+        "elu",
+        "F.elu({x}, {a})",
+        "ELU with alpha {a}",
+        "tl.where({x} > 0, {x}, {a} * (tl.exp({x}) - 1.0))",
+        numbers=(_ALPHAS,),
+        number_names=("alpha",),
+        group="rectify",
+        needs_mixed_signs=True,
+    ),
+    _activation(
+        "hardtanh",
+        "F.hardtanh({x}, {a}, {b})",
+        "hardtanh to [{a}, {b}]",
+        *_CLAMP,
+        numbers=(_LOWER, _UPPER),
+        number_names=("low", "high"),
+        group="clamp",
+        needs_mixed_signs=True,
+    ),
+    _activation("softsign", "F.softsign({x})", "softsign", "{x} / (1.0 + tl.abs({x}))", group="squash", result="same"),
+    _activation("square", "{x} * {x}", "square", "{x} * {x}", group="even", result="one"),
+    _activation("abs", "torch.abs({x})", "absolute value", "tl.abs({x})", group="even", needs_mixed_signs=True,
+                result="one"),
+    _activation(
+        "hardswish",
+        "F.hardswish({x})",
+        "hardswish",
+        "{x} * tl.minimum(tl.maximum({x} + 3.0, 0.0), 6.0) / 6.0",
+        result="one",
+    ),
+)
+
+CLAMP = _activation(
+    "clamp",
+    "torch.clamp({x}, {a}, {b})",
+    "clamp to [{a}, {b}]",
+    *_CLAMP,
+    numbers=(_LOWER, _UPPER),
+    number_names=("low", "high"),
+    group="clamp",
+    needs_mixed_signs=True,
+)
+SCALE = _activation(
+    "scale", "{x} * {a}", "multiply by {a}", "{x} * {a}", numbers=(_SCALES,), number_names=("scale",), result="same"
+)
+SHIFT = _activation(
+    "shift", "{x} + {a}", "add {a}", "{x} + {a}", numbers=(_SHIFTS,), number_names=("shift",), result="same"
+)
+BIAS = _activation("bias", "{x} + {v}", "add the bias vector", "{x} + {v}", operand=Operand.VECTOR)
+GAIN = _activation("gain", "{x} * {v}", "multiply by the gain vector", "{x} * {v}", operand=Operand.VECTOR)
+RESIDUAL = _activation(
+    "residual", "{x} + {v}", "add the residual {v}", "{x} + {v}", operand=Operand.TENSOR, group="tensor"
+)
+SUBTRACT = _activation("subtract", "{x} - {v}", "subtract {v}", "{x} - {v}", operand=Operand.TENSOR, group="tensor")
+GATE = _activation("gate", "{x} * {v}", "multiply by {v}", "{x} * {v}", operand=Operand.TENSOR, group="tensor")
+
+UNARY: tuple[Operation, ...] = (
+    *ACTIVATIONS,
+    CLAMP,
+    _activation("exp", "torch.exp({x})", "exponential", "tl.exp({x})"),
+    _activation("sin", "torch.sin({x})", "sine", "tl.sin({x})"),
+    _activation("cos", "torch.cos({x})", "cosine", "tl.cos({x})"),
+    _activation(
+        "logsigmoid",
+        "F.logsigmoid({x})",
+        "log-sigmoid",
+        "tl.minimum({x}, 0.0) - tl.log(1.0 + tl.exp(-tl.abs({x})))",
+    ),
+    _activation(
+        "hardshrink",
+        "F.hardshrink({x}, {a})",
+        "hardshrink with bound {a}",
+        "tl.where(tl.abs({x}) > {a}, {x}, 0.0)",
+        numbers=(_UPPER,),
+        number_names=("bound",),
+    ),
+    _activation(
+        "softshrink",
+        "F.softshrink({x}, {a})",
+        "softshrink with bound {a}",
+        "tl.where({x} > {a}, {x} - {a}, tl.where({x} < -{a}, {x} + {a}, 0.0))",
+        numbers=(_UPPER,),
+        number_names=("bound",),
+    ),
+    _activation(
+        "affine",
+        "{x} * {a} + {b}",
+        "multiply by {a} and add {b}",
+        "{x} * {a} + {b}",
+        numbers=(_SCALES, _SHIFTS),
+        number_names=("scale", "shift"),
+    ),
+)
+
+BINARY: tuple[Operation, ...] = (
+    _activation("add", "{x} + {v}", "sum of {x} and {v}", "{x} + {v}"),
+    _activation("sub", "{x} - {v}", "difference of {x} and {v}", "{x} - {v}"),
+    _activation("mul", "{x} * {v}", "product of {x} and {v}", "{x} * {v}"),
+    _activation("maximum", "torch.maximum({x}, {v})", "maximum of {x} and {v}", "tl.maximum({x}, {v})"),
+    _activation("minimum", "torch.minimum({x}, {v})", "minimum of {x} and {v}", "tl.minimum({x}, {v})"),
+    _activation(
+        "axpby",
+        "{a} * {x} + {b} * {v}",
+        "weighted sum {a} * {x} + {b} * {v}",
+        "{a} * {x} + {b} * {v}",
+        numbers=(_SCALES, _SCALES),
+        number_names=("alpha", "beta"),
+    ),
+    _activation(
+        "add_scaled",
+        "{x} + {a} * {v}",
+        "{x} plus {a} times {v}",
+        "{x} + {a} * {v}",
+        numbers=(_SCALES,),
+        number_names=("alpha",),
+    ),
+    _activation(
+        "mul_add",
+        "{x} * {v} + {a}",
+        "product of {x} and {v} plus {a}",
+        "{x} * {v} + {a}",
+        numbers=(_SHIFTS,),
+        number_names=("shift",),
+    ),
+    _activation(
+        "squared_difference",
+        "({x} - {v}) ** 2",
+        "squared difference of {x} and {v}",
+        "({x} - {v}) * ({x} - {v})",
+    ),
+    _activation("relu_add", "torch.relu({x} + {v})", "ReLU of {x} plus {v}", "tl.maximum({x} + {v}, 0.0)"),
+    _activation("glu", "{x} * torch.sigmoid({v})", "{x} times sigmoid of {v}", "{x} * tl.sigmoid({v})"),
+    _activation("swiglu", "F.silu({x}) * {v}", "SiLU of {x} times {v}", "{x} * tl.sigmoid({x}) * {v}"),
+    _activation(
+        "lerp",
+        "torch.lerp({x}, {v}, {a})",
+        "linear interpolation from {x} to {v} by {a}",
+        "{x} + {a} * ({v} - {x})",
+        numbers=((0.1, 0.2, 0.25, 0.3, 0.4, 0.6, 0.7, 0.75, 0.9),),
+        number_names=("weight",),
+    ),
+)
+
+POINTWISE_STEPS = (SCALE, SHIFT, CLAMP, *ACTIVATIONS)
+MATRIX_STEPS = (BIAS, GAIN, RESIDUAL, SUBTRACT, GATE)
+
+
+def apply(operation: Operation, draw: Draw, argument_share: float = 0.0) -> Applied:
+    """The operation with numbers drawn, the first of them an argument of `Model` with probability `argument_share`."""
+    values = tuple(draw.choice(numbers) for numbers in operation.numbers)
+    as_argument = bool(values) and argument_share > 0 and draw.chance(argument_share)
+    return Applied(operation=operation, values=values, as_argument=as_argument)
+
+
+def draw_chain(draw: Draw, operands: tuple[Operation, ...], argument_share: float = 0.15) -> tuple[Applied, ...]:
+    """Two to five steps: half pointwise functions, half `operands`, scale, shift and clamp."""
+    length = draw.choice((2, 2, 2, 2, 3, 3, 3, 3, 4, 5))
+    plain = (*operands, SCALE, SHIFT, CLAMP)
+    chain: list[Applied] = []
+    used: set[str] = set()
+    mixed, has_argument = True, False
+    while len(chain) < length:
+        operation = draw.choice(ACTIVATIONS if draw.chance(0.5) else plain)
+        group = operation.group or operation.name
+        if group in used or (operation.needs_mixed_signs and not mixed):
+            continue
+        used.add(group)
+        applied = apply(operation, draw, 0.0 if has_argument else argument_share)
+        has_argument = has_argument or applied.as_argument
+        chain.append(applied)
+        if operation.result != "same":
+            mixed = operation.result == "mixed"
+    return tuple(chain)

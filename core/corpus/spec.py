@@ -1,0 +1,129 @@
+"""What a seed decides about a task before anything is worded: its identity, and the sizes of its profiles.
+
+The identity leaves out names and styles, so two renderings that ask for the same computation count as one task.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from .draw import Draw
+from .operations import Applied
+
+
+@frozen(kw_only=True)
+class Size:
+    """One dimension: the declared size, and its size in the other three profiles."""
+
+    declared: int
+    tiny: int
+    small: int
+    larger: int
+
+
+@frozen(kw_only=True)
+class Spec:
+    """A task without its wording: `producer` (a function, a reduction, a product), then `chain`."""
+
+    level: int
+    family: str
+    producer: str
+    sizes: tuple[Size, ...]
+    chain: tuple[Applied, ...] = ()
+    dtypes: tuple[str, ...] = ("float32",)
+    options: tuple[tuple[str, str | int | float], ...] = ()
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What makes the task this task."""
+        sizes = tuple(size.declared for size in self.sizes)
+        chain = tuple(applied.identity for applied in self.chain)
+        return (self.level, self.family, self.producer, sizes, chain, self.dtypes, self.options)
+
+    @property
+    def composition(self) -> tuple[object, ...]:
+        """What a split keeps together: at Level 2 the chain of operations, whatever its numbers and sizes."""
+        if self.level == 1:
+            return self.identity
+        return (self.family, self.producer, *(applied.operation.name for applied in self.chain))
+
+    def option(self, name: str, default: str | int | float = 0) -> str | int | float:
+        """The named option."""
+        return dict(self.options).get(name, default)
+
+    @property
+    def casts(self) -> bool:
+        """Whether loads are converted to float32, since the contract lists a narrower dtype."""
+        return len(self.dtypes) > 1
+
+
+def draw_dtypes(draw: Draw) -> tuple[str, ...]:
+    """The contract's dtypes: float32, and for a quarter of the tasks float16 too."""
+    return ("float32", "float16") if draw.chance(0.25) else ("float32",)
+
+
+_TINY = (3, 5, 6, 7, 9)
+_MAX_ELEMENTS = 4_000_000
+
+
+def draw_pointwise_sizes(draw: Draw) -> tuple[Size, ...]:
+    """One to three dimensions, at most four million elements; small has 700 elements or so."""
+    rank = draw.choice((1, 2, 2, 2, 3))
+    if rank == 1:
+        return (
+            Size(
+                declared=draw.size(4096, _MAX_ELEMENTS),
+                tiny=draw.choice((5, 7, 9, 11)),
+                small=draw.between(500, 800),
+                larger=draw.between(2100, 3300),
+            ),
+        )
+    if rank == 2:
+        columns = draw.size(64, 8192)
+        rows = draw.size(16, max(32, min(8192, _MAX_ELEMENTS // columns)))
+        smalls, largers = ((15, 21), (27, 37)), ((33, 45), (57, 77))
+    else:
+        columns = draw.size(32, 1024)
+        middle = draw.size(16, max(32, min(1024, _MAX_ELEMENTS // columns // 4)))
+        rows = draw.between(2, max(2, min(64, _MAX_ELEMENTS // columns // middle)))
+        smalls, largers = ((3, 5), (9, 12), (10, 15)), ((6, 8), (15, 19), (18, 25))
+    declared = (rows, columns) if rank == 2 else (rows, middle, columns)
+    return tuple(
+        Size(declared=size, tiny=draw.choice(_TINY), small=draw.between(*small), larger=draw.between(*larger))
+        for size, small, larger in zip(declared, smalls, largers, strict=True)
+    )
+
+
+def draw_row_sizes(draw: Draw) -> tuple[Size, ...]:
+    """Rows and columns, a quarter of the time with a batch before them; small rows have 150 columns or so."""
+    columns = draw.size(256, 8192)
+    column = Size(
+        declared=columns,
+        tiny=draw.choice((5, 7, 9, 11, 13)),
+        small=draw.between(130, 190),
+        larger=draw.between(1030, 1500),
+    )
+    if draw.chance(0.75):
+        rows = draw.size(64, min(16384, _MAX_ELEMENTS // columns))
+        return (Size(declared=rows, tiny=draw.choice(_TINY), small=draw.between(7, 11), larger=draw.between(13, 18)), column)
+    batch = draw.between(2, 32)
+    rows = draw.size(16, max(16, min(512, _MAX_ELEMENTS // columns // batch)))
+    return (
+        Size(declared=batch, tiny=draw.choice((2, 3)), small=draw.between(2, 3), larger=4),
+        Size(declared=rows, tiny=draw.choice((3, 5)), small=draw.between(3, 4), larger=5),
+        column,
+    )
+
+
+def draw_product_sizes(draw: Draw) -> tuple[Size, ...]:
+    """Rows, inner and columns of a matrix product."""
+    bounds = (((64, 4096), (17, 23), (33, 47)), ((64, 2048), (35, 45), (66, 90)), ((64, 2048), (19, 30), (35, 50)))
+    return tuple(
+        Size(
+            declared=draw.size(*declared),
+            tiny=draw.choice(_TINY),
+            small=draw.between(*small),
+            larger=draw.between(*larger),
+        )
+        for declared, small, larger in bounds
+    )
