@@ -17,6 +17,7 @@ from attrs import frozen
 from ..task import Example, Task
 from .draw import MASK_64, Draw, mix
 from .pointwise import draw_binary, draw_unary, write_pointwise
+from .products import draw_linear_chain, draw_matmul, draw_matmul_chain, write_product
 from .rows import draw_map, draw_norm_chain, draw_reduction, draw_reduction_chain, write_rows
 from .spec import Spec
 
@@ -47,6 +48,9 @@ _FAMILIES: dict[str, Family] = {
     "log_softmax": Family(level=1, draw=draw_map, write=write_rows),
     "layer_norm": Family(level=1, draw=draw_map, write=write_rows),
     "rms_norm": Family(level=1, draw=draw_map, write=write_rows),
+    "matmul": Family(level=1, draw=draw_matmul, write=write_product),
+    "linear_chain": Family(level=2, draw=draw_linear_chain, write=write_product),
+    "matmul_chain": Family(level=2, draw=draw_matmul_chain, write=write_product),
     "norm_chain": Family(level=2, draw=draw_norm_chain, write=write_rows),
     "reduction_chain": Family(level=2, draw=draw_reduction_chain, write=write_rows),
 }
