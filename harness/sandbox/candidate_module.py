@@ -1,0 +1,91 @@
+"""A candidate's source as an imported module, its kernels by identity, and its exceptions as failures.
+
+Triton reads the text of a kernel back from the file, so the source is written to the scratch folder; `exec` of a string
+would make every genuine kernel fail.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import importlib.util
+import inspect
+import os
+import re
+import sys
+import textwrap
+from types import ModuleType
+from typing import Any
+
+from ...core.candidate import Failure
+from ...core.outcome import Outcome
+
+MODULE_NAME = "candidate"
+_MAX_MESSAGE = 500
+
+
+def import_candidate(source: str, scratch: str) -> ModuleType:
+    """The source imported from a file in `scratch`; raises whatever the candidate raises."""
+    path = os.path.join(scratch, f"{MODULE_NAME}.py")
+    with open(path, "w", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
+        file.write(source)
+    spec = importlib.util.spec_from_file_location(MODULE_NAME, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[MODULE_NAME] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def unwrap_kernel(kernel: Any) -> Any:
+    """The jit function inside `@triton.autotune` and `@triton.heuristics`."""
+    while not inspect.isfunction(getattr(kernel, "fn", None)) and hasattr(kernel, "fn"):
+        kernel = kernel.fn
+    return kernel
+
+
+def identify(kernel: Any) -> tuple[str, str]:
+    """A jit function's qualified name and the SHA-256 of its text (decorators included)."""
+    function = kernel.fn
+    text = textwrap.dedent(inspect.getsource(function))
+    return function.__qualname__, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def describe(error: BaseException, default: Outcome) -> Failure:
+    """An exception that the candidate let escape, as an outcome and one line."""
+    outcome = default
+    link: BaseException | None = error
+    while link is not None:
+        found = _classify(link)
+        if found is not None:
+            outcome = found
+            break
+        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+    return Failure(outcome=outcome, message=message_of(error))
+
+
+def message_of(error: BaseException) -> str:
+    """The exception's type and text in one line."""
+    text = " ".join(line.strip() for line in str(error).splitlines() if line.strip())
+    return f"{type(error).__name__}: {text}"[:_MAX_MESSAGE] if text else type(error).__name__
+
+
+def _classify(error: BaseException) -> Outcome | None:
+    text = str(error)
+    if isinstance(error, MemoryError) or re.search(r"can't allocate memory|out of memory|not enough memory", text):
+        return Outcome.MEMORY_LIMIT
+    if "can't start new thread" in text:
+        return Outcome.PROCESS_LIMIT
+    if isinstance(error, OSError):
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            return Outcome.FILE_ACCESS
+        if error.errno in (errno.EFBIG, errno.ENOSPC, errno.EDQUOT):
+            return Outcome.OUTPUT_LIMIT
+        if error.errno == errno.EAGAIN:
+            return Outcome.PROCESS_LIMIT
+        if error.errno == errno.ENOMEM:
+            return Outcome.MEMORY_LIMIT
+    if type(error).__name__ in ("DataDependentOutputException", "GuardOnDataDependentSymNode"):
+        return Outcome.DATA_DEPENDENT
+    return None

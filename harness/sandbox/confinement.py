@@ -1,0 +1,200 @@
+"""What confines a candidate's code, and what does not.
+
+Covered, each by its own means, so that the loss of one leaves the others:
+
+- *Its processes* live in a PID namespace whose first process is the child itself: when that dies, the kernel kills
+  whatever else it started, daemons in sessions of their own too. It sees, signals and traces nothing outside.
+- *Files*: Landlock allows reading the Python installation and the system's libraries, and writing in the scratch
+  folder, a tmpfs of bounded size that vanishes with the child's mount namespace. Nothing else opens, not even to read.
+- *Network*: an empty network namespace (and Landlock's TCP rules where the kernel has them).
+- *Memory*: an address-space limit for each process, and the zygote's watch over the resident memory of all together.
+- *Processes*: RLIMIT_NPROC in a user namespace of the child's own, and the zygote's watch. The limit does not bind
+  uid 0, so under root the child's real uid is another one; its effective uid stays, or it could not read a Python
+  installed under /root.
+- *Time*: RLIMIT_CPU for each process; the zygote kills the namespace at the wall-clock limit.
+- *Output*: stdout and stderr are a pipe that the zygote counts and discards; files are bounded by RLIMIT_FSIZE and by
+  the scratch folder's size.
+- *Privileges*: no capabilities and no-new-privileges.
+
+Not covered: bugs of the kernel; side channels; anonymous memory files beyond the watch's interval (50 ms); and the
+candidate's power over *its own answer*. Its Python shares a process with the recorder, so a hostile enough one can
+answer with a plan that it did not earn. Such a plan is still only data: the judge audits it, and executes and times it
+where no candidate code runs (backend `cuda`). Under the backend `interpret` the kernels' bodies are themselves Python
+and could forge their numbers, but know neither reference nor expected values.
+
+What a kernel or container forbids is left out and reported by `Sandbox.capabilities()`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import resource
+import site
+import sys
+from collections.abc import Iterator
+
+from attrs import evolve, frozen
+
+from ...core.config import LimitsConfig
+from . import syscalls
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
+_TRUNCATE, _IOCTL_DEVICE = 1 << 14, 1 << 15
+_FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
+_NUM_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}  # by ABI; 16 from 5 on
+
+_SYSTEM_FOLDERS = ("/usr", "/lib", "/lib64", "/bin", "/sys/devices/system/cpu", "/opt/rocm")
+_SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/localtime", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/self")
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
+_STAND_IN_UID = 65534
+
+
+@frozen(kw_only=True)
+class Protections:
+    """Which protections this machine grants; found once by the zygote, by trying."""
+
+    pid_namespace: bool = False
+    network_namespace: bool = False
+    own_proc: bool = False
+    user_namespace: bool = False
+    landlock: int = 0
+
+
+def isolate_zygote(no_namespaces: bool = False) -> Protections:
+    """Put this process's next children into a PID namespace, and itself into empty network and mount namespaces.
+
+    An ordinary user needs a user namespace for that; root does without, because a child must be able to change its
+    real uid. Must run while the process has one thread. The caller forks: the child is the namespace's first process.
+    """
+    landlock = syscalls.landlock_version()
+    if no_namespaces:
+        return Protections(landlock=landlock)
+    spaces = syscalls.CLONE_NEWPID | syscalls.CLONE_NEWNET | syscalls.CLONE_NEWIPC | syscalls.CLONE_NEWNS
+    uid, gid = os.geteuid(), os.getegid()
+    for extra in (0, syscalls.CLONE_NEWUSER) if uid == 0 else (syscalls.CLONE_NEWUSER,):
+        try:
+            syscalls.unshare(spaces | extra)
+        except OSError:
+            continue
+        if extra:
+            _map_ids(uid, gid)
+        return Protections(pid_namespace=True, network_namespace=True, landlock=landlock)
+    return Protections(landlock=landlock)
+
+
+def complete(protections: Protections) -> Protections:
+    """The protections with those that only the namespace's first process can set up or try.
+
+    A /proc of its own lets the zygote count what its jobs run; whether a child may enter a user namespace and mount
+    there is tried in a fork.
+    """
+    if not protections.pid_namespace:
+        return evolve(protections, own_proc=True)  # the one /proc there is shows this namespace
+    try:
+        syscalls.mount("none", "/", None, syscalls.MS_REC | syscalls.MS_PRIVATE)
+        syscalls.mount("proc", "/proc", "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
+        own_proc = True
+    except OSError:
+        own_proc = False
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _enter_own_user_namespace()
+            syscalls.mount("tmpfs", "/tmp", "tmpfs", 0, "size=1m")
+            os._exit(0)
+        except OSError:
+            os._exit(1)
+    user_namespace = os.waitpid(pid, 0)[1] == 0
+    return evolve(protections, own_proc=own_proc, user_namespace=user_namespace)
+
+
+def confine(limits: LimitsConfig, protections: Protections, scratch: str) -> None:
+    """Confine the calling process for good; `scratch` is the one folder that it may write to."""
+    os.setsid()
+    with contextlib.suppress(OSError):
+        syscalls.control_process(syscalls.PR_SET_PDEATHSIG, 9)
+    if protections.user_namespace:
+        _enter_own_user_namespace()
+        size = f"size={limits.file_mb}m,nr_inodes=4096,mode=700"
+        syscalls.mount("tmpfs", scratch, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, size)
+    os.chdir(scratch)
+    _set_limits(limits)
+    syscalls.control_process(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+    if protections.user_namespace:
+        syscalls.drop_capabilities()
+    if protections.landlock:
+        _restrict_files(protections.landlock, scratch)
+
+
+def _enter_own_user_namespace() -> None:
+    uid, gid = os.geteuid(), os.getegid()
+    if os.getuid() == 0:
+        with contextlib.suppress(OSError):  # in a user namespace that maps no second uid
+            os.setresuid(_STAND_IN_UID, 0, 0)
+            syscalls.control_process(syscalls.PR_SET_DUMPABLE, 1)
+    syscalls.unshare(syscalls.CLONE_NEWUSER | syscalls.CLONE_NEWNS)
+    _map_ids(uid, gid)
+
+
+def _map_ids(uid: int, gid: int) -> None:
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+
+
+def _set_limits(limits: LimitsConfig) -> None:
+    with open("/proc/self/statm") as file:
+        mapped_bytes = int(file.read().split()[0]) * resource.getpagesize()
+    memory = mapped_bytes + (limits.memory_mb << 20)  # torch's libraries and reservations are mapped already
+    for kind, value in (
+        (resource.RLIMIT_CPU, limits.cpu_s),
+        (resource.RLIMIT_AS, memory),
+        (resource.RLIMIT_FSIZE, limits.file_mb << 20),
+        (resource.RLIMIT_NPROC, limits.processes),
+        (resource.RLIMIT_NOFILE, 1024),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        hard = resource.getrlimit(kind)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (value, value))
+
+
+def _restrict_files(version: int, scratch: str) -> None:
+    handled = (1 << _NUM_FILE_RIGHTS.get(version, 16)) - 1
+    ruleset = syscalls.landlock_create(handled, 3 if version >= 4 else 0, 3 if version >= 6 else 0)
+    try:
+        for path, access in _rules(scratch, handled):
+            _allow(ruleset, path, access & handled)
+        syscalls.landlock_restrict(ruleset)
+    finally:
+        os.close(ruleset)
+
+
+def _rules(scratch: str, everything: int) -> Iterator[tuple[str, int]]:
+    readable = _READ_FILE | _READ_DIR | _EXECUTE
+    folders = {sys.prefix, sys.base_prefix, *site.getsitepackages(), *_SYSTEM_FOLDERS}
+    folders |= {os.path.dirname(os.path.dirname(sys.modules[name].__file__ or "")) for name in ("torch", "triton")}
+    for folder in sorted(folders):
+        yield folder, readable
+    for file in _SYSTEM_FILES:
+        yield file, _READ_FILE | _READ_DIR
+    for device in _DEVICES:
+        yield device, _READ_FILE | (_WRITE_FILE | _TRUNCATE if device == "/dev/null" else 0)
+    yield scratch, everything & ~_IOCTL_DEVICE
+
+
+def _allow(ruleset: int, path: str, access: int) -> None:
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.EACCES, errno.ENOTDIR):
+            return
+        raise
+    try:
+        if not os.path.isdir(path):
+            access &= _FILE_RIGHTS
+        syscalls.landlock_allow(ruleset, descriptor, access)
+    finally:
+        os.close(descriptor)

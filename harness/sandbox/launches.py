@@ -1,0 +1,306 @@
+"""Kernel launches, intercepted: which kernel, on what grid, with which arguments; compiled on the way where asked.
+
+Every launch goes through `JITFunction.run`, whatever wraps the kernel (autotune, heuristics, `autograd.Function`). With
+compilation Triton's own ahead-of-time path runs (`warmup=True`) on stand-ins for the tensors, and an argument counts as
+`constexpr` where Triton baked it into the code (annotated ones, and values such as 1 and None that it specialises on);
+without compilation only annotated ones count.
+
+Autotuned kernels use the first configuration that compiles and fits the target's shared memory, since there is no
+device to measure on; the choice is kept for the later recordings of the same process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import torch
+import triton
+from triton.runtime.autotuner import Autotuner
+from triton.runtime.jit import JITFunction
+
+from ...core.candidate import Failure
+from ...core.outcome import Outcome
+from ...core.plan import Argument, ArgumentKind, Kernel, Launch, Step, View
+from .candidate_module import identify, message_of
+from .memory_effects import find_effects
+from .target import Target
+
+
+class Refusal(Exception):
+    """A launch that cannot be recorded; ends the recording with its failure."""
+
+    def __init__(self, outcome: Outcome, message: str) -> None:
+        super().__init__(message)
+        self.failure = Failure(outcome=outcome, message=message)
+
+
+class _Pointer:
+    """What Triton's binder needs to know of a tensor argument; a fake tensor has no address."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.dtype, self.shape = tensor.dtype, tensor.shape
+        self._offset_bytes = tensor.storage_offset() * tensor.element_size()
+
+    def data_ptr(self) -> int:
+        """As aligned as the view is in an allocation, which starts at a multiple of 256."""
+        return self._offset_bytes % 256
+
+    def ptr_range(self) -> int:
+        """Unknown."""
+        return 0
+
+
+class PassLike(Protocol):
+    """What a launch needs of the pass that it belongs to."""
+
+    steps: list[Step]
+
+    def view(self, tensor: torch.Tensor) -> View:
+        """The tensor in the plan's terms."""
+
+
+class LaunchRecorder:
+    """Interposes on Triton; `note_view` describes a tensor argument in the plan's terms."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.compile = False
+        self.note_view: Callable[[torch.Tensor], View] | None = None
+        self.steps: list[Step] = []
+        self.kernels: list[Kernel] = []
+        self.blobs: dict[str, bytes] = {}
+        self.compiled: dict[tuple[str, str], Kernel] = {}
+        self._original_run = JITFunction.run
+        self._choices: dict[int, int] = {}
+
+    def install(self) -> None:
+        """Interpose for the rest of this process."""
+        recorder = self
+
+        def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+            return recorder._launch(kernel, args, grid, kwargs)
+
+        def tune(tuner: Any, *args: Any, **kwargs: Any) -> Any:
+            return recorder._tune(tuner, args, kwargs)
+
+        JITFunction.run = run
+        Autotuner.run = tune
+
+    def begin(self, compile: bool) -> None:
+        """Start a plan: no kernels yet, compiled or only bound."""
+        self.compile = compile
+        self.kernels = []
+
+    def forget(self) -> None:
+        """Drop what the warm-up left."""
+        self.begin(False)
+        self.blobs.clear()
+        self.compiled.clear()
+        self._choices.clear()
+
+    @contextlib.contextmanager
+    def recording(self, current: PassLike) -> Iterator[None]:
+        """Send launches to this pass."""
+        self.kernels, self.note_view, self.steps = [], current.view, current.steps
+        try:
+            yield
+        finally:
+            self.note_view = None
+
+    @contextlib.contextmanager
+    def refusing_launches(self) -> Iterator[None]:
+        """Refuse launches while the module is imported and the model is built."""
+        self.note_view = None
+        yield
+
+    def _launch(self, kernel: Any, args: tuple[Any, ...], grid: Any, kwargs: dict[str, Any]) -> None:
+        if self.note_view is None:
+            raise Refusal(Outcome.UNSUPPORTED, "a kernel is launched outside forward")
+        if kernel.pre_run_hooks:
+            raise Refusal(Outcome.UNSUPPORTED, "kernels with pre-run hooks cannot be recorded")
+        bound = _bind(kernel, args, kwargs)
+        shape = _grid(grid, bound)
+        signature: dict[str, str] = {}
+        record = self._identified(kernel)
+        if self.compile:
+            record, signature = self._compile(kernel, args, kwargs)
+        if 0 in shape:
+            return  # an empty grid launches nothing
+        arguments = tuple(
+            self._argument(kernel, parameter, bound[parameter.name], signature) for parameter in kernel.params
+        )
+        if record not in self.kernels:
+            self.kernels.append(record)
+        self.steps.append(Launch(kernel=self.kernels.index(record), grid=shape, arguments=arguments))
+
+    def _identified(self, kernel: Any) -> Kernel:
+        qualname, source_sha256 = identify(kernel)
+        return Kernel(qualname=qualname, source_sha256=source_sha256)
+
+    def _argument(self, kernel: Any, parameter: Any, value: Any, signature: dict[str, str]) -> Argument:
+        name = parameter.name
+        constexpr = signature[name] == "constexpr" if signature else bool(parameter.is_constexpr)
+        while isinstance(value, triton.language.constexpr):
+            value = value.value
+        if isinstance(value, torch.Tensor):
+            if value.device.type == "cpu":
+                raise ValueError(f"Pointer argument '{name}' cannot be accessed from Triton (cpu tensor?)")
+            assert self.note_view is not None
+            return Argument(name=name, kind=ArgumentKind.VIEW, view=self.note_view(value))
+        match value:
+            case None:
+                return Argument(name=name, kind=ArgumentKind.NONE, constexpr=constexpr)
+            case bool():
+                return Argument(name=name, kind=ArgumentKind.BOOL, constexpr=constexpr, number=int(value))
+            case int():
+                return Argument(name=name, kind=ArgumentKind.INT, constexpr=constexpr, number=int(value))
+            case torch.SymInt():
+                raise Refusal(Outcome.DATA_DEPENDENT, f"argument '{name}' depends on values")
+            case float():
+                if value != value or value in (float("inf"), float("-inf")):
+                    return Argument(name=name, kind=ArgumentKind.FLOAT, constexpr=constexpr, text=repr(value))
+                return Argument(name=name, kind=ArgumentKind.FLOAT, constexpr=constexpr, number=value)
+            case str():
+                return Argument(name=name, kind=ArgumentKind.STR, constexpr=constexpr, text=value)
+            case triton.language.dtype():
+                return Argument(name=name, kind=ArgumentKind.DTYPE, constexpr=constexpr, text=_dtype_name(value))
+            case JITFunction():
+                text = _function_name(value)
+                return Argument(name=name, kind=ArgumentKind.FUNCTION, constexpr=constexpr, text=text)
+        raise Refusal(Outcome.UNSUPPORTED, f"argument '{name}' is a {type(value).__name__}, which cannot be recorded")
+
+    def _compile(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Kernel, dict[str, str]]:
+        wrapped = [_wrap(value) for value in args]
+        options = {name: _wrap(value) for name, value in kwargs.items()}
+        try:
+            made = self._original_run(kernel, *wrapped, grid=(1,), warmup=True, **options)
+        except Refusal:
+            raise
+        except Exception as error:
+            raise Refusal(_compile_outcome(error), _compile_message(error)) from error
+        name = kernel.fn.__qualname__
+        if made.metadata.shared > self.target.shared_bytes:
+            raise Refusal(
+                Outcome.OUT_OF_RESOURCES,
+                f"{name}: out of resource: shared memory, required {made.metadata.shared}, "
+                f"hardware limit {self.target.shared_bytes} ({self.target.name})",
+            )
+        binary = made.asm[self.target.binary]
+        sha256 = hashlib.sha256(binary).hexdigest()
+        key = (kernel.fn.__qualname__, sha256)
+        if key not in self.compiled:
+            self.blobs[sha256] = binary
+            effects = find_effects(made.asm["ttir"], [p.name for p in kernel.params if _is_passed(made, p.name)])
+            identity = self._identified(kernel)
+            self.compiled[key] = Kernel(
+                qualname=identity.qualname,
+                source_sha256=identity.source_sha256,
+                binary=sha256,
+                entry_point=made.metadata.name,
+                num_warps=made.metadata.num_warps,
+                shared_bytes=made.metadata.shared,
+                reads=effects.reads,
+                writes=effects.writes,
+                has_dot=effects.has_dot,
+                dot_precision=effects.dot_precision,
+            )
+        return self.compiled[key], dict(made.src.signature)
+
+    def _tune(self, tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
+        configs = list(tuner.prune_configs(kwargs)) if len(tuner.configs) > 1 else list(tuner.configs)
+        chosen = self._choices.get(id(tuner))
+        if chosen is not None and chosen < len(configs):
+            configs = [configs[chosen]]
+        refusals = []
+        for index, config in enumerate(configs):
+            if conflicts := kwargs.keys() & config.kwargs.keys():
+                raise ValueError(f"Conflicting meta-parameters: {', '.join(sorted(conflicts))}.")
+            full = {**tuner.nargs, **kwargs, **config.all_kwargs()}
+            mark = len(self.steps)
+            try:
+                tuner.pre_hook(full, reset_only=True)
+                if config.pre_hook is not None:
+                    config.pre_hook(full)
+                result = tuner.fn.run(*args, **kwargs, **config.all_kwargs())
+            except Refusal as refusal:
+                if refusal.failure.outcome not in (Outcome.OUT_OF_RESOURCES, Outcome.COMPILE_FAILED):
+                    raise
+                refusals.append(refusal)
+                del self.steps[mark:]
+                continue
+            if self.compile:
+                self._choices.setdefault(id(tuner), index)
+            tuner.best_config, tuner.nargs = config, None
+            return result
+        raise refusals[0]
+
+
+def _is_passed(made: Any, name: str) -> bool:
+    return bool(made.src.signature.get(name, "constexpr") != "constexpr")
+
+
+def _wrap(value: Any) -> Any:
+    return _Pointer(value) if isinstance(value, torch.Tensor) else value
+
+
+def _bind(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    names = {parameter.name for parameter in kernel.params}
+    own = {name: value for name, value in kwargs.items() if name in names}
+    bound = inspect.signature(kernel.fn).bind(*args, **own)
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
+def _grid(grid: Any, bound: dict[str, Any]) -> tuple[int, int, int]:
+    shape = grid(bound) if callable(grid) else grid
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if not 1 <= len(shape) <= 3 or not all(isinstance(size, int) for size in shape):
+        raise TypeError(f"a grid is 1 to 3 integers, not {shape!r}"[:200])
+    sizes = (*(int(size) for size in shape), 1, 1)[:3]
+    for size, limit in zip(sizes, (2**31 - 1, 65535, 65535), strict=True):
+        if size < 0 or size > limit:
+            raise Refusal(Outcome.OUT_OF_RESOURCES, f"grid {sizes} is outside what a GPU can launch")
+    return sizes[0], sizes[1], sizes[2]
+
+
+def _dtype_name(dtype: Any) -> str:
+    names = {id(getattr(triton.language, name)): name for name in dir(triton.language)}
+    for name in ("float16", "bfloat16", "float32", "float64", "int1", "int8", "int16", "int32", "int64", "uint8"):
+        if getattr(triton.language, name) == dtype:
+            return name
+    if id(dtype) in names:
+        return names[id(dtype)]
+    raise Refusal(Outcome.UNSUPPORTED, f"dtype {dtype} cannot be recorded")
+
+
+def _function_name(function: Any) -> str:
+    module, qualname = function.fn.__module__, function.fn.__qualname__
+    return qualname if module == "candidate" else f"{module}:{qualname}"
+
+
+def _compile_outcome(error: BaseException) -> Outcome:
+    if isinstance(error, triton.runtime.errors.OutOfResources):
+        return Outcome.OUT_OF_RESOURCES
+    if isinstance(error, MemoryError):
+        return Outcome.MEMORY_LIMIT
+    return Outcome.COMPILE_FAILED
+
+
+def _compile_message(error: BaseException) -> str:
+    """Triton's own words: the innermost message, after the place that the outer ones print."""
+    innermost = error
+    while innermost.__cause__ is not None:
+        innermost = innermost.__cause__
+    lines = [line.strip() for line in str(innermost).splitlines() if line.strip() and set(line.strip()) != {"^"}]
+    place = str(error).splitlines()[0].rstrip(":") if str(error).startswith("at ") else ""
+    if not lines:
+        return message_of(error)
+    if innermost is error and str(error).startswith("at "):
+        lines = lines[-1:]
+    text = " ".join(lines)
+    return f"{place}: {text}"[:500] if place and not text.startswith("at ") else text[:500]

@@ -1,0 +1,196 @@
+"""One recorded forward pass: what ATen does to storages, and in which order with the launches.
+
+Fake `cuda` tensors flow through the candidate's host code. Views are followed through the storage that they share;
+allocations become temporaries; fills and copies become steps; every other operator is named in `arithmetic`, and the
+pass continues with its fake result. On a build of PyTorch without CUDA `.contiguous()` and `.copy_()` on `cuda` tensors
+fail before any dispatch, so these two are taken one level higher, in a function mode.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ...core.outcome import Outcome
+from ...core.plan import Buffer, BufferKind, Copy, Fill, LaunchPlan, Step, View
+from .launches import LaunchRecorder, Refusal
+
+_EMPTY = {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided"}
+_ZEROS = {"zeros", "zeros_like", "new_zeros"}
+_ONES = {"ones", "ones_like", "new_ones"}
+_FULL = {"full": 1, "full_like": 1, "new_full": 2}
+_COPIES = {"clone", "_to_copy", "contiguous", "lift_fresh_copy", "view_copy"}
+_QUERIES = {"is_pinned", "device", "sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "_assert_async"}
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """The dtype's name without "torch."."""
+    return str(dtype).removeprefix("torch.")
+
+
+class Pass:
+    """The plan in the making; `known` maps storages that exist before forward to their buffers."""
+
+    def __init__(self, recorder: LaunchRecorder) -> None:
+        self.recorder = recorder
+        self.buffers: list[Buffer] = []
+        self.steps: list[Step] = []
+        self.arithmetic: list[str] = []
+        self._index_of: dict[int, int] = {}
+        self._kept: list[Any] = []  # storages, so that an identity is never used twice
+
+    def add_buffer(self, tensor: torch.Tensor, kind: BufferKind, name: str, blob: str | None = None) -> None:
+        """Make the tensor's storage a buffer of the plan."""
+        storage = tensor.untyped_storage()
+        if storage._cdata in self._index_of:
+            return
+        self._kept.append(storage)
+        self._index_of[storage._cdata] = len(self.buffers)
+        num_elements = storage.nbytes() // tensor.element_size()
+        self.buffers.append(
+            Buffer(kind=kind, name=name, dtype=dtype_name(tensor.dtype), num_elements=num_elements, blob=blob)
+        )
+
+    def knows(self, tensor: torch.Tensor) -> bool:
+        """Whether the tensor is a view of one of the plan's buffers."""
+        return tensor.untyped_storage()._cdata in self._index_of
+
+    def view(self, tensor: torch.Tensor) -> View:
+        """The tensor as a view of its buffer; raises where its values came from nowhere that a plan can express."""
+        if type(tensor).__name__ not in ("FakeTensor", "Parameter", "Tensor"):
+            raise Refusal(Outcome.UNSUPPORTED, f"a {type(tensor).__name__} cannot be recorded")
+        if not self.knows(tensor):
+            self.add_buffer(tensor, BufferKind.TEMPORARY, "")
+        return View(
+            buffer=self._index_of[tensor.untyped_storage()._cdata],
+            offset=int(tensor.storage_offset()),
+            shape=tuple(int(size) for size in tensor.shape),
+            stride=tuple(int(step) for step in tensor.stride()),
+            dtype=dtype_name(tensor.dtype),
+        )
+
+    def finish(self, result: Any, target: str | None) -> LaunchPlan:
+        """The plan that returns `result`."""
+        outputs = tuple(self.view(tensor) for tensor in _returned(result))
+        return LaunchPlan(
+            buffers=tuple(self.buffers),
+            kernels=tuple(self.recorder.kernels),
+            steps=tuple(self.steps),
+            outputs=outputs,
+            arithmetic=tuple(self.arithmetic),
+            target=target,
+        )
+
+    def note(self, name: str, function: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """Account for one ATen call with its fake result."""
+        inputs = list(_tensors((args, kwargs)))
+        outputs = list(_tensors(result))
+        mutable = function._schema.is_mutable
+        shared = {tensor.untyped_storage()._cdata for tensor in inputs}
+        if name in _QUERIES or (not mutable and not outputs):
+            return
+        if not mutable and all(tensor.untyped_storage()._cdata in shared for tensor in outputs):
+            return  # a view
+        if name in _EMPTY:
+            self._allocate(outputs)
+        elif name in _ZEROS or name in _ONES:
+            self._fill(outputs, 0.0 if name in _ZEROS else 1.0)
+        elif name in _FULL and _is_number(args, _FULL[name]):
+            self._fill(outputs, float(args[_FULL[name]]))
+        elif name == "zero_":
+            self._fill(outputs or inputs[:1], 0.0)
+        elif name == "fill_" and _is_number(args, 1):
+            self._fill(inputs[:1], float(args[1]))
+        elif name in _COPIES and len(inputs) == 1:
+            self._allocate(outputs)
+            self.copy(inputs[0], outputs[0])
+        elif name == "copy_" and len(inputs) == 2:
+            self.copy(inputs[1], inputs[0])
+        else:
+            self.arithmetic.append(name)
+            for tensor in outputs:
+                self.view(tensor)
+
+    def copy(self, source: torch.Tensor, target: torch.Tensor) -> None:
+        """Append a copy, the source broadcast to the target's shape."""
+        if target.numel():
+            self.steps.append(Copy(source=self.view(source.expand(target.shape)), target=self.view(target)))
+
+    def _allocate(self, tensors: Iterable[torch.Tensor]) -> None:
+        for tensor in tensors:
+            self.add_buffer(tensor, BufferKind.TEMPORARY, "")
+
+    def _fill(self, tensors: Iterable[torch.Tensor], value: float) -> None:
+        for tensor in tensors:
+            if not math.isfinite(value):
+                self.arithmetic.append(f"fill({value})")  # a plan is JSON, which has no infinity
+            view = self.view(tensor)
+            if tensor.numel() and math.isfinite(value):
+                self.steps.append(Fill(target=view, value=value))
+
+
+class AtenAudit(TorchDispatchMode):
+    """Shows a pass each ATen call."""
+
+    def __init__(self, current: Pass) -> None:
+        super().__init__()
+        self.current = current
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run the operator on fakes and account for it."""
+        kwargs = kwargs or {}
+        name = func._schema.name.partition("::")[2]
+        if name in ("_local_scalar_dense", "item", "equal", "nonzero", "is_nonzero"):
+            raise Refusal(Outcome.DATA_DEPENDENT, f"forward calls {name}, which needs values")
+        result = func(*args, **kwargs)
+        self.current.note(name, func, args, kwargs, result)
+        return result
+
+
+class DeviceCalls(TorchFunctionMode):
+    """Stands in for the calls that a CPU-only PyTorch refuses on `cuda` tensors."""
+
+    def __init__(self, current: Pass) -> None:
+        super().__init__()
+        self.current = current
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Take `contiguous`, `copy_` and the moves to a device; pass on the rest."""
+        kwargs = kwargs or {}
+        if func is torch.Tensor.contiguous:
+            tensor = args[0]
+            layout = kwargs.get("memory_format", args[1] if len(args) > 1 else torch.contiguous_format)
+            return tensor if tensor.is_contiguous(memory_format=layout) else tensor.clone(memory_format=layout)
+        if func is torch.Tensor.copy_:
+            self.current.copy(args[1], args[0])
+            return args[0]
+        if func is torch.Tensor.cuda:
+            return args[0].to("cuda")
+        return func(*args, **kwargs)
+
+
+def _is_number(args: Any, position: int) -> bool:
+    return len(args) > position and isinstance(args[position], (bool, int, float))
+
+
+def _tensors(value: Any) -> Iterable[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _tensors(item)
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
+
+
+def _returned(result: Any) -> list[torch.Tensor]:
+    if isinstance(result, torch.Tensor):
+        return [result]
+    if isinstance(result, (list, tuple)) and result and all(isinstance(item, torch.Tensor) for item in result):
+        return list(result)
+    raise TypeError(f"forward returned {type(result).__name__}, not a tensor or a tuple of tensors")

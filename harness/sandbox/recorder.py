@@ -1,0 +1,262 @@
+"""In the compiling child: build the candidate's model, run its forward on fakes, and hand back plans.
+
+`__init__` runs for real on the CPU, since its parameters' values may matter; at the declared sizes it runs on fakes
+first, because a declared weight can take gigabytes, and for real only where that fails or the plan needs values that
+fakes do not have. Forward runs twice, and both passes must give the same plan.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
+
+from ...core.candidate import Failure, Recording
+from ...core.outcome import Outcome
+from ...core.plan import BufferKind, LaunchPlan
+from ...core.serialisation import from_plain, to_plain
+from ...core.task import Profile
+from .candidate_module import describe, import_candidate
+from .launches import LaunchRecorder, Refusal
+from .passes import AtenAudit, DeviceCalls, Pass
+from .protocol import RecordRequest, TensorSpec
+from .target import StubDriver, Target, parse_target, pretend_device
+from .warm_up import CANDIDATE
+
+_MAX_BLOB_BYTES = 64 << 20
+
+
+def prepare(target_name: str, scratch: str) -> Any:
+    """Set this process up for recording, warm what is slow the first time, and return what a child performs."""
+    from triton.runtime import driver
+
+    torch.set_num_threads(1)
+    target = parse_target(target_name)
+    driver.set_active(StubDriver(target))
+    pretend_device(target)
+    recorder = LaunchRecorder(target)
+    recorder.install()
+
+    def perform(request: dict[str, Any], blobs: list[bytes], folder: str) -> tuple[dict[str, Any], list[bytes]]:
+        requests = [_request(plain) for plain in request["requests"]]
+        recordings = record_all(recorder, request["source"], requests, folder)
+        return {"recordings": [to_plain(recording) for recording in recordings]}, list(recorder.blobs.values())
+
+    spec = {"shape": [8, 32], "dtype": "float32"}
+    warm = {"profile": "small", "dtype": "float32", "init_json": '{"args": [32, 32], "kwargs": {}}', "seed": 0}
+    for compile, profile in ((True, "declared"), (False, "small")):
+        perform(
+            {"source": CANDIDATE, "requests": [{**warm, "profile": profile, "inputs": [spec], "compile": compile}]},
+            [],
+            scratch,
+        )
+    recorder.forget()
+    return perform
+
+
+def _request(plain: dict[str, Any]) -> RecordRequest:
+    inputs = (from_plain(item, TensorSpec) if isinstance(item, dict) else item for item in plain["inputs"])
+    return RecordRequest(**{**plain, "profile": Profile(plain["profile"]), "inputs": tuple(inputs)})
+
+
+def record_all(
+    recorder: LaunchRecorder, source: str, requests: list[RecordRequest], scratch: str
+) -> list[Recording]:
+    """One recording for each request; a source that does not import fails them all alike."""
+    try:
+        with recorder.refusing_launches():
+            module = import_candidate(source, scratch)
+        if not hasattr(module, "ModelNew"):
+            raise AttributeError("the source defines no ModelNew")
+    except BaseException as error:
+        failure = _failure(error, Outcome.IMPORT_FAILED)
+        return [Recording(profile=request.profile, dtype=request.dtype, failure=failure) for request in requests]
+    return [_record(recorder, module, request) for request in requests]
+
+
+def _record(recorder: LaunchRecorder, module: ModuleType, request: RecordRequest) -> Recording:
+    attempts = (True, False) if request.profile is Profile.DECLARED else (False,)
+    failure: Failure | None = None
+    for fake in attempts:
+        session = _Session(recorder, request)
+        try:
+            plan = session.plan(module, fake)
+            return Recording(profile=request.profile, dtype=request.dtype, plan=plan)
+        except _NeedsValues:
+            continue
+        except BaseException as error:
+            failure = _failure(error, session.stage)
+            if not (fake and session.stage is Outcome.INIT_FAILED):
+                break
+    return Recording(profile=request.profile, dtype=request.dtype, failure=failure)
+
+
+class _NeedsValues(Exception):
+    """A model built on fakes uses a tensor whose values the plan must carry."""
+
+
+class _Session:
+    """One request's model and passes; `stage` is what an escaping exception would mean now."""
+
+    def __init__(self, recorder: LaunchRecorder, request: RecordRequest) -> None:
+        self.recorder = recorder
+        self.request = request
+        self.stage = Outcome.INIT_FAILED
+        self.known: list[tuple[torch.Tensor, BufferKind, str, str | None]] = []
+
+    def plan(self, module: ModuleType, fake: bool) -> LaunchPlan:
+        """Build, convert, run forward twice."""
+        init = json.loads(self.request.init_json)
+        mode = FakeTensorMode(allow_non_fake_inputs=True)
+        torch.manual_seed(self.request.seed)
+        with mode if fake else contextlib.nullcontext(), self.recorder.refusing_launches(), _OnCpu():
+            model = module.ModelNew(*init.get("args", []), **init.get("kwargs", {}))
+        if not isinstance(model, torch.nn.Module):
+            raise TypeError("ModelNew is no torch.nn.Module")
+        if self.request.dtype != "float32":
+            with mode if fake else contextlib.nullcontext():
+                model.to(getattr(torch, self.request.dtype))
+        with mode, torch.no_grad():
+            inputs = [self._input(index, spec) for index, spec in enumerate(self.request.inputs)]
+            self._convert(model, fake)
+            self.stage = Outcome.FORWARD_FAILED
+            self.recorder.begin(self.request.compile)
+            first = self._forward(model, inputs, fake)
+            second = self._forward(model, inputs, fake)
+        if first != second:
+            raise Refusal(Outcome.NOT_REPRODUCIBLE, "two passes over the same sizes gave two different plans")
+        return first
+
+    def _input(self, index: int, spec: Any) -> Any:
+        if not isinstance(spec, TensorSpec):
+            return spec
+        tensor = torch.empty(spec.shape, dtype=getattr(torch, spec.dtype), device="cuda")
+        self.known.append((tensor, BufferKind.INPUT, str(index), None))
+        return tensor
+
+    def _convert(self, model: torch.nn.Module, fake: bool) -> None:
+        """Replace the model's tensors by fake ones: parameters and buffers on the device, others where they are."""
+        stand_ins: dict[int, torch.Tensor] = {}
+
+        def stand_in(tensor: torch.Tensor, kind: BufferKind, name: str, device: str) -> torch.Tensor:
+            if id(tensor) in stand_ins:
+                return stand_ins[id(tensor)]
+            made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device)
+            keep = kind is BufferKind.CONSTANT or self.request.profile is not Profile.DECLARED
+            blob = self._blob(tensor) if keep and not fake else None
+            self.known.append((made, kind, name, blob))
+            kept.append(tensor)
+            stand_ins[id(tensor)] = made
+            return made
+
+        kept: list[torch.Tensor] = []
+        for prefix, module in model.named_modules():
+            start = f"{prefix}." if prefix else ""
+            for name, parameter in list(module._parameters.items()):
+                if parameter is not None:
+                    made = stand_in(parameter, BufferKind.PARAMETER, start + name, "cuda")
+                    module._parameters[name] = _as_parameter(made, stand_ins, parameter)
+            for name, buffer in list(module._buffers.items()):
+                if buffer is not None:
+                    module._buffers[name] = stand_in(buffer, BufferKind.PARAMETER, start + name, "cuda")
+            for name, value in list(vars(module).items()):
+                if name not in ("_parameters", "_buffers", "_modules"):
+                    replaced = _replace(
+                        value, lambda tensor, at=start + name: stand_in(tensor, BufferKind.CONSTANT, at, "cpu")
+                    )
+                    if replaced is not value:
+                        vars(module)[name] = replaced
+
+    def _blob(self, tensor: torch.Tensor) -> str | None:
+        with unset_fake_temporarily():
+            data = raw_bytes(tensor)
+        if len(data) > _MAX_BLOB_BYTES:
+            raise Refusal(Outcome.UNSUPPORTED, f"a tensor of {len(data)} bytes is too large for a plan")
+        sha256 = hashlib.sha256(data).hexdigest()
+        self.recorder.blobs[sha256] = data
+        return sha256
+
+    def _forward(self, model: torch.nn.Module, inputs: list[Any], fake: bool) -> LaunchPlan:
+        current = Pass(self.recorder)
+        for tensor, kind, name, blob in self.known:
+            current.add_buffer(tensor, kind, name, blob)
+        with self.recorder.recording(current), AtenAudit(current), DeviceCalls(current):
+            result = model(*inputs)
+            plan = current.finish(result, self.recorder.target.name if self.request.compile else None)
+        constants = {
+            index
+            for index, buffer in enumerate(plan.buffers)
+            if buffer.kind is BufferKind.CONSTANT and buffer.blob is None
+        }
+        if constants & set(_used(plan)):
+            raise _NeedsValues if fake else Refusal(Outcome.UNSUPPORTED, "a constant without values")
+        return plan
+
+
+class _OnCpu(torch.overrides.TorchFunctionMode):
+    """Keeps on the CPU what `__init__` would place on the device; the model is moved afterwards anyway."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Rewrite the device argument."""
+        kwargs = dict(kwargs or {})
+        if func is torch.Tensor.cuda:
+            return args[0]
+        if kwargs.get("device") is not None:
+            kwargs["device"] = "cpu"
+        if func is torch.Tensor.to:
+            args = tuple("cpu" if _is_device(value) else value for value in args)
+        return func(*args, **kwargs)
+
+
+def raw_bytes(tensor: torch.Tensor) -> bytes:
+    """The bytes of the tensor's whole storage span, in the order that its strides give (dense tensors)."""
+    flat = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+    flat.copy_(tensor.detach())
+    storage = flat.untyped_storage()
+    return bytes(memoryview(torch.tensor([], dtype=torch.uint8).set_(storage).numpy()))  # type: ignore[call-overload]
+
+
+def _is_device(value: Any) -> bool:
+    return isinstance(value, torch.device) or (isinstance(value, str) and value.partition(":")[0] in ("cuda", "cpu"))
+
+
+def _as_parameter(made: torch.Tensor, stand_ins: dict[int, torch.Tensor], original: torch.Tensor) -> torch.nn.Parameter:
+    if isinstance(made, torch.nn.Parameter):
+        return made
+    parameter = torch.nn.Parameter(made, requires_grad=False)
+    stand_ins[id(original)] = parameter  # so that tied weights stay tied
+    return parameter
+
+
+def _replace(value: Any, make: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return make(value)
+    if type(value) in (list, tuple) and any(isinstance(item, torch.Tensor) for item in value):
+        return type(value)(_replace(item, make) for item in value)
+    if type(value) is dict and any(isinstance(item, torch.Tensor) for item in value.values()):
+        return {key: _replace(item, make) for key, item in value.items()}
+    return value
+
+
+def _used(plan: LaunchPlan) -> Iterator[int]:
+    for step in plan.steps:
+        if hasattr(step, "arguments"):
+            yield from (argument.view.buffer for argument in step.arguments if argument.view is not None)
+        elif hasattr(step, "source"):
+            yield step.source.buffer
+    yield from (view.buffer for view in plan.outputs)
+
+
+def _failure(error: BaseException, default: Outcome) -> Failure:
+    link: BaseException | None = error
+    while link is not None:
+        if isinstance(link, Refusal):
+            return link.failure
+        link = link.__cause__ or link.__context__
+    return describe(error, default)

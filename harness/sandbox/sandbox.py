@@ -1,0 +1,333 @@
+"""The judge's side: jobs in, replies out, and what each kind of death means.
+
+A `Sandbox` owns the two zygotes and one root folder for scratch. It is thread-safe: each call is a job with a socket of
+its own, and jobs run side by side. A zygote that dies is started anew once for a job; after that, the sandbox is broken
+(`SandboxError`) and no verdict is drawn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, TypeVar
+
+from attrs import asdict, frozen
+
+from ...core.candidate import Failure, Recording
+from ...core.config import LimitsConfig
+from ...core.outcome import Outcome
+from ...core.serialisation import from_plain, to_plain
+from ..errors import SandboxError
+from . import wire
+from .protocol import RecordReply, RecordRequest, RunReply, RunRequest, RunResult
+
+_START_TIMEOUT_S = 120.0
+_GRACE_S = 30.0
+_CONFINED = b"C"
+T = TypeVar("T")
+
+
+@frozen(kw_only=True)
+class Capability:
+    """One protection, and whether it is active here."""
+
+    name: str
+    active: bool
+    detail: str
+
+
+@frozen(kw_only=True)
+class _Died:
+    """How a child ended without a usable answer."""
+
+    failure: Failure
+
+
+class _ZygoteProcess:
+    """A running zygote and its control socket."""
+
+    def __init__(self, mode: str, target: str, root: str, namespaces: bool) -> None:
+        self.lock = threading.Lock()
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        scratch = os.path.join(root, f"zygote-{mode}-{secrets.token_hex(4)}")
+        os.mkdir(scratch, 0o700)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("TRITON_")}
+        environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        environment |= {"PYTHONDONTWRITEBYTECODE": "1", "TRITON_INTERPRET": "1"}
+        if mode == "compile":
+            del environment["TRITON_INTERPRET"]
+        command = [sys.executable, "-m", f"{__package__}.zygote", "--control", str(theirs.fileno())]
+        command += ["--mode", mode, "--target", target, "--scratch", scratch]
+        command += [] if namespaces else ["--plain"]
+        self.log = tempfile.TemporaryFile(dir=root)
+        with theirs:
+            self.process = subprocess.Popen(
+                command,
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=self.log,
+                stderr=self.log,
+                env=environment,
+                start_new_session=True,
+            )
+        self.control.settimeout(_START_TIMEOUT_S)
+        try:
+            packet = self.control.recv(1 << 16)
+        except TimeoutError:
+            packet = b""
+        if not packet:
+            self.close()
+            raise SandboxError(f"the {mode} zygote did not start: {self.last_words()}")
+        self.protections: dict[str, Any] = json.loads(packet)["ready"]
+
+    def last_words(self) -> str:
+        """The last line that the zygote printed."""
+        self.log.seek(0)
+        lines = self.log.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+    def submit(self, order: dict[str, Any], connection: socket.socket) -> None:
+        """Hand over a job's socket; raises OSError where the zygote is gone."""
+        with self.lock:
+            socket.send_fds(self.control, [json.dumps(order).encode()], [connection.fileno()])
+
+    def close(self) -> None:
+        """End the zygote: the closed control socket tells it to, and a signal does if it will not listen."""
+        self.control.close()
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+class Sandbox:
+    """Runs candidates' code in confined children; a context manager.
+
+    `namespaces=False` does without namespaces, as on machines that grant none (for tests of that fallback).
+    """
+
+    def __init__(
+        self, limits: LimitsConfig | None = None, target: str = "sm_90", *, namespaces: bool = True
+    ) -> None:
+        self.limits = limits or LimitsConfig()
+        self.target = target
+        self._namespaces = namespaces
+        self._lock = threading.Lock()
+        self._starting = {"compile": threading.Lock(), "interpret": threading.Lock()}
+        self._zygotes: dict[str, _ZygoteProcess] = {}
+        self._closed = False
+        self._root, self._root_lock = _make_root()
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the zygotes and everything they started, and remove the scratch root."""
+        with self._lock:
+            self._closed = True
+            zygotes, self._zygotes = list(self._zygotes.values()), {}
+        for zygote in zygotes:
+            zygote.close()
+            zygote.log.close()
+        shutil.rmtree(self._root, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            os.close(self._root_lock)
+        self._root_lock = -1
+
+    def start(self, *modes: str) -> None:
+        """Start zygotes ahead of need ("compile", "interpret"; none named: both), side by side."""
+        threads = [threading.Thread(target=self._zygote, args=(mode,)) for mode in modes or ("compile", "interpret")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def record(self, source: str, requests: Sequence[RecordRequest]) -> RecordReply:
+        """Record the candidate's forward pass once for each request, in one child, in order."""
+        began = time.perf_counter()
+        answer = self._job("compile", {"source": source, "requests": [to_plain(request) for request in requests]}, [])
+        seconds = time.perf_counter() - began
+        if isinstance(answer, _Died):
+            return RecordReply(failure=answer.failure, seconds=seconds)
+        header, blobs = answer
+        try:
+            recordings = tuple(from_plain(plain, Recording) for plain in _list(header["recordings"]))
+            if len(recordings) != len(requests):
+                raise ValueError("not as many recordings as requests")
+        except (ValueError, KeyError, RecursionError) as error:
+            return RecordReply(failure=_broken(error), seconds=seconds)
+        return RecordReply(recordings=recordings, blobs=_by_hash(blobs), seconds=seconds)
+
+    def run(self, source: str, requests: Sequence[RunRequest]) -> RunReply:
+        """Execute plans under Triton's interpreter, in one child, in order."""
+        began = time.perf_counter()
+        blobs: list[bytes] = []
+        plains = []
+        for request in requests:
+            storages = {}
+            for index, data in request.storages.items():
+                storages[str(index)] = len(blobs)
+                blobs.append(data)
+            plains.append({"variant": request.variant.value, "plan": to_plain(request.plan), "storages": storages})
+        answer = self._job("interpret", {"source": source, "requests": plains}, blobs)
+        seconds = time.perf_counter() - began
+        if isinstance(answer, _Died):
+            return RunReply(failure=answer.failure, seconds=seconds)
+        try:
+            results = tuple(_run_result(plain, answer[1]) for plain in _list(answer[0]["results"]))
+            if len(results) != len(requests):
+                raise ValueError("not as many results as requests")
+        except (ValueError, KeyError, IndexError, TypeError, RecursionError) as error:
+            return RunReply(failure=_broken(error), seconds=seconds)
+        return RunReply(results=results, seconds=seconds)
+
+    def capabilities(self) -> tuple[Capability, ...]:
+        """The protections by name, and whether each is active on this machine."""
+        found = self._zygote("compile").protections
+        landlock = int(found["landlock"])
+        return (
+            Capability(name="process tree", active=found["pid_namespace"], detail="PID namespace"),
+            Capability(name="network", active=found["network_namespace"], detail="empty network namespace"),
+            Capability(name="files", active=landlock > 0, detail=f"Landlock ABI {landlock}"),
+            Capability(name="scratch", active=found["user_namespace"], detail="tmpfs of bounded size"),
+            Capability(
+                name="processes",
+                active=found["user_namespace"] or found["own_proc"],
+                detail="RLIMIT_NPROC in a user namespace" if found["user_namespace"] else "watched by the zygote",
+            ),
+            Capability(name="memory", active=True, detail="RLIMIT_AS" + (", watched" if found["own_proc"] else "")),
+            Capability(name="time", active=True, detail="RLIMIT_CPU, wall clock"),
+        )
+
+    def _zygote(self, mode: str) -> _ZygoteProcess:
+        with self._starting[mode]:
+            if self._closed:
+                raise SandboxError("the sandbox is closed")
+            zygote = self._zygotes.get(mode)
+            if zygote is None or zygote.process.poll() is not None:
+                if zygote is not None:
+                    zygote.close()
+                    zygote.log.close()
+                self._zygotes[mode] = zygote = _ZygoteProcess(mode, self.target, self._root, self._namespaces)
+            return zygote
+
+    def _job(self, mode: str, header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]] | _Died:
+        for attempt in (1, 2):
+            zygote = self._zygote(mode)
+            scratch = os.path.join(self._root, f"job-{secrets.token_hex(8)}")
+            token = secrets.token_bytes(32)
+            os.mkdir(scratch, 0o700)
+            ours, theirs = socket.socketpair()
+            try:
+                order = {"limits": asdict(self.limits), "scratch": scratch, "token": token.hex()}
+                with theirs:
+                    zygote.submit(order, theirs)
+                ours.settimeout(self.limits.wall_s + _GRACE_S)
+                ours.sendall(wire.encode(header, blobs))
+                status, (answer,) = wire.read(ours.recv, 1 << 32)
+                return self._interpret(status, answer, token)
+            except (OSError, ValueError) as error:
+                if attempt == 2 or self._closed:
+                    raise SandboxError(f"the {mode} zygote is broken: {error}; {zygote.last_words()}") from error
+                zygote.close()
+            finally:
+                ours.close()
+                shutil.rmtree(scratch, ignore_errors=True)
+        raise AssertionError("unreachable")
+
+    def _interpret(self, status: dict[str, Any], answer: bytes, token: bytes) -> tuple[dict[str, Any], list[bytes]] | _Died:
+        reason, code, limits = status["killed_for"], int(status["exit"]), self.limits
+        if reason == "judge":
+            raise ValueError("the job was given up")
+        if not answer.startswith(_CONFINED) and not reason:
+            raise ValueError(f"a child ended before it was confined (status {code})")
+        deaths = {
+            "wall": Failure(outcome=Outcome.TIMEOUT, message=f"still running after {limits.wall_s} s"),
+            "memory": Failure(outcome=Outcome.MEMORY_LIMIT, message=f"more than {limits.memory_mb} MB"),
+            "processes": Failure(outcome=Outcome.PROCESS_LIMIT, message=f"{limits.processes} processes or threads"),
+            "output": Failure(outcome=Outcome.OUTPUT_LIMIT, message=f"more than {limits.output_mb} MB"),
+        }
+        if reason:
+            return _Died(failure=deaths[reason])
+        if code in (-signal.SIGKILL, -signal.SIGXCPU) and float(status["cpu_s"]) > limits.cpu_s - 1:
+            return _Died(failure=Failure(outcome=Outcome.TIMEOUT, message=f"used {limits.cpu_s} s of CPU time"))
+        body = answer[len(_CONFINED) :]
+        if code != 0 or not body:
+            how = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
+            return _Died(failure=Failure(outcome=Outcome.CRASHED, message=f"ended {how} before it answered"))
+        if not secrets.compare_digest(body[: len(token)], token):
+            return _Died(failure=_broken(ValueError("the answer does not carry its token")))
+        try:
+            return wire.decode(body[len(token) :])
+        except wire.FrameError as error:
+            return _Died(failure=_broken(error))
+
+
+def _run_result(plain: Any, blobs: list[bytes]) -> RunResult:
+    # outputs travel as blob numbers; everything else is structured strictly
+    indices = _list(plain.pop("outputs"))
+    if not all(type(index) is int and 0 <= index < len(blobs) for index in indices):
+        raise ValueError("outputs: not blob numbers")
+    result = from_plain({**plain, "outputs": []}, RunResult)
+    return RunResult(
+        variant=result.variant,
+        outputs=tuple(blobs[index] for index in indices),
+        mutated=result.mutated,
+        out_of_bounds=result.out_of_bounds,
+        failure=result.failure,
+        seconds=result.seconds,
+    )
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError("expected a list")
+    return value
+
+
+def _broken(error: Exception) -> Failure:
+    return Failure(outcome=Outcome.BROKEN_PROTOCOL, message=str(error).splitlines()[0][:300] if str(error) else "")
+
+
+def _by_hash(blobs: list[bytes]) -> dict[str, bytes]:
+    import hashlib
+
+    return {hashlib.sha256(blob).hexdigest(): blob for blob in blobs}
+
+
+def _make_root() -> tuple[str, int]:
+    """A new scratch root, locked for as long as this process lives, after removing those whose owner is gone."""
+    parent = os.path.join(tempfile.gettempdir(), f"tritonrl-{os.geteuid()}")
+    os.makedirs(parent, mode=0o700, exist_ok=True)
+    if os.stat(parent).st_uid != os.geteuid():
+        raise SandboxError(f"{parent} belongs to another user")
+    for name in os.listdir(parent):
+        path = os.path.join(parent, name)
+        with contextlib.suppress(OSError):
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path, ignore_errors=True)
+            finally:
+                os.close(descriptor)
+    root = tempfile.mkdtemp(dir=parent)
+    descriptor = os.open(root, os.O_RDONLY | os.O_CLOEXEC)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return root, descriptor

@@ -1,0 +1,157 @@
+"""The GPU that is not there: what Triton and a candidate's host code ask of a device, answered for a named target.
+
+Shared memory is the opt-in limit of one block, in bytes: CUDA C++ Programming Guide, "Compute Capabilities" table
+(maximum amount of shared memory per thread block); for gfx942, the CDNA 3 ISA's 64 KB of local data share.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import types
+from typing import Any
+
+from attrs import frozen
+
+_SHARED_BYTES = {
+    70: 98304,
+    75: 65536,
+    80: 166912,
+    86: 101376,
+    87: 166912,
+    89: 101376,
+    90: 232448,
+    100: 232448,
+    101: 232448,
+    103: 232448,
+    120: 101376,
+    121: 101376,
+}
+_NUM_PROCESSORS = {80: 108, 86: 84, 89: 128, 90: 132, 100: 148, 120: 170}
+
+
+@frozen(kw_only=True)
+class Target:
+    """An architecture to compile for."""
+
+    name: str
+    backend: str
+    architecture: int | str
+    warp_size: int
+    shared_bytes: int
+    num_processors: int
+
+    @property
+    def binary(self) -> str:
+        """Which of Triton's products is the loadable code."""
+        return "cubin" if self.backend == "cuda" else "hsaco"
+
+
+def parse_target(name: str) -> Target:
+    """The target that a name such as "sm_90" or "gfx942" means; raises ValueError."""
+    if name.startswith("gfx") and name[3:].isalnum():
+        wave = 64 if name.startswith("gfx9") else 32
+        return Target(
+            name=name, backend="hip", architecture=name, warp_size=wave, shared_bytes=65536, num_processors=304
+        )
+    digits = name.removeprefix("sm_").removesuffix("a")
+    if not name.startswith("sm_") or not digits.isdigit():
+        raise ValueError(f"{name!r} is no target; write sm_90 or gfx942")
+    capability = int(digits)
+    return Target(
+        name=name,
+        backend="cuda",
+        architecture=capability,
+        warp_size=32,
+        shared_bytes=_SHARED_BYTES.get(capability, 101376),
+        num_processors=_NUM_PROCESSORS.get(capability, 132),
+    )
+
+
+class StubDriver:
+    """Stands where Triton's GPU driver would: names the target, so that `warmup=True` compiles with no GPU."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.utils = types.SimpleNamespace(get_device_properties=lambda device: _triton_properties(target))
+
+    def get_current_target(self) -> Any:
+        """The architecture in Triton's terms."""
+        from triton.backends.compiler import GPUTarget
+
+        return GPUTarget(self.target.backend, self.target.architecture, self.target.warp_size)
+
+    def get_current_device(self) -> int:
+        """The one device."""
+        return 0
+
+    def get_current_stream(self, device: int | None = None) -> int:
+        """The default stream."""
+        return 0
+
+    def get_active_torch_device(self) -> Any:
+        """The device that host code allocates on."""
+        import torch
+
+        return torch.device("cuda:0")
+
+    def get_device_interface(self) -> Any:
+        """PyTorch's module for the device."""
+        import torch
+
+        return torch.cuda
+
+    def get_benchmarker(self) -> Any:
+        """A clock that finds every configuration alike."""
+        return lambda call, **kwargs: [1.0, 1.0, 1.0]
+
+
+def _triton_properties(target: Target) -> dict[str, int]:
+    return {
+        "max_shared_mem": target.shared_bytes,
+        "max_num_regs": 65536,
+        "multiprocessor_count": target.num_processors,
+        "warpSize": target.warp_size,
+        "sm_clock_rate": 1_980_000,
+        "mem_clock_rate": 3_201_000,
+        "mem_bus_width": 6144,
+    }
+
+
+def pretend_device(target: Target) -> None:
+    """Answer the questions about the device that host code asks of `torch.cuda`, for the rest of this process."""
+    import torch
+
+    capability = divmod(int(target.architecture), 10) if target.backend == "cuda" else (9, 4)
+    properties = types.SimpleNamespace(
+        name=target.name,
+        major=capability[0],
+        minor=capability[1],
+        multi_processor_count=target.num_processors,
+        total_memory=80 << 30,
+        warp_size=target.warp_size,
+        shared_memory_per_block=49152,
+        shared_memory_per_block_optin=target.shared_bytes,
+        shared_memory_per_multiprocessor=target.shared_bytes + 1024,
+        regs_per_multiprocessor=65536,
+        max_threads_per_multi_processor=2048,
+        L2_cache_size=50 << 20,
+        gcnArchName=target.name,
+    )
+    stream = types.SimpleNamespace(cuda_stream=0, synchronize=lambda: None)
+    answers: dict[str, Any] = {
+        "is_available": lambda: True,
+        "device_count": lambda: 1,
+        "current_device": lambda: 0,
+        "get_device_properties": lambda device=None: properties,
+        "get_device_capability": lambda device=None: capability,
+        "get_device_name": lambda device=None: target.name,
+        "synchronize": lambda device=None: None,
+        "empty_cache": lambda: None,
+        "set_device": lambda device: None,
+        "current_stream": lambda device=None: stream,
+        "default_stream": lambda device=None: stream,
+        "device": lambda device=None: contextlib.nullcontext(),
+        "device_of": lambda tensor=None: contextlib.nullcontext(),
+    }
+    for name, answer in answers.items():
+        setattr(torch.cuda, name, answer)

@@ -1,0 +1,39 @@
+"""A kernel and a model that a zygote runs once before it forks, so that children find imports and caches warm."""
+
+CANDIDATE = '''
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def linear_kernel(x_ptr, w_ptr, b_ptr, y_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    columns = tl.program_id(1) * BN + tl.arange(0, BN)
+    total = tl.zeros((BM, BN), dtype=tl.float32)
+    for start in range(0, K, BK):
+        inner = start + tl.arange(0, BK)
+        x = tl.load(x_ptr + rows[:, None] * K + inner[None, :], mask=(rows[:, None] < M) & (inner[None, :] < K), other=0.0)
+        w = tl.load(w_ptr + columns[None, :] * K + inner[:, None], mask=(columns[None, :] < N) & (inner[:, None] < K), other=0.0)
+        total += tl.dot(x, w, input_precision="ieee")
+    total += tl.load(b_ptr + columns, mask=columns < N, other=0.0)[None, :]
+    peak = tl.max(total, axis=1)
+    total = tl.exp(total - peak[:, None]) + tl.sum(total, axis=1)[:, None]
+    tl.store(y_ptr + rows[:, None] * N + columns[None, :], total, mask=(rows[:, None] < M) & (columns[None, :] < N))
+
+
+class ModelNew(nn.Module):
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.linear = nn.Linear(inputs, outputs)
+
+    def forward(self, x):
+        x = x.t().contiguous().t().contiguous()
+        rows, inner = x.shape
+        columns = self.linear.weight.shape[0]
+        y = torch.empty((rows, columns), device=x.device, dtype=x.dtype)
+        grid = (triton.cdiv(rows, 16), triton.cdiv(columns, 16))
+        linear_kernel[grid](x, self.linear.weight, self.linear.bias, y, rows, columns, inner, BM=16, BN=16, BK=16)
+        return y
+'''

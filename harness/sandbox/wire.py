@@ -1,0 +1,77 @@
+"""Frames: what travels between judge, zygote and child.
+
+A frame is a JSON object followed by raw byte strings, each with its length in front. The reader bounds every length
+before it allocates, and what it reads is data: no pickle, no code. A frame that breaks a rule raises `FrameError`.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+_HEAD = struct.Struct("<4sII")  # magic, length of the JSON text, number of blobs
+_LENGTH = struct.Struct("<Q")
+_MAGIC = b"trl1"
+MAX_JSON_BYTES = 64 << 20
+MAX_BLOBS = 4096
+
+
+class FrameError(ValueError):
+    """The bytes are no frame, or a frame that is larger than agreed."""
+
+
+def encode(header: dict[str, Any], blobs: Sequence[bytes] = ()) -> bytes:
+    """The frame's bytes."""
+    text = json.dumps(header, allow_nan=False, separators=(",", ":")).encode()
+    lengths = b"".join(_LENGTH.pack(len(blob)) for blob in blobs)
+    return b"".join((_HEAD.pack(_MAGIC, len(text), len(blobs)), lengths, text, *blobs))
+
+
+def read(receive: Callable[[int], bytes], max_bytes: int) -> tuple[dict[str, Any], list[bytes]]:
+    """One frame through `receive(n)`, which returns at most n bytes and b"" at the end of the stream."""
+    magic, text_length, num_blobs = _HEAD.unpack(_exactly(receive, _HEAD.size))
+    if magic != _MAGIC or text_length > min(max_bytes, MAX_JSON_BYTES) or num_blobs > MAX_BLOBS:
+        raise FrameError("not a frame")
+    lengths = [length for (length,) in _LENGTH.iter_unpack(_exactly(receive, _LENGTH.size * num_blobs))]
+    if text_length + sum(lengths) > max_bytes:
+        raise FrameError("the frame is larger than agreed")
+    try:
+        header = json.loads(_exactly(receive, text_length), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise FrameError(f"the header is not JSON: {error}") from None
+    if not isinstance(header, dict):
+        raise FrameError("the header is no object")
+    return header, [_exactly(receive, length) for length in lengths]
+
+
+def decode(data: bytes) -> tuple[dict[str, Any], list[bytes]]:
+    """The one frame that `data` is; anything after it is an error."""
+    position = 0
+
+    def receive(count: int) -> bytes:
+        nonlocal position
+        piece = data[position : position + count]
+        position += len(piece)
+        return piece
+
+    frame = read(receive, len(data))
+    if position != len(data):
+        raise FrameError("there is something after the frame")
+    return frame
+
+
+def _exactly(receive: Callable[[int], bytes], count: int) -> bytes:
+    pieces = []
+    while count:
+        piece = receive(min(count, 1 << 20))
+        if not piece:
+            raise FrameError("the stream ended inside a frame")
+        pieces.append(piece)
+        count -= len(piece)
+    return b"".join(pieces)
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")

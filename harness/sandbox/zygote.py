@@ -1,0 +1,312 @@
+"""The zygote: a pre-imported process that forks one confined child for each job, and watches it.
+
+Importing torch and triton takes seconds and forking takes milliseconds, so two zygotes stay alive for as long as the
+judge does: one compiles, one interprets (Triton decides at import which of the two its functions do). A zygote runs no
+candidate code. It is the first process of its own PID namespace, so its end ends every child; and it ends when the
+judge's end of the control socket closes, however the judge died.
+
+A job arrives as one packet on the control socket: JSON (limits, scratch folder, answer token) and the descriptor of a
+socket. The child reads its request from that socket; the zygote writes the reply to it: how the child ended, and the
+bytes that it answered. What a status means is the judge's decision (`harness.sandbox.sandbox`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import gc
+import json
+import os
+import random
+import selectors
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+from attrs import asdict, define, field
+
+from ...core.config import LimitsConfig
+from . import confinement, syscalls, wire
+from .confinement import Protections
+
+WATCH_INTERVAL_S = 0.05
+MAX_ANSWER_BYTES = 256 << 20
+CONFINED = b"C"
+"""First byte of an answer: from here on, what goes wrong is the candidate's doing and not the sandbox's."""
+Perform = Callable[[dict[str, Any], list[bytes], str], tuple[dict[str, Any], list[bytes]]]
+
+
+@define(eq=False)
+class _Job:
+    """A running child."""
+
+    connection: socket.socket
+    limits: LimitsConfig
+    scratch: str
+    pid: int
+    process: int
+    answer_pipe: int
+    output_pipe: int
+    started: float
+    answer: bytearray = field(factory=bytearray)
+    num_output_bytes: int = 0
+    killed_for: str = ""
+    namespace: str = ""
+
+
+class Zygote:
+    """The loop: accept jobs, watch children, reply."""
+
+    def __init__(self, control: socket.socket, protections: Protections, perform: Perform) -> None:
+        self.control = control
+        self.protections = protections
+        self.perform = perform
+        self.jobs: set[_Job] = set()
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(control, selectors.EVENT_READ, self._accept)
+        self.own_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY) if protections.pid_namespace else -1
+
+    def serve(self) -> None:
+        """Run until the judge's end of the control socket closes; then kill every child and remove its scratch."""
+        try:
+            while True:
+                timeout = WATCH_INTERVAL_S if self.jobs else None
+                for key, _ in self.selector.select(timeout):
+                    key.data()
+                self._watch()
+        except EOFError:
+            pass
+        finally:
+            for job in list(self.jobs):
+                self._kill(job, "judge")
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(job.pid, 0)
+                shutil.rmtree(job.scratch, ignore_errors=True)
+
+    def _accept(self) -> None:
+        packet, descriptors, _, _ = socket.recv_fds(self.control, 1 << 16, 1)
+        if not packet:
+            raise EOFError
+        order = json.loads(packet)
+        with socket.socket(fileno=descriptors[0]) as received:
+            connection = received.dup()
+        limits = LimitsConfig(**order["limits"])
+        answer_read, answer_write = os.pipe2(os.O_CLOEXEC)
+        output_read, output_write = os.pipe2(os.O_CLOEXEC)
+        pid = self._fork()
+        if pid == 0:
+            status = 1
+            try:
+                os.close(output_read)
+                os.close(answer_read)
+                self._be_child(connection, limits, order, answer_write, output_write)
+                status = 0
+            except BaseException as error:
+                print(f"{type(error).__name__}: {error}"[:500], file=sys.stderr, flush=True)
+            finally:
+                os._exit(status)
+        os.close(answer_write)
+        os.close(output_write)
+        job = _Job(
+            connection=connection,
+            limits=limits,
+            scratch=order["scratch"],
+            pid=pid,
+            process=os.pidfd_open(pid),
+            answer_pipe=answer_read,
+            output_pipe=output_read,
+            started=time.monotonic(),
+        )
+        for pipe in (answer_read, output_read):
+            os.set_blocking(pipe, False)
+        self.jobs.add(job)
+        self.selector.register(job.process, selectors.EVENT_READ, lambda: self._finish(job))
+        self.selector.register(answer_read, selectors.EVENT_READ, lambda: self._read_answer(job))
+        self.selector.register(output_read, selectors.EVENT_READ, lambda: self._read_output(job))
+
+    def _fork(self) -> int:
+        if not self.protections.pid_namespace:
+            return os.fork()
+        # a process may enter a new namespace for its children only while its children's is its own
+        syscalls.join_namespace(self.own_namespace, syscalls.CLONE_NEWPID)
+        syscalls.unshare(syscalls.CLONE_NEWPID)
+        return os.fork()
+
+    def _be_child(
+        self, connection: socket.socket, limits: LimitsConfig, order: dict[str, Any], answer: int, output: int
+    ) -> None:
+        started = time.perf_counter()
+        request, blobs = wire.read(connection.recv, 1 << 34)
+        null = os.open(os.devnull, os.O_RDONLY)
+        for source, target in ((null, 0), (output, 1), (output, 2)):
+            os.dup2(source, target, inheritable=True)
+        # not at a number that a candidate's code would guess, and away from those that closing others frees
+        answer = fcntl.fcntl(answer, fcntl.F_DUPFD_CLOEXEC, random.SystemRandom().randrange(200, 900))
+        os.closerange(3, answer)
+        os.closerange(answer + 1, 1024)
+        connection.detach()
+        confinement.confine(limits, self.protections, order["scratch"])
+        os.write(answer, CONFINED)
+        for name in ("HOME", "TMPDIR", "TRITON_HOME", "TRITON_CACHE_DIR"):
+            os.environ[name] = order["scratch"]
+        tempfile.tempdir = None  # forget the zygote's
+        header, results = self.perform(request, blobs, order["scratch"])
+        header["seconds"] = time.perf_counter() - started
+        data = bytes.fromhex(order["token"]) + wire.encode(header, results)
+        position = 0
+        while position < len(data):
+            position += os.write(answer, data[position : position + (1 << 20)])
+
+    def _read_answer(self, job: _Job) -> None:
+        while piece := self._read(job.answer_pipe):
+            job.answer += piece
+            if len(job.answer) > MAX_ANSWER_BYTES:
+                job.answer.clear()
+                self._kill(job, "output")
+
+    def _read_output(self, job: _Job) -> None:
+        while piece := self._read(job.output_pipe):
+            job.num_output_bytes += len(piece)
+            if job.num_output_bytes > job.limits.output_mb << 20:
+                self._kill(job, "output")
+                return
+
+    def _read(self, pipe: int) -> bytes:
+        try:
+            piece = os.read(pipe, 1 << 18)
+        except BlockingIOError:
+            return b""
+        if not piece:
+            with contextlib.suppress(KeyError):
+                self.selector.unregister(pipe)
+        return piece
+
+    def _watch(self) -> None:
+        if not self.jobs:
+            return
+        now = time.monotonic()
+        families = _families({job.pid: job for job in self.jobs}) if self.protections.own_proc else {}
+        for job in list(self.jobs):
+            members = families.get(job.pid, [])
+            if now - job.started > job.limits.wall_s:
+                self._kill(job, "wall")
+            elif sum(threads for threads, _ in members) > job.limits.processes - 2:
+                self._kill(job, "processes")
+            elif sum(resident for _, resident in members) > job.limits.memory_mb << 20:
+                self._kill(job, "memory")
+            elif _is_closed(job.connection):
+                self._kill(job, "judge")
+
+    def _kill(self, job: _Job, reason: str) -> None:
+        job.killed_for = job.killed_for or reason
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(job.process, signal.SIGKILL)
+        if not self.protections.pid_namespace:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(job.pid, signal.SIGKILL)
+
+    def _finish(self, job: _Job) -> None:
+        if not self.protections.pid_namespace:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(job.pid, signal.SIGKILL)
+        _, status, usage = os.wait4(job.pid, 0)
+        self._read_answer(job)
+        self._read_output(job)
+        for descriptor in (job.process, job.answer_pipe, job.output_pipe):
+            with contextlib.suppress(KeyError):
+                self.selector.unregister(descriptor)
+            os.close(descriptor)
+        self.jobs.discard(job)
+        reply = {
+            "exit": os.waitstatus_to_exitcode(status),
+            "killed_for": job.killed_for,
+            "cpu_s": usage.ru_utime + usage.ru_stime,
+        }
+        with job.connection as connection, contextlib.suppress(OSError):
+            connection.sendall(wire.encode(reply, [bytes(job.answer)]))
+        shutil.rmtree(job.scratch, ignore_errors=True)
+
+
+def _families(roots: dict[int, _Job]) -> dict[int, list[tuple[int, int]]]:
+    """By job, (threads, resident bytes of its own) of each of its processes, from /proc of the zygote's namespace."""
+    parents: dict[int, int] = {}
+    facts: dict[int, tuple[int, int]] = {}
+    page = os.sysconf("SC_PAGE_SIZE")
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or name == "1":
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+            with open(f"/proc/{name}/statm", "rb") as file:
+                _, resident, shared = file.read().split()[:3]
+        except OSError:
+            continue  # it ended meanwhile
+        parents[int(name)] = int(fields[1])
+        facts[int(name)] = (int(fields[17]), (int(resident) - int(shared)) * page)
+    families: dict[int, list[tuple[int, int]]] = {root: [] for root in roots}
+    for pid, fact in facts.items():
+        ancestor = pid
+        while ancestor not in roots and ancestor in parents:
+            ancestor = parents[ancestor]
+        if ancestor in roots:
+            families[ancestor].append(fact)
+    return families
+
+
+def _is_closed(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+def main() -> None:
+    """Isolate, import, warm up, report readiness, serve."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--control", type=int, required=True)
+    parser.add_argument("--mode", choices=("compile", "interpret"), required=True)
+    parser.add_argument("--target", required=True)
+    parser.add_argument("--scratch", required=True)
+    parser.add_argument("--plain", action="store_true", help="use no namespaces, as where none are granted")
+    arguments = parser.parse_args()
+    control = socket.socket(fileno=arguments.control)
+    protections = confinement.isolate_zygote(no_namespaces=arguments.plain)
+    if protections.pid_namespace:
+        pid = os.fork()
+        if pid:
+            control.close()
+            os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 0xFF)
+        with contextlib.suppress(OSError):
+            syscalls.control_process(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
+    protections = confinement.complete(protections)
+    for name in ("HOME", "TMPDIR", "TRITON_HOME", "TRITON_CACHE_DIR"):
+        os.environ[name] = arguments.scratch
+    perform = _prepare(arguments.mode, arguments.target, arguments.scratch)
+    gc.collect()
+    gc.freeze()
+    control.send(json.dumps({"ready": asdict(protections)}).encode())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Zygote(control, protections, perform).serve()
+
+
+def _prepare(mode: str, target: str, scratch: str) -> Perform:
+    if mode == "compile":
+        from . import recorder
+
+        return recorder.prepare(target, scratch)
+    from . import interpreter
+
+    return interpreter.prepare(scratch)
+
+
+if __name__ == "__main__":
+    main()
