@@ -21,6 +21,9 @@ def audit(plan: LaunchPlan, reference: ReferenceSignature | None, used_inputs: t
     `reference` is the signature at the sizes and dtype that the plan was recorded for; without it, the shapes and
     dtypes of the outputs are not judged and `used_inputs` says which inputs the result must depend on.
     """
+    failure = check_structure(plan)
+    if failure is not None:
+        return failure
     if plan.arithmetic:
         operators = ", ".join(sorted(set(plan.arithmetic)))
         return Failure(outcome=Outcome.TORCH_ARITHMETIC, message=operators)
@@ -32,6 +35,37 @@ def audit(plan: LaunchPlan, reference: ReferenceSignature | None, used_inputs: t
             return failure
         used_inputs = reference.used_inputs
     return _check_flow(plan, used_inputs)
+
+
+def check_structure(plan: LaunchPlan) -> Failure | None:
+    """Whether a plan, which an untrusted process wrote, is consistent in itself: indices, names, extents."""
+    views = list(plan.outputs)
+    for step in plan.steps:
+        match step:
+            case Launch():
+                if not 0 <= step.kernel < len(plan.kernels) or any(extent < 0 for extent in step.grid):
+                    return _inconsistent("a launch of an unknown kernel, or on a negative grid")
+                views += [argument.view for argument in step.arguments if argument.view is not None]
+            case Copy(source=source, target=target):
+                views += [source, target]
+            case Fill(target=target):
+                views.append(target)
+    for view in views:
+        if not 0 <= view.buffer < len(plan.buffers):
+            return _inconsistent("a view of an unknown buffer")
+        if len(view.shape) != len(view.stride) or view.offset < 0 or any(extent < 0 for extent in view.shape):
+            return _inconsistent("a view with an impossible shape, stride or offset")
+    for buffer in plan.buffers:
+        is_input = buffer.kind is BufferKind.INPUT
+        if buffer.num_elements < 0 or (is_input and not (buffer.name.isascii() and buffer.name.isdigit())):
+            return _inconsistent("a buffer with an impossible size or name")
+    if any(k.num_warps is not None and not 1 <= k.num_warps <= 64 for k in plan.kernels):
+        return _inconsistent("a kernel with an impossible number of warps")
+    return None
+
+
+def _inconsistent(message: str) -> Failure:
+    return Failure(outcome=Outcome.BROKEN_PROTOCOL, message=message)
 
 
 def _check_signature(plan: LaunchPlan, reference: ReferenceSignature) -> Failure | None:

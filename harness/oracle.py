@@ -1,0 +1,210 @@
+"""The trusted side: what a task's reference returns, in fp64, for inputs that only the judge knows.
+
+Tasks are trusted input and run in this process; candidate code never does. Two choices decide what a wrong candidate
+can get away with. Parameters are randomised, because a freshly built norm has weight 1 and bias 0 and a kernel that
+omits both would pass; and expected values are computed in fp64 from inputs rounded to the dtype under test, so that
+the error that is measured is the candidate's own.
+
+A candidate that names its parameters as the reference does receives the randomised values. One that adds parameters
+of its own can only rely on KernelBench's convention, the same seed and order of construction: then the reference keeps
+its seeded values too, except for those that construction makes constant (all ones, all zeros), which stay randomised,
+so that renaming a parameter is no way to have it left out.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from attrs import frozen
+from numpy.typing import NDArray
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from ..core.candidate import ReferenceSignature
+from ..core.seeds import derive
+from ..core.serialisation import fingerprint
+from ..core.task import Profile, Task
+from ..stages.roofline import EagerOperator
+from ..stages.variants import VariantInputs
+from .errors import TaskError
+from .reference import (
+    build_model,
+    call_model,
+    draw_inputs,
+    dtype_name,
+    fake_reference,
+    init_arguments,
+    is_floating,
+    load_task,
+    randomise,
+    torch_dtype,
+    trace_operators,
+)
+from .sandbox.protocol import InitArgument, TensorSpec
+
+T = TypeVar("T")
+MAX_CACHED_BYTES = 256 << 20
+
+
+@frozen(kw_only=True)
+class ExpectedRun:
+    """One variant's inputs (null where an input is a plain number), parameters and expected results.
+
+    `inputs` hold values that are exact in the variant's dtype; `expected` are fp64 (integers for integer results)
+    with the dtypes that the reference itself returns in `dtypes`.
+    """
+
+    inputs: tuple[torch.Tensor | None, ...]
+    parameters: dict[str, torch.Tensor]
+    expected: tuple[NDArray[np.generic], ...]
+    dtypes: tuple[str, ...]
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory held."""
+        tensors = [*(t for t in self.inputs if t is not None), *self.parameters.values()]
+        return sum(t.nbytes for t in tensors) + sum(array.nbytes for array in self.expected)
+
+
+@frozen(kw_only=True)
+class Build:
+    """How the candidate must build and call its model in one profile and dtype."""
+
+    init_json: str
+    inputs: tuple[TensorSpec | InitArgument, ...]
+
+
+class Oracle:
+    """Reference results of tasks, computed on demand and kept while they fit; safe to use from several threads."""
+
+    def __init__(self, seed: int, max_cached_bytes: int = MAX_CACHED_BYTES) -> None:
+        self.seed = seed
+        self._max_bytes = max_cached_bytes
+        self._held_bytes = 0
+        self._cache: OrderedDict[tuple[Any, ...], tuple[Any, int]] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def init_seed(self, task: Task) -> int:
+        """The seed under which both models are built."""
+        return derive(self.seed, fingerprint(task), "init")
+
+    def signature(self, task: Task) -> ReferenceSignature:
+        """What the reference returns at the declared sizes, and which inputs and parameters it has."""
+        return self._cached(("signature", fingerprint(task)), lambda: self._find_signature(task), lambda _: 1 << 12)
+
+    def build(self, task: Task, profile: Profile, dtype: str) -> Build:
+        """Init arguments and input descriptions for recording a candidate."""
+        key = ("build", fingerprint(task), profile, dtype)
+        return self._cached(key, lambda: self._find_build(task, profile, dtype), lambda _: 1 << 12)
+
+    def operators(self, task: Task) -> tuple[EagerOperator, ...]:
+        """The operators that eager PyTorch would run at the declared sizes."""
+        return self._cached(("operators", fingerprint(task)), lambda: trace_operators(task), lambda _: 1 << 12)
+
+    def expected(self, task: Task, inputs: VariantInputs, seeded_parameters: bool = False) -> ExpectedRun:
+        """The reference's results on one variant's inputs."""
+        key = ("expected", fingerprint(task), inputs, seeded_parameters)
+        return self._cached(key, lambda: self._compute(task, inputs, seeded_parameters), lambda run: run.num_bytes)
+
+    def _cached(self, key: tuple[Any, ...], make: Callable[[], T], measure: Callable[[T], int]) -> T:
+        with self._lock:  # two threads that need the same result compute it once
+            if key in self._cache:
+                self._cache.move_to_end(key)
+                held: T = self._cache[key][0]
+                return held
+            made = make()
+            self._cache[key] = (made, measure(made))
+            self._held_bytes += self._cache[key][1]
+            while self._held_bytes > self._max_bytes and len(self._cache) > 1:
+                _, (_, released) = self._cache.popitem(last=False)
+                self._held_bytes -= released
+            return made
+
+    def _find_signature(self, task: Task) -> ReferenceSignature:
+        with fake_reference(task, Profile.DECLARED, task.dtypes[0]) as (model, inputs):
+            outputs = call_model(task, model, inputs)
+            shapes = tuple(tuple(output.shape) for output in outputs)
+            dtypes = tuple(dtype_name(output) for output in outputs)
+            parameters = tuple(model.state_dict().keys())
+        return ReferenceSignature(
+            shapes=shapes, dtypes=dtypes, used_inputs=self._find_used_inputs(task), parameters=parameters
+        )
+
+    def _find_used_inputs(self, task: Task) -> tuple[int, ...]:
+        """Positions of tensors whose replacement by fresh values changes the result at tiny sizes."""
+        module = load_task(task, Profile.TINY)
+        draws = [draw_inputs(task, module, derive(self.seed, fingerprint(task), "used", n)) for n in range(4)]
+        model = build_model(task, module, self.init_seed(task)).double()
+        base = [_to_double(value) for value in draws[0]]
+        reference = call_model(task, model, base)
+        used: list[int] = []
+        for position, value in enumerate(base):
+            if not isinstance(value, torch.Tensor):
+                continue
+            for fresh in draws[1:]:
+                changed = [*base[:position], _to_double(fresh[position]), *base[position + 1 :]]
+                if not _same(call_model(task, model, changed), reference):
+                    used.append(position)
+                    break
+        return tuple(used)
+
+    def _find_build(self, task: Task, profile: Profile, dtype: str) -> Build:
+        module = load_task(task, profile)
+        with FakeTensorMode():
+            drawn = draw_inputs(task, module, None)
+        args, kwargs = init_arguments(task, module)
+        try:
+            init_json = json.dumps({"args": args, "kwargs": kwargs}, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise TaskError(f"{task.task_id}: get_init_inputs() must return plain numbers or text: {error}") from error
+        return Build(init_json=init_json, inputs=tuple(_describe_input(task, value, dtype) for value in drawn))
+
+    def _compute(self, task: Task, spec: VariantInputs, seeded_parameters: bool) -> ExpectedRun:
+        module = load_task(task, spec.profile)
+        identity = fingerprint(task)
+        dtype = torch_dtype(spec.dtype)
+        drawn = draw_inputs(task, module, derive(self.seed, identity, "inputs", spec.stream))
+        inputs = [_transform(value, spec, dtype) for value in drawn]
+        model = build_model(task, module, self.init_seed(task))
+        generator = torch.Generator().manual_seed(derive(self.seed, identity, "parameters"))
+        randomise(model, generator, seeded_parameters, dtype)
+        parameters = {name: value.detach().clone() for name, value in model.state_dict().items()}
+        outputs = call_model(task, model.double(), [_to_double(value) for value in inputs])
+        with fake_reference(task, spec.profile, spec.dtype) as (fake, fake_inputs):
+            dtypes = tuple(dtype_name(output) for output in call_model(task, fake, fake_inputs))
+        return ExpectedRun(
+            inputs=tuple(value if isinstance(value, torch.Tensor) else None for value in inputs),
+            parameters=parameters,
+            expected=tuple(output.detach().cpu().numpy().copy() for output in outputs),
+            dtypes=dtypes,
+        )
+
+
+def _describe_input(task: Task, value: Any, dtype: str) -> TensorSpec | InitArgument:
+    if isinstance(value, torch.Tensor):
+        return TensorSpec(shape=tuple(value.shape), dtype=dtype if is_floating(value) else dtype_name(value))
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TaskError(f"{task.task_id}: get_inputs() returns a {type(value).__name__}, which is no tensor or number")
+
+
+def _transform(value: Any, spec: VariantInputs, dtype: torch.dtype) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    if not value.is_floating_point():
+        return value.contiguous()
+    changed = spec.transform(value.double().contiguous().numpy())
+    return torch.from_numpy(np.ascontiguousarray(changed)).to(dtype)
+
+
+def _to_double(value: Any) -> Any:
+    return value.double() if is_floating(value) else value
+
+
+def _same(left: tuple[torch.Tensor, ...], right: tuple[torch.Tensor, ...]) -> bool:
+    return len(left) == len(right) and all(torch.equal(a, b) for a, b in zip(left, right, strict=True))

@@ -1,0 +1,283 @@
+"""Probes: each does the work of one stage and returns the candidate with the evidence attached.
+
+A probe decides nothing. It looks into the evidence store first, asks the sandbox for what is missing, compares results
+with the oracle, and keeps what it found. Seconds are the candidate's own cost: the child process, its run, and the
+comparison; the oracle's work is the task's and is shared by all candidates.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from attrs import evolve, frozen
+
+from ..core.candidate import Candidate, CompileReport, Failure, RunReport, TimingReport, Variant
+from ..core.config import ClockConfig
+from ..core.outcome import Outcome
+from ..core.plan import BufferKind, LaunchPlan
+from ..core.seeds import derive
+from ..core.serialisation import fingerprint
+from ..core.task import Profile, Task
+from ..stages.compile_stage import find_recording, judge_recording
+from ..stages.plan_audit import check_structure
+from ..stages.roofline import Gpu, add_noise, estimate_plan_us, estimate_reference_us
+from ..stages.syntax import inspect_source
+from ..stages.tolerance import compare
+from ..stages.variants import VariantInputs, describe
+from .evidence_store import EvidenceStore, evidence_key
+from .oracle import ExpectedRun, Oracle
+from .sandbox.protocol import RecordRequest, RunRequest, RunResult
+from .sandbox.sandbox import Sandbox
+from .storages import fill_storages, from_bytes
+
+
+@frozen(kw_only=True)
+class Bench:
+    """What probes work with."""
+
+    sandbox: Sandbox
+    oracle: Oracle
+    store: EvidenceStore
+    backend: str
+
+    def key(self, candidate: Candidate, task: Task, probe: str) -> str:
+        """Where the evidence of one probe is kept."""
+        return evidence_key(
+            source_sha256=candidate.sha256,
+            task_fingerprint=fingerprint(task),
+            probe=probe,
+            backend=self.backend,
+            target=self.sandbox.target,
+            seed=self.oracle.seed,
+        )
+
+
+def probe_syntax(candidate: Candidate) -> Candidate:
+    """Time the reading of the text; the decision itself is a pure function of the source."""
+    began = time.perf_counter()
+    inspect_source(candidate.source)
+    return candidate.with_evidence(ast_seconds=time.perf_counter() - began)
+
+
+def probe_compile(candidate: Candidate, task: Task, bench: Bench) -> Candidate:
+    """Record every plan that any verifier needs, and compile the declared one, in one child."""
+    key = bench.key(candidate, task, "compile")
+    report = bench.store.get(key, CompileReport)
+    if report is None:
+        reference = bench.oracle.signature(task)
+        reply = bench.sandbox.record(candidate.source, _record_requests(task, bench.oracle))
+        report = CompileReport(
+            recordings=reply.recordings, reference=reference, seconds=reply.seconds, failure=reply.failure
+        )
+        needed = {b.blob for p in _plans_to_run(report) for b in p.buffers if b.blob is not None}
+        bench.store.put_blobs({sha: blob for sha, blob in reply.blobs.items() if sha in needed})
+        bench.store.put(key, report)
+    return candidate.with_evidence(compile=report)
+
+
+def _record_requests(task: Task, oracle: Oracle) -> list[RecordRequest]:
+    dtype = task.dtypes[0]
+    wanted = [(profile, dtype) for profile in Profile]
+    wanted += [(Profile.SMALL, other) for other in task.dtypes[1:2]]
+    requests = []
+    for profile, kind in wanted:
+        build = oracle.build(task, profile, kind)
+        requests.append(
+            RecordRequest(
+                profile=profile,
+                dtype=kind,
+                init_json=build.init_json,
+                seed=oracle.init_seed(task),
+                inputs=build.inputs,
+                compile=profile is Profile.DECLARED,
+            )
+        )
+    return requests
+
+
+def _plans_to_run(report: CompileReport) -> list[LaunchPlan]:
+    return [r.plan for r in report.recordings if r.plan is not None and r.profile is not Profile.DECLARED]
+
+
+def probe_tiny(candidate: Candidate, task: Task, bench: Bench) -> Candidate:
+    """Run the original inputs at tiny sizes."""
+    inputs = describe(Variant.ORIGINAL, task.dtypes, Profile.TINY)
+    (report,) = _run_all(candidate, task, bench, "tiny", [inputs])
+    return candidate.with_evidence(tiny=report)
+
+
+def probe_full(candidate: Candidate, task: Task, bench: Bench, variants: Sequence[Variant]) -> Candidate:
+    """Run the wanted variants, those not yet known together in one child."""
+    wanted = [describe(variant, task.dtypes) for variant in variants]
+    return candidate.with_evidence(full=tuple(_run_all(candidate, task, bench, "full", wanted)))
+
+
+def _run_all(
+    candidate: Candidate, task: Task, bench: Bench, probe: str, wanted: Sequence[VariantInputs]
+) -> list[RunReport]:
+    """Reports for the wanted runs; they end early after a run that took the whole child down."""
+    keys = {inputs.variant: bench.key(candidate, task, f"{probe}:{inputs.variant}") for inputs in wanted}
+    known: dict[Variant, RunReport] = {}
+    for inputs in wanted:
+        report = bench.store.get(keys[inputs.variant], RunReport)
+        if report is not None:
+            known[inputs.variant] = report
+    missing = [inputs for inputs in wanted if inputs.variant not in known]
+    for report in _execute(candidate, task, bench, missing):
+        known[report.variant] = report
+        bench.store.put(keys[report.variant], report)
+    return [known[inputs.variant] for inputs in wanted if inputs.variant in known]
+
+
+def _execute(candidate: Candidate, task: Task, bench: Bench, missing: Sequence[VariantInputs]) -> list[RunReport]:
+    reports: list[RunReport] = []
+    ready: list[tuple[RunRequest, ExpectedRun]] = []
+    for inputs in missing:
+        prepared = _prepare(candidate, task, bench, inputs)
+        if isinstance(prepared, Failure):
+            reports.append(RunReport(variant=inputs.variant, seconds=0.0, failure=prepared))
+        else:
+            ready.append(prepared)
+    if not ready:
+        return reports
+    reply = bench.sandbox.run(candidate.source, [request for request, _ in ready])
+    if reply.failure is not None and len(ready) > 1:
+        # one run took the others down with it: find out which, and leave what comes after it unknown
+        for pair in ready:
+            alone = bench.sandbox.run(candidate.source, [pair[0]])
+            reports += _report([pair], alone.results, alone.failure, alone.seconds)
+            if alone.failure is not None:
+                break
+        return reports
+    return reports + _report(ready, reply.results, reply.failure, reply.seconds)
+
+
+def _prepare(
+    candidate: Candidate, task: Task, bench: Bench, inputs: VariantInputs
+) -> tuple[RunRequest, ExpectedRun] | Failure:
+    """The request for one variant, or why its plan cannot be run."""
+    report = candidate.evidence.compile
+    if report is None:
+        raise ValueError("a run needs the compile probe's evidence")
+    if report.failure is not None:
+        return report.failure
+    recording = find_recording(report, inputs.profile, inputs.dtype)
+    if recording is None:
+        return Failure(outcome=Outcome.BROKEN_PROTOCOL, message=f"nothing was recorded at {inputs.profile} sizes")
+    if recording.plan is None:
+        return recording.failure or Failure(outcome=Outcome.BROKEN_PROTOCOL, message="neither plan nor failure")
+    plan = recording.plan
+    failure = check_structure(plan)
+    if failure is None and plan.arithmetic:
+        failure = judge_recording(recording, report)
+    if failure is None and (inputs.profile is Profile.LARGER or inputs.dtype != task.dtypes[0]):
+        # the compile stage judged the other recordings
+        failure = judge_recording(recording, report)
+    if failure is not None:
+        return failure
+    names = {buffer.name for buffer in plan.buffers if buffer.kind is BufferKind.PARAMETER}
+    own_names = not names <= set(report.reference.parameters)
+    expected = bench.oracle.expected(task, inputs, seeded_parameters=own_names)
+    storages = fill_storages(plan, expected, bench.store.get_blob)
+    if isinstance(storages, Failure):
+        return storages
+    return RunRequest(variant=inputs.variant, plan=plan, storages=storages), expected
+
+
+def _report(
+    pairs: Sequence[tuple[RunRequest, ExpectedRun]],
+    results: Sequence[RunResult],
+    failure: Failure | None,
+    seconds: float,
+) -> list[RunReport]:
+    """Reports of one child; what it cost beyond its runs counts for the first, which any verifier would pay."""
+    if failure is not None:
+        return [RunReport(variant=request.variant, seconds=seconds, failure=failure) for request, _ in pairs]
+    reports = []
+    overhead = max(0.0, seconds - sum(max(0.0, result.seconds) for result in results))
+    for (request, expected), result in zip(pairs, results, strict=True):
+        began = time.perf_counter()
+        report = _judge_result(request, expected, result)
+        took = max(0.0, result.seconds) + overhead + time.perf_counter() - began
+        reports.append(evolve(report, seconds=took))
+        overhead = 0.0
+    return reports
+
+
+def _judge_result(request: RunRequest, expected: ExpectedRun, result: RunResult) -> RunReport:
+    plan = request.plan
+    failure = result.failure or _find_trespass(plan, result)
+    comparisons = []
+    if failure is None and len(result.outputs) != len(plan.outputs):
+        failure = Failure(outcome=Outcome.BROKEN_PROTOCOL, message="not as many results as the plan returns")
+    if failure is None and len(plan.outputs) != len(expected.expected):
+        message = f"returns {len(plan.outputs)} tensors, the reference {len(expected.expected)}"
+        failure = Failure(outcome=Outcome.WRONG_SIGNATURE, message=message)
+    if failure is None:
+        for view, data, wanted, dtype in zip(
+            plan.outputs, result.outputs, expected.expected, expected.dtypes, strict=True
+        ):
+            actual = from_bytes(data, view)
+            if actual is None:
+                failure = Failure(outcome=Outcome.BROKEN_PROTOCOL, message="a result's size is not what the plan says")
+                break
+            comparisons.append(compare(actual, wanted, view.dtype, dtype))
+    return RunReport(variant=request.variant, seconds=0.0, comparisons=tuple(comparisons), failure=failure)
+
+
+def _find_trespass(plan: LaunchPlan, result: RunResult) -> Failure | None:
+    def describe_buffers(indices: tuple[int, ...]) -> str:
+        known = [plan.buffers[index] for index in indices if 0 <= index < len(plan.buffers)]
+        return ", ".join(f"{buffer.kind} {buffer.name}".strip() for buffer in known)
+
+    if result.out_of_bounds:
+        return Failure(outcome=Outcome.OUT_OF_BOUNDS, message=describe_buffers(result.out_of_bounds))
+    if result.mutated:
+        return Failure(outcome=Outcome.INPUT_MUTATED, message=describe_buffers(result.mutated))
+    return None
+
+
+def probe_timing(
+    candidate: Candidate, task: Task, bench: Bench, clock: ClockConfig, gpu: Gpu, calibrated: bool
+) -> Candidate:
+    """Estimate both runtimes by the simulated clock, with the noise of the protocol; nothing is measured here.
+
+    It is too cheap to be stored. The noise depends on seed, task, source and protocol alone, so that every cell sees
+    the same figure for the same candidate.
+    """
+    began = time.perf_counter()
+    report = candidate.evidence.compile
+    recording = find_recording(report, Profile.DECLARED, task.dtypes[0]) if report is not None else None
+    plan = recording.plan if recording is not None else None
+    failure = report.failure if report is not None else None
+    if plan is not None:
+        failure = failure or check_structure(plan)
+    elif failure is None:
+        failure = recording.failure if recording is not None else None
+        failure = failure or Failure(outcome=Outcome.BROKEN_PROTOCOL, message="no plan to time")
+    candidate_us: tuple[float, ...] = ()
+    reference_us: tuple[float, ...] = ()
+    if plan is not None and failure is None:
+        operators = bench.oracle.operators(task)
+        cv, num_trials = (clock.calibrated_cv, clock.trials) if calibrated else (clock.single_cv, 1)
+        protocol = "calibrated" if calibrated else "single"
+        labels = (fingerprint(task), candidate.sha256, "timing", protocol)
+        candidate_us = add_noise(
+            estimate_plan_us(plan, sum(operator.matmul_flops for operator in operators), gpu),
+            cv,
+            num_trials,
+            derive(bench.oracle.seed, *labels, "candidate"),
+        )
+        reference_us = add_noise(
+            estimate_reference_us(operators, gpu), cv, num_trials, derive(bench.oracle.seed, *labels, "reference")
+        )
+    timing = TimingReport(
+        simulated=True,
+        calibrated=calibrated,
+        candidate_us=candidate_us,
+        reference_us=reference_us,
+        seconds=time.perf_counter() - began,
+        failure=failure,
+    )
+    return candidate.with_evidence(timing=timing)

@@ -1,0 +1,132 @@
+"""The verifier: a task, a source text and a specification in, a verdict out.
+
+It walks the funnel: a probe gathers evidence, the pure stage decides, and a staged specification stops at the first
+failure while an exhaustive one attempts every probe whatever failed before. A verdict depends on source, task, seed,
+target and backend alone, never on what else is verified or in which order; what was found out once is read from the
+evidence store. A bad candidate is a verdict; a bad task is a `TaskError`; a broken sandbox is a `SandboxError`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+from ..core.candidate import Candidate
+from ..core.config import ClockConfig, VerifierConfig
+from ..core.extensions import VerifierSpec
+from ..core.outcome import Stage
+from ..core.serialisation import fingerprint
+from ..core.task import Task
+from ..core.verdict import Verdict
+from ..stages.funnel import FUNNEL, fold
+from ..stages.roofline import GPUS
+from ..stages.variants import variants_of
+from .errors import UsageError
+from .evidence_store import EvidenceStore
+from .oracle import Oracle
+from .probes import Bench, probe_compile, probe_full, probe_syntax, probe_timing, probe_tiny
+from .sandbox.sandbox import Sandbox
+
+Probe = Callable[[Candidate], Candidate]
+
+
+def choose_backend(config: VerifierConfig) -> str:
+    """The backend to use here; raises UsageError for one, or for a clock, that this version cannot offer."""
+    if config.backend == "cuda":
+        raise UsageError("verifier.backend: cuda is not built yet; use interpret or auto")
+    if config.clock == "measured":
+        raise UsageError("verifier.clock: measured needs the cuda backend; use none or simulated")
+    return "interpret"
+
+
+class Verifier:
+    """Judges candidates; safe to use from several threads.
+
+    Without a store, evidence is kept in memory for the verifier's lifetime.
+    """
+
+    def __init__(
+        self,
+        config: VerifierConfig,
+        clock: ClockConfig,
+        sandbox: Sandbox,
+        store: EvidenceStore | None = None,
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        self.backend = choose_backend(config)
+        if clock.gpu not in GPUS:
+            raise UsageError(f"clock.gpu: must be one of {', '.join(sorted(GPUS))}, got {clock.gpu!r}")
+        if sandbox.target != config.target:
+            raise UsageError(f"verifier.target: the sandbox compiles for {sandbox.target}, not {config.target}")
+        self.bench = Bench(
+            sandbox=sandbox, oracle=Oracle(config.seed), store=store or EvidenceStore(), backend=self.backend
+        )
+
+    def verify(self, task: Task, source: str, spec: VerifierSpec) -> Verdict:
+        """The verdict on one source text."""
+        candidate = self.gather(task, source, spec)
+        return fold(candidate, spec.staged, self.backend, self.clock.trim)
+
+    def gather(self, task: Task, source: str, spec: VerifierSpec) -> Candidate:
+        """The candidate with all evidence that `spec` asks for; staged, it ends where the funnel does."""
+        candidate = Candidate(task_id=task.task_id, source=source)
+        probes = self._probes(task, spec)
+        for stage, judge in FUNNEL:
+            probe = probes.get(stage)
+            if probe is None:
+                continue
+            candidate = probe(candidate)
+            if spec.staged and not judge(candidate).passed:
+                break
+        return candidate
+
+    def _probes(self, task: Task, spec: VerifierSpec) -> dict[Stage, Probe]:
+        bench, clock = self.bench, self.clock
+        probes: dict[Stage, Probe] = {
+            Stage.AST: probe_syntax,
+            Stage.COMPILE: lambda candidate: probe_compile(candidate, task, bench),
+            Stage.TINY: lambda candidate: probe_tiny(candidate, task, bench),
+            Stage.FULL: lambda candidate: probe_full(candidate, task, bench, variants_of(spec)),
+        }
+        if self.config.clock == "simulated":
+            gpu = GPUS[clock.gpu]
+            probes[Stage.TIMING] = lambda candidate: probe_timing(candidate, task, bench, clock, gpu, spec.calibrated)
+        return probes
+
+    def verify_many(
+        self,
+        pairs: Sequence[tuple[Task, str]],
+        spec: VerifierSpec,
+        jobs: int = 1,
+        on_done: Callable[[int, Verdict], None] | None = None,
+    ) -> list[Verdict]:
+        """Verdicts in the order of `pairs`; equal pairs are verified once.
+
+        `on_done(index, verdict)` is called in this thread as verdicts arrive, once for each pair.
+        """
+        indices: dict[tuple[str, str], list[int]] = {}
+        for index, (task, source) in enumerate(pairs):
+            indices.setdefault((fingerprint(task), source), []).append(index)
+        verdicts: dict[int, Verdict] = {}
+
+        def finish(same: list[int], verdict: Verdict) -> None:
+            for index in same:
+                verdicts[index] = verdict
+                if on_done is not None:
+                    on_done(index, verdict)
+
+        if jobs <= 1:
+            for same in indices.values():
+                finish(same, self.verify(*pairs[same[0]], spec))
+        else:
+            pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="verify")
+            try:
+                running = {pool.submit(self.verify, *pairs[same[0]], spec): same for same in indices.values()}
+                for future in as_completed(running):
+                    finish(running[future], future.result())
+            finally:
+                # after an error or an interrupt, what has not begun is dropped
+                pool.shutdown(wait=True, cancel_futures=sys.exc_info()[0] is not None)
+        return [verdicts[index] for index in range(len(pairs))]
