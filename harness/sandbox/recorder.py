@@ -26,7 +26,7 @@ from .candidate_module import describe, import_candidate
 from .launches import LaunchRecorder, Refusal
 from .passes import AtenAudit, DeviceCalls, Pass
 from .protocol import RecordRequest, TensorSpec
-from .target import StubDriver, Target, parse_target, pretend_device
+from .target import StubDriver, Target, parse_target, pretend_device, run_tools_as_one_user
 from .warm_up import CANDIDATE
 
 _MAX_BLOB_BYTES = 64 << 20
@@ -40,6 +40,7 @@ def prepare(target_name: str, scratch: str) -> Any:
     target = parse_target(target_name)
     driver.set_active(StubDriver(target))
     pretend_device(target)
+    run_tools_as_one_user()
     recorder = LaunchRecorder(target)
     recorder.install()
 

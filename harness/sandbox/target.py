@@ -155,3 +155,19 @@ def pretend_device(target: Target) -> None:
     }
     for name, answer in answers.items():
         setattr(torch.cuda, name, answer)
+
+
+def run_tools_as_one_user() -> None:
+    """Start Triton's assembler with real uid = effective uid, for the rest of this process.
+
+    Under root a child's two uids differ (`confinement`), and on `exec` the kernel would take the effective one away.
+    """
+    import functools
+    import os
+    import subprocess
+
+    from triton.backends.nvidia import compiler
+
+    shim = types.SimpleNamespace(**vars(subprocess))
+    shim.run = functools.partial(subprocess.run, user=os.geteuid())
+    compiler.subprocess = shim
