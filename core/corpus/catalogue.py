@@ -107,9 +107,7 @@ def split_of(task: Task) -> Split:
     return _split(_draw_spec(*_parse(task.task_id)))
 
 
-def examples(
-    split: Split, level: int, seed: int, families: Sequence[str] | None = None
-) -> Iterator[Example]:
+def examples(split: Split, level: int, seed: int, families: Sequence[str] | None = None) -> Iterator[Example]:
     """Distinct examples of a split and level without end, one family after the other; the same for the same seed."""
     chosen = tuple(families) if families is not None else FAMILIES[level]
     unknown = [name for name in chosen if name not in FAMILIES.get(level, ())]

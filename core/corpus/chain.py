@@ -12,7 +12,7 @@ from .operations import Applied, Operand
 
 @frozen(kw_only=True)
 class ChainNames:
-    """The names of a chain's operands: the further input (or nothing), parameters, and the number passed as argument."""
+    """The names of a chain's operands: the further input (or nothing), parameters, the number passed."""
 
     tensor: str
     vectors: tuple[str, ...]
@@ -60,17 +60,14 @@ def kernel_lines(
     names: ChainNames,
     draw: Draw,
     load: Callable[[str, Operand], str],
-    broadcast: str = "",
 ) -> list[str]:
     """The chain as statements on `value` in the kernel; `load` gives the expression that loads an operand."""
     lines = []
     for applied in chain:
         operand = operand_name(applied, names)
-        used = operand
         if operand:
             lines.append(f"{operand} = {load(operand, applied.operation.operand)}")
-            used = operand + broadcast if applied.operation.operand is Operand.VECTOR else operand
-        lines.append(f"{value} = {applied.triton(value, draw, used)}")
+        lines.append(f"{value} = {applied.triton(value, draw, operand)}")
     return lines
 
 

@@ -118,7 +118,9 @@ ACTIVATIONS: tuple[Operation, ...] = (
         group="rectify",
         needs_mixed_signs=True,
     ),
-    _activation("gelu", "F.gelu({x})", "GELU", "0.5 * {x} * (1.0 + tl.erf({x} * 0.70710678))", result="one"),
+    _activation(
+        "gelu", "F.gelu({x})", "GELU", "0.5 * {x} * (1.0 + tl.erf({x} * 0.70710678))", group="gelu", result="one"
+    ),
     _activation(
         "gelu_tanh",
         'F.gelu({x}, approximate="tanh")',
@@ -168,8 +170,9 @@ ACTIVATIONS: tuple[Operation, ...] = (
     ),
     _activation("softsign", "F.softsign({x})", "softsign", "{x} / (1.0 + tl.abs({x}))", group="squash", result="same"),
     _activation("square", "{x} * {x}", "square", "{x} * {x}", group="even", result="one"),
-    _activation("abs", "torch.abs({x})", "absolute value", "tl.abs({x})", group="even", needs_mixed_signs=True,
-                result="one"),
+    _activation(
+        "abs", "torch.abs({x})", "absolute value", "tl.abs({x})", group="even", needs_mixed_signs=True, result="one"
+    ),
     _activation(
         "hardswish",
         "F.hardswish({x})",
@@ -214,22 +217,6 @@ UNARY: tuple[Operation, ...] = (
         "F.logsigmoid({x})",
         "log-sigmoid",
         "tl.minimum({x}, 0.0) - tl.log(1.0 + tl.exp(-tl.abs({x})))",
-    ),
-    _activation(
-        "hardshrink",
-        "F.hardshrink({x}, {a})",
-        "hardshrink with bound {a}",
-        "tl.where(tl.abs({x}) > {a}, {x}, 0.0)",
-        numbers=(_UPPER,),
-        number_names=("bound",),
-    ),
-    _activation(
-        "softshrink",
-        "F.softshrink({x}, {a})",
-        "softshrink with bound {a}",
-        "tl.where({x} > {a}, {x} - {a}, tl.where({x} < -{a}, {x} + {a}, 0.0))",
-        numbers=(_UPPER,),
-        number_names=("bound",),
     ),
     _activation(
         "affine",
@@ -301,8 +288,14 @@ def apply(operation: Operation, draw: Draw, argument_share: float = 0.0) -> Appl
     return Applied(operation=operation, values=values, as_argument=as_argument)
 
 
-def draw_chain(draw: Draw, operands: tuple[Operation, ...], argument_share: float = 0.15) -> tuple[Applied, ...]:
-    """Two to five steps: half pointwise functions, half `operands`, scale, shift and clamp."""
+def draw_chain(
+    draw: Draw, operands: tuple[Operation, ...], order: int, argument_share: float = 0.15
+) -> tuple[Applied, ...]:
+    """Two to five steps: half pointwise functions, half `operands`, scale, shift and clamp.
+
+    `order` is the power of the inputs' scale that the producer's result has. Inputs may be faint, and functions that
+    subtract nearly equal numbers near zero (`_CANCELLING`) lose float32's digits on products of faint numbers.
+    """
     length = draw.choice((2, 2, 2, 2, 3, 3, 3, 3, 4, 5))
     plain = (*operands, SCALE, SHIFT, CLAMP)
     chain: list[Applied] = []
@@ -313,10 +306,30 @@ def draw_chain(draw: Draw, operands: tuple[Operation, ...], argument_share: floa
         group = operation.group or operation.name
         if group in used or (operation.needs_mixed_signs and not mixed):
             continue
+        if operation.name in _CANCELLING and order > 1:
+            continue
         used.add(group)
         applied = apply(operation, draw, 0.0 if has_argument else argument_share)
         has_argument = has_argument or applied.as_argument
         chain.append(applied)
         if operation.result != "same":
             mixed = operation.result == "mixed"
+        order = _order_after(operation.name, order)
     return tuple(chain)
+
+
+_CANCELLING = frozenset({"elu", "tanh"})
+
+
+def _order_after(name: str, order: int) -> int:
+    match name:
+        case "square":
+            return 2 * order
+        case "gate":
+            return order + 1
+        case "residual" | "subtract":
+            return min(order, 1)
+        case "bias" | "shift" | "sigmoid" | "softplus":
+            return 0
+        case _:
+            return order

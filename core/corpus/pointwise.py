@@ -46,7 +46,7 @@ def write_pointwise(spec: Spec, task_id: str, draw: Draw) -> Example:
     """The task and a teacher for a function of one or two tensors."""
     names = draw_names(draw, "pointwise", len(spec.sizes))
     (applied,) = spec.chain
-    inputs = (names.x,)
+    inputs: tuple[str, ...] = (names.x,)
     if spec.family == "binary":
         inputs = (names.x, draw.choice(_OTHERS[names.x]))
     expression = applied.torch(names.x, inputs[-1])

@@ -33,7 +33,7 @@ def draw_matmul_chain(draw: Draw, family: str) -> Spec:
         family=family,
         producer=draw.choice(("nn", "nn", "nt", "tn")),
         sizes=draw_product_sizes(draw),
-        chain=draw_chain(draw, MATRIX_STEPS),
+        chain=draw_chain(draw, MATRIX_STEPS, 2),
     )
 
 
@@ -44,7 +44,7 @@ def draw_linear_chain(draw: Draw, family: str) -> Spec:
         family=family,
         producer="linear" if draw.chance(0.8) else "linear_no_bias",
         sizes=draw_product_sizes(draw),
-        chain=draw_chain(draw, MATRIX_STEPS),
+        chain=draw_chain(draw, MATRIX_STEPS, 1),
     )
 
 
@@ -58,7 +58,7 @@ def write_product(spec: Spec, task_id: str, draw: Draw) -> Example:
     if spec.producer in _LAYOUTS:
         a, b = draw.choice((("a", "b"), ("a", "b"), ("x", "y"), ("x", "w")))
         layout = spec.producer
-        expression, head = (text.format(a=a, b=b) for text in _LAYOUTS[layout])
+        expression, head = _LAYOUTS[layout][0].format(a=a, b=b), _LAYOUTS[layout][1].format(a=a, b=b)
         if draw.chance(0.3):
             left, right = expression.split(" @ ")
             expression = f"torch.matmul({left}, {right})"
@@ -94,7 +94,7 @@ def write_product(spec: Spec, task_id: str, draw: Draw) -> Example:
         parameters.append((chain.argument, chain.argument_value))
         init.append(f"self.{chain.argument} = {chain.argument}")
         tensors.append((chain.argument, f"self.{chain.argument}"))
-    forward = (f"return {expression}",)
+    forward: tuple[str, ...] = (f"return {expression}",)
     if spec.chain:
         value = a if spec.producer not in _LAYOUTS else draw.choice((a, "z"))
         forward = (f"{value} = {expression}", *reference_lines(spec.chain, value, chain), f"return {value}")
@@ -118,7 +118,7 @@ def _kernel(
     draw: Draw,
 ) -> Kernel:
     a, b, layout = product
-    is_flat, is_strided = draw.chance(0.35), draw.chance(0.4)
+    is_flat, is_strided = draw.chance(0.35), draw.chance(0.15 if spec.chain else 0.3)
     result = names.out if names.out not in dict(tensors) else "out"
     rm, rn, rk = draw.choice((("rm", "rn", "rk"), ("rm", "rn", "rk"), ("offs_m", "offs_n", "offs_k")))
     bm, bn, bk = draw.choice((("BM", "BN", "BK"), ("BM", "BN", "BK"), ("BLOCK_M", "BLOCK_N", "BLOCK_K")))
@@ -126,20 +126,20 @@ def _kernel(
     mask = "mask"
     a_strides = ("sam", "sak") if is_strided else (("1", "M") if layout[0] == "t" else ("K", "1"))
     b_strides = ("sbk", "sbn") if is_strided else (("1", "K") if layout[1] == "t" else ("N", "1"))
-    a_offsets = f"{_step(rm, '[:, None]', a_strides[0])} + {_step(rk, '[None, :]', a_strides[1])}"
-    b_offsets = f"{_step(rk, '[:, None]', b_strides[0])} + {_step(rn, '[None, :]', b_strides[1])}"
+    a_offsets = f"{_step(rm, a_strides[0])} + {_step(f'{rk}[None, :]', a_strides[1])}"
+    b_offsets = f"{_step(f'{rk}[:, None]', b_strides[0])} + {_step(rn, b_strides[1])}"
     lines = ["pid = tl.program_id(0)"] if is_flat else []
     if is_flat:
         lines.append(f"num_n = tl.cdiv(N, {bn})")
     row, column = ("pid // num_n", "pid % num_n") if is_flat else ("tl.program_id(0)", "tl.program_id(1)")
     lines += [
-        f"{rm} = {row if not is_flat else f'({row})'} * {bm} + tl.arange(0, {bm})",
-        f"{rn} = {column if not is_flat else f'({column})'} * {bn} + tl.arange(0, {bn})",
+        f"{rm} = {row if not is_flat else f'({row})'} * {bm} + tl.arange(0, {bm})[:, None]",
+        f"{rn} = {column if not is_flat else f'({column})'} * {bn} + tl.arange(0, {bn})[None, :]",
         f"{acc} = tl.zeros(({bm}, {bn}), dtype=tl.float32)",
         f"for k in range(0, K, {bk}):",
         f"    {rk} = k + tl.arange(0, {bk})",
-        f"    {a} = tl.load({names.ptr(a)} + {a_offsets}, mask=({rm}[:, None] < M) & ({rk}[None, :] < K), other=0.0)",
-        f"    {b} = tl.load({names.ptr(b)} + {b_offsets}, mask=({rk}[:, None] < K) & ({rn}[None, :] < N), other=0.0)",
+        f"    {a} = tl.load({names.ptr(a)} + {a_offsets}, mask=({rm} < M) & ({rk}[None, :] < K), other=0.0)",
+        f"    {b} = tl.load({names.ptr(b)} + {b_offsets}, mask=({rk}[:, None] < K) & ({rn} < N), other=0.0)",
         f'    {acc} += tl.dot({a}, {b}, input_precision="ieee")',
     ]
 
@@ -150,15 +150,15 @@ def _kernel(
 
     if spec.producer == "linear":
         lines.append(f"beta = {load('beta', Operand.VECTOR)}")
-        lines.append(f"{acc} += beta[None, :]")
+        lines.append(f"{acc} += beta")
     lines += [
-        f"{names.offsets} = {rm}[:, None] * N + {rn}[None, :]",
-        f"{mask} = ({rm}[:, None] < M) & ({rn}[None, :] < N)",
-        *kernel_lines(spec.chain, acc, chain, draw, load, "[None, :]"),
+        f"{names.offsets} = {rm} * N + {rn}",
+        f"{mask} = ({rm} < M) & ({rn} < N)",
+        *kernel_lines(spec.chain, acc, chain, draw, load),
         f"tl.store({names.ptr(result)} + {names.offsets}, {acc}, mask={mask})",
     ]
     base = "matmul" if spec.producer in _LAYOUTS else "linear"
-    name = (draw.choice((f"fused_{base}", base, "fused")) if spec.chain else draw.choice((base, "mm", "gemm")))
+    name = draw.choice((f"fused_{base}", base, "fused")) if spec.chain else draw.choice((base, "mm", "gemm"))
     name += names.suffix
     strides = [*a_strides, *b_strides] if is_strided else []
     pointers = [names.ptr(local) for local, _ in tensors if local != chain.argument]
@@ -197,5 +197,5 @@ def _kernel(
     return Kernel(source=source, tensors=tensors, host=host, result=result, style=style)
 
 
-def _step(range_name: str, index: str, stride: str) -> str:
-    return f"{range_name}{index}" + ("" if stride == "1" else f" * {stride}")
+def _step(indices: str, stride: str) -> str:
+    return indices + ("" if stride == "1" else f" * {stride}")

@@ -33,22 +33,26 @@ class RowBody:
     beta: str
 
     @property
-    def axis(self) -> int:
-        return 1 if self.style == "tile" else 0
+    def along(self) -> str:
+        """The arguments that make a reduction give a value a row, ready to broadcast over its columns."""
+        return "axis=1, keep_dims=True" if self.style == "tile" else "axis=0"
 
     @property
-    def spread(self) -> str:
-        """What broadcasts a value a row over its columns."""
-        return "[:, None]" if self.style == "tile" else ""
+    def mask(self) -> str:
+        return f"{self.columns} < {self.n}" if self.style == "loop" else "mask"
+
+    @property
+    def place(self) -> str:
+        return f"row * {self.n} + {self.columns}" if self.style == "loop" else self.offsets
 
     def load(self, pointer: str, other: str = "") -> str:
         """A load of elements at the current offsets."""
         fallback = f", other={other}" if other else ""
-        return f"tl.load({pointer} + {self.offsets}, mask=mask{fallback}){self.cast}"
+        return f"tl.load({pointer} + {self.place}, mask={self.mask}{fallback}){self.cast}"
 
     def load_vector(self, pointer: str) -> str:
         """A load of one value a column."""
-        mask = f"{self.columns} < {self.n}" if self.style == "tile" else "mask"
+        mask = "mask" if self.style == "row" else f"{self.columns} < {self.n}"
         return f"tl.load({pointer} + {self.columns}, mask={mask}){self.cast}"
 
     def load_result(self, pointer: str) -> str:
@@ -62,10 +66,10 @@ class RowBody:
         columns, n, offsets = self.columns, self.n, self.offsets
         if self.style == "tile":
             return [
-                "rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)",
-                f"{columns} = tl.arange(0, {self.block})",
-                f"mask = (rows[:, None] < {self.rows}) & ({columns}[None, :] < {n})",
-                f"{offsets} = rows[:, None] * {n} + {columns}[None, :]",
+                "rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]",
+                f"{columns} = tl.arange(0, {self.block})[None, :]",
+                f"mask = (rows < {self.rows}) & ({columns} < {n})",
+                f"{offsets} = rows * {n} + {columns}",
                 f"{self.x} = {self.load(self.pointer, other)}",
             ]
         return [
@@ -81,8 +85,6 @@ class RowBody:
         return [
             f"for start in range(0, {self.n}, {self.block}):",
             f"    {self.columns} = start + tl.arange(0, {self.block})",
-            f"    mask = {self.columns} < {self.n}",
-            f"    {self.offsets} = row * {self.n} + {self.columns}",
             f"    {self.x} = {self.load(self.pointer, other)}",
             *(f"    {line}" for line in lines),
         ]
@@ -102,7 +104,7 @@ class RowBody:
     def finish_map(self, steps: Sequence[str], pointer: str) -> list[str]:
         """The chain on a value an element, and its store; inside the last sweep where there is one."""
         indent = "    " if self.style == "loop" else ""
-        lines = [*steps, f"tl.store({pointer} + {self.offsets}, {self.value}, mask=mask)"]
+        lines = [*steps, f"tl.store({pointer} + {self.place}, {self.value}, mask={self.mask})"]
         return [f"{indent}{line}" for line in lines]
 
 
@@ -110,13 +112,13 @@ def _fold(other: str, element: str, whole: str, combine: str, last: str = "{v}")
     """A reduction from its parts: what an element adds, how a block is reduced, how blocks combine."""
 
     def write(body: RowBody) -> list[str]:
-        x, v, axis = body.x, body.value, body.axis
+        x, v = body.x, body.value
         item = element.format(x=x)
         if body.style != "loop":
-            value = last.format(v=whole.format(x=item, axis=axis), n=body.n)
+            value = last.format(v=whole.format(x=item, along=body.along), n=body.n)
             return [*body.whole(other), f"{v} = {value}"]
         start = body.zeros("acc") if other == "0.0" else body.full("acc", other)
-        value = last.format(v=whole.format(x="acc", axis=0), n=body.n)
+        value = last.format(v=whole.format(x="acc", along="axis=0"), n=body.n)
         return ["row = tl.program_id(0)", start, *body.sweep(other, [combine.format(x=item)]), f"{v} = {value}"]
 
     return write
@@ -125,7 +127,7 @@ def _fold(other: str, element: str, whole: str, combine: str, last: str = "{v}")
 def _extreme_index(function: str, other: str, compare: str) -> Callable[[RowBody], list[str]]:
     def write(body: RowBody) -> list[str]:
         if body.style != "loop":
-            return [*body.whole(other), f"{body.value} = tl.{function}({body.x}, axis={body.axis})"]
+            return [*body.whole(other), f"{body.value} = tl.{function}({body.x}, {body.along})"]
         inner = [
             f"better = {body.x} {compare} best",
             f"best = tl.where(better, {body.x}, best)",
@@ -148,7 +150,7 @@ def _shifted_sum(body: RowBody) -> list[str]:
     """Lines up to the row's maximum `top` and the sum `total` of exponentials."""
     low, x = f"-{_INFINITY}", body.x
     if body.style != "loop":
-        return [*body.whole(low), f"top = tl.max({x}, axis={body.axis})"]
+        return [*body.whole(low), f"top = tl.max({x}, {body.along})"]
     return [
         "row = tl.program_id(0)",
         body.full("high", low),
@@ -163,7 +165,7 @@ def _shifted_sum(body: RowBody) -> list[str]:
 def _logsumexp(body: RowBody) -> list[str]:
     lines = _shifted_sum(body)
     if body.style != "loop":
-        lines.append(f"total = tl.sum(tl.exp({body.x} - top{body.spread}), axis={body.axis})")
+        lines.append(f"total = tl.sum(tl.exp({body.x} - top), {body.along})")
     return [*lines, f"{body.value} = top + tl.log(total)"]
 
 
@@ -173,8 +175,8 @@ def _softmax(body: RowBody) -> list[str]:
         return [*_shifted_sum(body), *body.sweep(low, [f"{v} = tl.exp({x} - top) / total"])]
     return [
         *_shifted_sum(body),
-        f"{v} = tl.exp({x} - top{body.spread})",
-        f"{v} = {v} / tl.sum({v}, axis={body.axis}){body.spread}",
+        f"{v} = tl.exp({x} - top)",
+        f"{v} = {v} / tl.sum({v}, {body.along})",
     ]
 
 
@@ -184,24 +186,23 @@ def _log_softmax(body: RowBody) -> list[str]:
         return [*_shifted_sum(body), "shift = top + tl.log(total)", *body.sweep(low, [f"{v} = {x} - shift"])]
     return [
         *_shifted_sum(body),
-        f"{x} = {x} - top{body.spread}",
-        f"total = tl.sum(tl.exp({x}), axis={body.axis})",
-        f"{v} = {x} - tl.log(total){body.spread}",
+        f"{x} = {x} - top",
+        f"total = tl.sum(tl.exp({x}), {body.along})",
+        f"{v} = {x} - tl.log(total)",
     ]
 
 
 def _weigh(body: RowBody, has_bias: bool) -> list[str]:
     if not body.affine:
         return []
-    across = "[None, :]" if body.style == "tile" else ""
     lines = [f"w = {body.load_vector(body.weight)}"]
     if has_bias:
         lines.append(f"b = {body.load_vector(body.beta)}")
-    return [*lines, f"{body.value} = {body.value} * w{across}" + (f" + b{across}" if has_bias else "")]
+    return [*lines, f"{body.value} = {body.value} * w" + (" + b" if has_bias else "")]
 
 
 def _layer_norm(body: RowBody) -> list[str]:
-    x, v, n, axis, spread = body.x, body.value, body.n, body.axis, body.spread
+    x, v, n, along = body.x, body.value, body.n, body.along
     weigh = _weigh(body, True)
     if body.style == "loop":
         return [
@@ -210,22 +211,22 @@ def _layer_norm(body: RowBody) -> list[str]:
             *body.sweep("0.0", [f"acc += {x}"]),
             f"mean = tl.sum(acc, axis=0) / {n}",
             body.zeros("acc"),
-            *body.sweep("0.0", [f"d = tl.where(mask, {x} - mean, 0.0)", "acc += d * d"]),
+            *body.sweep("0.0", [f"d = tl.where({body.mask}, {x} - mean, 0.0)", "acc += d * d"]),
             f"var = tl.sum(acc, axis=0) / {n}",
             *body.sweep("0.0", [f"{v} = ({x} - mean) / tl.sqrt(var + {body.eps})", *weigh]),
         ]
     return [
         *body.whole("0.0"),
-        f"mean = tl.sum({x}, axis={axis}) / {n}",
-        f"d = tl.where(mask, {x} - mean{spread}, 0.0)",
-        f"var = tl.sum(d * d, axis={axis}) / {n}",
-        f"{v} = d / tl.sqrt(var + {body.eps}){spread}",
+        f"mean = tl.sum({x}, {along}) / {n}",
+        f"d = tl.where(mask, {x} - mean, 0.0)",
+        f"var = tl.sum(d * d, {along}) / {n}",
+        f"{v} = d / tl.sqrt(var + {body.eps})",
         *weigh,
     ]
 
 
 def _rms_norm(body: RowBody) -> list[str]:
-    x, v, n, spread = body.x, body.value, body.n, body.spread
+    x, v, n = body.x, body.value, body.n
     weigh = _weigh(body, False)
     if body.style == "loop":
         return [
@@ -237,20 +238,20 @@ def _rms_norm(body: RowBody) -> list[str]:
         ]
     return [
         *body.whole("0.0"),
-        f"rms = tl.sqrt(tl.sum({x} * {x}, axis={body.axis}) / {n} + {body.eps})",
-        f"{v} = {x} / rms{spread}",
+        f"rms = tl.sqrt(tl.sum({x} * {x}, {body.along}) / {n} + {body.eps})",
+        f"{v} = {x} / rms",
         *weigh,
     ]
 
 
-_SUM = "tl.sum({x}, axis={axis})"
+_SUM = "tl.sum({x}, {along})"
 _ADD = "acc += {x}"
 
 REDUCTIONS: dict[str, Callable[[RowBody], list[str]]] = {
     "sum": _fold("0.0", "{x}", _SUM, _ADD),
     "mean": _fold("0.0", "{x}", _SUM, _ADD, "{v} / {n}"),
-    "max": _fold(f"-{_INFINITY}", "{x}", "tl.max({x}, axis={axis})", "acc = tl.maximum(acc, {x})"),
-    "min": _fold(_INFINITY, "{x}", "tl.min({x}, axis={axis})", "acc = tl.minimum(acc, {x})"),
+    "max": _fold(f"-{_INFINITY}", "{x}", "tl.max({x}, {along})", "acc = tl.maximum(acc, {x})"),
+    "min": _fold(_INFINITY, "{x}", "tl.min({x}, {along})", "acc = tl.minimum(acc, {x})"),
     "l2norm": _fold("0.0", "{x} * {x}", _SUM, _ADD, "tl.sqrt({v})"),
     "sum_squares": _fold("0.0", "{x} * {x}", _SUM, _ADD),
     "mean_squares": _fold("0.0", "{x} * {x}", _SUM, _ADD, "{v} / {n}"),

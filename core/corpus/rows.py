@@ -20,8 +20,10 @@ _MAX_TILE_COLUMNS = 1024
 
 def draw_reduction(draw: Draw, family: str) -> Spec:
     """A reduction over the last dimension."""
-    producer = draw.choice(("argmax", "argmin")) if family == "argmax" else draw.choice(
-        ("sum", "mean", "max", "min", "l2norm", "sum_squares", "mean_squares", "logsumexp")
+    producer = (
+        draw.choice(("argmax", "argmin"))
+        if family == "argmax"
+        else draw.choice(("sum", "mean", "max", "min", "l2norm", "sum_squares", "mean_squares", "logsumexp"))
     )
     return Spec(
         level=1,
@@ -59,7 +61,7 @@ def draw_norm_chain(draw: Draw, family: str) -> Spec:
         family=family,
         producer=producer,
         sizes=draw_row_sizes(draw),
-        chain=draw_chain(draw, MATRIX_STEPS),
+        chain=draw_chain(draw, MATRIX_STEPS, 1),
         dtypes=draw_dtypes(draw),
         options=_norm_options(draw, producer),
     )
@@ -72,7 +74,7 @@ def draw_reduction_chain(draw: Draw, family: str) -> Spec:
         family=family,
         producer=draw.choice(("sum", "mean", "max", "min")),
         sizes=draw_row_sizes(draw),
-        chain=draw_chain(draw, (RESIDUAL, SUBTRACT, GATE)),
+        chain=draw_chain(draw, (RESIDUAL, SUBTRACT, GATE), 1),
         dtypes=draw_dtypes(draw),
         options=(("keepdim", draw.below(2)),),
     )
@@ -107,6 +109,8 @@ def _input(spec: Spec, names: Names) -> str:
                 return f"torch.randn({shape}) * 0.2 + torch.randn({ones})"
     if spec.producer in ("l2norm", "sum_squares", "mean_squares"):
         return f"torch.randn({shape}) * torch.rand({ones})"
+    if spec.producer == "logsumexp":
+        return f"torch.randn({shape}) + torch.randn({ones})"
     if spec.producer in ("layer_norm", "rms_norm"):
         return f"torch.randn({shape}) * 2 + 1"
     return f"torch.randn({shape})"
@@ -200,7 +204,7 @@ def _write_norm(
 def _kernel(spec: Spec, names: Names, chain: ChainNames, tensors: tuple[tuple[str, str], ...], draw: Draw) -> Kernel:
     columns = spec.sizes[-1].declared
     is_tileable = columns <= _MAX_TILE_COLUMNS
-    style = draw.choice(("row", "row", "loop", "tile") if is_tileable else ("row", "row", "loop"))
+    style = draw.choice(("row", "row", "loop", "tile") if is_tileable else ("row", "row", "row", "loop"))
     is_reduction = spec.producer in REDUCTIONS
     x, n, size = names.x, draw.choice(("n_cols", "n_cols", "n")), names.block
     rows = draw.choice(("n_rows", "m"))
@@ -228,11 +232,10 @@ def _kernel(spec: Spec, names: Names, chain: ChainNames, tensors: tuple[tuple[st
             return body.load_result(names.ptr(operand))
         return body.load_vector(names.ptr(operand)) if kind is Operand.VECTOR else body.load(names.ptr(operand))
 
-    broadcast = "[None, :]" if style == "tile" else ""
-    steps = kernel_lines(spec.chain, names.value, chain, draw, load, broadcast)
+    steps = kernel_lines(spec.chain, names.value, chain, draw, load)
     lines = (REDUCTIONS if is_reduction else MAPS)[spec.producer](body)
-    lines += body.finish_reduction(steps, names.ptr(result)) if is_reduction else body.finish_map(
-        steps, names.ptr(result)
+    lines += (
+        body.finish_reduction(steps, names.ptr(result)) if is_reduction else body.finish_map(steps, names.ptr(result))
     )
     base = "fused_" + spec.producer if spec.chain else spec.producer
     name = draw.choice((base, base, "fused" if spec.chain else "row")) + names.suffix

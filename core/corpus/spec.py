@@ -66,31 +66,27 @@ _TINY = (3, 5, 6, 7, 9)
 _MAX_ELEMENTS = 4_000_000
 
 
+def _size(draw: Draw, declared: int, small: tuple[int, int], larger: tuple[int, int]) -> Size:
+    return Size(declared=declared, tiny=draw.choice(_TINY), small=draw.between(*small), larger=draw.between(*larger))
+
+
 def draw_pointwise_sizes(draw: Draw) -> tuple[Size, ...]:
     """One to three dimensions, at most four million elements; small has 700 elements or so."""
     rank = draw.choice((1, 2, 2, 2, 3))
     if rank == 1:
-        return (
-            Size(
-                declared=draw.size(4096, _MAX_ELEMENTS),
-                tiny=draw.choice((5, 7, 9, 11)),
-                small=draw.between(500, 800),
-                larger=draw.between(2100, 3300),
-            ),
-        )
+        declared = draw.size(4096, _MAX_ELEMENTS)
+        return (_size(draw, declared, (500, 800), (2100, 3300)),)
     if rank == 2:
         columns = draw.size(64, 8192)
         rows = draw.size(16, max(32, min(8192, _MAX_ELEMENTS // columns)))
-        smalls, largers = ((15, 21), (27, 37)), ((33, 45), (57, 77))
-    else:
-        columns = draw.size(32, 1024)
-        middle = draw.size(16, max(32, min(1024, _MAX_ELEMENTS // columns // 4)))
-        rows = draw.between(2, max(2, min(64, _MAX_ELEMENTS // columns // middle)))
-        smalls, largers = ((3, 5), (9, 12), (10, 15)), ((6, 8), (15, 19), (18, 25))
-    declared = (rows, columns) if rank == 2 else (rows, middle, columns)
-    return tuple(
-        Size(declared=size, tiny=draw.choice(_TINY), small=draw.between(*small), larger=draw.between(*larger))
-        for size, small, larger in zip(declared, smalls, largers, strict=True)
+        return (_size(draw, rows, (15, 21), (33, 45)), _size(draw, columns, (27, 37), (57, 77)))
+    columns = draw.size(32, 1024)
+    middle = draw.size(16, max(32, min(1024, _MAX_ELEMENTS // columns // 4)))
+    batch = draw.between(2, max(2, min(64, _MAX_ELEMENTS // columns // middle)))
+    return (
+        _size(draw, batch, (3, 5), (6, 8)),
+        _size(draw, middle, (9, 12), (15, 19)),
+        _size(draw, columns, (10, 15), (18, 25)),
     )
 
 
@@ -105,7 +101,10 @@ def draw_row_sizes(draw: Draw) -> tuple[Size, ...]:
     )
     if draw.chance(0.75):
         rows = draw.size(64, min(16384, _MAX_ELEMENTS // columns))
-        return (Size(declared=rows, tiny=draw.choice(_TINY), small=draw.between(7, 11), larger=draw.between(13, 18)), column)
+        return (
+            Size(declared=rows, tiny=draw.choice(_TINY), small=draw.between(7, 11), larger=draw.between(13, 18)),
+            column,
+        )
     batch = draw.between(2, 32)
     rows = draw.size(16, max(16, min(512, _MAX_ELEMENTS // columns // batch)))
     return (
@@ -117,13 +116,8 @@ def draw_row_sizes(draw: Draw) -> tuple[Size, ...]:
 
 def draw_product_sizes(draw: Draw) -> tuple[Size, ...]:
     """Rows, inner and columns of a matrix product."""
-    bounds = (((64, 4096), (17, 23), (33, 47)), ((64, 2048), (35, 45), (66, 90)), ((64, 2048), (19, 30), (35, 50)))
-    return tuple(
-        Size(
-            declared=draw.size(*declared),
-            tiny=draw.choice(_TINY),
-            small=draw.between(*small),
-            larger=draw.between(*larger),
-        )
-        for declared, small, larger in bounds
+    return (
+        _size(draw, draw.size(64, 4096), (17, 23), (33, 47)),
+        _size(draw, draw.size(64, 2048), (35, 45), (66, 90)),
+        _size(draw, draw.size(64, 2048), (19, 30), (35, 50)),
     )

@@ -98,9 +98,7 @@ def _constructor(parameters: Sequence[str], lines: Sequence[str]) -> str:
     if not lines:
         return ""
     head = ", ".join(("self", *parameters))
-    return f"    def __init__({head in ('self',) and 'self' or head}):\n" + block(
-        ("super().__init__()", *lines), 2
-    ) + "\n"
+    return f"    def __init__({head}):\n" + block(("super().__init__()", *lines), 2) + "\n"
 
 
 @frozen(kw_only=True)
@@ -118,9 +116,7 @@ class Reference:
 def write_reference(reference: Reference, names: Names, sizes: Sequence[Size]) -> str:
     """The reference module's source."""
     forward = block(reference.forward, 2)
-    constants = "".join(
-        f"{name} = {size.declared}\n" for name, size in zip(names.dimensions, sizes, strict=True)
-    )
+    constants = "".join(f"{name} = {size.declared}\n" for name, size in zip(names.dimensions, sizes, strict=True))
     functional = "import torch.nn.functional as F\n" if "F." in forward else ""
     init = _constructor([name for name, _ in reference.parameters], reference.init)
     init_inputs = ", ".join(value for _, value in reference.parameters)
@@ -152,10 +148,13 @@ def write_solution(reference: Reference, kernel: Kernel, wrapper: str) -> str:
     )
 
 
-def finish(spec: Spec, task_id: str, description: str, reference: Reference, kernel: Kernel, names: Names, draw: Draw
-           ) -> Example:
+def finish(
+    spec: Spec, task_id: str, description: str, reference: Reference, kernel: Kernel, names: Names, draw: Draw
+) -> Example:
     """The example made of its parts."""
-    wrapper = draw.choice((f"launch_{spec.family}", f"triton_{spec.family}", "launch", "run")) if draw.chance(0.3) else ""
+    wrapper = (
+        draw.choice((f"launch_{spec.family}", f"triton_{spec.family}", "launch", "run")) if draw.chance(0.3) else ""
+    )
     profiles = {
         profile: tuple((name, getattr(size, profile)) for name, size in zip(names.dimensions, spec.sizes, strict=True))
         for profile in ("tiny", "small", "larger")
