@@ -11,15 +11,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from attrs import frozen
+from attrs import define, field, frozen
 
-_VALUE = re.compile(r"%[A-Za-z0-9_$.-]+")
-_FUNCTION = re.compile(r"tt\.func\s+(?:public\s+|private\s+)?@\"?([^\"(\s]+)\"?\((.*)$")
-_PARAMETER = re.compile(r"(%[A-Za-z0-9_$.-]+): (!tt\.ptr<|!tt\.tensordesc|tensor|[^\s,]+)")
-_ITERATION = re.compile(r"(%[A-Za-z0-9_$.-]+) = (%[A-Za-z0-9_$.-]+)")
+_VALUE = re.compile(r"%[A-Za-z0-9_$.-]+(?:#[0-9]+)?")
+_LOCATION = re.compile(r"\s*\bloc\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
+_RESULTS = re.compile(r"(%[A-Za-z0-9_$.-]+)(?::([0-9]+))?")
+_PARAMETER = re.compile(r"(%[A-Za-z0-9_$.-]+): (!?[a-z_.0-9]+)")
+_ITERATION = re.compile(r"(%[A-Za-z0-9_$.-]+) = (%[A-Za-z0-9_$.-]+(?:#[0-9]+)?)")
+_OPERATION = re.compile(r"\"?([a-z_]+(?:\.[a-z_0-9]+)+)")
 _PRECISION = re.compile(r"inputPrecision = (\w+)")
-_READERS = ("tt.load", "tt.atomic_rmw", "tt.atomic_cas", "tt.descriptor_load", "tt.descriptor_gather")
-_WRITERS = ("tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.descriptor_store", "tt.descriptor_reduce")
+_ATOMICS = ("tt.atomic_rmw", "tt.atomic_cas")
+_READERS = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather", "tt.call", *_ATOMICS)
+_WRITERS = ("tt.store", "tt.descriptor_store", "tt.descriptor_scatter", "tt.descriptor_reduce", "tt.call", *_ATOMICS)
+_ENDS = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather", *_ATOMICS)
+_COARSENESS = ("tf32", "bf16x3", "bf16x6", "tf32x3", "ieee")
 
 
 @frozen(kw_only=True)
@@ -32,84 +37,145 @@ class Effects:
     dot_precision: str | None
 
 
+@define(eq=False)
+class _Region:
+    """An open region: its names, and where its terminator's operands flow to."""
+
+    names: dict[str, int] = field(factory=dict)
+    targets: list[list[int]] = field(factory=list)  # by position: the values that a yielded operand becomes
+
+
+class _Reader:
+    """Walks the lines once, giving each SSA value a number (names repeat between sibling regions)."""
+
+    def __init__(self) -> None:
+        self.sources: list[set[int]] = []
+        self.regions = [_Region()]
+        self.reads: set[int] = set()
+        self.writes: set[int] = set()
+        self.precisions: list[str] = []
+        self.has_dot = False
+
+    def define_value(self, name: str, region: _Region) -> int:
+        """A new value under this name."""
+        region.names[name] = len(self.sources)
+        self.sources.append(set())
+        return region.names[name]
+
+    def find(self, name: str) -> int:
+        """The value that the name means here."""
+        for region in reversed(self.regions):
+            if name in region.names:
+                return region.names[name]
+        base = name.partition("#")[0]
+        return self.find(base) if base != name else self.define_value(name, self.regions[0])
+
+    def read(self, line: str) -> None:
+        """Account for one line."""
+        if line.startswith("^"):
+            self._block(line)
+            return
+        left, equals, right = line.partition(" = ")
+        is_assignment = bool(equals) and left.startswith("%") and "(" not in left
+        text = right if is_assignment else line
+        found = _OPERATION.match(text)
+        operation = found.group(1) if found else ""
+        carried = _ITERATION.findall(text) if operation in ("scf.for", "scf.while") else []
+        operands = [self.find(name) for name in _VALUE.findall(text) if name not in dict(carried)]
+        if operation == "scf.for":
+            operands = [self.find(outer) for _, outer in carried[1:]]
+        self._account(operation, operands, text)
+        if line.startswith("}"):
+            closed = self.regions.pop() if len(self.regions) > 1 else _Region()
+            if line.endswith("{"):
+                self.regions.append(_Region(targets=closed.targets))
+            return
+        results = self._results(left) if is_assignment else []
+        if operation not in _ENDS and operation not in ("scf.for", "scf.while"):
+            for result in results:
+                self.sources[result].update(operands)
+        if operation in ("scf.yield", "scf.condition"):
+            values = operands[1:] if operation == "scf.condition" else operands
+            for value, targets in zip(values, self.regions[-1].targets, strict=False):
+                for target in targets:
+                    self.sources[target].add(value)
+        if line.endswith("{"):
+            self._open(operation, results, carried)
+
+    def _account(self, operation: str, operands: list[int], text: str) -> None:
+        pointers = operands if operation == "tt.call" else operands[:1]
+        if operation in _READERS:
+            self.reads.update(pointers)
+        if operation in _WRITERS:
+            self.writes.update(pointers)
+        if operation in ("tt.dot", "tt.dot_scaled"):
+            self.has_dot = True
+            precision = _PRECISION.search(text)
+            self.precisions.append(precision.group(1) if precision else "ieee")
+
+    def _results(self, left: str) -> list[int]:
+        region, results = self.regions[-1], []
+        for name, count in _RESULTS.findall(left):
+            results += [self.define_value(f"{name}#{at}" if count else name, region) for at in range(int(count or 1))]
+        return results
+
+    def _open(self, operation: str, results: list[int], carried: list[tuple[str, str]]) -> None:
+        region = _Region(targets=[[result] for result in results])
+        pairs = carried[1:] if operation == "scf.for" else carried
+        if operation == "scf.for" and carried:
+            self.define_value(carried[0][0], region)
+        for at, (inner, outer) in enumerate(pairs):
+            source = self.find(outer)
+            value = self.define_value(inner, region)
+            self.sources[value].add(source)
+            if at < len(region.targets):
+                self.sources[region.targets[at][0]].add(source)
+            while len(region.targets) <= at:
+                region.targets.append([])
+            region.targets[at].append(value)
+        self.regions.append(region)
+
+    def _block(self, line: str) -> None:
+        """A block's arguments; in the second region of `scf.while` they receive what the first one passes on."""
+        region = self.regions[-1]
+        for at, (name, _) in enumerate(_PARAMETER.findall(line)):
+            value = self.define_value(name, region)
+            if at < len(region.targets):
+                for other in region.targets[at]:
+                    self.sources[value].add(other)
+
+
 def find_effects(ttir: str, names: Sequence[str]) -> Effects:
     """The effects of the public function of `ttir`, whose parameters are called `names` in order."""
-    lines = [re.sub(r"\s+loc\(.*$", "", line).strip() for line in ttir.splitlines() if not line.startswith("#loc")]
-    parameters = _parameters(lines)
-    edges: dict[str, set[str]] = {}
-    reads: set[str] = set()
-    writes: set[str] = set()
-    precisions: list[str] = []
-    has_dot = False
-    owners: list[list[str]] = []  # results of the enclosing operations with regions
-    for line in lines:
-        results, operation, operands = _split(line)
-        if any(reader in operation for reader in _READERS):
-            reads.update(operands[:1])
-        if any(writer in operation for writer in _WRITERS):
-            writes.update(operands[:1])
-        if re.search(r"\btt\.dot(_scaled)?\b", operation):
-            has_dot = True
-            found = _PRECISION.search(line)
-            precisions.append(found.group(1) if found else "ieee")
-        for inner, outer in _ITERATION.findall(line) if "iter_args" in line or "scf.while" in line else ():
-            edges.setdefault(inner, set()).add(outer)
-        if operation.startswith(("scf.yield", "scf.condition")) and owners:
-            _flow(edges, owners[-1], operands)
-        elif not operation.startswith("tt.load"):
-            _flow(edges, results, operands)
-        if line.endswith("{"):
-            carried = [inner for inner, _ in _ITERATION.findall(line)] if "iter_args" in line else []
-            owners.append([*results, *carried] if not line.startswith("}") else (owners.pop() if owners else []))
-        elif line.startswith("}") and owners:
-            owners.pop()
-    reached_reads = _reach(edges, reads)
-    reached_writes = _reach(edges, writes)
-    named = list(zip(names, parameters, strict=False))
+    reader = _Reader()
+    pointers: dict[str, int] = {}
+    inside = False
+    for raw in ttir.splitlines():
+        line = _LOCATION.sub("", raw).strip()
+        if line.startswith("tt.func"):
+            inside = "tt.func public" in line
+            if inside:
+                for name, (value, kind) in zip(names, _PARAMETER.findall(line.partition("(")[2]), strict=False):
+                    number = reader.define_value(value, reader.regions[0])
+                    if kind.startswith(("!tt.ptr", "!tt.tensordesc")):
+                        pointers[name] = number
+        elif inside and line and not line.startswith("#"):
+            reader.read(line)
+    reads, writes = _reach(reader.sources, reader.reads), _reach(reader.sources, reader.writes)
     return Effects(
-        reads=tuple(name for name, value in named if value in reached_reads),
-        writes=tuple(name for name, value in named if value in reached_writes),
-        has_dot=has_dot,
-        dot_precision=_coarsest(precisions),
+        reads=tuple(name for name, value in pointers.items() if value in reads),
+        writes=tuple(name for name, value in pointers.items() if value in writes),
+        has_dot=reader.has_dot,
+        dot_precision=next((name for name in _COARSENESS if name in reader.precisions), None),
     )
 
 
-def _parameters(lines: Iterable[str]) -> list[str]:
-    for line in lines:
-        if "tt.func public" in line:
-            return [value for value, _ in _PARAMETER.findall(line.partition("(")[2])]
-    return []
-
-
-def _split(line: str) -> tuple[list[str], str, list[str]]:
-    """Results, operation with its operands' text, and operands of one line of the IR."""
-    left, separator, right = line.partition(" = ")
-    if separator and left.startswith("%") and "(" not in left and left.count(" ") <= left.count(", "):
-        results = [value.partition(":")[0] for value in _VALUE.findall(left)]
-    else:
-        results, right = [], line
-    return results, right, _VALUE.findall(right)
-
-
-def _flow(edges: dict[str, set[str]], targets: Iterable[str], sources: Iterable[str]) -> None:
-    plain = {source.partition("#")[0] for source in sources}
-    for target in targets:
-        edges.setdefault(target, set()).update(plain)
-
-
-def _reach(edges: dict[str, set[str]], start: Iterable[str]) -> set[str]:
-    reached: set[str] = set()
-    waiting = [value.partition("#")[0] for value in start]
+def _reach(sources: Sequence[set[int]], start: Iterable[int]) -> set[int]:
+    reached: set[int] = set()
+    waiting = list(start)
     while waiting:
         value = waiting.pop()
         if value not in reached:
             reached.add(value)
-            waiting.extend(edges.get(value, ()))
+            waiting.extend(sources[value])
     return reached
-
-
-def _coarsest(precisions: Sequence[str]) -> str | None:
-    for name in ("tf32", "bf16x3", "bf16x6", "tf32x3", "ieee"):
-        if name in precisions:
-            return name
-    return precisions[0] if precisions else None

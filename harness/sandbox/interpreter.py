@@ -1,0 +1,218 @@
+"""In the interpreting child: execute plans on CPU tensors with Triton's interpreter.
+
+Each buffer lies between guard bands, in one allocation with a pattern on both sides, so a kernel that writes a little
+outside its buffers is caught (one that writes far outside ends the process: `CRASHED`). Temporaries start as NaN
+(integers: the type's minimum), so that elements that nothing wrote show. The host code of the candidate does not run;
+its module is imported for the kernels' bodies, which are found by qualified name and must have the recorded text.
+
+Triton's interpreter patches `triton.language` and rebuilds the kernel's argument list for every launch; the loop over
+programs is its own, and is used as it is, for fidelity.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+import warnings
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from ...core.candidate import Failure, Variant
+from ...core.outcome import Outcome
+from ...core.plan import Argument, ArgumentKind, Buffer, BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan, View
+from ...core.serialisation import from_plain, to_plain
+from .candidate_module import describe, identify, import_candidate, unwrap_kernel
+from .protocol import RunResult
+
+_GUARD_BYTES = 1024
+_PATTERN = 0xA5
+Answer = tuple[dict[str, Any], list[bytes]]
+
+
+class _Cannot(Exception):
+    """The plan asks for something that this backend has not; ends the run with its failure."""
+
+    def __init__(self, outcome: Outcome, message: str) -> None:
+        super().__init__(message)
+        self.failure = Failure(outcome=outcome, message=message)
+
+
+class _Storage:
+    """A buffer of the plan in memory, between its guard bands."""
+
+    def __init__(self, buffer: Buffer, data: bytes | None) -> None:
+        self.dtype = getattr(torch, buffer.dtype)
+        self.num_bytes = buffer.num_elements * self.dtype.itemsize
+        self.whole = torch.full((self.num_bytes + 2 * _GUARD_BYTES,), _PATTERN, dtype=torch.uint8)
+        if data is None:
+            self._inside().view(self.dtype).fill_(_unwritten(self.dtype))
+        elif len(data) != self.num_bytes:
+            raise ValueError(f"buffer {buffer.name!r} has {self.num_bytes} bytes, {len(data)} were given")
+        elif data:
+            self._inside().copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
+        self.given = data
+
+    def _inside(self) -> torch.Tensor:
+        return self.whole[_GUARD_BYTES : _GUARD_BYTES + self.num_bytes]
+
+    def view(self, view: View) -> torch.Tensor:
+        """The strided window."""
+        dtype = getattr(torch, view.dtype)
+        start = _GUARD_BYTES // dtype.itemsize + view.offset
+        extent = 1 + sum((size - 1) * step for size, step in zip(view.shape, view.stride, strict=True))
+        inside = 0 in view.shape or (view.offset >= 0 and (view.offset + extent) * dtype.itemsize <= self.num_bytes)
+        if not inside or any(step < 0 for step in view.stride):
+            raise _Cannot(Outcome.UNSUPPORTED, "a view lies outside its buffer")
+        odd = self.whole.numel() % dtype.itemsize
+        typed = self.whole[: self.whole.numel() - odd].view(dtype)
+        return typed.as_strided(view.shape, view.stride, start)
+
+    def has_intact_guards(self) -> bool:
+        """Whether the pattern on both sides is unchanged."""
+        before, after = self.whole[:_GUARD_BYTES], self.whole[_GUARD_BYTES + self.num_bytes :]
+        return bool((before == _PATTERN).all()) and bool((after == _PATTERN).all())
+
+    def is_changed(self) -> bool:
+        """Whether a given buffer no longer holds what was given."""
+        return self.given is not None and bytes_of(self._inside()) != self.given
+
+
+def bytes_of(tensor: torch.Tensor) -> bytes:
+    """A contiguous CPU tensor's bytes."""
+    tensor = tensor.contiguous()
+    size = tensor.numel() * tensor.element_size()
+    return ctypes.string_at(tensor.data_ptr(), size) if size else b""
+
+
+def prepare(scratch: str) -> Any:
+    """Set this process up for interpreting, warm it, and return what a child performs."""
+    import triton  # decorated for the interpreter, by TRITON_INTERPRET at import
+
+    from .warm_up import CANDIDATE, make_plan
+
+    assert triton.knobs.runtime.interpret
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")  # NumPy's, of overflow and division in the kernels' arithmetic
+    perform({"source": CANDIDATE, "requests": [make_plan(CANDIDATE)]}, [bytes(64)], scratch)
+    return perform
+
+
+def perform(request: dict[str, Any], blobs: list[bytes], scratch: str) -> Answer:
+    """Import the candidate and run each request in order."""
+    results: list[dict[str, Any]] = []
+    outputs: list[bytes] = []
+    failure: Failure | None = None
+    kernels: dict[tuple[str, str], Any] = {}
+    try:
+        kernels = _find_kernels(import_candidate(request["source"], scratch))
+    except BaseException as error:
+        failure = describe(error, Outcome.IMPORT_FAILED)
+    for plain in request["requests"]:
+        began = time.perf_counter()
+        variant = Variant(plain["variant"])
+        if failure is not None:
+            result = RunResult(variant=variant, failure=failure)
+        else:
+            storages = {int(index): blobs[number] for index, number in plain["storages"].items()}
+            result = _run(variant, from_plain(plain["plan"], LaunchPlan), storages, kernels)
+        numbers = list(range(len(outputs), len(outputs) + len(result.outputs)))
+        outputs.extend(result.outputs)
+        answer = {
+            "variant": variant.value,
+            "outputs": numbers,
+            "mutated": list(result.mutated),
+            "out_of_bounds": list(result.out_of_bounds),
+            "failure": to_plain(result.failure),
+            "seconds": time.perf_counter() - began,
+        }
+        results.append(answer)
+    return {"results": results}, outputs
+
+
+def _run(variant: Variant, plan: LaunchPlan, given: dict[int, bytes], kernels: dict[tuple[str, str], Any]) -> RunResult:
+    try:
+        if plan.arithmetic:
+            raise _Cannot(Outcome.UNSUPPORTED, f"the plan has PyTorch arithmetic: {', '.join(plan.arithmetic[:5])}")
+        missing = [
+            buffer.name
+            for index, buffer in enumerate(plan.buffers)
+            if buffer.kind is not BufferKind.TEMPORARY and index not in given
+        ]
+        if missing:
+            raise _Cannot(Outcome.UNSUPPORTED, f"no values for {', '.join(missing[:5])}")
+        storages = [_Storage(buffer, given.get(index)) for index, buffer in enumerate(plan.buffers)]
+        for step in plan.steps:
+            match step:
+                case Fill():
+                    storages[step.target.buffer].view(step.target).fill_(step.value)
+                case Copy():
+                    source = storages[step.source.buffer].view(step.source)
+                    storages[step.target.buffer].view(step.target).copy_(source.clone())
+                case Launch():
+                    _launch(plan.kernels[step.kernel], step, storages, kernels)
+        return RunResult(
+            variant=variant,
+            outputs=tuple(bytes_of(storages[view.buffer].view(view)) for view in plan.outputs),
+            mutated=tuple(index for index, storage in enumerate(storages) if storage.is_changed()),
+            out_of_bounds=tuple(index for index, storage in enumerate(storages) if not storage.has_intact_guards()),
+        )
+    except _Cannot as error:
+        return RunResult(variant=variant, failure=error.failure)
+    except BaseException as error:
+        return RunResult(variant=variant, failure=describe(error, Outcome.RUN_FAILED))
+
+
+def _launch(kernel: Kernel, launch: Launch, storages: list[_Storage], kernels: dict[tuple[str, str], Any]) -> None:
+    function = kernels.get((kernel.qualname, kernel.source_sha256))
+    if function is None:
+        raise _Cannot(Outcome.UNSUPPORTED, f"kernel {kernel.qualname} is not found again in the module")
+    arguments = {argument.name: _value(argument, storages, kernels) for argument in launch.arguments}
+    function.run(grid=launch.grid, warmup=False, **arguments)
+
+
+def _value(argument: Argument, storages: list[_Storage], kernels: dict[tuple[str, str], Any]) -> Any:
+    import triton.language as tl
+
+    match argument.kind:
+        case ArgumentKind.VIEW:
+            assert argument.view is not None
+            return storages[argument.view.buffer].view(argument.view)
+        case ArgumentKind.NONE:
+            return None
+        case ArgumentKind.BOOL:
+            return bool(argument.number)
+        case ArgumentKind.FLOAT:
+            return float(argument.text if argument.number is None else argument.number)  # type: ignore[arg-type]
+        case ArgumentKind.INT:
+            return argument.number
+        case ArgumentKind.DTYPE:
+            return getattr(tl, argument.text or "")
+        case ArgumentKind.FUNCTION:
+            for (qualname, _), function in kernels.items():
+                if qualname == argument.text:
+                    return function
+            raise _Cannot(Outcome.UNSUPPORTED, f"function {argument.text} is not found again in the module")
+    return argument.text
+
+
+def _find_kernels(module: ModuleType) -> dict[tuple[str, str], Any]:
+    """The module's jit functions, also those inside classes and wrappers, by identity."""
+    found: dict[tuple[str, str], Any] = {}
+    spaces: list[dict[str, Any]] = [vars(module)]
+    spaces += [dict(vars(value)) for value in vars(module).values() if isinstance(value, type)]
+    for space in spaces:
+        for value in space.values():
+            kernel = unwrap_kernel(value.__func__ if isinstance(value, staticmethod) else value)
+            if type(kernel).__name__ == "InterpretedFunction" and kernel.fn.__module__ == module.__name__:
+                found[identify(kernel)] = kernel
+    return found
+
+
+def _unwritten(dtype: torch.dtype) -> float | int | bool:
+    if dtype.is_floating_point:
+        return float("nan")
+    return True if dtype is torch.bool else torch.iinfo(dtype).min
+
+
