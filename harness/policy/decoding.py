@@ -1,0 +1,235 @@
+"""Step-by-step decoding with cached keys and values, for many completions of few prompts.
+
+`FusedDecoder` (Llama and Qwen2 types) keeps each prompt's keys and values once for all its completions: a step's
+attention scores are computed against the shared prompt and against the completion's own tokens, and meet in one
+softmax. Query, key and value weights are fused, as are gate and up; LoRA is merged into the copies, so that the
+model's own weights never drift. `ModelDecoder` drives any other transformers model through its own cache class.
+
+Completions sit in slots, a fixed number of slots for each prompt. A slot whose completion has ended is carried along
+until enough have ended that compacting pays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from .load import Policy
+from .transformer import attend_causally, head_size, is_supported, rotary_tables, rotate
+
+FUSED_LIMIT = 4_000_000_000
+"""Parameters above which a second copy of the weights costs too much."""
+PREFILL_TOKENS = 16_384
+"""Tokens of a prefill batch; more only costs memory."""
+
+
+class Decoder(Protocol):
+    """What the sampler drives."""
+
+    def prefill(self, prompts: Sequence[Sequence[int]], samples: int) -> Tensor:
+        """Read the prompts; logits (prompts * samples, vocabulary) of the first token of each slot."""
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """Append one token to each slot; logits of the next."""
+
+    def keep(self, groups: Tensor, slots: Tensor) -> None:
+        """Keep the prompts `groups` (all one size of group again) and, of the old numbering, the `slots`."""
+
+
+def _merged(linear: Any) -> tuple[Tensor, Tensor | None]:
+    """Weight and bias of a linear layer with its LoRA delta added."""
+    if hasattr(linear, "get_delta_weight"):
+        base = linear.get_base_layer()
+        weight = base.weight.detach()
+        for name in linear.active_adapters:
+            weight = weight + linear.get_delta_weight(name).detach().to(weight.dtype)
+        return weight, base.bias
+    return linear.weight.detach(), linear.bias
+
+
+def _fused(*linears: Any) -> tuple[Tensor, Tensor | None]:
+    """One weight and bias that compute several linear layers of one input."""
+    weights, biases = zip(*(_merged(linear) for linear in linears), strict=True)
+    return torch.cat(weights), None if biases[0] is None else torch.cat([bias.detach() for bias in biases])
+
+
+class FusedDecoder:
+    """Decoding over fused weights with the prompts' caches shared."""
+
+    def __init__(self, policy: Policy, max_new_tokens: int) -> None:
+        model = policy.base
+        self.config, self.trunk, self.max_new_tokens = model.config, model.model, max_new_tokens
+        self.size, self.epsilon = head_size(self.config), self.config.rms_norm_eps
+        self.num_heads, self.num_kv_heads = self.config.num_attention_heads, self.config.num_key_value_heads
+        self.head = model.get_output_embeddings().weight.detach()
+        self.embedding = self.trunk.embed_tokens.weight.detach()
+        self.layers = [
+            (
+                layer.input_layernorm.weight.detach(),
+                _fused(layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj),
+                _merged(layer.self_attn.o_proj),
+                layer.post_attention_layernorm.weight.detach(),
+                _fused(layer.mlp.gate_proj, layer.mlp.up_proj),
+                _merged(layer.mlp.down_proj),
+            )
+            for layer in self.trunk.layers
+        ]
+        self.steps = 0
+
+    def _split(self, fused: Tensor, cosines: Tensor, sines: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Rotated queries and keys, and values, each (rows, tokens, heads, head size)."""
+        rows, length, _ = fused.shape
+        heads = fused.view(rows, length, self.num_heads + 2 * self.num_kv_heads, self.size)
+        turning = rotate(heads[:, :, : -self.num_kv_heads], cosines, sines)
+        return turning[:, :, : self.num_heads], turning[:, :, self.num_heads :], heads[:, :, -self.num_kv_heads :]
+
+    def _feed(self, hidden: Tensor, layer: Any, mixed: Tensor) -> Tensor:
+        """The rest of a layer after attention."""
+        _, _, output, norm, gates, down = layer
+        hidden = hidden + functional.linear(mixed, *output)
+        gate, up = functional.linear(self._norm(hidden, norm), *gates).chunk(2, dim=-1)
+        return hidden + functional.linear(functional.silu(gate) * up, *down)
+
+    def _norm(self, hidden: Tensor, weight: Tensor) -> Tensor:
+        return functional.rms_norm(hidden, hidden.shape[-1:], weight, self.epsilon)
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        return functional.linear(self._norm(hidden, self.trunk.norm.weight.detach()), self.head)
+
+    def prefill(self, prompts: Sequence[Sequence[int]], samples: int) -> Tensor:
+        device, dtype = self.embedding.device, self.embedding.dtype
+        count, longest = len(prompts), max(map(len, prompts))
+        self.lengths = torch.tensor([len(prompt) for prompt in prompts], device=device)
+        self.samples = samples
+        self.cosines, self.sines = rotary_tables(self.config, longest + self.max_new_tokens, device, dtype)
+        tokens = torch.zeros(count, longest, dtype=torch.long)
+        for row, prompt in enumerate(prompts):
+            tokens[row, : len(prompt)] = torch.tensor(prompt)
+        tokens = tokens.to(device)
+        shape = (count, self.num_kv_heads, longest, self.size)
+        slots = (count * samples, self.num_kv_heads, self.max_new_tokens, self.size)
+        self.prompt_keys = [torch.empty(shape, dtype=dtype, device=device) for _ in self.layers]
+        self.prompt_values = [torch.empty(shape, dtype=dtype, device=device) for _ in self.layers]
+        self.keys = [torch.empty(slots, dtype=dtype, device=device) for _ in self.layers]
+        self.values = [torch.empty(slots, dtype=dtype, device=device) for _ in self.layers]
+        self._hide_padding()
+        logits = []
+        for rows in torch.arange(count, device=device).split(max(1, PREFILL_TOKENS // longest)):
+            hidden = functional.embedding(tokens[rows], self.embedding)
+            cosines, sines = self.cosines[None, :longest, None], self.sines[None, :longest, None]
+            for number, layer in enumerate(self.layers):
+                fused = functional.linear(self._norm(hidden, layer[0]), *layer[1])
+                queries, keys, values = (part.transpose(1, 2) for part in self._split(fused, cosines, sines))
+                self.prompt_keys[number][rows], self.prompt_values[number][rows] = keys, values
+                mixed = attend_causally(queries, keys, values).transpose(1, 2).flatten(2)
+                hidden = self._feed(hidden, layer, mixed)
+            last = hidden[torch.arange(len(rows), device=device), self.lengths[rows] - 1]
+            logits.append(self._logits(last))
+        self.steps = 0
+        return torch.cat(logits).repeat_interleave(samples, dim=0)
+
+    def _hide_padding(self) -> None:
+        """What is added to the scores of prompt tokens: minus infinity behind a prompt's end."""
+        longest = self.prompt_keys[0].shape[2]
+        padding = torch.arange(longest, device=self.lengths.device) >= self.lengths[:, None]
+        zeros = torch.zeros(padding.shape, dtype=self.embedding.dtype, device=padding.device)
+        self.hiding = zeros.masked_fill(padding, -torch.inf)[:, None, None, :]
+
+    def _attend(self, number: int, queries: Tensor) -> Tensor:
+        """Attention of one token a slot: (slots, heads, head size) -> (slots, heads * head size)."""
+        slots, kv, filled = len(queries), self.num_kv_heads, self.steps + 1
+        groups = self.num_heads // kv
+        prompts = slots // self.samples
+        own = (queries * self.size**-0.5).view(slots, kv, groups, self.size)
+        shared = own.view(prompts, self.samples, kv, groups, self.size).transpose(1, 2).flatten(2, 3)
+        keys, values = self.keys[number][:, :, :filled], self.values[number][:, :, :filled]
+        prompt_scores = shared @ self.prompt_keys[number].transpose(-1, -2) + self.hiding
+        longest = prompt_scores.shape[-1]
+        prompt_scores = prompt_scores.view(prompts, kv, self.samples, groups, longest).transpose(1, 2)
+        scores = torch.cat((prompt_scores.reshape(slots, kv, groups, longest), own @ keys.transpose(-1, -2)), dim=-1)
+        weights = scores.softmax(dim=-1)
+        over_prompt = weights[..., :longest].view(prompts, self.samples, kv, groups, longest).transpose(1, 2)
+        mixed = (over_prompt.flatten(2, 3) @ self.prompt_values[number]).view(prompts, kv, self.samples, groups, -1)
+        own_part = weights[..., longest:] @ values
+        return (mixed.transpose(1, 2).reshape(slots, kv, groups, self.size) + own_part).flatten(1)
+
+    def step(self, tokens: Tensor) -> Tensor:
+        positions = (self.lengths + self.steps).repeat_interleave(self.samples)
+        cosines, sines = self.cosines[positions][:, None, None], self.sines[positions][:, None, None]
+        hidden = functional.embedding(tokens, self.embedding)
+        for number, layer in enumerate(self.layers):
+            fused = functional.linear(self._norm(hidden, layer[0]), *layer[1])
+            queries, keys, values = (part[:, 0] for part in self._split(fused[:, None], cosines, sines))
+            self.keys[number][:, :, self.steps], self.values[number][:, :, self.steps] = keys, values
+            hidden = self._feed(hidden, layer, self._attend(number, queries))
+        self.steps += 1
+        return self._logits(hidden)
+
+    def keep(self, groups: Tensor, slots: Tensor) -> None:
+        def compacted(cache: Tensor) -> Tensor:
+            target = torch.empty((len(slots), *cache.shape[1:]), dtype=cache.dtype, device=cache.device)
+            target[:, :, : self.steps] = cache[slots, :, : self.steps]
+            return target
+
+        self.lengths, self.samples = self.lengths[groups], len(slots) // len(groups)
+        longest = int(self.lengths.max())
+        self.prompt_keys = [cache[groups, :, :longest] for cache in self.prompt_keys]
+        self.prompt_values = [cache[groups, :, :longest] for cache in self.prompt_values]
+        self.keys = [compacted(cache) for cache in self.keys]
+        self.values = [compacted(cache) for cache in self.values]
+        self._hide_padding()
+
+
+class ModelDecoder:
+    """Decoding through a transformers model's own forward pass and cache, prompts padded on the left."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.model, self.padding = policy.model, policy.tokenizer.pad_token_id or 0
+
+    def prefill(self, prompts: Sequence[Sequence[int]], samples: int) -> Tensor:
+        from transformers import DynamicCache
+
+        device = self.model.get_input_embeddings().weight.device
+        longest = max(map(len, prompts))
+        rows = [[self.padding] * (longest - len(prompt)) + list(prompt) for prompt in prompts]
+        masks = [[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts]
+        tokens, self.mask = torch.tensor(rows, device=device), torch.tensor(masks, device=device)
+        self.cache: Any = DynamicCache()
+        logits = self._forward(tokens, (self.mask.cumsum(-1) - 1).clamp(min=0))
+        index = torch.arange(len(prompts), device=device).repeat_interleave(samples)
+        self.cache.batch_select_indices(index)
+        self.mask = self.mask[index]
+        return logits[index]
+
+    def _forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        result = self.model(
+            input_ids=tokens,
+            attention_mask=self.mask,
+            position_ids=positions,
+            past_key_values=self.cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        logits: Tensor = result.logits[:, -1]
+        return logits
+
+    def step(self, tokens: Tensor) -> Tensor:
+        self.mask = functional.pad(self.mask, (0, 1), value=1)
+        return self._forward(tokens[:, None], self.mask.sum(-1, keepdim=True) - 1)
+
+    def keep(self, groups: Tensor, slots: Tensor) -> None:
+        self.cache.batch_select_indices(slots)
+        self.mask = self.mask[slots]
+
+
+def make_decoder(policy: Policy, max_new_tokens: int) -> Decoder:
+    """The fastest decoder that computes what the policy's model computes."""
+    base = policy.base
+    quantized = getattr(base, "is_quantized", False)
+    if is_supported(base) and not quantized and base.num_parameters() <= FUSED_LIMIT:
+        return FusedDecoder(policy, max_new_tokens)
+    return ModelDecoder(policy)

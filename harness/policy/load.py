@@ -1,0 +1,121 @@
+"""Loading a policy: the embedded `nano`, or any causal language model of Hugging Face by name or folder.
+
+A policy's fingerprint says which numbers it computes with: for a folder the hash of its weights, configuration and
+tokenizer; for a name the revision that was loaded; and dtype and quantization besides. LoRA adapters are attached by
+peft to every linear layer of the trunk, as in the study.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from pathlib import Path
+from typing import Any
+
+from attrs import define, frozen
+
+from ...core.config import PolicyConfig
+from ..errors import UsageError
+
+NANO_FOLDER = Path(__file__).parent / "nano"
+FINGERPRINTED = ("*.safetensors", "config.json", "tokenizer.json", "chat_template.jinja")
+
+
+@frozen(kw_only=True)
+class LoraShape:
+    """A LoRA adapter's rank, scale numerator and dropout."""
+
+    rank: int = 16
+    alpha: int = 32
+    dropout: float = 0.05
+
+
+@define(kw_only=True)
+class Policy:
+    """A causal language model with its tokenizer; `model` gains LoRA layers when an adapter is attached."""
+
+    model: Any
+    tokenizer: Any
+    name: str
+    fingerprint: str
+    lora: LoraShape | None = None
+
+    @property
+    def base(self) -> Any:
+        """The transformers model, LoRA layers included where they are attached."""
+        return self.model.get_base_model() if self.lora else self.model
+
+    @property
+    def device(self) -> Any:
+        """Where the model's parameters are."""
+        return self.base.get_input_embeddings().weight.device
+
+    @property
+    def end_tokens(self) -> frozenset[int]:
+        """The tokens that end an answer."""
+        listed = self.base.generation_config.eos_token_id
+        listed = [listed] if isinstance(listed, int) else list(listed or ())
+        return frozenset([*listed, self.tokenizer.eos_token_id])
+
+    def encode_prompt(self, prompt: str) -> list[int]:
+        """Tokens of a user's message in the model's chat template, up to where the answer starts."""
+        text = self.tokenizer.apply_chat_template(
+            [{"role": "user", "content": prompt}], add_generation_prompt=True, tokenize=False
+        )
+        return list(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def encode_answer(self, answer: str) -> list[int]:
+        """Tokens of an answer with the token that ends it."""
+        return [*self.tokenizer.encode(answer, add_special_tokens=False), self.tokenizer.eos_token_id]
+
+
+def _folder_digest(folder: Path) -> str:
+    """SHA-256 over the files of a model's folder that decide what it computes."""
+    digest = hashlib.sha256()
+    for path in sorted(path for pattern in FINGERPRINTED for path in folder.glob(pattern)):
+        digest.update(path.name.encode())
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def load_policy(config: PolicyConfig, device: str | None = None) -> Policy:
+    """The policy that `config` names, on `device` (default: a GPU where there is one).
+
+    dtype "auto" is float32 on the CPU and bfloat16 on a GPU. Raises UsageError where it cannot be loaded.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    dtype = {"auto": torch.float32 if device == "cpu" else torch.bfloat16}.get(config.dtype)
+    dtype = dtype or getattr(torch, config.dtype)
+    source = str(NANO_FOLDER) if config.name == "nano" else config.name
+    options: dict[str, Any] = {"dtype": dtype}
+    if config.quantization == "8bit":
+        from transformers import BitsAndBytesConfig
+
+        options.update(quantization_config=BitsAndBytesConfig(load_in_8bit=True), device_map={"": device})
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = AutoModelForCausalLM.from_pretrained(source, **options)
+            tokenizer = AutoTokenizer.from_pretrained(source)
+    except (OSError, ValueError, ImportError) as error:
+        raise UsageError(f"the policy {config.name!r} cannot be loaded: {error}") from error
+    if config.quantization == "none":
+        model = model.to(device)
+    model.eval()
+    if Path(source).is_dir():
+        identity = _folder_digest(Path(source))
+    else:
+        identity = f"{config.name}@{getattr(model.config, '_commit_hash', None) or 'unknown'}"
+    text = f"{identity} {config.quantization} {dtype}"
+    return Policy(
+        model=model, tokenizer=tokenizer, name=config.name, fingerprint=hashlib.sha256(text.encode()).hexdigest()
+    )
