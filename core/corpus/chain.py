@@ -65,9 +65,8 @@ def kernel_lines(
     lines = []
     for applied in chain:
         operand = operand_name(applied, names)
-        if operand:
-            lines.append(f"{operand} = {load(operand, applied.operation.operand)}")
-        lines.append(f"{value} = {applied.triton(value, draw, operand)}")
+        loaded = load(operand, applied.operation.operand) if operand else ""
+        lines.append(f"{value} = {applied.triton(value, draw, loaded)}")
     return lines
 
 

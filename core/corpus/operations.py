@@ -296,7 +296,7 @@ def draw_chain(
     `order` is the power of the inputs' scale that the producer's result has. Inputs may be faint, and functions that
     subtract nearly equal numbers near zero (`_CANCELLING`) lose float32's digits on products of faint numbers.
     """
-    length = draw.choice((2, 2, 2, 2, 3, 3, 3, 3, 4, 5))
+    length = draw.choice(_LENGTHS)
     plain = (*operands, SCALE, SHIFT, CLAMP)
     chain: list[Applied] = []
     used: set[str] = set()
@@ -318,6 +318,7 @@ def draw_chain(
     return tuple(chain)
 
 
+_LENGTHS = (2,) * 10 + (3,) * 7 + (4,) * 2 + (5,)
 _CANCELLING = frozenset({"elu", "tanh"})
 
 

@@ -149,8 +149,7 @@ def _kernel(
         return f"tl.load({names.ptr(operand)} + {names.offsets}, mask={mask})"
 
     if spec.producer == "linear":
-        lines.append(f"beta = {load('beta', Operand.VECTOR)}")
-        lines.append(f"{acc} += beta")
+        lines.append(f"{acc} += {load('beta', Operand.VECTOR)}")
     lines += [
         f"{names.offsets} = {rm} * N + {rn}",
         f"{mask} = ({rm} < M) & ({rn} < N)",

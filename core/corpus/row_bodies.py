@@ -195,10 +195,8 @@ def _log_softmax(body: RowBody) -> list[str]:
 def _weigh(body: RowBody, has_bias: bool) -> list[str]:
     if not body.affine:
         return []
-    lines = [f"w = {body.load_vector(body.weight)}"]
-    if has_bias:
-        lines.append(f"b = {body.load_vector(body.beta)}")
-    return [*lines, f"{body.value} = {body.value} * w" + (" + b" if has_bias else "")]
+    bias = f" + {body.load_vector(body.beta)}" if has_bias else ""
+    return [f"{body.value} = {body.value} * {body.load_vector(body.weight)}{bias}"]
 
 
 def _layer_norm(body: RowBody) -> list[str]:

@@ -153,7 +153,7 @@ def finish(
 ) -> Example:
     """The example made of its parts."""
     wrapper = (
-        draw.choice((f"launch_{spec.family}", f"triton_{spec.family}", "launch", "run")) if draw.chance(0.3) else ""
+        draw.choice((f"launch_{spec.family}", f"triton_{spec.family}", "launch", "run")) if draw.chance(0.2) else ""
     )
     profiles = {
         profile: tuple((name, getattr(size, profile)) for name, size in zip(names.dimensions, spec.sizes, strict=True))

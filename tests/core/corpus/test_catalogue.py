@@ -1,0 +1,154 @@
+"""Tasks by id, and the splits."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from itertools import islice
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tritonrl.core.constants import read_constants, with_constants
+from tritonrl.core.corpus import FAMILIES, Split, examples, is_corpus_id, render, split_of
+from tritonrl.core.corpus.catalogue import _draw_spec, _split
+from tritonrl.core.task import Example, Profile
+
+PAIRS = [(level, family) for level, families in FAMILIES.items() for family in families]
+task_ids = st.builds(
+    lambda pair, seed: f"l{pair[0]}-{pair[1]}-{seed:016x}", st.sampled_from(PAIRS), st.integers(0, 2**64 - 1)
+)
+
+
+def take(split: Split, level: int, seed: int, count: int) -> list[Example]:
+    return list(islice(examples(split, level, seed), count))
+
+
+@given(task_ids)
+def test_an_id_renders_the_same_example_each_time(task_id: str) -> None:
+    """The id alone decides the task, the solution and the style, and the task carries the id."""
+    first, second = render(task_id), render(task_id)
+    assert first == second
+    assert first.task.task_id == task_id
+    assert is_corpus_id(task_id)
+
+
+@given(task_ids)
+def test_sources_are_python_in_the_form_that_tasks_have(task_id: str) -> None:
+    """Reference and solution parse, and define what the form asks for."""
+    example = render(task_id)
+    reference = {getattr(node, "name", "") for node in ast.parse(example.task.source).body}
+    assert {"Model", "get_inputs", "get_init_inputs"} <= reference
+    solution = ast.parse(example.solution).body
+    assert solution[-1].name == "ModelNew"  # type: ignore[attr-defined]
+    kernels = [node for node in solution if isinstance(node, ast.FunctionDef) and node.decorator_list]
+    assert len(kernels) == 1
+    assert f"{kernels[0].name}[" in example.solution
+
+
+@given(task_ids)
+def test_profiles_size_every_constant_and_grow(task_id: str) -> None:
+    """Each profile sizes every module-level constant; tiny is a few elements, and larger exceeds small."""
+    task = render(task_id).task
+    names = list(read_constants(task.source))
+    for profile in (Profile.TINY, Profile.SMALL, Profile.LARGER):
+        assert [name for name, _ in task.constants(profile)] == names
+        rewritten = with_constants(task.source, task.constants(profile))
+        assert read_constants(rewritten) == dict(task.constants(profile))
+    small, larger = dict(task.small), dict(task.larger)
+    assert all(larger[name] > small[name] for name in names)
+    assert all(2 <= value <= 13 for _, value in task.tiny)
+
+
+@given(task_ids)
+def test_a_solution_does_not_lean_on_the_reference(task_id: str) -> None:
+    """The solution names no module-level constant of the task, and computes nothing with torch functions."""
+    example = render(task_id)
+    used = {node.id for node in ast.walk(ast.parse(example.solution)) if isinstance(node, ast.Name)}
+    own = {name for name in used if name.isupper()} & {"ROWS", "COLS", "BATCH", "DIM", "SEQ", "IN", "OUT", "INNER"}
+    assert own <= {"ROWS"}  # rows a program, in the style that tiles
+    assert "F." not in example.solution
+    calls = {
+        node.func.attr
+        for node in ast.walk(ast.parse(example.solution))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "torch"
+    }
+    assert calls <= {"empty", "empty_like", "randn", "ones"}
+
+
+@given(task_ids)
+def test_half_precision_contracts_are_cast(task_id: str) -> None:
+    """Where the contract lists float16 every element that is loaded becomes float32, and elsewhere none does."""
+    example = render(task_id)
+    loads, casts = example.solution.count("tl.load("), example.solution.count(".to(tl.float32)")
+    assert casts == (loads if "float16" in example.task.dtypes else 0)
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_the_stream_is_deterministic_balanced_and_distinct(level: int) -> None:
+    """The same seed gives the same stream, families take turns, and no task comes twice."""
+    drawn = take(Split.TRAIN, level, 7, 260)
+    assert drawn == take(Split.TRAIN, level, 7, 260)
+    counts = Counter(example.task.family for example in drawn)
+    assert set(counts) == set(FAMILIES[level])
+    assert max(counts.values()) - min(counts.values()) <= 1
+    identities = {_draw_spec(e.task.family, int(e.task.task_id[-16:], 16)).identity for e in drawn}
+    assert len(identities) == len(drawn)
+    assert drawn[:20] != take(Split.TRAIN, level, 8, 20)
+
+
+@pytest.mark.parametrize("split", list(Split))
+@pytest.mark.parametrize("level", [1, 2])
+def test_every_split_has_every_family_and_only_its_own_tasks(split: Split, level: int) -> None:
+    """A stream stays in its split, by the task as by its id, and covers the level's families."""
+    drawn = take(split, level, 3, 4 * len(FAMILIES[level]))
+    assert {split_of(example.task) for example in drawn} == {split}
+    assert {split_of(render(example.task.task_id).task) for example in drawn} == {split}
+    assert {example.task.family for example in drawn} == set(FAMILIES[level])
+
+
+def test_held_out_compositions_are_in_no_training_task() -> None:
+    """At Level 2 a chain of operations belongs to one split, whatever its numbers and sizes."""
+    chains: dict[Split, set[object]] = {}
+    for split in Split:
+        drawn = take(split, 2, 5, 600)
+        chains[split] = {_draw_spec(e.task.family, int(e.task.task_id[-16:], 16)).composition for e in drawn}
+    assert not chains[Split.TRAIN] & chains[Split.HELDOUT]
+    assert not chains[Split.TRAIN] & chains[Split.VALIDATION]
+    assert not chains[Split.VALIDATION] & chains[Split.HELDOUT]
+
+
+def test_splits_have_about_their_shares() -> None:
+    """Nine tenths of the tasks are for training, and a twentieth each for validation and the held-out test."""
+    counts = Counter(_split(_draw_spec("softmax", seed * 7919)) for seed in range(4000))
+    assert 0.88 < counts[Split.TRAIN] / 4000 < 0.92
+    assert 0.03 < counts[Split.HELDOUT] / 4000 < 0.07
+
+
+def test_styles_vary_within_a_family() -> None:
+    """A family is written in several styles, each of which turns up often."""
+    for level, family in PAIRS:
+        drawn = islice(examples(Split.TRAIN, level, 1, [family]), 120)
+        counts = Counter(example.style for example in drawn)
+        assert len(counts) >= 4, family
+
+
+@pytest.mark.parametrize(
+    "task_id", ["l1-softmax-12", "l2-softmax-00c0ffee12345678", "l1-poem-00c0ffee12345678", "x", ""]
+)
+def test_other_ids_are_refused(task_id: str) -> None:
+    """An id of another suite is an error that quotes it."""
+    assert not is_corpus_id(task_id)
+    with pytest.raises(ValueError, match=task_id or "''"):
+        render(task_id)
+
+
+def test_unknown_families_are_refused() -> None:
+    """Asking for a family that the level lacks is an error that names it."""
+    with pytest.raises(ValueError, match="poem"):
+        next(examples(Split.TRAIN, 1, 0, ["poem"]))
+    with pytest.raises(ValueError, match="level 2"):
+        next(examples(Split.TRAIN, 2, 0, ["softmax"]))
