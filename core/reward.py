@@ -1,0 +1,53 @@
+"""What a verdict is worth: a reward in [0, 1], up to 0.7 for correctness and up to 0.3 for speed.
+
+Correctness. Staged (extension S): by how far the candidate got; 0.0 where it does not compile (a source that is only
+valid Python with a launch has shown nothing yet), 0.3 where it compiles, 0.5 where the tiny run passes as well, 0.7
+where every input of the full run passes. Unstaged: 0.7 for a correct candidate and 0.0 for any other.
+
+Speed. With s the speedup (reference time over candidate time), floor f and cap c of the configuration:
+
+    bonus(s) = 0.3 * clip(log(s / f) / log(c / f), 0, 1)
+
+for a correct candidate, and 0 for any other or where nothing was measured. A logarithm, because speedup is a ratio:
+twice as fast should be worth the same from anywhere. Clipped above, because an implausible speedup is more often a
+fault of the clock than a better kernel. The floor (0.5 by default) lies below parity, because few correct kernels beat
+a tuned library at first, and best-of-N has to rank those too. With the cap at 4, each doubling is worth 0.1, and
+parity 0.1. The measured speedup counts where there is one; else the simulated clock's estimate.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .config import RewardConfig
+from .verdict import Reward, Verdict
+
+COMPILED = 0.3
+RUNS = 0.5
+CORRECT = 0.7
+BONUS = 0.3
+
+
+def combine(verdict: Verdict, staged: bool, config: RewardConfig) -> Reward:
+    """The reward of a verdict, with partial credit where `staged`."""
+    if verdict.correct:
+        speedup = verdict.speedup if verdict.speedup is not None else verdict.estimated_speedup
+        return Reward(correctness=CORRECT, performance=performance_bonus(speedup, config))
+    if not staged:
+        return Reward(correctness=0.0)
+    if verdict.runs:
+        return Reward(correctness=RUNS)
+    return Reward(correctness=COMPILED if verdict.compiled else 0.0)
+
+
+def performance_bonus(speedup: float | None, config: RewardConfig) -> float:
+    """The bonus for a speedup, in [0, 0.3]; 0 for null and for anything that is no positive number."""
+    if speedup is None or math.isnan(speedup) or speedup <= config.speedup_floor:
+        return 0.0
+    if speedup >= config.speedup_cap:
+        return BONUS
+    # differences of logarithms, because a quotient of extremes overflows
+    share = (math.log(speedup) - math.log(config.speedup_floor)) / (
+        math.log(config.speedup_cap) - math.log(config.speedup_floor)
+    )
+    return BONUS * min(max(share, 0.0), 1.0)
