@@ -7,10 +7,11 @@ comparison; the oracle's work is the task's and is shared by all candidates.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from ..core.candidate import Candidate, CompileReport, Failure, RunReport, TimingReport, Variant
 from ..core.config import ClockConfig
@@ -40,6 +41,13 @@ class Bench:
     oracle: Oracle
     store: EvidenceStore
     backend: str
+    _started: threading.Event = field(factory=threading.Event)
+
+    def get_ready(self) -> None:
+        """Start the sandbox's processes before the first use, so that no candidate's seconds include it."""
+        if not self._started.is_set():
+            self.sandbox.start()
+            self._started.set()
 
     def key(self, candidate: Candidate, task: Task, probe: str) -> str:
         """Where the evidence of one probe is kept."""
@@ -66,6 +74,7 @@ def probe_compile(candidate: Candidate, task: Task, bench: Bench) -> Candidate:
     report = bench.store.get(key, CompileReport)
     if report is None:
         reference = bench.oracle.signature(task)
+        bench.get_ready()
         reply = bench.sandbox.record(candidate.source, _record_requests(task, bench.oracle))
         report = CompileReport(
             recordings=reply.recordings, reference=reference, seconds=reply.seconds, failure=reply.failure
@@ -141,6 +150,7 @@ def _execute(candidate: Candidate, task: Task, bench: Bench, missing: Sequence[V
             ready.append(prepared)
     if not ready:
         return reports
+    bench.get_ready()
     reply = bench.sandbox.run(candidate.source, [request for request, _ in ready])
     if reply.failure is not None and len(ready) > 1:
         # one run took the others down with it: find out which, and leave what comes after it unknown

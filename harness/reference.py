@@ -135,9 +135,21 @@ def fake_reference(task: Task, profile: Profile, dtype: str) -> Iterator[tuple[t
     module = load_task(task, profile)
     with FakeTensorMode(allow_non_fake_inputs=True):
         wanted = torch_dtype(dtype)
-        model = build_model(task, module, None).to(wanted)
+        model = build_model(task, module, None)
+        _convert(model, wanted)
         drawn = draw_inputs(task, module, None)
         yield model, [value.to(wanted) if is_floating(value) else value for value in drawn]
+
+
+def _convert(model: torch.nn.Module, dtype: torch.dtype) -> None:
+    """`model.to(dtype)`, which refuses fake parameters."""
+    for module in model.modules():
+        for name, parameter in list(module._parameters.items()):
+            if parameter is not None and parameter.is_floating_point():
+                module._parameters[name] = torch.nn.Parameter(parameter.detach().to(dtype), requires_grad=False)
+        for name, buffer in list(module._buffers.items()):
+            if buffer is not None and buffer.is_floating_point():
+                module._buffers[name] = buffer.to(dtype)
 
 
 def is_floating(value: object) -> bool:

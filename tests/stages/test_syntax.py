@@ -1,0 +1,126 @@
+"""The AST stage: what it refuses, what it must not refuse, and that no text breaks it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tritonrl.core.outcome import Outcome
+from tritonrl.stages.syntax import inspect_source, judge_syntax
+
+from .evidence import SOURCE, candidate
+
+
+def outcome(source: str) -> Outcome:
+    """What the stage says of a text."""
+    failure = inspect_source(source)
+    return Outcome.PASSED if failure is None else failure.outcome
+
+
+def test_a_plain_candidate_passes() -> None:
+    """The ordinary form passes, and its seconds are those of the evidence."""
+    result = judge_syntax(candidate(ast_seconds=0.25))
+    assert result.passed
+    assert result.seconds == 0.25
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("import triton\n", "import triton as tr\n"),
+        ("import triton\n", "import triton\nfrom triton import jit\n"),
+        ("@triton.jit", "@triton.autotune(configs=[triton.Config({})], key=['n'])\n@triton.jit"),
+        ("@triton.jit", "@triton.jit(do_not_specialize=['n'])"),
+        ("import torch\n", "from __future__ import annotations\nimport math\nimport functools\nimport torch\n"),
+        ("import torch\n", "from typing import Optional\nfrom triton.language.extra import libdevice\nimport torch\n"),
+        ("import torch\n", "import torch.nn.functional as F\nimport torch\n"),
+        ("        return out", "        self.last = getattr(self, 'training', False)\n        return out"),
+        ("        return out", "        print(self.__class__.__name__)\n        return out"),
+        ("def forward(self, x):", "def forward(self, input):\n        x = input"),
+        ("class ModelNew", "def compile(x):\n    return x\n\n\nclass ModelNew"),
+        ("        return out", "        assert x.is_cuda and torch.cuda.is_available\n        return out"),
+        ("class ModelNew", "torch.backends.cuda.matmul.allow_tf32 = True\n\n\nclass ModelNew"),
+    ],
+)
+def test_genuine_styles_pass(old: str, new: str) -> None:
+    """Aliases, decorators and names that genuine kernels use are no offence."""
+    source = SOURCE.replace(old, new)
+    if "as tr" in new:
+        source = source.replace("triton.jit", "tr.jit").replace("triton.cdiv", "tr.cdiv")
+    assert outcome(source) is Outcome.PASSED
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("", Outcome.NO_CODE),
+        ("   \n\t", Outcome.NO_CODE),
+        ("def f(:", Outcome.SYNTAX_ERROR),
+        ("x = 1\0", Outcome.SYNTAX_ERROR),
+        ("x = '\ud800'", Outcome.SYNTAX_ERROR),
+        ("(" * 100_000, Outcome.SYNTAX_ERROR),
+        ("x = " + "-" * 90_000 + "1", Outcome.SYNTAX_ERROR),
+        ("x = " + "9" * 10_000, Outcome.SYNTAX_ERROR),
+        ("a" + ".a" * 90_000, Outcome.SYNTAX_ERROR),
+        ("#" * 300_000, Outcome.SYNTAX_ERROR),
+        ("x = 1", Outcome.NO_MODEL),
+        (SOURCE.replace("forward", "run"), Outcome.NO_MODEL),
+        (SOURCE.replace("@triton.jit", ""), Outcome.NO_KERNEL),
+        (SOURCE.replace("@triton.jit", "@torch.no_grad()"), Outcome.NO_KERNEL),
+        (SOURCE.replace("kernel[(triton.cdiv(x.numel(), 128),)](x, out, x.numel(), BLOCK=128)", ""), Outcome.NO_LAUNCH),
+    ],
+)
+def test_what_lacks_the_form_is_named(source: str, expected: Outcome) -> None:
+    """Each missing part of the form has its own outcome, and no text crashes or hangs the stage."""
+    assert outcome(source) is expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["import os", "import numpy as np", "from sys import exit", "import torch.utils.cpp_extension", "from . import x"],
+)
+def test_other_modules_are_refused(line: str) -> None:
+    """Only the modules that a kernel needs can be imported."""
+    assert outcome(f"{line}\n{SOURCE}") is Outcome.FORBIDDEN_IMPORT
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "exec('x = 1')",
+        "run = eval",
+        "open('/etc/passwd')",
+        "__import__('os')",
+        "torch.compile(torch.relu)",
+        "c = torch\nc.compile(torch.relu)",
+        "from torch import compile as fast",
+        "torch.ops.aten.add(1, 2)",
+        "torch._C._jit_get_operation('aten::add')",
+        "getattr(torch, 're' + 'lu')",
+        "getattr(torch, '_C')",
+        "torch.allclose = lambda *a: True",
+        "setattr(torch, 'allclose', None)",
+        "().__class__.__base__.__subclasses__()",
+        "torch.__dict__['relu']",
+        "torch.cuda.Stream()",
+        "def f():\n    return globals()",
+        "g = (i for i in ())\ng.gi_frame",
+    ],
+)
+def test_reaching_elsewhere_is_refused(line: str) -> None:
+    """Names that reach interpreter, file system or compiled operators are refused through aliases too."""
+    assert outcome(f"{SOURCE}\n{line}\n") is Outcome.FORBIDDEN_NAME
+
+
+@given(st.text(max_size=200))
+@settings(max_examples=200, deadline=None)
+def test_no_text_raises(text: str) -> None:
+    """Whatever the text, the answer is an outcome, and a text without the form never passes."""
+    assert outcome(text) is not Outcome.PASSED
+
+
+@given(st.integers(0, len(SOURCE)), st.integers(0, len(SOURCE)))
+@settings(max_examples=100, deadline=None)
+def test_no_cut_source_raises(start: int, end: int) -> None:
+    """A source with a piece cut out gets an outcome as well."""
+    assert isinstance(outcome(SOURCE[:start] + SOURCE[end:]), Outcome)

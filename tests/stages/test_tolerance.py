@@ -1,0 +1,125 @@
+"""Tolerances: rounding passes, wrong formulas and cheap imposters do not, whatever the scale."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tritonrl.stages.tolerance import TOLERANCES, accepts, compare
+
+SCALES = st.floats(-20, 20).map(lambda power: 10.0**power)
+SEEDS = st.integers(0, 2**32 - 1)
+DTYPES = st.sampled_from(["float32", "float16", "bfloat16"])
+BITS = {"float32": 10, "float16": 10, "bfloat16": 7}
+
+
+def draw(seed: int, scale: float, size: int = 200) -> np.ndarray:
+    """Normal values of a scale."""
+    return np.random.default_rng(seed).standard_normal(size) * scale
+
+
+@given(SEEDS, SCALES, DTYPES)
+@settings(max_examples=100, deadline=None)
+def test_rounding_is_accepted_at_every_scale(seed: int, scale: float, dtype: str) -> None:
+    """Values rounded as the dtype's matrix units round them are right, be they 1e-20 or 1e20."""
+    scale = scale if dtype != "float16" else 1.0
+    expected = draw(seed, scale)
+    rng = np.random.default_rng(seed + 1)
+    actual = expected * (1 + rng.uniform(-1, 1, expected.shape) * 2.0 ** -(BITS[dtype] + 1))
+    assert accepts(compare(actual, expected, dtype))
+
+
+@given(SEEDS, SCALES, DTYPES)
+@settings(max_examples=100, deadline=None)
+def test_zeros_ones_and_noise_are_refused_at_every_scale(seed: int, scale: float, dtype: str) -> None:
+    """Zeros, ones, the negative and other random values never pass, however small the expected values are."""
+    expected = draw(seed, scale if dtype != "float16" else 1.0)
+    for imposter in (np.zeros_like(expected), np.ones_like(expected), -expected, draw(seed + 1, scale)):
+        assert not accepts(compare(imposter, expected, dtype))
+
+
+def test_zeros_are_refused_for_a_wide_softmax() -> None:
+    """A softmax over 262,144 columns has no element above 1e-4, and zeros still fail."""
+    logits = np.random.default_rng(0).standard_normal(262_144)
+    expected = np.exp(logits) / np.exp(logits).sum()
+    assert expected.max() < 1e-3
+    assert not accepts(compare(np.zeros_like(expected), expected, "float32"))
+    assert accepts(compare(expected.astype(np.float32), expected, "float32"))
+
+
+@given(SEEDS, st.integers(0, 199), DTYPES)
+@settings(max_examples=50, deadline=None)
+def test_one_wrong_element_is_refused(seed: int, position: int, dtype: str) -> None:
+    """A single element off by the tensor's scale fails, though the norm of the error is small."""
+    expected = draw(seed, 1.0)
+    actual = expected.copy()
+    actual[position] += 1.0
+    assert not accepts(compare(actual, expected, dtype))
+
+
+@given(SEEDS, st.sampled_from([np.nan, np.inf, -np.inf]))
+@settings(max_examples=30, deadline=None)
+def test_a_nonfinite_element_is_counted(seed: int, value: float) -> None:
+    """NaN or infinity where the oracle is finite is one nonfinite element, and refused."""
+    expected = draw(seed, 1.0)
+    actual = expected.copy()
+    actual[3] = value
+    comparison = compare(actual, expected, "float32")
+    assert comparison.num_nonfinite == 1
+    assert not accepts(comparison)
+
+
+def test_the_oracles_own_infinities_are_accepted() -> None:
+    """Where the oracle is infinite, NaN, or beyond the dtype's range, the same is right."""
+    expected = np.array([np.inf, np.nan, 1e39, 1.0])
+    assert accepts(compare(np.array([np.inf, np.nan, np.inf, 1.0]), expected, "float32"))
+    assert not accepts(compare(np.array([-np.inf, np.nan, np.inf, 1.0]), expected, "float32"))
+
+
+def test_expected_zeros_admit_residue_only() -> None:
+    """Where all expected values are zero, 1e-9 passes and 1e-3 does not."""
+    expected = np.zeros(10)
+    assert accepts(compare(np.zeros(10), expected, "float32"))
+    assert accepts(compare(np.full(10, 1e-9), expected, "float32"))
+    assert not accepts(compare(np.full(10, 1e-3), expected, "float32"))
+
+
+@given(SEEDS)
+@settings(max_examples=30, deadline=None)
+def test_integers_are_exact(seed: int) -> None:
+    """An integer result is right only if every element is equal."""
+    expected = np.random.default_rng(seed).integers(0, 1000, 50)
+    assert accepts(compare(expected.copy(), expected, "int64"))
+    wrong = expected.copy()
+    wrong[7] += 1
+    comparison = compare(wrong, expected, "int64")
+    assert comparison.num_different == 1
+    assert not accepts(comparison)
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (8,), (1, 8, 1), (0,)])
+def test_another_shape_or_dtype_is_refused(shape: tuple[int, ...]) -> None:
+    """Right values in another shape, or in another dtype than the reference's, are not right."""
+    expected = np.ones((4, 2))
+    assert not accepts(compare(np.ones(shape), expected, "float32"))
+    assert not accepts(compare(expected, expected, "float32", "float16"))
+    assert not accepts(compare(expected, expected.astype(np.int64), "float32", "int64"))
+
+
+@given(SEEDS, SCALES, st.floats(0.0, 0.5), st.floats(1.0, 2.0))
+@settings(max_examples=50, deadline=None)
+def test_a_larger_error_is_never_accepted_sooner(seed: int, scale: float, error: float, factor: float) -> None:
+    """Acceptance is monotone in the size of the error."""
+    expected = draw(seed, scale)
+    noise = draw(seed + 1, scale)
+    smaller = compare(expected + error * noise, expected, "float32")
+    larger = compare(expected + factor * error * noise, expected, "float32")
+    assert accepts(smaller) or not accepts(larger)
+
+
+def test_wider_types_are_judged_more_strictly() -> None:
+    """The limits grow from float32 over float16 to bfloat16."""
+    limits = [TOLERANCES[name].relative_error for name in ("float32", "float16", "bfloat16")]
+    assert limits == sorted(limits)
+    assert len(set(limits)) == 3
