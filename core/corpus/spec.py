@@ -97,18 +97,18 @@ def draw_row_sizes(draw: Draw) -> tuple[Size, ...]:
         declared=columns,
         tiny=draw.choice((5, 7, 9, 11, 13)),
         small=draw.between(130, 190),
-        larger=draw.between(1030, 1500),
+        larger=draw.between(1030, 1200),
     )
     if draw.chance(0.75):
         rows = draw.size(64, min(16384, _MAX_ELEMENTS // columns))
         return (
-            Size(declared=rows, tiny=draw.choice(_TINY), small=draw.between(7, 11), larger=draw.between(13, 18)),
+            Size(declared=rows, tiny=draw.choice(_TINY), small=draw.between(7, 11), larger=draw.between(12, 15)),
             column,
         )
     batch = draw.between(2, 32)
     rows = draw.size(16, max(16, min(512, _MAX_ELEMENTS // columns // batch)))
     return (
-        Size(declared=batch, tiny=draw.choice((2, 3)), small=draw.between(2, 3), larger=4),
+        Size(declared=batch, tiny=draw.choice((2, 3)), small=2, larger=3),
         Size(declared=rows, tiny=draw.choice((3, 5)), small=draw.between(3, 4), larger=5),
         column,
     )
