@@ -78,7 +78,7 @@ def _classify(error: BaseException) -> Outcome | None:
     if "can't start new thread" in text:
         return Outcome.PROCESS_LIMIT
     if isinstance(error, OSError):
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) and error.filename is not None:
             return Outcome.FILE_ACCESS
         if error.errno in (errno.EFBIG, errno.ENOSPC, errno.EDQUOT):
             return Outcome.OUTPUT_LIMIT

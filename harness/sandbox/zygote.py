@@ -68,6 +68,7 @@ class Zygote:
         self.protections = protections
         self.perform = perform
         self.jobs: set[_Job] = set()
+        self.own_bytes = _resident_bytes("self")
         self.selector = selectors.DefaultSelector()
         self.selector.register(control, selectors.EVENT_READ, self._accept)
         self.own_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY) if protections.pid_namespace else -1
@@ -198,7 +199,8 @@ class Zygote:
                 self._kill(job, "wall")
             elif sum(threads for threads, _ in members) > job.limits.processes - 2:
                 self._kill(job, "processes")
-            elif sum(resident for _, resident in members) > job.limits.memory_mb << 20:
+            elif sum(max(0, size - self.own_bytes) for _, size in members) > job.limits.memory_mb << 20:
+                # a fork shares the zygote's pages, and counts as resident in each
                 self._kill(job, "memory")
             elif _is_closed(job.connection):
                 self._kill(job, "judge")
@@ -237,19 +239,17 @@ def _families(roots: dict[int, _Job]) -> dict[int, list[tuple[int, int]]]:
     """By job, (threads, resident bytes of its own) of each of its processes, from /proc of the zygote's namespace."""
     parents: dict[int, int] = {}
     facts: dict[int, tuple[int, int]] = {}
-    page = os.sysconf("SC_PAGE_SIZE")
     for name in os.listdir("/proc"):
         if not name.isdigit() or name == "1":
             continue
         try:
             with open(f"/proc/{name}/stat", "rb") as file:
                 fields = file.read().rpartition(b")")[2].split()
-            with open(f"/proc/{name}/statm", "rb") as file:
-                _, resident, shared = file.read().split()[:3]
+            resident = _resident_bytes(name)
         except OSError:
             continue  # it ended meanwhile
         parents[int(name)] = int(fields[1])
-        facts[int(name)] = (int(fields[17]), (int(resident) - int(shared)) * page)
+        facts[int(name)] = (int(fields[17]), resident)
     families: dict[int, list[tuple[int, int]]] = {root: [] for root in roots}
     for pid, fact in facts.items():
         ancestor = pid
@@ -258,6 +258,13 @@ def _families(roots: dict[int, _Job]) -> dict[int, list[tuple[int, int]]]:
         if ancestor in roots:
             families[ancestor].append(fact)
     return families
+
+
+def _resident_bytes(process: str) -> int:
+    """Resident memory that belongs to no file."""
+    with open(f"/proc/{process}/statm", "rb") as file:
+        _, resident, shared = file.read().split()[:3]
+    return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _is_closed(connection: socket.socket) -> bool:

@@ -1,0 +1,49 @@
+"""One sandbox for the tests of this folder, and helpers that write requests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tritonrl.core.candidate import Recording
+from tritonrl.core.config import LimitsConfig
+from tritonrl.core.task import Profile
+from tritonrl.harness.sandbox.protocol import RecordReply, RecordRequest, TensorSpec
+from tritonrl.harness.sandbox.sandbox import Sandbox
+
+SMALL_LIMITS = LimitsConfig(cpu_s=2, wall_s=4, memory_mb=1024, file_mb=16, processes=32, output_mb=4)
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> Iterator[Sandbox]:
+    """A sandbox with limits small enough to run into."""
+    with Sandbox(SMALL_LIMITS) as opened:
+        opened.start()
+        yield opened
+
+
+def request(
+    *shapes: tuple[int, ...],
+    init: tuple[object, ...] = (),
+    profile: Profile = Profile.SMALL,
+    compile: bool = False,
+    dtype: str = "float32",
+) -> RecordRequest:
+    """A recording request with inputs of these shapes."""
+    return RecordRequest(
+        profile=profile,
+        dtype=dtype,
+        init_json=json.dumps({"args": list(init), "kwargs": {}}),
+        seed=0,
+        inputs=tuple(TensorSpec(shape=shape, dtype=dtype) for shape in shapes),
+        compile=compile,
+    )
+
+
+def only(reply: RecordReply) -> Recording:
+    """The one recording of a reply that did not fail as a whole."""
+    assert reply.failure is None, reply.failure
+    (recording,) = reply.recordings
+    return recording

@@ -1,0 +1,161 @@
+"""Hostile candidates: each is refused with its own outcome, and leaves no process and no file behind."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tritonrl.core.outcome import Outcome
+from tritonrl.harness.sandbox.protocol import RecordReply
+from tritonrl.harness.sandbox.sandbox import Sandbox
+
+from .conftest import SMALL_LIMITS, request
+
+MODEL = """
+import torch.nn as nn
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return x
+"""
+
+BOMBS = {
+    "infinite loop": ("while True: pass", Outcome.TIMEOUT),
+    "sleep": ("import time; time.sleep(1000)", Outcome.TIMEOUT),
+    "memory at once": ("x = bytearray(1 << 40)", Outcome.MEMORY_LIMIT),
+    "memory bit by bit": ("x = []\nwhile True: x.append(bytes(1 << 20))", Outcome.MEMORY_LIMIT),
+    "tensor": ("import torch\nx = torch.ones(1 << 36)", Outcome.MEMORY_LIMIT),
+    "memory in several processes": (
+        "import os, time\nfor _ in range(4):\n    if os.fork() == 0:\n        x = b'x' * (600 << 20); time.sleep(60)\n"
+        "time.sleep(60)",
+        Outcome.MEMORY_LIMIT,
+    ),
+    "fork bomb": ("import os\nwhile True: os.fork()", Outcome.PROCESS_LIMIT),
+    "fork bomb that catches": (
+        "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass",
+        Outcome.PROCESS_LIMIT,
+    ),
+    "shell fork bomb": ("import os\nos.system('f() { f | f & }; f; sleep 100')\nos.read(0, 1)\nwhile True: pass", Outcome.PROCESS_LIMIT),
+    "threads": (
+        "import threading, time\nwhile True: threading.Thread(target=time.sleep, args=(100,)).start()",
+        Outcome.PROCESS_LIMIT,
+    ),
+    "1 GB on stdout": ("import os\nfor _ in range(1024): os.write(1, bytes(1 << 20))", Outcome.OUTPUT_LIMIT),
+    "1 GB printed": ("while True: print('x' * 100000)", Outcome.OUTPUT_LIMIT),
+    "1 GB file": ("f = open('big', 'wb')\nfor _ in range(1024): f.write(bytes(1 << 20))", Outcome.OUTPUT_LIMIT),
+    "many files": (
+        "for i in range(1024):\n    with open(f'f{i}', 'wb') as f: f.write(bytes(1 << 20))",
+        Outcome.OUTPUT_LIMIT,
+    ),
+    "write to /tmp": ("open('/tmp/tritonrl_escaped', 'w').write('x')", Outcome.FILE_ACCESS),
+    "write to the installation": ("import torch; open(torch.__file__, 'a').write('x')", Outcome.FILE_ACCESS),
+    "read a secret": ("open('/etc/passwd').read()", Outcome.FILE_ACCESS),
+    "list a folder": ("import os; os.listdir('/')", Outcome.FILE_ACCESS),
+    "exit": ("import os; os._exit(0)", Outcome.CRASHED),
+    "exit 97": ("import os; os._exit(97)", Outcome.CRASHED),
+    "segfault": ("import ctypes; ctypes.string_at(0)", Outcome.CRASHED),
+    "abort": ("import os; os.abort()", Outcome.CRASHED),
+    "network": ("import socket; socket.create_connection(('1.1.1.1', 80), 3)", Outcome.IMPORT_FAILED),
+    "mount": (
+        "import ctypes, os\nc = ctypes.CDLL(None, use_errno=True)\n"
+        "if c.unshare(0x10000000 | 0x20000) == 0 and c.mount(b'tmpfs', b'/tmp', b'tmpfs', 0, None) == 0: os._exit(5)\n"
+        "raise OSError(ctypes.get_errno(), 'refused')",
+        Outcome.IMPORT_FAILED,
+    ),
+    "kill everything": ("import os, signal\nos.kill(-1, signal.SIGKILL)\nraise KeyError('alive')", Outcome.IMPORT_FAILED),
+}
+
+
+def _first_outcome(reply: RecordReply) -> Outcome:
+    failure = reply.failure or reply.recordings[0].failure
+    assert failure is not None
+    return failure.outcome
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_bomb_has_its_own_outcome(sandbox: Sandbox, name: str) -> None:
+    """Each way to misbehave is refused with the outcome that names it."""
+    source, outcome = BOMBS[name]
+    reply = sandbox.record(source + MODEL, [request((4,))])
+    assert _first_outcome(reply) is outcome, reply
+
+
+def test_nothing_is_left_behind(sandbox: Sandbox) -> None:
+    """A daemon in a session of its own dies with its job, and the scratch folder is gone."""
+    marker = "86423.5"
+    daemon = f"import subprocess\nsubprocess.Popen(['/usr/bin/sleep', '{marker}'], start_new_session=True)"
+    reply = sandbox.record(f"open('kept', 'w').write('x')\n{daemon}" + MODEL, [request((4,))])
+    assert reply.failure is None
+    assert reply.recordings[0].failure is None
+    assert not [name for name in os.listdir(sandbox._root) if name.startswith("job-")]
+    assert marker not in " ".join(_command_lines())
+    assert not os.path.exists("/tmp/tritonrl_escaped")
+
+
+def test_garbage_in_every_descriptor_is_no_result(sandbox: Sandbox) -> None:
+    """Bytes written to all open descriptors never become a recording."""
+    source = "import os\nfor fd in range(1024):\n    try: os.write(fd, b'trl1' + bytes(64))\n    except OSError: pass\n"
+    reply = sandbox.record(source + MODEL, [request((4,))])
+    assert reply.failure is not None
+    assert reply.failure.outcome is Outcome.BROKEN_PROTOCOL
+
+
+def test_forged_answer_without_the_token_is_refused(sandbox: Sandbox) -> None:
+    """A well-formed frame that the recorder did not write is not believed."""
+    source = (
+        "import os\nfrom tritonrl.harness.sandbox import wire\n"
+        "for fd in range(3, 1024):\n    try: os.write(fd, wire.encode({'recordings': []}))\n    except OSError: pass\n"
+        "os._exit(0)\n"
+    )
+    reply = sandbox.record(source + MODEL, [])
+    assert reply.failure is not None
+    assert reply.failure.outcome is Outcome.BROKEN_PROTOCOL
+
+
+def test_two_threads_share_a_sandbox(sandbox: Sandbox) -> None:
+    """A job that hangs does not hold up another thread's jobs."""
+    outcomes: list[Outcome] = []
+    hanging = threading.Thread(
+        target=lambda: outcomes.append(_first_outcome(sandbox.record("import time; time.sleep(100)", [request((4,))])))
+    )
+    hanging.start()
+    replies = [sandbox.record(MODEL, [request((4,))]) for _ in range(5)]
+    assert not outcomes
+    assert all(reply.recordings[0].plan is not None for reply in replies)
+    hanging.join()
+    assert outcomes == [Outcome.TIMEOUT]
+
+
+def test_killed_zygote_is_replaced(sandbox: Sandbox) -> None:
+    """A job after the zygote's death is done by a new zygote."""
+    sandbox._zygote("compile").process.kill()
+    reply = sandbox.record(MODEL, [request((4,))])
+    assert reply.recordings[0].plan is not None
+
+
+@pytest.fixture(scope="module")
+def plain_sandbox() -> Iterator[Sandbox]:
+    """A sandbox that does without namespaces."""
+    with Sandbox(SMALL_LIMITS, namespaces=False) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    "name", ["sleep", "memory bit by bit", "fork bomb that catches", "1 GB on stdout", "write to /tmp", "exit"]
+)
+def test_fallback_without_namespaces_still_refuses(plain_sandbox: Sandbox, name: str) -> None:
+    """Limits, Landlock and the watch hold where no namespace is granted."""
+    source, outcome = BOMBS[name]
+    assert _first_outcome(plain_sandbox.record(source + MODEL, [request((4,))])) is outcome
+
+
+def _command_lines() -> Iterator[str]:
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/cmdline", "rb") as file:
+                    yield file.read().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
