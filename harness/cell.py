@@ -1,0 +1,369 @@
+"""One cell of the grid: supervised start, rounds of reinforcement learning, and the evaluation that ends it.
+
+A cell is a chain of content-addressed units of work (`harness.work`): adapters and completions are stored by what
+determines them, verdicts by the verifier's evidence store. A model's state is named by the key of the work that made
+it. So the supervised start is trained once for a seed and shared by all cells; two cells whose selections coincide
+share everything that follows; and a killed run resumes by running again.
+
+Random streams carry labels that leave the cell out (common random numbers): slot 3 of round 2 at Level 1 is the same
+task with the same sampling seeds in every cell of a seed, so what differs between cells is what the extensions did.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from itertools import count, islice
+from pathlib import Path
+
+import numpy as np
+from attrs import Factory, define, frozen
+
+from ..core.config import Config, RlConfig, SftConfig
+from ..core.corpus import FAMILIES, Split, examples
+from ..core.curriculum import CurriculumState, advance, draw_levels, start
+from ..core.extensions import AUDIT, Extensions, VerifierSpec
+from ..core.extraction import extract
+from ..core.prompts import assistant_message, user_message
+from ..core.reward import combine
+from ..core.seeds import derive
+from ..core.selection import select
+from ..core.serialisation import fingerprint, to_plain
+from ..core.task import Task
+from ..core.verdict import Reward, Verdict
+from .display import Progress
+from .learner import Judge, Learner, Sampling, Training
+from .rows import Attempt, candidate_row, evaluation_row, round_row, stage_rows, timing_rows, training_rows
+from .tables import Row
+from .work import WorkStore, work_key
+
+SFT = "sft"
+"""The name under which the supervised start, which all cells of a seed share, appears in the tables."""
+
+
+@frozen(kw_only=True)
+class Line:
+    """Everything that a cell needs beside its identity."""
+
+    config: Config
+    learner: Learner
+    judge: Judge
+    work: WorkStore
+    progress: Progress
+    jobs: int = 1
+
+
+@frozen(kw_only=True)
+class Model:
+    """A state of the model: the key of the work that made it and its files; both null for the base model."""
+
+    key: str | None = None
+    folder: Path | None = None
+
+
+@define
+class Seconds:
+    """Seconds spent on the three kinds of work, as recorded when each unit was first done."""
+
+    sample: float = 0.0
+    verify: float = 0.0
+    train: float = 0.0
+
+
+@frozen(kw_only=True)
+class CellResult:
+    """A finished cell: rows by table, the final adapter's folder (null: the base model), and what it took."""
+
+    rows: dict[str, list[Row]]
+    seconds: Seconds
+    wall_s: float
+    adapter: Path | None = None
+
+
+@define
+class _Journal:
+    """Collects the rows of one cell as it runs."""
+
+    cell: str
+    seed: int
+    rows: dict[str, list[Row]] = Factory(dict)
+    seconds: Seconds = Factory(Seconds)
+
+    def add(self, table: str, *rows: Row) -> None:
+        self.rows.setdefault(table, []).extend(rows)
+
+
+def root_seed(config: Config, seed: int) -> int:
+    """The root of all random streams of the grid's seed number `seed`."""
+    return derive(config.seed, "grid seed", seed)
+
+
+def evaluation_tasks(config: Config) -> tuple[Task, ...]:
+    """The held-out tasks by which every cell of a run is judged, balanced over families."""
+    counts = {1: config.evaluation.level1_tasks, 2: config.evaluation.level2_tasks}
+    return tuple(
+        example.task
+        for level, number in counts.items()
+        for example in islice(examples(Split.HELDOUT, level, derive(config.seed, "evaluation", level)), number)
+    )
+
+
+def round_tasks(root: int, round_index: int, levels: Sequence[int]) -> tuple[Task, ...]:
+    """The tasks of a round; slot `i` at a level is the same task in every cell.
+
+    Families take turns over the slots of all rounds, in an order that the seed shuffles.
+    """
+    tasks = []
+    for slot, level in enumerate(levels):
+        families = FAMILIES[level]
+        order = _permutation(derive(root, "family order", level), len(families))
+        family = families[order[(round_index * len(levels) + slot) % len(families)]]
+        seed = derive(root, "draw", round_index, slot, level)
+        tasks.append(next(iter(examples(Split.TRAIN, level, seed, families=(family,)))).task)
+    return tuple(tasks)
+
+
+def _permutation(seed: int, length: int) -> list[int]:
+    return [int(index) for index in np.random.default_rng(seed).permutation(length)]
+
+
+def run_start(line: Line, seed: int) -> CellResult:
+    """Train the supervised start of a seed and evaluate it."""
+    started = time.monotonic()
+    journal = _Journal(cell=SFT, seed=seed)
+    model = _supervise(line, journal)
+    _evaluate(line, journal, model, SFT)
+    return _finish(journal, model, started)
+
+
+def run_cell(line: Line, extensions: Extensions, seed: int) -> CellResult:
+    """Run one cell from the shared start to its evaluation."""
+    started = time.monotonic()
+    journal = _Journal(cell=str(extensions), seed=seed)
+    model = _supervise(line, _Journal(cell=SFT, seed=seed))
+    state = start(line.config.curriculum, extensions.curriculum)
+    for round_index in range(line.config.rl.rounds):
+        model, state = _run_round(line, journal, extensions, model, state, round_index)
+    _evaluate(line, journal, model, "rl")
+    return _finish(journal, model, started)
+
+
+def _finish(journal: _Journal, model: Model, started: float) -> CellResult:
+    wall_s = time.monotonic() - started
+    return CellResult(rows=journal.rows, seconds=journal.seconds, wall_s=wall_s, adapter=model.folder)
+
+
+def _supervise(line: Line, journal: _Journal) -> Model:
+    config: SftConfig = line.config.sft
+    if config.num_pairs == 0:
+        return Model()
+    root = derive(root_seed(line.config, journal.seed), SFT)
+    training = _training(line.config, config, derive(root, "training"))
+    key = work_key(SFT, policy=line.learner.fingerprint, sft=to_plain(config), training=to_plain(training), data=root)
+
+    def make(folder: Path) -> list[float]:
+        line.progress.phase("supervised fine-tuning", 0)
+        num_level2 = round(config.num_pairs * config.level2_share)
+        counts = {1: config.num_pairs - num_level2, 2: num_level2}
+        pairs = [
+            (user_message(example.task), assistant_message(example.solution))
+            for level, number in counts.items()
+            for example in islice(examples(Split.TRAIN, level, derive(root, "data", level)), number)
+        ]
+        order = _permutation(derive(root, "order"), len(pairs))
+        shuffled = [pairs[index] for index in order]
+        return line.learner.finetune(None, shuffled, training, folder / "adapter", line.progress.advance)
+
+    work = line.work.once("adapters", key, make)
+    journal.seconds.train += work.seconds
+    journal.add("training", *training_rows(journal.cell, journal.seed, SFT, None, work.value))
+    return Model(key=key, folder=_adapter(work.folder))
+
+
+def _adapter(folder: Path | None) -> Path | None:
+    return None if folder is None else folder / "adapter"
+
+
+def _training(config: Config, phase: SftConfig | RlConfig, seed: int) -> Training:
+    return Training(
+        epochs=phase.epochs,
+        learning_rate=phase.learning_rate,
+        batch_size=phase.batch_size,
+        warmup_share=config.sft.warmup_share if isinstance(phase, SftConfig) else 0.0,
+        lora_rank=config.sft.lora_rank,
+        lora_alpha=config.sft.lora_alpha,
+        lora_dropout=config.sft.lora_dropout,
+        seed=seed,
+    )
+
+
+def _run_round(
+    line: Line, journal: _Journal, extensions: Extensions, model: Model, state: CurriculumState, round_index: int
+) -> tuple[Model, CurriculumState]:
+    config, cell = line.config.rl, journal.cell
+    root = root_seed(line.config, journal.seed)
+    levels = draw_levels(state.level2_share, config.tasks_per_round, derive(root, "levels", round_index))
+    tasks = round_tasks(root, round_index, levels)
+    before = Seconds(journal.seconds.sample, journal.seconds.verify, journal.seconds.train)
+
+    prefix = f"round {round_index + 1}/{config.rounds}"
+    sampling = Sampling(
+        temperature=config.temperature, top_p=config.top_p, max_new_tokens=line.config.policy.max_new_tokens
+    )
+    seeds = [
+        derive(root, "sample", round_index, slot, number)
+        for slot in range(len(tasks))
+        for number in range(config.samples_per_task)
+    ]
+    spread = [(slot, task) for slot, task in enumerate(tasks) for _ in range(config.samples_per_task)]
+    completions = _sample(line, journal, model, [task for _, task in spread], seeds, sampling, prefix)
+    sources = [extract(completion) or "" for completion in completions]
+    pairs = list(zip([task for _, task in spread], sources, strict=True))
+    spec = VerifierSpec.for_training(extensions)
+    verdicts = _verify(line, journal, pairs, spec, f"{prefix}: verifying")
+    # the audit is not part of what the cell would cost, so its seconds are not counted as the cell's
+    audits = _verify(line, None, pairs, AUDIT, f"{prefix}: auditing")
+    rewards = [combine(verdict, extensions.staged, line.config.reward) for verdict in verdicts]
+
+    chosen = _select(rewards, sources, len(tasks), config)
+    kept = set(chosen)
+    attempts = [
+        Attempt(
+            cell=cell,
+            seed=journal.seed,
+            phase="rl",
+            round=round_index,
+            slot=slot,
+            task=task,
+            sample=index % config.samples_per_task,
+            source=source,
+        )
+        for index, ((slot, task), source) in enumerate(zip(spread, sources, strict=True))
+    ]
+    for index, attempt in enumerate(attempts):
+        journal.add("candidates", candidate_row(attempt, verdicts[index], audits[index], rewards[index], index in kept))
+        journal.add("stages", *stage_rows(attempt, "training", verdicts[index]))
+        journal.add("stages", *stage_rows(attempt, "audit", audits[index]))
+        if verdicts[index].correct and line.config.verifier.clock != "none":
+            # read back from the evidence store: the verdict has the ratio, the evidence its trials
+            evidence = line.judge.gather(attempt.task, attempt.source, spec).evidence
+            journal.add("timings", *timing_rows(attempt, "training", evidence.timing))
+        journal.add("sources", {"candidate": verdicts[index].candidate, "source": attempt.source})
+
+    answers = [(user_message(spread[index][1]), completions[index]) for index in chosen]
+    trained = _reinforce(line, journal, model, answers, round_index)
+    spent = Seconds(
+        journal.seconds.sample - before.sample,
+        journal.seconds.verify - before.verify,
+        journal.seconds.train - before.train,
+    )
+    row = round_row(cell, journal.seed, round_index, state.level2_share, attempts, verdicts, audits, rewards, chosen)
+    journal.add("rounds", {**row, "sample_s": spent.sample, "verify_s": spent.verify, "train_s": spent.train})
+    accuracy = row["level1_accuracy"]
+    state = advance(state, accuracy, line.config.curriculum, extensions.curriculum)
+    return trained, state
+
+
+def _select(rewards: Sequence[Reward], sources: Sequence[str], num_tasks: int, config: RlConfig) -> tuple[int, ...]:
+    """Positions of the candidates to train on: the best of each task, never one that earned nothing."""
+    chosen: list[int] = []
+    for slot in range(num_tasks):
+        first = slot * config.samples_per_task
+        group = [reward.total for reward in rewards[first : first + config.samples_per_task]]
+        texts = sources[first : first + config.samples_per_task]
+        chosen.extend(first + position for position in select(group, config.keep, texts))
+    return tuple(chosen)
+
+
+def _sample(
+    line: Line,
+    journal: _Journal,
+    model: Model,
+    tasks: Sequence[Task],
+    seeds: Sequence[int],
+    sampling: Sampling,
+    phase: str,
+) -> list[str]:
+    prompts = [user_message(task) for task in tasks]
+    key = work_key(
+        "completions",
+        policy=line.learner.fingerprint,
+        adapter=model.key,
+        tasks=[task.task_id for task in tasks],
+        prompts=fingerprint(prompts),
+        seeds=list(seeds),
+        sampling=to_plain(sampling),
+    )
+
+    def make(_: Path) -> list[str]:
+        line.progress.phase(f"{phase}: sampling", len(prompts))
+        return line.learner.sample(model.folder, prompts, seeds, sampling, line.progress.advance)
+
+    work = line.work.once("completions", key, make)
+    journal.seconds.sample += work.seconds
+    completions: list[str] = work.value
+    return completions
+
+
+def _verify(
+    line: Line, journal: _Journal | None, pairs: Sequence[tuple[Task, str]], spec: VerifierSpec, phase: str
+) -> list[Verdict]:
+    line.progress.phase(phase, len(pairs))
+    done = count(1)
+    verdicts = line.judge.verify_many(pairs, spec, line.jobs, lambda *_: line.progress.advance(next(done)))
+    if journal is not None:
+        journal.seconds.verify += sum(verdict.seconds for verdict in verdicts)
+    return verdicts
+
+
+def _reinforce(
+    line: Line, journal: _Journal, model: Model, answers: Sequence[tuple[str, str]], round_index: int
+) -> Model:
+    """Fine-tune on the selected answers; where nothing was selected the model stays as it is."""
+    if not answers:
+        return model
+    config = line.config.rl
+    training = _training(line.config, config, derive(root_seed(line.config, journal.seed), "reinforce", round_index))
+    key = work_key(
+        "update",
+        policy=line.learner.fingerprint,
+        adapter=model.key,
+        answers=[list(answer) for answer in answers],
+        training=to_plain(training),
+    )
+
+    def make(folder: Path) -> list[float]:
+        line.progress.phase(f"round {round_index + 1}/{config.rounds}: fine-tuning", 0)
+        return line.learner.finetune(model.folder, answers, training, folder / "adapter", line.progress.advance)
+
+    work = line.work.once("adapters", key, make)
+    journal.seconds.train += work.seconds
+    journal.add("training", *training_rows(journal.cell, journal.seed, "rl", round_index, work.value))
+    return Model(key=key, folder=_adapter(work.folder))
+
+
+def _evaluate(line: Line, journal: _Journal, model: Model, phase: str) -> None:
+    config = line.config.evaluation
+    tasks = evaluation_tasks(line.config)
+    spread = [(slot, task, sample) for slot, task in enumerate(tasks) for sample in range(config.samples_per_task)]
+    root = root_seed(line.config, journal.seed)
+    seeds = [derive(root, "evaluation sample", slot, sample) for slot, _, sample in spread]
+    sampling = Sampling(
+        temperature=config.temperature, top_p=config.top_p, max_new_tokens=line.config.policy.max_new_tokens
+    )
+    completions = _sample(line, journal, model, [task for _, task, _ in spread], seeds, sampling, "evaluation")
+    pairs = [(task, extract(text) or "") for (_, task, _), text in zip(spread, completions, strict=True)]
+    verdicts = _verify(line, None, pairs, AUDIT, "evaluation: auditing")
+    for (slot, task, sample), (_, source), verdict in zip(spread, pairs, verdicts, strict=True):
+        attempt = Attempt(
+            cell=journal.cell,
+            seed=journal.seed,
+            phase=phase,
+            round=None,
+            slot=slot,
+            task=task,
+            sample=sample,
+            source=source,
+        )
+        journal.add("evaluation", evaluation_row(attempt, verdict))
+        journal.add("sources", {"candidate": verdict.candidate, "source": source})

@@ -1,0 +1,175 @@
+"""The grid: which cells to run, what is already there and what the rest will cost, and running them.
+
+A failing cell is a result (`cells` says so) and the others go on; broken infrastructure ends the run, because every
+later cell would fail for the same reason.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+
+from attrs import frozen
+
+from ..core.config import Config
+from ..core.extensions import ALL_CELLS, Extensions
+from .cell import SFT, Line, run_cell, run_start
+from .display import CellState, Progress
+from .errors import TritonrlError, UsageError
+from .store import Results, RunIdentity
+
+BASELINE = Extensions()
+EVERYTHING = Extensions(multi_input=True, staged=True, curriculum=True, timing=True)
+
+NAMED_GRIDS: dict[str, tuple[Extensions, ...]] = {
+    "full": ALL_CELLS,
+    # the half fraction with defining relation I = MSCT: main effects are clear of two-way interactions
+    "half": tuple(cell for cell in ALL_CELLS if sum(cell.flags) % 2 == 0),
+    "one-at-a-time": tuple(cell for cell in ALL_CELLS if sum(cell.flags) <= 1),
+    "leave-one-out": tuple(cell for cell in ALL_CELLS if sum(cell.flags) >= 3),
+}
+
+
+class Planned(StrEnum):
+    """Where a cell stands before a run."""
+
+    CACHED = "cached"
+    STALE = "stale"
+    """Made by another configuration or version: the run would be refused as drift."""
+    NEW = "new"
+
+
+@frozen(kw_only=True)
+class PlannedCell:
+    """A cell of a dry run; `seconds` is estimated from finished cells of the folder, null where there is none."""
+
+    cell: str
+    seed: int
+    state: Planned
+    num_samples: int
+    seconds: float | None
+
+
+@frozen(kw_only=True)
+class GridOutcome:
+    """What became of a run's cells."""
+
+    num_complete: int
+    num_failed: int
+    num_cached: int
+
+
+def parse_grid(text: str, limit: int | None = None) -> tuple[Extensions, ...]:
+    """Cells of a named grid or of a comma-separated list such as "none,ms,msct"; at most `limit` of them."""
+    if text in NAMED_GRIDS:
+        cells = NAMED_GRIDS[text]
+    else:
+        try:
+            cells = tuple(dict.fromkeys(Extensions.parse(part) for part in text.split(",")))
+        except ValueError as error:
+            raise UsageError(f"--grid {text}: {error}; or one of {', '.join(NAMED_GRIDS)}") from None
+        if any(not part.strip() for part in text.split(",")):
+            raise UsageError(f"--grid {text}: an empty cell name; the baseline is called 'none'")
+    return cells if limit is None else cells[:limit]
+
+
+def count_samples(config: Config, cell: str) -> int:
+    """Completions that a cell draws, evaluation included."""
+    evaluation = config.evaluation
+    num_evaluated = (evaluation.level1_tasks + evaluation.level2_tasks) * evaluation.samples_per_task
+    if cell == SFT:
+        return num_evaluated
+    return config.rl.rounds * config.rl.tasks_per_round * config.rl.samples_per_task + num_evaluated
+
+
+def plan_grid(results: Results, config: Config, cells: Sequence[Extensions], seeds: Sequence[int]) -> list[PlannedCell]:
+    """Where each cell stands, the shared starts first."""
+    stale = bool(results.drift(static_identity(config)))
+    recorded = _recorded_seconds(results)
+    planned = []
+    for cell, seed in _order(cells, seeds):
+        complete = results.cell_status(cell, seed) == "complete"
+        state = Planned.NEW if not complete else Planned.STALE if stale else Planned.CACHED
+        planned.append(
+            PlannedCell(
+                cell=cell,
+                seed=seed,
+                state=state,
+                num_samples=0 if state is Planned.CACHED else count_samples(config, cell),
+                seconds=0.0 if state is Planned.CACHED else recorded.get(cell == SFT),
+            )
+        )
+    return planned
+
+
+def static_identity(config: Config) -> dict[str, object]:
+    """The part of a run's identity that is known without loading a model."""
+    plain = RunIdentity(config=config, policy="", backend="").plain()
+    return {key: plain[key] for key in ("config", "versions")}
+
+
+def _recorded_seconds(results: Results) -> dict[bool, float]:
+    """Mean wall time of the folder's finished cells: under False for cells, under True for shared starts."""
+    if not (results.root / "cells.parquet").exists():
+        return {}
+    frame = results.read("cells")
+    found = {}
+    for is_start in (False, True):
+        walls = frame.filter((frame["status"] == "complete") & ((frame["cell"] == SFT) == is_start))["wall_s"]
+        if len(walls):
+            found[is_start] = float(walls.sum()) / len(walls)
+    return found
+
+
+def _order(cells: Sequence[Extensions], seeds: Sequence[int]) -> list[tuple[str, int]]:
+    return [(SFT, seed) for seed in seeds] + [(str(cell), seed) for seed in seeds for cell in cells]
+
+
+def run_grid(
+    results: Results,
+    config: Config,
+    cells: Sequence[Extensions],
+    seeds: Sequence[int],
+    open_line: Callable[[], Line],
+    progress: Progress,
+) -> GridOutcome:
+    """Run what is not there yet, one cell after the other in this process, and merge the tables.
+
+    Raises DriftError before anything runs where the folder holds another experiment. `open_line` loads the model and
+    starts the sandboxes; it is called only if there is work to do.
+    """
+    results.require_same(static_identity(config))
+    order = _order(cells, seeds)
+    done = {place for place in order if results.cell_status(*place) == "complete"}
+    progress.grid([(*place, CellState.CACHED if place in done else CellState.WAITING) for place in order])
+    num_failed = 0
+    if len(done) < len(order):
+        line = open_line()
+        run = RunIdentity(config=config, policy=line.learner.fingerprint, backend=line.judge.backend)
+        results.claim(run)
+        results.sweep()
+        for cell, seed in order:
+            if (cell, seed) not in done:
+                num_failed += not _run_one(results, run, line, cell, seed)
+    # also where every cell was finished: an earlier run may have been killed before it merged
+    results.merge_cells()
+    return GridOutcome(num_complete=len(order) - num_failed, num_failed=num_failed, num_cached=len(done))
+
+
+def _run_one(results: Results, run: RunIdentity, line: Line, cell: str, seed: int) -> bool:
+    line.progress.cell(cell, seed, CellState.RUNNING)
+    try:
+        result = run_start(line, seed) if cell == SFT else run_cell(line, Extensions.parse(cell), seed)
+    except TritonrlError:
+        raise
+    except Exception as error:
+        message = f"{type(error).__name__}: {error}"
+        results.write_failure(run, cell, seed, message)
+        (results.cell_folder(cell, seed) / "error.txt").write_text(traceback.format_exc())
+        line.progress.cell(cell, seed, CellState.FAILED, message)
+        return False
+    results.write_cell(run, cell, seed, result)
+    results.merge_cells()
+    line.progress.cell(cell, seed, CellState.COMPLETE)
+    return True

@@ -1,0 +1,66 @@
+"""The configuration of a command: a preset, a file over it, single keys over both.
+
+The defaults of `core.config` are the study's values; a preset is a TOML file shipped with the package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+
+from ..core.config import Config, identity, parse_toml, with_overrides
+from .errors import UsageError
+
+
+def preset_names() -> tuple[str, ...]:
+    """The presets that are shipped."""
+    folder = files("tritonrl.harness").joinpath("presets")
+    return tuple(sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")))
+
+
+def load_config(
+    preset: str | None = None, file: Path | None = None, settings: Sequence[str] = (), base: Config | None = None
+) -> Config:
+    """Defaults, then the preset, then the file, then `KEY=VALUE` settings; raises ConfigError or UsageError."""
+    config = base if base is not None else Config()
+    if preset is not None:
+        if preset not in preset_names():
+            raise UsageError(f"--preset {preset}: no such preset; there are {', '.join(preset_names())}")
+        config = parse_toml(files("tritonrl.harness").joinpath(f"presets/{preset}.toml").read_text(), config)
+    if file is not None:
+        config = parse_toml(read_text(file), config)
+    pairs = {}
+    for setting in settings:
+        key, separator, value = setting.partition("=")
+        if not separator:
+            raise UsageError(f"--set {setting}: expected KEY=VALUE, for example rl.rounds=3")
+        pairs[key.strip()] = value.strip()
+    return with_overrides(config, pairs) if pairs else config
+
+
+def read_text(path: Path) -> str:
+    """The text of a file that a user named; raises UsageError where there is none."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise UsageError(f"{path}: {reason}") from None
+
+
+def to_toml(config: Config) -> str:
+    """The identifying keys of a configuration as TOML that `load_config` reads back."""
+    plain = identity(config)
+    lines = [f"{key} = {_toml_value(value)}" for key, value in plain.items() if not isinstance(value, dict)]
+    for section, table in plain.items():
+        if isinstance(table, dict):
+            lines += ["", f"[{section}]", *[f"{key} = {_toml_value(value)}" for key, value in table.items()]]
+    return "\n".join([*lines, ""])
+
+
+def _toml_value(value: object) -> str:
+    import json
+
+    if isinstance(value, str):
+        return json.dumps(value)
+    return str(value).lower() if isinstance(value, bool) else repr(value)

@@ -1,0 +1,221 @@
+"""The tables of a run: what each column means and holds, and how a table is written, read and compared.
+
+Tidy Parquet, one fact a row. A value that was not measured is null, never NaN. Row order is fixed by each table's
+key, so two runs of one configuration give equal tables, but for the columns that hold elapsed time: those are exactly
+the ones whose names end in `_s`.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from attrs import frozen
+
+from .errors import DriftError
+from .work import write_atomically
+
+SCHEMA_VERSION = "1"
+TIME_SUFFIX = "_s"
+
+Row = Mapping[str, Any]
+
+_TEXT, _INT, _REAL, _BOOL = pl.String(), pl.Int64(), pl.Float64(), pl.Boolean()
+
+
+@frozen(kw_only=True)
+class Table:
+    """A table's columns with their types, and the leading columns that order its rows."""
+
+    name: str
+    columns: dict[str, pl.DataType]
+    key: tuple[str, ...]
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        """The columns that hold elapsed seconds and so differ between equal runs."""
+        return tuple(column for column in self.columns if column.endswith(TIME_SUFFIX))
+
+    def frame(self, rows: Iterable[Row]) -> pl.DataFrame:
+        """Rows as a typed frame in key order; raises where a value has another type or a column is unknown."""
+        listed = list(rows)
+        for row in listed:
+            if row.keys() != self.columns.keys():
+                raise KeyError(f"{self.name}: {sorted(row.keys() ^ self.columns.keys())}")
+        frame = pl.DataFrame([dict(row) for row in listed], schema=self.columns, strict=True, orient="row")
+        reals = [column for column, kind in self.columns.items() if kind == _REAL]
+        return frame.with_columns(pl.col(reals).fill_nan(None)).sort(self.key, maintain_order=True)
+
+
+_SAMPLE: dict[str, pl.DataType] = {
+    "cell": _TEXT,
+    "seed": _INT,
+    "phase": _TEXT,  # "sft": the model that all cells start from; "rl": the cell's own
+    "round": _INT,  # null for the evaluation that ends a phase
+    "slot": _INT,  # position of the task in its round or suite
+    "task": _TEXT,
+    "level": _INT,
+    "family": _TEXT,
+    "sample": _INT,
+}
+_SAMPLE_KEY = ("cell", "seed", "phase", "round", "slot", "sample")
+
+TABLES: dict[str, Table] = {
+    table.name: table
+    for table in (
+        Table(
+            name="cells",
+            columns={
+                "cell": _TEXT,
+                "multi_input": _BOOL,
+                "staged": _BOOL,
+                "curriculum": _BOOL,
+                "timing": _BOOL,
+                "seed": _INT,
+                "fingerprint": _TEXT,
+                "status": _TEXT,  # complete | failed
+                "message": _TEXT,
+                "adapter": _TEXT,  # folder of the final adapter, relative to the results; null = the base model
+                "backend": _TEXT,
+                "clock": _TEXT,
+                "versions": _TEXT,
+                "wall_s": _REAL,
+                "sample_s": _REAL,
+                "verify_s": _REAL,
+                "train_s": _REAL,
+            },
+            key=("cell", "seed"),
+        ),
+        Table(
+            name="rounds",
+            columns={
+                "cell": _TEXT,
+                "seed": _INT,
+                "round": _INT,
+                "level2_share": _REAL,
+                "num_level1_tasks": _INT,
+                "num_level2_tasks": _INT,
+                "num_candidates": _INT,
+                "num_selected": _INT,
+                "mean_reward": _REAL,
+                "level1_accuracy": _REAL,  # as the training verifier saw it
+                "level2_accuracy": _REAL,
+                "level1_audit_accuracy": _REAL,
+                "level2_audit_accuracy": _REAL,
+                "sample_s": _REAL,
+                "verify_s": _REAL,
+                "train_s": _REAL,
+            },
+            key=("cell", "seed", "round"),
+        ),
+        Table(
+            name="candidates",
+            columns={
+                **_SAMPLE,
+                "candidate": _TEXT,
+                "backend": _TEXT,
+                "reached": _TEXT,
+                "outcome": _TEXT,
+                "message": _TEXT,
+                "valid": _BOOL,
+                "compiled": _BOOL,
+                "correct": _BOOL,
+                "audit_reached": _TEXT,
+                "audit_outcome": _TEXT,
+                "audit_valid": _BOOL,
+                "audit_compiled": _BOOL,
+                "audit_correct": _BOOL,
+                "reward_correctness": _REAL,
+                "reward_performance": _REAL,
+                "reward": _REAL,
+                "selected": _BOOL,
+                "speedup": _REAL,
+                "estimated_speedup": _REAL,
+                "ast_s": _REAL,
+                "compile_s": _REAL,
+                "tiny_s": _REAL,
+                "full_s": _REAL,
+                "timing_s": _REAL,
+            },
+            key=_SAMPLE_KEY,
+        ),
+        Table(
+            name="stages",
+            columns={
+                **_SAMPLE,
+                "verifier": _TEXT,  # training | audit
+                "stage": _TEXT,
+                "stage_index": _INT,
+                "outcome": _TEXT,
+                "passed": _BOOL,
+                "message": _TEXT,
+                "stage_s": _REAL,
+            },
+            key=(*_SAMPLE_KEY, "verifier", "stage_index"),
+        ),
+        Table(
+            name="training",
+            columns={"cell": _TEXT, "seed": _INT, "phase": _TEXT, "round": _INT, "step": _INT, "loss": _REAL},
+            key=("cell", "seed", "phase", "round", "step"),
+        ),
+        Table(
+            name="evaluation",
+            columns={
+                **_SAMPLE,
+                "candidate": _TEXT,
+                "backend": _TEXT,
+                "reached": _TEXT,
+                "outcome": _TEXT,
+                "message": _TEXT,
+                "valid": _BOOL,
+                "compiled": _BOOL,
+                "correct": _BOOL,
+                "speedup": _REAL,
+                "estimated_speedup": _REAL,
+                "verify_s": _REAL,
+            },
+            key=_SAMPLE_KEY,
+        ),
+        Table(
+            name="timings",
+            columns={
+                **_SAMPLE,
+                "verifier": _TEXT,
+                "subject": _TEXT,  # candidate | reference
+                "simulated": _BOOL,
+                "calibrated": _BOOL,
+                "trial": _INT,
+                "runtime_us": _REAL,
+            },
+            key=(*_SAMPLE_KEY, "verifier", "subject", "trial"),
+        ),
+        Table(name="sources", columns={"candidate": _TEXT, "source": _TEXT}, key=("candidate",)),
+    )
+}
+
+
+def write_table(table: Table, frame: pl.DataFrame, path: Path) -> None:
+    """Write a frame of the table atomically, with the schema's version in the file's metadata."""
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer, metadata={"tritonrl.schema": SCHEMA_VERSION, "tritonrl.table": table.name})
+    write_atomically(path, buffer.getvalue())
+
+
+def read_table(table: Table, path: Path) -> pl.DataFrame:
+    """Read a table; raises DriftError where it was written under another version of the schema."""
+    version = pl.read_parquet_metadata(path).get("tritonrl.schema")
+    if version != SCHEMA_VERSION:
+        raise DriftError(f"{path}: schema version {version!r}, this tritonrl reads {SCHEMA_VERSION!r}")
+    return pl.read_parquet(path)
+
+
+def equal_but_for_times(first: Path, second: Path) -> bool:
+    """Whether two results folders hold the same tables, apart from elapsed times."""
+    for table in TABLES.values():
+        ours, theirs = (read_table(table, folder / f"{table.name}.parquet") for folder in (first, second))
+        if not ours.drop(table.times).equals(theirs.drop(table.times), null_equal=True):
+            return False
+    return True

@@ -1,0 +1,114 @@
+"""Content-addressed work: what has been done once is never done again.
+
+Everything expensive in a cell (sampling, fine-tuning) is a unit of work whose key is the fingerprint of all that
+determines its result, and of nothing else: no path, process, device count or clock. A unit's value is stored under
+its key by writing beside it and renaming, so that a value is either absent or whole. Resuming after a crash is
+therefore running again, and cells whose paths coincide share every unit they have in common.
+
+A lock on the key lets several workers share one store: the second waits for the first and finds its value. The
+seconds that a unit reports are those of first doing it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from ..core.serialisation import fingerprint
+
+FORMAT = 1
+"""Raised when the meaning of stored values changes, so that old ones are not taken for new ones."""
+
+
+@frozen(kw_only=True)
+class Work:
+    """A stored unit: its value (plain data), the folder of its files where it has one, and its seconds."""
+
+    key: str
+    value: Any
+    seconds: float
+    folder: Path | None = None
+
+
+def work_key(kind: str, **parts: Any) -> str:
+    """The identity of a unit of work: a fingerprint of its kind and of everything that determines its result."""
+    return fingerprint({"kind": kind, "format": FORMAT, "parts": parts})
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that a reader, now or after a crash, finds the old content or the new, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}.partial")
+    with beside.open("wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+    beside.replace(path)
+
+
+def sweep_partials(folder: Path) -> None:
+    """Remove what killed processes of this machine left of unfinished writes in a folder and its subfolders."""
+    for path in folder.rglob(f".*.{platform.node()}.*.partial"):
+        process = path.name.rsplit(".", 2)[1]
+        if process.isdigit() and not Path(f"/proc/{process}").exists():
+            path.unlink(missing_ok=True)
+
+
+@frozen(kw_only=True)
+class WorkStore:
+    """Values under `root/KIND/KEY`, one folder a unit, with `value.json` and the files that the unit made."""
+
+    root: Path
+
+    def once(self, kind: str, key: str, make: Callable[[Path], Any]) -> Work:
+        """The unit `key`, made by `make(folder)` where it is not stored yet.
+
+        `make` returns plain JSON data and may leave files in the folder that it is given; that folder is renamed
+        into place when it is whole.
+        """
+        place = self.root / kind / key[:2] / key
+        if not (place / "value.json").exists():
+            with self._locked(key):
+                if not (place / "value.json").exists():
+                    self._make(place, make)
+        stored = json.loads((place / "value.json").read_text())
+        return Work(key=key, value=stored["value"], seconds=stored["seconds"], folder=place)
+
+    def has(self, kind: str, key: str) -> bool:
+        """Whether the unit is stored."""
+        return (self.root / kind / key[:2] / key / "value.json").exists()
+
+    def _make(self, place: Path, make: Callable[[Path], Any]) -> None:
+        unfinished = self.root / "unfinished" / place.name
+        # what a killed process left; nobody else can be using it, because this process holds the key's lock
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        try:
+            started = time.monotonic()
+            value = make(unfinished)
+            seconds = time.monotonic() - started
+            text = json.dumps({"value": value, "seconds": seconds}, allow_nan=False)
+            write_atomically(unfinished / "value.json", text.encode())
+            place.parent.mkdir(parents=True, exist_ok=True)
+            unfinished.rename(place)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+
+    @contextmanager
+    def _locked(self, key: str) -> Iterator[None]:
+        locks = self.root / "locks"
+        locks.mkdir(parents=True, exist_ok=True)
+        # the kernel drops the lock when its holder dies, so a crash leaves nothing to clean up
+        with (locks / key).open("w") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            yield
