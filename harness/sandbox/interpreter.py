@@ -90,9 +90,11 @@ def prepare(scratch: str) -> Any:
     """Set this process up for interpreting, warm it, and return what a child performs."""
     import triton  # decorated for the interpreter, by TRITON_INTERPRET at import
 
+    from . import bfloat16
     from .warm_up import CANDIDATE, make_plan
 
     assert triton.knobs.runtime.interpret
+    bfloat16.install()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # NumPy's, of overflow and division in the kernels' arithmetic
     perform({"source": CANDIDATE, "requests": [make_plan(CANDIDATE)]}, [bytes(64)], scratch)
@@ -214,5 +216,3 @@ def _unwritten(dtype: torch.dtype) -> float | int | bool:
     if dtype.is_floating_point:
         return float("nan")
     return True if dtype is torch.bool else torch.iinfo(dtype).min
-
-

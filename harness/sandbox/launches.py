@@ -47,7 +47,7 @@ class _Pointer:
 
     def data_ptr(self) -> int:
         """As aligned as the view is in an allocation, which starts at a multiple of 256."""
-        return self._offset_bytes % 256
+        return int(self._offset_bytes) % 256
 
     def ptr_range(self) -> int:
         """Unknown."""

@@ -134,11 +134,11 @@ class Pass:
                 self.steps.append(Fill(target=view, value=value))
 
 
-class AtenAudit(TorchDispatchMode):
+class AtenAudit(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Shows a pass each ATen call."""
 
     def __init__(self, current: Pass) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.current = current
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -8,6 +8,7 @@ fakes do not have. Forward runs twice, and both passes must give the same plan.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import hashlib
 import json
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ from .candidate_module import describe, import_candidate
 from .launches import LaunchRecorder, Refusal
 from .passes import AtenAudit, DeviceCalls, Pass
 from .protocol import RecordRequest, TensorSpec
-from .target import StubDriver, Target, parse_target, pretend_device, run_tools_as_one_user
+from .target import StubDriver, parse_target, pretend_device, run_tools_as_one_user
 from .warm_up import CANDIDATE
 
 _MAX_BLOB_BYTES = 64 << 20
@@ -66,9 +67,7 @@ def _request(plain: dict[str, Any]) -> RecordRequest:
     return RecordRequest(**{**plain, "profile": Profile(plain["profile"]), "inputs": tuple(inputs)})
 
 
-def record_all(
-    recorder: LaunchRecorder, source: str, requests: list[RecordRequest], scratch: str
-) -> list[Recording]:
+def record_all(recorder: LaunchRecorder, source: str, requests: list[RecordRequest], scratch: str) -> list[Recording]:
     """One recording for each request; a source that does not import fails them all alike."""
     try:
         with recorder.refusing_launches():
@@ -216,11 +215,11 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
 
 
 def raw_bytes(tensor: torch.Tensor) -> bytes:
-    """The bytes of the tensor's whole storage span, in the order that its strides give (dense tensors)."""
-    flat = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+    """The bytes of the tensor's whole storage span, in the order that its strides give."""
+    flat = torch.zeros(1, dtype=tensor.dtype).new_empty_strided(tensor.shape, tensor.stride())
     flat.copy_(tensor.detach())
     storage = flat.untyped_storage()
-    return bytes(memoryview(torch.tensor([], dtype=torch.uint8).set_(storage).numpy()))  # type: ignore[call-overload]
+    return ctypes.string_at(storage.data_ptr(), storage.nbytes()) if storage.nbytes() else b""
 
 
 def _is_device(value: Any) -> bool:

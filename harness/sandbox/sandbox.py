@@ -72,7 +72,7 @@ class _ZygoteProcess:
         command = [sys.executable, "-m", f"{__package__}.zygote", "--control", str(theirs.fileno())]
         command += ["--mode", mode, "--target", target, "--scratch", scratch]
         command += [] if namespaces else ["--plain"]
-        self.log = tempfile.TemporaryFile(dir=root)
+        self.log = tempfile.TemporaryFile(dir=root)  # noqa: SIM115 (closed with the zygote)
         with theirs:
             self.process = subprocess.Popen(
                 command,
@@ -120,9 +120,7 @@ class Sandbox:
     `namespaces=False` does without namespaces, as on machines that grant none (for tests of that fallback).
     """
 
-    def __init__(
-        self, limits: LimitsConfig | None = None, target: str = "sm_90", *, namespaces: bool = True
-    ) -> None:
+    def __init__(self, limits: LimitsConfig | None = None, target: str = "sm_90", *, namespaces: bool = True) -> None:
         self.limits = limits or LimitsConfig()
         self.target = target
         self._namespaces = namespaces
@@ -135,7 +133,9 @@ class Sandbox:
     def __enter__(self) -> Sandbox:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -252,7 +252,9 @@ class Sandbox:
                 shutil.rmtree(scratch, ignore_errors=True)
         raise AssertionError("unreachable")
 
-    def _interpret(self, status: dict[str, Any], answer: bytes, token: bytes) -> tuple[dict[str, Any], list[bytes]] | _Died:
+    def _interpret(
+        self, status: dict[str, Any], answer: bytes, token: bytes
+    ) -> tuple[dict[str, Any], list[bytes]] | _Died:
         reason, code, limits = status["killed_for"], int(status["exit"]), self.limits
         if reason == "judge":
             raise ValueError("the job was given up")

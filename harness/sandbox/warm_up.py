@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-CANDIDATE = '''
+CANDIDATE = """
 import torch
 import torch.nn as nn
 import triton
@@ -19,8 +19,10 @@ def linear_kernel(x_ptr, w_ptr, b_ptr, y_ptr, M, N, K, BM: tl.constexpr, BN: tl.
     total = tl.zeros((BM, BN), dtype=tl.float32)
     for start in range(0, K, BK):
         inner = start + tl.arange(0, BK)
-        x = tl.load(x_ptr + rows[:, None] * K + inner[None, :], mask=(rows[:, None] < M) & (inner[None, :] < K), other=0.0)
-        w = tl.load(w_ptr + columns[None, :] * K + inner[:, None], mask=(columns[None, :] < N) & (inner[:, None] < K), other=0.0)
+        x_mask = (rows[:, None] < M) & (inner[None, :] < K)
+        w_mask = (columns[None, :] < N) & (inner[:, None] < K)
+        x = tl.load(x_ptr + rows[:, None] * K + inner[None, :], mask=x_mask, other=0.0)
+        w = tl.load(w_ptr + columns[None, :] * K + inner[:, None], mask=w_mask, other=0.0)
         total += tl.dot(x, w, input_precision="ieee")
     total += tl.load(b_ptr + columns, mask=columns < N, other=0.0)[None, :]
     peak = tl.max(total, axis=1)
@@ -41,7 +43,7 @@ class ModelNew(nn.Module):
         grid = (triton.cdiv(rows, 16), triton.cdiv(columns, 16))
         linear_kernel[grid](x, self.linear.weight, self.linear.bias, y, rows, columns, inner, BM=16, BN=16, BK=16)
         return y
-'''
+"""
 
 
 def make_plan(source: str) -> dict[str, Any]:

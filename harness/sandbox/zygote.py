@@ -306,13 +306,16 @@ def main() -> None:
 
 
 def _prepare(mode: str, target: str, scratch: str) -> Perform:
+    perform: Perform
     if mode == "compile":
         from . import recorder
 
-        return recorder.prepare(target, scratch)
-    from . import interpreter
+        perform = recorder.prepare(target, scratch)
+    else:
+        from . import interpreter
 
-    return interpreter.prepare(scratch)
+        perform = interpreter.prepare(scratch)
+    return perform
 
 
 if __name__ == "__main__":

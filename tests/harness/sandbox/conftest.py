@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 
 import pytest
-
 from tritonrl.core.candidate import Recording
 from tritonrl.core.config import LimitsConfig
 from tritonrl.core.task import Profile

@@ -176,8 +176,10 @@ def linear_kernel(x_ptr, w_ptr, b_ptr, shift_ptr, y_ptr, M, N, K, BM: tl.constex
     total = tl.zeros((BM, BN), dtype=tl.float32)
     for start in range(0, K, BK):
         inner = start + tl.arange(0, BK)
-        x = tl.load(x_ptr + rows[:, None] * K + inner[None, :], mask=(rows[:, None] < M) & (inner[None, :] < K), other=0.0)
-        w = tl.load(w_ptr + columns[None, :] * K + inner[:, None], mask=(columns[None, :] < N) & (inner[:, None] < K), other=0.0)
+        x_mask = (rows[:, None] < M) & (inner[None, :] < K)
+        w_mask = (columns[None, :] < N) & (inner[:, None] < K)
+        x = tl.load(x_ptr + rows[:, None] * K + inner[None, :], mask=x_mask, other=0.0)
+        w = tl.load(w_ptr + columns[None, :] * K + inner[:, None], mask=w_mask, other=0.0)
         total += tl.dot(x, w)
     total += tl.load(b_ptr + columns, mask=columns < N, other=0.0)[None, :]
     total += tl.load(shift_ptr)
@@ -196,6 +198,27 @@ class ModelNew(nn.Module):
         grid = (triton.cdiv(M, 16), triton.cdiv(N, 16))
         shift = self.shift.to(x.device)
         linear_kernel[grid](x, self.linear.weight, self.linear.bias, shift, y, M, N, K, BM=16, BN=16, BK=16)
+        return y
+"""
+)
+
+SOFTMAX_LIKE = (
+    HEADER
+    + """
+@triton.jit
+def softmax_kernel(x_ptr, y_ptr, N, B: tl.constexpr):
+    at = tl.arange(0, B)
+    row = tl.program_id(0) * N
+    x = tl.load(x_ptr + row + at, mask=at < N, other=-float("inf"))
+    x = tl.exp((x - tl.max(x, axis=0)).to(tl.float32)).to(x.dtype)
+    x = tl.where(x > 0.01, x * 2.0 + 1, -x)
+    tl.store(y_ptr + row + at, x / tl.sum(x, axis=0), mask=at < N)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        softmax_kernel[(x.shape[0],)](x, y, x.shape[1], B=triton.next_power_of_2(x.shape[1]))
         return y
 """
 )

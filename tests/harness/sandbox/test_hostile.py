@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-
 from tritonrl.core.outcome import Outcome
 from tritonrl.harness.sandbox.protocol import RecordReply
 from tritonrl.harness.sandbox.sandbox import Sandbox
@@ -37,7 +36,10 @@ BOMBS = {
         "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass",
         Outcome.PROCESS_LIMIT,
     ),
-    "shell fork bomb": ("import os\nos.system('f() { f | f & }; f; sleep 100')\nos.read(0, 1)\nwhile True: pass", Outcome.PROCESS_LIMIT),
+    "shell fork bomb": (
+        "import os\nos.system('f() { f | f & }; f; sleep 100')\nos.read(0, 1)\nwhile True: pass",
+        Outcome.PROCESS_LIMIT,
+    ),
     "threads": (
         "import threading, time\nwhile True: threading.Thread(target=time.sleep, args=(100,)).start()",
         Outcome.PROCESS_LIMIT,
@@ -64,7 +66,10 @@ BOMBS = {
         "raise OSError(ctypes.get_errno(), 'refused')",
         Outcome.IMPORT_FAILED,
     ),
-    "kill everything": ("import os, signal\nos.kill(-1, signal.SIGKILL)\nraise KeyError('alive')", Outcome.IMPORT_FAILED),
+    "kill everything": (
+        "import os, signal\nos.kill(-1, signal.SIGKILL)\nraise KeyError('alive')",
+        Outcome.IMPORT_FAILED,
+    ),
 }
 
 

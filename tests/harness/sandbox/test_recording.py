@@ -6,7 +6,6 @@ import hashlib
 
 import numpy as np
 import pytest
-
 from tritonrl.core.candidate import Variant
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import BufferKind, LaunchPlan
@@ -15,10 +14,12 @@ from tritonrl.harness.sandbox.protocol import RunRequest, RunResult
 from tritonrl.harness.sandbox.sandbox import Sandbox
 
 from .conftest import only, request
-from .kernels import DOUBLING, HEADER, LINEAR, POINTWISE
+from .kernels import DOUBLING, HEADER, LINEAR, POINTWISE, SOFTMAX_LIKE
 
 
-def run(sandbox: Sandbox, source: str, plan: LaunchPlan, values: dict[str, bytes], blobs: dict[str, bytes]) -> RunResult:
+def run(
+    sandbox: Sandbox, source: str, plan: LaunchPlan, values: dict[str, bytes], blobs: dict[str, bytes]
+) -> RunResult:
     """The plan's result with these inputs, and the recorded values elsewhere."""
     storages = {
         index: values[buffer.name] if buffer.kind is BufferKind.INPUT else blobs[buffer.blob or ""]
@@ -79,6 +80,23 @@ def test_linear_layer_uses_its_seeded_parameters_and_constants(sandbox: Sandbox,
     found = torch.frombuffer(bytearray(result.outputs[0]), dtype=x.dtype).reshape(5, 20)
     expected = layer(x).float() + 0.5
     assert (found.float() - expected).abs().max().item() < {"float32": 1e-5, "float16": 5e-3, "bfloat16": 5e-2}[dtype]
+
+
+def test_bfloat16_arithmetic_and_reductions_are_right(sandbox: Sandbox) -> None:
+    """A kernel that computes in bfloat16 gives what PyTorch gives, within bfloat16's rounding."""
+    import torch
+
+    plan = only(sandbox.record(SOFTMAX_LIKE, [request((6, 32), dtype="bfloat16")])).plan
+    assert plan is not None
+    x = (4 * torch.randn(6, 32, generator=torch.Generator().manual_seed(0))).to(torch.bfloat16)
+    result = run(sandbox, SOFTMAX_LIKE, plan, {"0": bytes(x.view(torch.uint8).flatten().tolist())}, {})
+    assert result.failure is None, result.failure
+    found = torch.frombuffer(bytearray(result.outputs[0]), dtype=torch.bfloat16).reshape(6, 32).float()
+    wide = (x.float() - x.float().amax(1, keepdim=True)).exp()
+    wide = torch.where(wide > 0.01, wide * 2 + 1, -wide)
+    expected = wide / wide.sum(1, keepdim=True)
+    close = (found - expected).abs() <= 0.02 * expected.abs() + 1e-3
+    assert close.float().mean().item() > 0.97  # the threshold may fall on either side of one element
 
 
 def test_declared_plan_carries_constants_but_no_parameters(sandbox: Sandbox) -> None:
@@ -152,7 +170,11 @@ class ModelNew(nn.Module):
         Outcome.NOT_REPRODUCIBLE,
         "two",
     ),
-    "wrong argument": (POINTWISE.replace("BLOCK=128, num_warps", "BLOK=128, num_warps"), Outcome.FORWARD_FAILED, "BLOCK"),
+    "wrong argument": (
+        POINTWISE.replace("BLOCK=128, num_warps", "BLOK=128, num_warps"),
+        Outcome.FORWARD_FAILED,
+        "BLOCK",
+    ),
     "cpu tensor": (
         POINTWISE.replace("torch.empty_like(x)", "torch.empty(x.shape)"),
         Outcome.FORWARD_FAILED,
@@ -183,7 +205,9 @@ def test_failed_compilation_leaves_the_other_recordings(sandbox: Sandbox) -> Non
 
 def test_arithmetic_is_named(sandbox: Sandbox) -> None:
     """PyTorch operators that compute are listed, and views, allocation, fills and copies are not."""
-    forward = "z = torch.zeros_like(y)\nz.fill_(2.0)\nreturn torch.relu(y.view(-1).reshape(y.shape).to(torch.float16)) + 1"
+    forward = (
+        "z = torch.zeros_like(y)\nz.fill_(2.0)\nreturn torch.relu(y.view(-1).reshape(y.shape).to(torch.float16)) + 1"
+    )
     plan = only(sandbox.record(_kernel("pass", forward), [request((4, 4))])).plan
     assert plan is not None
     assert plan.arithmetic == ("relu", "add")
