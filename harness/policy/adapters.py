@@ -7,13 +7,16 @@ peft reads it. It appears whole or not at all, and equal adapters are equal byte
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import shutil
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
+from .dropout import make_dropout
 from .load import LoraShape, Policy
 
 
@@ -27,6 +30,7 @@ def attach_adapter(policy: Policy, shape: LoraShape, seed: int) -> None:
     if policy.lora == shape:
         reset_adapter(policy, seed)
         return
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # peft imports it; it warns about kernels not used here
     from peft import LoraConfig, get_peft_model
 
     if policy.lora is not None:
@@ -40,7 +44,12 @@ def attach_adapter(policy: Policy, shape: LoraShape, seed: int) -> None:
         bias="none",
         task_type="CAUSAL_LM",
     )
-    policy.model = get_peft_model(policy.model, config)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        policy.model = get_peft_model(policy.model, config)
+    for module in policy.model.modules():
+        if shape.dropout > 0.0 and hasattr(module, "lora_dropout"):
+            module.lora_dropout["default"] = make_dropout(shape.dropout)
     policy.lora = shape
     reset_adapter(policy, seed)
 

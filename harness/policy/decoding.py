@@ -118,7 +118,7 @@ class FusedDecoder:
         self.values = [torch.empty(slots, dtype=dtype, device=device) for _ in self.layers]
         self._hide_padding()
         logits = []
-        for rows in torch.arange(count, device=device).split(max(1, PREFILL_TOKENS // longest)):
+        for rows in torch.split(torch.arange(count, device=device), max(1, PREFILL_TOKENS // longest)):
             hidden = functional.embedding(tokens[rows], self.embedding)
             cosines, sines = self.cosines[None, :longest, None], self.sines[None, :longest, None]
             for number, layer in enumerate(self.layers):

@@ -78,7 +78,7 @@ def _packed_loss(policy: Policy, pairs: list[Pair], tables: tuple[Tensor, Tensor
     positions = torch.cat([torch.arange(length) for length in lengths]).to(device)
 
     def attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        parts = zip(*(states.split(lengths, dim=2) for states in (queries, keys, values)), strict=True)
+        parts = zip(*(torch.split(states, lengths, dim=2) for states in (queries, keys, values)), strict=True)
         return torch.cat([attend_causally(*part) for part in parts], dim=2)
 
     cosines, sines = (table[positions][None, None] for table in tables)
@@ -129,7 +129,7 @@ def finetune(
     batches = [
         (epoch, [encoded[number] for number in batch.tolist()])
         for epoch in range(epochs)
-        for batch in torch.randperm(len(encoded), generator=generator).split(batch_size)
+        for batch in torch.split(torch.randperm(len(encoded), generator=generator), batch_size)
         if len(batch)
     ]
     compute = _loss_function(policy, encoded)
@@ -145,7 +145,7 @@ def finetune(
             num_answers, total = sum(len(tokens) - prompt for tokens, prompt in batch), 0.0
             for part in _microbatches(batch):
                 loss = compute(part) / num_answers
-                loss.backward()  # type: ignore[no-untyped-call]
+                torch.autograd.backward(loss)
                 total += float(loss.detach())
             torch.nn.utils.clip_grad_norm_(weights, max_gradient_norm)
             optimizer.step()

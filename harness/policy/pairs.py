@@ -100,7 +100,7 @@ def _encode_chunk(job: tuple[tuple[PairsRequest, int, int, int], str, int]) -> D
 
     chunk, path, context = job
     tokenizer = Tokenizer.from_file(path)
-    end = tokenizer.token_to_id(TURN_END)
+    (end,) = tokenizer.encode(TURN_END).ids
     ids: list[int] = []
     lengths, prompt_lengths, families = [], [], []
     for family, user, answer in render_chunk(chunk):

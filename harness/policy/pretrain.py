@@ -28,8 +28,9 @@ from attrs import asdict, evolve, frozen
 from torch import Tensor
 from torch.nn import functional
 
+from ...core.corpus import Split
 from ...core.seeds import derive
-from .pairs import FAMILY_NAMES, PairsRequest, Rows, Split, encode_pairs, pack, render_pairs
+from .pairs import FAMILY_NAMES, PairsRequest, Rows, encode_pairs, pack, render_pairs
 from .tokenizer import render_prompt, train_tokenizer, with_chat_template
 from .transformer import Attend, attend_densely, hidden_states, rotary_tables
 
@@ -133,7 +134,7 @@ def token_losses(
     if flex:
         from torch.nn.attention.flex_attention import flex_attention
 
-        attend = partial(flex_attention, block_mask=mask, enable_gqa=True)  # type: ignore[assignment]
+        attend = partial(flex_attention, block_mask=mask, enable_gqa=True)
     else:
         attend = partial(attend_densely, mask=mask)
     hidden = hidden_states(model, tokens, cosines, sines, attend)
@@ -195,7 +196,7 @@ class Trainer:
     def warm_up(self, data: Data, validation: Data) -> None:
         """Compile: one step without an update, and one validation."""
         started = time.perf_counter()
-        self.training_loss(data, torch.arange(self.recipe.batch_rows, device=self.device))[0].backward()
+        torch.autograd.backward(self.training_loss(data, torch.arange(self.recipe.batch_rows, device=self.device))[0])
         self.model.zero_grad(set_to_none=True)
         loss = self.validation(validation)["all"]
         print(f"warm-up in {time.perf_counter() - started:.1f} s; validation loss {loss} before training", flush=True)
@@ -204,7 +205,7 @@ class Trainer:
     def validation(self, data: Data) -> dict[str, float]:
         """Mean loss of answer tokens for each family, and over all as `all`."""
         sums = torch.zeros(2, len(FAMILY_NAMES), device=self.device)
-        for numbers in torch.arange(len(data.tokens), device=self.device).split(self.recipe.batch_rows):
+        for numbers in torch.split(torch.arange(len(data.tokens), device=self.device), self.recipe.batch_rows):
             chosen = data.target_kinds[numbers] == 2
             families = data.families[numbers][chosen].long()
             losses = self.losses(data, numbers)[chosen].float()
@@ -220,7 +221,7 @@ def batches(num_rows: int, size: int, seed: int, device: torch.device) -> Iterat
     generator = torch.Generator().manual_seed(seed % 2**62)
     while True:
         order = torch.randperm(num_rows, generator=generator)
-        yield from order[: num_rows // size * size].to(device).split(size)
+        yield from torch.split(order[: num_rows // size * size].to(device), size)
 
 
 def learning_rate_share(recipe: Recipe, step: int, progress: float) -> float:
@@ -279,7 +280,7 @@ def train(trainer: Trainer, data: Data, validation: Data, tokenizer: Any, out: P
         for group in optimizer.param_groups:
             group["lr"] = recipe.learning_rate * share
         loss, answer_loss = trainer.training_loss(data, next(order))
-        loss.backward()
+        torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)

@@ -1,0 +1,52 @@
+"""Tiny policies with random weights, built in the test: no download, no shipped weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from tritonrl.harness.policy.load import Policy
+from tritonrl.harness.policy.tokenizer import train_tokenizer, with_chat_template
+
+SOURCES = sorted((Path(__file__).parents[3] / "core").glob("*.py"))
+ARCHITECTURES = ("llama", "qwen2")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> object:
+    return with_chat_template(train_tokenizer([path.read_text() for path in SOURCES], 600), 512)
+
+
+@pytest.fixture
+def make_policy(tokenizer: object) -> Callable[[str], Policy]:
+    def make(architecture: str) -> Policy:
+        sizes = {
+            "vocab_size": len(tokenizer),  # type: ignore[arg-type]
+            "hidden_size": 64,
+            "intermediate_size": 96,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "tie_word_embeddings": True,
+            "eos_token_id": tokenizer.eos_token_id,  # type: ignore[attr-defined]
+            "pad_token_id": tokenizer.pad_token_id,  # type: ignore[attr-defined]
+            "bos_token_id": None,
+        }
+        torch.manual_seed(0)
+        model = LlamaForCausalLM(LlamaConfig(**sizes)) if architecture == "llama" else None
+        model = model or Qwen2ForCausalLM(Qwen2Config(**sizes))
+        with torch.no_grad():
+            for name, weight in model.named_parameters():
+                # larger than usual, so that greedy continuations vary; Qwen2's biases start at zero otherwise
+                weight.normal_(std=0.5) if name.endswith("bias") else weight.mul_(4 if weight.ndim > 1 else 1)
+        return Policy(model=model.eval(), tokenizer=tokenizer, name=architecture, fingerprint=architecture)
+
+    return make

@@ -1,0 +1,126 @@
+"""The batched sampler: what `generate` says when greedy, and a stream of its own for each completion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from tritonrl.harness.policy import sample as sampling
+from tritonrl.harness.policy.adapters import attach_adapter
+from tritonrl.harness.policy.decoding import FusedDecoder, ModelDecoder, make_decoder
+from tritonrl.harness.policy.load import LoraShape, Policy
+from tritonrl.harness.policy.sample import draw, sample, uniforms
+
+MakePolicy = Callable[[str], Policy]
+PROMPTS = ["one", "def forward(self, x):\n    return x * 12", "a rather longer request " * 6, "1 2 3"]
+REPEATED = [prompt for prompt in PROMPTS for _ in range(3)]
+
+
+def generated(policy: Policy, prompt: str, num_tokens: int) -> str:
+    tokens = torch.tensor([policy.encode_prompt(prompt)])
+    with torch.no_grad():
+        result = policy.model.generate(input_ids=tokens, do_sample=False, max_new_tokens=num_tokens)
+    text: str = policy.tokenizer.decode(result[0, tokens.shape[1] :], skip_special_tokens=True)
+    return text
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen2"])
+@pytest.mark.parametrize("adapted", [False, True])
+def test_greedy_is_generate(make_policy: MakePolicy, architecture: str, adapted: bool) -> None:
+    """At temperature 0 the sampler writes what `generate` writes, with a trained adapter too."""
+    policy = make_policy(architecture)
+    if adapted:
+        attach_adapter(policy, LoraShape(rank=4), 0)
+        with torch.no_grad():
+            for name, weight in policy.model.named_parameters():
+                if "lora_B" in name:
+                    weight.normal_(std=0.2)
+    assert isinstance(make_decoder(policy, 1), FusedDecoder)
+    texts = [completion.text for completion in sample(policy, REPEATED, range(12), temperature=0.0, max_new_tokens=40)]
+    expected = [generated(policy, prompt, 40) for prompt in PROMPTS]
+    assert texts == [text for text in expected for _ in range(3)]
+    assert len(set(texts)) > 1
+
+
+def test_other_models_agree(make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decoding through the model's own forward pass draws the same completions as the fused one."""
+    policy = make_policy("qwen2")
+    fused = sample(policy, REPEATED, range(12), temperature=1.0, max_new_tokens=30)
+    monkeypatch.setattr(sampling, "make_decoder", lambda policy, _: ModelDecoder(policy))
+    assert sample(policy, REPEATED, range(12), temperature=1.0, max_new_tokens=30) == fused
+
+
+def test_rows_are_independent(make_policy: MakePolicy) -> None:
+    """A completion depends on its prompt and seed, and not on the batch around it."""
+    policy = make_policy("llama")
+    together = sample(policy, REPEATED, range(12), temperature=1.0, max_new_tokens=30)
+    backwards = sample(policy, REPEATED[::-1], range(11, -1, -1), temperature=1.0, max_new_tokens=30)[::-1]
+    alone = [
+        sample(policy, [prompt], [seed], temperature=1.0, max_new_tokens=30)[0] for seed, prompt in enumerate(REPEATED)
+    ]
+    assert together == backwards == alone
+    assert len({completion.text for completion in together}) == 12
+
+
+def test_ends_at_the_end_token(make_policy: MakePolicy) -> None:
+    """A completion ends at the end token, which is counted and not written; the others go on to the limit."""
+    policy = make_policy("llama")
+    before = sample(policy, REPEATED, range(12), temperature=1.0, max_new_tokens=40)
+    ended = [row for row, completion in enumerate(before) if completion.finished]
+    assert all(completion.num_tokens == 40 for completion in before if not completion.finished)
+    # make a token that some completions draw early an end token: they must stop there, and the rest must not change
+    first = policy.tokenizer.encode(before[0].text, add_special_tokens=False)[0]
+    policy.model.generation_config.eos_token_id = [policy.tokenizer.eos_token_id, first]
+    after = sample(policy, REPEATED, range(12), temperature=1.0, max_new_tokens=40)
+    assert sum(completion.finished for completion in after) > len(ended)
+    for old, new in zip(before, after, strict=True):
+        assert old.text.startswith(new.text)
+        assert new.finished or new == old
+
+
+def test_progress_counts_completions(make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Progress rises to the number of prompts, over several batches, and the order of the results stays."""
+    policy, seen = make_policy("llama"), list[int]()
+    whole = sample(policy, REPEATED, range(12), temperature=1.0, max_new_tokens=10)
+    monkeypatch.setattr(sampling, "MAX_SLOTS", 5)
+    parts = sample(policy, REPEATED, range(12), temperature=1.0, max_new_tokens=10, on_progress=seen.append)
+    assert parts == whole
+    assert seen == list(range(1, 13))
+
+
+def test_no_prompts(make_policy: MakePolicy) -> None:
+    """No prompts give no completions."""
+    assert sample(make_policy("llama"), [], [], temperature=1.0) == []
+
+
+def test_draw_follows_the_distribution() -> None:
+    """Uniforms spread evenly over [0, 1) give each token in proportion to its probability at the temperature."""
+    logits = torch.tensor([1.0, 3.0, -2.0, 0.0])
+    count = 20_000
+    even = (torch.arange(count) + 0.5) / count
+    for temperature in (0.5, 1.0, 2.0):
+        drawn = draw(logits.expand(count, -1), even, temperature, 1.0)
+        shares = torch.bincount(drawn, minlength=4) / count
+        torch.testing.assert_close(shares, (logits / temperature).softmax(-1), atol=2e-4, rtol=0)
+
+
+def test_nucleus_keeps_the_likeliest() -> None:
+    """`top_p` draws only from the smallest set of likeliest tokens that holds the share."""
+    logits = torch.tensor([0.1, 0.5, 0.3, 0.1]).log().expand(1000, -1)
+    even = (torch.arange(1000) + 0.5) / 1000
+    assert set(draw(logits, even, 1.0, 0.5).tolist()) == {1}
+    assert set(draw(logits, even, 1.0, 0.7).tolist()) == {1, 2}
+
+
+def test_extreme_uniforms_draw_possible_tokens() -> None:
+    """Uniforms at the ends of [0, 1) never draw a token of probability zero."""
+    logits = torch.tensor([[-torch.inf, 0.0, 0.0, -torch.inf]])
+    for uniform in (0.0, 1.0 - 2**-53):
+        assert draw(logits, torch.tensor([uniform], dtype=torch.float64), 1.0, 1.0).item() in (1, 2)
+
+
+def test_uniforms_are_prefixes() -> None:
+    """A seed's stream is the same whatever its length, and differs from another seed's."""
+    assert uniforms(7, 5).tolist() == uniforms(7, 9)[:5].tolist()
+    assert uniforms(7, 5).tolist() != uniforms(8, 5).tolist()
