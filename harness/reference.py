@@ -181,11 +181,11 @@ def randomise(model: torch.nn.Module, generator: torch.Generator, keep_seeded: b
             tensor.copy_(fresh.to(dtype).to(tensor.dtype))
 
 
-class _OperatorTrace(TorchDispatchMode):
+class _OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Collects the operators that would each be a kernel: those that return something other than a view."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.operators: list[EagerOperator] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

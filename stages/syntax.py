@@ -15,6 +15,7 @@ import symtable
 import threading
 import warnings
 from collections.abc import Iterator
+from functools import lru_cache
 
 from ..core.candidate import Candidate, Failure
 from ..core.outcome import Outcome, Stage
@@ -102,11 +103,17 @@ _PARSING = threading.Lock()
 
 def judge_syntax(candidate: Candidate) -> StageResult:
     """The AST stage's decision."""
-    failure = inspect_source(candidate.source)
+    failure = _inspect_once(candidate.source)
     seconds = candidate.evidence.ast_seconds
     if failure is None:
         return StageResult(stage=Stage.AST, outcome=Outcome.PASSED, seconds=seconds)
     return StageResult(stage=Stage.AST, outcome=failure.outcome, seconds=seconds, message=failure.message)
+
+
+@lru_cache(maxsize=256)
+def _inspect_once(source: str) -> Failure | None:
+    # a funnel asks twice: whether to go on, and in the final fold
+    return inspect_source(source)
 
 
 def inspect_source(source: str) -> Failure | None:

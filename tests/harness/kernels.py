@@ -9,7 +9,7 @@ POINTWISE = Task(
     level=1,
     family="unary",
     description="y = 2 * x * sigmoid(x)",
-    source='''
+    source="""
 import torch
 import torch.nn as nn
 
@@ -28,7 +28,7 @@ def get_inputs():
 
 def get_init_inputs():
     return []
-''',
+""",
     dtypes=("float32", "float16"),
     tiny=(("ROWS", 3), ("COLUMNS", 5)),
     small=(("ROWS", 9), ("COLUMNS", 33)),
@@ -40,7 +40,7 @@ LINEAR = Task(
     level=2,
     family="linear",
     description="a linear layer",
-    source='''
+    source="""
 import torch
 import torch.nn as nn
 
@@ -64,7 +64,7 @@ def get_inputs():
 
 def get_init_inputs():
     return [INPUTS, OUTPUTS]
-''',
+""",
     tiny=(("BATCH", 3), ("INPUTS", 5), ("OUTPUTS", 7)),
     small=(("BATCH", 17), ("INPUTS", 33), ("OUTPUTS", 20)),
     larger=(("BATCH", 35), ("INPUTS", 50), ("OUTPUTS", 37)),
@@ -75,7 +75,7 @@ NORM = Task(
     level=1,
     family="norm",
     description="layer normalisation",
-    source='''
+    source="""
 import torch
 import torch.nn as nn
 
@@ -98,7 +98,7 @@ def get_inputs():
 
 def get_init_inputs():
     return [COLUMNS]
-''',
+""",
     tiny=(("ROWS", 3), ("COLUMNS", 5)),
     small=(("ROWS", 5), ("COLUMNS", 33)),
     larger=(("ROWS", 9), ("COLUMNS", 70)),
@@ -109,7 +109,7 @@ ADD = Task(
     level=1,
     family="binary",
     description="a sum",
-    source='''
+    source="""
 import torch
 import torch.nn as nn
 
@@ -127,7 +127,7 @@ def get_inputs():
 
 def get_init_inputs():
     return []
-''',
+""",
     tiny=(("SIZE", 5),),
     small=(("SIZE", 300),),
     larger=(("SIZE", 700),),
@@ -136,7 +136,9 @@ def get_init_inputs():
 _HEAD = "import torch\nimport torch.nn as nn\nimport triton\nimport triton.language as tl\n\n\n"
 
 
-def pointwise(body: str = "2.0 * x * tl.sigmoid(x)", *, forward: str | None = None, load: str = ".to(tl.float32)") -> str:
+def pointwise(
+    body: str = "2.0 * x * tl.sigmoid(x)", *, forward: str | None = None, load: str = ".to(tl.float32)"
+) -> str:
     """A pointwise candidate with `body` as its formula, or with another `forward`."""
     forward = forward or (
         "out = torch.empty_like(x)\n"
@@ -146,7 +148,7 @@ def pointwise(body: str = "2.0 * x * tl.sigmoid(x)", *, forward: str | None = No
     )
     return (
         _HEAD
-        + f'''@triton.jit
+        + f"""@triton.jit
 def kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = offsets < n
@@ -157,7 +159,7 @@ def kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 class ModelNew(nn.Module):
     def forward(self, x):
         {forward}
-'''
+"""
     )
 
 
@@ -165,19 +167,22 @@ def linear(*, bias: str = "accumulator += tl.load(bias_ptr + columns, mask=colum
     """A tiled matrix product with bias and ReLU."""
     return (
         _HEAD
-        + f'''@triton.jit
+        + f"""@triton.jit
 def kernel(x_ptr, w_ptr, bias_ptr, out_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
     columns = tl.program_id(1) * BN + tl.arange(0, BN)
     accumulator = tl.zeros((BM, BN), dtype=tl.float32)
     for start in range(0, K, BK):
         inner = start + tl.arange(0, BK)
-        a = tl.load(x_ptr + rows[:, None] * K + inner[None, :], mask=(rows[:, None] < M) & (inner[None, :] < K), other=0.0)
-        b = tl.load(w_ptr + columns[None, :] * K + inner[:, None], mask=(columns[None, :] < N) & (inner[:, None] < K), other=0.0)
+        a_mask = (rows[:, None] < M) & (inner[None, :] < K)
+        a = tl.load(x_ptr + rows[:, None] * K + inner[None, :], mask=a_mask, other=0.0)
+        b_mask = (columns[None, :] < N) & (inner[:, None] < K)
+        b = tl.load(w_ptr + columns[None, :] * K + inner[:, None], mask=b_mask, other=0.0)
         accumulator += tl.dot(a, b)
     {bias}
     accumulator = tl.maximum(accumulator, 0.0)
-    tl.store(out_ptr + rows[:, None] * N + columns[None, :], accumulator, mask=(rows[:, None] < M) & (columns[None, :] < N))
+    out_mask = (rows[:, None] < M) & (columns[None, :] < N)
+    tl.store(out_ptr + rows[:, None] * N + columns[None, :], accumulator, mask=out_mask)
 
 
 class ModelNew(nn.Module):
@@ -192,7 +197,7 @@ class ModelNew(nn.Module):
         grid = (triton.cdiv(M, 32), triton.cdiv(N, 32))
         kernel[grid](x, self.linear.weight, self.linear.bias, out, M, N, K, BM=32, BN=32, BK=32)
         return out
-'''
+"""
     )
 
 
@@ -200,7 +205,7 @@ def norm(*, scale: str = " * tl.load(w_ptr + columns, mask=mask) + tl.load(b_ptr
     """A layer norm, one program a row."""
     return (
         _HEAD
-        + f'''@triton.jit
+        + f"""@triton.jit
 def kernel(x_ptr, w_ptr, b_ptr, out_ptr, n, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     columns = tl.arange(0, BLOCK)
@@ -223,7 +228,7 @@ class ModelNew(nn.Module):
         n = x.shape[1]
         kernel[(x.shape[0],)](x, self.norm.weight, self.norm.bias, out, n, BLOCK=triton.next_power_of_2(n))
         return out
-'''
+"""
     )
 
 
@@ -231,7 +236,7 @@ def add(expression: str = "x + y", *, forward: str = "") -> str:
     """A sum of two vectors, with `expression` stored."""
     return (
         _HEAD
-        + f'''@triton.jit
+        + f"""@triton.jit
 def kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = offsets < n
@@ -247,5 +252,5 @@ class ModelNew(nn.Module):
         n = x.numel()
         kernel[(triton.cdiv(n, 128),)](x, y, out, n, BLOCK=128)
         return out
-'''
+"""
     )

@@ -1,0 +1,131 @@
+"""The verifier as a reward function for other trainers.
+
+Three shapes of the same thing: `Scorer.score(task, completion)`; a function with TRL's signature (`prompts`,
+`completions`, and the data set's columns as keyword arguments); and verl's `compute_score(data_source, solution_str,
+ground_truth, extra_info)`. A task is given as a record, as its JSON, or as an id of the corpus. What cannot be scored
+because the data set is wrong raises; a completion that is no kernel is worth 0.0.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from ..core.config import Config
+from ..core.corpus import render
+from ..core.extensions import AUDIT, VerifierSpec
+from ..core.extraction import extract
+from ..core.reward import combine
+from ..core.serialisation import from_plain
+from ..core.task import Task
+from .errors import UsageError
+from .evidence_store import EvidenceStore
+from .sandbox.sandbox import Sandbox
+from .verifier import Verifier
+
+TaskLike = Task | str | Mapping[str, Any]
+Completion = str | Sequence[Mapping[str, Any]]
+RewardFunction = Callable[..., list[float]]
+
+
+class Scorer:
+    """A verifier with a reward, and the sandbox that it runs in; a context manager.
+
+    `spec` says how strictly completions are verified, by default as strictly as the audit does.
+    """
+
+    def __init__(self, config: Config | None = None, spec: VerifierSpec = AUDIT, jobs: int = 1) -> None:
+        self.config = config or Config()
+        self.spec = spec
+        self.jobs = jobs
+        self._sandbox = Sandbox(self.config.limits, self.config.verifier.target)
+        self._store = EvidenceStore()
+        self.verifier = Verifier(self.config.verifier, self.config.clock, self._sandbox, self._store)
+
+    def __enter__(self) -> Scorer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the sandbox."""
+        self._sandbox.close()
+        self._store.close()
+
+    def score(self, task: TaskLike, completion: Completion) -> float:
+        """The reward of one completion, in [0, 1]."""
+        return self.score_many([(task, completion)])[0]
+
+    def score_many(self, pairs: Sequence[tuple[TaskLike, Completion]]) -> list[float]:
+        """Rewards in the order of the pairs; equal ones are verified once."""
+        sources = [(read_task(task), extract(_text(completion))) for task, completion in pairs]
+        known = [(task, source) for task, source in sources if source is not None]
+        verdicts = iter(self.verifier.verify_many(known, self.spec, self.jobs))
+        return [
+            0.0 if source is None else combine(next(verdicts), self.spec.staged, self.config.reward).total
+            for _, source in sources
+        ]
+
+
+def read_task(task: TaskLike) -> Task:
+    """The task that a record, its JSON (text or parsed) or an id of the corpus names; raises UsageError."""
+    if isinstance(task, Task):
+        return task
+    try:
+        if isinstance(task, str):
+            return from_plain(json.loads(task), Task) if task.lstrip().startswith("{") else render(task).task
+        return from_plain(dict(task), Task)
+    except ValueError as error:
+        raise UsageError(f"not a task: {error}") from error
+
+
+def make_trl_reward(scorer: Scorer) -> RewardFunction:
+    """A reward function for TRL's trainers; the data set has a column `task` or `task_id`.
+
+    Completions are text or, for conversational data sets, lists of messages.
+    """
+
+    def triton_reward(
+        prompts: Sequence[Any] | None = None, completions: Sequence[Completion] = (), **columns: Any
+    ) -> list[float]:
+        tasks = columns.get("task", columns.get("task_id"))
+        if tasks is None:
+            raise UsageError("the data set needs a column task or task_id")
+        if len(tasks) != len(completions):
+            raise UsageError(f"{len(completions)} completions for {len(tasks)} tasks")
+        return scorer.score_many(list(zip(tasks, completions, strict=True)))
+
+    return triton_reward
+
+
+_DEFAULT: list[Scorer] = []
+_DEFAULT_LOCK = threading.Lock()
+
+
+def compute_score(
+    data_source: str, solution_str: str, ground_truth: TaskLike, extra_info: Mapping[str, Any] | None = None
+) -> float:
+    """verl's custom reward function: `ground_truth` is the task, and one scorer serves the process.
+
+    verl loads a file by its path: name one that says `from tritonrl.harness.adapters import compute_score`.
+    """
+    with _DEFAULT_LOCK:
+        if not _DEFAULT:
+            _DEFAULT.append(Scorer())
+            atexit.register(_DEFAULT[0].close)
+    return _DEFAULT[0].score(ground_truth, solution_str)
+
+
+def _text(completion: Completion) -> str:
+    """The text of a completion; of a conversation, the last message's."""
+    if isinstance(completion, str):
+        return completion
+    content = completion[-1].get("content") if completion else ""
+    return content if isinstance(content, str) else ""

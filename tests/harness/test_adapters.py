@@ -1,0 +1,56 @@
+"""The verifier as a reward function of other trainers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tritonrl.core.config import Config, VerifierConfig
+from tritonrl.core.corpus import render
+from tritonrl.core.serialisation import canonical_json, to_plain
+from tritonrl.harness.adapters import Scorer, make_trl_reward, read_task
+from tritonrl.harness.errors import UsageError
+
+from .kernels import ADD, add
+
+RIGHT = f"Here it is:\n```python\n{add()}```\n"
+WRONG = f"```python\n{add('x - y')}```"
+
+
+@pytest.fixture(scope="module")
+def scorer() -> Iterator[Scorer]:
+    """A scorer without a clock, so that a right kernel is worth exactly 0.7."""
+    with Scorer(Config(verifier=VerifierConfig(clock="none")), jobs=2) as made:
+        yield made
+
+
+def test_completions_are_worth_what_they_achieve(scorer: Scorer) -> None:
+    """A right kernel is worth 0.7, one that compiles 0.3, and text without code nothing."""
+    assert scorer.score(ADD, RIGHT) == 0.7
+    assert scorer.score(ADD, WRONG) == 0.3
+    assert scorer.score(ADD, "I cannot do that.") == 0.0
+
+
+def test_trl_gets_rewards_in_the_order_of_the_completions(scorer: Scorer) -> None:
+    """Text and conversations are scored alike, tasks come from a column, further columns are no matter."""
+    reward = make_trl_reward(scorer)
+    completions = [WRONG, [{"role": "assistant", "content": RIGHT}], "nothing", RIGHT]
+    tasks = [ADD, to_plain(ADD), canonical_json(ADD), ADD]
+    assert reward(prompts=[""] * 4, completions=completions, task=tasks, other=[1] * 4) == [0.3, 0.7, 0.0, 0.7]
+
+
+def test_a_data_set_without_tasks_is_an_error(scorer: Scorer) -> None:
+    """A missing column, a wrong length or an unknown task stops the trainer at once."""
+    reward = make_trl_reward(scorer)
+    with pytest.raises(UsageError, match="task_id"):
+        reward(prompts=[""], completions=[RIGHT])
+    with pytest.raises(UsageError, match="1 completions for 2 tasks"):
+        reward(prompts=[""], completions=[RIGHT], task=[ADD, ADD])
+    with pytest.raises(UsageError, match="no-such-task"):
+        reward(prompts=[""], completions=[RIGHT], task_id=["no-such-task"])
+
+
+def test_a_corpus_id_names_its_task() -> None:
+    """An id is enough of a task."""
+    task_id = "l1-softmax-00c0ffee12345678"
+    assert read_task(task_id) == render(task_id).task

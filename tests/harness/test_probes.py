@@ -1,0 +1,104 @@
+"""Probes: what is kept between specifications, and what one bad variant does to the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tritonrl.core.candidate import Candidate, CompileReport, Variant
+from tritonrl.core.config import LimitsConfig
+from tritonrl.core.outcome import Outcome
+from tritonrl.core.plan import BufferKind
+from tritonrl.core.task import Profile
+from tritonrl.harness.evidence_store import EvidenceStore
+from tritonrl.harness.oracle import Oracle
+from tritonrl.harness.probes import Bench, probe_compile, probe_full, probe_tiny
+from tritonrl.harness.sandbox.sandbox import Sandbox
+from tritonrl.harness.storages import fill_storages
+from tritonrl.stages.compile_stage import find_recording
+from tritonrl.stages.variants import TRAINING_VARIANTS, describe
+
+from .kernels import ADD, LINEAR, NORM, POINTWISE, add, linear, norm, pointwise
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    """One bench for the module, with short limits so that runaway kernels end soon."""
+    with Sandbox(LimitsConfig(cpu_s=3, wall_s=4)) as sandbox:
+        yield Bench(sandbox=sandbox, oracle=Oracle(0), store=EvidenceStore(), backend="interpret")
+
+
+def compiled(task: object, source: str, bench: Bench) -> Candidate:
+    """A candidate after the compile probe."""
+    return probe_compile(Candidate(task_id="task", source=source), task, bench)  # type: ignore[arg-type]
+
+
+def test_one_child_records_every_size_and_dtype(bench: Bench) -> None:
+    """The compile probe has the declared recording first, compiled, and one for each run that any verifier makes."""
+    report = compiled(POINTWISE, pointwise(), bench).evidence.compile
+    assert report is not None
+    assert [(r.profile, r.dtype) for r in report.recordings] == [
+        *((profile, "float32") for profile in Profile),
+        (Profile.SMALL, "float16"),
+    ]
+    plans = [recording.plan for recording in report.recordings]
+    assert [plan is not None and plan.target for plan in plans] == ["sm_90", None, None, None, None]
+    declared = plans[0]
+    assert declared is not None
+    assert declared.kernels[0].reads == ("x_ptr",)
+    assert declared.kernels[0].writes == ("out_ptr",)
+
+
+def test_the_run_that_all_verifiers_share_is_made_once(bench: Bench) -> None:
+    """The original variant's report is the same record whether asked alone, or as one of five."""
+    candidate = compiled(ADD, add(), bench)
+    alone = probe_full(candidate, ADD, bench, [Variant.ORIGINAL]).evidence.full
+    among = probe_full(candidate, ADD, bench, TRAINING_VARIANTS).evidence.full
+    assert [report.variant for report in among] == list(TRAINING_VARIANTS)
+    assert among[0] == alone[0]
+    assert all(report.seconds > 0 for report in among)
+
+
+def test_a_variant_that_takes_the_child_down_leaves_the_others_their_reports(bench: Bench) -> None:
+    """A kernel that never ends at larger sizes times out there, and the original stays right."""
+    spin = "n += 0\n    while n > 500:\n        n += 1\n"
+    candidate = compiled(ADD, add(forward=spin), bench)
+    reports = probe_full(candidate, ADD, bench, TRAINING_VARIANTS).evidence.full
+    outcomes = {r.variant: r.failure.outcome if r.failure is not None else Outcome.PASSED for r in reports}
+    assert outcomes[Variant.ORIGINAL] is Outcome.PASSED
+    assert outcomes[Variant.LARGER] is Outcome.TIMEOUT
+
+
+def test_a_failed_recording_is_the_failure_of_its_runs(bench: Bench) -> None:
+    """Where nothing could be recorded there is nothing to run, and the run says why."""
+    candidate = probe_tiny(compiled(ADD, add().replace("x.numel()", "x.nothing"), bench), ADD, bench)
+    assert candidate.evidence.tiny is not None
+    assert candidate.evidence.tiny.failure is not None
+    assert candidate.evidence.tiny.failure.outcome is Outcome.FORWARD_FAILED
+
+
+def test_values_fit_the_plan_or_are_refused(bench: Bench) -> None:
+    """Every buffer but the temporaries gets exactly its bytes; a plan that claims other sizes is refused."""
+    report = compiled(LINEAR, linear(), bench).evidence.compile
+    assert report is not None
+    recording = find_recording(report, Profile.SMALL, "float32")
+    assert recording is not None
+    plan = recording.plan
+    assert plan is not None
+    run = bench.oracle.expected(LINEAR, describe(Variant.ORIGINAL, LINEAR.dtypes))
+    storages = fill_storages(plan, run, bench.store.get_blob)
+    assert isinstance(storages, dict)
+    given = [index for index, buffer in enumerate(plan.buffers) if buffer.kind is not BufferKind.TEMPORARY]
+    assert sorted(storages) == given
+    assert len(given) == 3
+    other = bench.oracle.expected(LINEAR, describe(Variant.LARGER, LINEAR.dtypes))
+    refused = fill_storages(plan, other, lambda _: None)
+    assert not isinstance(refused, dict)
+    assert refused.outcome is Outcome.BROKEN_PROTOCOL
+
+
+def test_evidence_outlives_the_sandbox(bench: Bench) -> None:
+    """What the store holds is read back equal to what the probe found."""
+    candidate = compiled(NORM, norm(), bench)
+    kept = bench.store.get(bench.key(candidate, NORM, "compile"), CompileReport)
+    assert kept == candidate.evidence.compile
