@@ -67,6 +67,7 @@ class _ZygoteProcess:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TRITON_")}
         environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         environment |= {"PYTHONDONTWRITEBYTECODE": "1", "TRITON_INTERPRET": "1"}
+        environment |= {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}  # no candidate meets a GPU
         if mode == "compile":
             del environment["TRITON_INTERPRET"]
         command = [sys.executable, "-m", f"{__package__}.zygote", "--control", str(theirs.fileno())]
@@ -329,7 +330,10 @@ def _make_root() -> tuple[str, int]:
                 shutil.rmtree(path, ignore_errors=True)
             finally:
                 os.close(descriptor)
-    root = tempfile.mkdtemp(dir=parent)
-    descriptor = os.open(root, os.O_RDONLY | os.O_CLOEXEC)
-    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return root, descriptor
+    while True:
+        root = tempfile.mkdtemp(dir=parent)
+        descriptor = os.open(root, os.O_RDONLY | os.O_CLOEXEC)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.path.isdir(root):  # another process may take a root for stale between its making and its locking
+            return root, descriptor
+        os.close(descriptor)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from tritonrl.core.outcome import Outcome
@@ -164,3 +168,35 @@ def _command_lines() -> Iterator[str]:
                     yield file.read().replace(b"\0", b" ").decode(errors="replace")
             except OSError:
                 continue
+
+
+def test_killed_judge_leaves_nothing(tmp_path: Path) -> None:
+    """When the judge is killed in the middle of a job, its zygotes, children and scratch folders go too."""
+    judge = (
+        "from tritonrl.harness.sandbox.sandbox import Sandbox\n"
+        "from tests.harness.sandbox.conftest import request\n"
+        "sandbox = Sandbox()\nsandbox.start('compile')\nprint('ready', flush=True)\n"
+        'sandbox.record(\'import subprocess\\nsubprocess.run(["/usr/bin/sleep", "86424.5"])\', [request((4,))])\n'
+    )
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", judge], stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        _wait_until(lambda: "86424.5" in " ".join(_command_lines()))
+        process.kill()
+    _wait_until(lambda: "86424.5" not in " ".join(_command_lines()) and str(tmp_path) not in " ".join(_command_lines()))
+    (parent,) = tmp_path.iterdir()
+    assert not [name for root in parent.iterdir() for name in os.listdir(root) if name.startswith("job-")]
+    subprocess.run(
+        [sys.executable, "-c", "from tritonrl.harness.sandbox.sandbox import Sandbox; Sandbox().close()"],
+        env=environment,
+        check=True,
+    )
+    assert not list(parent.iterdir())
+
+
+def _wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
