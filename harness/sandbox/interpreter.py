@@ -95,6 +95,7 @@ def prepare(scratch: str) -> Any:
 
     assert triton.knobs.runtime.interpret
     bfloat16.install()
+    _let_tensors_be_indices()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # NumPy's, of overflow and division in the kernels' arithmetic
     perform({"source": CANDIDATE, "requests": [make_plan(CANDIDATE)]}, [bytes(64)], scratch)
@@ -210,6 +211,19 @@ def _find_kernels(module: ModuleType) -> dict[tuple[str, str], Any]:
             if type(kernel).__name__ == "InterpretedFunction" and kernel.fn.__module__ == module.__name__:
                 found[identify(kernel)] = kernel
     return found
+
+
+def _let_tensors_be_indices() -> None:
+    """Let a loop's bound be a tensor: Triton 3.6 converts a 1-element array to int, which NumPy 2.4 refuses."""
+    from triton.runtime import interpreter
+
+    original = interpreter._patch_lang_tensor
+
+    def patch(tensor: Any, *rest: Any) -> None:
+        original(tensor, *rest)
+        tensor.__index__ = lambda self: int(self.handle.data.item())
+
+    interpreter._patch_lang_tensor = patch
 
 
 def _unwritten(dtype: torch.dtype) -> float | int | bool:

@@ -16,13 +16,15 @@ KERNELS = {
         {"y_ptr"},
     ),
     "two loops that reuse a name": (
-        "p = x_ptr + at\ntotal = tl.zeros((64,), tl.float32)\nfor k in range(0, n, 64):\n    total += tl.load(p)\n    p += 64\n"
+        "p = x_ptr + at\ntotal = tl.zeros((64,), tl.float32)\nfor k in range(0, n, 64):\n"
+        "    total += tl.load(p)\n    p += 64\n"
         "p = y_ptr + at\nfor k in range(0, n, 64):\n    tl.store(p, total)\n    p += 64",
         {"x_ptr"},
         {"y_ptr"},
     ),
     "while loop with pointers": (
-        "p = x_ptr + at\nq = y_ptr + at\nk = 0\nwhile k < n:\n    tl.store(q, tl.load(p))\n    p += 64\n    q += 64\n    k += 64",
+        "p = x_ptr + at\nq = y_ptr + at\nk = 0\nwhile k < n:\n"
+        "    tl.store(q, tl.load(p))\n    p += 64\n    q += 64\n    k += 64",
         {"x_ptr"},
         {"y_ptr"},
     ),
