@@ -1,0 +1,346 @@
+"""The command line: parse, call the harness, render.
+
+Imports of torch, triton, polars and rich happen inside the commands, so that `--help` stays fast. Exit codes: 0 done
+(verified correct, complete), 1 candidate rejected or some cells failed, 2 usage or configuration, 3 infrastructure or
+drift, 130 interrupted. Results go to stdout, everything else to stderr.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .harness.command_line import (
+    Backend,
+    ConfigFile,
+    Display,
+    Jobs,
+    Json,
+    Out,
+    Preset,
+    Seeds,
+    Settings,
+    guarded,
+    print_result,
+)
+from .harness.display import DisplayKind
+from .harness.errors import UsageError
+from .harness.task_commands import tasks_app
+
+app = typer.Typer(
+    name="tritonrl",
+    help="Reinforcement learning for Triton kernels: verify them, train on the verdicts, run the ablation.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(tasks_app, name="tasks")
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+
+
+@app.command()
+@guarded
+def verify(
+    candidate: Annotated[Path | None, typer.Argument(help="A module that defines ModelNew.")] = None,
+    task: Annotated[str | None, typer.Option("--task", help="TASK.py, or an id of the corpus.")] = None,
+    batch: Annotated[Path | None, typer.Option("--batch", help='{"task": ..., "candidate": ...} a line.')] = None,
+    backend: Backend = None,
+    extensions: Annotated[
+        str | None, typer.Option("--extensions", help="A cell's training verifier, such as msct (default: the audit).")
+    ] = None,
+    preset: Preset = None,
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    jobs: Jobs = None,
+    as_json: Json = False,
+) -> None:
+    """Verify candidates: is the kernel right, and how fast.
+
+    Example: tritonrl verify softmax.py --task l1-softmax-00c0ffee12345678 --json
+    """
+    if (candidate is None) == (batch is None) or (batch is None) != (task is not None):
+        raise UsageError("give CANDIDATE.py with --task, or --batch FILE.jsonl")
+    from .core.extensions import AUDIT, Extensions, VerifierSpec
+    from .harness.phases import default_jobs, open_verifier, read_batch, verdict_plain
+    from .harness.plain_text import render_verdict
+    from .harness.settings import load_config, read_text
+    from .harness.suites import find_task
+
+    config = load_config(
+        preset, config_file, [*(settings or []), *([f"verifier.backend={backend}"] if backend else [])]
+    )
+    try:
+        spec = AUDIT if extensions is None else VerifierSpec.for_training(Extensions.parse(extensions))
+    except ValueError as error:
+        raise UsageError(f"--extensions: {error}") from None
+    if batch is not None:
+        pairs = read_batch(batch)
+    else:
+        assert candidate is not None
+        assert task is not None
+        pairs = [(find_task(task), read_text(candidate))]
+    with open_verifier(config) as verifier:
+        verdicts = verifier.verify_many(pairs, spec, jobs or default_jobs())
+    for verdict in verdicts:
+        plain = verdict_plain(verdict, spec, config)
+        print_result(plain, render_verdict(plain), as_json)
+    raise typer.Exit(0 if all(verdict.correct for verdict in verdicts) else 1)
+
+
+@app.command()
+@guarded
+def ablate(
+    grid: Annotated[
+        str, typer.Option("--grid", help="full, half, one-at-a-time, leave-one-out, or cells such as none,m,msct.")
+    ] = "full",
+    preset: Preset = None,
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    seeds: Seeds = 1,
+    executor: Annotated[str, typer.Option("--executor", help="local, ray or slurm.")] = "local",
+    executor_options: Annotated[str, typer.Option("--executor-options", help="Further options of sbatch.")] = "",
+    out: Out = Path("results/ablation"),
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells and what they will cost.")] = False,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many cells.")] = None,
+    display: Display = None,
+    jobs: Jobs = None,
+    as_json: Json = False,
+) -> None:
+    """Train and evaluate the cells of the grid; the same command again resumes.
+
+    Example: tritonrl ablate --grid full --preset quick --out results/quick
+    """
+    from .core.serialisation import to_plain
+    from .harness.executors import ExecutorKind
+    from .harness.grid import parse_grid, plan_grid
+    from .harness.plain_text import render_plan
+    from .harness.settings import load_config
+    from .harness.store import Results
+
+    config = load_config(preset, config_file, settings or [])
+    cells = parse_grid(grid, limit)
+    if executor not in set(ExecutorKind):
+        raise UsageError(f"--executor {executor}: must be one of {', '.join(ExecutorKind)}")
+    if dry_run:
+        planned = plan_grid(Results(root=out), config, cells, range(seeds))
+        print_result(to_plain(planned), render_plan(planned), as_json)
+        return
+    from .harness.phases import run_ablation
+
+    outcome = run_ablation(
+        config,
+        out,
+        cells,
+        seeds,
+        ExecutorKind(executor),
+        executor_options,
+        DisplayKind.NONE if as_json else display,
+        jobs,
+    )
+    counts = {"complete": outcome.num_complete, "failed": outcome.num_failed, "cached": outcome.num_cached}
+    text = f"{outcome.num_complete} complete ({outcome.num_cached} of them cached), {outcome.num_failed} failed: {out}"
+    print_result({"out": str(out), **counts}, [text, f"tritonrl report {out}"], as_json)
+    raise typer.Exit(1 if outcome.num_failed else 0)
+
+
+@app.command()
+@guarded
+def report(
+    results: Annotated[Path, typer.Argument(help="A results folder.")],
+    form: Annotated[str, typer.Option("--format", help="rich, markdown or json.")] = "rich",
+    html: Annotated[Path | None, typer.Option("--html", help="Write one self-contained page here.")] = None,
+) -> None:
+    """Show what a results folder says.
+
+    Example: tritonrl report results/quick --format markdown
+    """
+    from .harness.analysis import analyse
+    from .harness.report import ReportFormat, as_html, as_json, as_markdown, print_report
+    from .harness.store import Results
+
+    if form not in set(ReportFormat):
+        raise UsageError(f"--format {form}: must be one of {', '.join(ReportFormat)}")
+    analysis = analyse(Results(root=results))
+    if html is not None:
+        html.write_text(as_html(analysis), encoding="utf-8")
+    if form == ReportFormat.RICH:
+        print_report(analysis, _console())
+    else:
+        print((as_markdown if form == ReportFormat.MARKDOWN else as_json)(analysis))
+
+
+@app.command()
+@guarded
+def sft(
+    preset: Preset = None,
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    seeds: Seeds = 1,
+    out: Out = Path("results/sft"),
+    display: Display = None,
+    jobs: Jobs = None,
+) -> None:
+    """Supervised fine-tuning alone, with its evaluation.
+
+    Example: tritonrl sft --preset quick --out results/sft
+    """
+    _run_phase((), preset, config_file, settings, seeds, out, display, jobs)
+
+
+@app.command()
+@guarded
+def rl(
+    extensions: Annotated[
+        str, typer.Option("--extensions", help="The cell's extensions, such as ms, or none.")
+    ] = "msct",
+    preset: Preset = None,
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    seeds: Seeds = 1,
+    out: Out = Path("results/rl"),
+    display: Display = None,
+    jobs: Jobs = None,
+) -> None:
+    """One cell: the supervised start, reinforcement learning and evaluation.
+
+    Example: tritonrl rl --extensions msct --preset quick --out results/rl
+    """
+    from .harness.grid import parse_grid
+
+    _run_phase(parse_grid(extensions), preset, config_file, settings, seeds, out, display, jobs)
+
+
+def _run_phase(
+    cells: tuple[Any, ...],
+    preset: str | None,
+    config_file: Path | None,
+    settings: list[str] | None,
+    seeds: int,
+    out: Path,
+    display: DisplayKind | None,
+    jobs: int | None,
+) -> None:
+    from .harness.phases import run_ablation
+    from .harness.settings import load_config
+    from .harness.store import Results
+
+    config = load_config(preset, config_file, settings or [])
+    outcome = run_ablation(config, out, cells, seeds, display=display, jobs=jobs)
+    for row in Results(root=out).read("cells").iter_rows(named=True):
+        where = out / row["adapter"] if row["adapter"] else "the base model"
+        print(f"{row['cell']} seed {row['seed']}: {row['status']}, {where}")
+    raise typer.Exit(1 if outcome.num_failed else 0)
+
+
+@app.command("eval")
+@guarded
+def evaluate(
+    adapter: Annotated[Path | None, typer.Option("--adapter", help="A LoRA adapter's folder.")] = None,
+    policy: Annotated[str | None, typer.Option("--policy", help="nano, or a Hugging Face name or folder.")] = None,
+    preset: Preset = None,
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    display: Display = None,
+    jobs: Jobs = None,
+    as_json: Json = False,
+) -> None:
+    """Evaluate a policy on held-out tasks by the audit verifier.
+
+    Example: tritonrl eval --preset quick --policy nano
+    """
+    from .harness.phases import evaluate_policy
+    from .harness.plain_text import render_evaluation
+    from .harness.settings import load_config
+
+    config = load_config(preset, config_file, [*(settings or []), *([f"policy.name={policy}"] if policy else [])])
+    rows = evaluate_policy(config, adapter, DisplayKind.NONE if as_json else display, jobs)
+    print_result(rows, render_evaluation(rows), as_json)
+
+
+@app.command()
+@guarded
+def sample(
+    task: Annotated[str, typer.Option("--task", help="TASK.py, or an id of the corpus.")],
+    num: Annotated[int, typer.Option("--num", "-n", min=1, help="Completions.")] = 1,
+    adapter: Annotated[Path | None, typer.Option("--adapter", help="A LoRA adapter's folder.")] = None,
+    policy: Annotated[str | None, typer.Option("--policy", help="nano, or a Hugging Face name or folder.")] = None,
+    preset: Preset = None,
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    as_json: Json = False,
+) -> None:
+    """Let a policy write kernels for one task.
+
+    Example: tritonrl sample --task l1-softmax-00c0ffee12345678 -n 3 --set rl.temperature=0.2
+    """
+    from .harness.phases import sample_task
+    from .harness.settings import load_config
+    from .harness.suites import find_task
+
+    config = load_config(preset, config_file, [*(settings or []), *([f"policy.name={policy}"] if policy else [])])
+    for completion, source in sample_task(config, find_task(task), num, adapter):
+        print_result({"task": task, "completion": completion, "candidate": source}, [completion, ""], as_json)
+
+
+@app.command()
+@guarded
+def show(
+    results: Annotated[Path, typer.Argument(help="A results folder.")],
+    cell: Annotated[str, typer.Argument(help="A cell, such as msct, none, or sft for the shared start.")],
+    seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
+    source: Annotated[str | None, typer.Option("--source", help="Print a candidate by the start of its hash.")] = None,
+    as_json: Json = False,
+) -> None:
+    """One cell: curves, candidates, and why each failed.
+
+    Example: tritonrl show results/quick msct
+    """
+    from .harness.cell_view import cell_view, find_source, print_view
+    from .harness.store import Results
+
+    if source is not None:
+        print(find_source(Results(root=results), source))
+        return
+    view = cell_view(Results(root=results), cell, seed)
+    if as_json:
+        print_result(view, [], as_json)
+    else:
+        print_view(view, _console())
+
+
+@app.command()
+@guarded
+def doctor(
+    preset: Preset = None, config_file: ConfigFile = None, settings: Settings = None, as_json: Json = False
+) -> None:
+    """What this machine can do, and what will be slow or missing.
+
+    Example: tritonrl doctor
+    """
+    from .core.serialisation import to_plain
+    from .harness.doctor import Health, examine
+    from .harness.settings import load_config
+
+    findings = examine(load_config(preset, config_file, settings or []))
+    marks = {Health.OK: "ok", Health.LIMITED: "--", Health.MISSING: "no"}
+    lines = [f"{marks[finding.health]}  {finding.subject:22} {finding.detail}" for finding in findings]
+    print_result(to_plain(findings), lines, as_json)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -342,6 +342,14 @@ def _reinforce(
     return Model(key=key, folder=_adapter(work.folder))
 
 
+def evaluate(line: Line, adapter: Path | None) -> list[Row]:
+    """Evaluation rows of any adapter, or of the base model, outside a grid."""
+    journal = _Journal(cell="eval", seed=0)
+    model = Model() if adapter is None else Model(key=f"outside {adapter.resolve()}", folder=adapter)
+    _evaluate(line, journal, model, "eval")
+    return journal.rows["evaluation"]
+
+
 def _evaluate(line: Line, journal: _Journal, model: Model, phase: str) -> None:
     config = line.config.evaluation
     tasks = evaluation_tasks(line.config)

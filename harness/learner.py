@@ -47,8 +47,9 @@ class Training:
 class Learner(Protocol):
     """A language model that can be sampled and fine-tuned."""
 
-    fingerprint: str
-    """Identity of the base model: its weights, tokenizer, precision and quantization."""
+    @property
+    def fingerprint(self) -> str:
+        """Identity of the base model: its weights, tokenizer, precision and quantization."""
 
     def sample(
         self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling, on_done: OnDone
@@ -64,8 +65,9 @@ class Learner(Protocol):
 class Judge(Protocol):
     """A verifier."""
 
-    backend: str
-    """Where plans run: "interpret" or "cuda"."""
+    @property
+    def backend(self) -> str:
+        """Where plans run: "interpret" or "cuda"."""
 
     def verify_many(
         self,

@@ -1,0 +1,173 @@
+"""What the commands do, beneath the command line: open the parts of a line, run one phase, verify a batch."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..core.config import Config
+from ..core.extensions import Extensions, VerifierSpec
+from ..core.extraction import extract
+from ..core.prompts import user_message
+from ..core.reward import combine
+from ..core.seeds import derive
+from ..core.task import Task
+from ..core.verdict import Verdict
+from .cell import Line, evaluate
+from .display import DisplayKind, Progress, open_display
+from .errors import UsageError
+from .evidence_store import EvidenceStore
+from .executors import ExecutorKind, run_on_ray, run_on_slurm
+from .grid import GridOutcome, run_grid
+from .learner import Sampling
+from .sandbox.sandbox import Sandbox
+from .settings import read_text, to_toml
+from .store import Results
+from .suites import find_task
+from .verifier import Verifier
+from .work import write_atomically
+
+
+def default_jobs() -> int:
+    """Candidates verified at once where the user does not say: one a processor."""
+    return max(1, len(os.sched_getaffinity(0)))
+
+
+@contextmanager
+def open_verifier(config: Config, evidence: Path | None = None) -> Iterator[Verifier]:
+    """A verifier with its sandbox and evidence store."""
+    with ExitStack() as stack:
+        sandbox = stack.enter_context(Sandbox(config.limits, target=config.verifier.target))
+        store = stack.enter_context(EvidenceStore(evidence))
+        yield Verifier(config.verifier, config.clock, sandbox, store)
+
+
+@contextmanager
+def open_line(config: Config, results: Results, progress: Progress, jobs: int) -> Iterator[Line]:
+    """The real line: the configured model, the real verifier, the folder's work."""
+    from .policy.learner import PolicyLearner
+    from .policy.load import load_policy
+
+    with open_verifier(config, results.evidence_path) as verifier:
+        learner = PolicyLearner(load_policy(config.policy))
+        yield Line(config=config, learner=learner, judge=verifier, work=results.work, progress=progress, jobs=jobs)
+
+
+def run_ablation(
+    config: Config,
+    out: Path,
+    cells: Sequence[Extensions],
+    num_seeds: int,
+    executor: ExecutorKind = ExecutorKind.LOCAL,
+    executor_options: str = "",
+    display: DisplayKind | None = None,
+    jobs: int | None = None,
+) -> GridOutcome:
+    """Run a grid by an executor; the results are in `out`."""
+    results = Results(root=out)
+    if executor is not ExecutorKind.LOCAL:
+        from .grid import static_identity
+
+        results.require_same(static_identity(config))
+        config_file = out / "config.toml"
+        write_atomically(config_file, to_toml(config).encode())
+        if executor is ExecutorKind.SLURM:
+            return run_on_slurm(results, cells, num_seeds, config_file, executor_options)
+        return run_on_ray(results, cells, num_seeds, config_file)
+    progress = open_display(display)
+    with ExitStack() as stack:
+        stack.callback(progress.close)
+        return run_grid(
+            results,
+            config,
+            cells,
+            range(num_seeds),
+            lambda: stack.enter_context(open_line(config, results, progress, jobs or default_jobs())),
+            progress,
+        )
+
+
+def evaluate_policy(
+    config: Config, adapter: Path | None, display: DisplayKind | None, jobs: int | None
+) -> list[dict[str, Any]]:
+    """Rows of the evaluation of the configured policy, with an adapter or without, on held-out tasks."""
+    if adapter is not None and not (adapter / "adapter_config.json").exists():
+        raise UsageError(f"--adapter {adapter}: no adapter_config.json there")
+    import tempfile
+
+    progress = open_display(display)
+    with tempfile.TemporaryDirectory(prefix="tritonrl-eval-") as scratch, ExitStack() as stack:
+        stack.callback(progress.close)
+        line = stack.enter_context(open_line(config, Results(root=Path(scratch)), progress, jobs or default_jobs()))
+        return [dict(row) for row in evaluate(line, adapter)]
+
+
+def sample_task(config: Config, task: Task, num: int, adapter: Path | None) -> list[tuple[str, str | None]]:
+    """`num` completions for a task, each with the source that is extracted from it."""
+    from .policy.learner import PolicyLearner
+    from .policy.load import load_policy
+
+    learner = PolicyLearner(load_policy(config.policy))
+    sampling = Sampling(
+        temperature=config.rl.temperature, top_p=config.rl.top_p, max_new_tokens=config.policy.max_new_tokens
+    )
+    seeds = [derive(config.seed, "sample command", task.task_id, number) for number in range(num)]
+    completions = learner.sample(adapter, [user_message(task)] * num, seeds, sampling, lambda _: None)
+    return [(completion, extract(completion)) for completion in completions]
+
+
+def verdict_plain(verdict: Verdict, spec: VerifierSpec, config: Config) -> dict[str, Any]:
+    """A verdict as the one JSON object of the command contract; `estimated_speedup` only under a simulated clock."""
+    plain: dict[str, Any] = {
+        "task": verdict.task_id,
+        "candidate": verdict.candidate,
+        "backend": verdict.backend,
+        "stages": [
+            {
+                "stage": result.stage.value,
+                "outcome": result.outcome.code,
+                "passed": result.passed,
+                "seconds": result.seconds,
+                "message": result.message,
+            }
+            for result in verdict.stages
+        ],
+        "reached": verdict.reached.value,
+        "valid": verdict.valid,
+        "compiled": verdict.compiled,
+        "correct": verdict.correct,
+        "speedup": verdict.speedup,
+        "reward": combine(verdict, spec.staged, config.reward).total,
+    }
+    if config.verifier.clock == "simulated":
+        plain["estimated_speedup"] = verdict.estimated_speedup
+    return plain
+
+
+def read_batch(path: Path) -> list[tuple[Task, str]]:
+    """The (task, source) pairs of a JSONL file; a candidate is source text, or the path of a file beside the batch."""
+    pairs = []
+    tasks: dict[str, Task] = {}
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+            name, candidate = entry["task"], entry["candidate"]
+            if not isinstance(name, str) or not isinstance(candidate, str):
+                raise TypeError
+        except (ValueError, KeyError, TypeError):
+            raise UsageError(f'{path}:{number}: expected {{"task": "...", "candidate": "..."}}') from None
+        if name not in tasks:
+            beside = path.parent / name
+            try:
+                tasks[name] = find_task(str(beside) if beside.is_file() else name)
+            except UsageError as error:
+                raise UsageError(f"{path}:{number}: {error}") from None
+        is_path = "\n" not in candidate and candidate.endswith(".py")
+        pairs.append((tasks[name], read_text(path.parent / candidate) if is_path else candidate))
+    return pairs

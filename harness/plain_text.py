@@ -1,0 +1,49 @@
+"""Plain lines for a person, of what a command found: a verdict, a dry run, an evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..core.outcome import Outcome
+from .grid import PlannedCell
+
+
+def render_verdict(plain: Mapping[str, Any]) -> list[str]:
+    """A verdict, one line a stage."""
+    lines = [f"{'correct' if plain['correct'] else 'rejected'}  {plain['candidate'][:12]}  {plain['task']}"]
+    for stage in plain["stages"]:
+        sentence = "passed" if stage["passed"] else str(Outcome.from_code(stage["outcome"]))
+        message = f": {stage['message']}" if stage["message"] else ""
+        lines.append(f"  {stage['stage']:8} {stage['seconds']:7.2f} s  {sentence}{message}")
+    speedup = "not measured" if plain["speedup"] is None else f"{plain['speedup']:.2f}"
+    if plain.get("estimated_speedup") is not None:
+        speedup += f" (simulated clock: {plain['estimated_speedup']:.2f})"
+    return [*lines, f"  reward {plain['reward']:.2f}, speedup {speedup}, backend {plain['backend']}"]
+
+
+def render_plan(planned: Sequence[PlannedCell]) -> list[str]:
+    """A dry run, one line a cell, and the total."""
+    lines = [f"{'cell':6} {'seed':>4}  {'state':6} {'samples':>8} {'seconds':>8}"]
+    for cell in planned:
+        seconds = "unknown" if cell.seconds is None else f"{cell.seconds:.0f}"
+        lines.append(f"{cell.cell:6} {cell.seed:4}  {cell.state:6} {cell.num_samples:8} {seconds:>8}")
+    total = sum(cell.num_samples for cell in planned)
+    known = [cell.seconds for cell in planned if cell.seconds is not None]
+    minutes = f", about {sum(known) / 60:.1f} minutes" if len(known) == len(planned) else ""
+    return [*lines, f"{len(planned)} cells, {total} samples to draw and verify{minutes}"]
+
+
+def render_evaluation(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Rates by level and by family."""
+    groups: list[tuple[str, object]] = [("level 1", 1), ("level 2", 2)]
+    groups += [(family, family) for family in dict.fromkeys(row["family"] for row in rows)]
+    lines = [f"{'':18} {'samples':>8} {'valid':>6} {'compiled':>9} {'correct':>8}"]
+    for name, wanted in groups:
+        own = [row for row in rows if wanted in (row["level"], row["family"])]
+        if own:
+            valid, compiled, correct = (
+                sum(row[column] for row in own) / len(own) for column in ("valid", "compiled", "correct")
+            )
+            lines.append(f"{name:18} {len(own):8} {valid:6.0%} {compiled:9.0%} {correct:8.0%}")
+    return lines
