@@ -3,9 +3,9 @@
 Decided here: every digit is a token of its own, so that a number is copied digit by digit and an unseen size is no
 harder than a seen one; a line break and the indentation after it form one piece, so that Python's layout costs one
 token a line; a name keeps its underscores, its dots and the parenthesis that opens its call, so that `x_ptr` and
-`tl.load(` can become one token each (a sixth fewer tokens a pair than without the last two). Nothing is normalised and bytes are
-the alphabet, so that any text survives encoding and decoding. The text of a turn is written by `render_prompt` and by
-the Jinja template alike; a test holds them equal.
+`tl.load(` can become one token each (a sixth fewer tokens a pair than without the last two). Nothing is normalised and
+bytes are the alphabet, so that any text survives encoding and decoding. The text of a turn is written by
+`render_prompt` and by the Jinja template alike; a test holds them equal.
 """
 
 from __future__ import annotations
