@@ -33,7 +33,7 @@ import os
 import resource
 import site
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from attrs import evolve, frozen
 
@@ -74,13 +74,15 @@ def isolate_zygote(no_namespaces: bool = False) -> Protections:
     spaces = syscalls.CLONE_NEWPID | syscalls.CLONE_NEWNET | syscalls.CLONE_NEWIPC | syscalls.CLONE_NEWNS
     uid, gid = os.geteuid(), os.getegid()
     for extra in (0, syscalls.CLONE_NEWUSER) if uid == 0 else (syscalls.CLONE_NEWUSER,):
-        try:
-            syscalls.unshare(spaces | extra)
-        except OSError:
-            continue
-        if extra:
-            _map_ids(uid, gid)
-        return Protections(pid_namespace=True, network_namespace=True, landlock=landlock)
+
+        def enter(flags: int = spaces | extra) -> None:
+            syscalls.unshare(flags)
+            if flags & syscalls.CLONE_NEWUSER:
+                _map_ids(uid, gid)
+
+        if _succeeds(enter):
+            enter()
+            return Protections(pid_namespace=True, network_namespace=True, landlock=landlock)
     return Protections(landlock=landlock)
 
 
@@ -98,16 +100,24 @@ def complete(protections: Protections) -> Protections:
         own_proc = True
     except OSError:
         own_proc = False
+
+    def enter() -> None:
+        _enter_own_user_namespace()
+        syscalls.mount("tmpfs", "/tmp", "tmpfs", 0, "size=1m")
+
+    return evolve(protections, own_proc=own_proc, user_namespace=_succeeds(enter))
+
+
+def _succeeds(attempt: Callable[[], None]) -> bool:
+    """Whether `attempt` raises no OSError; tried in a fork, since there is no way back out of a namespace."""
     pid = os.fork()
     if pid == 0:
         try:
-            _enter_own_user_namespace()
-            syscalls.mount("tmpfs", "/tmp", "tmpfs", 0, "size=1m")
+            attempt()
             os._exit(0)
-        except OSError:
+        except BaseException:
             os._exit(1)
-    user_namespace = os.waitpid(pid, 0)[1] == 0
-    return evolve(protections, own_proc=own_proc, user_namespace=user_namespace)
+    return os.waitpid(pid, 0)[1] == 0
 
 
 def confine(limits: LimitsConfig, protections: Protections, scratch: str) -> None:

@@ -12,7 +12,7 @@ from tritonrl.core.task import Profile
 from tritonrl.harness.sandbox.protocol import RecordReply, RecordRequest, TensorSpec
 from tritonrl.harness.sandbox.sandbox import Sandbox
 
-SMALL_LIMITS = LimitsConfig(cpu_s=2, wall_s=4, memory_mb=1024, file_mb=16, processes=32, output_mb=4)
+SMALL_LIMITS = LimitsConfig(cpu_s=2, wall_s=3, memory_mb=1024, file_mb=16, processes=32, output_mb=4)
 
 
 @pytest.fixture(scope="session")
