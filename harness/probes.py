@@ -20,7 +20,7 @@ from ..core.plan import BufferKind, LaunchPlan
 from ..core.seeds import derive
 from ..core.serialisation import fingerprint
 from ..core.task import Profile, Task
-from ..stages.compile_stage import find_recording, judge_recording
+from ..stages.compile_stage import find_recording, find_unseen_kernel, judge_recording
 from ..stages.plan_audit import check_structure
 from ..stages.roofline import Gpu, add_noise, estimate_plan_us, estimate_reference_us
 from ..stages.syntax import inspect_source
@@ -105,6 +105,14 @@ def _record_requests(task: Task, oracle: Oracle) -> list[RecordRequest]:
     return requests
 
 
+def _plans(report: CompileReport) -> list[LaunchPlan]:
+    return [recording.plan for recording in report.recordings if recording.plan is not None]
+
+
+def _is_sound(plan: LaunchPlan) -> bool:
+    return check_structure(plan) is None
+
+
 def _plans_to_run(report: CompileReport) -> list[LaunchPlan]:
     return [r.plan for r in report.recordings if r.plan is not None and r.profile is not Profile.DECLARED]
 
@@ -184,6 +192,8 @@ def _prepare(
     if failure is None and (inputs.profile is Profile.LARGER or inputs.dtype != task.dtypes[0]):
         # the compile stage judged the other recordings
         failure = judge_recording(recording, report)
+    if failure is None and bench.backend == "interpret" and all(map(_is_sound, _plans(report))):
+        failure = find_unseen_kernel(report)
     if failure is not None:
         return failure
     names = {buffer.name for buffer in plan.buffers if buffer.kind is BufferKind.PARAMETER}

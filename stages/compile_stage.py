@@ -62,3 +62,22 @@ def judge_recording(recording: Recording, report: CompileReport) -> Failure | No
 def find_recording(report: CompileReport, profile: Profile, dtype: str) -> Recording | None:
     """The recording for these sizes and this dtype."""
     return next((r for r in report.recordings if r.profile is profile and r.dtype == dtype), None)
+
+
+def find_unseen_kernel(report: CompileReport) -> Failure | None:
+    """A kernel that is launched at the declared sizes and at no others, where the declared sizes are not run.
+
+    Such a kernel would be compiled, timed and rewarded while nobody has seen what it computes.
+    """
+    seen: set[tuple[str, str]] = set()
+    declared: set[tuple[str, str]] = set()
+    for recording in report.recordings:
+        if recording.plan is not None:
+            kernels = [recording.plan.kernels[launch.kernel] for launch in recording.plan.launches]
+            identities = {(kernel.qualname, kernel.source_sha256) for kernel in kernels}
+            (declared if recording.profile is Profile.DECLARED else seen).update(identities)
+    unseen = sorted(qualname for qualname, _ in declared - seen)
+    if not unseen:
+        return None
+    message = f"{', '.join(unseen)} is launched at the declared sizes only, which this backend does not run"
+    return Failure(outcome=Outcome.UNSUPPORTED, message=message)

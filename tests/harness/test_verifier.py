@@ -157,6 +157,17 @@ def test_a_hard_coded_size_fails_the_larger_variant_alone(verifier: Verifier) ->
     assert "larger" in verifier.verify(NORM, source, MULTI).stages[3].message
 
 
+def test_a_kernel_that_no_run_launches_is_refused(verifier: Verifier) -> None:
+    """Launching another kernel at the declared sizes, where the interpreter cannot look, does not pass."""
+    wrong = add("x - y")
+    other = wrong[wrong.index("@triton.jit") : wrong.index("class ModelNew")].replace("def kernel", "def other")
+    source = add().replace("class ModelNew", f"{other}class ModelNew")
+    source = source.replace("kernel[(", "(other if n > 10000 else kernel)[(")
+    for spec in (AUDIT, BASELINE):
+        verdict = verifier.verify(ADD, source, spec)
+        assert (verdict.compiled, verdict.outcome) == (True, Outcome.UNSUPPORTED), verdict.stages
+
+
 def test_another_dtype_is_part_of_the_contract(verifier: Verifier) -> None:
     """A kernel whose host code insists on float32 fails the precision variant alone."""
     source = pointwise(
