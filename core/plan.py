@@ -106,10 +106,14 @@ class Launch:
 
 @frozen(kw_only=True)
 class Fill:
-    """Set every element of `target` to `value` (zeros, ones, full)."""
+    """Set every element of `target` to `value` (zeros, ones, full).
+
+    JSON has no infinity: where the value is not finite, `value` is 0 and `nonfinite` is "inf", "-inf" or "nan".
+    """
 
     target: View
     value: float
+    nonfinite: str | None = None
 
 
 @frozen(kw_only=True)

@@ -149,7 +149,7 @@ def _run(variant: Variant, plan: LaunchPlan, given: dict[int, bytes], kernels: d
         for step in plan.steps:
             match step:
                 case Fill():
-                    storages[step.target.buffer].view(step.target).fill_(step.value)
+                    storages[step.target.buffer].view(step.target).fill_(float(step.nonfinite or step.value))
                 case Copy():
                     source = storages[step.source.buffer].view(step.source)
                     storages[step.target.buffer].view(step.target).copy_(source.clone())

@@ -127,11 +127,12 @@ class Pass:
 
     def _fill(self, tensors: Iterable[torch.Tensor], value: float) -> None:
         for tensor in tensors:
-            if not math.isfinite(value):
-                self.arithmetic.append(f"fill({value})")  # a plan is JSON, which has no infinity
             view = self.view(tensor)
-            if tensor.numel() and math.isfinite(value):
-                self.steps.append(Fill(target=view, value=value))
+            if tensor.numel():
+                finite = math.isfinite(value)
+                self.steps.append(
+                    Fill(target=view, value=value if finite else 0.0, nonfinite=None if finite else str(value))
+                )
 
 
 class AtenAudit(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -213,6 +213,16 @@ def test_arithmetic_is_named(sandbox: Sandbox) -> None:
     assert plan.arithmetic == ("relu", "add")
 
 
+def test_fill_with_infinity_is_a_step(sandbox: Sandbox) -> None:
+    """A buffer that starts at minus infinity, as running maxima do, is a fill and no arithmetic."""
+    source = _kernel("pass", "return torch.full((3,), float('-inf'), device=x.device)")
+    plan = only(sandbox.record(source, [request((8,))])).plan
+    assert plan is not None
+    assert not plan.arithmetic
+    result = run(sandbox, source, plan, {"0": bytes(32)}, {})
+    assert np.array_equal(np.frombuffer(result.outputs[0], np.float32), np.full(3, -np.inf, np.float32))
+
+
 def test_run_reports_writes_outside_buffers_and_into_inputs(sandbox: Sandbox) -> None:
     """A store one element past the end and a store into an input are both seen."""
     source = _kernel("tl.store(y_ptr + at + 1, tl.load(x_ptr + at, mask=at < n), mask=at < n)\ntl.store(x_ptr, 7.0)")
