@@ -279,7 +279,7 @@ def _answers(
         for on in (False, True)
     }
     rewarded = "; ".join(
-        f"{'with' if on else 'without'} it {_percent(share)} of accepted candidates fail the audit"
+        f"{'with' if on else 'without'} it {share.value or 0.0:.0%} of {share.count} accepted candidates fail the audit"
         for on, share in false_positives.items()
         if share.count
     )
@@ -287,7 +287,8 @@ def _answers(
     return (
         Answer(
             question="Does multi-input testing (M) generalise better?",
-            answer=f"{_sentence(_effect(effects, 'correct', 'm'))} {rewarded[:1].upper()}{rewarded[1:]}.".strip(),
+            answer=_sentence(_effect(effects, "correct", "m"))
+            + (f" {rewarded[:1].upper()}{rewarded[1:]}." if rewarded else " No candidate was accepted in training."),
         ),
         Answer(question="Does staged evaluation (S) save verification time?", answer=staging),
         Answer(
@@ -306,16 +307,14 @@ def _pooled(shares: Sequence[Estimate]) -> Estimate:
     return rate(round(sum((share.value or 0.0) * share.count for share in shares)), count)
 
 
-def _percent(estimate: Estimate) -> str:
-    return "n/a" if estimate.value is None else f"{estimate.value:.0%} of {estimate.count}"
-
-
 def _sentence(effect: factorial.Effect | None) -> str:
     if effect is None or effect.estimate is None:
         return "The cells that were run cannot tell: run --grid full, or half."
     size = f"{effect.estimate * 100:+.1f} points"
     if effect.low is None or effect.high is None:
         return f"Its main effect is {size}, with nothing to judge its noise by, so nothing can be concluded."
+    if effect.low == effect.high == 0.0:
+        return "No difference at all was seen between the cells with it and those without."
     bounds = f"95% interval {effect.low * 100:+.1f} to {effect.high * 100:+.1f}"
     if not effect.conclusive:
         return f"Too little data to tell an effect from noise: {size} ({bounds})."

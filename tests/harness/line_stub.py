@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from attrs import define
-
 from tritonrl.core.candidate import Candidate, TimingReport
 from tritonrl.core.config import Config, merge
 from tritonrl.core.corpus import render

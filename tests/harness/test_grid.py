@@ -12,7 +12,6 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-
 from tritonrl.core.extensions import ALL_CELLS, Extensions
 from tritonrl.harness.cell import SFT, Line
 from tritonrl.harness.display import Silent
@@ -139,9 +138,7 @@ def test_broken_infrastructure_ends_the_run(tmp_path: Path) -> None:
 
     config, results = tiny_config(), Results(root=tmp_path)
     line = stub_line(results, config)
-    broken = Line(
-        config=config, learner=line.learner, judge=BrokenJudge(), work=results.work, progress=line.progress
-    )
+    broken = Line(config=config, learner=line.learner, judge=BrokenJudge(), work=results.work, progress=line.progress)
     with pytest.raises(SandboxError):
         run_grid(results, config, CELLS, range(1), lambda: broken, Silent())
     assert results.cell_status("none", 0) is None
