@@ -1,0 +1,29 @@
+"""The doctor reports what it tried."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tritonrl.core.config import merge
+from tritonrl.harness.doctor import Health, examine
+
+
+def test_doctor_examines_every_part(tmp_path: Path) -> None:
+    """Software, hardware, each protection of the sandbox, the policy and the executors each have a finding."""
+    findings = {finding.subject: finding for finding in examine(merge({"policy": {"name": str(tmp_path)}}))}
+    assert {"torch", "triton", "GPU", "memory", "target", "policy", "executor slurm"} <= set(findings)
+    assert findings["torch"].health is Health.OK
+    assert any(subject.startswith("sandbox: ") for subject in findings)
+    assert all(finding.detail for finding in findings.values())
+
+
+def test_doctor_finds_weights(tmp_path: Path) -> None:
+    """A policy's folder counts as present only when it holds weights."""
+    config = merge({"policy": {"name": str(tmp_path)}})
+
+    def policy() -> Health:
+        return next(finding.health for finding in examine(config) if finding.subject == "policy")
+
+    assert policy() is not Health.OK
+    (tmp_path / "model.safetensors").write_bytes(b"0")
+    assert policy() is Health.OK
