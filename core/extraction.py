@@ -55,7 +55,8 @@ _NESTED = MarkdownIt("zero", {"maxNesting": 40}).enable(["fence", "list", "block
 def extract(completion: str) -> str | None:
     """The Python source that a completion offers, or None where it offers none."""
     text = completion[:_MAX_CHARACTERS].replace("\r\n", "\n").replace("\r", "\n")
-    text = text[_end(_LEADING_TOKENS, text) :]
+    # the spaces before a fence say how far its content is indented
+    text = text[len(text[: _end(_LEADING_TOKENS, text)].rstrip(" \t")) :]
     answer, open_thought = _without_thoughts(text)
     answer = _without_template(answer)
     found = _best_block(answer)

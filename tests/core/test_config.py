@@ -1,0 +1,103 @@
+"""The configuration tree refuses typos with one line that names the key, and identifies results."""
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tritonrl.core import serialisation
+from tritonrl.core.config import Config, ConfigError, RlConfig, fingerprint, identity, keys, parse_toml, with_overrides
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rl.rounds = 0", "rl.rounds: must be >= 1, got 0"),
+        ("[rl]\nroundz = 1", "unknown key: rl.roundz (did you mean rounds?)"),
+        ("rounds = 1", "unknown key: rounds (did you mean rl.rounds?)"),
+        ("[rl]\nrounds = 2.9", "rl.rounds: expected an integer, got 2.9"),
+        ("[rl]\nrounds = true", "rl.rounds: expected an integer, got true"),
+        ("[rl]\ntemperature = 'false'", "rl.temperature: expected a finite number, got 'false'"),
+        ("[rl]\ntemperature = nan", "rl.temperature: expected a finite number, got nan"),
+        ("[rl]\nkeep = 11", "rl.keep: must be <= samples_per_task (10), got 11"),
+        ("curriculum.start_share = 0.6", "curriculum.start_share: must be <= end_share (0.5), got 0.6"),
+        ("policy.dtype = 'int8'", "policy.dtype: must be one of auto, float32, bfloat16, got 'int8'"),
+        ("rl = 3", "rl: expected a table of keys, got 3"),
+        ("seed = [1]", "seed: expected an integer, got [1]"),
+    ],
+)
+def test_a_wrong_document_is_one_line_that_names_the_key(text: str, message: str) -> None:
+    """Every kind of mistake gives exactly the line a person needs."""
+    with pytest.raises(ConfigError) as caught:
+        parse_toml(text)
+    assert str(caught.value) == message
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_a_config_or_one_line(text: str) -> None:
+    """No document ends in another exception or in a message of several lines."""
+    try:
+        config = parse_toml(text)
+    except ConfigError as error:
+        assert str(error)
+        assert "\n" not in str(error)
+    else:
+        assert isinstance(config, Config)
+
+
+@given(st.sampled_from(keys()), st.text(max_size=30))
+def test_any_override_is_a_config_or_a_line_that_names_the_key(key: str, text: str) -> None:
+    """A bad value on the command line is traced to its key."""
+    try:
+        with_overrides(Config(), {key: text})
+    except ConfigError as error:
+        assert str(error).startswith(key)
+        assert "\n" not in str(error)
+
+
+def test_a_document_is_merged_into_its_base() -> None:
+    """Keys that are not set keep the base's values, not the defaults."""
+    base = parse_toml("seed = 7\n[rl]\nrounds = 9")
+    merged = parse_toml("[rl]\nkeep = 1", base)
+    assert (merged.seed, merged.rl.rounds, merged.rl.keep) == (7, 9, 1)
+
+
+def test_overrides_are_checked_together() -> None:
+    """Two keys that only agree with each other can be changed in one go."""
+    config = with_overrides(Config(), {"rl.keep": "20", "rl.samples_per_task": "30", "policy.name": "org/model"})
+    assert (config.rl.keep, config.rl.samples_per_task, config.policy.name) == (20, 30, "org/model")
+
+
+@pytest.mark.parametrize("key", ["rl.rounds.deep", "rl", "nothing.at.all", "", "rl."])
+def test_an_override_of_no_key_is_refused(key: str) -> None:
+    """An override must name one value."""
+    with pytest.raises(ConfigError):
+        with_overrides(Config(), {key: "3"})
+
+
+def test_construction_in_python_is_checked_as_well() -> None:
+    """The validators hold however a record is made."""
+    with pytest.raises(ConfigError, match="keep"):
+        RlConfig(keep=5, samples_per_task=4)
+    with pytest.raises(ConfigError, match="rounds: expected an integer"):
+        RlConfig(rounds=2.9)  # type: ignore[arg-type]
+
+
+def test_the_tree_survives_json() -> None:
+    """A config equals itself after a round trip through plain data."""
+    config = with_overrides(Config(), {"reward.speedup_cap": "8", "curriculum.schedule": "accuracy"})
+    assert serialisation.from_plain(serialisation.to_plain(config), Config) == config
+
+
+def test_the_identity_drops_the_threads_and_keeps_the_rest() -> None:
+    """The number of threads does not change a fingerprint; any other key does."""
+    config = Config()
+    assert fingerprint(with_overrides(config, {"policy.threads": "3"})) == fingerprint(config)
+    assert fingerprint(evolve(config, seed=1)) != fingerprint(config)
+    named = [f"{section}.{key}" for section, table in identity(config).items() if section != "seed" for key in table]
+    assert ["seed", *named] == [key for key in keys() if key != "policy.threads"]
+
+
+def test_a_whole_number_has_the_fingerprint_of_the_same_number() -> None:
+    """Writing 1 for 1.0 is not another experiment."""
+    assert fingerprint(parse_toml("rl.temperature = 1")) == fingerprint(parse_toml("rl.temperature = 1.0"))

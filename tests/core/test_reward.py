@@ -1,0 +1,65 @@
+"""Rewards: partial credit by progress, a bonus for speed that only correct candidates get."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tritonrl.core.config import RewardConfig
+from tritonrl.core.outcome import Outcome, Stage
+from tritonrl.core.reward import combine, performance_bonus
+from tritonrl.core.verdict import StageResult, Verdict
+
+CONFIG = RewardConfig()
+speedups = st.one_of(st.none(), st.floats(0.0, 1e300))
+
+
+def verdict(passed: tuple[bool, ...], speedup: float | None = None, estimated: float | None = None) -> Verdict:
+    """A verdict whose stages passed or failed as given, in order."""
+    outcomes = (Outcome.PASSED if ok else Outcome.RUN_FAILED for ok in (*passed, True)[:5])
+    stages = tuple(StageResult(stage=stage, outcome=outcome) for stage, outcome in zip(Stage, outcomes, strict=True))
+    return Verdict(task_id="t", candidate="c", backend="b", stages=stages, speedup=speedup, estimated_speedup=estimated)
+
+
+verdicts = st.builds(verdict, st.tuples(*[st.booleans()] * 4), speedups, speedups)
+
+
+@pytest.mark.parametrize(
+    ("num_passed", "staged", "unstaged"), [(0, 0.0, 0.0), (1, 0.0, 0.0), (2, 0.3, 0.0), (3, 0.5, 0.0), (4, 0.7, 0.7)]
+)
+def test_credit_follows_the_funnel(num_passed: int, staged: float, unstaged: float) -> None:
+    """Staged rewards rise with the stages passed; unstaged ones are all or nothing."""
+    passed = tuple(place < num_passed for place in range(4))
+    assert combine(verdict(passed, 100.0), True, CONFIG).correctness == staged
+    assert combine(verdict(passed, 100.0), False, CONFIG).correctness == unstaged
+    assert (combine(verdict(passed, 100.0), True, CONFIG).performance > 0) == (num_passed == 4)
+
+
+@given(verdicts)
+def test_staged_is_never_below_unstaged(given_verdict: Verdict) -> None:
+    """Partial credit only adds, and both rewards lie in [0, 1]."""
+    staged, unstaged = combine(given_verdict, True, CONFIG).total, combine(given_verdict, False, CONFIG).total
+    assert 0.0 <= unstaged <= staged <= 1.0
+    assert not given_verdict.correct or staged == unstaged
+
+
+@given(st.floats(0.0, 1e300), st.floats(0.0, 1e300), st.floats(0.01, 10.0), st.floats(1.001, 100.0))
+def test_the_bonus_is_monotone_and_clipped(one: float, other: float, floor: float, ratio: float) -> None:
+    """Faster is never worth less, and the bonus stays in [0, 0.3]."""
+    config = RewardConfig(speedup_floor=floor, speedup_cap=floor * ratio)
+    low, high = sorted((one, other))
+    assert 0.0 <= performance_bonus(low, config) <= performance_bonus(high, config) <= 0.3
+    assert performance_bonus(floor, config) == 0.0
+    assert performance_bonus(floor * ratio, config) == 0.3
+
+
+def test_each_doubling_is_worth_a_tenth_by_default() -> None:
+    """The default bonus is 0.1 at parity, 0.2 at twice and 0.3 at four times the reference's speed."""
+    assert [performance_bonus(s, CONFIG) for s in (1.0, 2.0, 4.0)] == pytest.approx([0.1, 0.2, 0.3])
+
+
+def test_a_measurement_counts_before_an_estimate() -> None:
+    """The simulated clock's estimate is used only where nothing was measured."""
+    passed = (True,) * 4
+    assert combine(verdict(passed, 1.0, 4.0), True, CONFIG).performance == pytest.approx(0.1)
+    assert combine(verdict(passed, None, 4.0), True, CONFIG).performance == 0.3
+    assert combine(verdict(passed), True, CONFIG).performance == 0.0
