@@ -8,7 +8,7 @@ import pytest
 from tritonrl.core.config import Config, VerifierConfig
 from tritonrl.core.corpus import render
 from tritonrl.core.serialisation import canonical_json, to_plain
-from tritonrl.harness.adapters import Scorer, make_trl_reward, read_task
+from tritonrl.harness.adapters import Scorer, compute_score, make_trl_reward, read_task
 from tritonrl.harness.errors import UsageError
 
 from .kernels import ADD, add
@@ -54,3 +54,9 @@ def test_a_corpus_id_names_its_task() -> None:
     """An id is enough of a task."""
     task_id = "l1-softmax-00c0ffee12345678"
     assert read_task(task_id) == render(task_id).task
+
+
+def test_verl_scores_with_one_scorer_for_the_process() -> None:
+    """verl's signature gives the reward by the default configuration, which has no clock."""
+    assert compute_score("corpus", RIGHT, to_plain(ADD), extra_info={"split": "train"}) == 0.7
+    assert compute_score("corpus", WRONG, canonical_json(ADD)) == 0.3

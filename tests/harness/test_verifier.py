@@ -276,3 +276,10 @@ def test_a_broken_task_is_a_task_error(verifier: Verifier) -> None:
     for source in ("def f(:", "x = 1", ADD.source.replace("x + y", "x @ y @ nothing")):
         with pytest.raises(TaskError, match=ADD.task_id):
             verifier.verify(evolve(ADD, source=source, tiny=(), small=(), larger=()), add(), AUDIT)
+
+
+def test_a_broken_task_ends_a_batch(verifier: Verifier) -> None:
+    """On several threads too, a task that cannot be used raises instead of counting against candidates."""
+    broken = evolve(ADD, task_id="broken", source="x = 1", tiny=(), small=(), larger=())
+    with pytest.raises(TaskError, match="broken"):
+        verifier.verify_many([(ADD, add()), (broken, add()), (ADD, add("x - y"))], AUDIT, jobs=2)
