@@ -1,0 +1,195 @@
+"""The command line: its JSON, its exit codes, and one line on stderr for each error."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tritonrl.cli import app
+from tritonrl.core.corpus import Split, examples
+from tritonrl.harness.display import Silent
+from tritonrl.harness.grid import parse_grid, run_grid
+from tritonrl.harness.settings import to_toml
+from tritonrl.harness.store import Results
+from typer.testing import CliRunner, Result
+
+from .harness.line_stub import stub_line, tiny_config
+
+EXAMPLE = next(iter(examples(Split.TRAIN, 1, 0, families=("softmax",))))
+TASK = EXAMPLE.task.task_id
+BROKEN = "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
+KEYS = {"task", "candidate", "backend", "stages", "reached", "valid", "compiled", "correct", "speedup", "reward"}
+COMMANDS = [
+    *(["verify"], ["ablate"], ["report"], ["sft"], ["rl"], ["eval"], ["sample"], ["show"], ["doctor"]),
+    *(["tasks", "ls"], ["tasks", "show"], ["tasks", "validate"], ["tasks", "export"]),
+]
+
+
+def invoke(*arguments: object) -> Result:
+    """Run a command in this process."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], prog_name="tritonrl")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished results folder of stand-ins, with the configuration that made it."""
+    root = tmp_path_factory.mktemp("finished")
+    results, config = Results(root=root / "out"), tiny_config()
+    run_grid(results, config, parse_grid("none,msct"), range(1), lambda: stub_line(results, config), Silent())
+    (root / "config.toml").write_text(to_toml(config))
+    return root
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_help_of_every_command_shows_an_example(command: list[str]) -> None:
+    """Every command explains itself with an example of its own use."""
+    result = invoke(*command, "--help")
+    assert result.exit_code == 0
+    assert f"Example: tritonrl {' '.join(command)}" in " ".join(result.stdout.split())
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """`tritonrl --help` loads none of the libraries that take seconds."""
+    script = (
+        "import sys; sys.argv = ['tritonrl', '--help']\n"
+        "from tritonrl.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert end.code == 0\n"
+        "heavy = {'torch', 'triton', 'polars', 'transformers', 'numpy'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_verify_accepts_a_teacher_as_one_json_object(tmp_path: Path) -> None:
+    """A correct candidate gives exit 0 and exactly the object of the contract on stdout."""
+    (tmp_path / "kernel.py").write_text(EXAMPLE.solution)
+    result = invoke("verify", tmp_path / "kernel.py", "--task", TASK, "--json")
+    assert result.exit_code == 0
+    plain = json.loads(result.stdout)
+    assert set(plain) == KEYS
+    assert [stage["stage"] for stage in plain["stages"]] == ["ast", "compile", "tiny", "full", "timing"]
+    assert all(set(stage) == {"stage", "outcome", "passed", "seconds", "message"} for stage in plain["stages"])
+    assert (plain["correct"], plain["speedup"], plain["reward"], plain["reached"]) == (True, None, 0.7, "timing")
+
+
+def test_verify_batch_answers_in_order(tmp_path: Path) -> None:
+    """A batch gives a line a candidate in the order of the file, and exit 1 where one is rejected."""
+    (tmp_path / "kernel.py").write_text(EXAMPLE.solution)
+    lines = [BROKEN, EXAMPLE.solution, "kernel.py", ""]
+    batch = tmp_path / "batch.jsonl"
+    batch.write_text("\n".join(json.dumps({"task": TASK, "candidate": text}) for text in lines))
+    result = invoke("verify", "--batch", batch, "--extensions", "s", "--json")
+    assert result.exit_code == 1
+    verdicts = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [verdict["correct"] for verdict in verdicts] == [False, True, True, False]
+    assert verdicts[1]["candidate"] == verdicts[2]["candidate"]
+    assert verdicts[0]["stages"][1]["outcome"] == "not_run"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["verify"], "--batch"),
+        (["verify", "missing.py", "--task", TASK], "missing.py"),
+        (["verify", __file__, "--task", "l1-nothing"], "l1-nothing"),
+        (["verify", __file__, "--task", TASK, "--extensions", "x"], "--extensions"),
+        (["verify", __file__, "--task", TASK, "--backend", "tpu"], "verifier.backend"),
+        (["ablate", "--grid", "fool"], "--grid"),
+        (["ablate", "--preset", "quik"], "--preset"),
+        (["ablate", "--set", "rl.round=1"], "rl.round"),
+        (["ablate", "--set", "rl.rounds=2.5"], "rl.rounds"),
+        (["ablate", "--executor", "cloud"], "--executor"),
+        (["report", "/nonexistent"], "/nonexistent"),
+        (["tasks", "ls", "--suite", "corpus:all"], "--suite"),
+    ],
+)
+def test_usage_errors_are_one_line_and_exit_2(arguments: list[str], named: str) -> None:
+    """Bad input gives exit 2 and one line on stderr that names what was wrong, and nothing on stdout."""
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert named in result.stderr
+    assert result.stdout == ""
+
+
+def test_unknown_option_is_exit_2() -> None:
+    """The parser's own refusals are usage errors too."""
+    assert invoke("ablate", "--gird", "full").exit_code == 2
+
+
+def test_bad_batch_line_is_named(tmp_path: Path) -> None:
+    """A malformed line of a batch is refused with its number before anything is verified."""
+    batch = tmp_path / "batch.jsonl"
+    batch.write_text(json.dumps({"task": TASK, "candidate": BROKEN}) + "\n{}\n")
+    result = invoke("verify", "--batch", batch)
+    assert result.exit_code == 2
+    assert "batch.jsonl:2" in result.stderr
+
+
+def test_finished_grid_is_reported_as_cached(finished: Path) -> None:
+    """Running a finished grid again is exit 0, says that all is cached, and needs no model."""
+    arguments = ("ablate", "--grid", "none,msct", "--config", finished / "config.toml", "--out", finished / "out")
+    result = invoke(*arguments, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout) == {"out": str(finished / "out"), "complete": 3, "failed": 0, "cached": 3}
+    planned = json.loads(invoke(*arguments, "--dry-run", "--json").stdout)
+    assert {cell["state"] for cell in planned} == {"cached"}
+
+
+def test_drift_is_exit_3_with_the_field(finished: Path) -> None:
+    """Another configuration in a used folder gives exit 3 and names the field."""
+    result = invoke("ablate", "--config", finished / "config.toml", "--set", "rl.keep=2", "--out", finished / "out")
+    assert result.exit_code == 3
+    assert "config.rl.keep: 1 -> 2" in result.stderr
+
+
+def test_report_in_every_format(finished: Path, tmp_path: Path) -> None:
+    """The report prints on the terminal, as Markdown and as JSON, and writes HTML."""
+    for form, needle in (("rich", "Research questions"), ("markdown", "## Research questions"), ("json", '"cells"')):
+        result = invoke("report", finished / "out", "--format", form, "--html", tmp_path / "r.html")
+        assert result.exit_code == 0, result.stderr
+        assert needle in result.stdout
+    assert "Research questions" in (tmp_path / "r.html").read_text()
+    assert invoke("report", finished / "out", "--format", "pdf").exit_code == 2
+
+
+def test_show_prints_a_cell_and_a_source(finished: Path) -> None:
+    """One cell's candidates are listed with why each failed, and a source is found by its hash."""
+    result = invoke("show", finished / "out", "msct", "--json")
+    candidates = json.loads(result.stdout)["candidates"]
+    assert {candidate["outcome"] for candidate in candidates} == {"no_kernel", "passed"}
+    good = next(candidate for candidate in candidates if candidate["correct"])
+    assert "triton.jit" in invoke("show", finished / "out", "msct", "--source", good["candidate"][:16]).stdout
+    assert "no_kernel" in invoke("show", finished / "out", "msct").stdout
+    missing = invoke("show", finished / "out", "mc")
+    assert missing.exit_code == 2
+    assert "msct:0" in missing.stderr
+
+
+def test_interrupt_is_exit_130(monkeypatch: pytest.MonkeyPatch, finished: Path) -> None:
+    """Ctrl-C gives exit 130 and says how to go on."""
+
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tritonrl.harness.analysis.analyse", interrupt)
+    result = invoke("report", finished / "out")
+    assert result.exit_code == 130
+    assert "resume" in result.stderr
+
+
+def test_tasks_are_listed_shown_validated_and_exported(tmp_path: Path) -> None:
+    """A listed task can be shown, its teacher validated by the audit, and its suite exported."""
+    listed = [json.loads(line) for line in invoke("tasks", "ls", "-n", "1", "--json").stdout.splitlines()]
+    assert [task["level"] for task in listed] == [1, 2]
+    assert "class Model" in invoke("tasks", "show", listed[0]["task"]).stdout
+    assert "class ModelNew" in invoke("tasks", "show", listed[0]["task"], "--solution").stdout
+    validated = invoke("tasks", "validate", TASK)
+    assert validated.exit_code == 0, validated.stdout
+    assert "1 of 1 tasks are sound" in validated.stdout
+    assert "2 tasks" in invoke("tasks", "export", tmp_path / "corpus", "-n", "1").stdout
