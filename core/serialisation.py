@@ -120,7 +120,8 @@ def _first_message(error: BaseException, path: str = "") -> str:
         return _first_message(inner, path)
     name = path.rstrip(".")
     if isinstance(error, KeyError):
-        return f"missing key: {path}{error.args[0]}"
+        # cattrs' note has put the missing attribute's name on the path already
+        return f"missing key: {name}" if path.endswith(f"{error.args[0]}.") else f"missing key: {path}{error.args[0]}"
     # attrs' validators raise with the attribute and value as further arguments; the first one is the sentence
     text = str(error.args[0]) if error.args else str(error)
     return f"{name}: {text}" if name else text

@@ -1,10 +1,11 @@
 """The configuration tree refuses typos with one line that names the key, and identifies results."""
 
+from collections.abc import Callable
+
 import pytest
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tritonrl.core import serialisation
 from tritonrl.core.config import Config, ConfigError, RlConfig, fingerprint, identity, keys, parse_toml, with_overrides
 
@@ -33,26 +34,27 @@ def test_a_wrong_document_is_one_line_that_names_the_key(text: str, message: str
     assert str(caught.value) == message
 
 
+def message_of(make: Callable[[], Config]) -> str:
+    """The line with which making a config is refused; empty where it is not."""
+    try:
+        make()
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
 @given(st.text(max_size=200))
 def test_any_text_is_a_config_or_one_line(text: str) -> None:
     """No document ends in another exception or in a message of several lines."""
-    try:
-        config = parse_toml(text)
-    except ConfigError as error:
-        assert str(error)
-        assert "\n" not in str(error)
-    else:
-        assert isinstance(config, Config)
+    assert message_of(lambda: parse_toml(text)).count("\n") == 0
 
 
 @given(st.sampled_from(keys()), st.text(max_size=30))
 def test_any_override_is_a_config_or_a_line_that_names_the_key(key: str, text: str) -> None:
     """A bad value on the command line is traced to its key."""
-    try:
-        with_overrides(Config(), {key: text})
-    except ConfigError as error:
-        assert str(error).startswith(key)
-        assert "\n" not in str(error)
+    message = message_of(lambda: with_overrides(Config(), {key: text}))
+    assert not message or message.startswith(key)
+    assert "\n" not in message
 
 
 def test_a_document_is_merged_into_its_base() -> None:

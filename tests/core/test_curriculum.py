@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-
 from tritonrl.core.config import CurriculumConfig, Schedule
 from tritonrl.core.curriculum import advance, draw_levels, start
 

@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from tritonrl.core.extraction import extract
 
 CODE = '''import torch

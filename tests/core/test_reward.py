@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tritonrl.core.config import RewardConfig
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.reward import combine, performance_bonus

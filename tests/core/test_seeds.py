@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tritonrl.core.seeds import derive
 
 labels = st.lists(st.one_of(st.text(max_size=8), st.integers()), max_size=5)

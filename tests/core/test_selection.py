@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tritonrl.core.selection import select
 
 rewards = st.lists(st.sampled_from((0.0, 0.3, 0.5, 0.7, 0.85, 1.0)), max_size=12)

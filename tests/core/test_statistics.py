@@ -1,0 +1,104 @@
+"""Estimates and intervals."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tritonrl.core.statistics import (
+    bootstrap_interval,
+    coefficient_of_variation,
+    fast_p,
+    pass_at_k,
+    trimmed_mean,
+    wilson_interval,
+)
+
+values = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30)
+
+
+@given(values, st.floats(0.0, 0.49))
+def test_a_trimmed_mean_lies_among_its_values_in_any_order(sample: list[float], trim: float) -> None:
+    """Order makes no difference, and the mean stays within the range."""
+    mean = trimmed_mean(sample, trim)
+    assert min(sample) - 1e-6 <= mean <= max(sample) + 1e-6
+    assert trimmed_mean(sample[::-1], trim) == mean
+
+
+def test_a_trimmed_mean_drops_the_tails() -> None:
+    """Ten percent of thirty values is three at each end."""
+    assert trimmed_mean([1e9] * 3 + [5.0] * 24 + [-1e9] * 3, 0.1) == 5.0
+    with pytest.raises(ValueError, match="trim"):
+        trimmed_mean([1.0], 0.5)
+
+
+def test_variation_is_relative_to_the_mean() -> None:
+    """Scaling changes nothing, and too little data gives null."""
+    assert coefficient_of_variation([9.0, 11.0]) == pytest.approx(2**0.5 / 10)
+    assert coefficient_of_variation([90.0, 110.0]) == pytest.approx(2**0.5 / 10)
+    assert coefficient_of_variation([1.0]) is None
+    assert coefficient_of_variation([0.0, 0.0]) is None
+
+
+@given(st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_wilsons_interval_contains_the_rate(counts: tuple[int, int]) -> None:
+    """The interval holds the rate within [0, 1] and mirrors when successes and failures swap."""
+    interval, mirror = wilson_interval(*counts), wilson_interval(counts[1] - counts[0], counts[1])
+    assert interval is not None
+    assert mirror is not None
+    assert 0.0 <= interval.low <= interval.estimate <= interval.high <= 1.0
+    assert interval.low == pytest.approx(1 - mirror.high, abs=1e-9)
+    assert interval.half_width > 0.0
+
+
+def test_wilsons_interval_has_its_published_value() -> None:
+    """8 of 10 gives (0.490, 0.943)."""
+    interval = wilson_interval(8, 10)
+    assert interval is not None
+    assert (interval.low, interval.high) == (pytest.approx(0.4902, abs=1e-4), pytest.approx(0.9433, abs=1e-4))
+    assert wilson_interval(0, 0) is None
+
+
+@given(values, st.integers(0, 99))
+def test_a_bootstrap_holds_its_estimate_in_any_order(sample: list[float], seed: int) -> None:
+    """The interval contains the mean and depends on seed and values alone."""
+    interval = bootstrap_interval(sample, seed, num_resamples=50)
+    assert interval is not None
+    assert interval.low <= interval.estimate <= interval.high
+    assert bootstrap_interval(sample[::-1], seed, num_resamples=50) == interval
+
+
+def test_clusters_widen_the_interval() -> None:
+    """Ten copies of a task's result are one fact, not ten."""
+    sample = [float(task % 2) for task in range(10) for _ in range(10)]
+    names = [str(task) for task in range(10) for _ in range(10)]
+    loose, clustered = bootstrap_interval(sample, 0), bootstrap_interval(sample, 0, names)
+    assert loose is not None
+    assert clustered is not None
+    assert clustered.half_width > 2 * loose.half_width
+    assert bootstrap_interval([], 0) is None
+
+
+def test_a_normal_sample_gets_the_textbook_width() -> None:
+    """For many values the bootstrap's half width is 1.96 standard errors."""
+    interval = bootstrap_interval([float(i % 2) for i in range(400)], 1, num_resamples=4000)
+    assert interval is not None
+    assert interval.half_width == pytest.approx(1.96 * 0.5 / 20, rel=0.1)
+
+
+@given(st.integers(1, 30).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))))
+def test_pass_at_k_rises_with_k(counts: tuple[int, int]) -> None:
+    """pass@1 is the rate, more samples never hurt, and more than there are is null."""
+    num_samples, num_correct = counts
+    curve = [pass_at_k(num_samples, num_correct, k) for k in range(1, num_samples + 1)]
+    known = [value for value in curve if value is not None]
+    assert len(known) == num_samples
+    assert known[0] == pytest.approx(num_correct / num_samples)
+    assert known == sorted(known)
+    assert pass_at_k(num_samples, num_correct, num_samples + 1) is None
+
+
+def test_fast_p_counts_correct_and_fast() -> None:
+    """A fast wrong candidate does not count, and without any measurement there is no share."""
+    assert fast_p([True, True, False, True], [2.0, 0.5, 9.0, None], 1.0) == 0.25
+    assert fast_p([True], [None], 1.0) is None
+    assert fast_p([False], [None], 1.0) == 0.0
+    assert fast_p([], [], 1.0) is None
