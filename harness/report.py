@@ -135,7 +135,8 @@ def _cells(analysis: Analysis) -> Grid:
 def _effects(analysis: Analysis) -> Grid:
     def cell(effect: factorial.Effect) -> str:
         if effect.estimate is None:
-            return f"with {', '.join(effect.confounded_with)}"
+            partners = effect.confounded_with
+            return f"with {', '.join(partners)}" if len(partners) <= 3 else "confounded"
         size = f"{effect.estimate * 100:+.1f}"
         if effect.low is None or effect.high is None:
             return size
