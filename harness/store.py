@@ -1,7 +1,7 @@
 """A results folder: what made it, the tables of each finished cell, and the merged tables.
 
     RESULTS/run.json                         configuration, policy and versions, compared on every later run
-    RESULTS/cells/CELL/seedK/*.parquet       one cell's tables; `cells.parquet` is written last and marks it finished
+    RESULTS/cells/CELL/seedK/*.parquet       one cell's tables; the folder appears whole when the cell has ended
     RESULTS/*.parquet                        all cells, merged
     RESULTS/work/                            content-addressed work and evidence; safe to delete once finished
 
@@ -152,15 +152,21 @@ class Results:
         self._write(run, cell, seed, CellResult(rows={}, seconds=Seconds(), wall_s=0.0), message)
 
     def _write(self, run: RunIdentity, cell: str, seed: int, result: CellResult, message: str | None) -> None:
-        folder = self.cell_folder(cell, seed)
-        # a marker of an earlier attempt must not vouch for tables that are being replaced
-        shutil.rmtree(folder, ignore_errors=True)
-        for name, table in TABLES.items():
-            if name != "cells":
-                frame = table.frame(result.rows.get(name, []))
-                write_table(table, frame.unique(maintain_order=True), folder / f"{name}.parquet")
-        row = _cell_row(run, cell, seed, result, message, self.root)
-        write_table(TABLES["cells"], TABLES["cells"].frame([row]), folder / "cells.parquet")
+        folder, beside = self.cell_folder(cell, seed), self.root / "cells" / f".{cell}-{seed}"
+        # workers of a cluster share the starts: the first to finish one writes it, and none reads half a cell
+        with self.work.locked("tables"):
+            if self.cell_status(cell, seed) == "complete":
+                return
+            shutil.rmtree(beside, ignore_errors=True)
+            for name, table in TABLES.items():
+                if name != "cells":
+                    frame = table.frame(result.rows.get(name, []))
+                    write_table(table, frame.unique(maintain_order=True), beside / f"{name}.parquet")
+            row = _cell_row(run, cell, seed, result, message, self.root)
+            write_table(TABLES["cells"], TABLES["cells"].frame([row]), beside / "cells.parquet")
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            beside.rename(folder)
 
     def sweep(self) -> None:
         """Remove what killed runs left of unfinished tables."""
@@ -168,11 +174,12 @@ class Results:
 
     def merge_cells(self) -> None:
         """Write the merged tables from all cells that have finished or failed."""
-        folders = sorted(path.parent for path in self.root.glob("cells/*/seed*/cells.parquet"))
-        for name, table in TABLES.items():
-            frames = [read_table(table, folder / f"{name}.parquet") for folder in folders]
-            merged = pl.concat([table.frame([]), *frames]).unique(maintain_order=True)
-            write_table(table, merged.sort(table.key, maintain_order=True), self.root / f"{name}.parquet")
+        with self.work.locked("tables"):
+            folders = sorted(path.parent for path in self.root.glob("cells/*/seed*/cells.parquet"))
+            for name, table in TABLES.items():
+                frames = [read_table(table, folder / f"{name}.parquet") for folder in folders]
+                merged = pl.concat([table.frame([]), *frames]).unique(maintain_order=True)
+                write_table(table, merged.sort(table.key, maintain_order=True), self.root / f"{name}.parquet")
 
     def read(self, name: str) -> pl.DataFrame:
         """A merged table."""

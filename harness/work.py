@@ -78,7 +78,7 @@ class WorkStore:
         """
         place = self.root / kind / key[:2] / key
         if not (place / "value.json").exists():
-            with self._locked(key):
+            with self.locked(key):
                 if not (place / "value.json").exists():
                     self._make(place, make)
         stored = json.loads((place / "value.json").read_text())
@@ -105,7 +105,8 @@ class WorkStore:
             shutil.rmtree(unfinished, ignore_errors=True)
 
     @contextmanager
-    def _locked(self, key: str) -> Iterator[None]:
+    def locked(self, key: str) -> Iterator[None]:
+        """Hold the lock of that name; other workers on this store wait."""
         locks = self.root / "locks"
         locks.mkdir(parents=True, exist_ok=True)
         # the kernel drops the lock when its holder dies, so a crash leaves nothing to clean up

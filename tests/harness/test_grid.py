@@ -210,3 +210,19 @@ def test_killed_run_resumes_to_the_same_tables(tmp_path: Path) -> None:
     assert equal_but_for_times(interrupted, tmp_path / "whole")
     assert not list(interrupted.rglob("*.partial"))
     assert Extensions.parse("m") in parse_grid("none,m,msct")
+
+
+def test_workers_on_one_folder_do_not_disturb_each_other(tmp_path: Path) -> None:
+    """Processes that run different cells into one folder at once give the tables of one process."""
+    shared = tmp_path / "shared"
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", CHILD.replace("none,m,msct", grid), str(shared)],
+            cwd=Path(__file__).parents[2],
+            stdout=subprocess.DEVNULL,
+        )
+        for grid in ("none", "m", "msct")
+    ]
+    assert [worker.wait() for worker in workers] == [0, 0, 0]
+    run(Results(root=tmp_path / "alone"), grid="none,m,msct")
+    assert equal_but_for_times(shared, tmp_path / "alone")
