@@ -205,7 +205,10 @@ class EvaluationConfig:
 
 @frozen(kw_only=True)
 class LimitsConfig:
-    """What one sandboxed child may use; `output_mb` bounds what it may print and answer together."""
+    """What one sandboxed child may use; `output_mb` bounds what it prints (stdout and stderr), not its answer.
+
+    An answer has a bound of its own, `harness.sandbox.zygote.MAX_ANSWER_BYTES`.
+    """
 
     cpu_s: int = _whole(20, 1)
     wall_s: int = _whole(30, 1)

@@ -36,7 +36,10 @@ def choose_backend(config: VerifierConfig) -> str:
     if config.backend == "cuda":
         raise UsageError("verifier.backend: cuda is not built yet; use interpret or auto")
     if config.clock == "measured":
-        raise UsageError("verifier.clock: measured needs the cuda backend; use none or simulated")
+        raise UsageError(
+            "verifier.clock: measured needs the cuda backend, which is not built yet; "
+            "use --set verifier.clock=simulated (estimates, never called speedups) or =none"
+        )
     return "interpret"
 
 

@@ -7,7 +7,6 @@ peft reads it. It appears whole or not at all, and equal adapters are equal byte
 from __future__ import annotations
 
 import json
-import logging
 import math
 import os
 import shutil
@@ -30,7 +29,6 @@ def attach_adapter(policy: Policy, shape: LoraShape, seed: int) -> None:
     if policy.lora == shape:
         reset_adapter(policy, seed)
         return
-    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # peft imports it; it warns about kernels not used here
     from peft import LoraConfig, get_peft_model
 
     if policy.lora is not None:

@@ -8,6 +8,7 @@ peft to every linear layer of the trunk, as in the study.
 from __future__ import annotations
 
 import hashlib
+import logging
 import warnings
 from pathlib import Path
 from typing import Any
@@ -86,10 +87,12 @@ def load_policy(config: PolicyConfig, device: str | None = None) -> Policy:
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
-    from transformers.utils import logging
+    from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
+    disable_progress_bar()
+    set_verbosity_error()
+    # transformers and peft import it; it warns of an optional CPU kernel that nothing here uses
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
     if config.threads:
         torch.set_num_threads(config.threads)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
