@@ -120,6 +120,7 @@ def _triton_properties(target: Target) -> dict[str, int]:
 def pretend_device(target: Target) -> None:
     """Answer the questions about the device that host code asks of `torch.cuda`, for the rest of this process."""
     import torch
+    from torch._subclasses import fake_tensor
 
     capability = divmod(int(target.architecture), 10) if target.backend == "cuda" else (9, 4)
     properties = types.SimpleNamespace(
@@ -152,9 +153,13 @@ def pretend_device(target: Target) -> None:
         "default_stream": lambda device=None: stream,
         "device": lambda device=None: contextlib.nullcontext(),
         "device_of": lambda tensor=None: contextlib.nullcontext(),
+        # a CUDA build of torch would start the driver, which a forked child cannot and a fake tensor need not
+        "_lazy_init": lambda: None,
     }
     for name, answer in answers.items():
         setattr(torch.cuda, name, answer)
+    # fake tensors allocate one real byte on a device that is "available"
+    vars(fake_tensor)["init_gpu_context"] = lambda device: None
 
 
 def run_tools_as_one_user() -> None:
