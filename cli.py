@@ -1,8 +1,8 @@
 """The command line: parse, call the harness, render.
 
 Imports of torch, triton, polars and rich happen inside the commands, so that `--help` stays fast. Exit codes: 0 done
-(verified correct, complete), 1 candidate rejected or some cells failed, 2 usage or configuration, 3 infrastructure or
-drift, 130 interrupted. Results go to stdout, everything else to stderr.
+(verified correct, complete), 1 candidate rejected or some cells failed, 2 usage, path or configuration, 3
+infrastructure, drift or a mistake of ours, 130 interrupted. Results go to stdout, everything else to stderr.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from .harness.command_line import (
     Seeds,
     Settings,
     guarded,
+    parse_extensions,
     print_result,
 )
 from .harness.display import DisplayKind
@@ -70,7 +71,7 @@ def verify(
     """
     if (candidate is None) == (batch is None) or (batch is None) != (task is not None):
         raise UsageError("give CANDIDATE.py with --task, or --batch FILE.jsonl")
-    from .core.extensions import AUDIT, Extensions, VerifierSpec
+    from .core.extensions import AUDIT, VerifierSpec
     from .harness.phases import default_jobs, open_verifier, read_batch, verdict_plain
     from .harness.plain_text import render_verdict
     from .harness.settings import load_config, read_text
@@ -79,10 +80,7 @@ def verify(
     config = load_config(
         preset, config_file, [*(settings or []), *([f"verifier.backend={backend}"] if backend else [])]
     )
-    try:
-        spec = AUDIT if extensions is None else VerifierSpec.for_training(Extensions.parse(extensions))
-    except ValueError as error:
-        raise UsageError(f"--extensions: {error}") from None
+    spec = AUDIT if extensions is None else VerifierSpec.for_training(parse_extensions(extensions))
     if batch is not None:
         pairs = read_batch(batch)
     else:
@@ -171,6 +169,7 @@ def report(
     if form not in set(ReportFormat):
         raise UsageError(f"--format {form}: must be one of {', '.join(ReportFormat)}")
     analysis = analyse(Results(root=results))
+    # the page first: a path that cannot be written is said before anything is printed
     if html is not None:
         html.write_text(as_html(analysis), encoding="utf-8")
     if form == ReportFormat.RICH:
@@ -215,9 +214,7 @@ def rl(
 
     Example: tritonrl rl --extensions msct --preset quick --out results/rl
     """
-    from .harness.grid import parse_grid
-
-    _run_phase(parse_grid(extensions), preset, config_file, settings, seeds, out, display, jobs)
+    _run_phase((parse_extensions(extensions),), preset, config_file, settings, seeds, out, display, jobs)
 
 
 def _run_phase(

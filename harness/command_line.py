@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
-from collections.abc import Callable
+import tempfile
+import traceback
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, ParamSpec
 
 import typer
 
 from ..core.config import ConfigError
+from ..core.extensions import Extensions
 from .display import DisplayKind
-from .errors import TritonrlError
+from .errors import TritonrlError, UsageError
 
 P = ParamSpec("P")
 
@@ -34,7 +38,11 @@ def _fail(message: str, code: int) -> NoReturn:
 
 
 def guarded(command: Callable[P, None]) -> Callable[P, None]:
-    """Turn the errors that a command may end with into one line on stderr and an exit code."""
+    """Turn whatever a command ends with into one line on stderr and an exit code of the contract.
+
+    Exit 1 is a statement about candidates or cells, so no error may share it: a path of the user that cannot be used
+    is exit 2, and a mistake of ours is exit 3, with its traceback in a file that the line names.
+    """
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -46,8 +54,42 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
             _fail(str(error), 2)
         except KeyboardInterrupt:
             _fail("interrupted; run the same command again to resume", 130)
+        except BrokenPipeError:
+            # the reader of stdout has left, as `head` does: end like a program that SIGPIPE killed, without a word
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(141) from None
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except Exception as error:
+            if isinstance(error, OSError) and _is_about(error, kwargs.values()):
+                _fail(f"{error.filename}: {error.strerror}", 2)
+            _fail(_unexpected(error), 3)
 
     return run
+
+
+def _is_about(error: OSError, arguments: Iterable[object]) -> bool:
+    """Whether a file could not be used because of a path among the arguments: it, one inside it, or its parent."""
+    if not isinstance(error.filename, str) or error.strerror is None:
+        return False
+    failed = Path(error.filename).absolute()
+    named = [argument.absolute() for argument in arguments if isinstance(argument, Path)]
+    return any(failed == path or path in failed.parents or failed in path.parents for path in named)
+
+
+def _unexpected(error: Exception) -> str:
+    with tempfile.NamedTemporaryFile("w", prefix="tritonrl-error-", suffix=".txt", delete=False) as log:
+        log.write("".join(traceback.format_exception(error)))
+    message = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"unexpected {message[:300]} (traceback: {log.name})"
+
+
+def parse_extensions(text: str) -> Extensions:
+    """The extensions of one cell, as `--extensions` gives them."""
+    try:
+        return Extensions.parse(text)
+    except ValueError as error:
+        raise UsageError(f"--extensions {text}: {error}") from None
 
 
 def print_result(value: Any, lines: list[str], as_json: bool) -> None:

@@ -104,7 +104,8 @@ def run_on_ray(results: Results, cells: Sequence[Extensions], seeds: int, config
     replies = ray.get([remote.remote(cell_command(str(cell), seeds, results, config_file)) for cell in cells])
     for code, text in replies:
         if code not in (0, 1):
-            raise TritonrlError(f"a worker ended with exit code {code}: {text.strip().splitlines()[-1:]}")
+            last = (text.strip().splitlines() or ["it said nothing"])[-1]
+            raise TritonrlError(f"a worker ended with exit code {code}: {last}")
     return _collect(results, cells, seeds)
 
 

@@ -19,9 +19,6 @@ from .display import CellState, Progress
 from .errors import TritonrlError, UsageError
 from .store import Results, RunIdentity
 
-BASELINE = Extensions()
-EVERYTHING = Extensions(multi_input=True, staged=True, curriculum=True, timing=True)
-
 NAMED_GRIDS: dict[str, tuple[Extensions, ...]] = {
     "full": ALL_CELLS,
     # the half fraction with defining relation I = MSCT: main effects are clear of two-way interactions

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from ..core.config import Config, identity, parse_toml, with_overrides
+from ..core.config import Config, parse_toml, with_overrides
+from ..core.serialisation import to_plain
 from .errors import UsageError
 
 
@@ -49,8 +50,8 @@ def read_text(path: Path) -> str:
 
 
 def to_toml(config: Config) -> str:
-    """The identifying keys of a configuration as TOML that `load_config` reads back."""
-    plain = identity(config)
+    """Every key of a configuration as TOML that `load_config` reads back."""
+    plain = to_plain(config)
     lines = [f"{key} = {_toml_value(value)}" for key, value in plain.items() if not isinstance(value, dict)]
     for section, table in plain.items():
         if isinstance(table, dict):

@@ -99,11 +99,13 @@ def test_verify_batch_answers_in_order(tmp_path: Path) -> None:
         (["verify", __file__, "--task", "l1-nothing"], "l1-nothing"),
         (["verify", __file__, "--task", TASK, "--extensions", "x"], "--extensions"),
         (["verify", __file__, "--task", TASK, "--backend", "tpu"], "verifier.backend"),
+        (["rl", "--extensions", "full"], "--extensions full"),
         (["ablate", "--grid", "fool"], "--grid"),
         (["ablate", "--preset", "quik"], "--preset"),
         (["ablate", "--set", "rl.round=1"], "rl.round"),
         (["ablate", "--set", "rl.rounds=2.5"], "rl.rounds"),
         (["ablate", "--executor", "cloud"], "--executor"),
+        (["ablate", "--set", "clock.warmups=3"], "clock.warmups"),
         (["report", "/nonexistent"], "/nonexistent"),
         (["tasks", "ls", "--suite", "corpus:all"], "--suite"),
     ],
@@ -181,6 +183,40 @@ def test_interrupt_is_exit_130(monkeypatch: pytest.MonkeyPatch, finished: Path) 
     result = invoke("report", finished / "out")
     assert result.exit_code == 130
     assert "resume" in result.stderr
+
+
+def test_a_mistake_of_ours_is_exit_3_with_its_traceback_in_a_file(
+    monkeypatch: pytest.MonkeyPatch, finished: Path, tmp_path: Path
+) -> None:
+    """An unforeseen exception is never exit 1, which speaks of candidates: one line names the traceback's file."""
+
+    def fail(_: object) -> None:
+        raise ValueError("two\nlines")
+
+    monkeypatch.setattr("tritonrl.harness.analysis.analyse", fail)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    result = invoke("report", finished / "out")
+    assert result.exit_code == 3
+    assert result.stderr.startswith("tritonrl: unexpected ValueError: two lines (traceback: ")
+    assert len(result.stderr.splitlines()) == 1
+    (log,) = tmp_path.glob("tritonrl-error-*.txt")
+    assert str(log) in result.stderr
+    assert "in fail" in log.read_text()
+
+
+def test_paths_that_cannot_be_used_are_exit_2(finished: Path, tmp_path: Path) -> None:
+    """A path of the user's that cannot be written or read is one line that names it, with nothing on stdout."""
+    (tmp_path / "file").write_text("")
+    for arguments in (
+        ("report", finished / "out", "--html", tmp_path / "missing" / "report.html"),
+        ("report", finished / "out", "--html", tmp_path),
+        ("tasks", "export", tmp_path / "file", "-n", 1),
+    ):
+        result = invoke(*arguments)
+        assert result.exit_code == 2, result.stderr
+        assert str(tmp_path) in result.stderr
+        assert len(result.stderr.splitlines()) == 1
+        assert result.stdout == ""
 
 
 def test_tasks_are_listed_shown_validated_and_exported(tmp_path: Path) -> None:

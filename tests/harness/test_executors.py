@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
+import types
 from pathlib import Path
 
 import pytest
 from tritonrl.core.extensions import ALL_CELLS
 from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import TritonrlError, UsageError
-from tritonrl.harness.executors import run_on_slurm, sbatch_script
+from tritonrl.harness.executors import run_on_ray, run_on_slurm, sbatch_script
 from tritonrl.harness.grid import parse_grid, run_grid
 from tritonrl.harness.phases import ExecutorKind, run_ablation
 from tritonrl.harness.settings import load_config, to_toml
@@ -84,14 +86,35 @@ def test_missing_scheduler_is_a_usage_error(
 ) -> None:
     """Without the scheduler the option is refused by name before anything runs."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UsageError, match=f"--executor {kind}"):
         run_ablation(tiny_config(), tmp_path / "out", CELLS, 1, executor=kind)
 
 
+def test_failed_ray_worker_is_told_in_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error of a worker that broke is the last line that it wrote."""
+    monkeypatch.setitem(sys.modules, "ray", _InProcessRay("ray"))
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    _install(tmp_path, "python", "echo loading >&2; echo 'tritonrl: no GPU left' >&2; exit 3")
+    with pytest.raises(TritonrlError, match=r"exit code 3: tritonrl: no GPU left$"):
+        run_on_ray(Results(root=tmp_path / "out"), CELLS, 1, tmp_path / "config.toml")
+
+
+class _InProcessRay(types.ModuleType):
+    """As much of Ray as a grid uses, in this process and at once."""
+
+    init = staticmethod(lambda **_: None)
+    cluster_resources = staticmethod(dict)
+    get = staticmethod(list)
+
+    @staticmethod
+    def remote(**_: object) -> object:
+        return lambda function: types.SimpleNamespace(remote=function)
+
+
 def test_workers_read_back_the_same_configuration(tmp_path: Path) -> None:
     """The configuration that is handed to workers as TOML is the one that was submitted."""
-    config = tiny_config(policy={"name": 'a "quoted" \\ name'}, seed=7)
+    config = tiny_config(policy={"name": 'a "quoted" \\ name', "threads": 3}, seed=7)
     path = tmp_path / "config.toml"
     path.write_text(to_toml(config))
     assert load_config(file=path) == config
