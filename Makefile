@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: ablate test lint types pytest setup clean
+.PHONY: ablate test lint types pytest setup gpu-nano clean
 
 ablate: $(READY)
 	$(BIN)/tritonrl ablate --grid full --preset quick --out results/quick
@@ -32,6 +32,14 @@ types: $(READY)
 
 pytest: $(READY)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
+# On a machine with a GPU, with the packages of pyproject.toml installed; no virtual environment is made. Writes the
+# checkpoints of the shipped policy to $(NANO_OUT); harness/policy/nano is its checkpoint-0.10.
+NANO_OUT ?= build/nano
+gpu-nano:
+	mkdir -p build/import && ln -sfn ../.. build/import/tritonrl
+	PYTHONPATH=build/import $(PYTHON) -m tritonrl.harness.policy.pretrain --out $(NANO_OUT) --pairs 300000 --minutes 2 \
+		--hidden 192 --heads 3 --kv-heads 1 --layers 6 --mlp 576 --corrupted-share 0.5 --save-at 0.06,0.08,0.1,0.12,0.15
 
 clean:
 	rm -rf $(VENV) build *.egg-info
