@@ -6,6 +6,7 @@ knows before any value is handed over; a disagreement is the candidate's failure
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -40,10 +41,7 @@ def to_bytes(tensor: torch.Tensor) -> bytes:
 
 def from_bytes(data: bytes, view: View) -> NDArray[np.generic] | None:
     """The contiguous array that a returned view's bytes hold, or None where their number does not fit."""
-    count = 1
-    for extent in view.shape:
-        count *= extent
-    if view.dtype not in ITEM_BYTES or len(data) != count * ITEM_BYTES[view.dtype]:
+    if view.dtype not in ITEM_BYTES or len(data) != math.prod(view.shape) * ITEM_BYTES[view.dtype]:
         return None
     if view.dtype == "bfloat16":
         widened = np.frombuffer(data, dtype=np.uint16).astype(np.uint32) << 16

@@ -8,11 +8,18 @@ plan for reading a slice, and the hacks that it misses (a kernel that reads an i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from ..core.candidate import Failure, ReferenceSignature
 from ..core.outcome import Outcome
-from ..core.plan import ArgumentKind, BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan, View
+from ..core.plan import ArgumentKind, Buffer, BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan, View
+
+_MAX_ELEMENTS = 2**48 - 1
+"""No GPU addresses more; beyond this, what a plan claims would overflow the judge's floating-point estimates."""
+_MAX_GRID = (2**31 - 1, 65535, 65535)
+_MAX_DIMENSIONS = 64
+_MAX_SHARED_BYTES = 2**31
 
 
 def audit(plan: LaunchPlan, reference: ReferenceSignature | None, used_inputs: tuple[int, ...] = ()) -> Failure | None:
@@ -43,8 +50,10 @@ def check_structure(plan: LaunchPlan) -> Failure | None:
     for step in plan.steps:
         match step:
             case Launch():
-                if not 0 <= step.kernel < len(plan.kernels) or any(extent < 0 for extent in step.grid):
-                    return _inconsistent("a launch of an unknown kernel, or on a negative grid")
+                if not 0 <= step.kernel < len(plan.kernels):
+                    return _inconsistent("a launch of an unknown kernel")
+                if any(not 0 <= extent <= limit for extent, limit in zip(step.grid, _MAX_GRID, strict=True)):
+                    return _inconsistent("a launch on an impossible grid")
                 views += [argument.view for argument in step.arguments if argument.view is not None]
             case Copy(source=source, target=target):
                 views += [source, target]
@@ -53,15 +62,38 @@ def check_structure(plan: LaunchPlan) -> Failure | None:
     for view in views:
         if not 0 <= view.buffer < len(plan.buffers):
             return _inconsistent("a view of an unknown buffer")
-        if len(view.shape) != len(view.stride) or view.offset < 0 or any(extent < 0 for extent in view.shape):
+        if not _is_possible_view(view):
             return _inconsistent("a view with an impossible shape, stride or offset")
-    for buffer in plan.buffers:
-        is_input = buffer.kind is BufferKind.INPUT
-        if buffer.num_elements < 0 or (is_input and not (buffer.name.isascii() and buffer.name.isdigit())):
-            return _inconsistent("a buffer with an impossible size or name")
-    if any(k.num_warps is not None and not 1 <= k.num_warps <= 64 for k in plan.kernels):
-        return _inconsistent("a kernel with an impossible number of warps")
+    if not all(map(_is_possible_buffer, plan.buffers)):
+        return _inconsistent("a buffer with an impossible size or name")
+    if not all(map(_is_possible_kernel, plan.kernels)):
+        return _inconsistent("a kernel with an impossible number of warps or amount of shared memory")
     return None
+
+
+def _is_possible_view(view: View) -> bool:
+    return (
+        len(view.shape) == len(view.stride) <= _MAX_DIMENSIONS
+        and 0 <= view.offset <= _MAX_ELEMENTS
+        and all(abs(step) <= _MAX_ELEMENTS for step in view.stride)
+        and all(0 <= extent <= _MAX_ELEMENTS for extent in view.shape)
+        # empty dimensions count as 1, because not everybody multiplies all of them
+        and math.prod(max(1, extent) for extent in view.shape) <= _MAX_ELEMENTS
+    )
+
+
+def _is_possible_buffer(buffer: Buffer) -> bool:
+    is_named = buffer.kind is not BufferKind.INPUT or (
+        buffer.name.isascii() and buffer.name.isdigit() and len(buffer.name) < 10
+    )
+    is_hash = buffer.blob is None or (len(buffer.blob) == 64 and buffer.blob.isascii())
+    return is_named and is_hash and 0 <= buffer.num_elements <= _MAX_ELEMENTS
+
+
+def _is_possible_kernel(kernel: Kernel) -> bool:
+    return (kernel.num_warps is None or 1 <= kernel.num_warps <= 64) and (
+        kernel.shared_bytes is None or 0 <= kernel.shared_bytes <= _MAX_SHARED_BYTES
+    )
 
 
 def _inconsistent(message: str) -> Failure:
@@ -119,7 +151,7 @@ class _Flow:
 
     def _overwrite(self, target: View) -> None:
         """A step that replaces a whole buffer makes what was there before irrelevant."""
-        if _count(target.shape) >= self.plan.buffers[target.buffer].num_elements:
+        if math.prod(target.shape) >= self.plan.buffers[target.buffer].num_elements:
             self.carried[target.buffer] = set()
             self.computed[target.buffer] = set()
             self.launched[target.buffer] = False
@@ -129,7 +161,7 @@ def _check_flow(plan: LaunchPlan, used_inputs: tuple[int, ...]) -> Failure | Non
     flow = _Flow(plan)
     flow.follow()
     for position, view in enumerate(plan.outputs):
-        if _count(view.shape) and not flow.launched[view.buffer]:
+        if math.prod(view.shape) and not flow.launched[view.buffer]:
             return Failure(outcome=Outcome.OUTPUT_NOT_WRITTEN, message=f"output {position}")
     reached: set[int] = set()
     for view in plan.outputs:
@@ -161,10 +193,3 @@ def _views(launch: Launch, names: tuple[str, ...] | None) -> tuple[View, ...]:
         if argument.kind is ArgumentKind.VIEW and argument.view is not None
     }
     return tuple(view for name, view in arguments.items() if names is None or name in names)
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    count = 1
-    for extent in shape:
-        count *= extent
-    return count

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from attrs import evolve
 from tritonrl.core.candidate import ReferenceSignature
-from tritonrl.core.outcome import Outcome
-from tritonrl.core.plan import BufferKind, Copy, Fill, Kernel, LaunchPlan
+from tritonrl.core.outcome import Outcome, Stage
+from tritonrl.core.plan import BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan
+from tritonrl.core.task import Profile
+from tritonrl.stages.funnel import fold
 from tritonrl.stages.plan_audit import audit
+from tritonrl.stages.roofline import GPUS, estimate_plan_us
 
-from .evidence import GOOD_PLAN, KERNEL, SIGNATURE, buffer, launch, plan, view
+from .evidence import GOOD_PLAN, KERNEL, SIGNATURE, buffer, candidate, compile_report, launch, plan, recording, view
 
 
 def outcome(subject: LaunchPlan, reference: ReferenceSignature = SIGNATURE) -> Outcome:
@@ -76,6 +81,43 @@ def test_a_kernel_that_only_reads_writes_nothing() -> None:
     assert outcome(evolve(GOOD_PLAN, kernels=(evolve(KERNEL, writes=()),))) is Outcome.OUTPUT_NOT_WRITTEN
 
 
+def with_view(**changes: object) -> LaunchPlan:
+    """The good plan, with a copy to a view that claims other extents."""
+    return plan(launch(0, 1), Copy(source=view(0), target=evolve(view(1), **changes)))
+
+
+FORGED = [
+    with_view(shape=(2**48,)),
+    with_view(shape=(2**47, 2**47), stride=(1, 1)),
+    with_view(shape=(0, *[2**40] * 40), stride=(0, *[1] * 40)),
+    with_view(shape=(1,) * 1000, stride=(1,) * 1000),
+    with_view(offset=10**400),
+    with_view(stride=(10**400,)),
+    with_view(stride=(-(10**400),)),
+    plan(launch(0, 1, grid=10**400)),
+    evolve(GOOD_PLAN, buffers=(buffer(BufferKind.INPUT, "0", 10**400), *GOOD_PLAN.buffers[1:])),
+    evolve(GOOD_PLAN, kernels=(evolve(KERNEL, shared_bytes=10**400),)),
+]
+
+
+@pytest.mark.parametrize("forged", FORGED)
+@pytest.mark.parametrize("staged", [True, False])
+def test_numbers_that_no_gpu_has_do_not_reach_the_judges_arithmetic(forged: LaunchPlan, staged: bool) -> None:
+    """A plan with huge integers folds to a broken protocol."""
+    subject = candidate(compile=compile_report(recording(Profile.DECLARED, plan=forged)))
+    verdict = fold(subject, staged)
+    assert (verdict.reached, verdict.outcome) == (Stage.COMPILE, Outcome.BROKEN_PROTOCOL)
+
+
+def test_the_largest_numbers_that_pass_have_an_estimate() -> None:
+    """What the audit lets through, the simulated clock can add up."""
+    largest = with_view(shape=(2**48 - 1,), stride=(2**48 - 1,), offset=2**48 - 1)
+    grid = (2**31 - 1, 65535, 65535)
+    largest = evolve(largest, steps=tuple(evolve(s, grid=grid) if isinstance(s, Launch) else s for s in largest.steps))
+    assert outcome(largest) is not Outcome.BROKEN_PROTOCOL
+    assert math.isfinite(estimate_plan_us(largest, 10**15, GPUS["h200"]))
+
+
 @pytest.mark.parametrize(
     "subject",
     [
@@ -89,7 +131,10 @@ def test_a_kernel_that_only_reads_writes_nothing() -> None:
         evolve(GOOD_PLAN, outputs=(evolve(view(1), shape=(-4,)),)),
         evolve(GOOD_PLAN, buffers=(buffer(BufferKind.INPUT, "x"), *GOOD_PLAN.buffers[1:])),
         evolve(GOOD_PLAN, buffers=(buffer(BufferKind.INPUT, "0", -1), *GOOD_PLAN.buffers[1:])),
+        evolve(GOOD_PLAN, buffers=(buffer(BufferKind.INPUT, "9" * 5000), *GOOD_PLAN.buffers[1:])),
+        evolve(GOOD_PLAN, buffers=(evolve(GOOD_PLAN.buffers[0], blob="\ud800"), *GOOD_PLAN.buffers[1:])),
         evolve(GOOD_PLAN, kernels=(evolve(KERNEL, num_warps=0),)),
+        *FORGED,
     ],
 )
 def test_a_senseless_plan_is_a_broken_protocol(subject: LaunchPlan) -> None:
