@@ -1,8 +1,8 @@
 """Estimates and their intervals, as the tables and the report give them.
 
-Rates get Wilson's interval, which holds near 0 and 1 and for a handful of trials; everything else a percentile
-bootstrap, clustered by task where samples of one task are alike (else ten samples of one task would count as ten
-facts). Every random choice takes a seed. Null stands for "cannot be said", never NaN.
+A rate over independent trials gets Wilson's interval, which holds near 0 and 1 and for a handful of trials; everything
+else a percentile bootstrap, clustered by task where samples of one task are alike (else ten samples of one task would
+count as ten facts). Every random choice takes a seed. Null stands for "cannot be said", never NaN.
 """
 
 from __future__ import annotations
@@ -92,6 +92,22 @@ def bootstrap_interval(
     low, high = percentile_ends((weights @ sums) / (weights @ counts), confidence)
     estimate = math.fsum(values) / len(values)
     return Interval(estimate=estimate, low=min(low, estimate), high=max(high, estimate))
+
+
+def clustered_rate_interval(
+    shares: Sequence[float], clusters: Sequence[str], seed: int, confidence: float = 0.95
+) -> Interval | None:
+    """The bootstrap interval of a rate whose samples are alike within a cluster (a task); null without samples.
+
+    Where all clusters agree (nothing passed, or everything) resampling them shows no spread, and a rate of 0 would look
+    certain: then the interval is Wilson's with the clusters for trials.
+    """
+    interval = bootstrap_interval(shares, seed, clusters, confidence)
+    if interval is None or interval.low < interval.high:
+        return interval
+    num_clusters, rate = len(set(clusters)), interval.estimate
+    around = wilson_interval(round(rate * num_clusters), num_clusters, confidence)
+    return around and Interval(estimate=rate, low=min(around.low, rate), high=max(around.high, rate))
 
 
 def resampling_weights(num_units: int, num_resamples: int, seed: int) -> NDArray[np.float64]:

@@ -1,126 +1,25 @@
 """What a results folder shows, computed once from its Parquet and used by every form of the report.
 
-Rates carry Wilson intervals over samples, means bootstrap intervals over tasks, effects bootstrap intervals over seeds
-and tasks (`core.factorial`). What cannot be concluded is said: a missing number is null, and `remarks` and `answers`
-hold the sentences for it.
+Samples of one task are alike, so the intervals of rates and means resample tasks; they are about the training runs
+that were made. Effects resample seeds as well, where there are several (`core.factorial`). What cannot be concluded is
+said (`conclusions`), and a number that was not measured is null.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import polars as pl
-from attrs import frozen
 
 from ..core import factorial
 from ..core.extensions import ALL_CELLS, Extensions
 from ..core.outcome import Stage
 from ..core.seeds import derive
-from ..core.serialisation import to_plain
-from ..core.statistics import Interval, bootstrap_interval, wilson_interval
+from ..core.statistics import bootstrap_interval, clustered_rate_interval, fast_p, pass_at_k
 from .cell import SFT
+from .conclusions import answers, remarks
+from .findings import METRICS, Analysis, CellFacts, Curve, Estimate, FunnelStage
 from .store import Results
-
-METRICS = ("correct", "correct_level1", "correct_level2", "valid", "compiled")
-"""The rates whose effects are estimated, the primary one first."""
-
-
-@frozen(kw_only=True)
-class Estimate:
-    """A number over `count` samples with its 95% interval; null where there are none."""
-
-    count: int
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-    @classmethod
-    def over(cls, count: int, interval: Interval | None) -> Estimate:
-        """From an interval over `count` samples."""
-        if interval is None:
-            return cls(count=count)
-        return cls(count=count, value=interval.estimate, low=interval.low, high=interval.high)
-
-
-def rate(num_successes: int, num_trials: int) -> Estimate:
-    """A share of samples with Wilson's interval."""
-    return Estimate.over(num_trials, wilson_interval(num_successes, num_trials))
-
-
-@frozen(kw_only=True)
-class CellFacts:
-    """One cell over its seeds; every rate is over held-out samples, by the audit verifier."""
-
-    cell: str
-    num_seeds: int
-    num_failed: int
-    valid: Estimate
-    compiled: Estimate
-    correct: Estimate
-    correct_level1: Estimate
-    correct_level2: Estimate
-    speedup: Estimate
-    estimated_speedup: Estimate
-    false_positives: Estimate
-    """Of the candidates that the training verifier accepted, the share that the audit rejects."""
-    false_negatives: Estimate
-    """Of the candidates that the audit accepts, the share that the training verifier rejected."""
-    train_seconds: float
-    sample_seconds: float
-    verify_seconds: float
-
-
-@frozen(kw_only=True)
-class FunnelStage:
-    """One stage over all training candidates of the cells with, or without, staging."""
-
-    staged: bool
-    stage: Stage
-    num_attempted: int
-    num_failed: int
-    seconds: float
-    saved_seconds: float
-    """Exhaustive: seconds spent here on candidates that an earlier stage had rejected, which staging saves."""
-
-
-@frozen(kw_only=True)
-class Curve:
-    """A series of one cell, averaged over seeds; null where a round had nothing to measure."""
-
-    cell: str
-    values: tuple[float | None, ...]
-
-
-@frozen(kw_only=True)
-class Answer:
-    """One research question and what this run says to it."""
-
-    question: str
-    answer: str
-
-
-@frozen(kw_only=True)
-class Analysis:
-    """Everything that a report shows."""
-
-    clock: str
-    backend: str
-    policy: str
-    versions: dict[str, str | None]
-    num_seeds: int
-    num_complete: int
-    num_failed: int
-    start: CellFacts | None
-    cells: tuple[CellFacts, ...]
-    effects: dict[str, factorial.Analysis | None]
-    funnel: tuple[FunnelStage, ...]
-    curriculum: tuple[Curve, ...]
-    rewards: tuple[Curve, ...]
-    losses: tuple[Curve, ...]
-    outcomes: tuple[tuple[str, int], ...]
-    answers: tuple[Answer, ...]
-    remarks: tuple[str, ...]
 
 
 def analyse(results: Results) -> Analysis:
@@ -128,14 +27,14 @@ def analyse(results: Results) -> Analysis:
     recorded = results.recorded() or {}
     cells = results.read("cells")
     evaluation, candidates = results.read("evaluation"), results.read("candidates")
+    clock = str(recorded.get("clock", "no clock"))
     names = [SFT, *map(str, ALL_CELLS)]
-    facts = [_cell_facts(name, cells, evaluation, candidates) for name in names if (cells["cell"] == name).any()]
+    facts = [_cell_facts(name, cells, evaluation, candidates, clock) for name in names if (cells["cell"] == name).any()]
     grid = tuple(fact for fact in facts if fact.cell != SFT)
     effects = {metric: _effects(metric, cells, evaluation) for metric in METRICS}
     funnel = _funnel(cells, results.read("stages"))
     rounds = results.read("rounds")
     num_seeds = int(cells["seed"].n_unique())
-    clock = str(recorded.get("clock", "no clock"))
     return Analysis(
         clock=clock,
         backend=str(recorded.get("backend", "unknown")),
@@ -144,6 +43,7 @@ def analyse(results: Results) -> Analysis:
         num_seeds=num_seeds,
         num_complete=cells.filter((pl.col("status") == "complete") & (pl.col("cell") != SFT)).height,
         num_failed=cells.filter(pl.col("status") == "failed").height,
+        samples_per_task=_samples_per_task(evaluation),
         start=next((fact for fact in facts if fact.cell == SFT), None),
         cells=grid,
         effects=effects,
@@ -152,16 +52,14 @@ def analyse(results: Results) -> Analysis:
         rewards=_curves(rounds, "mean_reward"),
         losses=_losses(results.read("training")),
         outcomes=_outcomes(candidates),
-        answers=_answers(effects, funnel, grid, clock),
-        remarks=_remarks(cells, evaluation, effects, num_seeds, clock),
+        answers=answers(effects, funnel, grid, clock),
+        remarks=remarks(cells, evaluation, effects, num_seeds, clock),
     )
 
 
-def _share(frame: pl.DataFrame, column: str) -> Estimate:
-    return rate(int(frame[column].sum() or 0), frame.height)
-
-
-def _cell_facts(name: str, cells: pl.DataFrame, evaluation: pl.DataFrame, candidates: pl.DataFrame) -> CellFacts:
+def _cell_facts(
+    name: str, cells: pl.DataFrame, evaluation: pl.DataFrame, candidates: pl.DataFrame, clock: str
+) -> CellFacts:
     own, judged = cells.filter(pl.col("cell") == name), evaluation.filter(pl.col("cell") == name)
     sampled = candidates.filter(pl.col("cell") == name)
     correct = judged.filter("correct")
@@ -170,19 +68,53 @@ def _cell_facts(name: str, cells: pl.DataFrame, evaluation: pl.DataFrame, candid
         cell=name,
         num_seeds=own.height,
         num_failed=own.filter(pl.col("status") == "failed").height,
-        valid=_share(judged, "valid"),
-        compiled=_share(judged, "compiled"),
-        correct=_share(judged, "correct"),
-        correct_level1=_share(judged.filter(pl.col("level") == 1), "correct"),
-        correct_level2=_share(judged.filter(pl.col("level") == 2), "correct"),
+        valid=_rate(judged, pl.col("valid")),
+        compiled=_rate(judged, pl.col("compiled")),
+        correct=_rate(judged, pl.col("correct")),
+        correct_level1=_rate(judged.filter(pl.col("level") == 1), pl.col("correct")),
+        correct_level2=_rate(judged.filter(pl.col("level") == 2), pl.col("correct")),
+        pass_at_1=_pass_at(judged, 1),
+        pass_at_k=_pass_at(judged, _samples_per_task(evaluation)),
         speedup=_mean(correct, "speedup"),
         estimated_speedup=_mean(correct, "estimated_speedup"),
-        false_positives=rate(accepted.filter(~pl.col("audit_correct")).height, accepted.height),
-        false_negatives=rate(audited.filter(~pl.col("correct")).height, audited.height),
+        fast_1=_fast_1(judged, "speedup", clock == "measured"),
+        estimated_fast_1=_fast_1(judged, "estimated_speedup", clock == "simulated clock"),
+        false_positives=_rate(accepted, ~pl.col("audit_correct")),
+        false_negatives=_rate(audited, ~pl.col("correct")),
         train_seconds=float(own["train_s"].sum()),
         sample_seconds=float(own["sample_s"].sum()),
         verify_seconds=float(own["verify_s"].sum()),
     )
+
+
+def _samples_per_task(evaluation: pl.DataFrame) -> int:
+    """Samples of a task in one cell with one seed; the fewest, should they differ, so that pass@k exists for all."""
+    fewest = evaluation.group_by("cell", "seed", "task").len()["len"].min()
+    return fewest if isinstance(fewest, int) else 1
+
+
+def _rate(frame: pl.DataFrame, mark: pl.Expr) -> Estimate:
+    """A share of samples, whose interval takes the samples of one task for one fact."""
+    marks = frame.select(mark.alias("mark"))["mark"].to_list()
+    return _over_tasks([float(value) for value in marks], frame["task"].to_list())
+
+
+def _pass_at(judged: pl.DataFrame, k: int) -> Estimate:
+    counts = judged.group_by("seed", "task").agg(pl.len(), pl.col("correct").sum()).sort("seed", "task")
+    chances = [(task, pass_at_k(len_, right, k)) for _, task, len_, right in counts.iter_rows()]
+    known = [(task, chance) for task, chance in chances if chance is not None]
+    return _over_tasks([chance for _, chance in known], [task for task, _ in known])
+
+
+def _fast_1(judged: pl.DataFrame, column: str, clocked: bool) -> Estimate:
+    """fast_1 over samples: a correct sample whose time is not known does not count as fast."""
+    if not clocked or fast_p(judged["correct"].to_list(), judged[column].to_list(), 1.0) is None:
+        return Estimate(count=0)
+    return _rate(judged, pl.col("correct") & (pl.col(column) > 1.0).fill_null(False))
+
+
+def _over_tasks(shares: Sequence[float], tasks: Sequence[str]) -> Estimate:
+    return Estimate.over(len(shares), clustered_rate_interval(shares, tasks, derive(0, "report", "rates")))
 
 
 def _mean(frame: pl.DataFrame, column: str) -> Estimate:
@@ -253,115 +185,3 @@ def _by_cell(frame: pl.DataFrame, column: str) -> tuple[Curve, ...]:
 def _outcomes(candidates: pl.DataFrame) -> tuple[tuple[str, int], ...]:
     counts = candidates.group_by("outcome").len().sort(["len", "outcome"], descending=[True, False])
     return tuple((str(code), int(number)) for code, number in counts.iter_rows())
-
-
-def _effect(effects: Mapping[str, factorial.Analysis | None], metric: str, term: str) -> factorial.Effect | None:
-    found = effects[metric]
-    return None if found is None else found.effect(term)
-
-
-def _answers(
-    effects: Mapping[str, factorial.Analysis | None],
-    funnel: Sequence[FunnelStage],
-    cells: Sequence[CellFacts],
-    clock: str,
-) -> tuple[Answer, ...]:
-    exhaustive = [stage for stage in funnel if not stage.staged]
-    spent, saved = sum(s.seconds for s in exhaustive), sum(s.saved_seconds for s in exhaustive)
-    staging = (
-        f"Staging would save {saved / spent:.0%} of the verification time of the cells without it "
-        f"({saved:.1f} of {spent:.1f} s)."
-        if spent > 0
-        else "No cell without staging was run, so nothing can be compared."
-    )
-    false_positives = {
-        on: _pooled([fact.false_positives for fact in cells if Extensions.parse(fact.cell).multi_input == on])
-        for on in (False, True)
-    }
-    rewarded = "; ".join(
-        f"{'with' if on else 'without'} it {share.value or 0.0:.0%} of {share.count} accepted candidates fail the audit"
-        for on, share in false_positives.items()
-        if share.count
-    )
-    timed = "" if clock == "measured" else f" The noise is injected ({clock})."
-    return (
-        Answer(
-            question="Does multi-input testing (M) generalise better?",
-            answer=_sentence(_effect(effects, "correct", "m"))
-            + (f" {rewarded[:1].upper()}{rewarded[1:]}." if rewarded else " No candidate was accepted in training."),
-        ),
-        Answer(question="Does staged evaluation (S) save verification time?", answer=staging),
-        Answer(
-            question="Does the adaptive curriculum (C) help Level 2?",
-            answer=_sentence(_effect(effects, "correct_level2", "c")),
-        ),
-        Answer(
-            question="How much does timing noise (T) matter?",
-            answer=_sentence(_effect(effects, "correct", "t")) + timed,
-        ),
-    )
-
-
-def _pooled(shares: Sequence[Estimate]) -> Estimate:
-    count = sum(share.count for share in shares)
-    return rate(round(sum((share.value or 0.0) * share.count for share in shares)), count)
-
-
-def _sentence(effect: factorial.Effect | None) -> str:
-    if effect is None or effect.estimate is None:
-        return "The cells that were run cannot tell: run --grid full, or half."
-    size = f"{effect.estimate * 100:+.1f} points"
-    if effect.low is None or effect.high is None:
-        return f"Its main effect is {size}, with nothing to judge its noise by, so nothing can be concluded."
-    if effect.low == effect.high == 0.0:
-        return "No difference at all was seen between the cells with it and those without."
-    bounds = f"95% interval {effect.low * 100:+.1f} to {effect.high * 100:+.1f}"
-    if not effect.conclusive:
-        return f"Too little data to tell an effect from noise: {size} ({bounds})."
-    return f"It {'helps' if effect.estimate > 0 else 'hurts'}: {size} ({bounds})."
-
-
-def _remarks(
-    cells: pl.DataFrame,
-    evaluation: pl.DataFrame,
-    effects: Mapping[str, factorial.Analysis | None],
-    num_seeds: int,
-    clock: str,
-) -> tuple[str, ...]:
-    remarks = []
-    if clock == "simulated clock":
-        remarks.append("Speedups are estimates by the simulated clock: a roofline model with injected noise.")
-    if num_seeds < 3:
-        plural = "s" if num_seeds != 1 else ""
-        remarks.append(f"{num_seeds} seed{plural}: differences between cells may be chance; run at least 3.")
-    per_cell = evaluation.filter(pl.col("cell") != SFT).group_by("cell").len()["len"]
-    smallest = per_cell.min()
-    if isinstance(smallest, int) and smallest < 100:
-        remarks.append(
-            f"{smallest} held-out samples a cell: a rate's 95% interval is up to "
-            f"{_half_width(smallest) * 100:.0f} points wide to either side."
-        )
-    failed = cells.filter(pl.col("status") == "failed")
-    remarks += [
-        f"{cell} seed {seed} failed: {why}" for cell, seed, why in failed["cell", "seed", "message"].iter_rows()
-    ]
-    missing = len(ALL_CELLS) - cells.filter(pl.col("cell") != SFT)["cell"].n_unique()
-    if missing:
-        remarks.append(f"{missing} of 16 cells were not run; interactions may be confounded with one another.")
-    primary = effects["correct"]
-    if primary is None:
-        remarks.append("No complete cell, so no effect can be estimated.")
-    elif "seeds" not in primary.resampled:
-        remarks.append(f"Intervals of effects resample {primary.resampled} only: they say nothing of another seed.")
-    return tuple(remarks)
-
-
-def _half_width(count: int) -> float:
-    middle = rate(count // 2, count)
-    return 0.0 if middle.low is None or middle.high is None else (middle.high - middle.low) / 2
-
-
-def as_plain(analysis: Analysis) -> dict[str, Any]:
-    """The analysis as plain data, for `--format json`."""
-    plain: dict[str, Any] = to_plain(analysis)
-    return plain

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from ..core import factorial
-from .analysis import METRICS, Analysis, CellFacts, Curve, Estimate, as_plain
+from ..core.serialisation import to_plain
+from .findings import METRICS, Analysis, CellFacts, Curve, Estimate
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -112,6 +113,8 @@ def _clocked(analysis: Analysis, text: str) -> str:
 def _cells(analysis: Analysis) -> Grid:
     measured = any(fact.speedup.count for fact in analysis.cells)
     speed = "speedup" if measured else _clocked(analysis, "estimated speedup")
+    fast = "fast_1" if measured else "estimated fast_1"
+    k = analysis.samples_per_task
 
     def row(fact: CellFacts) -> tuple[str, ...]:
         return (
@@ -121,38 +124,55 @@ def _cells(analysis: Analysis) -> Grid:
             _percent(fact.correct),
             _percent(fact.correct_level1),
             _percent(fact.correct_level2),
+            _percent(fact.pass_at_1),
+            *([_percent(fact.pass_at_k)] if k > 1 else []),
+            _percent(fact.fast_1 if measured else fact.estimated_fast_1),
             _ratio(fact.speedup if measured else fact.estimated_speedup),
         )
 
     facts = [*([analysis.start] if analysis.start else []), *analysis.cells]
     return Grid(
-        title="Held-out tasks, judged by the audit verifier: percent of samples [95% interval]",
-        columns=("cell", "valid", "compiled", "correct", "correct L1", "correct L2", speed),
+        title="Held-out tasks, judged by the audit verifier: percent of samples [95% interval over tasks]",
+        columns=(
+            *("cell", "valid", "compiled", "correct", "correct L1", "correct L2", "pass@1"),
+            *([f"pass@{k}"] if k > 1 else []),
+            *(fast, speed),
+        ),
         rows=tuple(row(fact) for fact in facts),
     )
 
 
-def _effects(analysis: Analysis) -> Grid:
+def _effects(analysis: Analysis) -> Section:
     def cell(effect: factorial.Effect) -> str:
         if effect.estimate is None:
             partners = effect.confounded_with
-            return f"with {', '.join(partners)}" if len(partners) <= 3 else "confounded"
+            return f"with {', '.join(partners)}" if len(partners) <= 3 else "-"
         size = f"{effect.estimate * 100:+.1f}"
         if effect.low is None or effect.high is None:
             return size
         return f"{size} [{effect.low * 100:+.1f}, {effect.high * 100:+.1f}]{' *' if effect.conclusive else ''}"
 
     present = [metric for metric in METRICS if analysis.effects[metric] is not None]
+    title = "Main effects and interactions, in points [95% interval]"
+    if not any(effect.estimable for metric in present for effect in _found(analysis, metric)):
+        num_cells = len(analysis.cells)
+        grid_size = f"{num_cells} cell{'s' if num_cells != 1 else ''} of the grid"
+        line = f"{grid_size} cannot tell one extension from another: the grid is too small. Run --grid full, or half."
+        return Paragraphs(title=title, lines=(line,))
     rows = []
     for term in factorial.TERMS:
         found = [analysis.effects[metric] for metric in present]
         rows.append((" x ".join(term.upper()), *[cell(each.effect(term)) for each in found if each is not None]))
     return Grid(
-        title="Main effects and interactions, in points [95% interval]; * = the interval excludes 0; "
-        "'with' = confounded with",
+        title=f"{title}; * = the interval excludes 0; 'with' = confounded with, - with more than three others",
         columns=("effect", *[metric.replace("_level", " L") for metric in present]),
-        rows=tuple(rows) if present else (),
+        rows=tuple(rows),
     )
+
+
+def _found(analysis: Analysis, metric: str) -> tuple[factorial.Effect, ...]:
+    found = analysis.effects[metric]
+    return () if found is None else found.effects
 
 
 def _funnel(analysis: Analysis) -> Grid:
@@ -176,7 +196,7 @@ def _funnel(analysis: Analysis) -> Grid:
 
 def _false_positives(analysis: Analysis) -> Grid:
     return Grid(
-        title="Training verifier against the audit: percent of candidates [95% interval] (of how many)",
+        title="Training verifier against the audit: percent of candidates [95% interval over tasks] (of how many)",
         columns=("cell", "accepted, audit rejects", "audit accepts, rejected"),
         rows=tuple(
             (
@@ -235,7 +255,7 @@ def as_markdown(analysis: Analysis) -> str:
 
 def as_json(analysis: Analysis) -> str:
     """The analysis as one JSON object."""
-    return json.dumps(as_plain(analysis), indent=2, allow_nan=False)
+    return json.dumps(to_plain(analysis), indent=2, allow_nan=False)
 
 
 def print_report(analysis: Analysis, console: Console) -> None:
@@ -263,6 +283,6 @@ def as_html(analysis: Analysis) -> str:
 
     from rich.console import Console
 
-    console = Console(record=True, width=150, file=io.StringIO(), force_terminal=True)
+    console = Console(record=True, width=190, file=io.StringIO(), force_terminal=True)
     print_report(analysis, console)
     return console.export_html(inline_styles=True)

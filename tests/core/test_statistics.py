@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.statistics import (
     bootstrap_interval,
+    clustered_rate_interval,
     coefficient_of_variation,
     fast_p,
     pass_at_k,
@@ -75,6 +76,22 @@ def test_clusters_widen_the_interval() -> None:
     assert clustered is not None
     assert clustered.half_width > 2 * loose.half_width
     assert bootstrap_interval([], 0) is None
+
+
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from("abcd")), min_size=1, max_size=20), st.integers(0, 99))
+def test_a_rate_over_clusters_is_never_certain(marks: list[tuple[bool, str]], seed: int) -> None:
+    """The interval holds the rate within [0, 1] and has a width even where all samples agree."""
+    interval = clustered_rate_interval([float(mark) for mark, _ in marks], [name for _, name in marks], seed)
+    assert interval is not None
+    assert 0.0 <= interval.low <= interval.estimate <= interval.high <= 1.0
+    assert interval.half_width > 0.0
+
+
+def test_agreeing_clusters_count_as_trials_once() -> None:
+    """Forty failures at four tasks say what four failures say, and no samples say nothing."""
+    four = wilson_interval(0, 4)
+    assert clustered_rate_interval([0.0] * 40, list("abcd") * 10, 0) == four
+    assert clustered_rate_interval([], [], 0) is None
 
 
 def test_a_normal_sample_gets_the_textbook_width() -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 from tritonrl.core.extensions import ALL_CELLS, Extensions
-from tritonrl.harness.analysis import Analysis, analyse
+from tritonrl.harness.analysis import analyse
 from tritonrl.harness.display import Silent
+from tritonrl.harness.findings import Analysis
 from tritonrl.harness.grid import run_grid
 from tritonrl.harness.report import as_html, as_json, as_markdown, sections, sparkline
 from tritonrl.harness.store import Results
@@ -120,6 +121,63 @@ def test_small_data_is_said(analysis: Analysis) -> None:
     assert "16 held-out samples a cell" in text
 
 
+def test_pass_at_k_and_fast_1_equal_the_parquet(results: Results, analysis: Analysis) -> None:
+    """pass@1 is the rate of correct samples, pass@2 of tasks with one, fast_1 of correct and fast ones."""
+    assert analysis.samples_per_task == 2
+    facts = [*analysis.cells, *([analysis.start] if analysis.start else [])]
+    for fact in facts:
+        own = results.read("evaluation").filter(pl.col("cell") == fact.cell)
+        solved = own.group_by("seed", "task").agg(pl.col("correct").any())["correct"]
+        assert (fact.pass_at_1.value, fact.pass_at_1.low) == (pytest.approx(own["correct"].mean()), fact.correct.low)
+        assert fact.pass_at_k.value == pytest.approx(solved.mean())
+        assert (
+            fact.estimated_fast_1.value
+            == own.select(pl.col("correct") & (pl.col("estimated_speedup") > 1)).mean().item()
+        )
+        assert fact.fast_1.value is None
+    for form in (as_markdown(analysis), as_html(analysis)):
+        assert all(column in form for column in ("pass@1", "pass@2", "estimated fast_1"))
+
+
+def filtered(results: Results, root: Path, seed: int, clock: str) -> Results:
+    """The folder again with the cells of one seed, under another name of the clock."""
+    for name, table in TABLES.items():
+        frame = results.read(name)
+        write_table(table, frame.filter(pl.col("seed") == seed) if "seed" in frame else frame, root / f"{name}.parquet")
+    (root / "run.json").write_text(json.dumps({**(results.recorded() or {}), "clock": clock}))
+    return Results(root=root)
+
+
+def test_one_seed_speaks_of_one_training_run(results: Results, tmp_path: Path) -> None:
+    """With one seed an effect is that run's: no sentence says that an extension helps, and each says what it lacks."""
+    found = analyse(filtered(results, tmp_path, 0, "simulated clock"))
+    text = " ".join(answer.answer for answer in found.answers)
+    assert "In this one training run it helped: +100.0 points" in found.answers[0].answer
+    assert "resampling tasks only, so it says nothing of another seed" in found.answers[0].answer
+    assert "It helps" not in text
+    assert "It hurts" not in text
+
+
+def test_few_seeds_are_said_in_the_answer(analysis: Analysis) -> None:
+    """Where an answer rests on two seeds it says so."""
+    assert "resampling seeds and tasks, of only 2 seeds" in analysis.answers[0].answer
+
+
+def test_without_a_clock_nothing_is_said_of_noise(results: Results, tmp_path: Path) -> None:
+    """Where no clock ran, T has no answer, no noise was injected, and nothing is fast."""
+    found = analyse(filtered(results, tmp_path, 0, "no clock"))
+    assert found.answers[3].answer == "No clock ran: candidates were not timed, so this run cannot tell."
+    assert {fact.estimated_fast_1.value for fact in found.cells} == {None}
+
+
+def test_chance_findings_are_announced(analysis: Analysis) -> None:
+    """The report says how many effects were looked at, how many stand out, and how many would by chance."""
+    known = [effect for found in analysis.effects.values() if found for effect in found.effects]
+    marked = sum(effect.conclusive for effect in known)
+    wanted = f"50 effects were looked at, and the intervals of {marked} exclude 0; about one in twenty (2.5 of 50)"
+    assert any(remark.startswith(wanted) for remark in analysis.remarks)
+
+
 def test_partial_grid_names_what_it_cannot_tell(tmp_path: Path) -> None:
     """With two cells no effect is invented: the answers say that these cells cannot tell."""
     config, results = tiny_config(), Results(root=tmp_path)
@@ -128,7 +186,9 @@ def test_partial_grid_names_what_it_cannot_tell(tmp_path: Path) -> None:
     found = analyse(results)
     assert "cannot tell" in found.answers[2].answer
     assert any("14 of 16 cells were not run" in remark for remark in found.remarks)
-    assert "with" in as_markdown(found)
+    markdown = as_markdown(found)
+    assert markdown.count("the grid is too small") == 1
+    assert "confounded with" not in markdown.split("## Research questions")[0]
 
 
 def test_sparkline_spans_the_series() -> None:
