@@ -1,9 +1,10 @@
 """Evidence, kept by content: whatever was once found out about a candidate is not found out again.
 
-A key names the source, the task, the probe and what its answer depends on (backend, target, seed, versions of torch
-and triton), and no verifier specification: the run on the original inputs that a cell without extension M needs is the
-same as the first of five that a cell with it needs. The first gathering wins, so that the seconds in a verdict do not
-depend on who asks later. SQLite in WAL mode survives a kill at any moment and serves several threads and processes.
+A key names the source, the task, the probe and what its answer depends on (backend, target, seed, the sandbox's limits,
+versions of torch and triton), and no verifier specification: the run on the original inputs that a cell without
+extension M needs is the same as the first of five that a cell with it needs. The first gathering wins, so that the
+seconds in a verdict do not depend on who asks later. SQLite in WAL mode survives a kill at any moment and serves
+several threads and processes.
 """
 
 from __future__ import annotations
@@ -19,15 +20,25 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
-from ..core.serialisation import canonical_json, fingerprint, from_plain
+from ..core.config import LimitsConfig
+from ..core.serialisation import canonical_json, fingerprint, from_plain, to_plain
 from .errors import DriftError
 
 T = TypeVar("T")
-EVIDENCE_VERSION = 1
+EVIDENCE_VERSION = 2
 _BUSY_TIMEOUT_S = 60.0
 
 
-def evidence_key(*, source_sha256: str, task_fingerprint: str, probe: str, backend: str, target: str, seed: int) -> str:
+def evidence_key(
+    *,
+    source_sha256: str,
+    task_fingerprint: str,
+    probe: str,
+    backend: str,
+    target: str,
+    seed: int,
+    limits: LimitsConfig,
+) -> str:
     """The identity of one piece of evidence, as 64 hex digits."""
     return fingerprint(
         {
@@ -40,6 +51,7 @@ def evidence_key(*, source_sha256: str, task_fingerprint: str, probe: str, backe
             "backend": backend,
             "target": target,
             "seed": seed,
+            "limits": to_plain(limits),
         }
     )
 

@@ -20,10 +20,10 @@ from ..core.plan import BufferKind, LaunchPlan
 from ..core.seeds import derive
 from ..core.serialisation import fingerprint
 from ..core.task import Profile, Task
-from ..stages.compile_stage import find_recording, find_unseen_kernel, judge_recording
+from ..stages.compile_stage import find_recording, find_unseen_kernel, judge_compile, judge_recording
 from ..stages.plan_audit import check_structure
 from ..stages.roofline import Gpu, add_noise, estimate_plan_us, estimate_reference_us
-from ..stages.syntax import inspect_source
+from ..stages.syntax import inspect_source, judge_syntax
 from ..stages.tolerance import compare
 from ..stages.variants import VariantInputs, describe
 from .evidence_store import EvidenceStore, evidence_key
@@ -58,6 +58,7 @@ class Bench:
             backend=self.backend,
             target=self.sandbox.target,
             seed=self.oracle.seed,
+            limits=self.sandbox.limits,
         )
 
 
@@ -89,20 +90,19 @@ def _record_requests(task: Task, oracle: Oracle) -> list[RecordRequest]:
     dtype = task.dtypes[0]
     wanted = [(profile, dtype) for profile in Profile]
     wanted += [(Profile.SMALL, other) for other in task.dtypes[1:2]]
-    requests = []
-    for profile, kind in wanted:
-        build = oracle.build(task, profile, kind)
-        requests.append(
-            RecordRequest(
-                profile=profile,
-                dtype=kind,
-                init_json=build.init_json,
-                seed=oracle.init_seed(task),
-                inputs=build.inputs,
-                compile=profile is Profile.DECLARED,
-            )
-        )
-    return requests
+    return [_record_request(task, oracle, profile, kind, profile is Profile.DECLARED) for profile, kind in wanted]
+
+
+def _record_request(task: Task, oracle: Oracle, profile: Profile, dtype: str, compile: bool) -> RecordRequest:
+    build = oracle.build(task, profile, dtype)
+    return RecordRequest(
+        profile=profile,
+        dtype=dtype,
+        init_json=build.init_json,
+        seed=oracle.init_seed(task),
+        inputs=build.inputs,
+        compile=compile,
+    )
 
 
 def _plans(report: CompileReport) -> list[LaunchPlan]:
@@ -148,14 +148,15 @@ def _run_all(
 
 
 def _execute(candidate: Candidate, task: Task, bench: Bench, missing: Sequence[VariantInputs]) -> list[RunReport]:
-    reports: list[RunReport] = []
     ready: list[tuple[RunRequest, ExpectedRun]] = []
+    blocked: list[tuple[VariantInputs, Failure]] = []
     for inputs in missing:
         prepared = _prepare(candidate, task, bench, inputs)
         if isinstance(prepared, Failure):
-            reports.append(RunReport(variant=inputs.variant, seconds=0.0, failure=prepared))
+            blocked.append((inputs, prepared))
         else:
             ready.append(prepared)
+    reports = _attempt(candidate, task, bench, blocked)
     if not ready:
         return reports
     bench.get_ready()
@@ -169,6 +170,29 @@ def _execute(candidate: Candidate, task: Task, bench: Bench, missing: Sequence[V
                 break
         return reports
     return reports + _report(ready, reply.results, reply.failure, reply.seconds)
+
+
+def _attempt(
+    candidate: Candidate, task: Task, bench: Bench, blocked: Sequence[tuple[VariantInputs, Failure]]
+) -> list[RunReport]:
+    """Reports of the runs that no plan could be had for.
+
+    Where an earlier stage failed, only an exhaustive verifier gets here, and its runs start from the source: without
+    a plan to reuse, they import the module and call forward at their sizes once more. That costs what it costs, and
+    counts for the first report; the outcomes are what the compile probe found, whatever a repetition would say.
+    """
+    reports = [RunReport(variant=inputs.variant, seconds=0.0, failure=failure) for inputs, failure in blocked]
+    if not reports or not _has_failed_before(candidate):
+        return reports
+    sizes = dict.fromkeys((inputs.profile, inputs.dtype) for inputs, _ in blocked)
+    requests = [_record_request(task, bench.oracle, profile, dtype, False) for profile, dtype in sizes]
+    bench.get_ready()
+    reply = bench.sandbox.record(candidate.source, requests)
+    return [evolve(reports[0], seconds=reply.seconds), *reports[1:]]
+
+
+def _has_failed_before(candidate: Candidate) -> bool:
+    return not (judge_syntax(candidate).passed and judge_compile(candidate).passed)
 
 
 def _prepare(

@@ -9,9 +9,12 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+from attrs import evolve, fields
 from tritonrl.core.candidate import RunReport, TimingReport, Variant
+from tritonrl.core.config import LimitsConfig
 from tritonrl.harness.errors import DriftError
 from tritonrl.harness.evidence_store import EvidenceStore, evidence_key
 
@@ -44,19 +47,23 @@ def test_blobs_come_back_as_they_were() -> None:
 
 
 def test_every_part_of_a_key_counts() -> None:
-    """Another source, task, probe, backend, target or seed is another key; the same is the same."""
-    parts = {
+    """Another source, task, probe, backend, target, seed or limit is another key; the same is the same."""
+    parts: dict[str, Any] = {
         "source_sha256": "a",
         "task_fingerprint": "b",
         "probe": "c",
         "backend": "d",
         "target": "e",
+        "seed": 0,
+        "limits": LimitsConfig(),
     }
-    keys = {evidence_key(**parts, seed=0), evidence_key(**parts, seed=1)}
-    for name in parts:
-        keys.add(evidence_key(**{**parts, name: "other"}, seed=0))
-    assert len(keys) == 2 + len(parts)
-    assert evidence_key(**parts, seed=0) in keys
+    changes: list[dict[str, Any]] = [{name: "other"} for name in list(parts)[:5]]
+    changes += [{"seed": 1}]
+    changes += [{"limits": evolve(LimitsConfig(), **{field.name: 77})} for field in fields(LimitsConfig)]
+    keys = {evidence_key(**{**parts, **change}) for change in changes}
+    assert len(keys) == len(changes) == 12
+    assert evidence_key(**parts) not in keys
+    assert evidence_key(**parts) == evidence_key(**{**parts, "limits": LimitsConfig()})
 
 
 def test_evidence_of_another_form_is_drift(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from .kernels import ADD, LINEAR, NORM, POINTWISE, add, linear, norm, pointwise
 BASELINE = VerifierSpec()
 MULTI = VerifierSpec(multi_input=True, staged=True)
 STAGED = VerifierSpec(staged=True)
+EXHAUSTIVE = VerifierSpec(multi_input=True)
 CONFIG = VerifierConfig(clock="simulated")
 
 
@@ -195,6 +196,28 @@ def test_the_exhaustive_form_attempts_everything(verifier: Verifier) -> None:
     assert exhaustive.stages[3].seconds > 0
     assert [result.attempted for result in staged.stages] == [True, True, True, False, False]
     assert (exhaustive.reached, exhaustive.outcome) == (staged.reached, staged.outcome) == (stage, outcome)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(:",
+        "import os\n" + add().replace("x.numel()", "x.nothing"),
+        add().replace("x.numel()", "x.nothing"),
+        CHEATS["torch does the work"][1].replace("def forward(self, x)", "def forward(self, x, y)"),
+    ],
+    ids=["no program", "forbidden import", "forward fails", "torch arithmetic"],
+)
+def test_the_exhaustive_form_pays_for_attempts_that_cannot_succeed(sandbox: Sandbox, source: str) -> None:
+    """Without a plan its tiny and full runs start from the source again; the staged form has no such attempt."""
+    first, second, third = (Verifier(CONFIG, ClockConfig(), sandbox) for _ in range(3))
+    exhaustive, staged = first.verify(ADD, source, EXHAUSTIVE), second.verify(ADD, source, STAGED)
+    assert all(result.attempted and not result.passed for result in exhaustive.stages[2:4])
+    assert all(result.seconds > 0.0 for result in exhaustive.stages[1:4])
+    assert [(r.attempted, r.seconds) for r in staged.stages[2:4]] == [(False, 0.0)] * 2
+    assert (exhaustive.reached, exhaustive.outcome) == (staged.reached, staged.outcome)
+    again = third.verify(ADD, source, EXHAUSTIVE)
+    assert [(r.outcome, r.message) for r in again.stages] == [(r.outcome, r.message) for r in exhaustive.stages]
 
 
 def test_text_that_is_no_program_is_attempted_only_by_the_exhaustive_form(verifier: Verifier) -> None:
