@@ -56,10 +56,8 @@ def stage_seconds(verdict: Verdict) -> dict[str, float | None]:
     return {f"{stage.value}_s": seconds.get(stage) for stage in Stage}
 
 
-def candidate_row(attempt: Attempt, verdict: Verdict, audit: Verdict, reward: Reward, selected: bool) -> Row:
-    """A sampled candidate with what the training verifier and the audit made of it."""
+def _judgement(verdict: Verdict) -> dict[str, Any]:
     return {
-        **_place(attempt),
         "candidate": verdict.candidate,
         "backend": verdict.backend,
         "reached": verdict.reached.value,
@@ -68,6 +66,16 @@ def candidate_row(attempt: Attempt, verdict: Verdict, audit: Verdict, reward: Re
         "valid": verdict.valid,
         "compiled": verdict.compiled,
         "correct": verdict.correct,
+        "speedup": verdict.speedup,
+        "estimated_speedup": verdict.estimated_speedup,
+    }
+
+
+def candidate_row(attempt: Attempt, verdict: Verdict, audit: Verdict, reward: Reward, selected: bool) -> Row:
+    """A sampled candidate with what the training verifier and the audit made of it."""
+    return {
+        **_place(attempt),
+        **_judgement(verdict),
         "audit_reached": audit.reached.value,
         "audit_outcome": audit.outcome.code,
         "audit_valid": audit.valid,
@@ -77,8 +85,6 @@ def candidate_row(attempt: Attempt, verdict: Verdict, audit: Verdict, reward: Re
         "reward_performance": reward.performance,
         "reward": reward.total,
         "selected": selected,
-        "speedup": verdict.speedup,
-        "estimated_speedup": verdict.estimated_speedup,
         **stage_seconds(verdict),
     }
 
@@ -132,16 +138,7 @@ def evaluation_row(attempt: Attempt, verdict: Verdict) -> Row:
     """A held-out sample with the audit's verdict."""
     return {
         **_place(attempt),
-        "candidate": verdict.candidate,
-        "backend": verdict.backend,
-        "reached": verdict.reached.value,
-        "outcome": verdict.outcome.code,
-        "message": failure_message(verdict),
-        "valid": verdict.valid,
-        "compiled": verdict.compiled,
-        "correct": verdict.correct,
-        "speedup": verdict.speedup,
-        "estimated_speedup": verdict.estimated_speedup,
+        **_judgement(verdict),
         "verify_s": verdict.seconds,
     }
 

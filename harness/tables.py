@@ -61,6 +61,17 @@ _SAMPLE: dict[str, pl.DataType] = {
     "family": _TEXT,
     "sample": _INT,
 }
+_JUDGEMENT: dict[str, pl.DataType] = {
+    "candidate": _TEXT,
+    "backend": _TEXT,
+    "reached": _TEXT,
+    "outcome": _TEXT,
+    "message": _TEXT,
+    "valid": _BOOL,
+    "compiled": _BOOL,
+    "correct": _BOOL,
+}
+_SPEEDUPS: dict[str, pl.DataType] = {"speedup": _REAL, "estimated_speedup": _REAL}
 _SAMPLE_KEY = ("cell", "seed", "phase", "round", "slot", "sample")
 
 TABLES: dict[str, Table] = {
@@ -115,14 +126,7 @@ TABLES: dict[str, Table] = {
             name="candidates",
             columns={
                 **_SAMPLE,
-                "candidate": _TEXT,
-                "backend": _TEXT,
-                "reached": _TEXT,
-                "outcome": _TEXT,
-                "message": _TEXT,
-                "valid": _BOOL,
-                "compiled": _BOOL,
-                "correct": _BOOL,
+                **_JUDGEMENT,
                 "audit_reached": _TEXT,
                 "audit_outcome": _TEXT,
                 "audit_valid": _BOOL,
@@ -132,8 +136,7 @@ TABLES: dict[str, Table] = {
                 "reward_performance": _REAL,
                 "reward": _REAL,
                 "selected": _BOOL,
-                "speedup": _REAL,
-                "estimated_speedup": _REAL,
+                **_SPEEDUPS,
                 "ast_s": _REAL,
                 "compile_s": _REAL,
                 "tiny_s": _REAL,
@@ -165,16 +168,8 @@ TABLES: dict[str, Table] = {
             name="evaluation",
             columns={
                 **_SAMPLE,
-                "candidate": _TEXT,
-                "backend": _TEXT,
-                "reached": _TEXT,
-                "outcome": _TEXT,
-                "message": _TEXT,
-                "valid": _BOOL,
-                "compiled": _BOOL,
-                "correct": _BOOL,
-                "speedup": _REAL,
-                "estimated_speedup": _REAL,
+                **_JUDGEMENT,
+                **_SPEEDUPS,
                 "verify_s": _REAL,
             },
             key=_SAMPLE_KEY,
