@@ -115,6 +115,12 @@ def _cells(analysis: Analysis) -> Grid:
     speed = "speedup" if measured else _clocked(analysis, "estimated speedup")
     fast = "fast_1" if measured else "estimated fast_1"
     k = analysis.samples_per_task
+    clocked = analysis.clock != "no clock"
+
+    def timed(fact: CellFacts) -> tuple[str, str]:
+        if measured:
+            return _percent(fact.fast_1), _ratio(fact.speedup)
+        return _percent(fact.estimated_fast_1), _ratio(fact.estimated_speedup)
 
     def row(fact: CellFacts) -> tuple[str, ...]:
         return (
@@ -126,8 +132,7 @@ def _cells(analysis: Analysis) -> Grid:
             _percent(fact.correct_level2),
             _percent(fact.pass_at_1),
             *([_percent(fact.pass_at_k)] if k > 1 else []),
-            _percent(fact.fast_1 if measured else fact.estimated_fast_1),
-            _ratio(fact.speedup if measured else fact.estimated_speedup),
+            *(timed(fact) if clocked else ()),
         )
 
     facts = [*([analysis.start] if analysis.start else []), *analysis.cells]
@@ -136,7 +141,7 @@ def _cells(analysis: Analysis) -> Grid:
         columns=(
             *("cell", "valid", "compiled", "correct", "correct L1", "correct L2", "pass@1"),
             *([f"pass@{k}"] if k > 1 else []),
-            *(fast, speed),
+            *((fast, speed) if clocked else ()),
         ),
         rows=tuple(row(fact) for fact in facts),
     )

@@ -168,6 +168,7 @@ def test_without_a_clock_nothing_is_said_of_noise(results: Results, tmp_path: Pa
     found = analyse(filtered(results, tmp_path, 0, "no clock"))
     assert found.answers[3].answer == "No clock ran: candidates were not timed, so this run cannot tell."
     assert {fact.estimated_fast_1.value for fact in found.cells} == {None}
+    assert "fast_1" not in as_markdown(found)
 
 
 def test_chance_findings_are_announced(analysis: Analysis) -> None:
