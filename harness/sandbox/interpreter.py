@@ -1,9 +1,9 @@
 """In the interpreting child: execute plans on CPU tensors with Triton's interpreter.
 
 Each buffer lies between guard bands, in one allocation with a pattern on both sides, so a kernel that writes a little
-outside its buffers is caught (one that writes far outside ends the process: `CRASHED`). Temporaries start as NaN
-(integers: the type's minimum), so that elements that nothing wrote show. The host code of the candidate does not run;
-its module is imported for the kernels' bodies, which are found by qualified name and must have the recorded text.
+outside its buffers is caught (one that writes far outside ends the process: `CRASHED`). What bands, temporaries and
+masked lanes hold is decided in `undefined`. The host code of the candidate does not run; its module is imported for the
+kernels' bodies, which are found by qualified name and must have the recorded text.
 
 Triton's interpreter patches `triton.language` and rebuilds the kernel's argument list for every launch; the loop over
 programs is its own, and is used as it is, for fidelity.
@@ -25,9 +25,8 @@ from ...core.plan import Argument, ArgumentKind, Buffer, BufferKind, Copy, Fill,
 from ...core.serialisation import from_plain, to_plain
 from .candidate_module import describe, identify, import_candidate, unwrap_kernel
 from .protocol import RunResult
+from .undefined import GUARD_BYTES, guard_band, unwritten
 
-_GUARD_BYTES = 1024
-_PATTERN = 0xA5
 Answer = tuple[dict[str, Any], list[bytes]]
 
 
@@ -42,12 +41,14 @@ class _Cannot(Exception):
 class _Storage:
     """A buffer of the plan in memory, between its guard bands."""
 
-    def __init__(self, buffer: Buffer, data: bytes | None) -> None:
+    def __init__(self, buffer: Buffer, index: int, data: bytes | None) -> None:
         self.dtype = getattr(torch, buffer.dtype)
         self.num_bytes = buffer.num_elements * self.dtype.itemsize
-        self.whole = torch.full((self.num_bytes + 2 * _GUARD_BYTES,), _PATTERN, dtype=torch.uint8)
+        self.guard = guard_band(self.dtype, index)
+        self.whole = torch.empty(self.num_bytes + 2 * GUARD_BYTES, dtype=torch.uint8)
+        self.whole[:GUARD_BYTES], self.whole[GUARD_BYTES + self.num_bytes :] = self.guard, self.guard
         if data is None:
-            self._inside().view(self.dtype).fill_(_unwritten(self.dtype))
+            self._inside().view(self.dtype).fill_(unwritten(self.dtype))
         elif len(data) != self.num_bytes:
             raise ValueError(f"buffer {buffer.name!r} has {self.num_bytes} bytes, {len(data)} were given")
         elif data:
@@ -55,12 +56,12 @@ class _Storage:
         self.given = data
 
     def _inside(self) -> torch.Tensor:
-        return self.whole[_GUARD_BYTES : _GUARD_BYTES + self.num_bytes]
+        return self.whole[GUARD_BYTES : GUARD_BYTES + self.num_bytes]
 
     def view(self, view: View) -> torch.Tensor:
         """The strided window."""
         dtype = getattr(torch, view.dtype)
-        start = _GUARD_BYTES // dtype.itemsize + view.offset
+        start = GUARD_BYTES // dtype.itemsize + view.offset
         extent = 1 + sum((size - 1) * step for size, step in zip(view.shape, view.stride, strict=True))
         inside = 0 in view.shape or (view.offset >= 0 and (view.offset + extent) * dtype.itemsize <= self.num_bytes)
         if not inside or any(step < 0 for step in view.stride):
@@ -71,8 +72,8 @@ class _Storage:
 
     def has_intact_guards(self) -> bool:
         """Whether the pattern on both sides is unchanged."""
-        before, after = self.whole[:_GUARD_BYTES], self.whole[_GUARD_BYTES + self.num_bytes :]
-        return bool((before == _PATTERN).all()) and bool((after == _PATTERN).all())
+        before, after = self.whole[:GUARD_BYTES], self.whole[GUARD_BYTES + self.num_bytes :]
+        return torch.equal(before, self.guard) and torch.equal(after, self.guard)
 
     def is_changed(self) -> bool:
         """Whether a given buffer no longer holds what was given."""
@@ -90,11 +91,12 @@ def prepare(scratch: str) -> Any:
     """Set this process up for interpreting, warm it, and return what a child performs."""
     import triton  # decorated for the interpreter, by TRITON_INTERPRET at import
 
-    from . import bfloat16
+    from . import bfloat16, undefined
     from .warm_up import CANDIDATE, make_plan
 
     assert triton.knobs.runtime.interpret
     bfloat16.install()
+    undefined.install()
     _let_tensors_be_indices()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # NumPy's, of overflow and division in the kernels' arithmetic
@@ -145,7 +147,7 @@ def _run(variant: Variant, plan: LaunchPlan, given: dict[int, bytes], kernels: d
         ]
         if missing:
             raise _Cannot(Outcome.UNSUPPORTED, f"no values for {', '.join(missing[:5])}")
-        storages = [_Storage(buffer, given.get(index)) for index, buffer in enumerate(plan.buffers)]
+        storages = [_Storage(buffer, index, given.get(index)) for index, buffer in enumerate(plan.buffers)]
         for step in plan.steps:
             match step:
                 case Fill():
@@ -224,9 +226,3 @@ def _let_tensors_be_indices() -> None:
         tensor.__index__ = lambda self: int(self.handle.data.item())
 
     interpreter._patch_lang_tensor = patch
-
-
-def _unwritten(dtype: torch.dtype) -> float | int | bool:
-    if dtype.is_floating_point:
-        return float("nan")
-    return True if dtype is torch.bool else torch.iinfo(dtype).min

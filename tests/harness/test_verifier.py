@@ -114,6 +114,30 @@ CHEATS = {
         Stage.TINY,
         Outcome.INPUT_MUTATED,
     ),
+    "sums lanes that it has not loaded": (
+        NORM,
+        norm().replace("mask=mask, other=0.0)", "mask=mask)"),
+        Stage.TINY,
+        Outcome.NOT_FINITE,
+    ),
+    "sums what lies beyond the end": (
+        ADD,
+        add("x + y + 0.0 * tl.sum(tl.load(x_ptr + offsets))"),
+        Stage.TINY,
+        Outcome.NOT_FINITE,
+    ),
+    "writes what it reads beyond the end": (
+        ADD,
+        add("x + y").replace(", mask=mask)", ")"),
+        Stage.TINY,
+        Outcome.OUT_OF_BOUNDS,
+    ),
+    "doubles the result in place beyond the end": (
+        ADD,
+        add(forward="tl.store(out_ptr + offsets, tl.load(out_ptr + offsets) * 1.0)"),
+        Stage.TINY,
+        Outcome.OUT_OF_BOUNDS,
+    ),
     "omits what is invisible at initialisation": (NORM, norm(scale=""), Stage.TINY, Outcome.WRONG_VALUES),
     "omits the bias": (LINEAR, linear(bias=""), Stage.TINY, Outcome.WRONG_VALUES),
     "another shape": (
@@ -181,7 +205,7 @@ def test_another_dtype_is_part_of_the_contract(verifier: Verifier) -> None:
 
 def test_a_branch_on_the_sign_fails_hidden_inputs_only(verifier: Verifier) -> None:
     """A kernel that is right for inputs as large as the training variants' is unmasked by the hidden ones."""
-    source = add("tl.where(tl.sum(tl.abs(x)) < 3.0, 0.0, x + y)")
+    source = add("tl.where(tl.sum(tl.where(mask, tl.abs(x), 0.0)) < 3.0, 0.0, x + y)")
     assert verifier.verify(ADD, source, MULTI).correct
     verdict = verifier.verify(ADD, source, AUDIT)
     assert verdict.reached is Stage.FULL

@@ -1,0 +1,75 @@
+"""What memory holds that nobody may rely on, chosen so that relying on it shows.
+
+On a GPU three things are whatever was there: memory that nothing has written, memory outside a tensor, and the lanes
+of a masked load without `other=`. Triton's interpreter puts zeros in such lanes, so a kernel that sums them would pass
+here and be wrong there. So each is NaN, or for integers an extreme value; lanes that are only stored under the same
+mask do no harm. Guard bands are signalling NaNs with a payload of each buffer's own: arithmetic makes them quiet and a
+copy brings another buffer's payload, so what a kernel writes outside its buffer is seen as a change.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+GUARD_BYTES = 1024
+_INTEGER_PATTERN = b"\xa5"
+# (infinity's bits, bytes): an infinity with some of its low bits set, and not the highest of them, is a signalling NaN
+_INFINITIES = {
+    torch.float64: (0x7FF0000000000000, 8),
+    torch.float32: (0x7F800000, 4),
+    torch.float16: (0x7C00, 2),
+    torch.bfloat16: (0x7F80, 2),
+}
+_NUM_PAYLOADS = 63  # bfloat16 has six bits
+
+
+def unwritten(dtype: torch.dtype) -> float | int | bool:
+    """What a temporary holds before anything writes it."""
+    if dtype.is_floating_point:
+        return float("nan")
+    return True if dtype is torch.bool else torch.iinfo(dtype).min
+
+
+def guard_band(dtype: torch.dtype, index: int) -> torch.Tensor:
+    """The bytes on each side of the plan's buffer number `index`."""
+    if dtype in _INFINITIES:
+        infinity, size = _INFINITIES[dtype]
+        element = (infinity + 1 + index % _NUM_PAYLOADS).to_bytes(size, "little")
+    else:
+        element = _INTEGER_PATTERN
+    return torch.frombuffer(bytearray(element * (GUARD_BYTES // len(element))), dtype=torch.uint8)
+
+
+def install() -> None:
+    """Give masked lanes without `other=` undefined values in this process; Triton's interpreter gives them zeros."""
+    from triton.runtime import interpreter
+
+    builder: Any = interpreter.InterpreterBuilder
+    original = builder.create_masked_load
+
+    def load(self: Any, pointers: Any, mask: Any, other: Any, *options: Any) -> Any:
+        if other is None and not np.all(mask.data):
+            kind = pointers.get_element_ty()
+            values = np.full_like(pointers.data, _undefined(kind), dtype=interpreter._get_np_dtype(kind))
+            other = interpreter.TensorHandle(values, kind)
+        return original(self, pointers, mask, other, *options)
+
+    builder.create_masked_load = load
+
+
+def _undefined(kind: Any) -> Any:
+    from triton.runtime import interpreter
+
+    if kind.is_bf16():
+        return 0x7FC0  # codes, as NumPy has neither type
+    if kind.is_fp8():
+        return 0x7F
+    dtype = np.dtype(interpreter._get_np_dtype(kind))
+    if dtype.kind == "f":
+        return np.nan
+    if dtype.kind == "b":
+        return True
+    return np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max
