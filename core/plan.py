@@ -88,7 +88,6 @@ class Kernel:
     entry_point: str | None = None
     num_warps: int | None = None
     shared_bytes: int | None = None
-    num_registers: int | None = None
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     has_dot: bool = False

@@ -11,6 +11,7 @@ from ..core.candidate import Candidate, CompileReport, Failure, Recording
 from ..core.outcome import Outcome, Stage
 from ..core.task import Profile
 from ..core.verdict import StageResult
+from .decision import decide, skip
 from .plan_audit import audit
 
 _JUDGED = (Profile.DECLARED, Profile.TINY, Profile.SMALL)
@@ -20,11 +21,8 @@ def judge_compile(candidate: Candidate) -> StageResult:
     """The compile stage's decision."""
     report = candidate.evidence.compile
     if report is None:
-        return StageResult(stage=Stage.COMPILE, outcome=Outcome.NOT_RUN)
-    failure = find_compile_failure(report)
-    if failure is None:
-        return StageResult(stage=Stage.COMPILE, outcome=Outcome.PASSED, seconds=report.seconds)
-    return StageResult(stage=Stage.COMPILE, outcome=failure.outcome, seconds=report.seconds, message=failure.message)
+        return skip(Stage.COMPILE)
+    return decide(Stage.COMPILE, find_compile_failure(report), report.seconds)
 
 
 def find_compile_failure(report: CompileReport) -> Failure | None:

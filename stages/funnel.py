@@ -13,6 +13,7 @@ from ..core.candidate import Candidate
 from ..core.outcome import Outcome, Stage
 from ..core.verdict import StageResult, Verdict
 from .compile_stage import judge_compile
+from .decision import skip
 from .run_stages import judge_full, judge_tiny
 from .syntax import judge_syntax
 from .timing_stage import TRIM, judge_timing, speedup_of
@@ -37,7 +38,7 @@ def fold(candidate: Candidate, staged: bool, backend: str = "interpret", trim: f
     failed = False
     for stage, judge in FUNNEL:
         if failed and staged:
-            results.append(StageResult(stage=stage, outcome=Outcome.NOT_RUN))
+            results.append(skip(stage))
             continue
         result = judge(candidate)
         if stage is Stage.TIMING and not failed and candidate.evidence.timing is None:

@@ -7,9 +7,12 @@ as they were, nothing was written outside the buffers, and every returned tensor
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..core.candidate import Candidate, Comparison, Failure, RunReport
 from ..core.outcome import Outcome, Stage
 from ..core.verdict import StageResult
+from .decision import decide, skip
 from .tolerance import accepts
 
 
@@ -17,25 +20,25 @@ def judge_tiny(candidate: Candidate) -> StageResult:
     """The tiny run's decision."""
     report = candidate.evidence.tiny
     if report is None:
-        return StageResult(stage=Stage.TINY, outcome=Outcome.NOT_RUN)
-    failure = judge_run(report)
-    if failure is None:
-        return StageResult(stage=Stage.TINY, outcome=Outcome.PASSED, seconds=report.seconds)
-    return StageResult(stage=Stage.TINY, outcome=failure.outcome, seconds=report.seconds, message=failure.message)
+        return skip(Stage.TINY)
+    return decide(Stage.TINY, judge_run(report), report.seconds)
 
 
 def judge_full(candidate: Candidate) -> StageResult:
     """The full run's decision: every variant that was run must be right; the message names the first that is not."""
     reports = candidate.evidence.full
     if not reports:
-        return StageResult(stage=Stage.FULL, outcome=Outcome.NOT_RUN)
-    seconds = sum(report.seconds for report in reports)
+        return skip(Stage.FULL)
+    return decide(Stage.FULL, _find_first_failure(reports), sum(report.seconds for report in reports))
+
+
+def _find_first_failure(reports: Sequence[RunReport]) -> Failure | None:
     for report in reports:
         failure = judge_run(report)
         if failure is not None:
             message = f"variant {report.variant}: {failure.message}".rstrip(": ")
-            return StageResult(stage=Stage.FULL, outcome=failure.outcome, seconds=seconds, message=message)
-    return StageResult(stage=Stage.FULL, outcome=Outcome.PASSED, seconds=seconds)
+            return Failure(outcome=failure.outcome, message=message)
+    return None
 
 
 def judge_run(report: RunReport) -> Failure | None:

@@ -20,6 +20,7 @@ from functools import lru_cache
 from ..core.candidate import Candidate, Failure
 from ..core.outcome import Outcome, Stage
 from ..core.verdict import StageResult
+from .decision import decide
 
 MAX_SOURCE_CHARACTERS = 200_000
 
@@ -103,11 +104,7 @@ _PARSING = threading.Lock()
 
 def judge_syntax(candidate: Candidate) -> StageResult:
     """The AST stage's decision."""
-    failure = _inspect_once(candidate.source)
-    seconds = candidate.evidence.ast_seconds
-    if failure is None:
-        return StageResult(stage=Stage.AST, outcome=Outcome.PASSED, seconds=seconds)
-    return StageResult(stage=Stage.AST, outcome=failure.outcome, seconds=seconds, message=failure.message)
+    return decide(Stage.AST, _inspect_once(candidate.source), candidate.evidence.ast_seconds)
 
 
 @lru_cache(maxsize=256)
