@@ -46,7 +46,13 @@ app.add_typer(tasks_app, name="tasks")
 def _console() -> Any:
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+    class Piped(Console):
+        """Leaves it to `guarded` to end a command whose reader has left; rich would end it with exit 1."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return Piped(width=None if sys.stdout.isatty() else 160, highlight=False)
 
 
 @app.command()

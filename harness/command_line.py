@@ -48,6 +48,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             command(*args, **kwargs)
+            sys.stdout.flush()
         except TritonrlError as error:
             _fail(str(error), error.exit_code)
         except ConfigError as error:

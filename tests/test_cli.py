@@ -204,6 +204,18 @@ def test_a_mistake_of_ours_is_exit_3_with_its_traceback_in_a_file(
     assert "in fail" in log.read_text()
 
 
+@pytest.mark.parametrize("form", ["rich", "markdown"])
+def test_a_reader_that_leaves_is_no_verdict(finished: Path, form: str) -> None:
+    """Where stdout is closed early, as by `head`, the command ends as SIGPIPE would end it, without a word."""
+    command = [sys.executable, "-m", "tritonrl.cli", "report", str(finished / "out"), "--format", form]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    assert process.wait() == 141
+
+
 def test_paths_that_cannot_be_used_are_exit_2(finished: Path, tmp_path: Path) -> None:
     """A path of the user's that cannot be written or read is one line that names it, with nothing on stdout."""
     (tmp_path / "file").write_text("")
