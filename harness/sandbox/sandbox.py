@@ -33,6 +33,7 @@ from ...core.serialisation import from_plain, to_plain
 from ..errors import SandboxError
 from . import wire
 from .protocol import RecordReply, RecordRequest, RunReply, RunRequest, RunResult
+from .zygote import MAX_ANSWER_BYTES
 
 _START_TIMEOUT_S = 120.0
 _GRACE_S = 30.0
@@ -265,7 +266,10 @@ class Sandbox:
             "wall": Failure(outcome=Outcome.TIMEOUT, message=f"still running after {limits.wall_s} s"),
             "memory": Failure(outcome=Outcome.MEMORY_LIMIT, message=f"more than {limits.memory_mb} MB"),
             "processes": Failure(outcome=Outcome.PROCESS_LIMIT, message=f"{limits.processes} processes or threads"),
-            "output": Failure(outcome=Outcome.OUTPUT_LIMIT, message=f"more than {limits.output_mb} MB"),
+            "output": Failure(outcome=Outcome.OUTPUT_LIMIT, message=f"printed more than {limits.output_mb} MB"),
+            "answer": Failure(
+                outcome=Outcome.OUTPUT_LIMIT, message=f"results of more than {MAX_ANSWER_BYTES >> 20} MB"
+            ),
         }
         if reason:
             return _Died(failure=deaths[reason])

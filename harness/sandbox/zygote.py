@@ -169,7 +169,7 @@ class Zygote:
             job.answer += piece
             if len(job.answer) > MAX_ANSWER_BYTES:
                 job.answer.clear()
-                self._kill(job, "output")
+                self._kill(job, "answer")
 
     def _read_output(self, job: _Job) -> None:
         while piece := self._read(job.output_pipe):

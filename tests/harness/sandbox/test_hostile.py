@@ -91,6 +91,21 @@ def test_bomb_has_its_own_outcome(sandbox: Sandbox, name: str) -> None:
     assert _first_outcome(reply) is outcome, reply
 
 
+def test_what_is_too_large_is_named_with_its_own_limit(sandbox: Sandbox) -> None:
+    """Printing is bounded by the configuration, answering by a bound of its own, and the messages say which."""
+    source = (
+        "import os\nfor fd in range(200, 1024):\n    try:\n        while True: os.write(fd, bytes(1 << 20))\n"
+        "    except OSError: pass\n"
+    )
+    messages = []
+    for text in (source, BOMBS["1 GB on stdout"][0]):
+        failure = sandbox.record(text + MODEL, [request((4,))]).failure
+        assert failure is not None
+        assert failure.outcome is Outcome.OUTPUT_LIMIT
+        messages.append(failure.message)
+    assert messages == ["results of more than 256 MB", f"printed more than {SMALL_LIMITS.output_mb} MB"]
+
+
 def test_nothing_is_left_behind(sandbox: Sandbox) -> None:
     """A daemon in a session of its own dies with its job, and the scratch folder is gone."""
     marker = "86423.5"
