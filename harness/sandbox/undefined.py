@@ -2,9 +2,9 @@
 
 On a GPU three things are whatever was there: memory that nothing has written, memory outside a tensor, and the lanes
 of a masked load without `other=`. Triton's interpreter puts zeros in such lanes, so a kernel that sums them would pass
-here and be wrong there. So each is NaN, or for integers an extreme value; lanes that are only stored under the same
-mask do no harm. Guard bands are signalling NaNs with a payload of each buffer's own: arithmetic makes them quiet and a
-copy brings another buffer's payload, so what a kernel writes outside its buffer is seen as a change.
+here and be wrong there. So each is NaN, or for integers an unlikely value; lanes that are only stored under the same
+mask do no harm. Guard bands differ from buffer to buffer, and those of floats are signalling NaNs: arithmetic makes
+them quiet and a copy brings another buffer's payload, so what a kernel writes outside its buffer is seen as a change.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 GUARD_BYTES = 1024
-_INTEGER_PATTERN = b"\xa5"
+_INTEGER_BYTE = 0x81  # negative, and far from what an index or a count is
 # (infinity's bits, bytes): an infinity with some of its low bits set, and not the highest of them, is a signalling NaN
 _INFINITIES = {
     torch.float64: (0x7FF0000000000000, 8),
@@ -23,6 +23,9 @@ _INFINITIES = {
     torch.float16: (0x7C00, 2),
     torch.bfloat16: (0x7F80, 2),
 }
+_INTEGER = 2**16 + 1
+"""Odd, so that sums of it do not wrap around to 0, and small enough that sums over a block do not overflow, which NumPy
+refuses even in lanes that are never stored."""
 _NUM_PAYLOADS = 63  # bfloat16 has six bits
 
 
@@ -39,7 +42,7 @@ def guard_band(dtype: torch.dtype, index: int) -> torch.Tensor:
         infinity, size = _INFINITIES[dtype]
         element = (infinity + 1 + index % _NUM_PAYLOADS).to_bytes(size, "little")
     else:
-        element = _INTEGER_PATTERN
+        element = bytes([_INTEGER_BYTE + index % _NUM_PAYLOADS])
     return torch.frombuffer(bytearray(element * (GUARD_BYTES // len(element))), dtype=torch.uint8)
 
 
@@ -72,4 +75,5 @@ def _undefined(kind: Any) -> Any:
         return np.nan
     if dtype.kind == "b":
         return True
-    return np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max
+    limits = np.iinfo(dtype)
+    return max(limits.min + 1, -_INTEGER) if dtype.kind == "i" else min(limits.max, _INTEGER)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+from attrs import evolve
+from tritonrl.core.candidate import Variant
+from tritonrl.harness.sandbox.protocol import RunRequest, RunResult, TensorSpec
+from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.sandbox.undefined import GUARD_BYTES, guard_band, unwritten
+
+from .conftest import only, request
+from .kernels import HEADER
 
 FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 
@@ -32,3 +39,69 @@ def test_integers_start_at_an_extreme() -> None:
     assert unwritten(torch.int16) == -(2**15)
     assert unwritten(torch.bool) is True
     assert guard_band(torch.int32, 3).view(torch.int32).unique().numel() == 1
+
+
+LOAD = "x = tl.load(x_ptr + at, mask=at < n)\n"
+BLOCK_LOAD = (
+    "b = tl.make_block_ptr(x_ptr, (n,), (1,), (0,), (BLOCK,), (0,))\nx = tl.load(b, boundary_check=(0,){padding})\n"
+)
+SUM = "tl.store(y_ptr + at, (x + tl.sum(x)).to(x.dtype), mask=at < n)"
+
+
+def run(sandbox: Sandbox, body: str, dtype: str) -> tuple[RunResult, torch.Tensor]:
+    """What a kernel with this body makes of five ones in a block of eight, on one program."""
+    source = (
+        HEADER
+        + "@triton.jit\ndef kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):\n    at = tl.arange(0, BLOCK)\n"
+        + "".join(f"    {line}\n" for line in body.splitlines())
+        + "class ModelNew(nn.Module):\n    def forward(self, x):\n        y = torch.empty_like(x)\n"
+        + "        kernel[(1,)](x, y, x.numel(), BLOCK=8)\n        return y\n"
+    )
+    model_dtype = dtype if getattr(torch, dtype).is_floating_point else "float32"
+    asked = evolve(request((5,), dtype=model_dtype), inputs=(TensorSpec(shape=(5,), dtype=dtype),))
+    plan = only(sandbox.record(source, [asked])).plan
+    assert plan is not None
+    kind = getattr(torch, dtype)
+    data = bytes(torch.ones(5, dtype=kind).view(torch.uint8).tolist())
+    reply = sandbox.run(source, [RunRequest(variant=Variant.ORIGINAL, plan=plan, storages={0: data})])
+    assert reply.failure is None, reply.failure
+    (result,) = reply.results
+    assert result.failure is None, result.failure
+    return result, torch.frombuffer(bytearray(result.outputs[0]), dtype=kind)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32"])
+@pytest.mark.parametrize(
+    ("body", "is_right"),
+    [
+        (LOAD + SUM, False),
+        (LOAD.replace("at < n", "at < n, other=0") + SUM, True),
+        (LOAD + "x = tl.where(at < n, x, tl.zeros_like(x))\n" + SUM, True),
+        (BLOCK_LOAD.format(padding="") + SUM, False),
+        (BLOCK_LOAD.format(padding=', padding_option="zero"') + SUM, True),
+    ],
+    ids=["forgotten", "other", "where", "block pointer", "padded block pointer"],
+)
+def test_a_reduction_over_lanes_that_were_not_loaded_is_wrong(
+    sandbox: Sandbox, body: str, is_right: bool, dtype: str
+) -> None:
+    """Without `other=` or padding such lanes spoil the sum, in every dtype; with it, or selected away, they do not."""
+    _, found = run(sandbox, body, dtype)
+    assert bool((found == 6).all()) is is_right
+    assert is_right or bool((found != 6).all())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_lanes_that_are_never_stored_do_no_harm(sandbox: Sandbox, dtype: str) -> None:
+    """A pointwise kernel may leave `other=` out, since it stores under the same mask."""
+    result, found = run(sandbox, LOAD + "tl.store(y_ptr + at, x * 2, mask=at < n)", dtype)
+    assert bool((found == 2).all())
+    assert result.out_of_bounds == result.mutated == ()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32"])
+@pytest.mark.parametrize("value", ["x", "x * 2", "tl.load(y_ptr + at) * 2"])
+def test_nothing_written_outside_a_buffer_goes_unseen(sandbox: Sandbox, dtype: str, value: str) -> None:
+    """Neither NaN copied from outside another buffer, nor arithmetic on what lies outside one's own, hides a write."""
+    result, _ = run(sandbox, f"x = tl.load(x_ptr + at)\ntl.store(y_ptr + at, {value})", dtype)
+    assert len(result.out_of_bounds) == 1
