@@ -141,11 +141,12 @@ def run_grid(
     done = {place for place in order if results.cell_status(*place) == "complete"}
     progress.grid([(*place, CellState.CACHED if place in done else CellState.WAITING) for place in order])
     num_failed = 0
+    # here and not with the work: a run may have been killed while it merged the tables of finished cells
+    results.sweep()
     if len(done) < len(order):
         line = open_line()
         run = RunIdentity(config=config, policy=line.learner.fingerprint, backend=line.judge.backend)
         results.claim(run)
-        results.sweep()
         for cell, seed in order:
             if (cell, seed) not in done:
                 num_failed += not _run_one(results, run, line, cell, seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import random
 import signal
 import subprocess
@@ -210,6 +211,18 @@ def test_killed_run_resumes_to_the_same_tables(tmp_path: Path) -> None:
     assert equal_but_for_times(interrupted, tmp_path / "whole")
     assert not list(interrupted.rglob("*.partial"))
     assert Extensions.parse("m") in parse_grid("none,m,msct")
+
+
+def test_finished_grid_is_swept_too(tmp_path: Path) -> None:
+    """What a run left that was killed while it merged the tables goes when the same command finds all cells done."""
+    results = Results(root=tmp_path)
+    run(results, grid="none")
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    left = tmp_path / f".candidates.parquet.{platform.node()}.{dead.pid}.partial"
+    left.write_bytes(b"half a table")
+    run(results, grid="none")
+    assert not left.exists()
 
 
 def test_workers_on_one_folder_do_not_disturb_each_other(tmp_path: Path) -> None:

@@ -201,7 +201,7 @@ def test_killed_judge_leaves_nothing(tmp_path: Path) -> None:
         process.kill()
     _wait_until(lambda: "86424.5" not in " ".join(_command_lines()) and str(tmp_path) not in " ".join(_command_lines()))
     (parent,) = tmp_path.iterdir()
-    assert not [name for root in parent.iterdir() for name in os.listdir(root) if name.startswith("job-")]
+    _wait_until(lambda: not [name for root in parent.iterdir() for name in os.listdir(root) if name.startswith("job-")])
     subprocess.run(
         [sys.executable, "-c", "from tritonrl.harness.sandbox.sandbox import Sandbox; Sandbox().close()"],
         env=environment,
