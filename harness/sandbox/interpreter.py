@@ -1,8 +1,8 @@
 """In the interpreting child: execute plans on CPU tensors with Triton's interpreter.
 
-Each buffer lies between guard bands, in one allocation with a pattern on both sides, so a kernel that writes a little
-outside its buffers is caught (one that writes far outside ends the process: `CRASHED`). What bands, temporaries and
-masked lanes hold is decided in `undefined`. The host code of the candidate does not run; its module is imported for the
+Each buffer lies between guard bands, so a kernel that writes a little outside it is caught; an access outside all of
+them is refused before it happens. What bands, temporaries and masked lanes hold is decided in `undefined`. The host code
+of the candidate does not run; its module is imported for the
 kernels' bodies, which are found by qualified name and must have the recorded text.
 
 Triton's interpreter patches `triton.language` and rebuilds the kernel's argument list for every launch; the loop over
@@ -25,7 +25,7 @@ from ...core.plan import Argument, ArgumentKind, Buffer, BufferKind, Copy, Fill,
 from ...core.serialisation import from_plain, to_plain
 from .candidate_module import describe, identify, import_candidate, unwrap_kernel
 from .protocol import RunResult
-from .undefined import GUARD_BYTES, guard_band, unwritten
+from .undefined import GUARD_BYTES, StrayAccess, confine_accesses, guard_band, unwritten
 
 Answer = tuple[dict[str, Any], list[bytes]]
 
@@ -41,11 +41,11 @@ class _Cannot(Exception):
 class _Storage:
     """A buffer of the plan in memory, between its guard bands."""
 
-    def __init__(self, buffer: Buffer, index: int, data: bytes | None) -> None:
+    def __init__(self, buffer: Buffer, index: int, data: bytes | None, whole: torch.Tensor) -> None:
         self.dtype = getattr(torch, buffer.dtype)
-        self.num_bytes = buffer.num_elements * self.dtype.itemsize
+        self.num_bytes = _num_bytes(buffer)
         self.guard = guard_band(self.dtype, index)
-        self.whole = torch.empty(self.num_bytes + 2 * GUARD_BYTES, dtype=torch.uint8)
+        self.whole = whole
         self.whole[:GUARD_BYTES], self.whole[GUARD_BYTES + self.num_bytes :] = self.guard, self.guard
         if data is None:
             self._inside().view(self.dtype).fill_(unwritten(self.dtype))
@@ -68,7 +68,7 @@ class _Storage:
             raise _Cannot(Outcome.UNSUPPORTED, "a view lies outside its buffer")
         odd = self.whole.numel() % dtype.itemsize
         typed = self.whole[: self.whole.numel() - odd].view(dtype)
-        return typed.as_strided(view.shape, view.stride, start)
+        return typed.as_strided(view.shape, view.stride, typed.storage_offset() + start)
 
     def has_intact_guards(self) -> bool:
         """Whether the pattern on both sides is unchanged."""
@@ -136,6 +136,31 @@ def perform(request: dict[str, Any], blobs: list[bytes], scratch: str) -> Answer
     return {"results": results}, outputs
 
 
+def _num_bytes(buffer: Buffer) -> int:
+    return buffer.num_elements * int(getattr(torch, buffer.dtype).itemsize)
+
+
+def _place(plan: LaunchPlan, given: dict[int, bytes]) -> list[_Storage]:
+    """The plan's buffers in one stretch of memory, so that what a stray access meets is the same in every process."""
+    sizes = [_num_bytes(buffer) + 2 * GUARD_BYTES for buffer in plan.buffers]
+    steps = [-(-size // 16) * 16 for size in sizes]
+    arena = torch.zeros(sum(steps), dtype=torch.uint8)
+    confine_accesses(arena.data_ptr(), arena.data_ptr() + arena.numel())
+    starts = [sum(steps[:index]) for index in range(len(steps))]
+    return [
+        _Storage(buffer, index, given.get(index), arena[starts[index] : starts[index] + sizes[index]])
+        for index, buffer in enumerate(plan.buffers)
+    ]
+
+
+def _is_stray(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, StrayAccess):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def _run(variant: Variant, plan: LaunchPlan, given: dict[int, bytes], kernels: dict[tuple[str, str], Any]) -> RunResult:
     try:
         if plan.arithmetic:
@@ -147,7 +172,7 @@ def _run(variant: Variant, plan: LaunchPlan, given: dict[int, bytes], kernels: d
         ]
         if missing:
             raise _Cannot(Outcome.UNSUPPORTED, f"no values for {', '.join(missing[:5])}")
-        storages = [_Storage(buffer, index, given.get(index)) for index, buffer in enumerate(plan.buffers)]
+        storages = _place(plan, given)
         for step in plan.steps:
             match step:
                 case Fill():
@@ -166,6 +191,10 @@ def _run(variant: Variant, plan: LaunchPlan, given: dict[int, bytes], kernels: d
     except _Cannot as error:
         return RunResult(variant=variant, failure=error.failure)
     except BaseException as error:
+        if _is_stray(error):
+            return RunResult(
+                variant=variant, failure=Failure(outcome=Outcome.OUT_OF_BOUNDS, message=str(StrayAccess()))
+            )
         return RunResult(variant=variant, failure=describe(error, Outcome.RUN_FAILED))
 
 

@@ -29,6 +29,33 @@ refuses even in lanes that are never stored."""
 _NUM_PAYLOADS = 63  # bfloat16 has six bits
 
 
+class StrayAccess(Exception):
+    """A kernel's load, store or atomic whose address lies outside every buffer of the plan."""
+
+    def __str__(self) -> str:
+        return "a kernel accessed memory outside every buffer"
+
+
+_allowed = [0, 0]
+
+
+def confine_accesses(start: int, stop: int) -> None:
+    """Let kernels access the addresses in [start, stop) alone, until the next call.
+
+    Triton's interpreter would read and write anything: the process might end or go on, by luck.
+    """
+    _allowed[:] = start, stop
+
+
+def _check(pointers: Any, mask: Any) -> None:
+    chosen = np.broadcast_to(np.asarray(mask, dtype=bool), pointers.data.shape)
+    addresses = pointers.data[chosen]
+    if addresses.size:
+        size = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
+        if int(addresses.min()) < _allowed[0] or int(addresses.max()) + size > _allowed[1]:
+            raise StrayAccess
+
+
 def unwritten(dtype: torch.dtype) -> float | int | bool:
     """What a temporary holds before anything writes it."""
     if dtype.is_floating_point:
@@ -47,20 +74,37 @@ def guard_band(dtype: torch.dtype, index: int) -> torch.Tensor:
 
 
 def install() -> None:
-    """Give masked lanes without `other=` undefined values in this process; Triton's interpreter gives them zeros."""
+    """Give masked lanes without `other=` undefined values in this process, and refuse stray accesses."""
     from triton.runtime import interpreter
 
     builder: Any = interpreter.InterpreterBuilder
     original = builder.create_masked_load
 
     def load(self: Any, pointers: Any, mask: Any, other: Any, *options: Any) -> Any:
+        _check(pointers, mask.data)
         if other is None and not np.all(mask.data):
             kind = pointers.get_element_ty()
             values = np.full_like(pointers.data, _undefined(kind), dtype=interpreter._get_np_dtype(kind))
             other = interpreter.TensorHandle(values, kind)
         return original(self, pointers, mask, other, *options)
 
-    builder.create_masked_load = load
+    store_unchecked, combine_unchecked = builder.create_masked_store, builder.create_atomic_rmw
+    swap_unchecked = builder.create_atomic_cas
+
+    def store(self: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
+        _check(pointers, mask.data)
+        return store_unchecked(self, pointers, value, mask, *options)
+
+    def combine(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
+        _check(pointers, mask.data)
+        return combine_unchecked(self, operation, pointers, value, mask, *options)
+
+    def swap(self: Any, pointers: Any, *operands: Any) -> Any:
+        _check(pointers, True)
+        return swap_unchecked(self, pointers, *operands)
+
+    builder.create_masked_load, builder.create_masked_store = load, store
+    builder.create_atomic_rmw, builder.create_atomic_cas = combine, swap
 
 
 def _undefined(kind: Any) -> Any:
