@@ -1,9 +1,9 @@
 """In the interpreting child: execute plans on CPU tensors with Triton's interpreter.
 
 Each buffer lies between guard bands, so a kernel that writes a little outside it is caught; an access outside all of
-them is refused before it happens. What bands, temporaries and masked lanes hold is decided in `undefined`. The host code
-of the candidate does not run; its module is imported for the
-kernels' bodies, which are found by qualified name and must have the recorded text.
+them is refused before it happens. What bands, temporaries and masked lanes hold is decided in `undefined`. The host
+code of the candidate does not run; its module is imported for the kernels' bodies, which are found by qualified name
+and must have the recorded text.
 
 Triton's interpreter patches `triton.language` and rebuilds the kernel's argument list for every launch; the loop over
 programs is its own, and is used as it is, for fidelity.
