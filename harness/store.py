@@ -1,9 +1,9 @@
 """A results folder: what made it, the tables of each finished cell, and the merged tables.
 
-    RESULTS/run.json                         configuration, policy and versions, compared on every later run
-    RESULTS/cells/CELL/seedK/*.parquet       one cell's tables; the folder appears whole when the cell has ended
-    RESULTS/*.parquet                        all cells, merged
-    RESULTS/work/                            content-addressed work and evidence; safe to delete once finished
+    run.json                   configuration, policy and versions, compared on every later run
+    cells/CELL/seedK/*.parquet one cell's tables; the folder appears whole when the cell has ended
+    *.parquet                  all cells, merged
+    work                       content-addressed work and evidence; safe to delete once finished
 
 A folder holds one configuration. Running another one into it would mix two experiments, so it is refused with the
 fields that differ.
