@@ -4,8 +4,8 @@ On a GPU three things are whatever was there: memory that nothing has written, m
 of a masked load without `other=`. Triton's interpreter puts zeros in such lanes, so a kernel that sums them would pass
 here and be wrong there. So each is NaN, or for integers an unlikely value; lanes that are only stored under the same
 mask do no harm. Guard bands differ from buffer to buffer, and those of floats are signalling NaNs: arithmetic makes
-them quiet and a copy brings another buffer's payload, so what a kernel writes outside its buffer is seen as a change. An access
-outside every buffer would end a GPU's process, and here do anything: it is refused before it happens.
+them quiet and a copy brings another buffer's payload, so what a kernel writes outside its buffer is seen as a change.
+An access outside every buffer would end a GPU's process, and here do anything: it is refused before it happens.
 """
 
 from __future__ import annotations
