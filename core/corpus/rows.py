@@ -6,6 +6,8 @@ columns; and a tile of several rows a program, where rows are short enough.
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from ..task import Example
 from .chain import ChainNames, describe, kernel_lines, name_chain, reference_lines
 from .draw import Draw
@@ -68,12 +70,15 @@ def draw_norm_chain(draw: Draw, family: str) -> Spec:
 
 
 def draw_reduction_chain(draw: Draw, family: str) -> Spec:
-    """A reduction, then a chain on its result."""
+    """A reduction, then a chain on its result; of the usual rows, so few numbers would be left that a clamp hides all."""
+    producer = draw.choice(("sum", "mean", "max", "min"))
+    *outer, column = draw_row_sizes(draw)
+    outer[-1] = evolve(outer[-1], small=4 * outer[-1].small, larger=4 * outer[-1].larger)
     return Spec(
         level=2,
         family=family,
-        producer=draw.choice(("sum", "mean", "max", "min")),
-        sizes=draw_row_sizes(draw),
+        producer=producer,
+        sizes=(*outer, column),
         chain=draw_chain(draw, (RESIDUAL, SUBTRACT, GATE), 1),
         dtypes=draw_dtypes(draw),
         options=(("keepdim", draw.below(2)),),

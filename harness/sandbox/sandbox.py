@@ -235,7 +235,6 @@ class Sandbox:
             zygote = self._zygote(mode)
             scratch = os.path.join(self._root, f"job-{secrets.token_hex(8)}")
             token = secrets.token_bytes(32)
-            os.mkdir(scratch, 0o700)
             ours, theirs = socket.socketpair()
             try:
                 order = {"limits": asdict(self.limits), "scratch": scratch, "token": token.hex()}
@@ -249,9 +248,9 @@ class Sandbox:
                 if attempt == 2 or self._closed:
                     raise SandboxError(f"the {mode} zygote is broken: {error}; {zygote.last_words()}") from error
                 zygote.close()
+                shutil.rmtree(scratch, ignore_errors=True)
             finally:
                 ours.close()
-                shutil.rmtree(scratch, ignore_errors=True)
         raise AssertionError("unreachable")
 
     def _interpret(

@@ -98,6 +98,7 @@ class Zygote:
         with socket.socket(fileno=descriptors[0]) as received:
             connection = received.dup()
         limits = LimitsConfig(**order["limits"])
+        os.mkdir(order["scratch"], 0o700)  # made here, so that a judge that dies leaves none that nobody knows of
         answer_read, answer_write = os.pipe2(os.O_CLOEXEC)
         output_read, output_write = os.pipe2(os.O_CLOEXEC)
         pid = self._fork()

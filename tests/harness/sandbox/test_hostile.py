@@ -197,7 +197,7 @@ def test_killed_judge_leaves_nothing(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", judge], stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
-        _wait_until(lambda: "86424.5" in " ".join(_command_lines()))
+        _wait_until(lambda: "/usr/bin/sleep 86424.5 " in _command_lines())
         process.kill()
     _wait_until(lambda: "86424.5" not in " ".join(_command_lines()) and str(tmp_path) not in " ".join(_command_lines()))
     (parent,) = tmp_path.iterdir()
