@@ -1,0 +1,196 @@
+"""Mistakes about memory: masks, offsets, block bounds, accumulators and dtypes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from .program import Edit, MutationClass, Program, called, keyword_of
+
+_OTHERS = {"0.0": ("1.0", '-float("inf")'), "inf": ("0.0", '-float("inf")'), "-inf": ("0.0", 'float("inf")')}
+_NARROWER = ("tl.float16", "tl.bfloat16")
+
+
+def mutate_masks(program: Program) -> Iterator[Edit]:
+    """A mask left out, too wide or too narrow by one, half of it; another value in masked lanes, or none."""
+    kind = MutationClass.MASK
+    for node in program.walk_kernels():
+        match node:
+            case ast.Call() if called(node) in ("load", "store"):
+                yield from _mutate_access(program, node)
+            case ast.Compare(left=left, ops=[ast.Lt()], comparators=[right]) if program.is_index(left):
+                for op, symbol in ((ast.LtE(), "<="), (ast.Gt(), ">")):
+                    changed = ast.Compare(left=left, ops=[op], comparators=[right])
+                    yield program.replace(kind, f"< to {symbol} in a mask", node, changed)
+                for op, change in ((ast.Sub(), "too narrow by one"), (ast.Add(), "too wide by one")):
+                    bound = ast.BinOp(left=right, op=op, right=ast.Constant(value=1))
+                    changed = ast.Compare(left=left, ops=[ast.Lt()], comparators=[bound])
+                    yield program.replace(kind, f"mask {change}", node, changed)
+                for other in _other_sizes(program, right):
+                    changed = ast.Compare(left=left, ops=[ast.Lt()], comparators=[ast.Name(id=other, ctx=ast.Load())])
+                    yield program.replace(kind, f"mask compares with {other}", node, changed)
+            case ast.BinOp(left=left, op=ast.BitAnd(), right=right):
+                yield program.replace(kind, "left of & dropped", node, left)
+                yield program.replace(kind, "right of & dropped", node, right)
+                yield program.replace(kind, "& to |", node, ast.BinOp(left=left, op=ast.BitOr(), right=right))
+
+
+def _mutate_access(program: Program, call: ast.Call) -> Iterator[Edit]:
+    kind = MutationClass.MASK
+    other = keyword_of(call, "other")
+    if other is not None:
+        yield program.drop_keyword(kind, "other= dropped", call, "other")
+        text = ast.unparse(other).replace("float('inf')", "inf")
+        for changed in _OTHERS.get(text, ("0.0",)):
+            yield program.replace(kind, f"other={text} to {changed}", other, changed)
+    elif keyword_of(call, "mask") is not None:
+        yield program.drop_keyword(kind, f"mask of a {called(call)} dropped", call, "mask")
+    if other is not None and keyword_of(call, "mask") is not None:
+        bare = ast.Call(func=call.func, args=call.args, keywords=[])
+        yield program.replace(kind, "mask and other= dropped", call, bare)
+
+
+def _other_sizes(program: Program, name: ast.expr) -> list[str]:
+    """Other integer parameters of the kernel that might be confused with this one."""
+    kernel = program.kernel_of(name)
+    if kernel is None or not isinstance(name, ast.Name):
+        return []
+    sizes = [a.arg for a in kernel.args.args if a.annotation is None]
+    sizes = [size for size in sizes if len(size) <= 3 or size.startswith("n_")]
+    return [size for size in sizes if size != name.id][:2] if name.id in sizes else []
+
+
+def mutate_offsets(program: Program) -> Iterator[Edit]:
+    """An address off by one, a term or a stride left out, another size as stride."""
+    kind = MutationClass.OFFSET
+    for node in program.walk_kernels():
+        match node:
+            case ast.Call(args=[address, *_]) if called(node) in ("load", "store"):
+                for op, symbol in ((ast.Add(), "+ 1"), (ast.Sub(), "- 1")):
+                    shifted = ast.BinOp(left=address, op=op, right=ast.Constant(value=1))
+                    yield program.replace(kind, f"address of a {called(node)} {symbol}", address, shifted)
+            case ast.BinOp(left=left, op=ast.Add() as op, right=right) if program.is_address(node):
+                yield program.replace(kind, "term of an offset dropped", node, left)
+                if program.is_index(left):
+                    yield program.replace(kind, "term of an offset dropped", node, right)
+                    turned = ast.BinOp(left=left, op=ast.Sub(), right=right)
+                    yield program.replace(kind, "+ to - in an offset", node, turned)
+            case ast.BinOp(left=left, op=ast.Mult() as op, right=right) if program.is_address(node):
+                yield program.replace(kind, "stride dropped", node, left)
+                yield program.replace(
+                    kind, "* to + in an offset", node, ast.BinOp(left=left, op=ast.Add(), right=right)
+                )
+                for other in _other_sizes(program, right):
+                    name = ast.Name(id=other, ctx=ast.Load())
+                    changed = ast.BinOp(left=left, op=op, right=name)
+                    yield program.replace(kind, f"stride {ast.unparse(right)} to {other}", node, changed)
+            case ast.BinOp(left=left, op=(ast.FloorDiv() | ast.Mod()) as op, right=right) if program.is_index(node):
+                swapped = ast.BinOp(
+                    left=left, op=ast.Mod() if isinstance(op, ast.FloorDiv) else ast.FloorDiv(), right=right
+                )
+                yield program.replace(kind, "// and % swapped", node, swapped)
+
+
+def mutate_blocks(program: Program) -> Iterator[Edit]:
+    """A loop or a range that covers one block or one element too few or too many."""
+    kind = MutationClass.BLOCK
+    for node in program.walk_kernels():
+        match node:
+            case ast.For(iter=ast.Call(args=[start, stop, step]) as call) if called(call) == "range":
+                yield program.replace(kind, "loop starts a block late", start, step)
+                for op, change in ((ast.Sub(), "ends a block early"), (ast.Add(), "ends a block late")):
+                    yield program.replace(kind, f"loop {change}", stop, ast.BinOp(left=stop, op=op, right=step))
+                one_less = ast.BinOp(left=stop, op=ast.Sub(), right=ast.Constant(value=1))
+                yield program.replace(kind, "loop ends an element early", stop, one_less)
+                doubled = ast.BinOp(left=step, op=ast.Mult(), right=ast.Constant(value=2))
+                yield program.replace(kind, "loop skips every other block", step, doubled)
+            case ast.For(iter=ast.Call(args=[stop]) as call) if called(call) == "range":
+                for op, change in ((ast.Sub(), "a step less"), (ast.Add(), "a step more")):
+                    changed = ast.BinOp(left=stop, op=op, right=ast.Constant(value=1))
+                    yield program.replace(kind, f"loop takes {change}", stop, changed)
+            case ast.Call(args=[start, stop]) if called(node) == "arange":
+                shifted = ast.BinOp(left=node, op=ast.Add(), right=ast.Constant(value=1))
+                yield program.replace(kind, "range shifted by one", node, shifted)
+                halved = ast.BinOp(left=stop, op=ast.FloorDiv(), right=ast.Constant(value=2))
+                yield program.replace(kind, "range halved", stop, halved)
+    for node in program.walk_host():
+        match node:
+            case ast.Call(args=[size, block]) if called(node) == "cdiv":
+                yield program.replace(kind, "cdiv to //", node, ast.BinOp(left=size, op=ast.FloorDiv(), right=block))
+            case ast.Call(args=[_]) if called(node) == "next_power_of_2":
+                for op, change in ((ast.FloorDiv(), "halved"), (ast.Mult(), "doubled")):
+                    changed = ast.BinOp(left=node, op=op, right=ast.Constant(value=2))
+                    yield program.replace(kind, f"block {change}", node, changed)
+            case ast.keyword(arg=str(name), value=ast.Constant(value=int(size))) if name.isupper() and size > 1:
+                for changed in (size // 2, size * 2):
+                    yield program.replace(
+                        kind, f"{name} {size} to {changed}, grid unchanged", node.value, repr(changed)
+                    )
+
+
+def mutate_accumulators(program: Program) -> Iterator[Edit]:
+    """Another initial value or a narrower dtype, or assignment where there should be accumulation."""
+    kind = MutationClass.ACCUMULATOR
+    for node in program.walk_kernels():
+        match node:
+            case ast.Call(args=[shape, *rest]) if called(node) in ("zeros", "full"):
+                assert isinstance(node.func, ast.Attribute)
+                full = ast.Attribute(value=node.func.value, attr="full", ctx=ast.Load())
+                values = ("1.0",) if called(node) == "zeros" else ("0.0", "1.0")
+                for value in values:
+                    if rest and ast.unparse(rest[0]) == value:
+                        continue
+                    initial = ast.parse(value, mode="eval").body
+                    made = ast.Call(func=full, args=[shape, initial, *rest[1:]], keywords=node.keywords)
+                    yield program.replace(kind, f"initial value {value}", node, made)
+                dtype = keyword_of(node, "dtype")
+                if dtype is not None and ast.unparse(dtype) == "tl.float32":
+                    for narrower in _NARROWER:
+                        yield program.replace(kind, f"accumulator of {narrower}", dtype, narrower)
+            case ast.AugAssign(target=ast.Name(), op=op, value=value):
+                start, stop = program.span(node)
+                target, added = program.text(node.target), program.text(value)
+                for change, text in (("+= to =", f"{target} = {added}"), ("+= to -=", f"{target} -= {added}")):
+                    if isinstance(op, ast.Add):
+                        yield Edit(kind=kind, change=change, start=start, stop=stop, text=text)
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_in_loop(program, node):
+                for call in ast.walk(value):
+                    match call:
+                        case ast.Call(args=[ast.Name(id=first), other]) if first == name and called(call) in (
+                            "maximum",
+                            "minimum",
+                        ):
+                            yield program.replace(kind, f"{called(call)} with {name} dropped", call, other)
+
+
+def _is_in_loop(program: Program, node: ast.AST) -> bool:
+    return program.enclosing(node, ast.For) is not None
+
+
+def mutate_dtypes(program: Program) -> Iterator[Edit]:
+    """A conversion left out or to a narrower dtype, and values rounded where nothing should be."""
+    kind = MutationClass.DTYPE
+    for node in program.walk_kernels():
+        match node:
+            case ast.Call(func=ast.Attribute(value=value, attr="to"), args=[dtype]):
+                yield program.replace(kind, "conversion dropped", node, value)
+                for narrower in _NARROWER:
+                    if ast.unparse(dtype) != narrower:
+                        yield program.replace(kind, f"conversion to {narrower}", dtype, narrower)
+            case ast.Call() if called(node) == "load":
+                parent = program.parents[node]
+                if not (isinstance(parent, ast.Attribute) and parent.attr == "to"):
+                    for narrower in ("tl.float8e5", "tl.int32"):
+                        yield program.replace(
+                            kind, f"loaded value to {narrower}", node, f"{program.text(node)}.to({narrower})"
+                        )
+            case ast.Call(args=[_, value]) if called(node) == "store":
+                for narrower in ("tl.float8e5", "tl.int8"):
+                    yield program.replace(
+                        kind, f"stored value to {narrower}", value, f"({program.text(value)}).to({narrower})"
+                    )
+    for node in program.walk_host():
+        if isinstance(node, ast.keyword) and node.arg == "dtype":
+            for other in ("torch.float16", "torch.int32"):
+                if ast.unparse(node.value) != other:
+                    yield program.replace(kind, f"result of {other}", node.value, other)
