@@ -19,13 +19,13 @@ def mutate_masks(program: Program) -> Iterator[Edit]:
             case ast.Call() if called(node) in ("load", "store"):
                 yield from _mutate_access(program, node)
             case ast.Compare(left=left, ops=[ast.Lt()], comparators=[right]) if program.is_index(left):
-                for op, symbol in ((ast.LtE(), "<="), (ast.Gt(), ">")):
-                    changed = ast.Compare(left=left, ops=[op], comparators=[right])
-                    yield program.replace(kind, f"< to {symbol} in a mask", node, changed)
-                for op, change in ((ast.Sub(), "too narrow by one"), (ast.Add(), "too wide by one")):
-                    bound = ast.BinOp(left=right, op=op, right=ast.Constant(value=1))
-                    changed = ast.Compare(left=left, ops=[ast.Lt()], comparators=[bound])
-                    yield program.replace(kind, f"mask {change}", node, changed)
+                wider = ast.Compare(left=left, ops=[ast.LtE()], comparators=[right])
+                yield program.replace(kind, "< to <= in a mask", node, wider)
+                inverted = ast.Compare(left=left, ops=[ast.Gt()], comparators=[right])
+                yield program.replace(kind, "< to > in a mask", node, inverted)
+                bound = ast.BinOp(left=right, op=ast.Sub(), right=ast.Constant(value=1))
+                narrower = ast.Compare(left=left, ops=[ast.Lt()], comparators=[bound])
+                yield program.replace(kind, "mask too narrow by one", node, narrower)
                 for other in _other_sizes(program, right):
                     changed = ast.Compare(left=left, ops=[ast.Lt()], comparators=[ast.Name(id=other, ctx=ast.Load())])
                     yield program.replace(kind, f"mask compares with {other}", node, changed)
@@ -106,8 +106,8 @@ def mutate_blocks(program: Program) -> Iterator[Edit]:
                 yield program.replace(kind, "loop skips every other block", step, doubled)
             case ast.For(iter=ast.Call(args=[stop]) as call) if called(call) == "range":
                 for op, change in ((ast.Sub(), "a step less"), (ast.Add(), "a step more")):
-                    changed = ast.BinOp(left=stop, op=op, right=ast.Constant(value=1))
-                    yield program.replace(kind, f"loop takes {change}", stop, changed)
+                    bound = ast.BinOp(left=stop, op=op, right=ast.Constant(value=1))
+                    yield program.replace(kind, f"loop takes {change}", stop, bound)
             case ast.Call(args=[start, stop]) if called(node) == "arange":
                 shifted = ast.BinOp(left=node, op=ast.Add(), right=ast.Constant(value=1))
                 yield program.replace(kind, "range shifted by one", node, shifted)
@@ -118,14 +118,11 @@ def mutate_blocks(program: Program) -> Iterator[Edit]:
             case ast.Call(args=[size, block]) if called(node) == "cdiv":
                 yield program.replace(kind, "cdiv to //", node, ast.BinOp(left=size, op=ast.FloorDiv(), right=block))
             case ast.Call(args=[_]) if called(node) == "next_power_of_2":
-                for op, change in ((ast.FloorDiv(), "halved"), (ast.Mult(), "doubled")):
-                    changed = ast.BinOp(left=node, op=op, right=ast.Constant(value=2))
-                    yield program.replace(kind, f"block {change}", node, changed)
+                yield program.replace(kind, "block halved", node, f"{program.text(node)} // 2")
             case ast.keyword(arg=str(name), value=ast.Constant(value=int(size))) if name.isupper() and size > 1:
-                for changed in (size // 2, size * 2):
-                    yield program.replace(
-                        kind, f"{name} {size} to {changed}, grid unchanged", node.value, repr(changed)
-                    )
+                for other in (size // 2, size * 2):
+                    change = f"{name} {size} to {other}, grid unchanged"
+                    yield program.replace(kind, change, node.value, repr(other))
 
 
 def mutate_accumulators(program: Program) -> Iterator[Edit]:

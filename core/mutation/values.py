@@ -55,7 +55,9 @@ _FUNCTIONS: dict[str, tuple[str, ...]] = {
     "floor": ("ceil",),
     "ceil": ("floor",),
 }
-_FUNCTIONS_OF_ONE = frozenset("exp exp2 log log2 sqrt rsqrt sin cos sigmoid abs floor ceil erf tanh".split())
+_FUNCTIONS_OF_ONE = frozenset(
+    {"abs", "erf", "tanh"} | {name for name in _FUNCTIONS if not name.endswith(("max", "min", "sum", "imum"))}
+)
 
 
 def mutate_arithmetic(program: Program) -> Iterator[Edit]:
@@ -99,16 +101,17 @@ def mutate_constants(program: Program) -> Iterator[Edit]:
                 changes = (0.0, value * 1000, -value)
             for changed in changes:
                 yield program.replace(kind, f"{value!r} to {changed!r}", node, repr(changed))
-        if isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant) and isinstance(node.right.value, float):
-            if isinstance(node.op, ast.Add) and node.right.value < 0.01:
-                yield program.replace(kind, "epsilon dropped", node, node.left)
+        match node:
+            case ast.BinOp(left=left, op=ast.Add(), right=ast.Constant(value=float(value))) if value < 0.01:
+                yield program.replace(kind, "epsilon dropped", node, left)
         if isinstance(node, ast.UnaryOp) and _is_infinity(node.operand) and not _is_other(program, node):
             yield program.replace(kind, "sign of infinity dropped", node, node.operand)
             yield program.replace(kind, "infinity to 0", node, "0.0")
-        if isinstance(node, ast.expr) and _is_infinity(node) and not _is_other(program, node):
-            if not isinstance(program.parents[node], ast.UnaryOp):
-                yield program.replace(kind, "infinity negated", node, f"-{program.text(node)}")
-                yield program.replace(kind, "infinity to 0", node, "0.0")
+        elif isinstance(node, ast.Call) and _is_infinity(node) and not _is_other(program, node):
+            if isinstance(program.parents[node], ast.UnaryOp):
+                continue
+            yield program.replace(kind, "infinity negated", node, f"-{program.text(node)}")
+            yield program.replace(kind, "infinity to 0", node, "0.0")
 
 
 def _is_infinity(node: ast.expr) -> bool:
@@ -143,23 +146,22 @@ def mutate_functions(program: Program) -> Iterator[Edit]:
 
 def mutate_axes(program: Program) -> Iterator[Edit]:
     """The other axis of a reduction, of a program id, or of a broadcast."""
-    kind = MutationClass.AXIS
     for node in program.walk_kernels():
         match node:
-            case ast.Call() if (
-                isinstance(axis := keyword_of(node, "axis"), ast.Constant) and called(node) != "program_id"
-            ):
-                other = 1 - axis.value if axis.value in (0, 1) else 0  # type: ignore[operator]
-                yield program.replace(kind, f"axis {axis.value} to {other}", axis, repr(other))
             case ast.Call() if called(node) == "program_id":
-                axis = node.args[0] if node.args else keyword_of(node, "axis")
-                if isinstance(axis, ast.Constant) and axis.value in (0, 1):
-                    other = 1 - axis.value  # type: ignore[operator]
-                    yield program.replace(kind, f"program id {axis.value} to {other}", axis, repr(other))
+                yield from _mutate_axis(program, "program id", node.args[0] if node.args else keyword_of(node, "axis"))
+            case ast.Call():
+                yield from _mutate_axis(program, "axis", keyword_of(node, "axis"))
             case ast.Subscript(value=value, slice=ast.Tuple(elts=[first, second])):
                 turned = ast.Tuple(elts=[second, first], ctx=ast.Load())
                 new = ast.Subscript(value=value, slice=turned, ctx=ast.Load())
-                yield program.replace(kind, "broadcast the other way", node, new)
+                yield program.replace(MutationClass.AXIS, "broadcast the other way", node, new)
+
+
+def _mutate_axis(program: Program, what: str, axis: ast.expr | None) -> Iterator[Edit]:
+    if isinstance(axis, ast.Constant) and isinstance(axis.value, int) and axis.value in (0, 1):
+        other = 1 - axis.value
+        yield program.replace(MutationClass.AXIS, f"{what} {axis.value} to {other}", axis, repr(other))
 
 
 def mutate_steps(program: Program) -> Iterator[Edit]:
