@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from tritonrl.core.config import PolicyConfig
 from tritonrl.harness.learner import Sampling, Training
 from tritonrl.harness.policy import finetune as module
 from tritonrl.harness.policy.adapters import attach_adapter, load_adapter, reset_adapter, save_adapter
 from tritonrl.harness.policy.dropout import keep_mask
 from tritonrl.harness.policy.finetune import finetune, learning_rate_share
 from tritonrl.harness.policy.learner import PolicyLearner
-from tritonrl.harness.policy.load import LoraShape, Policy
+from tritonrl.harness.policy.load import LoraShape, Policy, load_policy
 
 MakePolicy = Callable[[str], Policy]
 PAIRS = [(f"write {word}", f"def {word}(x):\n    return x * {number}") for number, word in enumerate("abcd", start=1)]
@@ -157,3 +158,15 @@ def test_dropout_drops_its_share() -> None:
         assert 1.0 - mask.float().mean().item() == pytest.approx(probability, abs=0.005)
         torch.manual_seed(0)
         assert torch.equal(mask, keep_mask(torch.Size((301, 333)), probability, torch.device("cpu")))
+
+
+def test_eight_bit_weights_learn() -> None:
+    """The shipped policy with 8-bit weights is fine-tuned through its adapter, and its 8-bit weights stay."""
+    policy = load_policy(PolicyConfig(quantization="8bit"), "cpu")
+    quantized = policy.model.get_submodule("model.layers.0.mlp.up_proj").weight
+    assert quantized.dtype is torch.int8
+    before = quantized.detach().clone()
+    attach_adapter(policy, LoraShape(), 0)
+    points = finetune(policy, PAIRS, epochs=20, learning_rate=5e-3, batch_size=4, seed=0)
+    assert points[-1].loss < 0.5 * points[0].loss
+    assert torch.equal(quantized, before)
