@@ -2,8 +2,7 @@
 
 Each buffer lies between guard bands, so a kernel that writes a little outside it is caught; an access outside all of
 them is refused before it happens. What bands, temporaries and masked lanes hold is decided in `undefined`. The host
-code of the candidate does not run; its module is imported for the kernels' bodies, which are found by qualified name
-and must have the recorded text.
+code of the candidate does not run, not even to be imported: `kernel_module` makes the kernels from the source's tree.
 
 Triton's interpreter patches `triton.language` and rebuilds the kernel's argument list for every launch; the loop over
 programs is its own, and is used as it is, for fidelity.
@@ -14,7 +13,6 @@ from __future__ import annotations
 import ctypes
 import time
 import warnings
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -23,7 +21,8 @@ from ...core.candidate import Failure, Variant
 from ...core.outcome import Outcome
 from ...core.plan import Argument, ArgumentKind, Buffer, BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan, View
 from ...core.serialisation import from_plain, to_plain
-from .candidate_module import describe, identify, import_candidate, unwrap_kernel
+from .candidate_module import describe
+from .kernel_source import NotKernelLanguage
 from .protocol import RunResult
 from .undefined import GUARD_BYTES, StrayAccess, confine_accesses, guard_band, unwritten
 
@@ -105,13 +104,15 @@ def prepare(scratch: str) -> Any:
 
 
 def perform(request: dict[str, Any], blobs: list[bytes], scratch: str) -> Answer:
-    """Import the candidate and run each request in order."""
+    """Read the candidate's kernels and run each request in order."""
+    from .kernel_module import KernelModule
+
     results: list[dict[str, Any]] = []
     outputs: list[bytes] = []
     failure: Failure | None = None
-    kernels: dict[tuple[str, str], Any] = {}
+    kernels: Any = None
     try:
-        kernels = _find_kernels(import_candidate(request["source"], scratch))
+        kernels = KernelModule(request["source"])
     except BaseException as error:
         failure = describe(error, Outcome.IMPORT_FAILED)
     for plain in request["requests"]:
@@ -161,7 +162,7 @@ def _is_stray(error: BaseException | None) -> bool:
     return False
 
 
-def _run(variant: Variant, plan: LaunchPlan, given: dict[int, bytes], kernels: dict[tuple[str, str], Any]) -> RunResult:
+def _run(variant: Variant, plan: LaunchPlan, given: dict[int, bytes], kernels: Any) -> RunResult:
     try:
         if plan.arithmetic:
             raise _Cannot(Outcome.UNSUPPORTED, f"the plan has PyTorch arithmetic: {', '.join(plan.arithmetic[:5])}")
@@ -190,6 +191,8 @@ def _run(variant: Variant, plan: LaunchPlan, given: dict[int, bytes], kernels: d
         )
     except _Cannot as error:
         return RunResult(variant=variant, failure=error.failure)
+    except NotKernelLanguage as error:
+        return RunResult(variant=variant, failure=Failure(outcome=Outcome.UNSUPPORTED, message=str(error)))
     except BaseException as error:
         if _is_stray(error):
             return RunResult(
@@ -198,15 +201,21 @@ def _run(variant: Variant, plan: LaunchPlan, given: dict[int, bytes], kernels: d
         return RunResult(variant=variant, failure=describe(error, Outcome.RUN_FAILED))
 
 
-def _launch(kernel: Kernel, launch: Launch, storages: list[_Storage], kernels: dict[tuple[str, str], Any]) -> None:
-    function = kernels.get((kernel.qualname, kernel.source_sha256))
+def _launch(kernel: Kernel, launch: Launch, storages: list[_Storage], kernels: Any) -> None:
+    function = kernels.kernel(kernel.qualname, kernel.source_sha256)
     if function is None:
-        raise _Cannot(Outcome.UNSUPPORTED, f"kernel {kernel.qualname} is not found again in the module")
+        raise _Cannot(Outcome.UNSUPPORTED, f"kernel {kernel.qualname} is not found again in the source")
+    annotations = function.fn.__annotations__
+    for argument in launch.arguments:
+        if argument.kind is ArgumentKind.VIEW and annotations.get(argument.name) == "constexpr":
+            raise _Cannot(
+                Outcome.UNSUPPORTED, f"argument {argument.name} of {kernel.qualname} is a tensor as constexpr"
+            )
     arguments = {argument.name: _value(argument, storages, kernels) for argument in launch.arguments}
     function.run(grid=launch.grid, warmup=False, **arguments)
 
 
-def _value(argument: Argument, storages: list[_Storage], kernels: dict[tuple[str, str], Any]) -> Any:
+def _value(argument: Argument, storages: list[_Storage], kernels: Any) -> Any:
     import triton.language as tl
 
     match argument.kind:
@@ -224,24 +233,11 @@ def _value(argument: Argument, storages: list[_Storage], kernels: dict[tuple[str
         case ArgumentKind.DTYPE:
             return getattr(tl, argument.text or "")
         case ArgumentKind.FUNCTION:
-            for (qualname, _), function in kernels.items():
-                if qualname == argument.text:
-                    return function
-            raise _Cannot(Outcome.UNSUPPORTED, f"function {argument.text} is not found again in the module")
+            function = kernels.function(argument.text or "")
+            if function is None:
+                raise _Cannot(Outcome.UNSUPPORTED, f"function {argument.text} is not found again in the source")
+            return function
     return argument.text
-
-
-def _find_kernels(module: ModuleType) -> dict[tuple[str, str], Any]:
-    """The module's jit functions, also those inside classes and wrappers, by identity."""
-    found: dict[tuple[str, str], Any] = {}
-    spaces: list[dict[str, Any]] = [vars(module)]
-    spaces += [dict(vars(value)) for value in vars(module).values() if isinstance(value, type)]
-    for space in spaces:
-        for value in space.values():
-            kernel = unwrap_kernel(value.__func__ if isinstance(value, staticmethod) else value)
-            if type(kernel).__name__ == "InterpretedFunction" and kernel.fn.__module__ == module.__name__:
-                found[identify(kernel)] = kernel
-    return found
 
 
 def _let_tensors_be_indices() -> None:

@@ -1,0 +1,224 @@
+"""Which part of a candidate's source may run under the interpreter: kernels, in the kernel language, and constants.
+
+Under Triton's interpreter a kernel's body is Python, in a process that holds the buffers it is judged by. Host code has
+no business there: it could compute the reference with PyTorch and write it where a kernel's result belongs. So the
+interpreting child never imports a candidate. It reads the source as a tree and takes from it, on demand, the functions
+that a plan launches, what these refer to at module level (helper functions, constants, imports of Triton), and nothing
+else: no class body, no decorator, no statement with an effect.
+
+What is taken must be in the kernel language: the forms that Triton compiles, attributes from a closed list, no name
+with a leading underscore in attributes and keywords. Python that Triton would never compile (but might not look at, in
+a branch that is dead when it compiles and alive when it interprets) is refused before it runs.
+
+A function is found by what the plan says of it, its qualified name and the hash of its text, so it does not matter how
+it was decorated: configurations and heuristics were resolved when the plan was recorded.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import textwrap
+from collections.abc import Iterable, Iterator
+
+_STATEMENTS = (
+    *(ast.Return, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.If, ast.Assert, ast.Expr, ast.Pass),
+    *(ast.Break, ast.Continue, ast.arguments, ast.arg),
+)
+_EXPRESSIONS = (
+    *(ast.BoolOp, ast.NamedExpr, ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Call, ast.keyword, ast.JoinedStr),
+    *(ast.FormattedValue, ast.Constant, ast.Attribute, ast.Subscript, ast.Starred, ast.Name, ast.List, ast.Tuple),
+    *(ast.Slice, ast.ListComp, ast.GeneratorExp, ast.comprehension),
+    *(ast.expr_context, ast.operator, ast.boolop, ast.unaryop, ast.cmpop),
+)
+BUILTINS = frozenset(
+    (
+        *("abs", "bool", "enumerate", "float", "int", "isinstance", "len", "list", "max", "min", "pow", "print"),
+        *("range", "round", "sum", "tuple", "zip"),
+    )
+)
+"""The built-ins within a kernel's reach; Triton itself knows fewer."""
+
+Function = ast.FunctionDef
+Statement = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.Assign | ast.AnnAssign | ast.AugAssign
+
+
+class NotKernelLanguage(Exception):
+    """The source needs something under the interpreter that is neither a kernel nor a constant."""
+
+
+class KernelSource:
+    """A candidate's text, indexed by qualified name and by module-level name."""
+
+    def __init__(self, source: str) -> None:
+        tree = ast.parse(source)
+        self.functions: dict[str, list[Function]] = {}
+        self.bindings: dict[str, list[ast.stmt]] = {}
+        self._ambiguous: set[str] = set()
+        self.star_modules: list[str] = []
+        text = source.replace("\r\n", "\n").replace("\r", "\n")
+        self._lines = [line + "\n" for line in text.split("\n")]
+        self._index_functions(tree.body, "")
+        self._index_bindings(tree.body, conditional=False)
+
+    def find(self, qualname: str, source_sha256: str) -> Function | None:
+        """The function with this name and this text (decorators included)."""
+        for function in reversed(self.functions.get(qualname, [])):
+            if self._hash(function) == source_sha256:
+                return function
+        return None
+
+    def last(self, qualname: str) -> Function | None:
+        """The function that this qualified name stands for once the module is imported."""
+        found = self.functions.get(qualname)
+        return found[-1] if found else None
+
+    def binding(self, name: str) -> list[ast.stmt]:
+        """The module-level statements that bind the name, in order; raises where it depends on a condition."""
+        if name in self._ambiguous:
+            raise NotKernelLanguage(f"kernels use {name}, which is bound in more than one way")
+        return self.bindings.get(name, [])
+
+    def _hash(self, function: Function) -> str:
+        first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
+        text = textwrap.dedent("".join(inspect.getblock(self._lines[first - 1 :])))
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def _index_functions(self, body: Iterable[ast.stmt], prefix: str) -> None:
+        for statement in body:
+            if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                qualname = prefix + statement.name
+                if isinstance(statement, ast.FunctionDef):
+                    self.functions.setdefault(qualname, []).append(statement)
+                inner = "." if isinstance(statement, ast.ClassDef) else ".<locals>."
+                self._index_functions(statement.body, qualname + inner)
+            else:
+                for part in _blocks(statement):
+                    self._index_functions(part, prefix)
+
+    def _index_bindings(self, body: Iterable[ast.stmt], conditional: bool) -> None:
+        for statement in body:
+            if isinstance(statement, ast.Try):
+                self._index_bindings([*statement.body, *statement.orelse], conditional)
+                for handler in statement.handlers:  # what stands in where an import fails, which it did not
+                    self._index_bindings(_unbound(handler.body, self.bindings), conditional)
+            elif isinstance(statement, ast.If):
+                self._index_bindings([*statement.body, *statement.orelse], conditional=True)
+            elif isinstance(statement, ast.With):
+                self._index_bindings(statement.body, conditional)
+            else:
+                for name in _bound_names(statement):
+                    if name in self.bindings and conditional:
+                        self._ambiguous.add(name)
+                    self.bindings.setdefault(name, []).append(statement)
+                if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
+                    self.star_modules.append(statement.module or "")
+
+
+def check_function(function: Function) -> None:
+    """Raise NotKernelLanguage unless the function's defaults and body have only forms of the kernel language."""
+    if getattr(function, "type_params", []):
+        raise refuse(function, "a type parameter")
+    for default in (*function.args.defaults, *function.args.kw_defaults):
+        if default is not None:
+            check_expression(default)
+    for statement in function.body:
+        _check(statement, _STATEMENTS + _EXPRESSIONS)
+
+
+def check_expression(expression: ast.expr) -> None:
+    """Raise NotKernelLanguage unless a constant's expression has only forms of the kernel language."""
+    _check(expression, _EXPRESSIONS)
+
+
+def free_names(node: ast.AST) -> set[str]:
+    """The names that a function or an expression reads and does not bind itself."""
+    if isinstance(node, ast.FunctionDef):
+        arguments = node.args
+        parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        parameters += [arg for arg in (arguments.vararg, arguments.kwarg) if arg is not None]
+        inside = set().union(*(_free(statement, set()) for statement in node.body))
+        outside = [d for d in (*arguments.defaults, *arguments.kw_defaults) if d is not None]
+        own = {parameter.arg for parameter in parameters} | _stored(node.body)
+        return (inside - own).union(*(free_names(default) for default in outside))
+    return _free(node, set())
+
+
+def dotted(node: ast.AST) -> list[str] | None:
+    """The parts of `a.b.c`, else None."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return [node.id, *reversed(parts)] if isinstance(node, ast.Name) else None
+
+
+def refuse(node: ast.AST, what: str) -> NotKernelLanguage:
+    """The error that names a place and what stands there."""
+    line = getattr(node, "lineno", None)
+    return NotKernelLanguage(f"{f'line {line}: ' if line else ''}{what} is not part of the kernel language")
+
+
+def _check(node: ast.AST, allowed: tuple[type[ast.AST], ...]) -> None:
+    for part in ast.walk(node):
+        if not isinstance(part, allowed):
+            raise refuse(part, type(part).__name__.lower())
+        if isinstance(part, ast.Attribute) and not isinstance(part.ctx, ast.Load):
+            raise refuse(part, f"assignment to {part.attr}")
+        if isinstance(part, ast.Attribute) and part.attr.startswith("_"):
+            raise refuse(part, part.attr)
+        if isinstance(part, ast.keyword) and (part.arg is None or part.arg.startswith("_")):
+            raise refuse(part.value, part.arg or "**")
+        if isinstance(part, ast.Name) and part.id.startswith("__"):
+            raise refuse(part, part.id)
+
+
+def _free(node: ast.AST, bound: set[str]) -> set[str]:
+    if isinstance(node, ast.Name):
+        return {node.id} - bound
+    if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
+        bound = bound | {name for generator in node.generators for name in _targets(generator.target)}
+    annotation = node.annotation if isinstance(node, (ast.AnnAssign, ast.arg)) else None
+    children = (child for child in ast.iter_child_nodes(node) if child is not annotation)
+    return set().union(*(_free(child, bound) for child in children))
+
+
+def stored_names(node: ast.AST) -> set[str]:
+    """The names that are assigned to anywhere inside, parameters included."""
+    found = {part.arg for part in ast.walk(node) if isinstance(part, ast.arg)}
+    return found | _stored([node])
+
+
+def _stored(body: Iterable[ast.AST]) -> set[str]:
+    found: set[str] = set()
+    for statement in body:
+        for part in ast.walk(statement):
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+                found.add(part.id)
+    return found
+
+
+def _targets(node: ast.AST) -> Iterator[str]:
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name):
+            yield part.id
+
+
+def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    for part in ("body", "orelse", "finalbody"):
+        yield getattr(statement, part, [])
+    for handler in getattr(statement, "handlers", []):
+        yield handler.body
+
+
+def _unbound(body: Iterable[ast.stmt], bindings: dict[str, list[ast.stmt]]) -> list[ast.stmt]:
+    return [statement for statement in body if not any(name in bindings for name in _bound_names(statement))]
+
+
+def _bound_names(statement: ast.stmt) -> set[str]:
+    if isinstance(statement, (ast.Import, ast.ImportFrom)):
+        return {alias.asname or alias.name.partition(".")[0] for alias in statement.names if alias.name != "*"}
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return {statement.name}
+    return _stored([statement])
