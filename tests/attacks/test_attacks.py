@@ -1,0 +1,91 @@
+"""Every attack is refused by the audit verifier, where and why its header says; the kernels it imitates are not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from tritonrl.core.config import ClockConfig, LimitsConfig, VerifierConfig
+from tritonrl.core.corpus import render
+from tritonrl.core.extensions import AUDIT
+from tritonrl.core.outcome import Outcome
+from tritonrl.core.verdict import Verdict
+from tritonrl.harness.sandbox.sandbox import Sandbox
+from tritonrl.harness.verifier import Verifier
+
+from .attack import FOLDER, NUM_MECHANISMS, Attack, read_attacks
+
+ATTACKS = read_attacks()
+TASKS = sorted({attack.task_id for attack in ATTACKS})
+_ROW = re.compile(r"\| (\d+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|")
+_FILE = re.compile(r"`([a-z_]+/[a-z0-9_]+\.py)`")
+
+
+@pytest.fixture(scope="session")
+def verifier() -> Iterator[Verifier]:
+    """One verifier for the session: starting a sandbox takes seconds."""
+    with Sandbox(LimitsConfig()) as sandbox:
+        yield Verifier(VerifierConfig(clock="simulated"), ClockConfig(), sandbox)
+
+
+def describe(verdict: Verdict) -> str:
+    """Where and why a verdict refuses."""
+    message = next((result.message for result in verdict.stages if not result.passed), "")
+    return f"{verdict.outcome.code}@{verdict.reached}: {message}"
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        pytest.param(
+            attack,
+            id=attack.name,
+            marks=[pytest.mark.xfail(strict=True, reason=attack.open_reason)] if attack.open_reason else [],
+        )
+        for attack in ATTACKS
+    ],
+)
+def test_an_attack_is_refused_for_its_own_reason(verifier: Verifier, attack: Attack) -> None:
+    """The audit verifier gives the outcome and the stage of the header, so no refusal is by accident."""
+    verdict = verifier.verify(render(attack.task_id).task, attack.source, AUDIT)
+    assert not verdict.correct, "accepted"
+    assert (verdict.outcome, verdict.reached) in attack.answers, describe(verdict)
+
+
+@pytest.mark.parametrize("task_id", TASKS)
+def test_the_honest_kernel_of_each_attacked_task_is_accepted(verifier: Verifier, task_id: str) -> None:
+    """The teacher's solution passes where the attacks do not."""
+    example = render(task_id)
+    verdict = verifier.verify(example.task, example.solution, AUDIT)
+    assert verdict.outcome is Outcome.PASSED, describe(verdict)
+
+
+def test_the_table_names_every_mechanism_and_only_files_that_show_it() -> None:
+    """The README has one row a mechanism, with existing files whose headers say so, or a reason why there is none."""
+    rows = {int(number): (files, line) for number, _, files, line in _ROW.findall((FOLDER / "README.md").read_text())}
+    assert sorted(rows) == list(range(1, NUM_MECHANISMS + 1))
+    shown = {attack.name: attack.mechanisms for attack in ATTACKS}
+    for number, (files, line) in rows.items():
+        named = _FILE.findall(files)
+        assert named or files.strip().startswith("none: "), f"row {number}"
+        assert line.strip(), f"row {number}"
+        for name in named:
+            assert number in shown[name], f"row {number}: {name}"
+
+
+def test_most_attacks_are_stopped_by_construction() -> None:
+    """At least 25 files pass the AST stage, which is a filter and not the defence."""
+    assert sum(not attack.name.startswith("text/") for attack in ATTACKS) >= 25
+    assert len(ATTACKS) >= 70
+
+
+def test_the_folder_says_which_line_of_defence_holds() -> None:
+    """Files in `text` are refused from their text alone, the others by what they do."""
+    for attack in ATTACKS:
+        folder = attack.name.partition("/")[0]
+        stages = {str(stage) for _, stage in attack.answers}
+        if folder == "text":
+            assert stages == {"ast"}, attack.name
+        elif folder != "heldout":
+            assert "ast" not in stages, attack.name
