@@ -33,6 +33,16 @@ class Variant(StrEnum):
     """Values times -1."""
     FAINT = "faint"
     """Values times 0.01."""
+    TRIPLED = "tripled"
+    """Values times 3."""
+    FLIPPED = "flipped"
+    """Values with every other sign flipped, in no pattern."""
+    SHIFTED = "shifted"
+    """Values plus 2, so that nothing averages out."""
+    OUTLIERS = "outliers"
+    """One value in sixteen times 8."""
+    REMAINDER = "remainder"
+    """Sizes of no profile, one more than whole blocks."""
 
 
 @frozen(kw_only=True)

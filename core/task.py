@@ -28,6 +28,8 @@ class Profile(StrEnum):
     """What the interpreter runs in place of the declared sizes."""
     LARGER = "larger"
     """Larger than `SMALL` in every dimension: the input variant "larger dimensions" on the interpreter."""
+    REMAINDER = "remainder"
+    """One element more than whole blocks, and no size of another profile: a hidden variant's, derived by a rule."""
 
 
 @frozen(kw_only=True)
@@ -63,6 +65,27 @@ class Task:
                 return self.small
             case Profile.LARGER:
                 return self.larger
+            case Profile.REMAINDER:
+                return self._remainders()
+
+    def _remainders(self) -> Constants:
+        """For each constant that `small` rewrites, the next size that is one more than whole blocks of a power of two.
+
+        What the reference accepts of them is for the oracle to find out.
+        """
+        taken = {*self.tiny, *self.small, *self.larger}
+        return tuple(
+            (name, _one_past_blocks(value, {size for other, size in taken if other == name}))
+            for name, value in self.small
+        )
+
+
+def _one_past_blocks(value: int, taken: set[int]) -> int:
+    block = 1 << max(0, value.bit_length() - 1)
+    size = value // block * block + 1
+    while size <= value or size in taken:
+        size += block
+    return size
 
 
 @frozen(kw_only=True)

@@ -21,14 +21,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from attrs import frozen
+from attrs import evolve, frozen
 from numpy.typing import NDArray
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ..core.candidate import ReferenceSignature
 from ..core.seeds import derive
 from ..core.serialisation import fingerprint
-from ..core.task import Profile, Task
+from ..core.task import Constants, Profile, Task
 from ..stages.roofline import EagerOperator
 from ..stages.variants import VariantInputs
 from .errors import TaskError
@@ -42,6 +42,7 @@ from .reference import (
     is_floating,
     load_task,
     randomise,
+    runs_with,
     torch_dtype,
     trace_operators,
 )
@@ -111,6 +112,18 @@ class Oracle:
         key = ("expected", fingerprint(task), inputs, seeded_parameters)
         return self._cached(key, lambda: self._compute(task, inputs, seeded_parameters), lambda run: run.num_bytes)
 
+    def remainder(self, task: Task) -> Constants:
+        """The sizes of the variant "remainder" that the reference accepts; empty where it accepts none."""
+        key = ("remainder", fingerprint(task))
+        return self._cached(key, lambda: _accepted_remainders(task), lambda _: 1 << 12)
+
+    def _sized(self, task: Task, profile: Profile) -> tuple[Task, Profile]:
+        """The task with a derived profile's sizes in the place of `LARGER`, and the profile to load it with."""
+        if profile is not Profile.REMAINDER:
+            return task, profile
+        small = {**dict(task.small), **dict(self.remainder(task))}
+        return evolve(task, larger=tuple(small.items())), Profile.LARGER
+
     def _cached(self, key: tuple[Any, ...], make: Callable[[], T], measure: Callable[[T], int]) -> T:
         with self._lock:  # two threads that need the same result compute it once
             if key in self._cache:
@@ -154,6 +167,7 @@ class Oracle:
         return tuple(used)
 
     def _find_build(self, task: Task, profile: Profile, dtype: str) -> Build:
+        task, profile = self._sized(task, profile)
         module = load_task(task, profile)
         with FakeTensorMode():
             drawn = draw_inputs(task, module, None)
@@ -165,17 +179,18 @@ class Oracle:
         return Build(init_json=init_json, inputs=tuple(_describe_input(task, value, dtype) for value in drawn))
 
     def _compute(self, task: Task, spec: VariantInputs, seeded_parameters: bool) -> ExpectedRun:
-        module = load_task(task, spec.profile)
         identity = fingerprint(task)
+        task, profile = self._sized(task, spec.profile)
+        module = load_task(task, profile)
         dtype = torch_dtype(spec.dtype)
         drawn = draw_inputs(task, module, derive(self.seed, identity, "inputs", spec.stream))
         inputs = [_transform(value, spec, dtype) for value in drawn]
-        model = build_model(task, module, self.init_seed(task))
+        model = build_model(task, module, derive(self.seed, identity, "init"))
         generator = torch.Generator().manual_seed(derive(self.seed, identity, "parameters"))
         randomise(model, generator, seeded_parameters, dtype)
         parameters = {name: value.detach().clone() for name, value in model.state_dict().items()}
         outputs = call_model(task, model.double(), [_to_double(value) for value in inputs])
-        with fake_reference(task, spec.profile, spec.dtype) as (fake, fake_inputs):
+        with fake_reference(task, profile, spec.dtype) as (fake, fake_inputs):
             dtypes = tuple(dtype_name(output) for output in call_model(task, fake, fake_inputs))
         return ExpectedRun(
             inputs=tuple(value if isinstance(value, torch.Tensor) else None for value in inputs),
@@ -183,6 +198,22 @@ class Oracle:
             expected=tuple(output.detach().cpu().numpy().copy() for output in outputs),
             dtypes=dtypes,
         )
+
+
+def _accepted_remainders(task: Task) -> Constants:
+    """All of the rule's sizes at once where the reference runs with them, else one after the other."""
+    proposed = task.constants(Profile.REMAINDER)
+    if not proposed or _runs_with(task, dict(proposed)):
+        return proposed
+    kept: dict[str, int] = {}
+    for name, size in proposed:
+        if _runs_with(task, {**kept, name: size}):
+            kept[name] = size
+    return tuple(kept.items())
+
+
+def _runs_with(task: Task, sizes: dict[str, int]) -> bool:
+    return runs_with(task, tuple({**dict(task.small), **sizes}.items()))
 
 
 def _describe_input(task: Task, value: Any, dtype: str) -> TensorSpec | InitArgument:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from attrs import evolve, field, frozen
 
-from ..core.candidate import Candidate, CompileReport, Failure, RunReport, TimingReport, Variant
+from ..core.candidate import Candidate, CompileReport, Failure, Recording, RunReport, TimingReport, Variant
 from ..core.config import ClockConfig
 from ..core.outcome import Outcome
 from ..core.plan import BufferKind, LaunchPlan
@@ -88,7 +88,7 @@ def probe_compile(candidate: Candidate, task: Task, bench: Bench) -> Candidate:
 
 def _record_requests(task: Task, oracle: Oracle) -> list[RecordRequest]:
     dtype = task.dtypes[0]
-    wanted = [(profile, dtype) for profile in Profile]
+    wanted = [(profile, dtype) for profile in Profile if profile is not Profile.REMAINDER]
     wanted += [(Profile.SMALL, other) for other in task.dtypes[1:2]]
     return [_record_request(task, oracle, profile, kind, profile is Profile.DECLARED) for profile, kind in wanted]
 
@@ -117,6 +117,25 @@ def _plans_to_run(report: CompileReport) -> list[LaunchPlan]:
     return [r.plan for r in report.recordings if r.plan is not None and r.profile is not Profile.DECLARED]
 
 
+def _record_remainder(candidate: Candidate, task: Task, bench: Bench, inputs: VariantInputs) -> Recording:
+    """The recording at sizes that only the audit uses, in a child of its own, so that no other verifier pays for it."""
+    key = bench.key(candidate, task, f"compile:{inputs.profile}")
+    recording = bench.store.get(key, Recording)
+    if recording is None:
+        request = _record_request(task, bench.oracle, inputs.profile, inputs.dtype, False)
+        bench.get_ready()
+        reply = bench.sandbox.record(candidate.source, [request])
+        if reply.failure is not None:
+            recording = Recording(profile=inputs.profile, dtype=inputs.dtype, failure=reply.failure)
+        else:
+            recording = reply.recordings[0]
+        if recording.plan is not None:
+            needed = {buffer.blob for buffer in recording.plan.buffers}
+            bench.store.put_blobs({sha: blob for sha, blob in reply.blobs.items() if sha in needed})
+        bench.store.put(key, recording)
+    return recording
+
+
 def probe_tiny(candidate: Candidate, task: Task, bench: Bench) -> Candidate:
     """Run the original inputs at tiny sizes."""
     inputs = describe(Variant.ORIGINAL, task.dtypes, Profile.TINY)
@@ -125,8 +144,12 @@ def probe_tiny(candidate: Candidate, task: Task, bench: Bench) -> Candidate:
 
 
 def probe_full(candidate: Candidate, task: Task, bench: Bench, variants: Sequence[Variant]) -> Candidate:
-    """Run the wanted variants, those not yet known together in one child."""
-    wanted = [describe(variant, task.dtypes) for variant in variants]
+    """Run the wanted variants, those not yet known together in one child.
+
+    The variant "remainder" is left out where the reference accepts no other sizes.
+    """
+    has_remainder = Variant.REMAINDER in variants and bool(bench.oracle.remainder(task))
+    wanted = [describe(v, task.dtypes) for v in variants if v is not Variant.REMAINDER or has_remainder]
     return candidate.with_evidence(full=tuple(_run_all(candidate, task, bench, "full", wanted)))
 
 
@@ -205,6 +228,8 @@ def _prepare(
     if report.failure is not None:
         return report.failure
     recording = find_recording(report, inputs.profile, inputs.dtype)
+    if inputs.profile is Profile.REMAINDER:
+        recording = _record_remainder(candidate, task, bench, inputs)
     if recording is None:
         return Failure(outcome=Outcome.BROKEN_PROTOCOL, message=f"nothing was recorded at {inputs.profile} sizes")
     if recording.plan is None:
@@ -213,7 +238,7 @@ def _prepare(
     failure = check_structure(plan)
     if failure is None and plan.arithmetic:
         failure = judge_recording(recording, report)
-    if failure is None and (inputs.profile is Profile.LARGER or inputs.dtype != task.dtypes[0]):
+    if failure is None and (inputs.profile in (Profile.LARGER, Profile.REMAINDER) or inputs.dtype != task.dtypes[0]):
         # the compile stage judged the other recordings
         failure = judge_recording(recording, report)
     if failure is None and bench.backend == "interpret" and all(map(_is_sound, _plans(report))):

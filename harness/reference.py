@@ -16,12 +16,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from attrs import evolve
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from ..core.constants import with_constants
-from ..core.task import Profile, Task
+from ..core.task import Constants, Profile, Task
 from ..stages.roofline import EagerOperator
 from .errors import TaskError
 
@@ -127,6 +128,17 @@ def call_model(task: Task, model: torch.nn.Module, inputs: list[Any]) -> tuple[t
     if not outputs or not all(isinstance(output, torch.Tensor) for output in outputs):
         raise TaskError(f"{task.task_id}: forward must return a tensor or a tuple of tensors")
     return outputs
+
+
+def runs_with(task: Task, constants: Constants) -> bool:
+    """Whether the reference runs with these constants; real values, since shapes alone do not show every refusal."""
+    sized = evolve(task, tiny=constants)
+    try:
+        module = load_task(sized, Profile.TINY)
+        call_model(sized, build_model(sized, module, 0), draw_inputs(sized, module, 0))
+    except TaskError:
+        return False
+    return True
 
 
 @contextmanager

@@ -5,7 +5,9 @@ rounding near a zero crossing. So two figures are taken, both relative to the ex
 2-norm over the expected 2-norm, which an incorrect formula cannot keep small, and the largest single error over
 (|expected| + root mean square), which a few wrong elements in a million cannot hide from. float32's limits admit the
 rounding of TF32 matrix units, as PyTorch itself may use them; zeros, ones and the input itself fail by orders of
-magnitude wherever the task is a sound one. Integer results (argmax) are compared exactly.
+magnitude wherever the task is a sound one. What a dtype cannot hold is forgiven: values beyond its range count as
+infinite, and an error smaller than its smallest number (float16 keeps subnormals, GPUs flush those of the wider ones)
+counts as none. Integer results (argmax) are compared exactly.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ TOLERANCES = {
     "float16": Tolerance(relative_error=4e-3, worst_excess=3e-2),
     "bfloat16": Tolerance(relative_error=3e-2, worst_excess=1.5e-1),
 }
+_SMALLEST = {"float64": 2.3e-308, "float32": 1.2e-38, "float16": 6.0e-8, "bfloat16": 1.2e-38}
 _LARGEST_FINITE = {"float64": 1.797e308, "float32": 3.4028235e38, "float16": 65504.0, "bfloat16": 3.3895314e38}
 
 
@@ -65,7 +68,7 @@ def compare(
         both_finite = np.isfinite(wanted) & np.isfinite(found)
         same_nonfinite = (np.isnan(wanted) & np.isnan(found)) | (np.isinf(wanted) & (wanted == found))
         num_nonfinite = int(np.count_nonzero(~(both_finite | same_nonfinite)))
-        relative_error, worst_excess = _ratios(found[both_finite], wanted[both_finite])
+        relative_error, worst_excess = _ratios(found[both_finite], wanted[both_finite], _SMALLEST[dtype])
     return Comparison(
         dtype=dtype,
         shape_matches=True,
@@ -77,7 +80,7 @@ def compare(
     )
 
 
-def _ratios(found: NDArray[np.float64], wanted: NDArray[np.float64]) -> tuple[float, float]:
+def _ratios(found: NDArray[np.float64], wanted: NDArray[np.float64], smallest: float) -> tuple[float, float]:
     if not wanted.size:
         return 0.0, 0.0
     # in units of the largest value, so that no square overflows or underflows
@@ -86,7 +89,7 @@ def _ratios(found: NDArray[np.float64], wanted: NDArray[np.float64]) -> tuple[fl
         unit, scale = _ZERO_SCALE, 1.0
     else:
         scale = float(np.sqrt(np.mean((wanted / unit) ** 2)))
-    difference = np.abs(found / unit - wanted / unit)
+    difference = np.maximum(np.abs(found / unit - wanted / unit) - smallest / unit, 0.0)
     largest = float(np.max(difference))
     root_mean_square = largest * float(np.sqrt(np.mean((difference / largest) ** 2))) if largest > 0.0 else 0.0
     worst = float(np.max(difference / (np.abs(wanted) / unit + scale)))

@@ -1,12 +1,16 @@
-"""The inputs that a candidate is run on: five for multi-input testing, two more that only the audit uses.
+"""The inputs that a candidate is run on: five for multi-input testing, seven more that only the audit uses.
 
 Each variant is a description: which sizes, which dtype, what is done to the values, and which random stream they come
 from. Under the task's contract (docs/decisions/0001-launch-plans.md) "larger" rewrites the module-level constants, and
 "precision" takes another dtype of the contract; where a task lists one dtype only, the values are rounded through a
 narrower type instead, because many genuine float32 kernels call functions that Triton defines for float32 alone.
 
-The hidden ones come from hacks that the five do not see: kernels that return their input, or take a branch by sign,
-pass unless values are negated; kernels that saturate or underflow show it when values are faint.
+The hidden ones come from hacks that the five do not see. A kernel that returns its input, or branches by the sign of
+what it meets first, passes where inputs are all positive, unless values are negated or signs are mixed; kernels that
+saturate or underflow show it when values are faint, tripled or unequal in magnitude; a mean that is taken for zero
+shows when values are shifted; and a size that no profile has, one more than whole blocks, finds branches by shape and
+masks that are off by one (docs/decisions/0002-purity-knock-out-hidden-inputs.md). Magnitudes stay below 40 for inputs
+of unit variance: beyond 44, the usual way to write a tanh overflows in float32.
 """
 
 from __future__ import annotations
@@ -23,16 +27,27 @@ from ..core.task import Profile
 
 BASELINE_VARIANTS = (Variant.ORIGINAL,)
 TRAINING_VARIANTS = (Variant.ORIGINAL, Variant.SCALED, Variant.RESEEDED, Variant.LARGER, Variant.PRECISION)
-HIDDEN_VARIANTS = (Variant.NEGATED, Variant.FAINT)
+HIDDEN_VARIANTS = (
+    Variant.NEGATED,
+    Variant.FAINT,
+    Variant.TRIPLED,
+    Variant.FLIPPED,
+    Variant.SHIFTED,
+    Variant.OUTLIERS,
+    Variant.REMAINDER,
+)
 
+_CHOICE_SEED = 1
 _MANTISSA_BITS = {"float32": 23, "float16": 10, "bfloat16": 7, "float8": 3}
 
 
 @frozen(kw_only=True)
 class VariantInputs:
-    """What one variant's inputs are: `scale` multiplies, `rounded_through` names the narrower dtype or is None.
+    """What one variant's inputs are: `scale` multiplies, then `shift` is added.
 
-    Variants with the same `stream` start from the same random draw, so that they differ by the transform alone.
+    `chosen_scale` multiplies a pseudo-random `chosen_share` of the values; `rounded_through` names the narrower dtype
+    that values are rounded through, or is None. Variants with the same `stream` start from the same random draw, so
+    that they differ by the transform alone.
     """
 
     variant: Variant
@@ -40,11 +55,17 @@ class VariantInputs:
     dtype: str
     stream: str = "original"
     scale: float = 1.0
+    shift: float = 0.0
+    chosen_scale: float = 1.0
+    chosen_share: float = 0.0
     rounded_through: str | None = None
 
     def transform(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """The variant's values, from freshly drawn floating-point ones."""
-        values = values * self.scale
+        values = values * self.scale + self.shift
+        if self.chosen_share:
+            chosen = np.random.default_rng(_CHOICE_SEED).random(values.shape) < self.chosen_share
+            values = np.where(chosen, values * self.chosen_scale, values)
         return values if self.rounded_through is None else round_values(values, self.rounded_through)
 
 
@@ -55,7 +76,7 @@ def variants_of(spec: VerifierSpec) -> tuple[Variant, ...]:
 
 
 def describe(variant: Variant, dtypes: Sequence[str], profile: Profile = Profile.SMALL) -> VariantInputs:
-    """A variant's inputs for a task with these dtypes; `profile` is the sizes for all but the larger variant."""
+    """A variant's inputs for a task with these dtypes; `profile` is the sizes for those that have none of their own."""
     dtype = dtypes[0]
     match variant:
         case Variant.ORIGINAL:
@@ -75,6 +96,16 @@ def describe(variant: Variant, dtypes: Sequence[str], profile: Profile = Profile
             return VariantInputs(variant=variant, profile=profile, dtype=dtype, scale=-1.0)
         case Variant.FAINT:
             return VariantInputs(variant=variant, profile=profile, dtype=dtype, scale=0.01)
+        case Variant.TRIPLED:
+            return VariantInputs(variant=variant, profile=profile, dtype=dtype, scale=3.0)
+        case Variant.FLIPPED:
+            return VariantInputs(variant=variant, profile=profile, dtype=dtype, chosen_scale=-1.0, chosen_share=0.5)
+        case Variant.SHIFTED:
+            return VariantInputs(variant=variant, profile=profile, dtype=dtype, shift=2.0)
+        case Variant.OUTLIERS:
+            return VariantInputs(variant=variant, profile=profile, dtype=dtype, chosen_scale=8.0, chosen_share=1 / 16)
+        case Variant.REMAINDER:
+            return VariantInputs(variant=variant, profile=Profile.REMAINDER, dtype=dtype, stream="remainder")
 
 
 def round_values(values: NDArray[np.float64], dtype: str) -> NDArray[np.float64]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tritonrl.core.candidate import Candidate, CompileReport, Variant
+from attrs import evolve
+from tritonrl.core.candidate import Candidate, CompileReport, Recording, Variant
 from tritonrl.core.config import LimitsConfig
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import BufferKind
@@ -16,6 +17,7 @@ from tritonrl.harness.probes import Bench, probe_compile, probe_full, probe_tiny
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.storages import fill_storages
 from tritonrl.stages.compile_stage import find_recording
+from tritonrl.stages.run_stages import judge_run
 from tritonrl.stages.variants import TRAINING_VARIANTS, describe
 
 from .kernels import ADD, LINEAR, NORM, POINTWISE, add, linear, norm, pointwise
@@ -34,11 +36,11 @@ def compiled(task: object, source: str, bench: Bench) -> Candidate:
 
 
 def test_one_child_records_every_size_and_dtype(bench: Bench) -> None:
-    """The compile probe has the declared recording first, compiled, and one for each run that any verifier makes."""
+    """The compile probe has the declared recording first, compiled, and one for each run but the remainder's."""
     report = compiled(POINTWISE, pointwise(), bench).evidence.compile
     assert report is not None
     assert [(r.profile, r.dtype) for r in report.recordings] == [
-        *((profile, "float32") for profile in Profile),
+        *((profile, "float32") for profile in Profile if profile is not Profile.REMAINDER),
         (Profile.SMALL, "float16"),
     ]
     plans = [recording.plan for recording in report.recordings]
@@ -102,3 +104,26 @@ def test_evidence_outlives_the_sandbox(bench: Bench) -> None:
     candidate = compiled(NORM, norm(), bench)
     kept = bench.store.get(bench.key(candidate, NORM, "compile"), CompileReport)
     assert kept == candidate.evidence.compile
+
+
+def test_only_the_audit_pays_for_remainders(bench: Bench) -> None:
+    """Remainder sizes are recorded when they are run, once, and a mask that is off by one fails there alone."""
+    wrong = add().replace("mask = offsets < n", "mask = offsets < tl.where(n % 256 == 1, n - 1, n)")
+    candidate = compiled(ADD, wrong, bench)
+    assert candidate.evidence.compile is not None
+    assert find_recording(candidate.evidence.compile, Profile.REMAINDER, "float32") is None
+    candidate = probe_full(candidate, ADD, bench, [*TRAINING_VARIANTS, Variant.REMAINDER])
+    failed = [report.variant for report in candidate.evidence.full if judge_run(report) is not None]
+    assert failed == [Variant.REMAINDER]
+    assert bench.store.get(bench.key(candidate, ADD, "compile:remainder"), Recording) is not None
+
+
+def test_remainders_are_left_out_where_the_reference_refuses_them(bench: Bench) -> None:
+    """Constants that the reference ties together keep their small sizes, and with none left there is no such run."""
+    tied = ADD.source.replace("SIZE = 65536", "SIZE = 65536\nHALF = 32768")
+    tied = tied.replace("return x + y", "return x[:HALF] + y.view(2, HALF)[0]")
+    task = evolve(ADD, source=tied, tiny=(("SIZE", 6), ("HALF", 3)), small=(("SIZE", 300), ("HALF", 150)))
+    assert bench.oracle.remainder(task) == ()
+    assert dict(bench.oracle.remainder(LINEAR)) == {"BATCH": 33, "INPUTS": 65, "OUTPUTS": 33}
+    candidate = probe_full(compiled(task, add(), bench), task, bench, [Variant.ORIGINAL, Variant.REMAINDER])
+    assert [report.variant for report in candidate.evidence.full] == [Variant.ORIGINAL]

@@ -77,6 +77,21 @@ def test_the_oracles_own_infinities_are_accepted() -> None:
     assert not accepts(compare(np.array([-np.inf, np.nan, np.inf, 1.0]), expected, "float32"))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "expected", "flushed"), [("float32", 1e-60, 0.0), ("float16", 1.03e-6, 1.01e-6), ("bfloat16", 1e-40, 0.0)]
+)
+def test_what_a_dtype_cannot_hold_is_forgiven(dtype: str, expected: float, flushed: float) -> None:
+    """Underflow to zero and the coarse steps of float16 subnormals are right; larger errors are not."""
+    values = np.full(8, expected)
+    assert accepts(compare(np.full(8, flushed), values, dtype))
+    assert not accepts(compare(np.full(8, flushed * 1e6 + 1.0), values * 1e6 + 2.0, dtype))
+
+
+def test_zeros_are_no_underflow_where_the_dtype_has_room() -> None:
+    """A float16 softmax over 262,144 columns, 4e-6 each, is not zero."""
+    assert not accepts(compare(np.zeros(8), np.full(8, 4e-6), "float16"))
+
+
 def test_expected_zeros_admit_residue_only() -> None:
     """Where all expected values are zero, 1e-9 passes and 1e-3 does not."""
     expected = np.zeros(10)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tritonrl.core.candidate import Variant
 from tritonrl.core.extensions import AUDIT, VerifierSpec
-from tritonrl.core.task import Profile
+from tritonrl.core.task import Profile, Task
 from tritonrl.stages.variants import TRAINING_VARIANTS, describe, round_values, variants_of
 
 VALUES = st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=30).map(lambda v: np.array(v, dtype=np.float64))
@@ -24,7 +24,7 @@ def test_each_specification_has_its_variants() -> None:
 @pytest.mark.parametrize("dtypes", [("float32",), ("float32", "float16"), ("bfloat16",)])
 def test_every_variant_differs_from_the_original(dtypes: tuple[str, ...]) -> None:
     """No two variants give a candidate the same inputs."""
-    values = np.random.default_rng(0).standard_normal(8)
+    values = np.random.default_rng(0).standard_normal(64)
     seen = set()
     for variant in Variant:
         inputs = describe(variant, dtypes)
@@ -33,11 +33,46 @@ def test_every_variant_differs_from_the_original(dtypes: tuple[str, ...]) -> Non
     assert len(seen) == len(Variant)
 
 
-def test_only_the_larger_variant_changes_sizes() -> None:
-    """Larger dimensions are the larger variant's alone; the others use the sizes that they are given."""
+def test_two_variants_alone_change_sizes() -> None:
+    """Larger dimensions and remainders have sizes of their own; the others use those that they are given."""
+    own = {Variant.LARGER: Profile.LARGER, Variant.REMAINDER: Profile.REMAINDER}
     for variant in Variant:
-        profile = describe(variant, ("float32",), Profile.DECLARED).profile
-        assert profile is (Profile.LARGER if variant is Variant.LARGER else Profile.DECLARED)
+        assert describe(variant, ("float32",), Profile.DECLARED).profile is own.get(variant, Profile.DECLARED)
+
+
+def test_hidden_values_stay_where_the_usual_tanh_does_not_overflow() -> None:
+    """Ten thousand normal values stay below 44 in every variant, and signs are mixed where they should be."""
+    positive = np.abs(np.random.default_rng(3).standard_normal(10_000))
+    for variant in Variant:
+        assert np.abs(describe(variant, ("float32",)).transform(positive)).max() < 44.0
+    assert 4_500 < (describe(Variant.FLIPPED, ("float32",)).transform(positive) < 0.0).sum() < 5_500
+    changed = describe(Variant.OUTLIERS, ("float32",)).transform(positive) != positive
+    assert 500 < changed.sum() < 750
+
+
+SIZES = st.lists(st.integers(1, 2000), min_size=3, max_size=3)
+
+
+@given(SIZES)
+def test_remainders_are_one_past_whole_blocks_and_new(sizes: list[int]) -> None:
+    """The derived size is larger than the small one's block, one past a multiple of it, and no other profile's."""
+    tiny, small, larger = sizes
+    task = Task(
+        task_id="task",
+        level=1,
+        family="family",
+        description="",
+        source="N = 1",
+        tiny=(("N", tiny),),
+        small=(("N", small),),
+        larger=(("N", larger),),
+    )
+    ((name, size),) = task.constants(Profile.REMAINDER)
+    block = 2 ** (small.bit_length() - 1)
+    assert name == "N"
+    assert size not in sizes
+    assert small < size <= small + 4 * block
+    assert size % block == 1 % block
 
 
 def test_precision_takes_another_dtype_where_the_contract_has_one() -> None:
