@@ -51,13 +51,9 @@ def _mutate_access(program: Program, call: ast.Call) -> Iterator[Edit]:
 
 
 def _other_sizes(program: Program, name: ast.expr) -> list[str]:
-    """Other integer parameters of the kernel that might be confused with this one."""
-    kernel = program.kernel_of(name)
-    if kernel is None or not isinstance(name, ast.Name):
-        return []
-    sizes = [a.arg for a in kernel.args.args if a.annotation is None]
-    sizes = [size for size in sizes if len(size) <= 3 or size.startswith("n_")]
-    return [size for size in sizes if size != name.id][:2] if name.id in sizes else []
+    """Other sizes among the kernel's parameters that might be confused with this one."""
+    sizes = program.sizes_of(name)
+    return [size for size in sizes if size != name.id][:2] if isinstance(name, ast.Name) and name.id in sizes else []
 
 
 def mutate_offsets(program: Program) -> Iterator[Edit]:

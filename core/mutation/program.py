@@ -109,6 +109,21 @@ class Program:
         """Every node outside kernels, in the order of the source."""
         return (node for node in _walk_in_order(self.tree) if node not in self._in_kernel)
 
+    def sizes_of(self, node: ast.AST) -> list[str]:
+        """Parameters of a node's kernel that are neither pointers nor constexpr, and that indices are made of."""
+        kernel = self.kernel_of(node)
+        if kernel is None:
+            return []
+        scalars = _scalars(kernel)
+        used = {
+            name.id
+            for part in ast.walk(kernel)
+            if isinstance(part, ast.Compare) or (isinstance(part, ast.BinOp) and self.is_address(part))
+            for name in ast.walk(part)
+            if isinstance(name, ast.Name)
+        }
+        return [a.arg for a in kernel.args.args if a.annotation is None and a.arg in scalars & used]
+
     def is_index(self, node: ast.expr) -> bool:
         """Whether an expression of a kernel is made of program ids, ranges, loop counters and sizes alone."""
         kernel = self.kernel_of(node)
