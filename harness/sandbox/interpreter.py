@@ -24,6 +24,7 @@ from ...core.serialisation import from_plain, to_plain
 from .candidate_module import describe
 from .kernel_source import NotKernelLanguage
 from .protocol import RunResult
+from .sampling import Sampling, Writes, follow_writes, run_sample
 from .undefined import GUARD_BYTES, StrayAccess, confine_accesses, guard_band, unwritten
 
 Answer = tuple[dict[str, Any], list[bytes]]
@@ -90,12 +91,13 @@ def prepare(scratch: str) -> Any:
     """Set this process up for interpreting, warm it, and return what a child performs."""
     import triton  # decorated for the interpreter, by TRITON_INTERPRET at import
 
-    from . import bfloat16, undefined
+    from . import bfloat16, sampling, undefined
     from .warm_up import CANDIDATE, make_plan
 
     assert triton.knobs.runtime.interpret
     bfloat16.install()
     undefined.install()
+    sampling.install()
     _let_tensors_be_indices()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # NumPy's, of overflow and division in the kernels' arithmetic
@@ -122,12 +124,15 @@ def perform(request: dict[str, Any], blobs: list[bytes], scratch: str) -> Answer
             result = RunResult(variant=variant, failure=failure)
         else:
             storages = {int(index): blobs[number] for index, number in plain["storages"].items()}
-            result = _run(variant, from_plain(plain["plan"], LaunchPlan), storages, kernels)
-        numbers = list(range(len(outputs), len(outputs) + len(result.outputs)))
-        outputs.extend(result.outputs)
+            sampling = Sampling(num_programs=plain["num_programs"], seed=plain["seed"])
+            result = _run(variant, from_plain(plain["plan"], LaunchPlan), storages, kernels, sampling)
+        first, middle = len(outputs), len(outputs) + len(result.outputs)
+        outputs += (*result.outputs, *result.written)
         answer = {
             "variant": variant.value,
-            "outputs": numbers,
+            "outputs": list(range(first, middle)),
+            "written": list(range(middle, len(outputs))),
+            "sample": to_plain(result.sample),
             "mutated": list(result.mutated),
             "out_of_bounds": list(result.out_of_bounds),
             "failure": to_plain(result.failure),
@@ -162,7 +167,7 @@ def _is_stray(error: BaseException | None) -> bool:
     return False
 
 
-def _run(variant: Variant, plan: LaunchPlan, given: dict[int, bytes], kernels: Any) -> RunResult:
+def _run(variant: Variant, plan: LaunchPlan, given: dict[int, bytes], kernels: Any, sampling: Sampling) -> RunResult:
     try:
         if plan.arithmetic:
             raise _Cannot(Outcome.UNSUPPORTED, f"the plan has PyTorch arithmetic: {', '.join(plan.arithmetic[:5])}")
@@ -174,18 +179,25 @@ def _run(variant: Variant, plan: LaunchPlan, given: dict[int, bytes], kernels: A
         if missing:
             raise _Cannot(Outcome.UNSUPPORTED, f"no values for {', '.join(missing[:5])}")
         storages = _place(plan, given)
+        views = [storages[view.buffer].view(view) for view in plan.outputs]
+        writes = follow_writes(plan, [storage.whole for storage in storages]) if sampling.num_programs else None
         for step in plan.steps:
             match step:
                 case Fill():
                     storages[step.target.buffer].view(step.target).fill_(float(step.nonfinite or step.value))
                 case Copy():
                     source = storages[step.source.buffer].view(step.source)
-                    storages[step.target.buffer].view(step.target).copy_(source.clone())
+                    target = storages[step.target.buffer].view(step.target)
+                    if writes is not None:
+                        writes.carry(source, target)
+                    target.copy_(source.clone())
                 case Launch():
-                    _launch(plan.kernels[step.kernel], step, storages, kernels)
+                    _launch(plan.kernels[step.kernel], step, storages, kernels, sampling, writes)
         return RunResult(
             variant=variant,
-            outputs=tuple(bytes_of(storages[view.buffer].view(view)) for view in plan.outputs),
+            outputs=tuple(map(bytes_of, views)),
+            written=() if writes is None else tuple(map(writes.bits, views)),
+            sample=None if writes is None else writes.sample(),
             mutated=tuple(index for index, storage in enumerate(storages) if storage.is_changed()),
             out_of_bounds=tuple(index for index, storage in enumerate(storages) if not storage.has_intact_guards()),
         )
@@ -201,7 +213,14 @@ def _run(variant: Variant, plan: LaunchPlan, given: dict[int, bytes], kernels: A
         return RunResult(variant=variant, failure=describe(error, Outcome.RUN_FAILED))
 
 
-def _launch(kernel: Kernel, launch: Launch, storages: list[_Storage], kernels: Any) -> None:
+def _launch(
+    kernel: Kernel,
+    launch: Launch,
+    storages: list[_Storage],
+    kernels: Any,
+    sampling: Sampling,
+    writes: Writes | None,
+) -> None:
     function = kernels.kernel(kernel.qualname, kernel.source_sha256)
     if function is None:
         raise _Cannot(Outcome.UNSUPPORTED, f"kernel {kernel.qualname} is not found again in the source")
@@ -212,7 +231,10 @@ def _launch(kernel: Kernel, launch: Launch, storages: list[_Storage], kernels: A
                 Outcome.UNSUPPORTED, f"argument {argument.name} of {kernel.qualname} is a tensor as constexpr"
             )
     arguments = {argument.name: _value(argument, storages, kernels) for argument in launch.arguments}
-    function.run(grid=launch.grid, warmup=False, **arguments)
+    if writes is None:
+        function.run(grid=launch.grid, warmup=False, **arguments)
+    else:
+        run_sample(function, launch.grid, arguments, sampling.draw(launch.grid), writes)
 
 
 def _value(argument: Argument, storages: list[_Storage], kernels: Any) -> Any:

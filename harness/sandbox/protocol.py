@@ -55,12 +55,25 @@ class RunRequest:
 
     `storages` gives the raw bytes of each buffer of the plan that is not a temporary, by index, exactly
     `num_elements` long; the sandbox adds the guard bands, and fills temporaries with NaN (integers: the type's
-    minimum).
+    minimum). With `num_programs`, each launch runs at most so many of its programs, drawn from `seed`; 0 = all.
     """
 
     variant: Variant
     plan: LaunchPlan
     storages: dict[int, bytes]
+    num_programs: int = 0
+    seed: int = 0
+
+
+@frozen(kw_only=True)
+class Sample:
+    """What the programs that ran wrote: for each, the elements of returned buffers that none before it had written.
+
+    With atomics an element is written by several programs, of which some may not have run: its value says nothing.
+    """
+
+    written_by_program: tuple[int, ...]
+    has_atomics: bool
 
 
 @frozen(kw_only=True)
@@ -69,11 +82,14 @@ class RunResult:
 
     `outputs` are the raw bytes of the returned views, contiguous, in the plan's order. `mutated` are indices of
     input, parameter and constant buffers whose bytes changed; `out_of_bounds` are indices of buffers whose guard
-    bands changed.
+    bands changed. Where programs were sampled, `written` has a bit for each element of each output, in NumPy's order
+    of bits: whether a kernel's store reached it.
     """
 
     variant: Variant
     outputs: tuple[bytes, ...] = ()
+    written: tuple[bytes, ...] = ()
+    sample: Sample | None = None
     mutated: tuple[int, ...] = ()
     out_of_bounds: tuple[int, ...] = ()
     failure: Failure | None = None

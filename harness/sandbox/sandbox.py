@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
-from attrs import asdict, frozen
+from attrs import asdict, evolve, frozen
 
 from ...core.candidate import Failure, Recording
 from ...core.config import LimitsConfig
@@ -187,7 +187,8 @@ class Sandbox:
             for index, data in request.storages.items():
                 storages[str(index)] = len(blobs)
                 blobs.append(data)
-            plains.append({"variant": request.variant.value, "plan": to_plain(request.plan), "storages": storages})
+            plain = {"variant": request.variant.value, "plan": to_plain(request.plan), "storages": storages}
+            plains.append({**plain, "num_programs": request.num_programs, "seed": request.seed})
         answer = self._job("interpret", {"source": source, "requests": plains}, blobs)
         seconds = time.perf_counter() - began
         if isinstance(answer, _Died):
@@ -287,18 +288,16 @@ class Sandbox:
 
 
 def _run_result(plain: Any, blobs: list[bytes]) -> RunResult:
-    # outputs travel as blob numbers; everything else is structured strictly
-    indices = _list(plain.pop("outputs"))
-    if not all(type(index) is int and 0 <= index < len(blobs) for index in indices):
-        raise ValueError("outputs: not blob numbers")
-    result = from_plain({**plain, "outputs": []}, RunResult)
-    return RunResult(
-        variant=result.variant,
-        outputs=tuple(blobs[index] for index in indices),
-        mutated=result.mutated,
-        out_of_bounds=result.out_of_bounds,
-        failure=result.failure,
-        seconds=result.seconds,
+    # outputs and marks travel as blob numbers; everything else is structured strictly
+    numbers = {name: _list(plain.pop(name)) for name in ("outputs", "written")}
+    for indices in numbers.values():
+        if not all(type(index) is int and 0 <= index < len(blobs) for index in indices):
+            raise ValueError("not blob numbers")
+    result = from_plain({**plain, "outputs": [], "written": []}, RunResult)
+    return evolve(
+        result,
+        outputs=tuple(blobs[index] for index in numbers["outputs"]),
+        written=tuple(blobs[index] for index in numbers["written"]),
     )
 
 

@@ -1,0 +1,80 @@
+"""What a sample of a launch's programs tells about the sizes that are compiled, timed and rewarded.
+
+A backend that cannot run the declared sizes runs a few programs of the launch there. Two questions are answered: are
+the elements that they wrote right, and do all programs together, if the others write as much, write the whole result?
+The second finds grids and kernels that do less once sizes are large, which no run at small sizes shows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+from ..core.candidate import Failure
+from ..core.outcome import Outcome
+from .tolerance import TOLERANCES
+
+FIRST_PROGRAMS = 24
+MORE_PROGRAMS = 384
+"""Where the first sample leaves a doubt, so many more decide: programs may well write unequal shares."""
+_MOST_PROGRAMS = 1_000_000
+_NUM_DEVIATIONS = 4.0
+_SLACK = 0.999
+
+
+@frozen(kw_only=True)
+class Coverage:
+    """How many elements of the result have to be written, and how many the programs that ran wrote, one by one."""
+
+    num_needed: int
+    num_programs: int
+    written_by_program: tuple[int, ...]
+
+
+def can_sample(grid: tuple[int, int, int]) -> bool:
+    """Whether a launch's programs can be counted through in reasonable time."""
+    return 0 < math.prod(grid) <= _MOST_PROGRAMS
+
+
+def count_needed(
+    actual: NDArray[np.generic], expected: NDArray[np.generic], written: NDArray[np.bool_], dtype: str
+) -> int:
+    """Elements that a kernel has to write: those it wrote, and those that are not right without being written."""
+    tolerance = TOLERANCES.get(dtype)
+    if tolerance is None:
+        is_right = actual == expected
+    else:
+        wanted, found = expected.astype(np.float64), actual.astype(np.float64)
+        with np.errstate(all="ignore"):
+            finite = wanted[np.isfinite(wanted)]
+            scale = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
+            is_right = (found == wanted) | (np.abs(found - wanted) <= tolerance.worst_excess * (np.abs(wanted) + scale))
+    return int(np.count_nonzero(written | ~is_right))
+
+
+def judge_coverage(coverage: Coverage) -> Failure | None:
+    """An objection where the whole launch, by its sample, does not write the whole result.
+
+    The estimate is the mean of the sample times the number of programs; four standard errors are granted, and none
+    where all programs ran.
+    """
+    counts: Sequence[int] = coverage.written_by_program
+    total, size = coverage.num_programs, len(counts)
+    if size == 0:
+        reached = 0.0
+    elif size >= total:
+        reached = float(sum(counts))
+    else:
+        deviation = float(np.std(counts, ddof=1)) if size > 1 else 0.0
+        reached = total * (float(np.mean(counts)) + _NUM_DEVIATIONS * deviation / math.sqrt(size))
+    if reached >= _SLACK * coverage.num_needed:
+        return None
+    message = (
+        f"{size} of {total} programs wrote {sum(counts)} elements; "
+        f"all of them would not write the {coverage.num_needed} of the result"
+    )
+    return Failure(outcome=Outcome.OUTPUT_NOT_WRITTEN, message=message)
