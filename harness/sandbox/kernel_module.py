@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import copy
 import functools
 import importlib
@@ -99,7 +100,9 @@ class KernelModule:
         plain.decorator_list, plain.returns = [], None
         for parameter in ast.walk(plain.args):
             if isinstance(parameter, ast.arg):
-                parameter.annotation = _annotation(parameter.annotation)
+                constexpr = parameter.annotation is not None and self._is_constexpr(parameter.annotation)
+                # all that the interpreter asks of an annotation
+                parameter.annotation = ast.Constant(value="constexpr") if constexpr else None
         plain = ast.fix_missing_locations(_Calls(self._calls, stored_names(plain)).visit(plain))
         known = _identifiers(plain)
         rewritten = interpreter.FunctionRewriter.ast_transformer.visit(copy.deepcopy(plain))
@@ -114,6 +117,16 @@ class KernelModule:
         made = interpreter.InterpretedFunction(original)
         made.rewritten_fn[original] = self._execute(ast.fix_missing_locations(rewritten), qualname)
         return made
+
+    def _is_constexpr(self, annotation: ast.expr) -> bool:
+        if "constexpr" in ast.unparse(annotation):
+            return True
+        if not isinstance(annotation, ast.Name):
+            return False
+        with contextlib.suppress(NotKernelLanguage):  # what kernels may not use may still annotate
+            self._bind(annotation.id)
+        chain = dotted(self._calls.get(annotation.id, annotation))
+        return chain is not None and chain[-1] == "constexpr"
 
     def _execute(self, definition: ast.FunctionDef, qualname: str) -> Any:
         space: dict[str, Any] = {}
@@ -132,6 +145,8 @@ class KernelModule:
         if name in self._names or name in self._modules or name in self._calls or name in self._pending:
             return
         statements = self._source.binding(name)
+        if statements and any(line > statements[0].lineno for _, line in self._stars_with(name)):
+            raise NotKernelLanguage(f"kernels use {name}, which an import * may bind anew")
         if not statements:
             self._bind_unbound(name)
         self._pending.add(name)
@@ -142,9 +157,22 @@ class KernelModule:
             self._pending.discard(name)
 
     def _bind_unbound(self, name: str) -> None:
-        """A built-in, a name from `import *`, or one that raises NameError if it is ever read."""
-        if name not in BUILTINS and "triton.language" in self._source.star_modules and name in dir(tl):
+        """A name from `import *`, a built-in, or one that raises NameError if it is ever read."""
+        modules = self._stars_with(name)
+        if any(module != "triton.language" for module, _ in modules):
+            raise NotKernelLanguage(f"kernels use {name}, which may come from import * of {modules[0][0]}")
+        if modules:
             self._calls[name] = _chain(_LANGUAGE, [name])
+
+    def _stars_with(self, name: str) -> list[tuple[str, int]]:
+        """The modules that bind the name by `import *`, and the lines where they do."""
+        found = []
+        for statement in self._source.star_imports:
+            module = statement.module or ""
+            known = _is_language(module) or module in ("triton", "math", "torch")
+            if not known or name in dir(importlib.import_module(module)):
+                found.append((module, statement.lineno))
+        return found
 
     def _bind_by(self, name: str, statement: ast.stmt) -> None:
         match statement:
@@ -152,7 +180,7 @@ class KernelModule:
                 self._import(name, statement)
             case ast.ImportFrom():
                 self._import_from(name, statement)
-            case ast.FunctionDef():
+            case ast.FunctionDef() if statement.name == name:
                 self._names[name] = None  # a function may refer to itself
                 self._names[name] = self._make(statement, name)
             case ast.Assign() | ast.AnnAssign() | ast.AugAssign() if statement.value is not None:
@@ -206,9 +234,11 @@ class KernelModule:
                 raise NotKernelLanguage(f"kernels use {name}, which is imported from {module}")
             if module == "torch":
                 root, parts = "torch", [alias.name]
-                self._modules.setdefault(" torch", _TORCH)
             else:
-                importlib.import_module(module)
+                found = importlib.import_module(module)
+                if not hasattr(found, alias.name):
+                    with contextlib.suppress(ImportError):  # a module of the package, not imported yet
+                        importlib.import_module(f"{module}.{alias.name}")
                 root, parts = "triton", [*module.split(".")[1:], alias.name]
                 if module == "math":
                     root, parts = "math", [alias.name]
@@ -239,9 +269,13 @@ class KernelModule:
                 raise refuse(node, part)
             if value is triton and part not in _FROM_TRITON:
                 raise refuse(node, f"triton.{part}")
+            if value is tl and part == "target_info":  # differs from the compiler's
+                raise refuse(node, f"triton.language.{part}")
             if not isinstance(value, (ModuleType, SimpleNamespace)) and part not in ATTRIBUTES:
                 raise refuse(node, part)
             is_module = isinstance(value, ModuleType)
+            if value is _TORCH and not hasattr(value, part):
+                raise refuse(node, f"torch.{part}")
             value = getattr(value, part, None)
             if isinstance(value, ModuleType):
                 if not _is_language(value.__name__):
@@ -289,12 +323,6 @@ def _chain(root: str, parts: list[str]) -> ast.expr:
 
 def _identifiers(node: ast.AST) -> set[str]:
     return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-
-
-def _annotation(annotation: ast.expr | None) -> ast.expr | None:
-    """All that the interpreter asks of an annotation is whether it says constexpr."""
-    is_constexpr = annotation is not None and "constexpr" in ast.unparse(annotation)
-    return ast.Constant(value="constexpr") if is_constexpr else None
 
 
 def _jitted(value: ast.expr) -> str | None:

@@ -34,7 +34,7 @@ _EXPRESSIONS = (
 )
 BUILTINS = frozenset(
     (
-        *("abs", "bool", "enumerate", "float", "int", "isinstance", "len", "list", "max", "min", "pow", "print"),
+        *("abs", "bool", "enumerate", "float", "int", "len", "list", "max", "min", "pow", "print"),
         *("range", "round", "sum", "tuple", "zip"),
     )
 )
@@ -56,11 +56,14 @@ class KernelSource:
         self.functions: dict[str, list[Function]] = {}
         self.bindings: dict[str, list[ast.stmt]] = {}
         self._ambiguous: set[str] = set()
-        self.star_modules: list[str] = []
+        self.star_imports: list[ast.ImportFrom] = []
         text = source.replace("\r\n", "\n").replace("\r", "\n")
         self._lines = [line + "\n" for line in text.split("\n")]
         self._index_functions(tree.body, "")
         self._index_bindings(tree.body, conditional=False)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Global):
+                self._ambiguous.update(node.names)
 
     def find(self, qualname: str, source_sha256: str) -> Function | None:
         """The function with this name and this text (decorators included)."""
@@ -98,22 +101,26 @@ class KernelSource:
                     self._index_functions(part, prefix)
 
     def _index_bindings(self, body: Iterable[ast.stmt], conditional: bool) -> None:
+        """Note what binds which name; a name is ambiguous where it takes more than reading in order to tell."""
         for statement in body:
-            if isinstance(statement, ast.Try):
-                self._index_bindings([*statement.body, *statement.orelse], conditional)
-                for handler in statement.handlers:  # what stands in where an import fails, which it did not
-                    self._index_bindings(_unbound(handler.body, self.bindings), conditional)
-            elif isinstance(statement, ast.If):
-                self._index_bindings([*statement.body, *statement.orelse], conditional=True)
-            elif isinstance(statement, ast.With):
-                self._index_bindings(statement.body, conditional)
-            else:
-                for name in _bound_names(statement):
-                    if name in self.bindings and conditional:
+            match statement:
+                case ast.Try() if all(isinstance(inner, (ast.Import, ast.ImportFrom)) for inner in statement.body):
+                    # what stands in where an import fails, which it does not here
+                    self._index_bindings([*statement.body, *statement.orelse], conditional)
+                    for handler in statement.handlers:
+                        self._index_bindings(_unbound(handler.body, self.bindings), conditional=True)
+                case ast.Try() | ast.TryStar() | ast.If() | ast.With():
+                    for block in _blocks(statement):
+                        self._index_bindings(block, conditional=True)
+                    for name in _bound_by_header(statement):
                         self._ambiguous.add(name)
-                    self.bindings.setdefault(name, []).append(statement)
-                if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
-                    self.star_modules.append(statement.module or "")
+                case _:
+                    for name in _bound_names(statement):
+                        if conditional and (name in self.bindings or name in BUILTINS):
+                            self._ambiguous.add(name)
+                        self.bindings.setdefault(name, []).append(statement)
+                    if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
+                        self.star_imports.append(statement)
 
 
 def check_function(function: Function) -> None:
@@ -194,8 +201,12 @@ def _stored(body: Iterable[ast.AST]) -> set[str]:
     found: set[str] = set()
     for statement in body:
         for part in ast.walk(statement):
-            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+            if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load):
                 found.add(part.id)
+            elif isinstance(part, (ast.MatchAs, ast.MatchStar, ast.ExceptHandler)) and part.name:
+                found.add(part.name)
+            elif isinstance(part, ast.MatchMapping) and part.rest:
+                found.add(part.rest)
     return found
 
 
@@ -216,9 +227,19 @@ def _unbound(body: Iterable[ast.stmt], bindings: dict[str, list[ast.stmt]]) -> l
     return [statement for statement in body if not any(name in bindings for name in _bound_names(statement))]
 
 
+def _bound_by_header(statement: ast.Try | ast.TryStar | ast.If | ast.With) -> set[str]:
+    """The names bound by a condition, by `with … as` and by `except … as`."""
+    blocks = {id(inner) for block in _blocks(statement) for inner in block}
+    inside = [child for child in ast.iter_child_nodes(statement) if id(child) not in blocks]
+    names = {handler.name for handler in getattr(statement, "handlers", []) if handler.name}
+    return names | _stored(child for child in inside if not isinstance(child, ast.ExceptHandler))
+
+
 def _bound_names(statement: ast.stmt) -> set[str]:
     if isinstance(statement, (ast.Import, ast.ImportFrom)):
         return {alias.asname or alias.name.partition(".")[0] for alias in statement.names if alias.name != "*"}
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return {statement.name}
+        body = {id(inner) for inner in statement.body}
+        header = [child for child in ast.iter_child_nodes(statement) if id(child) not in body]
+        return {statement.name} | _stored(header)
     return _stored([statement])
