@@ -120,6 +120,15 @@ class RunReport:
 
 
 @frozen(kw_only=True)
+class IdleReport:
+    """Launches that were left out of the tiny run one at a time, and how many of them changed nothing by that."""
+
+    num_tried: int
+    num_idle: int
+    seconds: float
+
+
+@frozen(kw_only=True)
 class TimingReport:
     """Runtimes of candidate and reference, in microseconds, one a trial.
 
@@ -142,6 +151,9 @@ class Evidence:
     compile: CompileReport | None = None
     tiny: RunReport | None = None
     full: tuple[RunReport, ...] = ()
+    knock_out: tuple[RunReport, ...] = ()
+    """Runs without any launch, where something of the result could be left without them."""
+    idle: IdleReport | None = None
     timing: TimingReport | None = None
     ast_seconds: float = 0.0
 

@@ -40,6 +40,10 @@ class Verdict:
     stages: tuple[StageResult, ...]
     speedup: float | None = None
     estimated_speedup: float | None = None
+    torch_operators: int | None = None
+    """PyTorch operators that compute in the declared plan; null where no plan was recorded."""
+    idle_launches: int | None = None
+    """Launches without which the tiny run gives the same bits; null where that was not tried."""
 
     def _passed(self, stage: Stage) -> bool:
         return any(result.stage is stage and result.passed for result in self.stages)

@@ -174,7 +174,7 @@ def _execute(candidate: Candidate, task: Task, bench: Bench, missing: Sequence[V
     ready: list[tuple[RunRequest, ExpectedRun]] = []
     blocked: list[tuple[VariantInputs, Failure]] = []
     for inputs in missing:
-        prepared = _prepare(candidate, task, bench, inputs)
+        prepared = prepare_run(candidate, task, bench, inputs)
         if isinstance(prepared, Failure):
             blocked.append((inputs, prepared))
         else:
@@ -188,11 +188,11 @@ def _execute(candidate: Candidate, task: Task, bench: Bench, missing: Sequence[V
         # one run took the others down with it: find out which, and leave what comes after it unknown
         for pair in ready:
             alone = bench.sandbox.run(candidate.source, [pair[0]])
-            reports += _report([pair], alone.results, alone.failure, alone.seconds)
+            reports += report_runs([pair], alone.results, alone.failure, alone.seconds)
             if alone.failure is not None:
                 break
         return reports
-    return reports + _report(ready, reply.results, reply.failure, reply.seconds)
+    return reports + report_runs(ready, reply.results, reply.failure, reply.seconds)
 
 
 def _attempt(
@@ -218,7 +218,7 @@ def _has_failed_before(candidate: Candidate) -> bool:
     return not (judge_syntax(candidate).passed and judge_compile(candidate).passed)
 
 
-def _prepare(
+def prepare_run(
     candidate: Candidate, task: Task, bench: Bench, inputs: VariantInputs
 ) -> tuple[RunRequest, ExpectedRun] | Failure:
     """The request for one variant, or why its plan cannot be run."""
@@ -254,7 +254,7 @@ def _prepare(
     return RunRequest(variant=inputs.variant, plan=plan, storages=storages), expected
 
 
-def _report(
+def report_runs(
     pairs: Sequence[tuple[RunRequest, ExpectedRun]],
     results: Sequence[RunResult],
     failure: Failure | None,

@@ -21,9 +21,11 @@ from ..core.task import Task
 from ..core.verdict import Verdict
 from ..stages.funnel import FUNNEL, fold
 from ..stages.roofline import GPUS
+from ..stages.run_stages import judge_full
 from ..stages.variants import variants_of
 from .errors import UsageError
 from .evidence_store import EvidenceStore
+from .knock_out import probe_idle_launches, probe_knock_out
 from .oracle import Oracle
 from .probes import Bench, probe_compile, probe_full, probe_syntax, probe_timing, probe_tiny
 from .sandbox.sandbox import Sandbox
@@ -91,12 +93,21 @@ class Verifier:
             Stage.AST: probe_syntax,
             Stage.COMPILE: lambda candidate: probe_compile(candidate, task, bench),
             Stage.TINY: lambda candidate: probe_tiny(candidate, task, bench),
-            Stage.FULL: lambda candidate: probe_full(candidate, task, bench, variants_of(spec)),
+            Stage.FULL: lambda candidate: self._probe_full(candidate, task, spec),
         }
         if self.config.clock == "simulated":
             gpu = GPUS[clock.gpu]
             probes[Stage.TIMING] = lambda candidate: probe_timing(candidate, task, bench, clock, gpu, spec.calibrated)
         return probes
+
+    def _probe_full(self, candidate: Candidate, task: Task, spec: VerifierSpec) -> Candidate:
+        """The variants' runs, and for what they accept the runs that leave launches out."""
+        candidate = probe_full(candidate, task, self.bench, variants_of(spec))
+        if judge_full(candidate).passed:
+            candidate = probe_knock_out(candidate, task, self.bench)
+        if spec.hidden and judge_full(candidate).passed:
+            candidate = probe_idle_launches(candidate, task, self.bench)
+        return candidate
 
     def verify_many(
         self,

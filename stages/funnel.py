@@ -53,7 +53,15 @@ def fold(candidate: Candidate, staged: bool, backend: str = "interpret", trim: f
         stages=tuple(results),
         speedup=speedup,
         estimated_speedup=estimated_speedup,
+        torch_operators=_count_operators(candidate),
+        idle_launches=candidate.evidence.idle.num_idle if candidate.evidence.idle is not None else None,
     )
+
+
+def _count_operators(candidate: Candidate) -> int | None:
+    report = candidate.evidence.compile
+    plan = report.recordings[0].plan if report is not None and report.recordings else None
+    return len(plan.arithmetic) if plan is not None else None
 
 
 def _speedups(candidate: Candidate, trim: float) -> tuple[float | None, float | None]:

@@ -25,11 +25,22 @@ def judge_tiny(candidate: Candidate) -> StageResult:
 
 
 def judge_full(candidate: Candidate) -> StageResult:
-    """The full run's decision: every variant that was run must be right; the message names the first that is not."""
-    reports = candidate.evidence.full
-    if not reports:
+    """The full run's decision: every variant that was run must be right; the message names the first that is not.
+
+    And without its launches the plan must not be right, where that was tried.
+    """
+    evidence = candidate.evidence
+    if not evidence.full:
         return skip(Stage.FULL)
-    return decide(Stage.FULL, _find_first_failure(reports), sum(report.seconds for report in reports))
+    failure = _find_first_failure(evidence.full) or _find_irrelevance(evidence.knock_out)
+    return decide(Stage.FULL, failure, sum(report.seconds for report in (*evidence.full, *evidence.knock_out)))
+
+
+def _find_irrelevance(reports: Sequence[RunReport]) -> Failure | None:
+    """The objection to a plan that was accepted without its launches on each of these inputs."""
+    if not reports or any(judge_run(report) is not None for report in reports):
+        return None
+    return Failure(outcome=Outcome.KERNEL_IRRELEVANT)
 
 
 def _find_first_failure(reports: Sequence[RunReport]) -> Failure | None:

@@ -1,0 +1,75 @@
+"""Probes that run plans with launches removed; what that means is decided in `stages.knock_out`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import evolve, frozen
+
+from ..core.candidate import Candidate, Failure, IdleReport, RunReport, Variant
+from ..core.task import Profile, Task
+from ..stages.knock_out import KNOCK_OUT_VARIANTS, can_survive, without_each_launch, without_launches
+from ..stages.variants import VariantInputs, describe
+from .oracle import ExpectedRun
+from .probes import Bench, prepare_run, report_runs
+from .sandbox.protocol import RunRequest
+
+
+@frozen(kw_only=True)
+class _KnockOut:
+    """What is kept: the reports, in a record of their own."""
+
+    reports: tuple[RunReport, ...]
+
+
+def probe_knock_out(candidate: Candidate, task: Task, bench: Bench) -> Candidate:
+    """Run the plan without its launches, where anything could be left of its result."""
+    key = bench.key(candidate, task, "knock_out")
+    known = bench.store.get(key, _KnockOut)
+    if known is None:
+        pairs = _prepare(candidate, task, bench, [describe(v, task.dtypes) for v in KNOCK_OUT_VARIANTS], can_survive)
+        reports: tuple[RunReport, ...] = ()
+        if pairs:
+            changed = [(evolve(request, plan=without_launches(request.plan)), wanted) for request, wanted in pairs]
+            reply = bench.sandbox.run(candidate.source, [request for request, _ in changed])
+            reports = tuple(report_runs(changed, reply.results, reply.failure, reply.seconds))
+        known = _KnockOut(reports=reports)
+        bench.store.put(key, known)
+    return candidate.with_evidence(knock_out=known.reports)
+
+
+def probe_idle_launches(candidate: Candidate, task: Task, bench: Bench) -> Candidate:
+    """Count, at tiny sizes, the launches whose removal leaves the result as it is, bit for bit."""
+    key = bench.key(candidate, task, "idle_launches")
+    report = bench.store.get(key, IdleReport)
+    if report is None:
+        original = describe(Variant.ORIGINAL, task.dtypes, Profile.TINY)
+        pairs = _prepare(candidate, task, bench, [original], lambda plan: bool(without_each_launch(plan)))
+        report = IdleReport(num_tried=0, num_idle=0, seconds=0.0)
+        if pairs:
+            whole = pairs[0][0]
+            fewer = [evolve(whole, plan=plan) for plan in without_each_launch(whole.plan)]
+            reply = bench.sandbox.run(candidate.source, [whole, *fewer])
+            if reply.failure is None:
+                expected, *others = [result.outputs for result in reply.results]
+                num_idle = sum(bool(expected) and outputs == expected for outputs in others)
+                report = IdleReport(num_tried=len(fewer), num_idle=num_idle, seconds=reply.seconds)
+        bench.store.put(key, report)
+    return candidate.with_evidence(idle=report)
+
+
+def _prepare(
+    candidate: Candidate,
+    task: Task,
+    bench: Bench,
+    wanted: list[VariantInputs],
+    is_needed: Callable[..., bool],
+) -> list[tuple[RunRequest, ExpectedRun]]:
+    """Requests for the wanted inputs, or none where the first one's plan needs no such run."""
+    pairs: list[tuple[RunRequest, ExpectedRun]] = []
+    for inputs in wanted:
+        prepared = prepare_run(candidate, task, bench, inputs)
+        if isinstance(prepared, Failure) or not is_needed(prepared[0].plan):
+            return []
+        pairs.append(prepared)
+    return pairs

@@ -1,0 +1,54 @@
+"""Replay with launches removed: does the result need the kernels at all?
+
+Where every returned element comes out of memory that only a launch has written, the answer is known without a run: the
+rest of the plan leaves NaN there. It is not known where fills, copies or PyTorch operators reach the result, as with a
+zero-filled accumulator, a clone that is worked on in place, or, at purity "lenient", PyTorch doing the work beside a
+launch for show. Such a plan is run once more without its launches on several inputs, and where that is accepted on all
+of them, the kernels are irrelevant. On one input alone it may be accepted by accident: ReLU in place on a clone of
+positive inputs.
+
+A single launch whose removal changes nothing is counted, never refused: genuine plans have them, for instance a launch
+that zeroes an accumulator which `torch.zeros` has zeroed already.
+"""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from ..core.candidate import Variant
+from ..core.plan import BufferKind, Copy, Fill, Launch, LaunchPlan
+
+KNOCK_OUT_VARIANTS = (Variant.ORIGINAL, Variant.RESEEDED, Variant.NEGATED, Variant.SHIFTED)
+"""Inputs of one size, so that one plan serves them all; signs and means differ."""
+MAX_SINGLE_KNOCK_OUTS = 8
+
+
+def can_survive(plan: LaunchPlan) -> bool:
+    """Whether every returned tensor could hold values although nothing is launched."""
+    if not plan.launches:
+        return False
+    reached = [buffer.kind is not BufferKind.TEMPORARY for buffer in plan.buffers]
+    for step in plan.steps:
+        match step:
+            case Fill(target=target):
+                reached[target.buffer] = True
+            case Copy(source=source, target=target):
+                reached[target.buffer] |= reached[source.buffer]
+            case Launch():
+                pass
+    return all(reached[view.buffer] or 0 in view.shape for view in plan.outputs)
+
+
+def without_launches(plan: LaunchPlan) -> LaunchPlan:
+    """The plan with no launch left."""
+    return evolve(plan, steps=tuple(step for step in plan.steps if not isinstance(step, Launch)))
+
+
+def without_each_launch(plan: LaunchPlan) -> tuple[LaunchPlan, ...]:
+    """For each of the first launches of a plan that has several, the plan without it."""
+    positions = [index for index, step in enumerate(plan.steps) if isinstance(step, Launch)]
+    if len(positions) < 2:
+        return ()
+    return tuple(
+        evolve(plan, steps=plan.steps[:index] + plan.steps[index + 1 :]) for index in positions[:MAX_SINGLE_KNOCK_OUTS]
+    )
