@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .harness.bench_commands import bench_app
 from .harness.command_line import (
     Backend,
     ConfigFile,
@@ -41,6 +42,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(tasks_app, name="tasks")
+app.add_typer(bench_app, name="bench")
 
 
 def _console() -> Any:

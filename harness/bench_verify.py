@@ -1,0 +1,236 @@
+"""How fast verification is: the fixed mix, staged and exhaustive, in the same run and from cold stores.
+
+Four figures matter: candidates a second end to end, candidates a second through extraction and the AST stage on one
+core, milliseconds from the fork of a child to its first result, and what the staged funnel saves. "Exhaustive" is
+`VerifierSpec(staged=False)`: every probe is attempted on every candidate whatever failed before, with the same
+sandbox, the same batching of runs and the same evidence within one candidate; only the stopping differs.
+
+Wall-clock figures need a machine with nothing else to do. Processor seconds of this process and all of its children
+stand beside them, since they are nearly the same on a busy one.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+
+from attrs import frozen
+
+from ..core.candidate import Candidate
+from ..core.config import Config
+from ..core.extensions import AUDIT, VerifierSpec
+from ..core.extraction import extract
+from ..core.outcome import Stage
+from ..core.prompts import assistant_message
+from ..core.task import Task
+from ..core.verdict import Verdict
+from ..stages.syntax import judge_syntax
+from .bench_mix import COMPILER_SPOIL, NUM_A_TASK, Kind, Labelled, draw_candidates, kind_of
+from .phases import open_verifier
+from .probes import probe_syntax
+from .sandbox.protocol import RecordReply, RunReply
+from .sandbox.sandbox import Sandbox
+from .suites import corpus_examples
+from .verifier import Verifier
+
+STAGED = VerifierSpec(multi_input=True, staged=True)
+EXHAUSTIVE = VerifierSpec(multi_input=True, staged=False)
+_NUM_FORKS = 20
+_SYNTAX_SECONDS = 2.0
+
+
+@frozen(kw_only=True)
+class PassFigures:
+    """One verifier over the whole mix; seconds by stage and by spoil are sums of the verdicts' own."""
+
+    verifier: str
+    num_candidates: int
+    wall_s: float
+    cpu_s: float
+    candidates_per_s: float
+    candidates_per_s_core: float
+    seconds_by_stage: dict[str, float]
+    seconds_by_spoil: dict[str, float]
+    unexpected: tuple[str, ...]
+    """Candidates of which something else became than the mix says."""
+
+
+@frozen(kw_only=True)
+class VerifyFigures:
+    """What `tritonrl bench verify` prints; ratios are exhaustive over staged."""
+
+    seed: int
+    jobs: int
+    composition: dict[str, int]
+    passes: tuple[PassFigures, ...]
+    ratio_wall: float
+    ratio_cpu: float
+    ratio_without_compilers: float
+    ast_per_s_core: float
+    first_result_ms: dict[str, float]
+
+
+def run(config: Config, num_tasks: int, seed: int, jobs: int) -> VerifyFigures:
+    """Make the mix of `num_tasks` tasks of each level and run it by each verifier, cold each time."""
+    with open_verifier(config) as verifier:
+        verifier.bench.get_ready()
+        sandbox = verifier.bench.sandbox
+        mix = make_mix(verifier, num_tasks, seed)
+        passes = tuple(
+            _measure(name, spec, Verifier(config.verifier, config.clock, sandbox), mix, jobs)
+            for name, spec in (("staged", STAGED), ("exhaustive", EXHAUSTIVE), ("audit", AUDIT))
+        )
+        first_result_ms = measure_first_results(sandbox)
+    staged, exhaustive, _ = passes
+    return VerifyFigures(
+        seed=seed,
+        jobs=jobs,
+        composition={kind.value: sum(candidate.kind is kind for candidate in mix) for kind in Kind},
+        passes=passes,
+        ratio_wall=exhaustive.wall_s / staged.wall_s,
+        ratio_cpu=exhaustive.cpu_s / max(staged.cpu_s, 0.01),
+        ratio_without_compilers=_without_compilers(exhaustive) / _without_compilers(staged),
+        ast_per_s_core=measure_syntax([candidate.source for candidate in mix]),
+        first_result_ms=first_result_ms,
+    )
+
+
+def make_mix(verifier: Verifier, num_tasks: int, seed: int) -> list[Labelled]:
+    """The candidates of `num_tasks` tasks of each level, in an order that mixes tasks and kinds."""
+    groups: list[list[Labelled]] = []
+    for position, example in enumerate(corpus_examples("corpus:train", seed, num_tasks)):
+
+        def judge(source: str, task: Task = example.task) -> Verdict:
+            return verifier.verify(task, source, STAGED)
+
+        groups.append(list(draw_candidates(example, position, seed, judge)))
+    return [group[number] for number in range(NUM_A_TASK) for group in groups]
+
+
+def _measure(name: str, spec: VerifierSpec, verifier: Verifier, mix: Sequence[Labelled], jobs: int) -> PassFigures:
+    pairs = [(candidate.task, candidate.source) for candidate in mix]
+    cpu_before, began = tree_cpu_s(), time.perf_counter()
+    verdicts = verifier.verify_many(pairs, spec, jobs)
+    wall_s, cpu_s = time.perf_counter() - began, tree_cpu_s() - cpu_before
+    verifier.bench.store.close()
+    by_stage: dict[str, float] = {stage.value: 0.0 for stage in Stage}
+    by_spoil: defaultdict[str, float] = defaultdict(float)
+    for candidate, verdict in zip(mix, verdicts, strict=True):
+        by_spoil[_label(candidate)] += verdict.seconds
+        for result in verdict.stages:
+            by_stage[result.stage.value] += result.seconds
+    return PassFigures(
+        verifier=name,
+        num_candidates=len(mix),
+        wall_s=wall_s,
+        cpu_s=cpu_s,
+        candidates_per_s=len(mix) / wall_s,
+        candidates_per_s_core=len(mix) / wall_s / min(jobs, len(os.sched_getaffinity(0))),
+        seconds_by_stage=by_stage,
+        seconds_by_spoil=dict(by_spoil),
+        unexpected=tuple(_find_unexpected(mix, verdicts)),
+    )
+
+
+def _label(candidate: Labelled) -> str:
+    return candidate.spoil if candidate.kind is Kind.AST_FAILURE else candidate.kind.value
+
+
+def _find_unexpected(mix: Iterable[Labelled], verdicts: Iterable[Verdict]) -> Iterable[str]:
+    for candidate, verdict in zip(mix, verdicts, strict=True):
+        found = kind_of(verdict)
+        if found is not candidate.kind:
+            name = f"{candidate.task.task_id} {verdict.candidate[:12]}"
+            yield f"{name}: {found} ({verdict.outcome}), not: {candidate.kind}"
+
+
+def _without_compilers(figures: PassFigures) -> float:
+    return sum(seconds for spoil, seconds in figures.seconds_by_spoil.items() if spoil != COMPILER_SPOIL)
+
+
+def measure_syntax(sources: Sequence[str], at_least_s: float = _SYNTAX_SECONDS) -> float:
+    """Completions a second through extraction and the AST stage, in this thread, no text twice."""
+    num_done = 0
+    began = time.perf_counter()
+    while time.perf_counter() - began < at_least_s:
+        for source in sources:
+            # the stage remembers the last texts it saw
+            extracted = extract(assistant_message(f"# {num_done}\n{source}"))
+            judge_syntax(probe_syntax(Candidate(task_id="bench", source=extracted or "")))
+            num_done += 1
+    return num_done / (time.perf_counter() - began)
+
+
+def measure_first_results(sandbox: Sandbox) -> dict[str, float]:
+    """Median milliseconds from a job's order to the answer of its child, for a candidate with nothing in it."""
+    jobs: dict[str, Callable[[], RecordReply | RunReply]] = {
+        "compile": lambda: sandbox.record("", []),
+        "interpret": lambda: sandbox.run("", []),
+    }
+    medians = {}
+    for mode, job in jobs.items():
+        took = []
+        for _ in range(_NUM_FORKS):
+            began = time.perf_counter()
+            failure = job().failure
+            took.append((time.perf_counter() - began) * 1e3)
+            if failure is not None:
+                raise RuntimeError(f"an empty candidate failed: {failure.message}")
+        medians[mode] = statistics.median(took)
+    return medians
+
+
+def tree_cpu_s() -> float:
+    """Processor seconds of this process and its descendants, those that have ended and were waited for included."""
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue  # it ended meanwhile
+        parents[int(name)] = int(fields[1])
+        ticks[int(name)] = sum(map(int, fields[11:15]))
+    total = 0
+    for process, own in ticks.items():
+        ancestor = process
+        while ancestor in parents and ancestor != os.getpid():
+            ancestor = parents[ancestor]
+        total += own if ancestor == os.getpid() else 0
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def render(figures: VerifyFigures) -> list[str]:
+    """The figures as lines for a person."""
+    total = sum(figures.composition.values())
+    lines = [f"{total} candidates: " + ", ".join(f"{count} {kind}" for kind, count in figures.composition.items())]
+    lines.append(f"seed {figures.seed}, {figures.jobs} at once")
+    names = [figures_of.verifier for figures_of in figures.passes]
+    lines.append(f"{'':36}" + "".join(f"{name:>12}" for name in names))
+
+    def row(title: str, values: Iterable[float], digits: int = 2) -> None:
+        lines.append(f"{title:36}" + "".join(f"{value:12.{digits}f}" for value in values))
+
+    row("candidates/s", (one.candidates_per_s for one in figures.passes), 1)
+    row("candidates/s a core", (one.candidates_per_s_core for one in figures.passes), 1)
+    row("seconds", (one.wall_s for one in figures.passes))
+    row("processor seconds", (one.cpu_s for one in figures.passes))
+    for stage in Stage:
+        row(f"  stage {stage.value}", (one.seconds_by_stage[stage.value] for one in figures.passes))
+    for spoil in figures.passes[0].seconds_by_spoil:
+        row(f"  {spoil}", (one.seconds_by_spoil[spoil] for one in figures.passes))
+    lines.append(
+        f"exhaustive over staged: {figures.ratio_wall:.2f}x in seconds, {figures.ratio_cpu:.2f}x in processor seconds; "
+        f"{figures.ratio_without_compilers:.2f}x without what {COMPILER_SPOIL}"
+    )
+    lines.append(f"extraction and AST stage: {figures.ast_per_s_core:.0f} candidates/s on one core")
+    forks = ", ".join(f"{mode} {ms:.1f} ms" for mode, ms in figures.first_result_ms.items())
+    lines.append(f"fork to first result of an empty candidate (median of {_NUM_FORKS}): {forks}")
+    lines += [f"unexpected ({one.verifier}): {text}" for one in figures.passes for text in one.unexpected]
+    return lines
