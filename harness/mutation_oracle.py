@@ -14,13 +14,13 @@ import math
 import random
 from collections.abc import Sequence
 from enum import StrEnum
-from functools import cache
 
 import numpy as np
 from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from ..core.candidate import Comparison, Variant
+from ..core.mutation import Fate
 from ..core.outcome import Outcome
 from ..core.plan import BufferKind
 from ..core.seeds import derive
@@ -101,14 +101,6 @@ class Point:
     label: str
     task: Task
     inputs: PointInputs
-
-
-class Fate(StrEnum):
-    """What the oracle says of a mutant."""
-
-    WRONG = "proven wrong"
-    UNPROVEN = "equivalent, or not proven wrong"
-    DEAD = "crashes or does not run"
 
 
 @frozen(kw_only=True)
@@ -199,13 +191,14 @@ class MutationOracle:
         """The points for mutants of a teacher, those at which the teacher itself is clearly right."""
         task = example.task
         sizes = choose_sizes(task, derive(self.oracle.seed, task.task_id, "sizes"))
+        sized = {name: evolve(task, tiny=own, small=own, larger=own) for name, own in sizes.items()}
         parameters = self.oracle.signature(task).parameters
         rounds = []
         for chosen in (_FIRST, _SECOND):
-            points = [_point(task, name, sizes[name], task.dtypes[0], values) for name, values in chosen]
+            points = [_point(sized[name], name, task.dtypes[0], values) for name, values in chosen]
             if chosen is _SECOND:
                 points += [
-                    _point(task, name, sizes[name], dtype, Values.PLAIN)
+                    _point(sized[name], name, dtype, Values.PLAIN)
                     for dtype in task.dtypes[1:]
                     for name in ("small", "few", "larger", "long")
                 ]
@@ -271,16 +264,11 @@ _RIGHT = Finding(fate=Fate.UNPROVEN, detail="right")
 _UNCLEAR = Finding(fate=Fate.UNPROVEN, detail="unclear")
 
 
-def _point(task: Task, name: str, sizes: Constants, dtype: str, values: Values) -> Point:
+def _point(task: Task, name: str, dtype: str, values: Values) -> Point:
     inputs = PointInputs(
         variant=Variant.ORIGINAL, profile=Profile.SMALL, dtype=dtype, stream=f"mutation oracle, {values}", values=values
     )
-    return Point(label=f"{name}, {dtype}, {values}", task=_resize(task, sizes), inputs=inputs)
-
-
-@cache
-def _resize(task: Task, sizes: Constants) -> Task:
-    return evolve(task, tiny=sizes, small=sizes, larger=sizes)
+    return Point(label=f"{name}, {dtype}, {values}", task=task, inputs=inputs)
 
 
 def _dead(outcome: Outcome) -> Finding:

@@ -2,5 +2,17 @@
 
 from .enumerate import Mutant, enumerate_mutants, sample_mutants
 from .program import MutationClass
+from .score import Fate, Judge, KillRates, MutantRow, MutationScore, score_mutants
 
-__all__ = ["Mutant", "MutationClass", "enumerate_mutants", "sample_mutants"]
+__all__ = [
+    "Fate",
+    "Judge",
+    "KillRates",
+    "Mutant",
+    "MutantRow",
+    "MutationClass",
+    "MutationScore",
+    "enumerate_mutants",
+    "sample_mutants",
+    "score_mutants",
+]
