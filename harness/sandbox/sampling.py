@@ -146,10 +146,10 @@ def run_sample(
             writes.by_program.append(0)
             rewritten(**values)
 
-    # the executor looks for the kernel language among its function's globals, for parameters in its signature
+    # the executor looks at its function's globals for the kernel language, and at its signature and annotations
     body = run_if_chosen
     sampled: Any = FunctionType(body.__code__, rewritten.__globals__, rewritten.__name__, None, body.__closure__)
-    sampled.__signature__ = inspect.signature(rewritten)
+    sampled.__signature__, sampled.__annotations__ = inspect.signature(rewritten), rewritten.__annotations__
     _watching.append(writes)
     try:
         interpreter.GridExecutor(sampled, function.arg_names, grid, function.pre_run_hooks)(**arguments)
