@@ -37,3 +37,29 @@ def bench_verify(
     figures = run(load_config(settings=settings or []), num_tasks, seed, jobs or default_jobs())
     print_result(to_plain(figures), render(figures), as_json)
     raise typer.Exit(1 if any(one.unexpected for one in figures.passes) else 0)
+
+
+@bench_app.command("fuzz")
+@guarded
+def bench_fuzz(
+    completions: Annotated[int, typer.Option("--completions", min=1, help="Through extraction and AST stage.")] = 1500,
+    funnel: Annotated[int, typer.Option("--funnel", min=0, help="How many of them through every stage.")] = 40,
+    seed: BenchSeed = 0,
+    jobs: Jobs = None,
+    settings: Settings = None,
+    as_json: Json = False,
+) -> None:
+    """Random and spoilt completions: nothing may crash or hang the verifier.
+
+    Exit 1 where something did; a completion is found again by its seed and number.
+
+    Example: tritonrl bench fuzz --completions 10000 --funnel 500
+    """
+    from ..core.serialisation import to_plain
+    from .bench_fuzz import render, run
+    from .phases import default_jobs
+    from .settings import load_config
+
+    figures = run(load_config(settings=settings or []), completions, funnel, seed, jobs or default_jobs())
+    print_result(to_plain(figures), render(figures), as_json)
+    raise typer.Exit(1 if figures.findings else 0)
