@@ -5,13 +5,13 @@ with `forward`, a function under `triton.jit`, a launch), and does it reach for 
 a filter that saves work and gives the policy early feedback. It is not the defence: published evasions pass every
 static gate, so what a candidate can do is bounded by construction instead (a sandbox without the reference, a plan
 that is audited as data). Hence the rule for what is refused: only what no genuine kernel does. Names are resolved
-through imports and scopes, so a variable that is called `input` or a method that is called `compile` is no offence.
+through imports and scopes (`scopes`), so a variable that is called `input` or a method that is called `compile` is no
+offence, and an alias of `torch.compile` is one.
 """
 
 from __future__ import annotations
 
 import ast
-import symtable
 import threading
 import warnings
 from collections.abc import Iterator
@@ -21,6 +21,7 @@ from ..core.candidate import Candidate, Failure
 from ..core.outcome import Outcome, Stage
 from ..core.verdict import StageResult
 from .decision import decide
+from .scopes import Names, Scope, is_own_object, literal_getattr
 
 MAX_SOURCE_CHARACTERS = 200_000
 
@@ -92,11 +93,22 @@ FORBIDDEN_PATHS = frozenset(
         "torch.ops",
         "torch.save",
         "torch.utils",
-        "triton.testing",
+        "triton.backends",
         "triton.compiler",
+        "triton.knobs",
+        "triton.runtime.interpreter",
         "triton.runtime.jit",
+        "triton.testing",
     ]
 )
+_OTHERS_MODULES = frozenset(
+    [
+        *("atexit", "builtins", "ctypes", "gc", "importlib", "inspect", "io", "multiprocessing", "os", "pathlib"),
+        *("pickle", "shutil", "socket", "subprocess", "sys", "tempfile", "threading", "traceback", "weakref"),
+    ]
+)
+"""Modules that allowed modules happen to import, as in `torch.os`."""
+_NAMEDTUPLE_ATTRIBUTES = frozenset(["_asdict", "_fields", "_make", "_replace"])
 
 # `warnings.catch_warnings` swaps process-wide state, so that two threads must not do it at once
 _PARSING = threading.Lock()
@@ -123,8 +135,8 @@ def inspect_source(source: str) -> Failure | None:
         with _PARSING, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(source)
-            scopes = symtable.symtable(source, "candidate.py", "exec")
-        return _inspect(tree, scopes)
+            compile(tree, "candidate.py", "exec", dont_inherit=True)  # some errors are found after parsing only
+        return _inspect(tree)
     except SyntaxError as error:
         where = f"line {error.lineno}: " if error.lineno else ""
         return Failure(outcome=Outcome.SYNTAX_ERROR, message=f"{where}{error.msg}")
@@ -134,133 +146,97 @@ def inspect_source(source: str) -> Failure | None:
         return Failure(outcome=Outcome.SYNTAX_ERROR, message=str(error).splitlines()[0] if str(error) else "")
 
 
-def _inspect(tree: ast.Module, scopes: symtable.SymbolTable) -> Failure | None:
-    nodes = list(ast.walk(tree))
-    names = _Names(nodes)
-    return (
-        _find_forbidden_import(nodes)
-        or _find_forbidden_builtin(scopes)
-        or _find_forbidden_access(nodes, names)
-        or _find_missing_form(tree, nodes, names)
-    )
-
-
-class _Names:
-    """Which dotted path each imported or plainly re-assigned name stands for."""
-
-    def __init__(self, nodes: list[ast.AST]) -> None:
-        self.paths: dict[str, str] = {}
-        self.modules: set[str] = set()
-        for node in nodes:
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    name = alias.asname or alias.name.partition(".")[0]
-                    self.paths[name] = alias.name if alias.asname else name
-                    self.modules.add(name)
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                for alias in node.names:
-                    if alias.name == "*" and node.module == "triton":
-                        self.paths.setdefault("jit", "triton.jit")
-                    elif alias.name != "*":
-                        self.paths[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-        for node in nodes:
-            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-                path = self.resolve(node.value)
-                if path is not None and node.targets[0].id not in self.paths:
-                    self.paths[node.targets[0].id] = path
-
-    def resolve(self, node: ast.AST) -> str | None:
-        """The dotted path of a name or attribute chain that starts at an import, else None."""
-        attributes: list[str] = []
-        while isinstance(node, ast.Attribute):
-            attributes.append(node.attr)
-            node = node.value
-        if not isinstance(node, ast.Name) or node.id not in self.paths:
-            return None
-        return ".".join([self.paths[node.id], *reversed(attributes)])
+def _inspect(tree: ast.Module) -> Failure | None:
+    names = Names(tree)
+    kernels = set(_kernel_names(names))
+    forbidden = _find_forbidden_import(names)
+    if forbidden is None:
+        found = min(_forbidden_uses(names, kernels), default=None)
+        if found is not None:
+            forbidden = Failure(outcome=Outcome.FORBIDDEN_NAME, message=f"line {found[0]}: {found[1]}")
+    return forbidden or _find_missing_form(tree, names, kernels)
 
 
 def _is_allowed(module: str) -> bool:
     return module in ALLOWED_MODULES or module.startswith(_ALLOWED_BELOW)
 
 
-def _find_forbidden_import(nodes: list[ast.AST]) -> Failure | None:
-    for node in nodes:
+def _find_forbidden_import(names: Names) -> Failure | None:
+    for node in names.imports:
         if isinstance(node, ast.Import):
             modules = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            modules = ["." * node.level + (node.module or "")]
         else:
-            continue
+            modules = ["." * node.level + (node.module or "")]
         for module in modules:
             if not _is_allowed(module):
                 return Failure(outcome=Outcome.FORBIDDEN_IMPORT, message=f"line {node.lineno}: {module}")
     return None
 
 
-def _find_forbidden_builtin(module_scope: symtable.SymbolTable) -> Failure | None:
-    """A use of a built-in of the list, wherever the name is not bound to something of the source's own."""
-    own = {s.get_name() for s in module_scope.get_symbols() if s.is_namespace() or s.is_imported()}
-    pending = [module_scope]
-    while pending:
-        scope = pending.pop()
-        pending.extend(scope.get_children())
-        is_module = scope is module_scope
-        for symbol in scope.get_symbols():
-            name = symbol.get_name()
-            if name not in FORBIDDEN_BUILTINS or name in own or not symbol.is_referenced():
-                continue
-            if is_module or symbol.is_global():
-                return Failure(outcome=Outcome.FORBIDDEN_NAME, message=f"line {scope.get_lineno()} or after: {name}")
-    return None
+def _forbidden_uses(names: Names, kernels: set[str]) -> Iterator[tuple[int, str]]:
+    """Line and name of each use of something that candidates may not use."""
+    for node in names.imports:
+        if isinstance(node, ast.ImportFrom):
+            paths = (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from ((node.lineno, path) for path in paths if _is_forbidden_path(path))
+    for use, scope in names.uses:
+        if use.id in FORBIDDEN_BUILTINS and _is_builtin(use.id, scope, names):
+            yield use.lineno, use.id
+    for attribute, scope in names.attributes:
+        found = _forbidden_attribute(attribute, scope, names, kernels)
+        if found is not None:
+            yield attribute.lineno, found
+    for call, scope in names.calls:
+        if isinstance(call.func, ast.Name) and call.func.id in ("getattr", "setattr", "delattr"):
+            found = _forbidden_reflection(call.func.id, call, scope, names)
+            if found is not None:
+                yield call.lineno, found
 
 
-def _find_forbidden_access(nodes: list[ast.AST], names: _Names) -> Failure | None:
-    for node in nodes:
-        name = _forbidden_access(node, names)
-        if name is not None:
-            return Failure(outcome=Outcome.FORBIDDEN_NAME, message=f"line {getattr(node, 'lineno', 0)}: {name}")
-    return None
+def _is_builtin(name: str, scope: Scope, names: Names) -> bool:
+    """Whether a name of the list means the built-in: `eval = eval` at module level does not make it one's own."""
+    found = scope.find(name)
+    if found is None or found.hidden_from_inner:
+        return True
+    return found is names.module and name not in names.defined
 
 
-def _forbidden_access(node: ast.AST, names: _Names) -> str | None:
-    if isinstance(node, ast.ImportFrom):
-        paths = (f"{node.module}.{alias.name}" for alias in node.names)
-        return next((path for path in paths if _is_forbidden_path(path)), None)
-    if isinstance(node, ast.Attribute):
-        attribute = node.attr
-        if _is_dunder(attribute) and attribute not in ALLOWED_DUNDERS:
-            return attribute
-        if attribute in _FRAME_ATTRIBUTES:
-            return attribute
-        path = names.resolve(node)
-        if path is None:
-            return None
+def _forbidden_attribute(node: ast.Attribute, scope: Scope, names: Names, kernels: set[str]) -> str | None:
+    attribute = node.attr
+    if attribute.startswith("_"):
+        if _is_dunder(attribute):
+            if attribute not in ALLOWED_DUNDERS:
+                return attribute
+        elif not (is_own_object(node.value) or attribute in names.members or attribute in _NAMEDTUPLE_ATTRIBUTES):
+            return f"{attribute}, which is private to another object"
+    if attribute in _FRAME_ATTRIBUTES:
+        return attribute
+    paths = names.resolve(node, scope)
+    for path in sorted(paths):
         if _is_forbidden_path(path):
             return path
-        if not isinstance(node.ctx, ast.Load) and path.startswith(("torch.", "triton.", "math.")):
-            # rebinding a library's attribute; numerical switches under torch.backends are no patch
-            return None if path.startswith("torch.backends.") else f"assignment to {path}"
+    if isinstance(node.ctx, ast.Load):
         return None
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
-        return None
-    if node.func.id in ("getattr", "setattr", "delattr"):
-        return _forbidden_reflection(node.func.id, node.args)
+    if isinstance(node.value, ast.Name) and node.value.id in kernels:
+        return f"assignment to {node.value.id}.{attribute}"
+    for path in sorted(names.resolve(node.value, scope)):
+        # rebinding what a library holds; numerical switches under torch.backends are no patch
+        if not f"{path}.".startswith("torch.backends."):
+            return f"assignment to {path}.{attribute}"
     return None
 
 
-def _forbidden_reflection(function: str, arguments: list[ast.expr]) -> str | None:
+def _forbidden_reflection(function: str, call: ast.Call, scope: Scope, names: Names) -> str | None:
     """`getattr` and its kin are fine on `self`, and `getattr` with a plain literal name anywhere."""
-    if len(arguments) < 2:
+    if len(call.args) < 2:
         return function
-    target, name = arguments[0], arguments[1]
+    target, name = call.args[0], call.args[1]
     if isinstance(name, ast.Constant) and isinstance(name.value, str):
-        if name.value.startswith("_"):
+        if _is_dunder(name.value) or (name.value.startswith("_") and not is_own_object(target)):
             return f"{function} of {name.value}"
-        if function == "getattr":
-            return None
-    is_self = isinstance(target, ast.Name) and target.id == "self"
-    return None if is_self else f"{function} with a computed name or a foreign object"
+        if literal_getattr(call) is not None:
+            return next(filter(_is_forbidden_path, sorted(names.resolve(call, scope))), None)
+    return None if is_own_object(target) else f"{function} with a computed name or a foreign object"
 
 
 def _is_dunder(name: str) -> bool:
@@ -269,19 +245,24 @@ def _is_dunder(name: str) -> bool:
 
 def _is_forbidden_path(path: str) -> bool:
     parts = path.split(".")
-    if parts[0] in ("torch", "triton") and any(part.startswith("_") and not _is_dunder(part) for part in parts[1:]):
+    if any(part in _OTHERS_MODULES for part in parts[1:]):
+        return True
+    if parts[0] not in ("torch", "triton"):
+        return False
+    if any(part.startswith("_") and not _is_dunder(part) for part in parts[1:]):
         return True
     return any(".".join(parts[:end]) in FORBIDDEN_PATHS for end in range(2, len(parts) + 1))
 
 
-def _find_missing_form(tree: ast.Module, nodes: list[ast.AST], names: _Names) -> Failure | None:
+def _find_missing_form(tree: ast.Module, names: Names, kernels: set[str]) -> Failure | None:
     classes = {node.name: node for node in _top_level(tree.body) if isinstance(node, ast.ClassDef)}
     if "ModelNew" not in classes or not _has_forward(classes["ModelNew"], classes):
         return Failure(outcome=Outcome.NO_MODEL)
-    kernels = set(_kernel_names(nodes, names))
     if not kernels:
         return Failure(outcome=Outcome.NO_KERNEL)
-    if not any(_is_launch(node, kernels) for node in nodes):
+    launches = any(isinstance(call.func, ast.Subscript) for call, _ in names.calls)
+    kept = (node.value for node in names.subscripts)  # `kernel[grid]`, to be called later
+    if not launches and not any(isinstance(kernel, ast.Name) and kernel.id in kernels for kernel in kept):
         return Failure(outcome=Outcome.NO_LAUNCH)
     return None
 
@@ -310,22 +291,16 @@ def _has_forward(model: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> bool:
     return False
 
 
-def _is_jit(node: ast.expr, names: _Names) -> bool:
+def _is_jit(node: ast.expr, scope: Scope, names: Names) -> bool:
     if isinstance(node, ast.Call):
         node = node.func
-    return names.resolve(node) == "triton.jit"
+    return "triton.jit" in names.resolve(node, scope)
 
 
-def _kernel_names(nodes: list[ast.AST], names: _Names) -> Iterator[str]:
-    for node in nodes:
-        if isinstance(node, ast.FunctionDef) and any(_is_jit(d, names) for d in node.decorator_list):
-            yield node.name
-        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _is_jit(node.value, names):
-            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
-
-
-def _is_launch(node: ast.AST, kernels: set[str]) -> bool:
-    """`kernel[grid](...)`, with any expression for the kernel; or `kernel[grid]` kept to be called later."""
-    if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Subscript)
-    return isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in kernels
+def _kernel_names(names: Names) -> Iterator[str]:
+    for function, scope in names.functions:
+        if any(_is_jit(decorator, scope, names) for decorator in function.decorator_list):
+            yield function.name
+    for target, value, scope in names.assignments:
+        if isinstance(target, ast.Name) and isinstance(value, ast.Call) and _is_jit(value, scope, names):
+            yield target.id

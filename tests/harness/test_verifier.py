@@ -111,7 +111,7 @@ CHEATS = {
     "mutates an input": (
         ADD,
         add(forward="tl.store(x_ptr + offsets, x * 2.0, mask=mask)"),
-        Stage.TINY,
+        Stage.COMPILE,
         Outcome.INPUT_MUTATED,
     ),
     "sums lanes that it has not loaded": (
