@@ -115,7 +115,7 @@ def test_other_modules_are_refused(line: str) -> None:
         "library = torch if torch.version else triton\nlibrary.compile(torch.relu)",
         "def run(t=torch):\n    return t.compile(t.relu)",
         "class Kept:\n    library = torch\n\n    def run(self):\n        return self.library.compile",
-        "class Kept:\n    def __init__(self):\n        self.t = torch\n\n    def run(self):\n        return self.t.compile",
+        "class Kept:\n    def __init__(self):\n        self.t = torch\n\n    def run(self):\n        self.t.compile",
         "def run():\n    from torch import compile as c\n    return c",
         "getattr(torch, 'compile')",
         "c = torch\nc.cuda.synchronize = lambda: None",

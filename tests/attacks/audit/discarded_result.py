@@ -1,0 +1,28 @@
+"""The kernel's result is discarded; the input is copied out.
+
+Mechanism: 10
+Task: l1-unary-7fce4ae6f9f1a504
+Outcome: output_not_written
+Stage: compile
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n
+    a = tl.load(a_ptr + offs, mask=mask)
+    out = a
+    tl.store(out_ptr + offs, out, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a):
+        scratch = torch.empty_like(a)
+        relu_kernel[(triton.cdiv(a.numel(), 1024),)](a, scratch, a.numel(), BLOCK=1024)
+        return a.clone()

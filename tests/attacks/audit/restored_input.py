@@ -1,0 +1,32 @@
+"""The input serves as scratch memory and is restored, so that a comparison before and after sees nothing.
+
+Mechanism: 25
+Task: l1-unary-7fce4ae6f9f1a504
+Outcome: input_mutated
+Stage: compile
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n
+    a = tl.load(a_ptr + offs, mask=mask)
+    tl.store(a_ptr + offs, tl.where(a > 0, a, 0.0), mask=mask)
+    tl.debug_barrier()
+    tl.store(out_ptr + offs, tl.load(a_ptr + offs, mask=mask), mask=mask)
+    tl.debug_barrier()
+    tl.store(a_ptr + offs, a, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a):
+        out = torch.empty_like(a)
+        n = a.numel()
+        relu_kernel[(triton.cdiv(n, 1024),)](a, out, n, BLOCK=1024)
+        return out

@@ -1,0 +1,34 @@
+"""The evaluator is killed, by a module that PyTorch happens to hold.
+
+Mechanism: 44
+Task: l1-unary-7fce4ae6f9f1a504
+Outcome: no_launch
+Stage: compile
+Also: crashed@compile
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+def system(library):
+    return library.os
+
+
+@triton.jit
+def relu_kernel(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n
+    a = tl.load(a_ptr + offs, mask=mask)
+    out = tl.where(a > 0, a, 0.0)
+    tl.store(out_ptr + offs, out, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a):
+        library = system(torch)
+        library.kill(library.getppid(), 9)
+        relu_kernel[(0,)](a, a, 0, BLOCK=1024)
+        return a

@@ -1,0 +1,34 @@
+"""The second call does not compute.
+
+Mechanism: 29,30
+Task: l1-unary-7fce4ae6f9f1a504
+Outcome: not_reproducible
+Stage: compile
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n
+    a = tl.load(a_ptr + offs, mask=mask)
+    out = tl.where(a > 0, a, 0.0)
+    tl.store(out_ptr + offs, out, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, a):
+        self.calls += 1
+        out = torch.empty_like(a)
+        n = a.numel() if self.calls < 2 else 0
+        relu_kernel[(triton.cdiv(a.numel(), 1024),)](a, out, n, BLOCK=1024)
+        return out

@@ -1,0 +1,31 @@
+"""A hook of the kernel computes before each launch.
+
+Mechanism: 13
+Task: l1-unary-7fce4ae6f9f1a504
+Outcome: unsupported
+Stage: compile
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n
+    a = tl.load(a_ptr + offs, mask=mask)
+    out = tl.where(a > 0, a, 0.0)
+    tl.store(out_ptr + offs, out, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a):
+        out = torch.empty_like(a)
+        relu_kernel[(1,)](a, out, 0, BLOCK=1024)
+        return out
+
+
+relu_kernel.add_pre_run_hook(lambda *args, **options: args[1].copy_(torch.relu(args[0])))
