@@ -22,9 +22,10 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 
 from markdown_it import MarkdownIt
+
+from .parsing import parse
 
 _MAX_CHARACTERS = 200_000  # no kernel is longer; the time spent on hostile text stays bounded
 _MAX_BLOCKS = 16
@@ -196,7 +197,7 @@ def _bare_code(text: str) -> str | None:
         for _ in range(_MAX_TRIES):
             part = "\n".join(lines[start:end]).rstrip() + "\n"
             try:
-                tree = _parse_or_raise(part)
+                tree = parse(part)
             except SyntaxError as error:
                 # what the parser stumbles over is prose, and so is the rest
                 end = min(end - 1, start + (error.lineno or 1) - 1)
@@ -227,12 +228,6 @@ def _opens_with_prose(tree: ast.Module) -> bool:
 
 def _parse(source: str) -> ast.Module | None:
     try:
-        return _parse_or_raise(source)
+        return parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-
-
-def _parse_or_raise(source: str) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return ast.parse(source)

@@ -12,13 +12,12 @@ offence, and an alias of `torch.compile` is one.
 from __future__ import annotations
 
 import ast
-import threading
-import warnings
 from collections.abc import Iterator
 from functools import lru_cache
 
 from ..core.candidate import Candidate, Failure
 from ..core.outcome import Outcome, Stage
+from ..core.parsing import parse, quietly
 from ..core.verdict import StageResult
 from .decision import decide
 from .scopes import Names, Scope, is_own_object, literal_getattr
@@ -110,9 +109,6 @@ _OTHERS_MODULES = frozenset(
 """Modules that allowed modules happen to import, as in `torch.os`."""
 _NAMEDTUPLE_ATTRIBUTES = frozenset(["_asdict", "_fields", "_make", "_replace"])
 
-# `warnings.catch_warnings` swaps process-wide state, so that two threads must not do it at once
-_PARSING = threading.Lock()
-
 
 def judge_syntax(candidate: Candidate) -> StageResult:
     """The AST stage's decision."""
@@ -132,9 +128,8 @@ def inspect_source(source: str) -> Failure | None:
     if len(source) > MAX_SOURCE_CHARACTERS:
         return Failure(outcome=Outcome.SYNTAX_ERROR, message=f"longer than {MAX_SOURCE_CHARACTERS} characters")
     try:
-        with _PARSING, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source)
+        tree = parse(source)
+        with quietly():
             compile(tree, "candidate.py", "exec", dont_inherit=True)  # some errors are found after parsing only
         return _inspect(tree)
     except SyntaxError as error:
