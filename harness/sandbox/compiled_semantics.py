@@ -1,0 +1,245 @@
+"""Where Triton's interpreter computes otherwise than a compiled kernel, and no one may notice the difference.
+
+Five differences were found, each of which would call a genuine kernel wrong or a wrong one right:
+
+- `and`, `or` and `not` on blocks are element by element when compiled; Python's own operators look at the truth of the
+  whole block. The kernel's tree is rewritten to call what the compiler calls.
+- A loop's variable is a 32-bit integer when compiled: it wraps around, and `//` and `%` round towards zero. In the
+  interpreter it is a Python integer, which does neither. So are annotated variables (`n: tl.int32 = 0`).
+- 32-bit integers wrap around silently on a GPU; the interpreter asserts that they do not.
+- Atomic operations on bfloat16 add up the 16-bit codes.
+- A `tl.constexpr` of the module times a tensor is a tensor; in the interpreter it is a constexpr that holds one.
+
+What remains: floating-point sums are in another order, `tl.dot` computes in full float32 where a GPU may use TF32, and
+`exp` and its kin are more exact than a GPU's; the tolerance admits all three.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+from triton.runtime import interpreter
+
+from .bfloat16 import narrow, widen
+
+_SHORT_CIRCUIT = {ast.And: "_compiled_and", ast.Or: "_compiled_or"}
+_NOT = "_compiled_not"
+_BINARY = tuple(
+    f"__{name}__"
+    for name in (
+        *("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift", "rshift"),
+        *("eq", "ne", "lt", "le", "gt", "ge"),
+    )
+)
+
+
+def _wrap(value: int) -> int:
+    return (value + 2**31) % 2**32 - 2**31
+
+
+class LoopVariable(int):
+    """A 32-bit integer as a compiled kernel computes with it; operations with tensors are the tensors' own."""
+
+    def _combine(self, other: Any, operation: Callable[[int, int], int]) -> Any:
+        # plain integers are constants of the kernel's text or constexpr; all else decides for itself
+        if isinstance(other, bool) or not isinstance(other, int):
+            return NotImplemented
+        if not -(2**31) <= other < 2**31:
+            return operation(int(self), other)
+        return LoopVariable(_wrap(operation(int(self), other)))
+
+    def __add__(self, other: Any) -> Any:
+        return self._combine(other, lambda a, b: a + b)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._combine(other, lambda a, b: a - b)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._combine(other, lambda a, b: a * b)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._combine(other, _divide)
+
+    def __mod__(self, other: Any) -> Any:
+        return self._combine(other, lambda a, b: a - b * _divide(a, b))
+
+    def __radd__(self, other: Any) -> Any:
+        return self._combine(other, lambda a, b: b + a)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._combine(other, lambda a, b: b - a)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._combine(other, lambda a, b: b * a)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._combine(other, lambda a, b: _divide(b, a))
+
+    def __rmod__(self, other: Any) -> Any:
+        return self._combine(other, lambda a, b: b - a * _divide(b, a))
+
+    def __neg__(self) -> Any:
+        return LoopVariable(_wrap(-int(self)))
+
+
+def _divide(numerator: int, denominator: int) -> int:
+    quotient = abs(numerator) // abs(denominator)
+    return quotient if (numerator < 0) == (denominator < 0) else -quotient
+
+
+def loop_range(*bounds: Any, **options: Any) -> Iterator[Any]:
+    """`range` and `tl.range` of a compiled kernel; what only schedules the loop is ignored."""
+    names = {"arg1": 0, "arg2": 1, "start": 0, "end": 1, "stop": 1, "step": 2}
+    given = list(bounds)
+    for name in ("arg1", "start", "arg2", "end", "stop", "step"):
+        if options.get(name) is not None:
+            while len(given) < names[name]:
+                given.append(None)
+            given.insert(names[name], options[name])
+    plain = [int(bound.__index__()) for bound in map(_unwrapped, given) if bound is not None]
+    for value in range(*plain):
+        yield LoopVariable(value) if -(2**31) <= value < 2**31 else value
+
+
+def _unwrapped(value: Any) -> Any:
+    return value.value if isinstance(value, tl.constexpr) else value
+
+
+class CompiledLogic(ast.NodeTransformer):
+    """The interpreter's own rewriting of a kernel, and the logical operators besides."""
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        """`x = value` makes a tensor of a number, as it does when compiled."""
+        self.generic_visit(node)
+        if len(node.targets) > 1:
+            raise ValueError("Multiple assignments are not supported")
+        node.value = _to_tensor(node.value)
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        """So does `x: tl.int32 = value`; what is annotated as constexpr stays a number."""
+        self.generic_visit(node)
+        if node.value is not None and "constexpr" not in ast.unparse(node.annotation):
+            node.value = _to_tensor(node.value)
+        return node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        """`a and b` as a call with the operands unevaluated, as a constant one may end it early."""
+        self.generic_visit(node)
+        operands: list[ast.expr] = [ast.Lambda(args=_no_arguments(), body=value) for value in node.values]
+        return _call(_SHORT_CIRCUIT[type(node.op)], operands)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        """`not a` as a call."""
+        self.generic_visit(node)
+        return _call(_NOT, [node.operand]) if isinstance(node.op, ast.Not) else node
+
+
+def _no_arguments() -> ast.arguments:
+    return ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+
+
+def _call(name: str, arguments: list[ast.expr]) -> ast.Call:
+    return ast.Call(func=ast.Name(id=name, ctx=ast.Load()), args=arguments, keywords=[])
+
+
+def _to_tensor(value: ast.expr) -> ast.Call:
+    function = ast.Attribute(
+        value=ast.Name(id="interpreter_semantic", ctx=ast.Load()), attr="to_tensor", ctx=ast.Load()
+    )
+    return ast.Call(func=function, args=[value, ast.Constant(value=False)], keywords=[])
+
+
+def _is_block(value: Any) -> bool:
+    return isinstance(value, tl.tensor) and value.type.is_block()
+
+
+def _decide(operands: tuple[Callable[[], Any], ...], ends: bool, combine: Callable[[Any, Any], Any]) -> Any:
+    tensors: list[Any] = []
+    value: Any = not ends
+    for operand in operands:
+        value = _unwrapped(operand())
+        if isinstance(value, tl.tensor):
+            tensors.append(value)
+        elif bool(value) is ends:
+            return value
+    if not tensors:
+        return value
+    result = tensors[0]
+    for other in tensors[1:]:
+        result = combine(result, other)
+    return result
+
+
+def logical_and(*operands: Callable[[], Any]) -> Any:
+    """`a and b` as compiled: constants may end it, tensors are all computed and combined."""
+    return _decide(operands, False, interpreter.interpreter_semantic.logical_and)
+
+
+def logical_or(*operands: Callable[[], Any]) -> Any:
+    """`a or b` as compiled."""
+    return _decide(operands, True, interpreter.interpreter_semantic.logical_or)
+
+
+def logical_not(value: Any) -> Any:
+    """`not a` as compiled."""
+    value = _unwrapped(value)
+    return interpreter.interpreter_semantic.not_(value) if isinstance(value, tl.tensor) else not value
+
+
+def _leaving_tensors_to_themselves(original: Any) -> Any:
+    def operate(self: Any, other: Any) -> Any:
+        return NotImplemented if isinstance(other, tl.tensor) else original(self, other)
+
+    return operate
+
+
+def _atomic_on_bfloat16(original: Any) -> Any:
+    operations = {
+        interpreter._interpreter.RMW_OP.FADD: np.add,
+        interpreter._interpreter.RMW_OP.XCHG: lambda old, new: new,
+    }
+
+    def combine(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
+        if value.dtype.scalar != tl.bfloat16:
+            return original(self, operation, pointers, value, mask, *options)
+        function = operations[self.ir_rmw_op_to_interpreter_rmw_op[operation]]
+        olds = np.zeros_like(value.data)
+        for at in np.ndindex(pointers.data.shape):  # one after the other, as addresses may repeat
+            if mask.data[at]:
+                address = np.array([pointers.data[at]], dtype=np.uint64)
+                held = interpreter._interpreter.load(
+                    address, np.array([True]), np.zeros(1, np.uint16), np.dtype(np.uint16)
+                )
+                olds[at] = held[0]
+                sums = narrow(function(widen(held), widen(np.array([value.data[at]]))))
+                interpreter._interpreter.store(address, sums, np.array([True]))
+        return interpreter.TensorHandle(olds, value.dtype.scalar)
+
+    return combine
+
+
+def install() -> None:
+    """Let this process's interpreter compute as a compiled kernel does."""
+    patched: Any = interpreter
+    patched.interpreter_builder.options = interpreter.InterpreterOptions(sanitize_overflow=False)
+    patched.FunctionRewriter.ast_transformer = CompiledLogic()
+    patched._compiled_and, patched._compiled_or, patched._compiled_not = logical_and, logical_or, logical_not
+    for name in _BINARY:
+        setattr(tl.constexpr, name, _leaving_tensors_to_themselves(getattr(tl.constexpr, name)))
+    builder: Any = interpreter.InterpreterBuilder
+    builder.create_atomic_rmw = _atomic_on_bfloat16(builder.create_atomic_rmw)
+    original = patched._patch_lang_core
+
+    def patch(lang: Any, scope: Any = None) -> None:
+        original(*(value for value in (lang, scope) if value is not None))
+        if scope is not None:
+            scope.set_attr(lang, "range", loop_range)
+        else:
+            lang.range = loop_range
+
+    patched._patch_lang_core = patch

@@ -1,0 +1,19 @@
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+ROWS = 1024
+COLUMNS = 768
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.flip(torch.cumprod(torch.flip(x, [1]), dim=1), [1])
+
+
+def get_inputs():
+    return [1.0 + 0.05 * torch.randn(ROWS, COLUMNS)]
+
+
+def get_init_inputs():
+    return []

@@ -1,0 +1,19 @@
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+ROWS = 1024
+COLUMNS = 768
+
+
+class Model(nn.Module):
+    def forward(self, x, y):
+        return (x > y) & (y > 0)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS), torch.randn(ROWS, COLUMNS)]
+
+
+def get_init_inputs():
+    return []

@@ -1,0 +1,19 @@
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+ROWS = 1024
+COLUMNS = 768
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x.mean(dim=1), x.var(dim=1, unbiased=False)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS) + 1.0]
+
+
+def get_init_inputs():
+    return []

@@ -1,0 +1,20 @@
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+ROWS = 1024
+COLUMNS = 768
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = torch.relu(x)
+        return y, y > 0
+
+
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS)]
+
+
+def get_init_inputs():
+    return []
