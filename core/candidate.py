@@ -12,7 +12,7 @@ from enum import StrEnum
 from attrs import evolve, field, frozen
 
 from .outcome import Outcome
-from .plan import LaunchPlan
+from .plan import LaunchPlan, Purity
 from .task import Profile
 
 
@@ -43,6 +43,8 @@ class Variant(StrEnum):
     """One value in sixteen times 8."""
     REMAINDER = "remainder"
     """Sizes of no profile, one more than whole blocks."""
+    DECLARED = "declared"
+    """The declared sizes, of which a backend that cannot run them whole runs a sample of programs."""
 
 
 @frozen(kw_only=True)
@@ -120,6 +122,17 @@ class RunReport:
 
 
 @frozen(kw_only=True)
+class KnockOut:
+    """Runs of a plan without its launches, on several inputs.
+
+    `fill` is what memory that nothing has written held instead of NaN, or null where it was NaN.
+    """
+
+    reports: tuple[RunReport, ...]
+    fill: float | None = None
+
+
+@frozen(kw_only=True)
 class IdleReport:
     """Launches that were left out of the tiny run one at a time, and how many of them changed nothing by that."""
 
@@ -151,7 +164,7 @@ class Evidence:
     compile: CompileReport | None = None
     tiny: RunReport | None = None
     full: tuple[RunReport, ...] = ()
-    knock_out: tuple[RunReport, ...] = ()
+    knock_outs: tuple[KnockOut, ...] = ()
     """Runs without any launch, where something of the result could be left without them."""
     idle: IdleReport | None = None
     timing: TimingReport | None = None
@@ -165,6 +178,8 @@ class Candidate:
     task_id: str
     source: str
     evidence: Evidence = field(factory=Evidence)
+    purity: Purity = "strict"
+    """What the verifier that gathers the evidence admits."""
 
     @property
     def sha256(self) -> str:

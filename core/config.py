@@ -21,6 +21,7 @@ from typing import Any, Literal
 from attrs import Attribute, evolve, field, fields, frozen, has
 
 from . import serialisation
+from .plan import Purity
 
 Quantization = Literal["none", "8bit"]
 PolicyDtype = Literal["auto", "float32", "bfloat16"]
@@ -168,12 +169,17 @@ class RewardConfig:
 
 @frozen(kw_only=True)
 class VerifierConfig:
-    """Where plans run and for which architecture they compile; `seed` draws the inputs of every verification."""
+    """Where plans run and for which architecture they compile; `seed` draws the inputs of every verification.
+
+    `purity` says whether PyTorch operators may compute beside the kernels: "strict" refuses them, "lenient" runs them
+    as part of the plan and counts them.
+    """
 
     backend: Backend = field(default="auto", validator=_check_choice)
     target: str = _text("sm_90")
     seed: int = _whole(0, 0, 2**63 - 1)
     clock: Clock = field(default="none", validator=_check_choice)
+    purity: Purity = field(default="strict", validator=_check_choice)
 
 
 @frozen(kw_only=True)

@@ -9,8 +9,12 @@ travels beside the plan as blobs, named by their SHA-256.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 from attrs import frozen
+
+Purity = Literal["strict", "lenient"]
+"""Whether PyTorch operators may compute beside the kernels: never, or as steps of the plan that are counted."""
 
 
 class BufferKind(StrEnum):
@@ -58,6 +62,8 @@ class ArgumentKind(StrEnum):
     """A `triton.language` dtype; `text` holds its name, such as "float32"."""
     FUNCTION = "function"
     """Another `@triton.jit` function passed as a constexpr; `text` holds its qualified name."""
+    LIST = "list"
+    """A list of the other kinds, for operators alone."""
 
 
 @frozen(kw_only=True)
@@ -123,7 +129,34 @@ class Copy:
     target: View
 
 
-Step = Launch | Fill | Copy
+@frozen(kw_only=True)
+class Operand:
+    """One argument of an operator, positional where `keyword` is empty; exactly the field that `kind` names is set."""
+
+    kind: ArgumentKind
+    keyword: str = ""
+    view: View | None = None
+    number: int | float | None = None
+    text: str | None = None
+    items: tuple[Operand, ...] = ()
+
+
+@frozen(kw_only=True)
+class Operator:
+    """Compute a functional ATen operator, such as "add.Tensor", and store its results in `outputs`."""
+
+    name: str
+    operands: tuple[Operand, ...]
+    outputs: tuple[View, ...]
+
+    @property
+    def inputs(self) -> tuple[View, ...]:
+        """The views that it reads."""
+        operands = [item for operand in self.operands for item in (operand, *operand.items)]
+        return tuple(operand.view for operand in operands if operand.view is not None)
+
+
+Step = Launch | Fill | Copy | Operator
 
 
 @frozen(kw_only=True)
@@ -131,8 +164,9 @@ class LaunchPlan:
     """A recorded forward pass.
 
     `outputs` are the returned tensors in order. `arithmetic` names each call of a PyTorch operator that computes
-    (anything but views, allocation, fills and copies), in order: such a plan cannot be executed, and the audit
-    refuses it. `target` is the architecture that the kernels were compiled for, null where they were not compiled.
+    (anything but views, allocation, fills and copies), in order; where a plan can hold the call it is an `Operator`
+    step too. The audit refuses such a plan at purity "strict", and at "lenient" one with a call that is no step.
+    `target` is the architecture that the kernels were compiled for, null where they were not compiled.
     """
 
     buffers: tuple[Buffer, ...]
@@ -146,3 +180,8 @@ class LaunchPlan:
     def launches(self) -> tuple[Launch, ...]:
         """The kernel launches, in order."""
         return tuple(step for step in self.steps if isinstance(step, Launch))
+
+    @property
+    def operators(self) -> tuple[Operator, ...]:
+        """The steps that PyTorch computes, in order."""
+        return tuple(step for step in self.steps if isinstance(step, Operator))

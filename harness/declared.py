@@ -7,6 +7,7 @@ nothing, and the backend that runs plans on a GPU has the last word.
 
 from __future__ import annotations
 
+import math
 import time
 
 import numpy as np
@@ -20,7 +21,15 @@ from ..core.seeds import derive
 from ..core.serialisation import fingerprint
 from ..core.task import Profile, Task
 from ..stages.compile_stage import find_recording
-from ..stages.declared_run import FIRST_PROGRAMS, MORE_PROGRAMS, Coverage, can_sample, count_needed, judge_coverage
+from ..stages.declared_run import (
+    ALL_PROGRAMS,
+    FIRST_PROGRAMS,
+    MORE_PROGRAMS,
+    Coverage,
+    can_sample,
+    count_needed,
+    judge_coverage,
+)
 from ..stages.roofline import ITEM_BYTES
 from ..stages.tolerance import compare
 from ..stages.variants import describe
@@ -56,7 +65,7 @@ def probe_declared(candidate: Candidate, task: Task, bench: Bench) -> Candidate:
 
 
 def _is_affordable(plan: LaunchPlan, task: Task, bench: Bench) -> bool:
-    if len(plan.launches) != 1 or not can_sample(plan.launches[0].grid):
+    if len(plan.launches) != 1 or plan.operators or not can_sample(plan.launches[0].grid):
         return False
     num_bytes = sum(buffer.num_elements * ITEM_BYTES.get(buffer.dtype, 8) for buffer in plan.buffers)
     return num_bytes <= _MOST_BYTES and sum(o.matmul_flops for o in bench.oracle.operators(task)) <= _MOST_FLOPS
@@ -71,9 +80,17 @@ def _sample(
         reply = bench.sandbox.run(candidate.source, [evolve(request, num_programs=num_programs, seed=seed)])
         return _judge_reply(request.plan, reply, expected)
 
+    def is_doubtful(report: RunReport | None) -> bool:
+        return (
+            report is not None and report.failure is not None and report.failure.outcome is Outcome.OUTPUT_NOT_WRITTEN
+        )
+
     report = take(FIRST_PROGRAMS)
-    if report is not None and report.failure is not None and report.failure.outcome is Outcome.OUTPUT_NOT_WRITTEN:
+    if is_doubtful(report):
         report = take(MORE_PROGRAMS) or report
+    num_programs = math.prod(request.plan.launches[0].grid)
+    if is_doubtful(report) and MORE_PROGRAMS < num_programs <= ALL_PROGRAMS:
+        report = take(num_programs)
     return None if report is None else evolve(report, seconds=time.perf_counter() - began)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from attrs import evolve, frozen
 
-from ..core.candidate import Candidate, Failure, IdleReport, RunReport, Variant
+from ..core.candidate import Candidate, Failure, IdleReport, KnockOut, Variant
 from ..core.task import Profile, Task
-from ..stages.knock_out import KNOCK_OUT_VARIANTS, can_survive, without_each_launch, without_launches
+from ..stages.knock_out import KNOCK_OUT_VARIANTS, fills_to_try, without_each_launch, without_launches
 from ..stages.variants import VariantInputs, describe
 from .oracle import ExpectedRun
 from .probes import Bench, prepare_run, report_runs
@@ -16,26 +16,29 @@ from .sandbox.protocol import RunRequest
 
 
 @frozen(kw_only=True)
-class _KnockOut:
-    """What is kept: the reports, in a record of their own."""
+class _Kept:
+    """What the store keeps."""
 
-    reports: tuple[RunReport, ...]
+    knock_outs: tuple[KnockOut, ...]
 
 
 def probe_knock_out(candidate: Candidate, task: Task, bench: Bench) -> Candidate:
     """Run the plan without its launches, where anything could be left of its result."""
     key = bench.key(candidate, task, "knock_out")
-    known = bench.store.get(key, _KnockOut)
-    if known is None:
-        pairs = _prepare(candidate, task, bench, [describe(v, task.dtypes) for v in KNOCK_OUT_VARIANTS], can_survive)
-        reports: tuple[RunReport, ...] = ()
-        if pairs:
-            changed = [(evolve(request, plan=without_launches(request.plan)), wanted) for request, wanted in pairs]
-            reply = bench.sandbox.run(candidate.source, [request for request, _ in changed])
-            reports = tuple(report_runs(changed, reply.results, reply.failure, reply.seconds))
-        known = _KnockOut(reports=reports)
-        bench.store.put(key, known)
-    return candidate.with_evidence(knock_out=known.reports)
+    kept = bench.store.get(key, _Kept)
+    if kept is None:
+        inputs = [describe(variant, task.dtypes) for variant in KNOCK_OUT_VARIANTS]
+        pairs = _prepare(candidate, task, bench, inputs, lambda plan: bool(fills_to_try(plan)))
+        kept = _Kept(knock_outs=tuple(_run(candidate, bench, pairs)))
+        bench.store.put(key, kept)
+    return candidate.with_evidence(knock_outs=kept.knock_outs)
+
+
+def _run(candidate: Candidate, bench: Bench, pairs: list[tuple[RunRequest, ExpectedRun]]) -> Iterator[KnockOut]:
+    for fill in fills_to_try(pairs[0][0].plan) if pairs else ():
+        changed = [(evolve(request, plan=without_launches(request.plan, fill)), wanted) for request, wanted in pairs]
+        reply = bench.sandbox.run(candidate.source, [request for request, _ in changed])
+        yield KnockOut(reports=tuple(report_runs(changed, reply.results, reply.failure, reply.seconds)), fill=fill)
 
 
 def probe_idle_launches(candidate: Candidate, task: Task, bench: Bench) -> Candidate:

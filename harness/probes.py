@@ -20,7 +20,13 @@ from ..core.plan import BufferKind, LaunchPlan
 from ..core.seeds import derive
 from ..core.serialisation import fingerprint
 from ..core.task import Profile, Task
-from ..stages.compile_stage import find_recording, find_unseen_kernel, judge_compile, judge_recording
+from ..stages.compile_stage import (
+    find_recording,
+    find_unseen_kernel,
+    find_unseen_operator,
+    judge_compile,
+    judge_recording,
+)
 from ..stages.plan_audit import check_structure
 from ..stages.roofline import Gpu, add_noise, estimate_plan_us, estimate_reference_us
 from ..stages.syntax import inspect_source, judge_syntax
@@ -54,7 +60,9 @@ class Bench:
         return evidence_key(
             source_sha256=candidate.sha256,
             task_fingerprint=fingerprint(task),
-            probe=probe,
+            probe=probe
+            if probe.startswith("compile") or candidate.purity == "strict"
+            else f"{probe}:{candidate.purity}",
             backend=self.backend,
             target=self.sandbox.target,
             seed=self.oracle.seed,
@@ -146,10 +154,13 @@ def probe_tiny(candidate: Candidate, task: Task, bench: Bench) -> Candidate:
 def probe_full(candidate: Candidate, task: Task, bench: Bench, variants: Sequence[Variant]) -> Candidate:
     """Run the wanted variants, those not yet known together in one child.
 
-    The variant "remainder" is left out where the reference accepts no other sizes.
+    The variant "remainder" is left out where the reference accepts no other sizes; the declared sizes have a probe of
+    their own (`harness.declared`).
     """
-    has_remainder = Variant.REMAINDER in variants and bool(bench.oracle.remainder(task))
-    wanted = [describe(v, task.dtypes) for v in variants if v is not Variant.REMAINDER or has_remainder]
+    left_out = {Variant.DECLARED}
+    if Variant.REMAINDER in variants and not bench.oracle.remainder(task):
+        left_out.add(Variant.REMAINDER)
+    wanted = [describe(variant, task.dtypes) for variant in variants if variant not in left_out]
     return candidate.with_evidence(full=tuple(_run_all(candidate, task, bench, "full", wanted)))
 
 
@@ -237,12 +248,12 @@ def prepare_run(
     plan = recording.plan
     failure = check_structure(plan)
     if failure is None and plan.arithmetic:
-        failure = judge_recording(recording, report)
+        failure = judge_recording(recording, report, candidate.purity)
     if failure is None and (inputs.profile in (Profile.LARGER, Profile.REMAINDER) or inputs.dtype != task.dtypes[0]):
         # the compile stage judged the other recordings
-        failure = judge_recording(recording, report)
+        failure = judge_recording(recording, report, candidate.purity)
     if failure is None and bench.backend == "interpret" and all(map(_is_sound, _plans(report))):
-        failure = find_unseen_kernel(report)
+        failure = find_unseen_kernel(report) or find_unseen_operator(report)
     if failure is not None:
         return failure
     names = {buffer.name for buffer in plan.buffers if buffer.kind is BufferKind.PARAMETER}
@@ -276,7 +287,7 @@ def report_runs(
 
 def _judge_result(request: RunRequest, expected: ExpectedRun, result: RunResult) -> RunReport:
     plan = request.plan
-    failure = result.failure or _find_trespass(plan, result)
+    failure = result.failure or find_trespass(plan, result)
     comparisons = []
     if failure is None and len(result.outputs) != len(plan.outputs):
         failure = Failure(outcome=Outcome.BROKEN_PROTOCOL, message="not as many results as the plan returns")
@@ -295,7 +306,7 @@ def _judge_result(request: RunRequest, expected: ExpectedRun, result: RunResult)
     return RunReport(variant=request.variant, seconds=0.0, comparisons=tuple(comparisons), failure=failure)
 
 
-def _find_trespass(plan: LaunchPlan, result: RunResult) -> Failure | None:
+def find_trespass(plan: LaunchPlan, result: RunResult) -> Failure | None:
     def describe_buffers(indices: tuple[int, ...]) -> str:
         known = [plan.buffers[index] for index in indices if 0 <= index < len(plan.buffers)]
         return ", ".join(f"{buffer.kind} {buffer.name}".strip() for buffer in known)

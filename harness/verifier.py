@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-from ..core.candidate import Candidate
+from ..core.candidate import Candidate, Variant
 from ..core.config import ClockConfig, VerifierConfig
 from ..core.extensions import VerifierSpec
 from ..core.outcome import Stage
@@ -23,6 +23,7 @@ from ..stages.funnel import FUNNEL, fold
 from ..stages.roofline import GPUS
 from ..stages.run_stages import judge_full
 from ..stages.variants import variants_of
+from .declared import probe_declared
 from .errors import UsageError
 from .evidence_store import EvidenceStore
 from .knock_out import probe_idle_launches, probe_knock_out
@@ -76,7 +77,7 @@ class Verifier:
 
     def gather(self, task: Task, source: str, spec: VerifierSpec) -> Candidate:
         """The candidate with all evidence that `spec` asks for; staged, it ends where the funnel does."""
-        candidate = Candidate(task_id=task.task_id, source=source)
+        candidate = Candidate(task_id=task.task_id, source=source, purity=self.config.purity)
         probes = self._probes(task, spec)
         for stage, judge in FUNNEL:
             probe = probes.get(stage)
@@ -102,7 +103,10 @@ class Verifier:
 
     def _probe_full(self, candidate: Candidate, task: Task, spec: VerifierSpec) -> Candidate:
         """The variants' runs, and for what they accept the runs that leave launches out."""
-        candidate = probe_full(candidate, task, self.bench, variants_of(spec))
+        variants = variants_of(spec)
+        candidate = probe_full(candidate, task, self.bench, variants)
+        if Variant.DECLARED in variants and judge_full(candidate).passed:
+            candidate = probe_declared(candidate, task, self.bench)
         if judge_full(candidate).passed:
             candidate = probe_knock_out(candidate, task, self.bench)
         if spec.hidden and judge_full(candidate).passed:

@@ -7,8 +7,11 @@ appear there (stage 4), so that a candidate with a hard-coded size fails the var
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ..core.candidate import Candidate, CompileReport, Failure, Recording
 from ..core.outcome import Outcome, Stage
+from ..core.plan import Purity
 from ..core.task import Profile
 from ..core.verdict import StageResult
 from .decision import decide, skip
@@ -22,10 +25,10 @@ def judge_compile(candidate: Candidate) -> StageResult:
     report = candidate.evidence.compile
     if report is None:
         return skip(Stage.COMPILE)
-    return decide(Stage.COMPILE, find_compile_failure(report), report.seconds)
+    return decide(Stage.COMPILE, find_compile_failure(report, candidate.purity), report.seconds)
 
 
-def find_compile_failure(report: CompileReport) -> Failure | None:
+def find_compile_failure(report: CompileReport, purity: Purity = "strict") -> Failure | None:
     """The first objection to the recordings that every verifier needs."""
     if report.failure is not None:
         return report.failure
@@ -34,13 +37,13 @@ def find_compile_failure(report: CompileReport) -> Failure | None:
     dtype = report.recordings[0].dtype
     for recording in report.recordings:
         if recording.dtype == dtype and recording.profile in _JUDGED:
-            failure = judge_recording(recording, report)
+            failure = judge_recording(recording, report, purity)
             if failure is not None:
                 return failure
     return None
 
 
-def judge_recording(recording: Recording, report: CompileReport) -> Failure | None:
+def judge_recording(recording: Recording, report: CompileReport, purity: Purity = "strict") -> Failure | None:
     """Why one recording is no plan to run, or None; the reference's shapes hold for the declared one only."""
     if recording.failure is not None:
         return recording.failure
@@ -51,6 +54,7 @@ def judge_recording(recording: Recording, report: CompileReport) -> Failure | No
         recording.plan,
         report.reference if is_declared else None,
         used_inputs=report.reference.used_inputs,
+        purity=purity,
     )
     if failure is None or is_declared:
         return failure
@@ -78,4 +82,24 @@ def find_unseen_kernel(report: CompileReport) -> Failure | None:
     if not unseen:
         return None
     message = f"{', '.join(unseen)} is launched at the declared sizes only, which this backend does not run"
+    return Failure(outcome=Outcome.UNSUPPORTED, message=message)
+
+
+def find_unseen_operator(report: CompileReport) -> Failure | None:
+    """An operator that PyTorch computes more often at the declared sizes than at any others.
+
+    At purity "lenient" a plan could otherwise leave the work to PyTorch at the one size that is timed and not run.
+    """
+    counts = [
+        (recording.profile, Counter(step.name for step in recording.plan.operators))
+        for recording in report.recordings
+        if recording.plan is not None
+    ]
+    declared: Counter[str] = sum((count for profile, count in counts if profile is Profile.DECLARED), Counter())
+    for profile, count in counts:
+        if profile is not Profile.DECLARED:
+            declared -= count
+    if not declared:
+        return None
+    message = f"{', '.join(sorted(declared))}: more often at the declared sizes, which this backend does not run"
     return Failure(outcome=Outcome.UNSUPPORTED, message=message)

@@ -4,7 +4,9 @@ Where every returned element comes out of memory that only a launch has written,
 rest of the plan leaves NaN there. It is not known where fills, copies or PyTorch operators reach the result, as with a
 zero-filled accumulator, a clone that is worked on in place, or, at purity "lenient", PyTorch doing the work beside a
 launch for show. Such a plan is run once more without its launches on several inputs, and where that is accepted on all
-of them, the kernels are irrelevant. On one input alone it may be accepted by accident: ReLU in place on a clone of
+of them, the kernels are irrelevant. Beside PyTorch's operators NaN proves too little: `torch.relu(x) + 0 * shown` is
+spoilt by it although the launch that wrote `shown` gives nothing. There the same is tried with zeros and with ones in
+the place of NaN. On one input alone it may be accepted by accident: ReLU in place on a clone of
 positive inputs.
 
 A single launch whose removal changes nothing is counted, never refused: genuine plans have them, for instance a launch
@@ -16,7 +18,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from ..core.candidate import Variant
-from ..core.plan import BufferKind, Copy, Fill, Launch, LaunchPlan
+from ..core.plan import Buffer, BufferKind, Copy, Fill, Launch, LaunchPlan, Operator, View
 
 KNOCK_OUT_VARIANTS = (Variant.ORIGINAL, Variant.RESEEDED, Variant.NEGATED, Variant.SHIFTED)
 """Inputs of one size, so that one plan serves them all; signs and means differ."""
@@ -34,14 +36,36 @@ def can_survive(plan: LaunchPlan) -> bool:
                 reached[target.buffer] = True
             case Copy(source=source, target=target):
                 reached[target.buffer] |= reached[source.buffer]
+            case Operator(outputs=outputs):
+                # even of NaN alone an operator can make values: a comparison, say
+                for target in outputs:
+                    reached[target.buffer] = True
             case Launch():
                 pass
     return all(reached[view.buffer] or 0 in view.shape for view in plan.outputs)
 
 
-def without_launches(plan: LaunchPlan) -> LaunchPlan:
-    """The plan with no launch left."""
-    return evolve(plan, steps=tuple(step for step in plan.steps if not isinstance(step, Launch)))
+def fills_to_try(plan: LaunchPlan) -> tuple[float | None, ...]:
+    """What unwritten memory shall hold in the runs without launches; None is NaN, and no entry means no run."""
+    fills: tuple[float | None, ...] = (None,) if can_survive(plan) else ()
+    return (*fills, 0.0, 1.0) if plan.operators and plan.launches else fills
+
+
+def without_launches(plan: LaunchPlan, fill: float | None = None) -> LaunchPlan:
+    """The plan with no launch left, its temporaries filled first where `fill` is a number."""
+    kept = tuple(step for step in plan.steps if not isinstance(step, Launch))
+    if fill is None:
+        return evolve(plan, steps=kept)
+    fills = tuple(
+        Fill(target=_whole(index, buffer), value=fill)
+        for index, buffer in enumerate(plan.buffers)
+        if buffer.kind is BufferKind.TEMPORARY and buffer.num_elements
+    )
+    return evolve(plan, steps=fills + kept)
+
+
+def _whole(index: int, buffer: Buffer) -> View:
+    return View(buffer=index, offset=0, shape=(buffer.num_elements,), stride=(1,), dtype=buffer.dtype)
 
 
 def without_each_launch(plan: LaunchPlan) -> tuple[LaunchPlan, ...]:

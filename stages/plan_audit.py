@@ -2,27 +2,37 @@
 
 The question is whether launched kernels do the work: every returned buffer is written by a launch, every input that
 the reference's result depends on reaches the result through at least one launch, and no PyTorch operator is left that
-computes. Dependencies are followed buffer by buffer, which over-estimates them: the audit never refuses a genuine
-plan for reading a slice, and the hacks that it misses (a kernel that reads an input and ignores it) fail on values.
+computes (at purity "lenient" such operators are steps, and inputs may reach the result through them too). Dependencies
+are followed buffer by buffer, which over-estimates them: the audit never refuses a genuine plan for reading a slice,
+and the hacks that it misses (a kernel that reads an input and ignores it) fail on values. What the candidate was given
+is not its memory: a step that stores to an input or a parameter is refused even where a later one restores it, which
+no comparison before and after would see.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 
 from ..core.candidate import Failure, ReferenceSignature
 from ..core.outcome import Outcome
-from ..core.plan import ArgumentKind, Buffer, BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan, View
+from ..core.plan import ArgumentKind, Buffer, BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan, Operator, Purity, View
 
 _MAX_ELEMENTS = 2**48 - 1
 """No GPU addresses more; beyond this, what a plan claims would overflow the judge's floating-point estimates."""
 _MAX_GRID = (2**31 - 1, 65535, 65535)
 _MAX_DIMENSIONS = 64
+_OPERATOR = re.compile(r"[a-z0-9_]{1,80}\.[A-Za-z0-9_]{1,80}")
 _MAX_SHARED_BYTES = 2**31
 
 
-def audit(plan: LaunchPlan, reference: ReferenceSignature | None, used_inputs: tuple[int, ...] = ()) -> Failure | None:
+def audit(
+    plan: LaunchPlan,
+    reference: ReferenceSignature | None,
+    used_inputs: tuple[int, ...] = (),
+    purity: Purity = "strict",
+) -> Failure | None:
     """The first objection to a plan, or None.
 
     `reference` is the signature at the sizes and dtype that the plan was recorded for; without it, the shapes and
@@ -31,7 +41,8 @@ def audit(plan: LaunchPlan, reference: ReferenceSignature | None, used_inputs: t
     failure = check_structure(plan)
     if failure is not None:
         return failure
-    if plan.arithmetic:
+    is_admitted = purity == "lenient" and len(plan.arithmetic) == len(plan.operators)
+    if not is_admitted and (plan.arithmetic or plan.operators):
         operators = ", ".join(sorted(set(plan.arithmetic)))
         return Failure(outcome=Outcome.TORCH_ARITHMETIC, message=operators)
     if not plan.launches:
@@ -41,7 +52,7 @@ def audit(plan: LaunchPlan, reference: ReferenceSignature | None, used_inputs: t
         if failure is not None:
             return failure
         used_inputs = reference.used_inputs
-    return _check_flow(plan, used_inputs)
+    return _find_mutation(plan) or _check_flow(plan, used_inputs)
 
 
 def check_structure(plan: LaunchPlan) -> Failure | None:
@@ -59,6 +70,10 @@ def check_structure(plan: LaunchPlan) -> Failure | None:
                 views += [source, target]
             case Fill(target=target):
                 views.append(target)
+            case Operator(name=name, operands=operands):
+                if not _OPERATOR.fullmatch(name) or any(item.items for operand in operands for item in operand.items):
+                    return _inconsistent("an operator that no plan can hold")
+                views += [*step.inputs, *step.outputs]
     for view in views:
         if not 0 <= view.buffer < len(plan.buffers):
             return _inconsistent("a view of an unknown buffer")
@@ -113,6 +128,23 @@ def _describe(tensors: list[tuple[str, tuple[int, ...]]]) -> str:
     return " and ".join(f"{dtype}{list(shape)}" for dtype, shape in tensors) or "nothing"
 
 
+def _find_mutation(plan: LaunchPlan) -> Failure | None:
+    """A step that stores to what the candidate was given; kernels that were not compiled have the benefit of doubt."""
+    for step in plan.steps:
+        if isinstance(step, Launch):
+            kernel = plan.kernels[step.kernel]
+            targets = written_views(step, kernel) if _is_compiled(kernel) else ()
+        elif isinstance(step, Operator):
+            targets = step.outputs
+        else:
+            targets = (step.target,)
+        for view in targets:
+            buffer = plan.buffers[view.buffer]
+            if buffer.kind in (BufferKind.INPUT, BufferKind.PARAMETER):
+                return Failure(outcome=Outcome.INPUT_MUTATED, message=f"{buffer.kind} {buffer.name}")
+    return None
+
+
 class _Flow:
     """For each buffer: the inputs whose values reach it, those that do so through a launch, and who wrote it."""
 
@@ -138,6 +170,19 @@ class _Flow:
                     self.launched[target.buffer] |= self.launched[source.buffer]
                 case Fill(target=target):
                     self._overwrite(target)
+                case Operator():
+                    self._operate(step)
+
+    def _operate(self, step: Operator) -> None:
+        """What PyTorch computes counts as computed, but a result is written by a launch only if it comes from one."""
+        sources = [view.buffer for view in step.inputs]
+        reached = set().union(*(self.carried[source] | self.computed[source] for source in sources))
+        launched = any(self.launched[source] for source in sources)
+        for target in step.outputs:
+            self._overwrite(target)
+            self.carried[target.buffer] |= reached
+            self.computed[target.buffer] |= reached
+            self.launched[target.buffer] |= launched
 
     def _launch(self, launch: Launch) -> None:
         kernel = self.plan.kernels[launch.kernel]

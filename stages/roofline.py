@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from attrs import frozen
 
-from ..core.plan import Copy, Fill, Kernel, Launch, LaunchPlan, View
+from ..core.plan import Copy, Fill, Kernel, Launch, LaunchPlan, Operator, View
 from .plan_audit import read_views, written_views
 
 ITEM_BYTES = {
@@ -120,6 +120,8 @@ def estimate_plan_us(plan: LaunchPlan, matmul_flops: int, gpu: Gpu) -> float:
                 total += _launch_us(step, kernel, share if kernel.has_dot or not with_dot else 0.0, gpu)
             case Copy(source=source, target=target):
                 total += LAUNCH_US + _bytes_us(_view_bytes(source) + _view_bytes(target), gpu)
+            case Operator(inputs=inputs, outputs=outputs):
+                total += LAUNCH_US + _bytes_us(sum(map(_view_bytes, (*inputs, *outputs))), gpu)
             case Fill(target=target):
                 total += LAUNCH_US + _bytes_us(_view_bytes(target), gpu)
     return max(total, LAUNCH_US)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core.candidate import Candidate, Comparison, Failure, RunReport
+from ..core.candidate import Candidate, Comparison, Failure, KnockOut, RunReport
 from ..core.outcome import Outcome, Stage
 from ..core.verdict import StageResult
 from .decision import decide, skip
@@ -32,15 +32,18 @@ def judge_full(candidate: Candidate) -> StageResult:
     evidence = candidate.evidence
     if not evidence.full:
         return skip(Stage.FULL)
-    failure = _find_first_failure(evidence.full) or _find_irrelevance(evidence.knock_out)
-    return decide(Stage.FULL, failure, sum(report.seconds for report in (*evidence.full, *evidence.knock_out)))
+    reports = [*evidence.full, *(report for knock_out in evidence.knock_outs for report in knock_out.reports)]
+    failure = _find_first_failure(evidence.full) or _find_irrelevance(evidence.knock_outs)
+    return decide(Stage.FULL, failure, sum(report.seconds for report in reports))
 
 
-def _find_irrelevance(reports: Sequence[RunReport]) -> Failure | None:
-    """The objection to a plan that was accepted without its launches on each of these inputs."""
-    if not reports or any(judge_run(report) is not None for report in reports):
-        return None
-    return Failure(outcome=Outcome.KERNEL_IRRELEVANT)
+def _find_irrelevance(knock_outs: Sequence[KnockOut]) -> Failure | None:
+    """The objection to a plan that was accepted without its launches on all inputs tried."""
+    for knock_out in knock_outs:
+        if knock_out.reports and all(judge_run(report) is None for report in knock_out.reports):
+            message = "" if knock_out.fill is None else f"with {knock_out.fill:g} in the place of what they write"
+            return Failure(outcome=Outcome.KERNEL_IRRELEVANT, message=message)
+    return None
 
 
 def _find_first_failure(reports: Sequence[RunReport]) -> Failure | None:

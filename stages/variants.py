@@ -1,4 +1,4 @@
-"""The inputs that a candidate is run on: five for multi-input testing, seven more that only the audit uses.
+"""The inputs that a candidate is run on: five for multi-input testing, eight more that only the audit uses.
 
 Each variant is a description: which sizes, which dtype, what is done to the values, and which random stream they come
 from. Under the task's contract (docs/decisions/0001-launch-plans.md) "larger" rewrites the module-level constants, and
@@ -35,6 +35,7 @@ HIDDEN_VARIANTS = (
     Variant.SHIFTED,
     Variant.OUTLIERS,
     Variant.REMAINDER,
+    Variant.DECLARED,
 )
 
 _CHOICE_SEED = 1
@@ -106,6 +107,8 @@ def describe(variant: Variant, dtypes: Sequence[str], profile: Profile = Profile
             return VariantInputs(variant=variant, profile=profile, dtype=dtype, chosen_scale=8.0, chosen_share=1 / 16)
         case Variant.REMAINDER:
             return VariantInputs(variant=variant, profile=Profile.REMAINDER, dtype=dtype, stream="remainder")
+        case Variant.DECLARED:
+            return VariantInputs(variant=variant, profile=Profile.DECLARED, dtype=dtype, stream="declared")
 
 
 def round_values(values: NDArray[np.float64], dtype: str) -> NDArray[np.float64]:

@@ -19,10 +19,23 @@ import torch
 
 from ...core.candidate import Failure, Variant
 from ...core.outcome import Outcome
-from ...core.plan import Argument, ArgumentKind, Buffer, BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan, View
+from ...core.plan import (
+    Argument,
+    ArgumentKind,
+    Buffer,
+    BufferKind,
+    Copy,
+    Fill,
+    Kernel,
+    Launch,
+    LaunchPlan,
+    Operator,
+    View,
+)
 from ...core.serialisation import from_plain, to_plain
 from .candidate_module import describe
 from .kernel_source import NotKernelLanguage
+from .operators import run_operator
 from .protocol import RunResult
 from .sampling import Sampling, Writes, follow_writes, run_sample
 from .undefined import GUARD_BYTES, StrayAccess, confine_accesses, guard_band, unwritten
@@ -169,7 +182,7 @@ def _is_stray(error: BaseException | None) -> bool:
 
 def _run(variant: Variant, plan: LaunchPlan, given: dict[int, bytes], kernels: Any, sampling: Sampling) -> RunResult:
     try:
-        if plan.arithmetic:
+        if len(plan.arithmetic) != len(plan.operators):
             raise _Cannot(Outcome.UNSUPPORTED, f"the plan has PyTorch arithmetic: {', '.join(plan.arithmetic[:5])}")
         missing = [
             buffer.name
@@ -191,6 +204,8 @@ def _run(variant: Variant, plan: LaunchPlan, given: dict[int, bytes], kernels: A
                     if writes is not None:
                         writes.carry(source, target)
                     target.copy_(source.clone())
+                case Operator():
+                    run_operator(step, lambda view: storages[view.buffer].view(view))
                 case Launch():
                     _launch(plan.kernels[step.kernel], step, storages, kernels, sampling, writes)
         return RunResult(

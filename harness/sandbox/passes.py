@@ -1,9 +1,10 @@
 """One recorded forward pass: what ATen does to storages, and in which order with the launches.
 
 Fake `cuda` tensors flow through the candidate's host code. Views are followed through the storage that they share;
-allocations become temporaries; fills and copies become steps; every other operator is named in `arithmetic`, and the
-pass continues with its fake result. On a build of PyTorch without CUDA `.contiguous()` and `.copy_()` on `cuda` tensors
-fail before any dispatch, so these two are taken one level higher, in a function mode.
+allocations become temporaries; fills and copies become steps; every other operator is named in `arithmetic`, becomes a
+step where a plan can hold it (`operators`), and the pass continues with its fake result. On a build of PyTorch without
+CUDA `.contiguous()` and `.copy_()` on `cuda` tensors fail before any dispatch, so these two are taken one level higher,
+in a function mode.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...core.outcome import Outcome
 from ...core.plan import Buffer, BufferKind, Copy, Fill, LaunchPlan, Step, View
+from .indexing import index
 from .launches import LaunchRecorder, Refusal
+from .operators import describe_operator
 
 _EMPTY = {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided"}
 _ZEROS = {"zeros", "zeros_like", "new_zeros"}
@@ -113,6 +116,9 @@ class Pass:
             self.copy(inputs[1], inputs[0])
         else:
             self.arithmetic.append(name)
+            step = describe_operator(function, args, kwargs, outputs, self.view)
+            if step is not None:
+                self.steps.append(step)
             for tensor in outputs:
                 self.view(tensor)
 
@@ -172,6 +178,15 @@ class DeviceCalls(TorchFunctionMode):
             return args[0]
         if func is torch.Tensor.cuda:
             return args[0].to("cuda")
+        if func is torch.Tensor.__getitem__:
+            return index(args[0], args[1])
+        if func is torch.Tensor.__setitem__:
+            target, value = index(args[0], args[1]), args[2]
+            if isinstance(value, torch.Tensor):
+                self.current.copy(value, target)
+            else:
+                target.fill_(value)
+            return None
         return func(*args, **kwargs)
 
 

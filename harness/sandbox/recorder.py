@@ -20,7 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 
 from ...core.candidate import Failure, Recording
 from ...core.outcome import Outcome
-from ...core.plan import BufferKind, LaunchPlan
+from ...core.plan import BufferKind, LaunchPlan, Operator
 from ...core.serialisation import from_plain, to_plain
 from ...core.task import Profile
 from .candidate_module import describe, import_candidate
@@ -248,6 +248,8 @@ def _used(plan: LaunchPlan) -> Iterator[int]:
     for step in plan.steps:
         if hasattr(step, "arguments"):
             yield from (argument.view.buffer for argument in step.arguments if argument.view is not None)
+        elif isinstance(step, Operator):
+            yield from (view.buffer for view in step.inputs)
         elif hasattr(step, "source"):
             yield step.source.buffer
     yield from (view.buffer for view in plan.outputs)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tritonrl.core.candidate import Failure
+from tritonrl.core.candidate import Failure, KnockOut
 from tritonrl.core.outcome import Outcome
-from tritonrl.core.plan import Copy, Fill, Launch
-from tritonrl.stages.knock_out import can_survive, without_each_launch, without_launches
+from tritonrl.core.plan import ArgumentKind, Copy, Fill, Launch, Operand, Operator
+from tritonrl.stages.knock_out import can_survive, fills_to_try, without_each_launch, without_launches
 from tritonrl.stages.run_stages import judge_full
 
 from .evidence import candidate, comparison, launch, plan, run_report, view
@@ -57,12 +57,34 @@ def test_a_result_that_is_right_without_kernels_on_every_input_is_refused() -> N
     """Acceptance on all inputs is the objection; one input that shows a difference, or a failed run, is none."""
     right, wrong = run_report(), run_report(comparisons=(comparison(relative_error=0.5, worst_excess=0.5),))
     failed = run_report(failure=Failure(outcome=Outcome.RUN_FAILED), comparisons=())
-    assert judge_full(candidate(knock_out=(right, right))).outcome is Outcome.KERNEL_IRRELEVANT
-    for reports in ((), (right, wrong), (right, failed)):
-        assert judge_full(candidate(knock_out=reports)).passed
+    harmless = tuple(KnockOut(reports=reports) for reports in ((), (right, wrong), (right, failed)))
+    assert judge_full(candidate(knock_outs=harmless)).passed
+    result = judge_full(candidate(knock_outs=(*harmless, KnockOut(reports=(right, right), fill=1.0))))
+    assert (result.outcome, result.message) == (
+        Outcome.KERNEL_IRRELEVANT,
+        "with 1 in the place of what they write",
+    )
 
 
 def test_a_wrong_result_is_called_wrong_first() -> None:
     """Where a variant fails, that is the outcome, whatever is left without the launches."""
     wrong = run_report(comparisons=(comparison(relative_error=0.5, worst_excess=0.5),))
-    assert judge_full(candidate(full=(wrong,), knock_out=(run_report(),))).outcome is Outcome.WRONG_VALUES
+    assert (
+        judge_full(candidate(full=(wrong,), knock_outs=(KnockOut(reports=(run_report(),)),))).outcome
+        is Outcome.WRONG_VALUES
+    )
+
+
+def test_beside_operators_numbers_are_tried_in_the_place_of_nan() -> None:
+    """Where PyTorch computes, unwritten memory is zero and one in turn, before anything else happens."""
+    both = Operator(
+        name="mul.Tensor",
+        operands=tuple(Operand(kind=ArgumentKind.VIEW, view=view(index)) for index in (0, 2)),
+        outputs=(view(1),),
+    )
+    whole = plan(launch(0, 2), both)
+    assert fills_to_try(whole) == (None, 0.0, 1.0)
+    assert fills_to_try(plan(launch(0, 1))) == ()
+    first, *_, last = without_launches(whole, 1.0).steps
+    assert isinstance(first, Fill)
+    assert (first.value, first.target.buffer, last) == (1.0, 1, both)
