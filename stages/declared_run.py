@@ -21,6 +21,8 @@ from .tolerance import TOLERANCES
 FIRST_PROGRAMS = 12
 MORE_PROGRAMS = 384
 """Where the first sample leaves a doubt, so many more decide: programs may well write unequal shares."""
+ALL_PROGRAMS = 4096
+"""Launches of no more run whole before they are refused: one program may write what all have computed."""
 _MOST_PROGRAMS = 1_000_000
 _NUM_DEVIATIONS = 4.0
 _SLACK = 0.999
