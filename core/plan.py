@@ -83,7 +83,8 @@ class Kernel:
     """A `@triton.jit` function as the plan uses it, with what compilation for the target found.
 
     `qualname` and `source_sha256` identify the function; the fields after them are null where the plan was recorded
-    without compiling. `reads` and `writes` name the pointer parameters that the optimised Triton IR loads from and
+    without compiling. `signature` has the run-time parameters with Triton's names of their types, in order, and
+    `scratch_bytes` is the global memory that each block of a launch needs. `reads` and `writes` name the pointer parameters that the optimised Triton IR loads from and
     stores to; `has_dot` says whether it uses matrix units, and `dot_precision` is "tf32", "tf32x3" or "ieee".
     """
 
@@ -94,6 +95,10 @@ class Kernel:
     entry_point: str | None = None
     num_warps: int | None = None
     shared_bytes: int | None = None
+    signature: tuple[tuple[str, str], ...] = ()
+    num_ctas: int = 1
+    is_cooperative: bool = False
+    scratch_bytes: int = 0
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     has_dot: bool = False
