@@ -38,7 +38,7 @@ from .kernel_source import NotKernelLanguage
 from .operators import run_operator
 from .protocol import RunResult
 from .sampling import Sampling, Writes, follow_writes, run_sample
-from .undefined import GUARD_BYTES, StrayAccess, confine_accesses, guard_band, unwritten
+from .undefined import GUARD_BYTES, StrayAccess, confine_accesses, guard_band, make_unwritten
 
 Answer = tuple[dict[str, Any], list[bytes]]
 
@@ -61,7 +61,7 @@ class _Storage:
         self.whole = whole
         self.whole[:GUARD_BYTES], self.whole[GUARD_BYTES + self.num_bytes :] = self.guard, self.guard
         if data is None:
-            self._inside().view(self.dtype).fill_(unwritten(self.dtype))
+            make_unwritten(self._inside().view(self.dtype))
         elif len(data) != self.num_bytes:
             raise ValueError(f"buffer {buffer.name!r} has {self.num_bytes} bytes, {len(data)} were given")
         elif data:
@@ -104,11 +104,13 @@ def prepare(scratch: str) -> Any:
     """Set this process up for interpreting, warm it, and return what a child performs."""
     import triton  # decorated for the interpreter, by TRITON_INTERPRET at import
 
-    from . import bfloat16, sampling, undefined
+    from . import bfloat16, compiled_semantics, libdevice, sampling, undefined
     from .warm_up import CANDIDATE, make_plan
 
     assert triton.knobs.runtime.interpret
     bfloat16.install()
+    compiled_semantics.install()
+    libdevice.install()
     undefined.install()
     sampling.install()
     _let_tensors_be_indices()
@@ -172,12 +174,10 @@ def _place(plan: LaunchPlan, given: dict[int, bytes]) -> list[_Storage]:
     ]
 
 
-def _is_stray(error: BaseException | None) -> bool:
-    while error is not None:
-        if isinstance(error, StrayAccess):
-            return True
+def _find(error: BaseException | None, kind: type[Exception]) -> BaseException | None:
+    while error is not None and not isinstance(error, kind):
         error = error.__cause__ or error.__context__
-    return False
+    return error
 
 
 def _run(variant: Variant, plan: LaunchPlan, given: dict[int, bytes], kernels: Any, sampling: Sampling) -> RunResult:
@@ -218,10 +218,10 @@ def _run(variant: Variant, plan: LaunchPlan, given: dict[int, bytes], kernels: A
         )
     except _Cannot as error:
         return RunResult(variant=variant, failure=error.failure)
-    except NotKernelLanguage as error:
-        return RunResult(variant=variant, failure=Failure(outcome=Outcome.UNSUPPORTED, message=str(error)))
     except BaseException as error:
-        if _is_stray(error):
+        if refused := _find(error, NotKernelLanguage):
+            return RunResult(variant=variant, failure=Failure(outcome=Outcome.UNSUPPORTED, message=str(refused)))
+        if _find(error, StrayAccess):
             return RunResult(
                 variant=variant, failure=Failure(outcome=Outcome.OUT_OF_BOUNDS, message=str(StrayAccess()))
             )

@@ -27,6 +27,7 @@ import triton.language as tl
 from triton.runtime import interpreter
 
 from .candidate_module import MODULE_NAME
+from .compiled_semantics import loop_range
 from .kernel_source import (
     BUILTINS,
     Function,
@@ -72,7 +73,7 @@ class KernelModule:
         self._functions: dict[int, Any] = {}
         self._modules: dict[str, Any] = {}
         self._calls: dict[str, ast.expr] = {}
-        reachable = {name: getattr(builtins, name) for name in BUILTINS}
+        reachable = {name: getattr(builtins, name) for name in BUILTINS} | {"range": loop_range}
         self._names: dict[str, Any] = {"__name__": MODULE_NAME, "__builtins__": reachable, _LANGUAGE: tl}
         self._pending: set[str] = set()
 

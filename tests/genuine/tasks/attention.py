@@ -13,7 +13,11 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    return [torch.randn(BATCH, HEADS, LENGTH, 32), torch.randn(BATCH, HEADS, LENGTH, 32), torch.randn(BATCH, HEADS, LENGTH, 32)]
+    return [
+        torch.randn(BATCH, HEADS, LENGTH, 32),
+        torch.randn(BATCH, HEADS, LENGTH, 32),
+        torch.randn(BATCH, HEADS, LENGTH, 32),
+    ]
 
 
 def get_init_inputs():

@@ -11,7 +11,9 @@ class Model(nn.Module):
         self.query = nn.Linear(width, width, bias=False)
 
     def forward(self, x, k, v):
-        return F.scaled_dot_product_attention(self.query(x)[None, None], k[None, None], v[None, None], is_causal=True)[0, 0]
+        return F.scaled_dot_product_attention(self.query(x)[None, None], k[None, None], v[None, None], is_causal=True)[
+            0, 0
+        ]
 
 
 def get_inputs():

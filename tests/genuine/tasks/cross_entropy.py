@@ -8,7 +8,7 @@ CLASSES = 300
 
 class Model(nn.Module):
     def forward(self, x, target):
-        return F.cross_entropy(x, target, reduction='none')
+        return F.cross_entropy(x, target, reduction="none")
 
 
 def get_inputs():

@@ -1,6 +1,5 @@
 import torch
 import torch.nn as nn
-import torch.nn.functional as F
 
 ROWS = 1024
 COLUMNS = 768
@@ -9,7 +8,7 @@ COLUMNS = 768
 class Model(nn.Module):
     def __init__(self, size):
         super().__init__()
-        self.register_buffer('offset', torch.linspace(-1.0, 1.0, size))
+        self.register_buffer("offset", torch.linspace(-1.0, 1.0, size))
         self.gain = nn.Parameter(torch.ones(1))
 
     def forward(self, x):

@@ -8,7 +8,7 @@ from attrs import evolve
 from tritonrl.core.candidate import Variant
 from tritonrl.harness.sandbox.protocol import RunRequest, RunResult, TensorSpec
 from tritonrl.harness.sandbox.sandbox import Sandbox
-from tritonrl.harness.sandbox.undefined import GUARD_BYTES, guard_band, unwritten
+from tritonrl.harness.sandbox.undefined import GUARD_BYTES, guard_band, make_unwritten
 
 from .conftest import only, request
 from .kernels import HEADER
@@ -34,10 +34,25 @@ def test_neighbouring_buffers_have_different_bands(dtype: torch.dtype) -> None:
     assert len(bands) == 63
 
 
-def test_integers_start_at_an_extreme() -> None:
-    """Unwritten integers are their type's minimum, booleans true."""
-    assert unwritten(torch.int16) == -(2**15)
-    assert unwritten(torch.bool) is True
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_unwritten_floats_begin_with_nan_and_hold_both_extremes(dtype: torch.dtype) -> None:
+    """A sum meets NaN; a maximum and a minimum, which skip NaN, meet an extreme."""
+    memory = torch.zeros(7, dtype=dtype)
+    make_unwritten(memory)
+    assert memory.isnan().tolist() == [True, False, False, True, False, False, True]
+    assert memory[1] == torch.finfo(dtype).max
+    assert memory[2] == torch.finfo(dtype).min
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64])
+def test_unwritten_integers_are_near_both_ends(dtype: torch.dtype) -> None:
+    """No two or three of them cancel each other."""
+    memory = torch.zeros(3, dtype=dtype)
+    make_unwritten(memory)
+    values = memory.tolist()
+    assert max(values) >= torch.iinfo(dtype).max - 6
+    assert all(one + other != 0 for one in values for other in values)
+    assert sum(values) != 0
     assert guard_band(torch.int32, 3).view(torch.int32).unique().numel() == 1
 
 
