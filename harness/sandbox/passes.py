@@ -2,9 +2,8 @@
 
 Fake `cuda` tensors flow through the candidate's host code. Views are followed through the storage that they share;
 allocations become temporaries; fills and copies become steps; every other operator is named in `arithmetic`, becomes a
-step where a plan can hold it (`operators`), and the pass continues with its fake result. On a build of PyTorch without
-CUDA `.contiguous()` and `.copy_()` on `cuda` tensors fail before any dispatch, so these two are taken one level higher,
-in a function mode.
+step where a plan can hold it (`operators`), and the pass continues with its fake result. What a build of PyTorch
+without CUDA refuses before any dispatch is taken one level higher (`device_calls`).
 """
 
 from __future__ import annotations
@@ -14,12 +13,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...core.outcome import Outcome
 from ...core.plan import Buffer, BufferKind, Copy, Fill, LaunchPlan, Step, View
-from .indexing import index
 from .launches import LaunchRecorder, Refusal
 from .operators import describe_operator
 
@@ -157,37 +154,6 @@ class AtenAudit(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = func(*args, **kwargs)
         self.current.note(name, func, args, kwargs, result)
         return result
-
-
-class DeviceCalls(TorchFunctionMode):
-    """Stands in for the calls that a CPU-only PyTorch refuses on `cuda` tensors."""
-
-    def __init__(self, current: Pass) -> None:
-        super().__init__()
-        self.current = current
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Take `contiguous`, `copy_` and the moves to a device; pass on the rest."""
-        kwargs = kwargs or {}
-        if func is torch.Tensor.contiguous:
-            tensor = args[0]
-            layout = kwargs.get("memory_format", args[1] if len(args) > 1 else torch.contiguous_format)
-            return tensor if tensor.is_contiguous(memory_format=layout) else tensor.clone(memory_format=layout)
-        if func is torch.Tensor.copy_:
-            self.current.copy(args[1], args[0])
-            return args[0]
-        if func is torch.Tensor.cuda:
-            return args[0].to("cuda")
-        if func is torch.Tensor.__getitem__:
-            return index(args[0], args[1])
-        if func is torch.Tensor.__setitem__:
-            target, value = index(args[0], args[1]), args[2]
-            if isinstance(value, torch.Tensor):
-                self.current.copy(value, target)
-            else:
-                target.fill_(value)
-            return None
-        return func(*args, **kwargs)
 
 
 def _is_number(args: Any, position: int) -> bool:

@@ -24,8 +24,9 @@ from ...core.plan import BufferKind, LaunchPlan, Operator
 from ...core.serialisation import from_plain, to_plain
 from ...core.task import Profile
 from .candidate_module import describe, import_candidate
+from .device_calls import DeviceCalls
 from .launches import LaunchRecorder, Refusal
-from .passes import AtenAudit, DeviceCalls, Pass
+from .passes import AtenAudit, Pass
 from .protocol import RecordRequest, TensorSpec
 from .target import StubDriver, parse_target, pretend_device, run_tools_as_one_user
 from .warm_up import CANDIDATE

@@ -246,3 +246,28 @@ def test_exception_in_a_kernel_is_a_failed_run(sandbox: Sandbox) -> None:
         assert result.failure is not None
         assert result.failure.outcome is Outcome.RUN_FAILED
         assert "undefined_name" in result.failure.message
+
+
+HOST_CALLS = {
+    "moves that change nothing": ("x = x.to('cuda').to(x.device).to(x.dtype).to(x)", None, None),
+    "a slice, and an assignment to it": ("x = torch.cat([x[:1], x[1:, ...]])\n        x[0, :] = 1.0", "cat", None),
+    "the processor does the work": ("x = x.to('cpu').relu().to('cuda')", "relu", None),
+    "a number from a tensor": ("x = x if float(x.sum()) > 0 else x", None, Outcome.DATA_DEPENDENT),
+    "a branch on a tensor": ("x = x if x.sum() > 0 else x", None, Outcome.DATA_DEPENDENT),
+    "a tensor as a list": ("x = x if x.tolist() else x", None, Outcome.DATA_DEPENDENT),
+}
+
+
+@pytest.mark.parametrize("name", HOST_CALLS)
+def test_host_calls_are_recorded_alike_with_and_without_cuda(sandbox: Sandbox, name: str) -> None:
+    """Moves and indexing are views and copies, work on the processor is arithmetic, and values are not to be had."""
+    line, arithmetic, outcome = HOST_CALLS[name]
+    source = POINTWISE.replace("def forward(self, x):\n", f"def forward(self, x):\n        {line}\n")
+    assert line in source
+    recording = only(sandbox.record(source, [request((7, 11))]))
+    if outcome is not None:
+        assert recording.failure is not None
+        assert recording.failure.outcome is outcome
+        return
+    assert recording.plan is not None, recording.failure
+    assert recording.plan.arithmetic == ((arithmetic,) if arithmetic else ())
