@@ -72,16 +72,17 @@ _DEATHS = frozenset(
 
 @frozen(kw_only=True)
 class MutantsReport:
-    """A run's rows and their score."""
+    """A run's rows and their score; tasks whose teacher the audit rejects have no rows."""
 
     seed: int
     seconds: float
+    rejected_teachers: tuple[str, ...]
     rows: tuple[MutantRow, ...]
     score: MutationScore
 
 
 @frozen(kw_only=True)
-class _Share:
+class TaskShare:
     """A task and how many of its mutants to judge."""
 
     task_id: str
@@ -103,16 +104,16 @@ def run(
     settings = config or Config()
     shares = plan_tasks(count, seed, families)
     total = sum(share.count for share in shares)
-    rows: dict[int, tuple[MutantRow, ...]] = {}
+    rows: dict[int, tuple[MutantRow, ...] | None] = {}
 
-    def finish(index: int, found: tuple[MutantRow, ...]) -> None:
+    def finish(index: int, found: tuple[MutantRow, ...] | None) -> None:
         rows[index] = found
         if on_progress is not None:
             on_progress(sum(shares[done].count for done in rows), total)
 
     workers = min(jobs or len(os.sched_getaffinity(0)), len(shares))
     if workers == 1:
-        with _Workbench(settings, seed) as bench:
+        with Workbench(settings, seed) as bench:
             for index, share in enumerate(shares):
                 finish(index, bench.judge_task(share))
     else:
@@ -121,11 +122,17 @@ def run(
             running = {pool.submit(_judge_task, share): index for index, share in enumerate(shares)}
             for future in as_completed(running):
                 finish(running[future], future.result())
-    ordered = tuple(row for index in range(len(shares)) for row in rows[index])
-    return MutantsReport(seed=seed, seconds=clock() - began, rows=ordered, score=score_mutants(ordered))
+    ordered = tuple(row for index in range(len(shares)) for row in rows[index] or ())
+    return MutantsReport(
+        seed=seed,
+        seconds=clock() - began,
+        rejected_teachers=tuple(share.task_id for index, share in enumerate(shares) if rows[index] is None),
+        rows=ordered,
+        score=score_mutants(ordered),
+    )
 
 
-def plan_tasks(count: int, seed: int, families: Sequence[str] | None = None) -> list[_Share]:
+def plan_tasks(count: int, seed: int, families: Sequence[str] | None = None) -> list[TaskShare]:
     """Which tasks, and how many mutants of each: families alike, a dozen mutants a task."""
     wanted = [(level, name) for level, names in FAMILIES.items() for name in names]
     if families is not None:
@@ -139,11 +146,11 @@ def plan_tasks(count: int, seed: int, families: Sequence[str] | None = None) -> 
         num_tasks = -(-own // _MUTANTS_A_TASK)
         for place, example in enumerate(islice(streams[name], num_tasks)):
             part = own // num_tasks + (place < own % num_tasks)
-            shares.append(_Share(task_id=example.task.task_id, count=part))
+            shares.append(TaskShare(task_id=example.task.task_id, count=part))
     return shares
 
 
-class _Workbench:
+class Workbench:
     """A sandbox with the verifiers and the oracle that use it; a context manager."""
 
     def __init__(self, config: Config, seed: int) -> None:
@@ -155,21 +162,22 @@ class _Workbench:
         self.sandbox.start()
         self.oracle = MutationOracle(seed, self.sandbox)
 
-    def __enter__(self) -> _Workbench:
+    def __enter__(self) -> Workbench:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.sandbox.close()
 
-    def judge_task(self, share: _Share) -> tuple[MutantRow, ...]:
-        """The rows of one task's mutants."""
+    def judge_task(self, share: TaskShare) -> tuple[MutantRow, ...] | None:
+        """The rows of one task's mutants; None where the audit rejects the teacher, and would reject any mutant."""
         example = render(share.task_id)
-        mutants = sample_mutants(
-            enumerate_mutants(example.solution), share.count, derive(self.seed, "mutants", share.task_id)
-        )
         # a verifier a task, so that evidence is dropped when it is of no more use; the clock judges nothing here
         verifier = Verifier(evolve(self.config.verifier, clock="none"), self.config.clock, self.sandbox)
+        if not verifier.verify(example.task, example.solution, AUDIT).correct:
+            return None
         battery = self.oracle.prepare(example)
+        seed = derive(self.seed, "mutants", share.task_id)
+        mutants = sample_mutants(enumerate_mutants(example.solution), share.count, seed)
         return tuple(self._judge(verifier, example, mutant, battery) for mutant in mutants)
 
     def _judge(self, verifier: Verifier, example: Example, mutant: Mutant, battery: Battery) -> MutantRow:
@@ -222,15 +230,15 @@ def _row(
     )
 
 
-_bench: list[_Workbench] = []
+_bench: list[Workbench] = []
 
 
 def _open_workbench(config: Config, seed: int) -> None:
-    _bench.append(_Workbench(config, seed))
+    _bench.append(Workbench(config, seed))
     atexit.register(_bench[0].sandbox.close)
 
 
-def _judge_task(share: _Share) -> tuple[MutantRow, ...]:
+def _judge_task(share: TaskShare) -> tuple[MutantRow, ...] | None:
     return _bench[0].judge_task(share)
 
 
@@ -249,6 +257,7 @@ def render_report(report: MutantsReport) -> list[str]:
         "",
         *map(_line, score.by_family),
     ]
+    lines += ["", f"teachers that the audit rejects: {', '.join(report.rejected_teachers) or 'none'}"]
     if score.survivors:
         lines += ["", "accepted by the audit though wrong:"]
         lines += [f"  {row.task} line {row.line}, {row.kind}: {row.change} [{row.evidence}]" for row in score.survivors]
@@ -267,7 +276,12 @@ def to_summary(report: MutantsReport) -> dict[str, Any]:
     plain = to_plain(report.score)
     for row in plain["survivors"]:
         del row["source"]
-    return {"seed": report.seed, "seconds": report.seconds, **plain}
+    return {
+        "seed": report.seed,
+        "seconds": report.seconds,
+        "rejected_teachers": list(report.rejected_teachers),
+        **plain,
+    }
 
 
 def write_rows(report: MutantsReport, path: Path) -> None:

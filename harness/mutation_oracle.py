@@ -27,6 +27,7 @@ from ..core.seeds import derive
 from ..core.task import Constants, Example, Profile, Task
 from ..stages.tolerance import TOLERANCES, compare
 from ..stages.variants import VariantInputs
+from .errors import TaskError
 from .oracle import ExpectedRun, Oracle
 from .sandbox.protocol import RecordRequest, RunRequest, RunResult
 from .sandbox.sandbox import Sandbox
@@ -188,7 +189,7 @@ class MutationOracle:
         self.sandbox = sandbox
 
     def prepare(self, example: Example) -> Battery:
-        """The points for mutants of a teacher, those at which the teacher itself is clearly right."""
+        """The points at which a teacher is clearly right; raises TaskError where there are none."""
         task = example.task
         sizes = choose_sizes(task, derive(self.oracle.seed, task.task_id, "sizes"))
         sized = {name: evolve(task, tiny=own, small=own, larger=own) for name, own in sizes.items()}
@@ -204,6 +205,8 @@ class MutationOracle:
                 ]
             whole = Battery(rounds=(tuple(points),), parameters=parameters)
             sound = [point for point, seen in self._run(example.solution, points, whole) if seen is _RIGHT]
+            if not sound:
+                raise TaskError(f"{task.task_id}: the teacher is right at no point of the mutation oracle")
             rounds.append(tuple(sound))
         return Battery(rounds=tuple(rounds), parameters=parameters)
 
