@@ -60,6 +60,8 @@ class Outcome(StrEnum):
     PROCESS_LIMIT = "started more processes than allowed"
     OUTPUT_LIMIT = "wrote more output than allowed"
     FILE_ACCESS = "touched a file outside its scratch folder"
+    NETWORK_ACCESS = "tried to reach the network"
+    FORBIDDEN_CALL = "made a system call that no candidate needs"
     CRASHED = "its process died"
     BROKEN_PROTOCOL = "its process answered with something that is not a result"
 

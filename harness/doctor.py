@@ -82,7 +82,7 @@ def _sandbox(config: Config) -> list[Finding]:
         Finding(
             subject=f"sandbox: {capability.name}",
             health=Health.OK if capability.active else Health.LIMITED,
-            detail=capability.detail if capability.active else f"not active here ({capability.detail})",
+            detail=capability.detail if capability.active else f"lost: {capability.detail}",
         )
         for capability in capabilities
     ]

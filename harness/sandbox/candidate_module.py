@@ -22,6 +22,10 @@ from ...core.outcome import Outcome
 
 MODULE_NAME = "candidate"
 _MAX_MESSAGE = 500
+_NO_NETWORK = (
+    *(errno.ENONET, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL),
+    *(errno.ECONNREFUSED, errno.ECONNRESET),
+)
 
 
 def import_candidate(source: str, scratch: str) -> ModuleType:
@@ -80,6 +84,8 @@ def _classify(error: BaseException) -> Outcome | None:
     if isinstance(error, OSError):
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) and error.filename is not None:
             return Outcome.FILE_ACCESS
+        if error.errno in _NO_NETWORK or type(error).__name__ == "gaierror":
+            return Outcome.NETWORK_ACCESS
         if error.errno in (errno.EFBIG, errno.ENOSPC, errno.EDQUOT):
             return Outcome.OUTPUT_LIMIT
         if error.errno == errno.EAGAIN:

@@ -33,13 +33,15 @@ import os
 import resource
 import site
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from attrs import evolve, frozen
 
 from ...core.config import LimitsConfig
-from . import syscalls
+from . import seccomp, syscalls, watch
 
+NAMESPACES, LANDLOCK, SECCOMP = "namespaces", "landlock", "seccomp"
+"""What a sandbox can be told to do without, as on a machine that does not grant it."""
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 _TRUNCATE, _IOCTL_DEVICE = 1 << 14, 1 << 15
 _FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
@@ -49,6 +51,7 @@ _SYSTEM_FOLDERS = ("/usr", "/lib", "/lib64", "/bin", "/sys/devices/system/cpu", 
 _SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/localtime", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/self")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 _STAND_IN_UID = 65534
+_FIRST_JOB_UID = 0x60000000
 
 
 @frozen(kw_only=True)
@@ -60,16 +63,17 @@ class Protections:
     own_proc: bool = False
     user_namespace: bool = False
     landlock: int = 0
+    seccomp: bool = False
 
 
-def isolate_zygote(no_namespaces: bool = False) -> Protections:
+def isolate_zygote(without: Collection[str] = ()) -> Protections:
     """Put this process's next children into a PID namespace, and itself into empty network and mount namespaces.
 
     An ordinary user needs a user namespace for that; root does without, because a child must be able to change its
     real uid. Must run while the process has one thread. The caller forks: the child is the namespace's first process.
     """
-    landlock = syscalls.landlock_version()
-    if no_namespaces:
+    landlock = 0 if LANDLOCK in without else syscalls.landlock_version()
+    if NAMESPACES in without:
         return Protections(landlock=landlock)
     spaces = syscalls.CLONE_NEWPID | syscalls.CLONE_NEWNET | syscalls.CLONE_NEWIPC | syscalls.CLONE_NEWNS
     uid, gid = os.geteuid(), os.getegid()
@@ -86,12 +90,13 @@ def isolate_zygote(no_namespaces: bool = False) -> Protections:
     return Protections(landlock=landlock)
 
 
-def complete(protections: Protections) -> Protections:
+def complete(protections: Protections, without: Collection[str] = ()) -> Protections:
     """The protections with those that only the namespace's first process can set up or try.
 
     A /proc of its own lets the zygote count what its jobs run; whether a child may enter a user namespace and mount
     there is tried in a fork.
     """
+    protections = evolve(protections, seccomp=SECCOMP not in without and _succeeds(_restrict_calls))
     if not protections.pid_namespace:
         return evolve(protections, own_proc=True)  # the one /proc there is shows this namespace
     try:
@@ -123,19 +128,39 @@ def _succeeds(attempt: Callable[[], None]) -> bool:
 def confine(limits: LimitsConfig, protections: Protections, scratch: str) -> None:
     """Confine the calling process for good; `scratch` is the one folder that it may write to."""
     os.setsid()
-    with contextlib.suppress(OSError):
-        syscalls.control_process(syscalls.PR_SET_PDEATHSIG, 9)
     if protections.user_namespace:
         _enter_own_user_namespace()
         size = f"size={limits.file_mb}m,nr_inodes=4096,mode=700"
         syscalls.mount("tmpfs", scratch, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, size)
+    elif os.geteuid() == 0:
+        with contextlib.suppress(OSError):  # without the right to
+            os.setresuid(job_uid(os.getpid()), 0, 0)
+            syscalls.control_process(syscalls.PR_SET_DUMPABLE, 1)
+    with contextlib.suppress(OSError):
+        syscalls.control_process(syscalls.PR_SET_PDEATHSIG, 9)
+    if not protections.pid_namespace:
+        syscalls.control_process(syscalls.PR_SET_CHILD_SUBREAPER, 1)  # daemons stay below this process
     os.chdir(scratch)
-    _set_limits(limits)
+    _set_limits(limits, 0 if protections.user_namespace else _num_other_tasks())
     syscalls.control_process(syscalls.PR_SET_NO_NEW_PRIVS, 1)
-    if protections.user_namespace:
-        syscalls.drop_capabilities()
+    syscalls.drop_capabilities()
     if protections.landlock:
         _restrict_files(protections.landlock, scratch)
+    if protections.seccomp:
+        _restrict_calls(None if protections.pid_namespace else os.getpid())
+
+
+def _restrict_calls(own_pid: int | None = None) -> None:
+    machine = os.uname().machine
+    if not seccomp.is_known(machine):
+        raise OSError(errno.ENOSYS, f"system call numbers of {machine} are not known")
+    syscalls.control_process(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+    seccomp.install(seccomp.assemble(machine, own_pid))
+
+
+def job_uid(pid: int) -> int:
+    """The real uid of a job of root's that has no user namespace: one of its own, so that limits count it alone."""
+    return _FIRST_JOB_UID + pid
 
 
 def _enter_own_user_namespace() -> None:
@@ -154,7 +179,7 @@ def _map_ids(uid: int, gid: int) -> None:
             file.write(text)
 
 
-def _set_limits(limits: LimitsConfig) -> None:
+def _set_limits(limits: LimitsConfig, num_other_tasks: int) -> None:
     with open("/proc/self/statm") as file:
         mapped_bytes = int(file.read().split()[0]) * resource.getpagesize()
     memory = mapped_bytes + (limits.memory_mb << 20)  # torch's libraries and reservations are mapped already
@@ -162,13 +187,22 @@ def _set_limits(limits: LimitsConfig) -> None:
         (resource.RLIMIT_CPU, limits.cpu_s),
         (resource.RLIMIT_AS, memory),
         (resource.RLIMIT_FSIZE, limits.file_mb << 20),
-        (resource.RLIMIT_NPROC, limits.processes),
+        (resource.RLIMIT_NPROC, limits.processes + num_other_tasks),
         (resource.RLIMIT_NOFILE, 1024),
         (resource.RLIMIT_CORE, 0),
     ):
         hard = resource.getrlimit(kind)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (value, value))
+
+
+def _num_other_tasks() -> int:
+    """How many tasks of this process's real uid are not its own; other jobs of the same user start some meanwhile."""
+    uid = os.getuid()
+    if uid != os.geteuid():
+        return 0
+    found = sum(threads for _, _, threads in watch.processes(uid))
+    return 2 * found + 64
 
 
 def _restrict_files(version: int, scratch: str) -> None:

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -32,6 +32,8 @@ from ...core.outcome import Outcome
 from ...core.serialisation import from_plain, to_plain
 from ..errors import SandboxError
 from . import wire
+from .capabilities import Capability, describe_protections
+from .confinement import Protections
 from .protocol import RecordReply, RecordRequest, RunReply, RunRequest, RunResult
 from .zygote import MAX_ANSWER_BYTES
 
@@ -39,15 +41,6 @@ _START_TIMEOUT_S = 120.0
 _GRACE_S = 30.0
 _CONFINED = b"C"
 T = TypeVar("T")
-
-
-@frozen(kw_only=True)
-class Capability:
-    """One protection, and whether it is active here."""
-
-    name: str
-    active: bool
-    detail: str
 
 
 @frozen(kw_only=True)
@@ -60,7 +53,7 @@ class _Died:
 class _ZygoteProcess:
     """A running zygote and its control socket."""
 
-    def __init__(self, mode: str, target: str, root: str, namespaces: bool) -> None:
+    def __init__(self, mode: str, target: str, root: str, without: Collection[str]) -> None:
         self.lock = threading.Lock()
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         scratch = os.path.join(root, f"zygote-{mode}-{secrets.token_hex(4)}")
@@ -73,7 +66,7 @@ class _ZygoteProcess:
             del environment["TRITON_INTERPRET"]
         command = [sys.executable, "-m", f"{__package__}.zygote", "--control", str(theirs.fileno())]
         command += ["--mode", mode, "--target", target, "--scratch", scratch]
-        command += [] if namespaces else ["--plain"]
+        command += [word for name in without for word in ("--without", name)]
         self.log = tempfile.TemporaryFile(dir=root)  # noqa: SIM115 (closed with the zygote)
         with theirs:
             self.process = subprocess.Popen(
@@ -119,13 +112,16 @@ class _ZygoteProcess:
 class Sandbox:
     """Runs candidates' code in confined children; a context manager.
 
-    `namespaces=False` does without namespaces, as on machines that grant none (for tests of that fallback).
+    `without` names protections to do without ("namespaces", "landlock", "seccomp"), as on machines that do not grant
+    them; for tests of that fallback.
     """
 
-    def __init__(self, limits: LimitsConfig | None = None, target: str = "sm_90", *, namespaces: bool = True) -> None:
+    def __init__(
+        self, limits: LimitsConfig | None = None, target: str = "sm_90", *, without: Collection[str] = ()
+    ) -> None:
         self.limits = limits or LimitsConfig()
         self.target = target
-        self._namespaces = namespaces
+        self._without = tuple(without)
         self._lock = threading.Lock()
         self._starting = {"compile": threading.Lock(), "interpret": threading.Lock()}
         self._zygotes: dict[str, _ZygoteProcess] = {}
@@ -194,7 +190,7 @@ class Sandbox:
         if isinstance(answer, _Died):
             return RunReply(failure=answer.failure, seconds=seconds)
         try:
-            results = tuple(_run_result(plain, answer[1]) for plain in _list(answer[0]["results"]))
+            results = tuple(read_run_result(plain, answer[1]) for plain in _list(answer[0]["results"]))
             if len(results) != len(requests):
                 raise ValueError("not as many results as requests")
         except (ValueError, KeyError, IndexError, TypeError, RecursionError) as error:
@@ -202,22 +198,8 @@ class Sandbox:
         return RunReply(results=results, seconds=seconds)
 
     def capabilities(self) -> tuple[Capability, ...]:
-        """The protections by name, and whether each is active on this machine."""
-        found = self._zygote("compile").protections
-        landlock = int(found["landlock"])
-        return (
-            Capability(name="process tree", active=found["pid_namespace"], detail="PID namespace"),
-            Capability(name="network", active=found["network_namespace"], detail="empty network namespace"),
-            Capability(name="files", active=landlock > 0, detail=f"Landlock ABI {landlock}"),
-            Capability(name="scratch", active=found["user_namespace"], detail="tmpfs of bounded size"),
-            Capability(
-                name="processes",
-                active=found["user_namespace"] or found["own_proc"],
-                detail="RLIMIT_NPROC in a user namespace" if found["user_namespace"] else "watched by the zygote",
-            ),
-            Capability(name="memory", active=True, detail="RLIMIT_AS" + (", watched" if found["own_proc"] else "")),
-            Capability(name="time", active=True, detail="RLIMIT_CPU, wall clock"),
-        )
+        """The contract's protections, and whether each is active on this machine."""
+        return describe_protections(Protections(**self._zygote("compile").protections))
 
     def _zygote(self, mode: str) -> _ZygoteProcess:
         with self._starting[mode]:
@@ -228,7 +210,7 @@ class Sandbox:
                 if zygote is not None:
                     zygote.close()
                     zygote.log.close()
-                self._zygotes[mode] = zygote = _ZygoteProcess(mode, self.target, self._root, self._namespaces)
+                self._zygotes[mode] = zygote = _ZygoteProcess(mode, self.target, self._root, self._without)
             return zygote
 
     def _job(self, mode: str, header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]] | _Died:
@@ -266,6 +248,7 @@ class Sandbox:
             "wall": Failure(outcome=Outcome.TIMEOUT, message=f"still running after {limits.wall_s} s"),
             "memory": Failure(outcome=Outcome.MEMORY_LIMIT, message=f"more than {limits.memory_mb} MB"),
             "processes": Failure(outcome=Outcome.PROCESS_LIMIT, message=f"{limits.processes} processes or threads"),
+            "disk": Failure(outcome=Outcome.OUTPUT_LIMIT, message=f"files of more than {limits.file_mb} MB"),
             "output": Failure(outcome=Outcome.OUTPUT_LIMIT, message=f"printed more than {limits.output_mb} MB"),
             "answer": Failure(
                 outcome=Outcome.OUTPUT_LIMIT, message=f"results of more than {MAX_ANSWER_BYTES >> 20} MB"
@@ -275,6 +258,8 @@ class Sandbox:
             return _Died(failure=deaths[reason])
         if code in (-signal.SIGKILL, -signal.SIGXCPU) and float(status["cpu_s"]) > limits.cpu_s - 1:
             return _Died(failure=Failure(outcome=Outcome.TIMEOUT, message=f"used {limits.cpu_s} s of CPU time"))
+        if code == -signal.SIGSYS:
+            return _Died(failure=Failure(outcome=Outcome.FORBIDDEN_CALL, message="ended by SIGSYS"))
         body = answer[len(_CONFINED) :]
         if code != 0 or not body:
             how = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
@@ -287,7 +272,8 @@ class Sandbox:
             return _Died(failure=_broken(error))
 
 
-def _run_result(plain: Any, blobs: list[bytes]) -> RunResult:
+def read_run_result(plain: Any, blobs: list[bytes]) -> RunResult:
+    """One run's result from a reply, structured strictly; raises ValueError and the like where it is none."""
     # outputs and marks travel as blob numbers; everything else is structured strictly
     numbers = {name: _list(plain.pop(name)) for name in ("outputs", "written")}
     for indices in numbers.values():

@@ -58,9 +58,9 @@ def mount(source: str, target: str, kind: str | None, flags: int, data: str | No
     )
 
 
-def control_process(option: int, value: int) -> None:
-    """The prctl call with one argument."""
-    _checked(_libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0))
+def control_process(option: int, value: int, extra: int = 0) -> None:
+    """The prctl call with one argument or two."""
+    _checked(_libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(extra), 0, 0))
 
 
 def drop_capabilities() -> None:

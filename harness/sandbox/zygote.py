@@ -32,7 +32,7 @@ from typing import Any
 from attrs import asdict, define, field
 
 from ...core.config import LimitsConfig
-from . import confinement, syscalls, wire
+from . import confinement, syscalls, watch, wire
 from .confinement import Protections
 
 WATCH_INTERVAL_S = 0.05
@@ -68,7 +68,7 @@ class Zygote:
         self.protections = protections
         self.perform = perform
         self.jobs: set[_Job] = set()
-        self.own_bytes = _resident_bytes("self")
+        self.own_bytes = watch.resident_bytes("self")
         self.selector = selectors.DefaultSelector()
         self.selector.register(control, selectors.EVENT_READ, self._accept)
         self.own_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY) if protections.pid_namespace else -1
@@ -89,6 +89,8 @@ class Zygote:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(job.pid, 0)
                 shutil.rmtree(job.scratch, ignore_errors=True)
+            self.jobs.clear()
+            self._end_orphans()
 
     def _accept(self) -> None:
         packet, descriptors, _, _ = socket.recv_fds(self.control, 1 << 16, 1)
@@ -193,16 +195,20 @@ class Zygote:
         if not self.jobs:
             return
         now = time.monotonic()
-        families = _families({job.pid: job for job in self.jobs}) if self.protections.own_proc else {}
+        families = watch.families({job.pid for job in self.jobs}) if self.protections.own_proc else {}
         for job in list(self.jobs):
             members = families.get(job.pid, [])
             if now - job.started > job.limits.wall_s:
                 self._kill(job, "wall")
-            elif sum(threads for threads, _ in members) > job.limits.processes - 2:
+            elif sum(member.threads for member in members) > job.limits.processes - 2:
                 self._kill(job, "processes")
-            elif sum(max(0, size - self.own_bytes) for _, size in members) > job.limits.memory_mb << 20:
+            elif sum(max(0, member.num_bytes - self.own_bytes) for member in members) > job.limits.memory_mb << 20:
                 # a fork shares the zygote's pages, and counts as resident in each
                 self._kill(job, "memory")
+            elif not self.protections.user_namespace and watch.exceeds_on_disk(
+                job.scratch, [member.pid for member in members], job.limits.file_mb << 20
+            ):
+                self._kill(job, "disk")
             elif _is_closed(job.connection):
                 self._kill(job, "judge")
 
@@ -213,11 +219,18 @@ class Zygote:
         if not self.protections.pid_namespace:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(job.pid, signal.SIGKILL)
+            self._end_user(job)
+
+    def _end_user(self, job: _Job) -> None:
+        if not self.protections.user_namespace and os.geteuid() == 0:
+            watch.end_user(confinement.job_uid(job.pid))
+
+    def _end_orphans(self) -> None:
+        """Where no PID namespace does it, kill what ended jobs left behind: their subreaper is this process."""
+        if not self.protections.pid_namespace:
+            watch.end_descendants({job.pid for job in self.jobs})
 
     def _finish(self, job: _Job) -> None:
-        if not self.protections.pid_namespace:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(job.pid, signal.SIGKILL)
         _, status, usage = os.wait4(job.pid, 0)
         self._read_answer(job)
         self._read_output(job)
@@ -226,6 +239,9 @@ class Zygote:
                 self.selector.unregister(descriptor)
             os.close(descriptor)
         self.jobs.discard(job)
+        if not self.protections.pid_namespace and watch.has_other_children({job.pid for job in self.jobs}):
+            self._end_user(job)
+            self._end_orphans()
         reply = {
             "exit": os.waitstatus_to_exitcode(status),
             "killed_for": job.killed_for,
@@ -234,38 +250,6 @@ class Zygote:
         with job.connection as connection, contextlib.suppress(OSError):
             connection.sendall(wire.encode(reply, [bytes(job.answer)]))
         shutil.rmtree(job.scratch, ignore_errors=True)
-
-
-def _families(roots: dict[int, _Job]) -> dict[int, list[tuple[int, int]]]:
-    """By job, (threads, resident bytes of its own) of each of its processes, from /proc of the zygote's namespace."""
-    parents: dict[int, int] = {}
-    facts: dict[int, tuple[int, int]] = {}
-    for name in os.listdir("/proc"):
-        if not name.isdigit() or name == "1":
-            continue
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
-            resident = _resident_bytes(name)
-        except OSError:
-            continue  # it ended meanwhile
-        parents[int(name)] = int(fields[1])
-        facts[int(name)] = (int(fields[17]), resident)
-    families: dict[int, list[tuple[int, int]]] = {root: [] for root in roots}
-    for pid, fact in facts.items():
-        ancestor = pid
-        while ancestor not in roots and ancestor in parents:
-            ancestor = parents[ancestor]
-        if ancestor in roots:
-            families[ancestor].append(fact)
-    return families
-
-
-def _resident_bytes(process: str) -> int:
-    """Resident memory that belongs to no file."""
-    with open(f"/proc/{process}/statm", "rb") as file:
-        _, resident, shared = file.read().split()[:3]
-    return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _is_closed(connection: socket.socket) -> bool:
@@ -284,10 +268,10 @@ def main() -> None:
     parser.add_argument("--mode", choices=("compile", "interpret"), required=True)
     parser.add_argument("--target", required=True)
     parser.add_argument("--scratch", required=True)
-    parser.add_argument("--plain", action="store_true", help="use no namespaces, as where none are granted")
+    parser.add_argument("--without", action="append", default=[], help="a protection to do without")
     arguments = parser.parse_args()
     control = socket.socket(fileno=arguments.control)
-    protections = confinement.isolate_zygote(no_namespaces=arguments.plain)
+    protections = confinement.isolate_zygote(arguments.without)
     if protections.pid_namespace:
         pid = os.fork()
         if pid:
@@ -295,7 +279,9 @@ def main() -> None:
             os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 0xFF)
         with contextlib.suppress(OSError):
             syscalls.control_process(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
-    protections = confinement.complete(protections)
+    else:
+        syscalls.control_process(syscalls.PR_SET_CHILD_SUBREAPER, 1)  # what a dead job leaves comes here
+    protections = confinement.complete(protections, arguments.without)
     for name in ("HOME", "TMPDIR", "TRITON_HOME", "TRITON_CACHE_DIR"):
         os.environ[name] = arguments.scratch
     perform = _prepare(arguments.mode, arguments.target, arguments.scratch)
