@@ -6,6 +6,7 @@ would make every genuine kernel fail.
 
 from __future__ import annotations
 
+import ast
 import errno
 import hashlib
 import importlib.util
@@ -54,6 +55,29 @@ def identify(kernel: Any) -> tuple[str, str]:
     function = kernel.fn
     text = textwrap.dedent(inspect.getsource(function))
     return function.__qualname__, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def find_disguise(kernel: Any) -> str | None:
+    """The name of a function whose text as Triton compiles it is not the source's: the kernel, or what it refers to.
+
+    Host code can exchange a function's parts after decoration, and Triton finds the head of a kernel by a search that a
+    string among the decorators misleads. What is run and what is compiled would then be two programs.
+    """
+    pending, seen = [kernel], set()
+    while pending:
+        function = pending.pop()
+        if id(function) in seen:
+            continue
+        seen.add(id(function))
+        written = ast.parse(textwrap.dedent(inspect.getsource(function.fn))).body[0]
+        compiled = ast.parse(function.src).body
+        if isinstance(written, ast.FunctionDef):
+            written.decorator_list = []
+        if len(compiled) != 1 or ast.dump(compiled[0]) != ast.dump(written):
+            return str(function.fn.__qualname__)
+        used = (function.fn.__globals__.get(name) for name in function.fn.__code__.co_names)
+        pending += [value for value in used if type(value) is type(kernel)]
+    return None
 
 
 def describe(error: BaseException, default: Outcome) -> Failure:

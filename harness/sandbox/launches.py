@@ -6,7 +6,8 @@ compilation Triton's own ahead-of-time path runs (`warmup=True`) on stand-ins fo
 without compilation only annotated ones count.
 
 Autotuned kernels use the first configuration that compiles and fits the target's shared memory, since there is no
-device to measure on; the choice is kept for the later recordings of the same process.
+device to measure on; the choice is kept for the later recordings of the same process. `reset_to_zero` and its kin act
+while Triton measures, and not in the launches after that, so they leave no step in a plan.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from triton.runtime.jit import JITFunction
 from ...core.candidate import Failure
 from ...core.outcome import Outcome
 from ...core.plan import Argument, ArgumentKind, Kernel, Launch, Step, View
-from .candidate_module import identify, message_of
+from .candidate_module import find_disguise, identify, message_of
 from .memory_effects import find_effects
 from .target import Target
 
@@ -76,13 +77,15 @@ class LaunchRecorder:
         self.compiled: dict[tuple[str, str], Kernel] = {}
         self._original_run = JITFunction.run
         self._choices: dict[int, int] = {}
+        self._checked: set[tuple[str, str, str]] = set()
 
     def install(self) -> None:
         """Interpose for the rest of this process."""
         recorder = self
 
         def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
-            return recorder._launch(kernel, args, grid, kwargs)
+            # a warm-up compiles and launches nothing
+            return None if warmup else recorder._launch(kernel, args, grid, kwargs)
 
         def tune(tuner: Any, *args: Any, **kwargs: Any) -> Any:
             return recorder._tune(tuner, args, kwargs)
@@ -139,6 +142,12 @@ class LaunchRecorder:
 
     def _identified(self, kernel: Any) -> Kernel:
         qualname, source_sha256 = identify(kernel)
+        text = (qualname, source_sha256, kernel.src)
+        if text not in self._checked:
+            disguised = find_disguise(kernel)
+            if disguised is not None:
+                raise Refusal(Outcome.UNSUPPORTED, f"{disguised} is compiled from another text than the source has")
+            self._checked.add(text)
         return Kernel(qualname=qualname, source_sha256=source_sha256)
 
     def _argument(self, kernel: Any, parameter: Any, value: Any, signature: dict[str, str]) -> Argument:
@@ -227,7 +236,6 @@ class LaunchRecorder:
             full = {**tuner.nargs, **kwargs, **config.all_kwargs()}
             mark = len(self.steps)
             try:
-                tuner.pre_hook(full, reset_only=True)
                 if config.pre_hook is not None:
                     config.pre_hook(full)
                 result = tuner.fn.run(*args, **kwargs, **config.all_kwargs())
