@@ -1,0 +1,33 @@
+"""PyTorch's compiler is reached by a name that a parameter hides.
+
+Mechanism: 42
+Task: l1-unary-7fce4ae6f9f1a504
+Outcome: torch_arithmetic
+Stage: compile
+Also: forward_failed@compile
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+def maker(library):
+    return library.compile
+
+
+@triton.jit
+def relu_kernel(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n
+    a = tl.load(a_ptr + offs, mask=mask)
+    out = tl.where(a > 0, a, 0.0)
+    tl.store(out_ptr + offs, out, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a):
+        out = maker(torch)(torch.relu)(a)
+        relu_kernel[(1,)](a, torch.empty_like(a), 0, BLOCK=1024)
+        return out

@@ -1,0 +1,31 @@
+"""The kernel is compiled and not launched, by the flag that asks for a warm-up.
+
+Mechanism: 9
+Task: l1-unary-7fce4ae6f9f1a504
+Outcome: no_launch
+Stage: compile
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n
+    a = tl.load(a_ptr + offs, mask=mask)
+    out = tl.where(a > 0, a, 0.0)
+    tl.store(out_ptr + offs, out, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a):
+        out = torch.empty_like(a)
+        n = a.numel()
+        launcher = relu_kernel[(triton.cdiv(n, 1024),)]
+        assert launcher is not None
+        relu_kernel.run(a, out, n, BLOCK=1024, grid=(triton.cdiv(n, 1024),), warmup=True)
+        return out

@@ -1,0 +1,34 @@
+"""The compiler is told that a branch is always taken, and only the interpreter looks.
+
+Mechanism: own
+Task: l1-unary-7fce4ae6f9f1a504
+Outcome: run_failed
+Stage: tiny
+Also: unsupported@tiny
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n
+    a = tl.load(a_ptr + offs, mask=mask)
+    tl.assume(n > 1000000)
+    if n > 1000000:
+        out = a
+    else:
+        out = tl.where(a > 0, a, 0.0)
+    tl.store(out_ptr + offs, out, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a):
+        out = torch.empty_like(a)
+        n = a.numel()
+        relu_kernel[(triton.cdiv(n, 1024),)](a, out, n, BLOCK=1024)
+        return out
