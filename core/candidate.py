@@ -33,6 +33,8 @@ class Variant(StrEnum):
     """Values times -1."""
     FAINT = "faint"
     """Values times 0.01."""
+    MASSIVE = "massive"
+    """Values times 1e5, where a kernel of a float32 task multiplies matrices of a narrower dtype."""
     TRIPLED = "tripled"
     """Values times 3."""
     FLIPPED = "flipped"

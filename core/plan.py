@@ -84,8 +84,10 @@ class Kernel:
 
     `qualname` and `source_sha256` identify the function; the fields after them are null where the plan was recorded
     without compiling. `signature` has the run-time parameters with Triton's names of their types, in order, and
-    `scratch_bytes` is the global memory that each block of a launch needs. `reads` and `writes` name the pointer parameters that the optimised Triton IR loads from and
-    stores to; `has_dot` says whether it uses matrix units, and `dot_precision` is "tf32", "tf32x3" or "ieee".
+    `scratch_bytes` is the global memory that each block of a launch needs. `reads` and `writes` name the pointer
+    parameters that the optimised Triton IR loads from and stores to; `has_dot` says whether it uses matrix units,
+    `dot_precision` is "tf32", "tf32x3" or "ieee", and `dot_operands` are the element types that it multiplies, in the
+    compiler's spelling ("f16", "f32").
     """
 
     qualname: str
@@ -103,6 +105,7 @@ class Kernel:
     writes: tuple[str, ...] = ()
     has_dot: bool = False
     dot_precision: str | None = None
+    dot_operands: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)

@@ -26,6 +26,7 @@ from ..stages.compile_stage import (
     find_unseen_operator,
     judge_compile,
     judge_recording,
+    multiplies_narrowly,
 )
 from ..stages.plan_audit import check_structure
 from ..stages.roofline import Gpu, add_noise, estimate_plan_us, estimate_reference_us
@@ -154,12 +155,15 @@ def probe_tiny(candidate: Candidate, task: Task, bench: Bench) -> Candidate:
 def probe_full(candidate: Candidate, task: Task, bench: Bench, variants: Sequence[Variant]) -> Candidate:
     """Run the wanted variants, those not yet known together in one child.
 
-    The variant "remainder" is left out where the reference accepts no other sizes; the declared sizes have a probe of
-    their own (`harness.declared`).
+    The variant "remainder" is left out where the reference accepts no other sizes, and "massive" where no kernel
+    multiplies in a narrower dtype than the task's (it would refuse many a genuine tanh); the declared sizes have a
+    probe of their own (`harness.declared`).
     """
     left_out = {Variant.DECLARED}
     if Variant.REMAINDER in variants and not bench.oracle.remainder(task):
         left_out.add(Variant.REMAINDER)
+    if candidate.evidence.compile is None or not multiplies_narrowly(candidate.evidence.compile):
+        left_out.add(Variant.MASSIVE)
     wanted = [describe(variant, task.dtypes) for variant in variants if variant not in left_out]
     return candidate.with_evidence(full=tuple(_run_all(candidate, task, bench, "full", wanted)))
 

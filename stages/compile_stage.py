@@ -66,6 +66,17 @@ def find_recording(report: CompileReport, profile: Profile, dtype: str) -> Recor
     return next((r for r in report.recordings if r.profile is profile and r.dtype == dtype), None)
 
 
+def multiplies_narrowly(report: CompileReport) -> bool:
+    """Whether a kernel of a float32 plan multiplies matrices of a narrower floating-point type.
+
+    Such a product is as exact as one in TF32 for values near 1, which the tolerances admit, and has not its range.
+    """
+    if not report.recordings or report.recordings[0].dtype != "float32" or report.recordings[0].plan is None:
+        return False
+    operands = {name for kernel in report.recordings[0].plan.kernels for name in kernel.dot_operands}
+    return any(name == "bf16" or name.startswith(("f16", "f8")) for name in operands)
+
+
 def find_unseen_kernel(report: CompileReport) -> Failure | None:
     """A kernel that is launched at the declared sizes and at no others, where the declared sizes are not run.
 

@@ -1,4 +1,4 @@
-"""The inputs that a candidate is run on: five for multi-input testing, eight more that only the audit uses.
+"""The inputs that a candidate is run on: five for multi-input testing, nine more that only the audit uses.
 
 Each variant is a description: which sizes, which dtype, what is done to the values, and which random stream they come
 from. Under the task's contract (docs/decisions/0001-launch-plans.md) "larger" rewrites the module-level constants, and
@@ -9,8 +9,9 @@ The hidden ones come from hacks that the five do not see. A kernel that returns 
 what it meets first, passes where inputs are all positive, unless values are negated or signs are mixed; kernels that
 saturate or underflow show it when values are faint, tripled or unequal in magnitude; a mean that is taken for zero
 shows when values are shifted; and a size that no profile has, one more than whole blocks, finds branches by shape and
-masks that are off by one (docs/decisions/0002-purity-knock-out-hidden-inputs.md). Magnitudes stay below 40 for inputs
-of unit variance: beyond 44, the usual way to write a tanh overflows in float32.
+masks that are off by one (docs/decisions/0002-purity-knock-out-hidden-inputs.md). A product in float16 for a float32
+task shows when values are massive: it is as exact as one in TF32, and has not its range. Other magnitudes stay below 40
+for inputs of unit variance: beyond 44, the usual way to write a tanh overflows in float32.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ TRAINING_VARIANTS = (Variant.ORIGINAL, Variant.SCALED, Variant.RESEEDED, Variant
 HIDDEN_VARIANTS = (
     Variant.NEGATED,
     Variant.FAINT,
+    Variant.MASSIVE,
     Variant.TRIPLED,
     Variant.FLIPPED,
     Variant.SHIFTED,
@@ -97,6 +99,8 @@ def describe(variant: Variant, dtypes: Sequence[str], profile: Profile = Profile
             return VariantInputs(variant=variant, profile=profile, dtype=dtype, scale=-1.0)
         case Variant.FAINT:
             return VariantInputs(variant=variant, profile=profile, dtype=dtype, scale=0.01)
+        case Variant.MASSIVE:
+            return VariantInputs(variant=variant, profile=profile, dtype=dtype, scale=1e5)
         case Variant.TRIPLED:
             return VariantInputs(variant=variant, profile=profile, dtype=dtype, scale=3.0)
         case Variant.FLIPPED:

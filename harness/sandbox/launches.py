@@ -220,6 +220,7 @@ class LaunchRecorder:
                 writes=effects.writes,
                 has_dot=effects.has_dot,
                 dot_precision=effects.dot_precision,
+                dot_operands=effects.dot_operands,
             )
         return self.compiled[key], dict(made.src.signature)
 

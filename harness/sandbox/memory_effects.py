@@ -20,6 +20,7 @@ _PARAMETER = re.compile(r"(%[A-Za-z0-9_$.-]+): (!?[a-z_.0-9]+)")
 _ITERATION = re.compile(r"(%[A-Za-z0-9_$.-]+) = (%[A-Za-z0-9_$.-]+(?:#[0-9]+)?)")
 _OPERATION = re.compile(r"\"?([a-z_]+(?:\.[a-z_0-9]+)+)")
 _PRECISION = re.compile(r"inputPrecision = (\w+)")
+_OPERANDS = re.compile(r": tensor<(?:\d+x)+(\w+)> \* tensor<(?:\d+x)+(\w+)>")
 _ATOMICS = ("tt.atomic_rmw", "tt.atomic_cas")
 _READERS = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather", "tt.call", *_ATOMICS)
 _WRITERS = ("tt.store", "tt.descriptor_store", "tt.descriptor_scatter", "tt.descriptor_reduce", "tt.call", *_ATOMICS)
@@ -35,6 +36,7 @@ class Effects:
     writes: tuple[str, ...]
     has_dot: bool
     dot_precision: str | None
+    dot_operands: tuple[str, ...] = ()
 
 
 @define(eq=False)
@@ -55,6 +57,7 @@ class _Reader:
         self.writes: set[int] = set()
         self.precisions: list[str] = []
         self.has_dot = False
+        self.operands: set[str] = set()
 
     def define_value(self, name: str, region: _Region) -> int:
         """A new value under this name."""
@@ -110,6 +113,8 @@ class _Reader:
             self.writes.update(pointers)
         if operation in ("tt.dot", "tt.dot_scaled"):
             self.has_dot = True
+            if operands := _OPERANDS.search(text):
+                self.operands.update(operands.groups())
             precision = _PRECISION.search(text)
             self.precisions.append(precision.group(1) if precision else "ieee")
 
@@ -167,6 +172,7 @@ def find_effects(ttir: str, names: Sequence[str]) -> Effects:
         writes=tuple(name for name, value in pointers.items() if value in writes),
         has_dot=reader.has_dot,
         dot_precision=next((name for name in _COARSENESS if name in reader.precisions), None),
+        dot_operands=tuple(sorted(reader.operands)),
     )
 
 
