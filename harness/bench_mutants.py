@@ -9,12 +9,12 @@ but the seed: the rows are the same for any number of workers.
 
 from __future__ import annotations
 
-import atexit
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import islice
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
@@ -118,10 +118,14 @@ def run(
                 finish(index, bench.judge_task(share))
     else:
         context = multiprocessing.get_context("spawn")  # torch's threads do not survive a fork
-        with ProcessPoolExecutor(workers, context, _open_workbench, (settings, seed)) as pool:
+        pool = ProcessPoolExecutor(workers, context, _open_workbench, (settings, seed))
+        try:
             running = {pool.submit(_judge_task, share): index for index, share in enumerate(shares)}
             for future in as_completed(running):
                 finish(running[future], future.result())
+        finally:
+            # after an error or an interrupt, what has not begun is dropped
+            pool.shutdown(wait=True, cancel_futures=True)
     ordered = tuple(row for index in range(len(shares)) for row in rows[index] or ())
     return MutantsReport(
         seed=seed,
@@ -235,7 +239,8 @@ _bench: list[Workbench] = []
 
 def _open_workbench(config: Config, seed: int) -> None:
     _bench.append(Workbench(config, seed))
-    atexit.register(_bench[0].sandbox.close)
+    # pool workers leave without running what `atexit` registered
+    Finalize(None, _bench[0].sandbox.close, exitpriority=10)
 
 
 def _judge_task(share: TaskShare) -> tuple[MutantRow, ...] | None:
