@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 
 from attrs import evolve, field, frozen
 
@@ -30,7 +31,7 @@ from ..stages.compile_stage import (
 )
 from ..stages.plan_audit import check_structure
 from ..stages.roofline import Gpu, add_noise, estimate_plan_us, estimate_reference_us
-from ..stages.syntax import inspect_source, judge_syntax
+from ..stages.syntax import judge_syntax
 from ..stages.tolerance import compare
 from ..stages.variants import VariantInputs, describe
 from .evidence_store import EvidenceStore, evidence_key
@@ -73,9 +74,15 @@ class Bench:
 
 def probe_syntax(candidate: Candidate) -> Candidate:
     """Time the reading of the text; the decision itself is a pure function of the source."""
+    return candidate.with_evidence(ast_seconds=_seconds_to_inspect(candidate.source))
+
+
+@lru_cache(maxsize=256)
+def _seconds_to_inspect(source: str) -> float:
+    # the stage remembers its decision, so that the text is read once for time and decision together
     began = time.perf_counter()
-    inspect_source(candidate.source)
-    return candidate.with_evidence(ast_seconds=time.perf_counter() - began)
+    judge_syntax(Candidate(task_id="", source=source))
+    return time.perf_counter() - began
 
 
 def probe_compile(candidate: Candidate, task: Task, bench: Bench) -> Candidate:

@@ -104,7 +104,7 @@ def prepare(scratch: str) -> Any:
     """Set this process up for interpreting, warm it, and return what a child performs."""
     import triton  # decorated for the interpreter, by TRITON_INTERPRET at import
 
-    from . import bfloat16, compiled_semantics, libdevice, sampling, undefined
+    from . import bfloat16, compiled_semantics, language_patch, libdevice, sampling, undefined
     from .warm_up import CANDIDATE, make_plan
 
     assert triton.knobs.runtime.interpret
@@ -113,6 +113,7 @@ def prepare(scratch: str) -> Any:
     libdevice.install()
     undefined.install()
     sampling.install()
+    language_patch.install()
     _let_tensors_be_indices()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # NumPy's, of overflow and division in the kernels' arithmetic

@@ -77,6 +77,7 @@ class LaunchRecorder:
         self.compiled: dict[tuple[str, str], Kernel] = {}
         self._original_run = JITFunction.run
         self._choices: dict[int, int] = {}
+        self._identities: dict[tuple[Any, Any, str], tuple[str, str]] = {}
         self._checked: set[tuple[str, str, str]] = set()
 
     def install(self) -> None:
@@ -104,6 +105,7 @@ class LaunchRecorder:
         self.blobs.clear()
         self.compiled.clear()
         self._choices.clear()
+        self._identities.clear()
 
     @contextlib.contextmanager
     def recording(self, current: PassLike) -> Iterator[None]:
@@ -141,7 +143,9 @@ class LaunchRecorder:
         self.steps.append(Launch(kernel=self.kernels.index(record), grid=shape, arguments=arguments))
 
     def _identified(self, kernel: Any) -> Kernel:
-        qualname, source_sha256 = identify(kernel)
+        # reading a function's text takes half a millisecond, and each recording launches it twice
+        key = (kernel.fn, kernel.fn.__code__, kernel.src)
+        qualname, source_sha256 = self._identities.get(key) or self._identities.setdefault(key, identify(kernel))
         text = (qualname, source_sha256, kernel.src)
         if text not in self._checked:
             disguised = find_disguise(kernel)
