@@ -1,7 +1,8 @@
-"""Triton's interpreter patches its language anew for every call of a jit function; this remembers what there is to patch.
+"""Triton's interpreter patches its language anew for every call of a jit function; here is what there is to patch.
 
-It looks through all members of five name spaces each time, for a hundred programs with three reductions each 400 times,
-a fifth of a run. What is a built-in does not change once the process is set up; the patching itself stays Triton's.
+It looks through all members of five name spaces each time: for a hundred programs with three reductions each 400 times,
+a fifth of a run and more. Which of them are built-ins does not change once the process is set up, so they are listed
+once; the patching itself stays Triton's.
 """
 
 from __future__ import annotations
