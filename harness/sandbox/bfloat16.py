@@ -69,7 +69,9 @@ def _widened_operation(original: Any) -> Any:
         if operation is np.where or not any(_is_bfloat16(handle) for handle in handles):
             return original(self, *arguments)
         output = operation(*(_widened(handle).data for handle in handles))
-        return interpreter.TensorHandle(output if output.dtype == np.bool_ else narrow(output), tl.bfloat16)
+        if output.dtype == np.bool_:
+            return interpreter.TensorHandle(output, tl.int1)
+        return interpreter.TensorHandle(narrow(output), tl.bfloat16)
 
     return operate
 

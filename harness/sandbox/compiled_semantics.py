@@ -1,6 +1,6 @@
 """Where Triton's interpreter computes otherwise than a compiled kernel, and no one may notice the difference.
 
-Five differences were found, each of which would call a genuine kernel wrong or a wrong one right:
+Six differences were found against an H200, each of which would call a genuine kernel wrong or a wrong one right:
 
 - `and`, `or` and `not` on blocks are element by element when compiled; Python's own operators look at the truth of the
   whole block. The kernel's tree is rewritten to call what the compiler calls.
@@ -8,10 +8,11 @@ Five differences were found, each of which would call a genuine kernel wrong or 
   interpreter it is a Python integer, which does neither. So are annotated variables (`n: tl.int32 = 0`).
 - 32-bit integers wrap around silently on a GPU; the interpreter asserts that they do not.
 - Atomic operations on bfloat16 add up the 16-bit codes.
+- `tl.maximum`, `tl.minimum` and `tl.clamp` skip NaN unless told otherwise.
 - A `tl.constexpr` of the module times a tensor is a tensor; in the interpreter it is a constexpr that holds one.
 
-What remains: floating-point sums are in another order, `tl.dot` computes in full float32 where a GPU may use TF32, and
-`exp` and its kin are more exact than a GPU's; the tolerance admits all three.
+What remains: floating-point sums are in another order, a GPU rounds `a * b + c` once, `tl.dot` computes in full float32 where a GPU may use TF32, and
+`exp` and its kin are more exact than a GPU's; the tolerance admits all four.
 """
 
 from __future__ import annotations
@@ -198,6 +199,12 @@ def _leaving_tensors_to_themselves(original: Any) -> Any:
     return operate
 
 
+def _clamp(self: Any, value: Any, low: Any, high: Any, propagates: Any) -> Any:
+    if propagates == tl.PropagateNan.ALL:
+        return self.ternary_op(value, low, high, np.clip)
+    return self.binary_op(self.binary_op(value, low, np.fmax), high, np.fmin)
+
+
 def _atomic_on_bfloat16(original: Any) -> Any:
     operations = {
         interpreter._interpreter.RMW_OP.FADD: np.add,
@@ -232,6 +239,9 @@ def install() -> None:
     for name in _BINARY:
         setattr(tl.constexpr, name, _leaving_tensors_to_themselves(getattr(tl.constexpr, name)))
     builder: Any = interpreter.InterpreterBuilder
+    builder.create_maxnumf = lambda self, left, right: self.binary_op(left, right, np.fmax)
+    builder.create_minnumf = lambda self, left, right: self.binary_op(left, right, np.fmin)
+    builder.create_clampf = _clamp
     builder.create_atomic_rmw = _atomic_on_bfloat16(builder.create_atomic_rmw)
     original = patched._patch_lang_core
 

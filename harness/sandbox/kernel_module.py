@@ -44,6 +44,7 @@ from .kernel_source import (
 _LANGUAGE = " tl"  # a space, so that no source can name it
 _TYPES = (tl.tensor, tl.dtype, tl.pointer_type, tl.block_type, tl.core.tensor_descriptor_base, tl.constexpr)
 _FIELDS = (
+    *("ALL", "NONE"),  # of tl.PropagateNan
     *("address_space", "bits", "block_shape", "dtype", "element_ty", "eps", "exponent_bias", "fp_mantissa_width"),
     *("int_bitwidth", "int_signedness", "itemsize", "load", "max", "min", "name", "numel", "primitive_bitwidth"),
     *("rank", "resolution", "scalar", "shape", "smallest_normal", "strides", "tiny", "type", "value"),
@@ -353,7 +354,8 @@ def _is_language(module: str) -> bool:
 def _is_of_language(value: Any) -> bool:
     """Whether a module of the kernel language offers this itself, and did not merely import it."""
     kinds = (bool, int, float, str, tl.constexpr, tl.dtype, interpreter.InterpretedFunction)
-    if isinstance(value, kinds) or any(value is function for function in (triton.cdiv, triton.next_power_of_2)):
+    known = (triton.cdiv, triton.next_power_of_2, tl.PropagateNan)
+    if isinstance(value, kinds) or any(value is one for one in known):
         return True
     home = getattr(value, "__module__", None) or ""
     return _is_language(home) or home == "math"

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tritonrl.core.config import Config
 from tritonrl.core.extensions import AUDIT
-from tritonrl.harness.bench_genuine import HEADER, GenuineKernel, written_kernels
+from tritonrl.core.verdict import Verdict
+from tritonrl.harness.bench_genuine import HEADER, written_kernels
 from tritonrl.harness.phases import open_verifier
-from tritonrl.harness.verifier import Verifier
 
 FOLDER = Path(__file__).parent
 NAMES = sorted(path.stem for path in (FOLDER / "candidates").glob("*.py"))
 
 
 @pytest.fixture(scope="module")
-def kernels() -> dict[str, GenuineKernel]:
-    """The candidates with their tasks."""
-    return {kernel.name: kernel for kernel in written_kernels(FOLDER)}
-
-
-@pytest.fixture(scope="module")
-def verifier() -> Iterator[Verifier]:
-    """The verifier with its default configuration."""
-    with open_verifier(Config()) as opened:
-        yield opened
+def verdicts() -> dict[str, Verdict]:
+    """What the audit verifier says of each, by name."""
+    kernels = written_kernels(FOLDER)
+    with open_verifier(Config()) as verifier:
+        found = verifier.verify_many([(kernel.task, kernel.source) for kernel in kernels], AUDIT, jobs=2)
+    return {kernel.name: verdict for kernel, verdict in zip(kernels, found, strict=True)}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_genuine_kernel_is_accepted(name: str, kernels: dict[str, GenuineKernel], verifier: Verifier) -> None:
+def test_genuine_kernel_is_accepted(name: str, verdicts: dict[str, Verdict]) -> None:
     """The audit verifier accepts it."""
-    kernel = kernels[name]
-    verdict = verifier.verify(kernel.task, kernel.source, AUDIT)
+    verdict = verdicts[name]
     failed = next((result for result in verdict.stages if not result.passed), None)
     assert verdict.correct, f"{verdict.reached}: {verdict.outcome}: {failed.message if failed else ''}"
 

@@ -28,5 +28,6 @@ class ModelNew(nn.Module):
         M, K = a.shape
         N = b.shape[0]
         c = torch.empty(M, N, device=a.device, dtype=a.dtype)
+        triton.set_allocator(lambda size, align, _: torch.empty(size, dtype=torch.int8, device=a.device))
         descriptor_matmul[(triton.cdiv(M, 32), triton.cdiv(N, 32))](a, b, c, M, N, K, 32, 32, 32)
         return c

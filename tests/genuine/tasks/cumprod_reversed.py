@@ -2,7 +2,7 @@ import torch
 import torch.nn as nn
 
 ROWS = 1024
-COLUMNS = 768
+COLUMNS = 100
 
 
 class Model(nn.Module):

@@ -1,8 +1,8 @@
 import torch
 import torch.nn as nn
 
-ROWS = 1024
-COLUMNS = 768
+ROWS = 128
+COLUMNS = 100
 
 
 class Model(nn.Module):
