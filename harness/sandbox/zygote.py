@@ -242,6 +242,7 @@ class Zygote:
         if not self.protections.pid_namespace and watch.has_other_children({job.pid for job in self.jobs}):
             self._end_user(job)
             self._end_orphans()
+        shutil.rmtree(job.scratch, ignore_errors=True)
         reply = {
             "exit": os.waitstatus_to_exitcode(status),
             "killed_for": job.killed_for,
@@ -249,7 +250,6 @@ class Zygote:
         }
         with job.connection as connection, contextlib.suppress(OSError):
             connection.sendall(wire.encode(reply, [bytes(job.answer)]))
-        shutil.rmtree(job.scratch, ignore_errors=True)
 
 
 def _is_closed(connection: socket.socket) -> bool:
