@@ -2,7 +2,7 @@
 
 It asks the same of a mutant as the contract does, at far more points than a verifier can afford: ten sets of sizes
 (one element, a few, remainders of every block, exact multiples, several blocks and loop steps a program), every dtype
-of the contract, and eleven distributions of values, under seeds of its own. A point counts where the teacher itself is
+of the contract, and twelve distributions of values, under seeds of its own. A point counts where the teacher itself is
 right there with room to spare; a mutant is proven wrong where it differs from the fp64 reference by more than
 `MARGIN` times the tolerance, writes outside its buffers, or changes an input. What crashes is no proof: such a mutant
 is trivially dead. One that no point proves wrong may be right, and counts neither for nor against a verifier.
@@ -49,6 +49,7 @@ class Values(StrEnum):
     TRACE = "times 0.001"
     ABOVE = "plus 5"
     BELOW = "minus 5"
+    DEEP = "minus 200"
     OUTLIERS = "every seventh times 20"
     SPARSE = "two of three are 0"
     ROUNDED = "rounded to three digits in base 2"
@@ -79,6 +80,8 @@ class PointInputs(VariantInputs):
                 return values + 5.0
             case Values.BELOW:
                 return values - 5.0
+            case Values.DEEP:
+                return values - 200.0
             case Values.OUTLIERS:
                 return values * _every(values, 7, 20.0, 1.0)
             case Values.SPARSE:
@@ -154,6 +157,7 @@ _SECOND = (
     ("small", Values.TRACE),
     ("small", Values.ABOVE),
     ("small", Values.BELOW),
+    ("small", Values.DEEP),
     ("small", Values.OUTLIERS),
     ("small", Values.SPARSE),
     ("small", Values.ROUNDED),
