@@ -106,10 +106,11 @@ def _record_requests(task: Task, oracle: Oracle) -> list[RecordRequest]:
     dtype = task.dtypes[0]
     wanted = [(profile, dtype) for profile in Profile if profile is not Profile.REMAINDER]
     wanted += [(Profile.SMALL, other) for other in task.dtypes[1:2]]
-    return [_record_request(task, oracle, profile, kind, profile is Profile.DECLARED) for profile, kind in wanted]
+    return [record_request(task, oracle, profile, kind, profile is Profile.DECLARED) for profile, kind in wanted]
 
 
-def _record_request(task: Task, oracle: Oracle, profile: Profile, dtype: str, compile: bool) -> RecordRequest:
+def record_request(task: Task, oracle: Oracle, profile: Profile, dtype: str, compile: bool) -> RecordRequest:
+    """The request that records a task's solution at one profile's sizes in one dtype."""
     build = oracle.build(task, profile, dtype)
     return RecordRequest(
         profile=profile,
@@ -138,7 +139,7 @@ def _record_remainder(candidate: Candidate, task: Task, bench: Bench, inputs: Va
     key = bench.key(candidate, task, f"compile:{inputs.profile}")
     recording = bench.store.get(key, Recording)
     if recording is None:
-        request = _record_request(task, bench.oracle, inputs.profile, inputs.dtype, False)
+        request = record_request(task, bench.oracle, inputs.profile, inputs.dtype, False)
         bench.get_ready()
         reply = bench.sandbox.record(candidate.source, [request])
         if reply.failure is not None:
@@ -230,7 +231,7 @@ def _attempt(
     if not reports or not _has_failed_before(candidate):
         return reports
     sizes = dict.fromkeys((inputs.profile, inputs.dtype) for inputs, _ in blocked)
-    requests = [_record_request(task, bench.oracle, profile, dtype, False) for profile, dtype in sizes]
+    requests = [record_request(task, bench.oracle, profile, dtype, False) for profile, dtype in sizes]
     bench.get_ready()
     reply = bench.sandbox.record(candidate.source, requests)
     return [evolve(reports[0], seconds=reply.seconds), *reports[1:]]

@@ -1,0 +1,101 @@
+"""A plan's buffers in device memory: NaN where nothing was written, guard bands around each.
+
+One stretch of memory holds all of them, as the interpreter's does, so a kernel that writes a little beyond its buffer
+meets a band. Temporaries hold NaN in every element (integers and truth values hold alternating bits): on a GPU every
+program runs, so whatever is left unwritten shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from ...core.plan import Argument, Buffer, BufferKind, LaunchPlan, View
+
+GUARD_BYTES = 1024
+_ALIGNMENT = 256
+_UNWRITTEN_BYTE = 0xAA
+_GUARD_BYTE = 0xC5
+
+
+class ViewOutside(Exception):
+    """A view of the plan lies outside its buffer."""
+
+
+class DeviceBuffers:
+    """The storages of one plan on the current device.
+
+    `given` has the initial values of all buffers but temporaries, by index; they are kept for comparison.
+    """
+
+    def __init__(self, plan: LaunchPlan, given: Mapping[int, torch.Tensor]) -> None:
+        self.plan = plan
+        self.given = dict(given)
+        self._starts: list[int] = []
+        self._sizes = [num_bytes(buffer) for buffer in plan.buffers]
+        total = 0
+        for size in self._sizes:
+            self._starts.append(total + GUARD_BYTES)
+            total += -(-(size + 2 * GUARD_BYTES) // _ALIGNMENT) * _ALIGNMENT
+        self._arena = torch.empty(total, dtype=torch.uint8, device="cuda")
+        self.reset()
+
+    def reset(self) -> None:
+        """Every buffer as before the first step."""
+        self._arena.fill_(_GUARD_BYTE)
+        for index, buffer in enumerate(self.plan.buffers):
+            inside = self._inside(index)
+            if buffer.kind is not BufferKind.TEMPORARY:
+                inside.copy_(self.given[index])
+            elif (dtype := _dtype(buffer)).is_floating_point:
+                inside.view(dtype).fill_(float("nan"))
+            else:
+                inside.fill_(_UNWRITTEN_BYTE if dtype is not torch.bool else 1)
+
+    def _inside(self, index: int) -> torch.Tensor:
+        return self._arena[self._starts[index] : self._starts[index] + self._sizes[index]]
+
+    def view(self, view: View) -> torch.Tensor:
+        """The strided window as a tensor."""
+        dtype = getattr(torch, view.dtype)
+        extent = 1 + sum((size - 1) * step for size, step in zip(view.shape, view.stride, strict=True))
+        inside = 0 in view.shape or (view.offset + extent) * dtype.itemsize <= self._sizes[view.buffer]
+        if not inside or view.offset < 0 or any(step < 0 for step in view.stride):
+            raise ViewOutside
+        start = self._starts[view.buffer] // dtype.itemsize + view.offset
+        return self._arena.view(dtype).as_strided(view.shape, view.stride, start)
+
+    def address(self, argument: Argument) -> int:
+        """The device address that a launch's tensor argument stands for."""
+        assert argument.view is not None
+        view = argument.view
+        item = int(getattr(torch, view.dtype).itemsize)
+        return int(self._arena.data_ptr()) + self._starts[view.buffer] + view.offset * item
+
+    def mutated(self) -> tuple[int, ...]:
+        """Indices of given buffers that no longer hold what was given."""
+        return tuple(index for index, data in self.given.items() if not torch.equal(self._inside(index), data))
+
+    def out_of_bounds(self) -> tuple[int, ...]:
+        """Indices of buffers whose guard bands changed."""
+        flags = [torch.stack([(band != _GUARD_BYTE).any() for band in self._bands(i)]).any() for i in self._indices()]
+        return tuple(index for index, changed in enumerate(torch.stack(flags).tolist()) if changed) if flags else ()
+
+    def _indices(self) -> range:
+        return range(len(self._sizes))
+
+    def _bands(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        start, stop = self._starts[index], self._starts[index] + self._sizes[index]
+        return self._arena[start - GUARD_BYTES : start], self._arena[stop : stop + GUARD_BYTES]
+
+
+def num_bytes(buffer: Buffer) -> int:
+    """The size of a buffer."""
+    return buffer.num_elements * int(_dtype(buffer).itemsize)
+
+
+def _dtype(buffer: Buffer) -> torch.dtype:
+    dtype = getattr(torch, buffer.dtype)
+    assert isinstance(dtype, torch.dtype)
+    return dtype
