@@ -113,8 +113,8 @@ class _Reader:
             self.writes.update(pointers)
         if operation in ("tt.dot", "tt.dot_scaled"):
             self.has_dot = True
-            if operands := _OPERANDS.search(text):
-                self.operands.update(operands.groups())
+            if types := _OPERANDS.search(text):
+                self.operands.update(types.groups())
             precision = _PRECISION.search(text)
             self.precisions.append(precision.group(1) if precision else "ieee")
 

@@ -2,7 +2,8 @@
 
 `__init__` runs for real on the CPU, since its parameters' values may matter; at the declared sizes it runs on fakes
 first, because a declared weight can take gigabytes, and for real only where that fails or the plan needs values that
-fakes do not have. Forward runs twice, and both passes must give the same plan.
+fakes do not have. Forward runs twice; both passes must give the same plan and leave the same state behind
+(`host_state`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ...core.serialisation import from_plain, to_plain
 from ...core.task import Profile
 from .candidate_module import describe, import_candidate
 from .device_calls import DeviceCalls
+from .host_state import find_changes, take_snapshot
 from .launches import LaunchRecorder, Refusal
 from .passes import AtenAudit, Pass
 from .protocol import RecordRequest, TensorSpec
@@ -129,9 +131,15 @@ class _Session:
             self.stage = Outcome.FORWARD_FAILED
             self.recorder.begin(self.request.compile)
             first = self._forward(model, inputs, fake)
+            state = take_snapshot(module, model)
             second = self._forward(model, inputs, fake)
         if first != second:
             raise Refusal(Outcome.NOT_REPRODUCIBLE, "two passes over the same sizes gave two different plans")
+        changes = find_changes(state, take_snapshot(module, model))
+        if changes:
+            raise Refusal(
+                Outcome.NOT_REPRODUCIBLE, f"forward keeps count between calls: {', '.join(changes[:3])}"[:300]
+            )
         return first
 
     def _input(self, index: int, spec: Any) -> Any:

@@ -271,3 +271,44 @@ def test_host_calls_are_recorded_alike_with_and_without_cuda(sandbox: Sandbox, n
         return
     assert recording.plan is not None, recording.failure
     assert recording.plan.arithmetic == ((arithmetic,) if arithmetic else ())
+
+
+COUNTERS = {
+    "attribute": ("", "self.calls = getattr(self, 'calls', 0) + 1"),
+    "class": ("", "type(self).calls = getattr(type(self), 'calls', 0) + 1"),
+    "list": ("seen = []", "seen.append(1)"),
+    "default": ("def count(calls=[0]):\n    calls[0] += 1", "count()"),
+    "closure": (
+        "def make():\n    calls = 0\n    def step():\n        nonlocal calls\n        calls += 1\n    return step\n"
+        "count = make()",
+        "count()",
+    ),
+    "iterator": ("import itertools\nnumbers = itertools.count()", "next(numbers)"),
+}
+CACHES = {
+    "grid by size": ("grids = {}", "grids.setdefault(x.shape, x.numel())"),
+    "last size": ("", "self.size = x.numel()"),
+    "first call": ("", "self.is_warm = True"),
+    "buffer": ("", "self.kept = y"),
+}
+
+
+@pytest.mark.parametrize("name", COUNTERS)
+def test_a_forward_that_counts_is_not_reproducible(sandbox: Sandbox, name: str) -> None:
+    """Wherever the host code keeps count of its calls, the recording is refused though both plans are equal."""
+    before, line = COUNTERS[name]
+    source = POINTWISE.replace("class ModelNew", f"{before}\n\n\nclass ModelNew")
+    source = source.replace("return y", f"{line}\n        return y")
+    recording = only(sandbox.record(source, [request((7, 11))]))
+    assert recording.failure is not None
+    assert recording.failure.outcome is Outcome.NOT_REPRODUCIBLE
+    assert "count" in recording.failure.message
+
+
+@pytest.mark.parametrize("name", CACHES)
+def test_a_forward_that_caches_is_reproducible(sandbox: Sandbox, name: str) -> None:
+    """What the first pass stores and the second finds is no count."""
+    before, line = CACHES[name]
+    source = POINTWISE.replace("class ModelNew", f"{before}\n\n\nclass ModelNew")
+    source = source.replace("return y", f"{line}\n        return y")
+    assert only(sandbox.record(source, [request((7, 11))])).plan is not None
