@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -63,3 +64,65 @@ def bench_fuzz(
     figures = run(load_config(settings=settings or []), completions, funnel, seed, jobs or default_jobs())
     print_result(to_plain(figures), render(figures), as_json)
     raise typer.Exit(1 if figures.findings else 0)
+
+
+@bench_app.command("mutants")
+@guarded
+def bench_mutants(
+    count: Annotated[int, typer.Option("--num", "-n", min=1, help="Mutants, as many of each family.")] = 2600,
+    seed: BenchSeed = 0,
+    rows: Annotated[Path | None, typer.Option("--rows", help="Write every mutant here (.parquet or .jsonl).")] = None,
+    jobs: Jobs = None,
+    settings: Settings = None,
+    as_json: Json = False,
+) -> None:
+    """How many mistakes one input, five variants and the audit find, among mutants that an oracle proves wrong.
+
+    Exit 1 where the audit rejects a teacher, whose mutants then tell nothing.
+
+    Example: tritonrl bench mutants --rows mutants.parquet
+    """
+    import sys
+    import time
+
+    from .bench_mutants import render_report, run, to_summary, write_rows
+    from .settings import load_config
+
+    def show(num_done: int, num_all: int) -> None:
+        if sys.stderr.isatty():
+            print(f"\r{num_done} of {num_all} mutants", end="", file=sys.stderr, flush=True)
+
+    config = load_config(settings=settings or [])
+    report = run(count=count, seed=seed, jobs=jobs, config=config, clock=time.monotonic, on_progress=show)
+    if rows is not None:
+        write_rows(report, rows)
+    print_result(to_summary(report), render_report(report), as_json)
+    raise typer.Exit(1 if report.rejected_teachers else 0)
+
+
+@bench_app.command("genuine")
+@guarded
+def bench_genuine(
+    number: Annotated[int, typer.Option("--num", "-n", min=0, help="Kernels of the corpus.")] = 640,
+    seed: BenchSeed = 0,
+    folder: Annotated[
+        Path | None, typer.Option("--folder", help="Kernels written by hand too, as in tests/genuine.")
+    ] = None,
+    jobs: Jobs = None,
+    settings: Settings = None,
+    as_json: Json = False,
+) -> None:
+    """Right kernels through the audit verifier: none may be rejected.
+
+    Exit 1 where one is.
+
+    Example: tritonrl bench genuine -n 640 --folder tests/genuine
+    """
+    from ..core.serialisation import to_plain
+    from .bench_genuine import render, run
+    from .phases import default_jobs
+    from .settings import load_config
+
+    figures = run(load_config(settings=settings or []), number, seed, jobs or default_jobs(), folder)
+    print_result(to_plain(figures), render(figures), as_json)
+    raise typer.Exit(1 if figures.rejections else 0)
