@@ -20,7 +20,7 @@ from ..core.plan import LaunchPlan
 from ..core.seeds import derive
 from ..core.serialisation import fingerprint
 from ..core.task import Profile, Task
-from ..stages.compile_stage import find_recording
+from ..stages.compile_stage import find_recording, find_unseen_kernel
 from ..stages.declared_run import (
     ALL_PROGRAMS,
     FIRST_PROGRAMS,
@@ -44,24 +44,38 @@ _INCONCLUSIVE = (Outcome.TIMEOUT, Outcome.MEMORY_LIMIT, Outcome.OUTPUT_LIMIT, Ou
 """Ends of a run that say that the sizes are too large to look at, and nothing about the candidate."""
 
 
-def probe_declared(candidate: Candidate, task: Task, bench: Bench) -> Candidate:
-    """Add the report of a sampled run at the declared sizes, where there can be one."""
+def probe_declared(candidate: Candidate, task: Task, bench: Bench, is_wanted: bool = True) -> Candidate:
+    """Add the report of a sampled run at the declared sizes, where there can be one.
+
+    A kernel that only the declared sizes launch, as where host code chooses by size, is looked at for every verifier,
+    also one that did not want the sample; where it cannot be looked at, the candidate is refused.
+    """
+    compiled = candidate.evidence.compile
+    unseen = find_unseen_kernel(compiled) if compiled is not None and bench.backend == "interpret" else None
+    if not is_wanted and unseen is None:
+        return candidate
+    found = _find_report(candidate, task, bench)
+    if found is None and unseen is not None:
+        found = RunReport(variant=Variant.DECLARED, seconds=0.0, failure=unseen)
+    return candidate if found is None else candidate.with_evidence(full=(*candidate.evidence.full, found))
+
+
+def _find_report(candidate: Candidate, task: Task, bench: Bench) -> RunReport | None:
     inputs = describe(Variant.DECLARED, task.dtypes)
     report = candidate.evidence.compile
     recording = find_recording(report, Profile.DECLARED, inputs.dtype) if report is not None else None
     if recording is None or recording.plan is None or not _is_affordable(recording.plan, task, bench):
-        return candidate
+        return None
     key = bench.key(candidate, task, f"full:{inputs.variant}")
     found = bench.store.get(key, RunReport)
     if found is None:
         prepared = prepare_run(candidate, task, bench, inputs)
         if isinstance(prepared, Failure):
-            return candidate
+            return None
         found = _sample(candidate, bench, *prepared, derive(bench.oracle.seed, fingerprint(task), "programs"))
-        if found is None:
-            return candidate
-        bench.store.put(key, found)
-    return candidate.with_evidence(full=(*candidate.evidence.full, found))
+        if found is not None:
+            bench.store.put(key, found)
+    return found
 
 
 def _is_affordable(plan: LaunchPlan, task: Task, bench: Bench) -> bool:

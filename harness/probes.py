@@ -23,7 +23,6 @@ from ..core.serialisation import fingerprint
 from ..core.task import Profile, Task
 from ..stages.compile_stage import (
     find_recording,
-    find_unseen_kernel,
     find_unseen_operator,
     judge_compile,
     judge_recording,
@@ -34,6 +33,7 @@ from ..stages.roofline import Gpu, add_noise, estimate_plan_us, estimate_referen
 from ..stages.syntax import judge_syntax
 from ..stages.tolerance import compare
 from ..stages.variants import VariantInputs, describe
+from .cuda.backend import CudaBackend
 from .evidence_store import EvidenceStore, evidence_key
 from .oracle import ExpectedRun, Oracle
 from .sandbox.protocol import RecordRequest, RunRequest, RunResult
@@ -43,13 +43,32 @@ from .storages import fill_storages, from_bytes
 
 @frozen(kw_only=True)
 class Bench:
-    """What probes work with."""
+    """What probes work with: plans are recorded in the sandbox, and run on a GPU where `cuda` is given."""
 
     sandbox: Sandbox
     oracle: Oracle
     store: EvidenceStore
-    backend: str
+    cuda: CudaBackend | None = None
     _started: threading.Event = field(factory=threading.Event)
+
+    @property
+    def backend(self) -> str:
+        """Where plans run."""
+        return "interpret" if self.cuda is None else "cuda"
+
+    @property
+    def runner(self) -> Sandbox | CudaBackend:
+        """What runs plans."""
+        return self.sandbox if self.cuda is None else self.cuda
+
+    @property
+    def profile(self) -> Profile:
+        """The sizes of the variants that have none of their own: a GPU runs the declared ones."""
+        return Profile.SMALL if self.cuda is None else Profile.DECLARED
+
+    def describe(self, variant: Variant, task: Task) -> VariantInputs:
+        """A variant's inputs."""
+        return describe(variant, task.dtypes, self.profile)
 
     def get_ready(self) -> None:
         """Start the sandbox's processes before the first use, so that no candidate's seconds include it."""
@@ -172,7 +191,7 @@ def probe_full(candidate: Candidate, task: Task, bench: Bench, variants: Sequenc
         left_out.add(Variant.REMAINDER)
     if candidate.evidence.compile is None or not multiplies_narrowly(candidate.evidence.compile):
         left_out.add(Variant.MASSIVE)
-    wanted = [describe(variant, task.dtypes) for variant in variants if variant not in left_out]
+    wanted = [bench.describe(variant, task) for variant in variants if variant not in left_out]
     return candidate.with_evidence(full=tuple(_run_all(candidate, task, bench, "full", wanted)))
 
 
@@ -206,11 +225,11 @@ def _execute(candidate: Candidate, task: Task, bench: Bench, missing: Sequence[V
     if not ready:
         return reports
     bench.get_ready()
-    reply = bench.sandbox.run(candidate.source, [request for request, _ in ready])
+    reply = bench.runner.run(candidate.source, [request for request, _ in ready])
     if reply.failure is not None and len(ready) > 1:
         # one run took the others down with it: find out which, and leave what comes after it unknown
         for pair in ready:
-            alone = bench.sandbox.run(candidate.source, [pair[0]])
+            alone = bench.runner.run(candidate.source, [pair[0]])
             reports += report_runs([pair], alone.results, alone.failure, alone.seconds)
             if alone.failure is not None:
                 break
@@ -265,7 +284,7 @@ def prepare_run(
         # the compile stage judged the other recordings
         failure = judge_recording(recording, report, candidate.purity)
     if failure is None and bench.backend == "interpret" and all(map(_is_sound, _plans(report))):
-        failure = find_unseen_kernel(report) or find_unseen_operator(report)
+        failure = find_unseen_operator(report)
     if failure is not None:
         return failure
     names = {buffer.name for buffer in plan.buffers if buffer.kind is BufferKind.PARAMETER}

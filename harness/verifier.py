@@ -66,9 +66,7 @@ class Verifier:
             raise UsageError(f"clock.gpu: must be one of {', '.join(sorted(GPUS))}, got {clock.gpu!r}")
         if sandbox.target != config.target:
             raise UsageError(f"verifier.target: the sandbox compiles for {sandbox.target}, not {config.target}")
-        self.bench = Bench(
-            sandbox=sandbox, oracle=Oracle(config.seed), store=store or EvidenceStore(), backend=self.backend
-        )
+        self.bench = Bench(sandbox=sandbox, oracle=Oracle(config.seed), store=store or EvidenceStore())
 
     def verify(self, task: Task, source: str, spec: VerifierSpec) -> Verdict:
         """The verdict on one source text."""
@@ -105,8 +103,8 @@ class Verifier:
         """The variants' runs, and for what they accept the runs that leave launches out."""
         variants = variants_of(spec)
         candidate = probe_full(candidate, task, self.bench, variants)
-        if Variant.DECLARED in variants and judge_full(candidate).passed:
-            candidate = probe_declared(candidate, task, self.bench)
+        if judge_full(candidate).passed:
+            candidate = probe_declared(candidate, task, self.bench, Variant.DECLARED in variants)
         if judge_full(candidate).passed:
             candidate = probe_knock_out(candidate, task, self.bench)
         if spec.hidden and judge_full(candidate).passed:

@@ -78,9 +78,9 @@ def multiplies_narrowly(report: CompileReport) -> bool:
 
 
 def find_unseen_kernel(report: CompileReport) -> Failure | None:
-    """A kernel that is launched at the declared sizes and at no others, where the declared sizes are not run.
+    """A kernel that is launched at the declared sizes and at no others.
 
-    Such a kernel would be compiled, timed and rewarded while nobody has seen what it computes.
+    Where these cannot be looked at, it would be compiled, timed and rewarded while nobody has seen what it computes.
     """
     seen: set[tuple[str, str]] = set()
     declared: set[tuple[str, str]] = set()
@@ -92,7 +92,7 @@ def find_unseen_kernel(report: CompileReport) -> Failure | None:
     unseen = sorted(qualname for qualname, _ in declared - seen)
     if not unseen:
         return None
-    message = f"{', '.join(unseen)} is launched at the declared sizes only, which this backend does not run"
+    message = f"{', '.join(unseen)} is launched at the declared sizes only, which this backend cannot run"
     return Failure(outcome=Outcome.UNSUPPORTED, message=message)
 
 

@@ -1,9 +1,9 @@
-"""At the declared sizes another kernel is launched than anybody has run.
+"""At the declared sizes another kernel is launched than at any others; a sample of its programs shows it.
 
 Mechanism: 46
 Task: l1-unary-7fce4ae6f9f1a504
-Outcome: unsupported
-Stage: tiny
+Outcome: wrong_values
+Stage: full
 """
 
 import torch

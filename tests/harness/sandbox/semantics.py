@@ -31,7 +31,7 @@ CASES: dict[str, tuple[str, str, str]] = {
     "loop_variable": (
         INTEGERS,
         INTEGERS,
-        "out = x * 0\nfor i in range(-5, 6):\n    out = out * 7 + i // 2 * 10 + i % 3",
+        "out = x * 0\nfor i in range(-5, 6):\n    out = out * 7 + i // 2 + i % 3",
     ),
     "loop_variable_wraps": (
         *(INTEGERS, INTEGERS),
@@ -91,7 +91,7 @@ CASES: dict[str, tuple[str, str, str]] = {
     "two_dimensions": (
         FLOATS,
         FLOATS,
-        "z = tl.reshape(x, (8, 8))\nout = tl.reshape(tl.trans(z) - tl.sum(z, 0)[None, :], (64,))",
+        "z = tl.reshape(x, (8, 8))\nz = tl.trans(z) - tl.sum(z, 0)[None, :]\nout = tl.reshape(z, (64,))",
     ),
     "interleaved": (FLOATS, FLOATS, "a, b = tl.split(tl.reshape(x, (32, 2)))\nout = tl.interleave(b, a)"),
     "fused": (FLOATS, FLOATS, "out = tl.fma(x, y, x)"),
