@@ -184,6 +184,9 @@ class Oracle:
         module = load_task(task, profile)
         dtype = torch_dtype(spec.dtype)
         drawn = draw_inputs(task, module, derive(self.seed, identity, "inputs", spec.stream))
+        if spec.fresh_input is not None:
+            others = draw_inputs(task, module, derive(self.seed, identity, "inputs", spec.stream, "fresh"))
+            drawn[spec.fresh_input] = others[spec.fresh_input]
         inputs = [_transform(value, spec, dtype) for value in drawn]
         model = build_model(task, module, derive(self.seed, identity, "init"))
         generator = torch.Generator().manual_seed(derive(self.seed, identity, "parameters"))

@@ -2,13 +2,17 @@
 
 The false rewards of other benchmarks came from tasks as often as from verifiers: references that return a constant,
 results small enough for an absolute tolerance to accept zeros, activations that are the identity on positive inputs.
-So zeros, ones and each input itself are held against the oracle on all five training variants. The hidden variants are
-exempt: on faint inputs `tanh` is the identity, and it is right that a kernel may say so.
+So zeros, ones, the mean of the result and each input itself are held against the oracle on all five training variants,
+and another draw of each input must change the result by more than the tolerances admit: an input that matters less may
+be left out unnoticed. The hidden variants are exempt: on faint inputs `tanh` is the identity, and it is right that a
+kernel may say so.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from attrs import evolve
+from numpy.typing import NDArray
 
 from ..core.candidate import Comparison, Variant
 from ..core.extensions import AUDIT
@@ -43,7 +47,8 @@ def _find_weaknesses(oracle: Oracle, task: Task) -> list[str]:
     oracle.operators(task)
     for variant in TRAINING_VARIANTS:
         expected = oracle.expected(task, describe(variant, task.dtypes))
-        problems += [f"variant {variant}: {problem}" for problem in _find_cheats(expected)]
+        found = [*_find_cheats(expected), *_find_idle_inputs(oracle, task, variant, expected, signature.used_inputs)]
+        problems += [f"variant {variant}: {problem}" for problem in found]
     tiny = oracle.expected(task, describe(Variant.ORIGINAL, task.dtypes, Profile.TINY))
     if any(not np.isfinite(values).all() for values in tiny.expected if values.dtype.kind == "f"):
         problems.append("tiny sizes: the reference returns NaN or infinite elements")
@@ -63,14 +68,35 @@ def _find_cheats(run: ExpectedRun) -> list[str]:
     return problems
 
 
+def _find_idle_inputs(
+    oracle: Oracle, task: Task, variant: Variant, run: ExpectedRun, positions: tuple[int, ...]
+) -> list[str]:
+    """Inputs whose replacement by another draw gives a result that would be accepted for the first one's."""
+    problems = []
+    for position in positions:
+        changed = oracle.expected(task, evolve(describe(variant, task.dtypes), fresh_input=position))
+        pairs = zip(changed.expected, run.expected, run.dtypes, strict=True)
+        if all(accepts(compare(other, values, dtype)) for other, values, dtype in pairs):
+            problems.append(f"the result hardly depends on input {position}")
+    return problems
+
+
 def _imposters(run: ExpectedRun) -> list[tuple[str, list[Comparison]]]:
     pairs = list(zip(run.expected, run.dtypes, strict=True))
     imposters = [
         ("zeros", [compare(np.zeros_like(values), values, dtype) for values, dtype in pairs]),
         ("ones", [compare(np.ones_like(values), values, dtype) for values, dtype in pairs]),
+        ("the result's mean", [compare(_mean_like(values), values, dtype) for values, dtype in pairs]),
     ]
     for position, tensor in enumerate(run.inputs):
         if tensor is not None:
             given = tensor.double().numpy()
             imposters.append((f"input {position} itself", [compare(given, values, dtype) for values, dtype in pairs]))
     return imposters
+
+
+def _mean_like(values: NDArray[np.generic]) -> NDArray[np.generic]:
+    """The mean in every place; where there is one place only, or no number, zeros, which are tried anyway."""
+    if values.size < 2 or values.dtype.kind != "f" or not np.isfinite(values).all():
+        return np.zeros_like(values)
+    return np.full_like(values, values.mean())

@@ -48,6 +48,7 @@ _MANTISSA_BITS = {"float32": 23, "float16": 10, "bfloat16": 7, "float8": 3}
 class VariantInputs:
     """What one variant's inputs are: `scale` multiplies, then `shift` is added.
 
+    `fresh_input` is the position of an input that comes from yet another draw, to see what it matters, or None.
     `chosen_scale` multiplies a pseudo-random `chosen_share` of the values; `rounded_through` names the narrower dtype
     that values are rounded through, or is None. Variants with the same `stream` start from the same random draw, so
     that they differ by the transform alone.
@@ -62,6 +63,7 @@ class VariantInputs:
     chosen_scale: float = 1.0
     chosen_share: float = 0.0
     rounded_through: str | None = None
+    fresh_input: int | None = None
 
     def transform(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """The variant's values, from freshly drawn floating-point ones."""

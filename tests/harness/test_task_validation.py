@@ -1,0 +1,62 @@
+"""Which tasks are refused before anybody trains on them; the oracle alone is asked, no candidate runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+import pytest
+from attrs import evolve
+from tritonrl.core.config import ClockConfig, LimitsConfig, VerifierConfig
+from tritonrl.core.corpus.catalogue import FAMILIES, Split, examples
+from tritonrl.core.task import Task
+from tritonrl.harness.sandbox.sandbox import Sandbox
+from tritonrl.harness.task_validation import validate_task
+from tritonrl.harness.verifier import Verifier
+
+from .kernels import ADD, LINEAR, NORM, POINTWISE
+
+
+@pytest.fixture(scope="module")
+def verifier() -> Iterator[Verifier]:
+    """A verifier whose sandbox never starts."""
+    with Sandbox(LimitsConfig()) as sandbox:
+        yield Verifier(VerifierConfig(), ClockConfig(), sandbox)
+
+
+def binary(expression: str) -> Task:
+    """The sum of two vectors with another expression."""
+    return evolve(ADD, task_id="unsound", source=ADD.source.replace("x + y", expression))
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        ("x + y * 0 + 1e-6 * y", "the result hardly depends on input 1"),
+        ("torch.relu(x) * 2 + 1e-7 * y", "the result hardly depends on input 1"),
+        ("100.0 + 1e-3 * x * y", "the result's mean would be accepted"),
+        ("torch.sigmoid(1e-4 * x * y)", "the result's mean would be accepted"),
+        ("(x * y).clamp(-1e-9, 1e-9) + 1.0", "ones would be accepted"),
+        ("x + 0 * y", "does not depend on input 1"),
+        ("torch.where(y.abs() > 50, x * 2, x)", "input 0 itself would be accepted"),
+        ("torch.where(x > 90, x, 3.0 + 0 * y)", "returns a constant"),
+        ("torch.log(x - 100) + y", "NaN"),
+    ],
+)
+def test_unsound_tasks_are_named(verifier: Verifier, expression: str, problem: str) -> None:
+    """Each is refused with its own reason on every training variant that shows it."""
+    problems = validate_task(verifier, binary(expression))
+    assert any(problem in line for line in problems), problems
+
+
+@pytest.mark.parametrize("task", [ADD, LINEAR, NORM, POINTWISE], ids=lambda task: task.family)
+def test_sound_tasks_have_no_problem(verifier: Verifier, task: Task) -> None:
+    """Sums, products, norms and functions depend on all that they are given."""
+    assert validate_task(verifier, task) == ()
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_the_corpus_is_sound(verifier: Verifier, level: int) -> None:
+    """Two tasks of each family have no problem."""
+    for example in islice(examples(Split.TRAIN, level, seed=4), 2 * len(FAMILIES[level])):
+        assert validate_task(verifier, example.task) == (), example.task.task_id
