@@ -27,7 +27,7 @@ def probe_knock_out(candidate: Candidate, task: Task, bench: Bench) -> Candidate
     key = bench.key(candidate, task, "knock_out")
     kept = bench.store.get(key, _Kept)
     if kept is None:
-        inputs = [describe(variant, task.dtypes) for variant in KNOCK_OUT_VARIANTS]
+        inputs = [bench.describe(variant, task) for variant in KNOCK_OUT_VARIANTS]
         pairs = _prepare(candidate, task, bench, inputs, lambda plan: bool(fills_to_try(plan)))
         kept = _Kept(knock_outs=tuple(_run(candidate, bench, pairs)))
         bench.store.put(key, kept)
@@ -37,7 +37,7 @@ def probe_knock_out(candidate: Candidate, task: Task, bench: Bench) -> Candidate
 def _run(candidate: Candidate, bench: Bench, pairs: list[tuple[RunRequest, ExpectedRun]]) -> Iterator[KnockOut]:
     for fill in fills_to_try(pairs[0][0].plan) if pairs else ():
         changed = [(evolve(request, plan=without_launches(request.plan, fill)), wanted) for request, wanted in pairs]
-        reply = bench.sandbox.run(candidate.source, [request for request, _ in changed])
+        reply = bench.runner.run(candidate.source, [request for request, _ in changed])
         yield KnockOut(reports=tuple(report_runs(changed, reply.results, reply.failure, reply.seconds)), fill=fill)
 
 
@@ -52,7 +52,7 @@ def probe_idle_launches(candidate: Candidate, task: Task, bench: Bench) -> Candi
         if pairs:
             whole = pairs[0][0]
             fewer = [evolve(whole, plan=plan) for plan in without_each_launch(whole.plan)]
-            reply = bench.sandbox.run(candidate.source, [whole, *fewer])
+            reply = bench.runner.run(candidate.source, [whole, *fewer])
             if reply.failure is None:
                 expected, *others = [result.outputs for result in reply.results]
                 num_idle = sum(bool(expected) and outputs == expected for outputs in others)

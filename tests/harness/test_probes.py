@@ -27,7 +27,7 @@ from .kernels import ADD, LINEAR, NORM, POINTWISE, add, linear, norm, pointwise
 def bench() -> Iterator[Bench]:
     """One bench for the module, with short limits so that runaway kernels end soon."""
     with Sandbox(LimitsConfig(cpu_s=3, wall_s=4)) as sandbox:
-        yield Bench(sandbox=sandbox, oracle=Oracle(0), store=EvidenceStore(), backend="interpret")
+        yield Bench(sandbox=sandbox, oracle=Oracle(0), store=EvidenceStore())
 
 
 def compiled(task: object, source: str, bench: Bench) -> Candidate:
