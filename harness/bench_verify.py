@@ -39,7 +39,7 @@ from .verifier import Verifier
 STAGED = VerifierSpec(multi_input=True, staged=True)
 EXHAUSTIVE = VerifierSpec(multi_input=True, staged=False)
 _NUM_FORKS = 20
-_SYNTAX_SECONDS = 2.0
+_SYNTAX_SECONDS = 1.0
 
 
 @frozen(kw_only=True)

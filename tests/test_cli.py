@@ -25,6 +25,7 @@ KEYS = {"task", "candidate", "backend", "stages", "reached", "valid", "compiled"
 COMMANDS = [
     *(["verify"], ["ablate"], ["report"], ["sft"], ["rl"], ["eval"], ["sample"], ["show"], ["doctor"]),
     *(["tasks", "ls"], ["tasks", "show"], ["tasks", "validate"], ["tasks", "export"]),
+    *(["bench", "verify"], ["bench", "fuzz"], ["bench", "mutants"], ["bench", "genuine"]),
 ]
 
 
