@@ -11,8 +11,8 @@ Six differences were found against an H200, each of which would call a genuine k
 - `tl.maximum`, `tl.minimum` and `tl.clamp` skip NaN unless told otherwise.
 - A `tl.constexpr` of the module times a tensor is a tensor; in the interpreter it is a constexpr that holds one.
 
-What remains: floating-point sums are in another order, a GPU rounds `a * b + c` once, `tl.dot` computes in full float32 where a GPU may use TF32, and
-`exp` and its kin are more exact than a GPU's; the tolerance admits all four.
+What remains: floating-point sums are in another order, a GPU rounds `a * b + c` once, `tl.dot` computes in full float32
+where a GPU may use TF32, and `exp` and its kin are more exact than a GPU's; the tolerance admits all four.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def _clamp(self: Any, value: Any, low: Any, high: Any, propagates: Any) -> Any:
 
 
 def _atomic_on_bfloat16(original: Any) -> Any:
-    operations = {
+    operations: dict[Any, Any] = {
         interpreter._interpreter.RMW_OP.FADD: np.add,
         interpreter._interpreter.RMW_OP.XCHG: lambda old, new: new,
     }

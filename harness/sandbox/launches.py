@@ -202,6 +202,8 @@ class LaunchRecorder:
                 f"{name}: out of resource: shared memory, required {made.metadata.shared}, "
                 f"hardware limit {self.target.shared_bytes} ({self.target.name})",
             )
+        if getattr(made.metadata, "global_scratch_size", 0) and not _has_allocator():
+            raise Refusal(Outcome.FORWARD_FAILED, f"{name}: needs memory for its descriptors; see triton.set_allocator")
         binary = made.asm[self.target.binary]
         sha256 = hashlib.sha256(binary).hexdigest()
         key = (kernel.fn.__qualname__, sha256)
@@ -255,6 +257,13 @@ class LaunchRecorder:
             tuner.best_config, tuner.nargs = config, None
             return result
         raise refusals[0]
+
+
+def _has_allocator() -> bool:
+    """Whether the host code has set what a launch takes scratch memory from (tensor descriptors made in a kernel)."""
+    from triton.runtime import _allocation
+
+    return not isinstance(_allocation._allocator.get(), _allocation.NullAllocator)
 
 
 def _is_passed(made: Any, name: str) -> bool:

@@ -3,7 +3,7 @@ import torch.nn as nn
 
 M = 256
 N = 192
-K = 320
+K = 64
 
 
 class Model(nn.Module):

@@ -31,7 +31,7 @@ CASES: dict[str, tuple[str, str, str]] = {
     "loop_variable": (
         INTEGERS,
         INTEGERS,
-        "out = x * 0\nfor i in range(-5, 6):\n    out = out * 7 + i // 2 + i % 3",
+        "out = x * 0\nfor i in range(-5, 6):\n    out = out * 7 + i // 2 * 10 + i % 3",
     ),
     "loop_variable_wraps": (
         *(INTEGERS, INTEGERS),
@@ -103,7 +103,8 @@ CASES: dict[str, tuple[str, str, str]] = {
     ),
     "libdevice_hyperbolic": (
         *(FLOATS, FLOATS),
-        "out = libdevice.sinh(x) + libdevice.cosh(x) + libdevice.asinh(x) + libdevice.acosh(1 + y) + libdevice.atanh(x / 9)",
+        "out = libdevice.sinh(x) + libdevice.cosh(x) + libdevice.asinh(x)\n"
+        "out += libdevice.acosh(1 + y) + libdevice.atanh(x / 9)",
     ),
     "libdevice_rounding": (
         *(FLOATS, FLOATS),
