@@ -37,6 +37,7 @@ from .candidate_module import describe
 from .kernel_source import NotKernelLanguage
 from .operators import run_operator
 from .protocol import RunResult
+from .races import DataRace, watching
 from .sampling import Sampling, Writes, follow_writes, run_sample
 from .undefined import GUARD_BYTES, StrayAccess, confine_accesses, guard_band, make_unwritten
 
@@ -104,7 +105,7 @@ def prepare(scratch: str) -> Any:
     """Set this process up for interpreting, warm it, and return what a child performs."""
     import triton  # decorated for the interpreter, by TRITON_INTERPRET at import
 
-    from . import bfloat16, compiled_semantics, language_patch, libdevice, sampling, undefined
+    from . import bfloat16, compiled_semantics, language_patch, libdevice, races, sampling, undefined
     from .warm_up import CANDIDATE, make_plan
 
     assert triton.knobs.runtime.interpret
@@ -113,6 +114,7 @@ def prepare(scratch: str) -> Any:
     libdevice.install()
     undefined.install()
     sampling.install()
+    races.install()
     language_patch.install()
     _let_tensors_be_indices()
     torch.set_num_threads(1)
@@ -222,6 +224,8 @@ def _run(variant: Variant, plan: LaunchPlan, given: dict[int, bytes], kernels: A
     except BaseException as error:
         if refused := _find(error, NotKernelLanguage):
             return RunResult(variant=variant, failure=Failure(outcome=Outcome.UNSUPPORTED, message=str(refused)))
+        if race := _find(error, DataRace):
+            return RunResult(variant=variant, failure=Failure(outcome=Outcome.RUN_FAILED, message=str(race)))
         if _find(error, StrayAccess):
             return RunResult(
                 variant=variant, failure=Failure(outcome=Outcome.OUT_OF_BOUNDS, message=str(StrayAccess()))
@@ -247,10 +251,11 @@ def _launch(
                 Outcome.UNSUPPORTED, f"argument {argument.name} of {kernel.qualname} is a tensor as constexpr"
             )
     arguments = {argument.name: _value(argument, storages, kernels) for argument in launch.arguments}
-    if writes is None:
-        function.run(grid=launch.grid, warmup=False, **arguments)
-    else:
-        run_sample(function, launch.grid, arguments, sampling.draw(launch.grid), writes)
+    with watching([storage.whole for storage in storages], min(storage.dtype.itemsize for storage in storages)):
+        if writes is None:
+            function.run(grid=launch.grid, warmup=False, **arguments)
+        else:
+            run_sample(function, launch.grid, arguments, sampling.draw(launch.grid), writes)
 
 
 def _value(argument: Argument, storages: list[_Storage], kernels: Any) -> Any:

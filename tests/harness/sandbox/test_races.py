@@ -1,0 +1,75 @@
+"""Data races: which meetings of two programs in memory are settled, and which are luck."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from tritonrl.harness.sandbox import races
+from tritonrl.harness.sandbox.races import DataRace, watching
+
+Step = tuple[int, str, int]
+
+
+def happens(*steps: Step) -> bool:
+    """Whether programs that load, store and do atomics on elements, one after another, race."""
+    memory = torch.zeros(64, dtype=torch.uint8)
+    with watching([memory], 4):
+        (watch,) = races._watches
+        for program, action, element in steps:
+            builder = SimpleNamespace(grid_idx=(program, 0, 0))
+            pointers = SimpleNamespace(data=np.array([memory.data_ptr() + 4 * element]))
+            try:
+                if action == "atomic":
+                    races._note_atomic(builder, pointers, True)
+                    continue
+                elements = watch.elements(builder, pointers, np.True_)
+                if action == "load":
+                    watch.load(elements)
+                elif watch.foreign(elements) or watch.read_by_others(elements):
+                    raise DataRace
+                else:
+                    watch.stored[elements] = watch.clock
+            except DataRace:
+                return True
+    return False
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [(0, "load", 0), (0, "store", 0), (1, "load", 0), (1, "store", 0)],
+        [(0, "store", 0), (1, "store", 0)],
+        [(0, "load", 0), (1, "store", 0)],
+        [(0, "store", 0), (1, "atomic", 0)],
+        [(0, "store", 0), (1, "atomic", 1), (1, "load", 0)],
+        [(0, "store", 0), (0, "atomic", 1), (1, "load", 0)],
+        [(0, "atomic", 1), (0, "store", 0), (1, "atomic", 1), (1, "load", 0)],
+    ],
+)
+def test_unsettled_meetings_are_races(steps: list[Step]) -> None:
+    """A store that another program's access meets is a race unless both did an atomic in between."""
+    assert happens(*steps)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [(0, "load", 0), (0, "store", 0), (0, "load", 0)],
+        [(0, "load", 0), (1, "load", 0), (2, "load", 0)],
+        [(0, "store", 0), (1, "store", 1), (1, "load", 1)],
+        [(0, "atomic", 0), (1, "atomic", 0)],
+        [(0, "store", 0), (0, "atomic", 9), (1, "store", 1), (1, "atomic", 9), (1, "load", 0)],
+    ],
+)
+def test_settled_meetings_are_not(steps: list[Step]) -> None:
+    """Programs may share what they only read, keep to their own elements, or agree by atomics."""
+    assert not happens(*steps)
+
+
+def test_each_launch_begins_anew() -> None:
+    """What one launch has stored, the next may load: launches run one after another."""
+    assert not happens((0, "store", 0))
+    assert not happens((1, "load", 0))
