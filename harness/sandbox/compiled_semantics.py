@@ -26,6 +26,7 @@ import triton.language as tl
 from triton.runtime import interpreter
 
 from .bfloat16 import narrow, widen
+from .kernel_source import NotKernelLanguage
 
 _SHORT_CIRCUIT = {ast.And: "_compiled_and", ast.Or: "_compiled_or"}
 _NOT = "_compiled_not"
@@ -199,6 +200,13 @@ def _leaving_tensors_to_themselves(original: Any) -> Any:
     return operate
 
 
+def _refusal(name: str) -> Any:
+    def refuse(*_: Any) -> Any:
+        raise NotKernelLanguage(f"the interpreter has no {name}")
+
+    return refuse
+
+
 def _clamp(self: Any, value: Any, low: Any, high: Any, propagates: Any) -> Any:
     if propagates == tl.PropagateNan.ALL:
         return self.ternary_op(value, low, high, np.clip)
@@ -242,6 +250,8 @@ def install() -> None:
     builder.create_maxnumf = lambda self, left, right: self.binary_op(left, right, np.fmax)
     builder.create_minnumf = lambda self, left, right: self.binary_op(left, right, np.fmin)
     builder.create_clampf = _clamp
+    builder.create_inline_asm = _refusal("inline assembly")
+    builder.create_dot_scaled = _refusal("tl.dot_scaled")
     builder.create_atomic_rmw = _atomic_on_bfloat16(builder.create_atomic_rmw)
     original = patched._patch_lang_core
 

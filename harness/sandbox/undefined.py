@@ -79,7 +79,7 @@ def _choices(dtype: torch.dtype) -> torch.Tensor:
 
 def _extremes(low: int, high: int) -> tuple[int, int, int]:
     """Near both ends and in between, such that no two cancel each other."""
-    return low + 3 if low else high, high - 6, min(_INTEGER, high - 21)
+    return high - 6, low + 3 if low else 0, min(_INTEGER, high - 21)
 
 
 def guard_band(dtype: torch.dtype, index: int) -> torch.Tensor:

@@ -9,7 +9,7 @@ from tritonrl.core.config import Config
 from tritonrl.core.extensions import AUDIT
 from tritonrl.core.verdict import Verdict
 from tritonrl.harness.bench_genuine import HEADER, written_kernels
-from tritonrl.harness.phases import open_verifier
+from tritonrl.harness.verifier import open_verifier
 
 FOLDER = Path(__file__).parent
 NAMES = sorted(path.stem for path in (FOLDER / "candidates").glob("*.py"))

@@ -25,6 +25,6 @@ class ModelNew(nn.Module):
         b, c, h, w = x.shape
         y = torch.empty(b, c, h // 2, w // 2, device=x.device, dtype=x.dtype)
         planes = x.view(b * c, h, w)
-        grid = (planes.shape[0], h // 2, triton.cdiv(w // 2, 16))
-        pool_kernel[grid](planes, y, h, w, w // 2, WINDOW=2, BLOCK=16)
+        grid = (planes.shape[0], h // 2, triton.cdiv(w // 2, 32))
+        pool_kernel[grid](planes, y, h, w, w // 2, WINDOW=2, BLOCK=32)
         return y

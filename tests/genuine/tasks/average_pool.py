@@ -3,7 +3,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 BATCH = 1
-CHANNELS = 3
+CHANNELS = 2
 SIDE = 20
 
 

@@ -1,8 +1,8 @@
 import torch
 import torch.nn as nn
 
-ROWS = 128
-COLUMNS = 100
+ROWS = 24
+COLUMNS = 40
 
 
 class Model(nn.Module):
