@@ -66,6 +66,7 @@ def _judgement(verdict: Verdict) -> dict[str, Any]:
         "valid": verdict.valid,
         "compiled": verdict.compiled,
         "correct": verdict.correct,
+        "torch_operators": verdict.torch_operators,
         "speedup": verdict.speedup,
         "estimated_speedup": verdict.estimated_speedup,
     }

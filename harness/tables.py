@@ -70,6 +70,7 @@ _JUDGEMENT: dict[str, pl.DataType] = {
     "valid": _BOOL,
     "compiled": _BOOL,
     "correct": _BOOL,
+    "torch_operators": _INT,  # that compute in the declared plan; null where none was recorded
 }
 _SPEEDUPS: dict[str, pl.DataType] = {"speedup": _REAL, "estimated_speedup": _REAL}
 _SAMPLE_KEY = ("cell", "seed", "phase", "round", "slot", "sample")

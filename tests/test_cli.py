@@ -22,6 +22,7 @@ EXAMPLE = next(iter(examples(Split.TRAIN, 1, 0, families=("softmax",))))
 TASK = EXAMPLE.task.task_id
 BROKEN = "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
 KEYS = {"task", "candidate", "backend", "stages", "reached", "valid", "compiled", "correct", "speedup", "reward"}
+KEYS |= {"torch_operators", "idle_launches"}
 COMMANDS = [
     *(["verify"], ["ablate"], ["report"], ["sft"], ["rl"], ["eval"], ["sample"], ["show"], ["doctor"]),
     *(["tasks", "ls"], ["tasks", "show"], ["tasks", "validate"], ["tasks", "export"]),
@@ -76,6 +77,7 @@ def test_verify_accepts_a_teacher_as_one_json_object(tmp_path: Path) -> None:
     assert [stage["stage"] for stage in plain["stages"]] == ["ast", "compile", "tiny", "full", "timing"]
     assert all(set(stage) == {"stage", "outcome", "passed", "seconds", "message"} for stage in plain["stages"])
     assert (plain["correct"], plain["speedup"], plain["reward"], plain["reached"]) == (True, None, 0.7, "timing")
+    assert plain["torch_operators"] == 0
 
 
 def test_verify_batch_answers_in_order(tmp_path: Path) -> None:

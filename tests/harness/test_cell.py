@@ -47,6 +47,7 @@ def test_teachers_are_found_correct_and_broken_answers_rejected(real: Results) -
     assert accepted.height > 0
     assert rejected.height > 0
     assert accepted["audit_correct"].all()
+    assert (accepted["torch_operators"] == 0).all()
     assert set(rejected["reached"]) == {"ast"}
     assert (accepted["reward"] >= 0.7).all()
     assert (rejected["reward"] == 0.0).all()
