@@ -80,10 +80,11 @@ def verify(
     if (candidate is None) == (batch is None) or (batch is None) != (task is not None):
         raise UsageError("give CANDIDATE.py with --task, or --batch FILE.jsonl")
     from .core.extensions import AUDIT, VerifierSpec
-    from .harness.phases import default_jobs, open_verifier, read_batch, verdict_plain
+    from .harness.phases import default_jobs, read_batch, verdict_plain
     from .harness.plain_text import render_verdict
     from .harness.settings import load_config, read_text
     from .harness.suites import find_task
+    from .harness.verifier import open_verifier
 
     config = load_config(
         preset, config_file, [*(settings or []), *([f"verifier.backend={backend}"] if backend else [])]

@@ -12,6 +12,7 @@ import atexit
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
 
@@ -23,9 +24,7 @@ from ..core.reward import combine
 from ..core.serialisation import from_plain
 from ..core.task import Task
 from .errors import UsageError
-from .evidence_store import EvidenceStore
-from .sandbox.sandbox import Sandbox
-from .verifier import Verifier
+from .verifier import open_verifier
 
 TaskLike = Task | str | Mapping[str, Any]
 Completion = str | Sequence[Mapping[str, Any]]
@@ -42,9 +41,8 @@ class Scorer:
         self.config = config or Config()
         self.spec = spec
         self.jobs = jobs
-        self._sandbox = Sandbox(self.config.limits, self.config.verifier.target)
-        self._store = EvidenceStore()
-        self.verifier = Verifier(self.config.verifier, self.config.clock, self._sandbox, self._store)
+        self._open = ExitStack()
+        self.verifier = self._open.enter_context(open_verifier(self.config))
 
     def __enter__(self) -> Scorer:
         return self
@@ -56,8 +54,7 @@ class Scorer:
 
     def close(self) -> None:
         """End the sandbox."""
-        self._sandbox.close()
-        self._store.close()
+        self._open.close()
 
     def score(self, task: TaskLike, completion: Completion) -> float:
         """The reward of one completion, in [0, 1]."""

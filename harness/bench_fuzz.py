@@ -19,9 +19,8 @@ from ..core.extraction import extract
 from ..core.task import Task
 from .bench_fuzz_reading import choose_for_funnel, read_apart, read_texts
 from .bench_fuzz_texts import fuzzed
-from .phases import open_verifier
 from .suites import corpus_examples
-from .verifier import Verifier
+from .verifier import Verifier, open_verifier
 
 EVERYTHING = VerifierSpec(multi_input=True, staged=False)
 _CHUNK = 50

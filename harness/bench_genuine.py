@@ -140,7 +140,7 @@ def verify_kernels(
     on_done: Callable[[GenuineKernel, Verdict], None] | None = None,
 ) -> GenuineFigures:
     """The audit verifier's word on each, `on_done` called as they are judged."""
-    from .phases import open_verifier
+    from .verifier import open_verifier
 
     def finish(index: int, verdict: Verdict) -> None:
         if on_done is not None:

@@ -29,12 +29,11 @@ from ..core.task import Task
 from ..core.verdict import Verdict
 from ..stages.syntax import judge_syntax
 from .bench_mix import COMPILER_SPOIL, NUM_A_TASK, Kind, Labelled, draw_candidates, kind_of
-from .phases import open_verifier
 from .probes import probe_syntax
 from .sandbox.protocol import RecordReply, RunReply
 from .sandbox.sandbox import Sandbox
 from .suites import corpus_examples
-from .verifier import Verifier
+from .verifier import Verifier, open_verifier
 
 STAGED = VerifierSpec(multi_input=True, staged=True)
 EXHAUSTIVE = VerifierSpec(multi_input=True, staged=False)

@@ -20,30 +20,19 @@ from ..core.verdict import Verdict
 from .cell import Line, evaluate
 from .display import DisplayKind, Progress, open_display
 from .errors import UsageError
-from .evidence_store import EvidenceStore
 from .executors import ExecutorKind, run_on_ray, run_on_slurm
 from .grid import GridOutcome, run_grid
 from .learner import Sampling
-from .sandbox.sandbox import Sandbox
 from .settings import read_text, to_toml
 from .store import Results
 from .suites import find_task
-from .verifier import Verifier
+from .verifier import open_verifier
 from .work import write_atomically
 
 
 def default_jobs() -> int:
     """Candidates verified at once where the user does not say: one a processor."""
     return max(1, len(os.sched_getaffinity(0)))
-
-
-@contextmanager
-def open_verifier(config: Config, evidence: Path | None = None) -> Iterator[Verifier]:
-    """A verifier with its sandbox and evidence store."""
-    with ExitStack() as stack:
-        sandbox = stack.enter_context(Sandbox(config.limits, target=config.verifier.target))
-        store = stack.enter_context(EvidenceStore(evidence))
-        yield Verifier(config.verifier, config.clock, sandbox, store)
 
 
 @contextmanager

@@ -60,10 +60,10 @@ def tasks_validate(
 
     Example: tritonrl tasks validate --suite corpus:train -n 20
     """
-    from .phases import open_verifier
     from .settings import load_config
     from .suites import corpus_examples, named_examples
     from .task_validation import validate_task
+    from .verifier import open_verifier
 
     chosen = named_examples(tasks) if tasks else [(e.task, e.solution) for e in corpus_examples(suite, seed, num)]
     num_bad = 0

@@ -9,11 +9,13 @@ evidence store. A bad candidate is a verdict; a bad task is a `TaskError`; a bro
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 from ..core.candidate import Candidate, Variant
-from ..core.config import ClockConfig, VerifierConfig
+from ..core.config import ClockConfig, Config, VerifierConfig
 from ..core.extensions import VerifierSpec
 from ..core.outcome import Stage
 from ..core.serialisation import fingerprint
@@ -23,6 +25,7 @@ from ..stages.funnel import FUNNEL, fold
 from ..stages.roofline import GPUS
 from ..stages.run_stages import judge_full
 from ..stages.variants import variants_of
+from .cuda.backend import CudaBackend
 from .declared import probe_declared
 from .errors import UsageError
 from .evidence_store import EvidenceStore
@@ -35,21 +38,41 @@ Probe = Callable[[Candidate], Candidate]
 
 
 def choose_backend(config: VerifierConfig) -> str:
-    """The backend to use here; raises UsageError for one, or for a clock, that this version cannot offer."""
-    if config.backend == "cuda":
-        raise UsageError("verifier.backend: cuda is not built yet; use interpret or auto")
-    if config.clock == "measured":
-        raise UsageError(
-            "verifier.clock: measured needs the cuda backend, which is not built yet; "
-            "use --set verifier.clock=simulated (estimates, never called speedups) or =none"
-        )
-    return "interpret"
+    """The backend to use here; raises UsageError for one that this machine cannot offer.
+
+    "auto" is the GPU where there is one of the target's architecture, and the interpreter elsewhere.
+    """
+    import torch
+
+    backend, problem = "interpret", "no GPU is seen"
+    if config.backend != "interpret" and torch.cuda.is_available():
+        major, minor = torch.cuda.get_device_capability()
+        backend = "cuda" if config.target == f"sm_{major}{minor}" else "interpret"
+        problem = f"the GPU is sm_{major}{minor}, and verifier.target is {config.target}"
+    if config.backend == "cuda" and backend != "cuda":
+        raise UsageError(f"verifier.backend: cuda cannot be used: {problem}")
+    return backend
+
+
+@contextmanager
+def open_verifier(config: Config, evidence: Path | None = None) -> Iterator[Verifier]:
+    """A verifier with its sandbox, its evidence store (in memory, or in a file) and its GPUs."""
+    with ExitStack() as stack:
+        sandbox = stack.enter_context(Sandbox(config.limits, target=config.verifier.target))
+        store = stack.enter_context(EvidenceStore(evidence))
+        cuda = None
+        if choose_backend(config.verifier) == "cuda":
+            import torch
+
+            cuda = stack.enter_context(CudaBackend(store.get_blob, range(torch.cuda.device_count())))
+        yield Verifier(config.verifier, config.clock, sandbox, store, cuda)
 
 
 class Verifier:
     """Judges candidates; safe to use from several threads.
 
-    Without a store, evidence is kept in memory for the verifier's lifetime.
+    Without a store, evidence is kept in memory for the verifier's lifetime; without executors for GPUs, plans are
+    interpreted.
     """
 
     def __init__(
@@ -58,15 +81,21 @@ class Verifier:
         clock: ClockConfig,
         sandbox: Sandbox,
         store: EvidenceStore | None = None,
+        cuda: CudaBackend | None = None,
     ) -> None:
+        if config.clock == "measured":
+            raise UsageError(
+                "verifier.clock: measured is not built yet; "
+                "use --set verifier.clock=simulated (estimates, never called speedups) or =none"
+            )
         self.config = config
         self.clock = clock
-        self.backend = choose_backend(config)
         if clock.gpu not in GPUS:
             raise UsageError(f"clock.gpu: must be one of {', '.join(sorted(GPUS))}, got {clock.gpu!r}")
         if sandbox.target != config.target:
             raise UsageError(f"verifier.target: the sandbox compiles for {sandbox.target}, not {config.target}")
-        self.bench = Bench(sandbox=sandbox, oracle=Oracle(config.seed), store=store or EvidenceStore())
+        self.bench = Bench(sandbox=sandbox, oracle=Oracle(config.seed), store=store or EvidenceStore(), cuda=cuda)
+        self.backend = self.bench.backend
 
     def verify(self, task: Task, source: str, spec: VerifierSpec) -> Verdict:
         """The verdict on one source text."""
@@ -90,7 +119,7 @@ class Verifier:
         bench, clock = self.bench, self.clock
         probes: dict[Stage, Probe] = {
             Stage.AST: probe_syntax,
-            Stage.COMPILE: lambda candidate: probe_compile(candidate, task, bench),
+            Stage.COMPILE: lambda candidate: probe_compile(candidate, task, bench, spec.staged),
             Stage.TINY: lambda candidate: probe_tiny(candidate, task, bench),
             Stage.FULL: lambda candidate: self._probe_full(candidate, task, spec),
         }

@@ -13,9 +13,9 @@ from tritonrl.core.task import Example
 from tritonrl.harness.bench_fuzz import verify_texts
 from tritonrl.harness.bench_fuzz_reading import choose_for_funnel, read_apart, read_texts
 from tritonrl.harness.bench_fuzz_texts import fuzzed
-from tritonrl.harness.phases import open_verifier
 from tritonrl.harness.settings import load_config
 from tritonrl.harness.suites import corpus_examples
+from tritonrl.harness.verifier import open_verifier
 from tritonrl.stages.syntax import inspect_source, judge_syntax
 
 from .readers import end_at_seven

@@ -11,8 +11,8 @@ from tritonrl.core.corpus import FAMILIES, Split, split_of
 from tritonrl.harness.cell import Line, evaluation_tasks, root_seed, round_tasks
 from tritonrl.harness.display import Silent
 from tritonrl.harness.grid import parse_grid, run_grid
-from tritonrl.harness.phases import open_verifier
 from tritonrl.harness.store import Results
+from tritonrl.harness.verifier import open_verifier
 
 from .line_stub import TeacherLearner, solutions, tiny_config
 

@@ -16,7 +16,7 @@ from tritonrl.harness.errors import TaskError, UsageError
 from tritonrl.harness.evidence_store import EvidenceStore
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.task_validation import validate_task
-from tritonrl.harness.verifier import Verifier
+from tritonrl.harness.verifier import Verifier, choose_backend
 
 from .kernels import ADD, LINEAR, NORM, POINTWISE, add, linear, norm, pointwise
 
@@ -285,15 +285,21 @@ def test_noise_is_common_to_specifications_but_not_to_protocols(verifier: Verifi
 
 
 def test_what_this_version_cannot_do_is_a_usage_error(sandbox: Sandbox) -> None:
-    """Asking for the cuda backend, a measured clock, an unknown GPU or another target is refused by name."""
+    """Asking for a measured clock, an unknown GPU or another target is refused by name."""
     for config, clock, key in [
-        (VerifierConfig(backend="cuda"), ClockConfig(), "verifier.backend"),
         (VerifierConfig(clock="measured"), ClockConfig(), "verifier.clock"),
         (VerifierConfig(), ClockConfig(gpu="abacus"), "clock.gpu"),
         (VerifierConfig(target="sm_80"), ClockConfig(), "verifier.target"),
     ]:
         with pytest.raises(UsageError, match=key):
             Verifier(config, clock, sandbox)
+
+
+def test_a_gpu_that_is_not_there_is_a_usage_error() -> None:
+    """The backend "cuda" is refused by name where no GPU has the target's architecture; "auto" does without."""
+    assert choose_backend(VerifierConfig(target="sm_75")) == "interpret"
+    with pytest.raises(UsageError, match=r"verifier\.backend"):
+        choose_backend(VerifierConfig(backend="cuda", target="sm_75"))
 
 
 @pytest.mark.parametrize(
