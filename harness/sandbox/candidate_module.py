@@ -33,7 +33,7 @@ def import_candidate(source: str, scratch: str) -> ModuleType:
     """The source imported from a file in `scratch`; raises whatever the candidate raises."""
     path = os.path.join(scratch, f"{MODULE_NAME}.py")
     with open(path, "w", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
-        file.write(source)
+        file.write("\ufeff" + source)  # a byte order mark, so that no coding cookie makes another text of it
     spec = importlib.util.spec_from_file_location(MODULE_NAME, path)
     assert spec is not None
     assert spec.loader is not None

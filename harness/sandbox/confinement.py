@@ -96,6 +96,8 @@ def complete(protections: Protections, without: Collection[str] = ()) -> Protect
     A /proc of its own lets the zygote count what its jobs run; whether a child may enter a user namespace and mount
     there is tried in a fork.
     """
+    with contextlib.suppress(KeyError):
+        seccomp.assemble(os.uname().machine)  # once for all children
     protections = evolve(protections, seccomp=SECCOMP not in without and _succeeds(_restrict_calls))
     if not protections.pid_namespace:
         return evolve(protections, own_proc=True)  # the one /proc there is shows this namespace

@@ -163,6 +163,8 @@ class KernelModule:
         modules = self._stars_with(name)
         if any(module != "triton.language" for module, _ in modules):
             raise NotKernelLanguage(f"kernels use {name}, which may come from import * of {modules[0][0]}")
+        if name not in BUILTINS and not modules and hasattr(builtins, name):
+            raise NotKernelLanguage(f"the built-in {name} is not part of the kernel language")
         if modules:
             self._calls[name] = _chain(_LANGUAGE, [name])
 

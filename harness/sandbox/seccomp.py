@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import os
 import struct
 
@@ -138,6 +139,7 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
 _Instruction = tuple[int, int, int, int]
 
 
+@functools.cache
 def assemble(machine: str, own_pid: int | None = None) -> bytes:
     """The filter for an architecture; with `own_pid` it also confines signals to that process.
 

@@ -42,7 +42,7 @@ class _Boxes:
 
     def __getitem__(self, mode: str) -> Sandbox:
         if mode not in self.opened:
-            self.opened[mode] = Sandbox(SMALL_LIMITS, without=MODES[mode])
+            self.opened[mode] = Sandbox(evolve(SMALL_LIMITS, wall_s=20, cpu_s=10), without=MODES[mode])
         return self.opened[mode]
 
 
@@ -60,6 +60,13 @@ def _failure(box: Sandbox, source: str) -> Failure:
     failure = reply.failure or reply.recordings[0].failure
     assert failure is not None
     return failure
+
+
+def _require(box: Sandbox, *names: str) -> None:
+    """Skip where this machine lacks a protection that the mode was to keep."""
+    lost = [capability.name for capability in box.capabilities() if capability.name in names and not capability.active]
+    if lost:
+        pytest.skip(f"not protected here: {', '.join(lost)}")
 
 
 def _answers(box: Sandbox, attempts: list[str]) -> list[str]:
@@ -81,6 +88,7 @@ WITH_CALLS = [mode for mode, without in MODES.items() if "seccomp" not in withou
 @pytest.mark.parametrize("mode", WITH_FILES)
 def test_secrets_stay_secret(boxes: _Boxes, mode: str, tmp_path: Path) -> None:
     """No file of the user's, the judge's or the system's is read, and swallowing the refusal gains nothing."""
+    _require(boxes[mode], "files")
     secret = tmp_path / "key"
     secret.write_text("SECRET")
     zygote = boxes[mode]._zygote("compile").process.pid
@@ -94,6 +102,7 @@ def test_secrets_stay_secret(boxes: _Boxes, mode: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", WITH_FILES)
 def test_nothing_is_written_outside_scratch(boxes: _Boxes, mode: str, tmp_path: Path) -> None:
     """Neither a plain write nor a link nor a move touches a file outside the scratch folder."""
+    _require(boxes[mode], "files")
     target = tmp_path / "target"
     target.write_text("kept")
     attempts = [
@@ -116,6 +125,7 @@ def test_nothing_is_written_outside_scratch(boxes: _Boxes, mode: str, tmp_path: 
 @pytest.mark.parametrize("way", ["tcp", "udp", "abstract", "pair", "name"])
 def test_network_attempt_has_its_outcome(boxes: _Boxes, mode: str, way: str) -> None:
     """Every way to reach a socket of the host is refused with the outcome that says so, and nothing arrives."""
+    _require(boxes[mode], "system calls")
     name = f"\0tritonrl-{os.getpid()}-{way}"
     kind = socket.SOCK_STREAM if way in ("tcp", "abstract") else socket.SOCK_DGRAM
     family = socket.AF_INET if way in ("tcp", "udp", "name") else socket.AF_UNIX
@@ -149,6 +159,7 @@ def victim() -> Iterator[subprocess.Popen[bytes]]:
 def test_other_processes_are_not_signalled(boxes: _Boxes, mode: str, victim: subprocess.Popen[bytes]) -> None:
     """The judge, the zygote, a sibling job and a bystander survive every signal."""
     box = boxes[mode]
+    _require(box, "signals")
     zygote = box._zygote("compile").process
     replies = []
     source = "import time; time.sleep(1)" + MODEL
@@ -174,6 +185,7 @@ def test_other_processes_are_not_signalled(boxes: _Boxes, mode: str, victim: sub
 @pytest.mark.parametrize("call", ["ptrace", "process_vm_readv"])
 def test_other_processes_are_not_read(boxes: _Boxes, mode: str, call: str, victim: subprocess.Popen[bytes]) -> None:
     """Tracing a process or reading its memory ends the candidate, or fails where there is no seccomp."""
+    _require(boxes[mode], "other processes' memory", *(["system calls"] if mode in WITH_CALLS else []))
     arguments = {"ptrace": f"101, 16, {victim.pid}, 0, 0", "process_vm_readv": f"310, {victim.pid}, v, 1, v, 1, 0"}
     source = (
         "import ctypes\nb = ctypes.create_string_buffer(16)\n"
@@ -200,12 +212,14 @@ FORBIDDEN = {
 @pytest.mark.parametrize("attempt", FORBIDDEN)
 def test_forbidden_call_has_its_outcome(boxes: _Boxes, attempt: str) -> None:
     """A call that is only ever an attempt to get out ends the candidate, whether or not it looks at the result."""
+    _require(boxes["no namespaces"], "system calls")
     failure = _failure(boxes["no namespaces"], f"import ctypes\nc = ctypes.CDLL(None)\n{FORBIDDEN[attempt]}")
     assert failure.outcome is Outcome.FORBIDDEN_CALL
 
 
 def test_facilities_that_libraries_probe_for_are_missing(boxes: _Boxes) -> None:
     """Calls that a library may try and do without fail, and the candidate goes on."""
+    _require(boxes["all protections"], "system calls")
     numbers = (425, 323, 298, 319, 435, 29, 312)
     code = "(c := ctypes.CDLL(None, use_errno=True)).syscall({}, 0, 0, 0, 0) or 0, ctypes.get_errno()"
     found = _answers(boxes["all protections"], [f"({code.format(number)})" for number in numbers])
@@ -239,7 +253,7 @@ def test_daemon_ends_with_its_job(boxes: _Boxes, mode: str, end: str) -> None:
 EXHAUSTION = {
     "shared memory of several processes": (
         "import os, mmap, time\nfor _ in range(6):\n    if os.fork() == 0:\n        m = mmap.mmap(-1, 400 << 20)\n"
-        "        for i in range(0, 400 << 20, 4096): m[i] = 1\n        time.sleep(60)\ntime.sleep(60)",
+        "        for _ in range(400): m.write(bytes(1 << 20))\n        time.sleep(60)\ntime.sleep(60)",
         Outcome.MEMORY_LIMIT,
     ),
     "processes that changed their uid": (
@@ -259,7 +273,7 @@ EXHAUSTION = {
         Outcome.OUTPUT_LIMIT,
     ),
     "many folders": (
-        "import os\nfor i in range(100000): os.mkdir(f'd{i}')",
+        "import os\nfor i in range(20000): os.mkdir(f'd{i}')",
         Outcome.OUTPUT_LIMIT,
     ),
 }
@@ -350,15 +364,14 @@ def test_capabilities_say_what_is_lost(boxes: _Boxes, mode: str) -> None:
     assert all((not capability.loss) == capability.active and capability.detail for capability in found.values())
     lost = {name for name, capability in found.items() if not capability.active}
     without_namespaces = {"scratch", "process tree", "privileges"}
-    assert (
-        lost
-        == {
-            "all protections": set(),
-            "no namespaces": without_namespaces,
-            "Landlock alone": without_namespaces | {"network", "system calls"},
-            "seccomp alone": without_namespaces | {"files"},
-        }[mode]
-    )
+    expected = {
+        "all protections": set(),
+        "no namespaces": without_namespaces,
+        "Landlock alone": without_namespaces | {"network", "system calls"},
+        "seccomp alone": without_namespaces | {"files"},
+    }[mode]
+    missing_anyway = {item.name for item in boxes["all protections"].capabilities() if not item.active}
+    assert lost - missing_anyway == expected - missing_anyway
 
 
 def _children(pid: int) -> list[int]:
@@ -375,3 +388,12 @@ def _everything_running() -> str:
             except OSError:
                 continue
     return " ".join(found)
+
+
+def test_coding_cookie_makes_no_other_text(boxes: _Boxes) -> None:
+    """A file is imported as the text that was inspected: a cookie that would decode a comment into code is refused."""
+    source = "# coding: utf-7\n# +AAo-raise KeyError('hidden')\n"
+    failure = _failure(boxes["all protections"], source)
+    assert failure.outcome is Outcome.IMPORT_FAILED
+    assert failure.message.startswith("SyntaxError: encoding problem")
+    assert only(boxes["all protections"].record("# coding: utf-8\n" + MODEL, [request((4,))])).plan is not None

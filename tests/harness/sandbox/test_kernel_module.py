@@ -89,6 +89,7 @@ REACHES = {
     "PyTorch": "torch.softmax(x, 0)",
     "interpreter's own names": "interpreter_builder.set_grid_idx",
     "built-in": "getattr(x, 'handle')",
+    "type of a constant": "x if isinstance(B, tl.constexpr) else x + 1",
     "function object": "(lambda a: a)(x)",
     "private argument": "tl.exp(x, _semantic=x)",
     "dictionary of arguments": "tl.exp(x, **{'a': x})",
