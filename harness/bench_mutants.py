@@ -175,8 +175,9 @@ class Workbench:
     def judge_task(self, share: TaskShare) -> tuple[MutantRow, ...] | None:
         """The rows of one task's mutants; None where the audit rejects the teacher, and would reject any mutant."""
         example = render(share.task_id)
-        # a verifier a task, so that evidence is dropped when it is of no more use; the clock judges nothing here
-        verifier = Verifier(evolve(self.config.verifier, clock="none"), self.config.clock, self.sandbox)
+        # a verifier a task, so that evidence is dropped when it is of no more use; on the interpreter, as the oracle
+        settings = evolve(self.config.verifier, backend="interpret", clock="none")
+        verifier = Verifier(settings, self.config.clock, self.sandbox)
         if not verifier.verify(example.task, example.solution, AUDIT).correct:
             return None
         battery = self.oracle.prepare(example)
