@@ -59,6 +59,32 @@ CASES: dict[str, tuple[str, str, str]] = {
     "argmax_tie": (INTEGERS, INTEGERS, "out = x * 0 + tl.argmax(x // 500, 0) * 100 + tl.argmin(x // 500, 0)"),
     "sorted": (INTEGERS, INTEGERS, "out = tl.sort(x)"),
     "flipped": (INTEGERS, INTEGERS, "out = tl.flip(x, 0)"),
+    "gathered": (INTEGERS, INTEGERS, "out = tl.gather(x, at ^ 5, 0)"),
+    "histogram": (INTEGERS, INTEGERS, "out = tl.histogram(y, 64)"),
+    "joined": (INTEGERS, INTEGERS, "z = tl.join(x, y)\nout = tl.sum(z, 1) + tl.max(z, 1)"),
+    "joined_order": (INTEGERS, INTEGERS, "a, b = tl.split(tl.join(x, y))\nout = a * 3 - b"),
+    "permuted": (
+        *(INTEGERS, INTEGERS),
+        "z = tl.permute(tl.reshape(x, (4, 2, 8)), (2, 0, 1))\nout = tl.reshape(z, (64,))",
+    ),
+    "maximum_index": (
+        *(INTEGERS, INTEGERS),
+        "m, i = tl.max(tl.reshape(x, (8, 8)), 1, return_indices=True)\n"
+        "out = x * 0 + tl.reshape(tl.broadcast_to((m * 10 + i)[:, None], (8, 8)), (64,))",
+    ),
+    "while_loop": (INTEGERS, INTEGERS, "c = n\nout = x\nwhile c > 3 and c != 7:\n    out += c\n    c = c // 2"),
+    "ternary": (INTEGERS, INTEGERS, "c = tl.sum(x, 0)\nout = x if c > 0 else y"),
+    "runtime_branch": (
+        *(INTEGERS, INTEGERS),
+        "out = x\nif n > 10 and not n == 63:\n    out = x + 1\nelse:\n    out = y",
+    ),
+    "boolean_sum": (INTEGERS, INTEGERS, "out = x * 0 + tl.sum((x > 0).to(tl.int32), 0)"),
+    "boolean_arithmetic": (INTEGERS, INTEGERS, "out = ((x > 0) & (y > 3)) + ((x > 0) | (y > 3)).to(tl.int32) * 2"),
+    "mixed_widths": (INTEGERS, INTEGERS, "out = (x.to(tl.int64) + y * 2147483647).to(tl.int32)"),
+    "comparison_chain": (INTEGERS, INTEGERS, "out = tl.where((x > -500) & (x < 500), x, -y)"),
+    "unsigned_wraps": (INTEGERS, INTEGERS, "out = (y.to(tl.uint32) - 7).to(tl.int32, bitcast=True)"),
+    "large_constant": (INTEGERS, INTEGERS, "out = ((x.to(tl.uint32, bitcast=True) ^ 0x9E3779B9) >> 16).to(tl.int32)"),
+    "random_numbers": (INTEGERS, INTEGERS, "out = tl.randint(42, at).to(tl.int32, bitcast=True)"),
     "int_true_divide": (INTEGERS, FLOATS, "out = x / y"),
     "int_to_half": (INTEGERS, FLOATS, "out = (x * 100).to(tl.float16).to(tl.float32)"),
     "float_to_int": (FLOATS, INTEGERS, "out = (x * 1.7).to(tl.int32)"),
@@ -94,6 +120,38 @@ CASES: dict[str, tuple[str, str, str]] = {
         "z = tl.reshape(x, (8, 8))\nz = tl.trans(z) - tl.sum(z, 0)[None, :]\nout = tl.reshape(z, (64,))",
     ),
     "interleaved": (FLOATS, FLOATS, "a, b = tl.split(tl.reshape(x, (32, 2)))\nout = tl.interleave(b, a)"),
+    "random_uniform": (FLOATS, FLOATS, "out = tl.rand(7, at)"),
+    "dot": (
+        FLOATS,
+        FLOATS,
+        "z = tl.reshape(tl.broadcast_to(x[None, :], (16, 64)), (16, 64))\n"
+        "out = tl.sum(tl.dot(z, tl.trans(z), input_precision='ieee'), 0) [:, None].broadcast_to(16, 4).reshape(64)",
+    ),
+    "dot_half": (
+        FLOATS,
+        FLOATS,
+        "z = tl.broadcast_to(x[None, :], (16, 64)).to(tl.float16)\n"
+        "out = x * 0 + tl.sum(tl.sum(tl.dot(z, tl.trans(z)), 0), 0)",
+    ),
+    "dot_bfloat16": (
+        FLOATS,
+        FLOATS,
+        "z = tl.broadcast_to(x[None, :], (16, 64)).to(tl.bfloat16)\n"
+        "out = x * 0 + tl.sum(tl.sum(tl.dot(z, tl.trans(z)), 0), 0)",
+    ),
+    "dot_int8": (
+        FLOATS,
+        INTEGERS,
+        "z = tl.broadcast_to(x[None, :], (16, 64)).to(tl.int8)\n"
+        "out = at * 0 + tl.sum(tl.sum(tl.dot(z, tl.trans(z)), 0), 0)",
+    ),
+    "negative_zero": (FLOATS, FLOATS, "z = x * 0.0\nout = 1.0 / z"),
+    "float_scalar": (FLOATS, FLOATS, "c = 0.1\nd = c + 0.2\nout = x * d + c / 3"),
+    "infinite_maximum": (
+        FLOATS,
+        FLOATS,
+        "m = -float('inf')\nfor i in range(3):\n    m = tl.maximum(m, tl.max(x * i, 0))\nout = x + m",
+    ),
     "fused": (FLOATS, FLOATS, "out = tl.fma(x, y, x)"),
     "libdevice_powers": (FLOATS, FLOATS, "out = libdevice.pow(y, x) + libdevice.cbrt(x) + libdevice.exp10(x)"),
     "libdevice_exponentials": (FLOATS, FLOATS, "out = libdevice.expm1(x) + libdevice.log1p(y) + libdevice.tanh(x)"),
