@@ -22,6 +22,7 @@ from ..core.seeds import derive
 from ..core.serialisation import fingerprint
 from ..core.task import Profile, Task
 from ..stages.compile_stage import (
+    JUDGED,
     find_recording,
     find_unseen_operator,
     judge_compile,
@@ -104,28 +105,42 @@ def _seconds_to_inspect(source: str) -> float:
     return time.perf_counter() - began
 
 
-def probe_compile(candidate: Candidate, task: Task, bench: Bench) -> Candidate:
-    """Record every plan that any verifier needs, and compile the declared one, in one child."""
+def probe_compile(candidate: Candidate, task: Task, bench: Bench, staged: bool = False) -> Candidate:
+    """Record every plan that any verifier needs, and compile the declared one, in one child.
+
+    Staged, recording ends where it decides the stage; such a report is kept apart from complete ones.
+    """
     key = bench.key(candidate, task, "compile")
     report = bench.store.get(key, CompileReport)
+    stopped_key = bench.key(candidate, task, "compile:stopped")
+    if report is None and staged:
+        report = bench.store.get(stopped_key, CompileReport)
     if report is None:
         reference = bench.oracle.signature(task)
         bench.get_ready()
-        reply = bench.sandbox.record(candidate.source, _record_requests(task, bench.oracle))
+        requests = _record_requests(task, bench.oracle, staged)
+        reply = bench.sandbox.record(candidate.source, requests)
         report = CompileReport(
             recordings=reply.recordings, reference=reference, seconds=reply.seconds, failure=reply.failure
         )
         needed = {b.blob for p in _plans_to_run(report) for b in p.buffers if b.blob is not None}
         bench.store.put_blobs({sha: blob for sha, blob in reply.blobs.items() if sha in needed})
-        bench.store.put(key, report)
+        is_complete = reply.failure is not None or len(reply.recordings) == len(requests)
+        bench.store.put(key if is_complete else stopped_key, report)
     return candidate.with_evidence(compile=report)
 
 
-def _record_requests(task: Task, oracle: Oracle) -> list[RecordRequest]:
+def _record_requests(task: Task, oracle: Oracle, staged: bool) -> list[RecordRequest]:
     dtype = task.dtypes[0]
     wanted = [(profile, dtype) for profile in Profile if profile is not Profile.REMAINDER]
     wanted += [(Profile.SMALL, other) for other in task.dtypes[1:2]]
-    return [record_request(task, oracle, profile, kind, profile is Profile.DECLARED) for profile, kind in wanted]
+    return [
+        evolve(
+            record_request(task, oracle, profile, kind, profile is Profile.DECLARED),
+            decisive=staged and kind == dtype and profile in JUDGED,
+        )
+        for profile, kind in wanted
+    ]
 
 
 def record_request(task: Task, oracle: Oracle, profile: Profile, dtype: str, compile: bool) -> RecordRequest:

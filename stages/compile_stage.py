@@ -17,7 +17,8 @@ from ..core.verdict import StageResult
 from .decision import decide, skip
 from .plan_audit import audit
 
-_JUDGED = (Profile.DECLARED, Profile.TINY, Profile.SMALL)
+JUDGED = (Profile.DECLARED, Profile.TINY, Profile.SMALL)
+"""The sizes whose recordings decide the stage."""
 
 
 def judge_compile(candidate: Candidate) -> StageResult:
@@ -36,7 +37,7 @@ def find_compile_failure(report: CompileReport, purity: Purity = "strict") -> Fa
         return Failure(outcome=Outcome.BROKEN_PROTOCOL, message="no recording was returned")
     dtype = report.recordings[0].dtype
     for recording in report.recordings:
-        if recording.dtype == dtype and recording.profile in _JUDGED:
+        if recording.dtype == dtype and recording.profile in JUDGED:
             failure = judge_recording(recording, report, purity)
             if failure is not None:
                 return failure

@@ -28,7 +28,8 @@ class RecordRequest:
     """Record `ModelNew(*init_args, **init_kwargs).forward(*inputs)` once.
 
     `init_json` is the JSON text of {"args": [...], "kwargs": {...}} (numbers, booleans, strings, null, nested lists).
-    With `compile` the kernels are compiled for the sandbox's target and the answer has their binaries' blobs.
+    With `compile` the kernels are compiled for the sandbox's target and the answer has their binaries' blobs. Where a
+    `decisive` one fails, the requests after it are left out of the answer.
     """
 
     profile: Profile
@@ -37,11 +38,15 @@ class RecordRequest:
     seed: int
     inputs: tuple[TensorSpec | InitArgument, ...]
     compile: bool = False
+    decisive: bool = False
 
 
 @frozen(kw_only=True)
 class RecordReply:
-    """Recordings in the order of the requests, or the failure of the child as a whole; `blobs` by SHA-256."""
+    """Recordings in the order of the requests, or the failure of the child as a whole; `blobs` by SHA-256.
+
+    After a decisive request that failed there are none.
+    """
 
     recordings: tuple[Recording, ...] = ()
     blobs: dict[str, bytes] = field(factory=dict)

@@ -71,7 +71,7 @@ def _request(plain: dict[str, Any]) -> RecordRequest:
 
 
 def record_all(recorder: LaunchRecorder, source: str, requests: list[RecordRequest], scratch: str) -> list[Recording]:
-    """One recording for each request; a source that does not import fails them all alike."""
+    """One recording for each request, up to a decisive failure; a source that does not import fails them all alike."""
     try:
         with recorder.refusing_launches():
             module = import_candidate(source, scratch)
@@ -80,7 +80,12 @@ def record_all(recorder: LaunchRecorder, source: str, requests: list[RecordReque
     except BaseException as error:
         failure = _failure(error, Outcome.IMPORT_FAILED)
         return [Recording(profile=request.profile, dtype=request.dtype, failure=failure) for request in requests]
-    return [_record(recorder, module, request) for request in requests]
+    recordings = []
+    for request in requests:
+        recordings.append(_record(recorder, module, request))
+        if request.decisive and recordings[-1].failure is not None:
+            break
+    return recordings
 
 
 def _record(recorder: LaunchRecorder, module: ModuleType, request: RecordRequest) -> Recording:

@@ -158,7 +158,7 @@ class Sandbox:
             thread.join()
 
     def record(self, source: str, requests: Sequence[RecordRequest]) -> RecordReply:
-        """Record the candidate's forward pass once for each request, in one child, in order."""
+        """Record the candidate's forward pass once for each request, in one child, up to a decisive failure."""
         began = time.perf_counter()
         answer = self._job("compile", {"source": source, "requests": [to_plain(request) for request in requests]}, [])
         seconds = time.perf_counter() - began
@@ -167,7 +167,8 @@ class Sandbox:
         header, blobs = answer
         try:
             recordings = tuple(from_plain(plain, Recording) for plain in _list(header["recordings"]))
-            if len(recordings) != len(requests):
+            stopped = 0 < len(recordings) <= len(requests) and requests[len(recordings) - 1].decisive
+            if len(recordings) != len(requests) and not (stopped and recordings[-1].failure is not None):
                 raise ValueError("not as many recordings as requests")
         except (ValueError, KeyError, RecursionError) as error:
             return RecordReply(failure=_broken(error), seconds=seconds)
