@@ -9,6 +9,7 @@ is not, and no genuine forward needs one. Tensors, compiled kernels and objects 
 from __future__ import annotations
 
 import itertools
+import operator
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -67,11 +68,17 @@ def _parts(value: Any, own: str) -> Iterator[tuple[str, Any]]:
         yield "defaults", value.__defaults__
         yield "keyword_defaults", value.__kwdefaults__
         yield "attributes", vars(value)
-        for cell in value.__closure__ or ():
+        for index, cell in enumerate(value.__closure__ or ()):
             try:
-                yield "closure", cell.cell_contents
+                yield f"closure.{index}", cell.cell_contents
             except ValueError:  # the cell is empty
                 continue
+    elif isinstance(value, types.GeneratorType):
+        if value.gi_frame is not None:
+            yield "position", value.gi_frame.f_lasti
+            yield "locals", dict(value.gi_frame.f_locals)
+    elif type(value).__module__ == "builtins" and hasattr(value, "__length_hint__"):
+        yield "left", operator.length_hint(value)
     elif isinstance(value, types.MethodType):
         yield "function", value.__func__
         yield "self", value.__self__

@@ -283,6 +283,16 @@ COUNTERS = {
         "count = make()",
         "count()",
     ),
+    "second closure": (
+        "def make(a=1):\n    calls, z = [0], [1]\n    def step():\n        calls[0] += a + len(z)\n    return step\n"
+        "count = make()",
+        "count()",
+    ),
+    "generator": (
+        "def numbers():\n    n = 0\n    while True:\n        n += 1\n        yield n\nstream = numbers()",
+        "next(stream)",
+    ),
+    "range": ("left = iter(range(100))", "next(left)"),
     "iterator": ("import itertools\nnumbers = itertools.count()", "next(numbers)"),
 }
 CACHES = {
