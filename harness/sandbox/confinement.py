@@ -1,28 +1,48 @@
-"""What confines a candidate's code, and what does not.
+"""What confines a candidate's code, and what does not: the sandbox's contract.
 
-Covered, each by its own means, so that the loss of one leaves the others:
+Covered, each by more than one means where the kernel has them, so that the loss of one leaves the others:
 
-- *Its processes* live in a PID namespace whose first process is the child itself: when that dies, the kernel kills
-  whatever else it started, daemons in sessions of their own too. It sees, signals and traces nothing outside.
 - *Files*: Landlock allows reading the Python installation and the system's libraries, and writing in the scratch
-  folder, a tmpfs of bounded size that vanishes with the child's mount namespace. Nothing else opens, not even to read.
-- *Network*: an empty network namespace (and Landlock's TCP rules where the kernel has them).
-- *Memory*: an address-space limit for each process, and the zygote's watch over the resident memory of all together.
-- *Processes*: RLIMIT_NPROC in a user namespace of the child's own, and the zygote's watch. The limit does not bind
-  uid 0, so under root the child's real uid is another one; its effective uid stays, or it could not read a Python
+  folder. Nothing else opens, not even to read: no home, no working directory of the judge's, nothing of other
+  processes in /proc.
+- *Scratch*: a tmpfs of bounded size that vanishes with the child's mount namespace; without namespaces a folder on
+  disk, whose size, deleted but open files included, the zygote watches.
+- *Network*: no sockets (seccomp, which also answers connections, and datagrams through socket pairs), an empty network
+  namespace, and Landlock's TCP rules.
+- *Other processes*: the child is the first process of a PID namespace and sees, signals and traces nothing outside.
+  seccomp forbids tracing and reading memory; without the namespace it confines signals to the job's first process, and
+  Landlock confines both to the job.
+- *What it leaves behind*: when the first process of the namespace dies, the kernel kills whatever it started, daemons
+  in sessions of their own too. Without namespaces job and zygote are subreapers: whatever detaches stays in the family,
+  and the zygote kills the family before it replies (under root, the job's real uid is its own, so that one signal
+  reaches all of it at once).
+- *System calls*: seccomp refuses what no candidate needs (`seccomp` lists it, with what each class is answered).
+- *Memory*: an address-space limit for each process, and the zygote's watch over all together, shared memory included.
+- *Processes*: RLIMIT_NPROC for a uid or a user namespace of the job's own, and the zygote's watch. The limit does not
+  bind uid 0, so under root the child's real uid is another one; its effective uid stays, or it could not read a Python
   installed under /root.
-- *Time*: RLIMIT_CPU for each process; the zygote kills the namespace at the wall-clock limit.
+- *Time*: RLIMIT_CPU for each process; the zygote kills the job at the wall-clock limit.
 - *Output*: stdout and stderr are a pipe that the zygote counts and discards; files are bounded by RLIMIT_FSIZE and by
-  the scratch folder's size.
+  the scratch folder's size; answers by `zygote.MAX_ANSWER_BYTES`.
 - *Privileges*: no capabilities and no-new-privileges.
 
-Not covered: bugs of the kernel; side channels; anonymous memory files beyond the watch's interval (50 ms); and the
-candidate's power over *its own answer*. Its Python shares a process with the recorder, so a hostile enough one can
-answer with a plan that it did not earn. Such a plan is still only data: the judge audits it, and executes and times it
-where no candidate code runs (backend `cuda`). Under the backend `interpret` the kernels' bodies are themselves Python
-and could forge their numbers, but know neither reference nor expected values.
+A refused attempt is an error in the candidate's code. Where it lets the error escape, the outcome names the attempt
+(file access, network access, a forbidden call); where it swallows the error and goes on, nothing was touched, and it is
+judged by what it computes. Tracing, mounting and the like end it at once (SIGSYS).
 
-What a kernel or container forbids is left out and reported by `Sandbox.capabilities()`.
+Not covered:
+
+- bugs of the kernel; side channels (timing, load, what /proc/stat and /proc/meminfo tell);
+- for the length of the watch's interval (50 ms), what only the watch bounds: the memory of several processes together;
+- the candidate's power over *its own answer*. Its Python shares a process with the recorder, from whose frames it can
+  take the token and answer with a plan of its own. Such a plan is still only data: the judge audits it, and what it
+  launches is compiled code (backend `cuda`, in a process without candidate code) or the source's kernels, cut out of
+  its text and held to the kernel language (backend `interpret`, `kernel_module`). Numbers come from kernels alone.
+- Without namespaces: what a job's family does between the death of a zygote that is itself killed and its own end;
+  memory files and System V segments where there is no seccomp either.
+
+What a kernel or container forbids is left out; `Sandbox.capabilities()` and `tritonrl doctor` say in one line for each
+protection what enforces it here, or what its loss means. Every item is tried in tests/harness/sandbox/test_contract.py.
 """
 
 from __future__ import annotations
