@@ -16,7 +16,7 @@ from tritonrl.harness.oracle import Oracle
 from tritonrl.harness.probes import Bench, probe_compile, probe_full, probe_tiny
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.storages import fill_storages
-from tritonrl.stages.compile_stage import find_recording
+from tritonrl.stages.compile_stage import find_recording, judge_compile
 from tritonrl.stages.run_stages import judge_run
 from tritonrl.stages.variants import TRAINING_VARIANTS, describe
 
@@ -69,6 +69,28 @@ def test_a_variant_that_takes_the_child_down_leaves_the_others_their_reports(ben
     outcomes = {r.variant: r.failure.outcome if r.failure is not None else Outcome.PASSED for r in reports}
     assert outcomes[Variant.ORIGINAL] is Outcome.PASSED
     assert outcomes[Variant.LARGER] is Outcome.TIMEOUT
+
+
+def test_staged_recording_ends_where_the_stage_is_decided(bench: Bench) -> None:
+    """A kernel that does not compile is recorded once, with the same decision; what is complete is kept apart."""
+    source = add("tl.not_there(x)")
+    candidate = Candidate(task_id="task", source=source)
+    stopped = probe_compile(candidate, ADD, bench, staged=True)
+    complete = probe_compile(candidate, ADD, bench)
+    assert stopped.evidence.compile is not None
+    assert complete.evidence.compile is not None
+    assert len(stopped.evidence.compile.recordings) == 1
+    assert len(complete.evidence.compile.recordings) >= 4
+    assert judge_compile(stopped).outcome is judge_compile(complete).outcome is Outcome.COMPILE_FAILED
+    assert judge_compile(stopped).message == judge_compile(complete).message
+    assert probe_compile(candidate, ADD, bench, staged=True).evidence == complete.evidence
+
+
+def test_staged_recording_of_a_right_kernel_is_complete(bench: Bench) -> None:
+    """Where nothing fails, staged or not is the same evidence, found once."""
+    candidate = Candidate(task_id="task", source=add() + "\n\n\n")
+    staged = probe_compile(candidate, ADD, bench, staged=True)
+    assert probe_compile(candidate, ADD, bench).evidence == staged.evidence
 
 
 def test_a_failed_recording_is_the_failure_of_its_runs(bench: Bench) -> None:
