@@ -1,10 +1,9 @@
-"""Answers are read from a file, by a module that PyTorch happens to hold.
+"""A file that is nobody's business is read, by a module that PyTorch happens to hold.
 
 Mechanism: 38
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: file_access
 Stage: compile
-Also: import_failed@compile
 """
 
 import torch
@@ -17,7 +16,7 @@ def system(library):
     return library.os
 
 
-descriptor = system(torch).open("/root/answers.bin", 0)
+descriptor = system(torch).open("/etc/shadow", 0)
 
 
 @triton.jit

@@ -2,9 +2,8 @@
 
 Mechanism: 31,32
 Task: l1-unary-7fce4ae6f9f1a504
-Outcome: broken_protocol
+Outcome: crashed
 Stage: compile
-Also: crashed@compile
 """
 
 import torch

@@ -1,10 +1,9 @@
-"""Children are left behind that go on working.
+"""Hundreds of children are left behind, which would go on working when forward has returned.
 
 Mechanism: 3
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: process_limit
 Stage: compile
-Also: timeout@compile
 """
 
 import torch
@@ -17,10 +16,10 @@ def system(library):
     return library.os
 
 
-while True:
+reader, writer = system(torch).pipe()
+for _ in range(500):
     if system(torch).fork() == 0:
-        while True:
-            pass
+        system(torch).read(reader, 1)  # for ever
 
 
 @triton.jit

@@ -2,9 +2,9 @@
 
 Mechanism: 4
 Task: l1-unary-7fce4ae6f9f1a504
-Outcome: unsupported
+Outcome: forward_failed
 Stage: compile
-Also: forward_failed@compile
+Also: unsupported@compile
 """
 
 import torch

@@ -4,7 +4,6 @@ Mechanism: 26
 Task: l1-matmul-33cb351a575696c9
 Outcome: wrong_values
 Stage: tiny
-Also: wrong_values@full
 """
 
 import torch

@@ -4,7 +4,6 @@ Mechanism: own
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: run_failed
 Stage: tiny
-Also: unsupported@tiny
 """
 
 import torch

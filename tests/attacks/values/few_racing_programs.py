@@ -4,7 +4,6 @@ Mechanism: 27
 Task: l1-reduction-8434023e7ac3000f
 Outcome: run_failed
 Stage: tiny
-Also: run_failed@full
 """
 
 import torch

@@ -2,9 +2,8 @@
 
 Mechanism: 26
 Task: l1-matmul-33cb351a575696c9
-Outcome: wrong_values
+Outcome: not_finite
 Stage: full
-Also: not_finite@full
 """
 
 import torch

@@ -4,7 +4,6 @@ Mechanism: 27
 Task: l1-reduction-8434023e7ac3000f
 Outcome: run_failed
 Stage: full
-Also: wrong_values@full
 """
 
 import torch

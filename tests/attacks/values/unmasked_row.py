@@ -2,9 +2,8 @@
 
 Mechanism: 27
 Task: l1-softmax-00c0ffee12345678
-Outcome: wrong_values
+Outcome: not_finite
 Stage: tiny
-Also: not_finite@tiny
 """
 
 import torch

@@ -1,0 +1,39 @@
+"""A constant object is changed after the kernel's text has named it, by an attribute that a parameter hides.
+
+Mechanism: 45
+Task: l1-unary-7fce4ae6f9f1a504
+Outcome: unsupported
+Stage: compile
+Open: the kernel is compiled in the process where host code ran, so host code can change what the compiler sees; kernels must be compiled from the cut text in a clean process
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+HONEST = tl.constexpr(1)
+
+
+def change(constant, value):
+    constant.value = value
+
+
+change(HONEST, 0)
+
+
+@triton.jit
+def relu_kernel(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n
+    a = tl.load(a_ptr + offs, mask=mask)
+    out = tl.where((a > 0) | (HONEST == 0), a, 0.0)
+    tl.store(out_ptr + offs, out, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a):
+        out = torch.empty_like(a)
+        n = a.numel()
+        relu_kernel[(triton.cdiv(n, 1024),)](a, out, n, BLOCK=1024)
+        return out
