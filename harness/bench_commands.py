@@ -126,3 +126,28 @@ def bench_genuine(
     figures = run(load_config(settings=settings or []), number, seed, jobs or default_jobs(), folder)
     print_result(to_plain(figures), render(figures), as_json)
     raise typer.Exit(1 if figures.rejections else 0)
+
+
+@bench_app.command("soak")
+@guarded
+def bench_soak(
+    candidates: Annotated[int, typer.Option("--candidates", "-n", min=50, help="How many, a third hostile.")] = 5000,
+    seed: BenchSeed = 0,
+    jobs: Jobs = None,
+    settings: Settings = None,
+    as_json: Json = False,
+) -> None:
+    """Thousands of candidates, a third of them hostile: memory stays flat, and nothing is left behind.
+
+    Exit 1 where something is left after a round.
+
+    Example: tritonrl bench soak -n 5000
+    """
+    from ..core.serialisation import to_plain
+    from .bench_soak import render, run
+    from .phases import default_jobs
+    from .settings import load_config
+
+    figures = run(load_config(settings=settings or []), candidates, seed, jobs or default_jobs())
+    print_result(to_plain(figures), render(figures), as_json)
+    raise typer.Exit(1 if figures.unclean_rounds else 0)

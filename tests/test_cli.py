@@ -26,7 +26,7 @@ KEYS |= {"torch_operators", "idle_launches"}
 COMMANDS = [
     *(["verify"], ["ablate"], ["report"], ["sft"], ["rl"], ["eval"], ["sample"], ["show"], ["doctor"]),
     *(["tasks", "ls"], ["tasks", "show"], ["tasks", "validate"], ["tasks", "export"]),
-    *(["bench", "verify"], ["bench", "fuzz"], ["bench", "mutants"], ["bench", "genuine"]),
+    *(["bench", "verify"], ["bench", "fuzz"], ["bench", "mutants"], ["bench", "genuine"], ["bench", "soak"]),
 ]
 
 
