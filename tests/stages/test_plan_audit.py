@@ -70,6 +70,20 @@ def test_another_signature_is_refused(changes: dict[str, object]) -> None:
     assert outcome(GOOD_PLAN, evolve(SIGNATURE, **changes)) is Outcome.WRONG_SIGNATURE
 
 
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [launch(0, 1), launch(1, 0)],
+        [launch(0, 1), Copy(source=view(1), target=view(0))],
+        [launch(0, 1), Fill(target=view(0), value=0.0)],
+        [Copy(source=view(0), target=view(2)), launch(0, 1), launch(1, 0), Copy(source=view(2), target=view(0))],
+    ],
+)
+def test_a_step_that_stores_to_what_was_given_is_refused(steps: list[object]) -> None:
+    """An input is no memory of the candidate's, even where a later step restores it."""
+    assert outcome(plan(*steps)) is Outcome.INPUT_MUTATED
+
+
 def test_an_uncompiled_kernel_is_given_the_benefit_of_the_doubt() -> None:
     """Without compilation nobody knows what a kernel reads, so any argument may be read and written."""
     unknown = Kernel(qualname="kernel", source_sha256="0" * 64)
