@@ -182,12 +182,27 @@ def test_a_hard_coded_size_fails_the_larger_variant_alone(verifier: Verifier) ->
     assert "larger" in verifier.verify(NORM, source, MULTI).stages[3].message
 
 
-def test_a_kernel_that_no_run_launches_is_refused(verifier: Verifier) -> None:
-    """Launching another kernel at the declared sizes, where the interpreter cannot look, does not pass."""
-    wrong = add("x - y")
-    other = wrong[wrong.index("@triton.jit") : wrong.index("class ModelNew")].replace("def kernel", "def other")
+def source_with_another_kernel_at_large_sizes(body: str) -> str:
+    """An addition whose host code launches a kernel that computes `body` at the declared sizes alone."""
+    other = add(body)
+    other = other[other.index("@triton.jit") : other.index("class ModelNew")].replace("def kernel", "def other")
     source = add().replace("class ModelNew", f"{other}class ModelNew")
-    source = source.replace("kernel[(", "(other if n > 10000 else kernel)[(")
+    return source.replace("kernel[(", "(other if n > 10000 else kernel)[(")
+
+
+def test_a_kernel_that_only_the_declared_sizes_launch_is_sampled(verifier: Verifier) -> None:
+    """A choice by size is no offence; what is chosen must be right, for every verifier."""
+    for spec in (AUDIT, BASELINE):
+        assert verifier.verify(ADD, source_with_another_kernel_at_large_sizes("x + y"), spec).correct
+        verdict = verifier.verify(ADD, source_with_another_kernel_at_large_sizes("x - y"), spec)
+        assert (verdict.compiled, verdict.outcome) == (True, Outcome.WRONG_VALUES), verdict.stages
+
+
+def test_a_kernel_that_no_run_launches_is_refused(verifier: Verifier) -> None:
+    """Where a sample cannot be taken, as of two launches, what only the declared sizes launch does not pass."""
+    lines = source_with_another_kernel_at_large_sizes("x - y").splitlines()
+    launch = next(line for line in lines if "(other if" in line)
+    source = "\n".join(f"{line}\n{line}" if line == launch else line for line in lines)
     for spec in (AUDIT, BASELINE):
         verdict = verifier.verify(ADD, source, spec)
         assert (verdict.compiled, verdict.outcome) == (True, Outcome.UNSUPPORTED), verdict.stages
