@@ -327,7 +327,13 @@ def show(
 @app.command()
 @guarded
 def doctor(
-    preset: Preset = None, config_file: ConfigFile = None, settings: Settings = None, as_json: Json = False
+    preset: Preset = None,
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="As in a container that grants no namespaces: what would be lost there.")
+    ] = False,
+    as_json: Json = False,
 ) -> None:
     """What this machine can do, and what will be slow or missing.
 
@@ -337,9 +343,9 @@ def doctor(
     from .harness.doctor import Health, examine
     from .harness.settings import load_config
 
-    findings = examine(load_config(preset, config_file, settings or []))
+    findings = examine(load_config(preset, config_file, settings or []), plain)
     marks = {Health.OK: "ok", Health.LIMITED: "--", Health.MISSING: "no"}
-    lines = [f"{marks[finding.health]}  {finding.subject:22} {finding.detail}" for finding in findings]
+    lines = [f"{marks[finding.health]}  {finding.subject:32} {finding.detail}" for finding in findings]
     print_result(to_plain(findings), lines, as_json)
 
 

@@ -30,9 +30,9 @@ class Finding:
     detail: str
 
 
-def examine(config: Config) -> list[Finding]:
-    """Everything worth knowing before a run."""
-    return [*_software(), *_hardware(), *_sandbox(config), *_policy(config), *_executors()]
+def examine(config: Config, plain: bool = False) -> list[Finding]:
+    """Everything worth knowing before a run; `plain`: with the sandbox as where no namespaces are granted."""
+    return [*_software(), *_hardware(), *_sandbox(config, plain), *_policy(config), *_executors()]
 
 
 def _software() -> list[Finding]:
@@ -69,12 +69,13 @@ def _hardware() -> list[Finding]:
     return found
 
 
-def _sandbox(config: Config) -> list[Finding]:
+def _sandbox(config: Config, plain: bool) -> list[Finding]:
+    from .sandbox.confinement import NAMESPACES
     from .sandbox.sandbox import Sandbox
 
     target = config.verifier.target
     try:
-        with Sandbox(config.limits, target=target) as sandbox:
+        with Sandbox(config.limits, target=target, without=[NAMESPACES] if plain else []) as sandbox:
             capabilities = sandbox.capabilities()
     except TritonrlError as error:
         return [Finding(subject="sandbox", health=Health.MISSING, detail=str(error))]

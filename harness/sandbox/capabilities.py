@@ -38,7 +38,7 @@ def describe_protections(found: Protections) -> tuple[Capability, ...]:
         _capability(
             "scratch",
             {"tmpfs of bounded size": found.user_namespace},
-            "scratch is a folder on disk: its size is only looked at every 50 ms",
+            "it is a folder on disk, whose size is only looked at every 50 ms",
         ),
         _capability(
             "network",

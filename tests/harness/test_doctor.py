@@ -17,6 +17,15 @@ def test_doctor_examines_every_part(tmp_path: Path) -> None:
     assert all(finding.detail for finding in findings.values())
 
 
+def test_doctor_says_what_a_container_without_namespaces_loses(tmp_path: Path) -> None:
+    """A protection that is missing has one line with what its loss means, and the others are said to hold."""
+    found = examine(merge({"policy": {"name": str(tmp_path)}}), plain=True)
+    lines = {finding.subject.removeprefix("sandbox: "): finding for finding in found if "sandbox: " in finding.subject}
+    assert lines["process tree"].health is Health.LIMITED
+    assert lines["process tree"].detail.startswith("lost: daemons are found as descendants")
+    assert lines["memory"].health is Health.OK
+
+
 def test_doctor_finds_weights(tmp_path: Path) -> None:
     """A policy's folder counts as present only when it holds weights."""
     config = merge({"policy": {"name": str(tmp_path)}})

@@ -16,11 +16,15 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 from tritonrl.core.candidate import Failure, Variant
+from tritonrl.core.config import ClockConfig, VerifierConfig
+from tritonrl.core.extensions import AUDIT
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import Argument, ArgumentKind, Buffer, BufferKind, Kernel, Launch, LaunchPlan, View
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.sandbox.protocol import RunRequest
 from tritonrl.harness.sandbox.sandbox import Sandbox
+from tritonrl.harness.suites import find_example
+from tritonrl.harness.verifier import Verifier
 from tritonrl.stages.plan_audit import audit
 
 from .conftest import SMALL_LIMITS, only, request
@@ -397,3 +401,15 @@ def test_coding_cookie_makes_no_other_text(boxes: _Boxes) -> None:
     assert failure.outcome is Outcome.IMPORT_FAILED
     assert failure.message.startswith("SyntaxError: encoding problem")
     assert only(boxes["all protections"].record("# coding: utf-8\n" + MODEL, [request((4,))])).plan is not None
+
+
+@pytest.mark.parametrize("mode", ["no namespaces", "Landlock alone"])
+def test_verification_works_with_fewer_protections(mode: str) -> None:
+    """Where a kernel grants less, a right kernel is still accepted and a wrong one refused for its values."""
+    example = find_example("l1-softmax-00c0ffee12345678")
+    wrong = example.solution.replace("tl.exp(", "tl.exp2(")
+    assert wrong != example.solution
+    with Sandbox(without=MODES[mode]) as box:
+        verifier = Verifier(VerifierConfig(), ClockConfig(), box)
+        assert verifier.verify(example.task, example.solution, AUDIT).correct
+        assert verifier.verify(example.task, wrong, AUDIT).outcome is Outcome.WRONG_VALUES
