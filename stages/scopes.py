@@ -152,6 +152,7 @@ class Names:
             inner = Scope(scope, hidden_from_inner=True)
             pending.extend((part, inner) for part in reversed(node.body))
             pending.extend((part, scope) for part in (*node.decorator_list, *node.bases))
+            pending.extend((part, scope) for part in getattr(node, "type_params", ()))
             pending.extend((keyword.value, scope) for keyword in node.keywords)
             return inner
         elif isinstance(node, _COMPREHENSIONS):
@@ -172,6 +173,8 @@ class Names:
         for parameter in (*parameters, *given.kwonlyargs, given.vararg, given.kwarg):
             if parameter is not None:
                 inner.bind(parameter.arg)
+                if parameter.annotation is not None:
+                    pending.append((parameter.annotation, scope))
         optional = [*zip(reversed(parameters), reversed(given.defaults), strict=False)]
         optional += [(p, d) for p, d in zip(given.kwonlyargs, given.kw_defaults, strict=True) if d is not None]
         for parameter, default in optional:
@@ -187,6 +190,7 @@ class Names:
             self.functions.append((node, scope))
         pending.extend((part, inner) for part in reversed(node.body))
         pending.extend((part, scope) for part in node.decorator_list)
+        pending.extend((part, scope) for part in (node.returns, *getattr(node, "type_params", ())) if part is not None)
         return inner
 
     def _import(self, node: ast.Import | ast.ImportFrom, scope: Scope) -> None:

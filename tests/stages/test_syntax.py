@@ -128,6 +128,12 @@ def test_other_modules_are_refused(line: str) -> None:
         "kernel._unsafe_update_src('')",
         "eval = eval\neval('1')",
         "class Kept:\n    eval = eval",
+        "def f(x: eval('1')) -> None:\n    pass",
+        "def f(x) -> eval('1'):\n    pass",
+        "f = lambda x=eval('1'): x",
+        "class Kept(metaclass=eval('type')):\n    pass",
+        "match 1:\n    case x if eval('1'):\n        pass",
+        "print(f'{eval(1)}')",
         "def f():\n    global open\n    open = None\nopen('/etc/passwd')",
     ],
 )
