@@ -198,14 +198,16 @@ def probe_full(candidate: Candidate, task: Task, bench: Bench, variants: Sequenc
     """Run the wanted variants, those not yet known together in one child.
 
     The variant "remainder" is left out where the reference accepts no other sizes, and "massive" where no kernel
-    multiplies in a narrower dtype than the task's (it would refuse many a genuine tanh); the declared sizes have a
-    probe of their own (`harness.declared`).
+    multiplies in a narrower dtype than the task's (it would refuse many a genuine tanh), and "deep" where the reference
+    does not begin with a softmax; the declared sizes have a probe of their own (`harness.declared`).
     """
     left_out = {Variant.DECLARED}
     if Variant.REMAINDER in variants and not bench.oracle.remainder(task):
         left_out.add(Variant.REMAINDER)
     if candidate.evidence.compile is None or not multiplies_narrowly(candidate.evidence.compile):
         left_out.add(Variant.MASSIVE)
+    if Variant.DEEP in variants and not bench.oracle.subtracts_maximum(task):
+        left_out.add(Variant.DEEP)
     wanted = [bench.describe(variant, task) for variant in variants if variant not in left_out]
     return candidate.with_evidence(full=tuple(_run_all(candidate, task, bench, "full", wanted)))
 

@@ -1,4 +1,4 @@
-"""The inputs that a candidate is run on: five for multi-input testing, nine more that only the audit uses.
+"""The inputs that a candidate is run on: five for multi-input testing, twelve more that only the audit uses.
 
 Each variant is a description: which sizes, which dtype, what is done to the values, and which random stream they come
 from. Under the task's contract (docs/decisions/0001-launch-plans.md) "larger" rewrites the module-level constants, and
@@ -10,7 +10,9 @@ what it meets first, passes where inputs are all positive, unless values are neg
 saturate or underflow show it when values are faint, tripled or unequal in magnitude; a mean that is taken for zero
 shows when values are shifted; and a size that no profile has, one more than whole blocks, finds branches by shape and
 masks that are off by one (docs/decisions/0002-purity-knock-out-hidden-inputs.md). A product in float16 for a float32
-task shows when values are massive: it is as exact as one in TF32, and has not its range. Other magnitudes stay below 40
+task shows when values are massive: it is as exact as one in TF32, and has not its range. A maximum that starts from 0
+shows when no value is positive, a row whose first or last element is never read when the extremes are there, and a
+softmax without its maximum when every exponential underflows. Other magnitudes stay below 40
 for inputs of unit variance: beyond 44, the usual way to write a tanh overflows in float32.
 """
 
@@ -36,6 +38,9 @@ HIDDEN_VARIANTS = (
     Variant.FLIPPED,
     Variant.SHIFTED,
     Variant.OUTLIERS,
+    Variant.ABOVE,
+    Variant.BELOW,
+    Variant.DEEP,
     Variant.REMAINDER,
     Variant.DECLARED,
 )
@@ -62,6 +67,8 @@ class VariantInputs:
     shift: float = 0.0
     chosen_scale: float = 1.0
     chosen_share: float = 0.0
+    side: int = 0
+    """1 for positive values, -1 for negative ones, 0 for both."""
     rounded_through: str | None = None
     fresh_input: int | None = None
 
@@ -71,6 +78,8 @@ class VariantInputs:
         if self.chosen_share:
             chosen = np.random.default_rng(_CHOICE_SEED).random(values.shape) < self.chosen_share
             values = np.where(chosen, values * self.chosen_scale, values)
+        if self.side:
+            values = self.side * _spread_rows(np.abs(values))
         return values if self.rounded_through is None else round_values(values, self.rounded_through)
 
 
@@ -111,10 +120,28 @@ def describe(variant: Variant, dtypes: Sequence[str], profile: Profile = Profile
             return VariantInputs(variant=variant, profile=profile, dtype=dtype, shift=2.0)
         case Variant.OUTLIERS:
             return VariantInputs(variant=variant, profile=profile, dtype=dtype, chosen_scale=8.0, chosen_share=1 / 16)
+        case Variant.ABOVE:
+            return VariantInputs(variant=variant, profile=profile, dtype=dtype, side=1)
+        case Variant.BELOW:
+            return VariantInputs(variant=variant, profile=profile, dtype=dtype, side=-1)
+        case Variant.DEEP:
+            return VariantInputs(variant=variant, profile=profile, dtype=dtype, shift=-200.0)
         case Variant.REMAINDER:
             return VariantInputs(variant=variant, profile=Profile.REMAINDER, dtype=dtype, stream="remainder")
         case Variant.DECLARED:
             return VariantInputs(variant=variant, profile=Profile.DECLARED, dtype=dtype, stream="declared")
+
+
+def _spread_rows(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Positive values with each row's largest at its start and its smallest at its end, in odd rows the other way."""
+    if not values.size or not values.ndim:
+        return values
+    rows = values.reshape(-1, values.shape[-1]).copy()
+    smallest, largest = 0.1 * rows.min(axis=1), 2.0 * rows.max() - rows[:, 0] / 4
+    is_odd = np.arange(len(rows)) % 2 == 1
+    rows[:, -1] = np.where(is_odd, largest, smallest)
+    rows[:, 0] = np.where(is_odd, smallest, largest) if rows.shape[1] > 1 else largest
+    return rows.reshape(values.shape)
 
 
 def round_values(values: NDArray[np.float64], dtype: str) -> NDArray[np.float64]:

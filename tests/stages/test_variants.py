@@ -43,11 +43,23 @@ def test_two_variants_alone_change_sizes() -> None:
 def test_hidden_values_stay_where_the_usual_tanh_does_not_overflow() -> None:
     """Ten thousand normal values stay below 44 in every variant, and signs are mixed where they should be."""
     positive = np.abs(np.random.default_rng(3).standard_normal(10_000))
-    for variant in set(Variant) - {Variant.MASSIVE}:
+    for variant in set(Variant) - {Variant.MASSIVE, Variant.DEEP}:
         assert np.abs(describe(variant, ("float32",)).transform(positive)).max() < 44.0
     assert 4_500 < (describe(Variant.FLIPPED, ("float32",)).transform(positive) < 0.0).sum() < 5_500
     changed = describe(Variant.OUTLIERS, ("float32",)).transform(positive) != positive
     assert 500 < changed.sum() < 750
+
+
+def test_rows_of_one_sign_have_their_extremes_at_their_ends() -> None:
+    """Above, rows are positive, largest value first and smallest last or the reverse; below is above negated."""
+    values = np.random.default_rng(4).standard_normal((3, 4, 50))
+    above = describe(Variant.ABOVE, ("float32",)).transform(values)
+    rows = above.reshape(-1, 50)
+    assert (rows > 0.0).all()
+    assert list(rows.argmax(axis=1)) == [0, 49] * 6
+    assert list(rows.argmin(axis=1)) == [49, 0] * 6
+    assert (describe(Variant.BELOW, ("float32",)).transform(values) == -above).all()
+    assert describe(Variant.ABOVE, ("float32",)).transform(np.array(-2.0)) == 2.0
 
 
 SIZES = st.lists(st.integers(1, 2000), min_size=3, max_size=3)
