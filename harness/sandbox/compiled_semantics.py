@@ -1,12 +1,12 @@
 """Where Triton's interpreter computes otherwise than a compiled kernel, and no one may notice the difference.
 
-Six differences were found against an H200, each of which would call a genuine kernel wrong or a wrong one right:
+Six differences, most of them found against an H200, each of which would call a genuine kernel wrong or a wrong one right:
 
 - `and`, `or` and `not` on blocks are element by element when compiled; Python's own operators look at the truth of the
   whole block. The kernel's tree is rewritten to call what the compiler calls.
 - A loop's variable is a 32-bit integer when compiled: it wraps around, and `//` and `%` round towards zero. In the
   interpreter it is a Python integer, which does neither. So are annotated variables (`n: tl.int32 = 0`).
-- 32-bit integers wrap around silently on a GPU; the interpreter asserts that they do not.
+- 32-bit integers wrap around silently on a GPU; the interpreter's options would have it assert that they do not.
 - Atomic operations on bfloat16 add up the 16-bit codes.
 - `tl.maximum`, `tl.minimum` and `tl.clamp` skip NaN unless told otherwise.
 - A `tl.constexpr` of the module times a tensor is a tensor; in the interpreter it is a constexpr that holds one.
