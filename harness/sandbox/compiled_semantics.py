@@ -1,6 +1,6 @@
 """Where Triton's interpreter computes otherwise than a compiled kernel, and no one may notice the difference.
 
-Six differences, most of them found against an H200, each of which would call a genuine kernel wrong or a wrong one right:
+Six differences, most found against an H200; each would call a genuine kernel wrong or a wrong one right:
 
 - `and`, `or` and `not` on blocks are element by element when compiled; Python's own operators look at the truth of the
   whole block. The kernel's tree is rewritten to call what the compiler calls.
