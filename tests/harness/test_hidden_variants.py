@@ -14,6 +14,7 @@ from tritonrl.core.task import Task
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verifier import Verifier
 from tritonrl.stages.run_stages import judge_run
+from tritonrl.stages.variants import HIDDEN_VARIANTS
 
 from .kernels import ADD, LINEAR, POINTWISE, add, linear, pointwise
 
@@ -61,12 +62,12 @@ FOUND = {
 
 @pytest.mark.parametrize("name", FOUND)
 def test_hidden_inputs_find_what_training_inputs_do_not(verifier: Verifier, name: str) -> None:
-    """The multi-input verifier accepts it, and exactly these hidden inputs do not."""
+    """The multi-input verifier accepts it, and these hidden inputs at least do not."""
     task, source, variants = FOUND[name]
     assert verifier.verify(task, source, MULTI).correct
     candidate = verifier.gather(task, source, AUDIT)
     failed = {report.variant for report in candidate.evidence.full if judge_run(report) is not None}
-    assert failed & set(Variant) == variants
+    assert variants <= failed <= set(HIDDEN_VARIANTS)
     verdict = verifier.verify(task, source, AUDIT)
     assert verdict.reached is Stage.FULL
     assert verdict.outcome in (Outcome.WRONG_VALUES, Outcome.NOT_FINITE)
