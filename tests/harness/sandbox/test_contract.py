@@ -276,8 +276,8 @@ EXHAUSTION = {
         "    os.remove('f')",
         Outcome.OUTPUT_LIMIT,
     ),
-    "many folders": (
-        "import os\nfor i in range(20000): os.mkdir(f'd{i}')",
+    "many files": (
+        "while True:\n    for i in range(6000): open(f'f{i}', 'w').close()",
         Outcome.OUTPUT_LIMIT,
     ),
 }
