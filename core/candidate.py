@@ -150,6 +150,14 @@ class IdleReport:
 
 
 @frozen(kw_only=True)
+class RecompileReport:
+    """Whether the declared plan's code is what its kernels' text compiles to; it is where there is no failure."""
+
+    seconds: float
+    failure: Failure | None = None
+
+
+@frozen(kw_only=True)
 class TimingReport:
     """Runtimes of candidate and reference, in microseconds, one a trial.
 
@@ -175,6 +183,7 @@ class Evidence:
     knock_outs: tuple[KnockOut, ...] = ()
     """Runs without any launch, where something of the result could be left without them."""
     idle: IdleReport | None = None
+    recompile: RecompileReport | None = None
     timing: TimingReport | None = None
     ast_seconds: float = 0.0
 

@@ -52,6 +52,7 @@ class Outcome(StrEnum):
     OUT_OF_BOUNDS = "a kernel wrote outside its buffers"
     NOT_FINITE = "the result has NaN or infinite elements where the reference has none"
     WRONG_VALUES = "the result differs from the reference"
+    DISGUISED = "the code that was compiled is not what the source's kernels compile to"
     KERNEL_IRRELEVANT = "removing the kernels does not change the result"
 
     # the sandbox, at any stage that runs the candidate's code

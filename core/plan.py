@@ -83,7 +83,8 @@ class Kernel:
     """A `@triton.jit` function as the plan uses it, with what compilation for the target found.
 
     `qualname` and `source_sha256` identify the function; the fields after them are null where the plan was recorded
-    without compiling. `signature` has the run-time parameters with Triton's names of their types, in order, and
+    without compiling. `options` are what the launch set beside the kernel's parameters (num_warps, ...), by name.
+    `signature` has the run-time parameters with Triton's names of their types, in order, and
     `scratch_bytes` is the global memory that each block of a launch needs. `reads` and `writes` name the pointer
     parameters that the optimised Triton IR loads from and stores to; `has_dot` says whether it uses matrix units,
     `dot_precision` is "tf32", "tf32x3" or "ieee", and `dot_operands` are the element types that it multiplies, in the
@@ -94,6 +95,7 @@ class Kernel:
     source_sha256: str
     binary: str | None = None
     """SHA-256 of the compiled code's blob."""
+    options: tuple[tuple[str, int | float | str | bool | None], ...] = ()
     entry_point: str | None = None
     num_warps: int | None = None
     shared_bytes: int | None = None

@@ -32,6 +32,7 @@ from .evidence_store import EvidenceStore
 from .knock_out import probe_idle_launches, probe_knock_out
 from .oracle import Oracle
 from .probes import Bench, probe_compile, probe_full, probe_syntax, probe_timing, probe_tiny
+from .recompile import probe_recompile
 from .sandbox.sandbox import Sandbox
 
 Probe = Callable[[Candidate], Candidate]
@@ -129,13 +130,15 @@ class Verifier:
         return probes
 
     def _probe_full(self, candidate: Candidate, task: Task, spec: VerifierSpec) -> Candidate:
-        """The variants' runs, and for what they accept the runs that leave launches out."""
+        """The variants' runs, and for what they accept the runs that leave launches out and the second compilation."""
         variants = variants_of(spec)
         candidate = probe_full(candidate, task, self.bench, variants)
         if judge_full(candidate).passed:
             candidate = probe_declared(candidate, task, self.bench, Variant.DECLARED in variants)
         if judge_full(candidate).passed:
             candidate = probe_knock_out(candidate, task, self.bench)
+        if spec.hidden and judge_full(candidate).passed:
+            candidate = probe_recompile(candidate, task, self.bench)
         if spec.hidden and judge_full(candidate).passed:
             candidate = probe_idle_launches(candidate, task, self.bench)
         return candidate

@@ -27,14 +27,19 @@ def judge_tiny(candidate: Candidate) -> StageResult:
 def judge_full(candidate: Candidate) -> StageResult:
     """The full run's decision: every variant that was run must be right; the message names the first that is not.
 
-    And without its launches the plan must not be right, where that was tried.
+    And without its launches the plan must not be right, and its code must be what the kernels' text compiles to, where
+    that was tried.
     """
     evidence = candidate.evidence
     if not evidence.full:
         return skip(Stage.FULL)
     reports = [*evidence.full, *(report for knock_out in evidence.knock_outs for report in knock_out.reports)]
     failure = _find_first_failure(evidence.full) or _find_irrelevance(evidence.knock_outs)
-    return decide(Stage.FULL, failure, sum(report.seconds for report in reports))
+    seconds = sum(report.seconds for report in reports)
+    if evidence.recompile is not None:
+        failure = failure or evidence.recompile.failure
+        seconds += evidence.recompile.seconds
+    return decide(Stage.FULL, failure, seconds)
 
 
 def _find_irrelevance(knock_outs: Sequence[KnockOut]) -> Failure | None:

@@ -70,7 +70,7 @@ def draw_norm_chain(draw: Draw, family: str) -> Spec:
 
 
 def draw_reduction_chain(draw: Draw, family: str) -> Spec:
-    """A reduction, then a chain on its result; of the usual rows, so few numbers would be left that a clamp hides all."""
+    """A reduction, then a chain on its result; with few rows a clamp could hide all of them."""
     producer = draw.choice(("sum", "mean", "max", "min"))
     *outer, column = draw_row_sizes(draw)
     outer[-1] = evolve(outer[-1], small=4 * outer[-1].small, larger=4 * outer[-1].larger)

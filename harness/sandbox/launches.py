@@ -16,10 +16,12 @@ import contextlib
 import hashlib
 import inspect
 from collections.abc import Callable, Iterator
+from types import NoneType
 from typing import Any, Protocol
 
 import torch
 import triton
+from attrs import frozen
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
@@ -39,16 +41,17 @@ class Refusal(Exception):
         self.failure = Failure(outcome=outcome, message=message)
 
 
-class _Pointer:
+@frozen(kw_only=True)
+class Pointer:
     """What Triton's binder needs to know of a tensor argument; a fake tensor has no address."""
 
-    def __init__(self, tensor: torch.Tensor) -> None:
-        self.dtype, self.shape = tensor.dtype, tensor.shape
-        self._offset_bytes = tensor.storage_offset() * tensor.element_size()
+    dtype: torch.dtype
+    shape: torch.Size
+    offset_bytes: int
 
     def data_ptr(self) -> int:
         """As aligned as the view is in an allocation, which starts at a multiple of 256."""
-        return int(self._offset_bytes) % 256
+        return self.offset_bytes % 256
 
     def ptr_range(self) -> int:
         """Unknown."""
@@ -74,8 +77,9 @@ class LaunchRecorder:
         self.steps: list[Step] = []
         self.kernels: list[Kernel] = []
         self.blobs: dict[str, bytes] = {}
-        self.compiled: dict[tuple[str, str], Kernel] = {}
-        self._original_run = JITFunction.run
+        self.compiled: dict[tuple[Any, ...], Kernel] = {}
+        self.compile_kernel = JITFunction.run
+        """Triton's own, which compiles where it is asked to warm up."""
         self._choices: dict[int, int] = {}
         self._identities: dict[tuple[Any, Any, str], tuple[str, str]] = {}
         self._checked: set[tuple[str, str, str]] = set()
@@ -190,7 +194,7 @@ class LaunchRecorder:
         wrapped = [_wrap(value) for value in args]
         options = {name: _wrap(value) for name, value in kwargs.items()}
         try:
-            made = self._original_run(kernel, *wrapped, grid=(1,), warmup=True, **options)
+            made = self.compile_kernel(kernel, *wrapped, grid=(1,), warmup=True, **options)
         except Refusal:
             raise
         except Exception as error:
@@ -206,7 +210,8 @@ class LaunchRecorder:
             raise Refusal(Outcome.FORWARD_FAILED, f"{name}: needs memory for its descriptors; see triton.set_allocator")
         binary = made.asm[self.target.binary]
         sha256 = hashlib.sha256(binary).hexdigest()
-        key = (kernel.fn.__qualname__, sha256)
+        launch_options = _options(kernel, kwargs)
+        key = (kernel.fn.__qualname__, sha256, launch_options)
         if key not in self.compiled:
             self.blobs[sha256] = binary
             effects = find_effects(made.asm["ttir"], [p.name for p in kernel.params if _is_passed(made, p.name)])
@@ -214,6 +219,7 @@ class LaunchRecorder:
             self.compiled[key] = Kernel(
                 qualname=identity.qualname,
                 source_sha256=identity.source_sha256,
+                options=launch_options,
                 binary=sha256,
                 entry_point=made.metadata.name,
                 num_warps=made.metadata.num_warps,
@@ -271,7 +277,21 @@ def _is_passed(made: Any, name: str) -> bool:
 
 
 def _wrap(value: Any) -> Any:
-    return _Pointer(value) if isinstance(value, torch.Tensor) else value
+    if not isinstance(value, torch.Tensor):
+        return value
+    return Pointer(
+        dtype=value.dtype, shape=value.shape, offset_bytes=int(value.storage_offset()) * value.element_size()
+    )
+
+
+def _options(kernel: Any, kwargs: dict[str, Any]) -> tuple[tuple[str, int | float | str | None], ...]:
+    """The launch's options beside the kernel's parameters, such as num_warps."""
+    names = {parameter.name for parameter in kernel.params}
+    chosen = {name: value for name, value in kwargs.items() if name not in names}
+    for name, value in chosen.items():
+        if not isinstance(value, (int, float, str, NoneType)):
+            raise Refusal(Outcome.UNSUPPORTED, f"option {name} is a {type(value).__name__}, which cannot be recorded")
+    return tuple(sorted(chosen.items()))
 
 
 def _bind(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

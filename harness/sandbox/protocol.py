@@ -55,6 +55,15 @@ class RecordReply:
 
 
 @frozen(kw_only=True)
+class RecompileReply:
+    """The SHA-256 of each launch's code, made from the source's text alone, or the failure."""
+
+    binaries: tuple[str, ...] = ()
+    failure: Failure | None = None
+    seconds: float = 0.0
+
+
+@frozen(kw_only=True)
 class RunRequest:
     """Execute `plan` under Triton's interpreter.
 

@@ -30,6 +30,7 @@ from .host_state import find_changes, take_snapshot
 from .launches import LaunchRecorder, Refusal
 from .passes import AtenAudit, Pass
 from .protocol import RecordRequest, TensorSpec
+from .recompiler import leave_out_places, recompile
 from .target import StubDriver, parse_target, pretend_device, run_tools_as_one_user
 from .warm_up import CANDIDATE
 
@@ -41,6 +42,7 @@ def prepare(target_name: str, scratch: str) -> Any:
     from triton.runtime import driver
 
     torch.set_num_threads(1)
+    leave_out_places()
     target = parse_target(target_name)
     driver.set_active(StubDriver(target))
     pretend_device(target)
@@ -49,6 +51,9 @@ def prepare(target_name: str, scratch: str) -> Any:
     recorder.install()
 
     def perform(request: dict[str, Any], blobs: list[bytes], folder: str) -> tuple[dict[str, Any], list[bytes]]:
+        if "plan" in request:
+            plan = from_plain(request["plan"], LaunchPlan)
+            return recompile(request["source"], plan, folder, recorder.compile_kernel, target.binary), []
         requests = [_request(plain) for plain in request["requests"]]
         recordings = record_all(recorder, request["source"], requests, folder)
         return {"recordings": [to_plain(recording) for recording in recordings]}, list(recorder.blobs.values())

@@ -31,9 +31,27 @@ class Sampling:
     seed: int = 0
 
     def draw(self, grid: tuple[int, int, int]) -> frozenset[int]:
-        """Flat indices of the programs that run, x slowest."""
+        """Flat indices of the programs that run, x slowest: drawn ones, each with its next along every axis.
+
+        Neighbours show what single programs would not: that one axis of the grid makes no difference, so that its
+        programs write the same elements.
+        """
         total = math.prod(grid)
-        return frozenset(random.Random(self.seed).sample(range(total), min(self.num_programs, total)))
+        if self.num_programs >= total:
+            return frozenset(range(total))
+        draw = random.Random(self.seed)
+        chosen: set[int] = set()
+        while len(chosen) < self.num_programs:
+            place = [draw.randrange(size) for size in grid]
+            chosen.add(_flat(place, grid))
+            for axis, size in enumerate(grid):
+                beside = [*place[:axis], (place[axis] + 1) % size, *place[axis + 1 :]]
+                chosen.add(_flat(beside, grid))
+        return frozenset(chosen)
+
+
+def _flat(place: list[int], grid: tuple[int, int, int]) -> int:
+    return (place[0] * grid[1] + place[1]) * grid[2] + place[2]
 
 
 @define

@@ -29,12 +29,13 @@ from attrs import asdict, evolve, frozen
 from ...core.candidate import Failure, Recording
 from ...core.config import LimitsConfig
 from ...core.outcome import Outcome
+from ...core.plan import LaunchPlan
 from ...core.serialisation import from_plain, to_plain
 from ..errors import SandboxError
 from . import wire
 from .capabilities import Capability, describe_protections
 from .confinement import Protections
-from .protocol import RecordReply, RecordRequest, RunReply, RunRequest, RunResult
+from .protocol import RecompileReply, RecordReply, RecordRequest, RunReply, RunRequest, RunResult
 from .zygote import MAX_ANSWER_BYTES
 
 _START_TIMEOUT_S = 120.0
@@ -173,6 +174,19 @@ class Sandbox:
         except (ValueError, KeyError, RecursionError) as error:
             return RecordReply(failure=_broken(error), seconds=seconds)
         return RecordReply(recordings=recordings, blobs=_by_hash(blobs), seconds=seconds)
+
+    def recompile(self, source: str, plan: LaunchPlan) -> RecompileReply:
+        """Compile the plan's launches from the source's text, in a child that runs no host code."""
+        began = time.perf_counter()
+        answer = self._job("compile", {"source": source, "plan": to_plain(plan)}, [])
+        seconds = time.perf_counter() - began
+        if isinstance(answer, _Died):
+            return RecompileReply(failure=answer.failure, seconds=seconds)
+        try:
+            reply = from_plain(answer[0], RecompileReply)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            return RecompileReply(failure=_broken(error), seconds=seconds)
+        return evolve(reply, seconds=seconds)
 
     def run(self, source: str, requests: Sequence[RunRequest]) -> RunReply:
         """Execute plans under Triton's interpreter, in one child, in order."""

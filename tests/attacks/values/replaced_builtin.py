@@ -2,9 +2,8 @@
 
 Mechanism: 33,45
 Task: l1-unary-7fce4ae6f9f1a504
-Outcome: unsupported
-Stage: compile
-Open: the kernel is compiled in the process where host code ran, so host code can change what the compiler sees; kernels must be compiled from the cut text in a clean process
+Outcome: disguised
+Stage: full
 """
 
 import torch
