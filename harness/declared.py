@@ -33,8 +33,9 @@ from ..stages.declared_run import (
 from ..stages.roofline import ITEM_BYTES
 from ..stages.tolerance import compare
 from ..stages.variants import describe
+from .bench import Bench
 from .oracle import ExpectedRun
-from .probes import Bench, find_trespass, prepare_run
+from .probes import find_trespass, prepare_run
 from .sandbox.protocol import RunReply, RunRequest, RunResult
 from .storages import from_bytes
 

@@ -10,8 +10,9 @@ from ..core.candidate import Candidate, Failure, IdleReport, KnockOut, Variant
 from ..core.task import Profile, Task
 from ..stages.knock_out import KNOCK_OUT_VARIANTS, fills_to_try, without_each_launch, without_launches
 from ..stages.variants import VariantInputs, describe
+from .bench import Bench
 from .oracle import ExpectedRun
-from .probes import Bench, prepare_run, report_runs
+from .probes import prepare_run, report_runs
 from .sandbox.protocol import RunRequest
 
 

@@ -82,10 +82,14 @@ class Build:
 
 
 class Oracle:
-    """Reference results of tasks, computed on demand and kept while they fit; safe to use from several threads."""
+    """Reference results of tasks, computed on demand and kept while they fit; safe to use from several threads.
 
-    def __init__(self, seed: int, max_cached_bytes: int = MAX_CACHED_BYTES) -> None:
+    `device` is where references run; inputs and parameters are drawn on the CPU, so that they are the same everywhere.
+    """
+
+    def __init__(self, seed: int, max_cached_bytes: int = MAX_CACHED_BYTES, device: str = "cpu") -> None:
         self.seed = seed
+        self.device = device
         self._max_bytes = max_cached_bytes
         self._held_bytes = 0
         self._cache: OrderedDict[tuple[Any, ...], tuple[Any, int]] = OrderedDict()
@@ -198,7 +202,8 @@ class Oracle:
         generator = torch.Generator().manual_seed(derive(self.seed, identity, "parameters"))
         randomise(model, generator, seeded_parameters, dtype)
         parameters = {name: value.detach().clone() for name, value in model.state_dict().items()}
-        outputs = call_model(task, model.double(), [_to_double(value) for value in inputs])
+        placed = [_to_double(v).to(self.device) if isinstance(v, torch.Tensor) else v for v in inputs]
+        outputs = call_model(task, model.double().to(self.device), placed)
         with fake_reference(task, profile, spec.dtype) as (fake, fake_inputs):
             dtypes = tuple(dtype_name(output) for output in call_model(task, fake, fake_inputs))
         return ExpectedRun(

@@ -7,14 +7,13 @@ comparison; the oracle's work is the task's and is shared by all candidates.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 from functools import lru_cache
 
-from attrs import evolve, field, frozen
+from attrs import evolve
 
-from ..core.candidate import Candidate, CompileReport, Failure, Recording, RunReport, TimingReport, Variant
+from ..core.candidate import Candidate, CompileReport, Failure, RunReport, TimingReport, Variant
 from ..core.config import ClockConfig
 from ..core.outcome import Outcome
 from ..core.plan import BufferKind, LaunchPlan
@@ -22,7 +21,6 @@ from ..core.seeds import derive
 from ..core.serialisation import fingerprint
 from ..core.task import Profile, Task
 from ..stages.compile_stage import (
-    JUDGED,
     find_recording,
     find_unseen_operator,
     judge_compile,
@@ -34,62 +32,11 @@ from ..stages.roofline import Gpu, add_noise, estimate_plan_us, estimate_referen
 from ..stages.syntax import judge_syntax
 from ..stages.tolerance import compare
 from ..stages.variants import VariantInputs, describe
-from .cuda.backend import CudaBackend
-from .evidence_store import EvidenceStore, evidence_key
-from .oracle import ExpectedRun, Oracle
-from .sandbox.protocol import RecordRequest, RunRequest, RunResult
-from .sandbox.sandbox import Sandbox
+from .bench import Bench
+from .oracle import ExpectedRun
+from .recordings import record_remainder, record_request
+from .sandbox.protocol import RunRequest, RunResult
 from .storages import fill_storages, from_bytes
-
-
-@frozen(kw_only=True)
-class Bench:
-    """What probes work with: plans are recorded in the sandbox, and run on a GPU where `cuda` is given."""
-
-    sandbox: Sandbox
-    oracle: Oracle
-    store: EvidenceStore
-    cuda: CudaBackend | None = None
-    _started: threading.Event = field(factory=threading.Event)
-
-    @property
-    def backend(self) -> str:
-        """Where plans run."""
-        return "interpret" if self.cuda is None else "cuda"
-
-    @property
-    def runner(self) -> Sandbox | CudaBackend:
-        """What runs plans."""
-        return self.sandbox if self.cuda is None else self.cuda
-
-    @property
-    def profile(self) -> Profile:
-        """The sizes of the variants that have none of their own: a GPU runs the declared ones."""
-        return Profile.SMALL if self.cuda is None else Profile.DECLARED
-
-    def describe(self, variant: Variant, task: Task) -> VariantInputs:
-        """A variant's inputs."""
-        return describe(variant, task.dtypes, self.profile)
-
-    def get_ready(self) -> None:
-        """Start the sandbox's processes before the first use, so that no candidate's seconds include it."""
-        if not self._started.is_set():
-            self.sandbox.start()
-            self._started.set()
-
-    def key(self, candidate: Candidate, task: Task, probe: str) -> str:
-        """Where the evidence of one probe is kept."""
-        return evidence_key(
-            source_sha256=candidate.sha256,
-            task_fingerprint=fingerprint(task),
-            probe=probe
-            if probe.startswith("compile") or candidate.purity == "strict"
-            else f"{probe}:{candidate.purity}",
-            backend=self.backend,
-            target=self.sandbox.target,
-            seed=self.oracle.seed,
-            limits=self.sandbox.limits,
-        )
 
 
 def probe_syntax(candidate: Candidate) -> Candidate:
@@ -105,86 +52,12 @@ def _seconds_to_inspect(source: str) -> float:
     return time.perf_counter() - began
 
 
-def probe_compile(candidate: Candidate, task: Task, bench: Bench, staged: bool = False) -> Candidate:
-    """Record every plan that any verifier needs, and compile the declared one, in one child.
-
-    Staged, recording ends where it decides the stage; such a report is kept apart from complete ones.
-    """
-    key = bench.key(candidate, task, "compile")
-    report = bench.store.get(key, CompileReport)
-    stopped_key = bench.key(candidate, task, "compile:stopped")
-    if report is None and staged:
-        report = bench.store.get(stopped_key, CompileReport)
-    if report is None:
-        reference = bench.oracle.signature(task)
-        bench.get_ready()
-        requests = _record_requests(task, bench.oracle, staged)
-        reply = bench.sandbox.record(candidate.source, requests)
-        report = CompileReport(
-            recordings=reply.recordings, reference=reference, seconds=reply.seconds, failure=reply.failure
-        )
-        needed = {b.blob for p in _plans_to_run(report) for b in p.buffers if b.blob is not None}
-        bench.store.put_blobs({sha: blob for sha, blob in reply.blobs.items() if sha in needed})
-        is_complete = reply.failure is not None or len(reply.recordings) == len(requests)
-        bench.store.put(key if is_complete else stopped_key, report)
-    return candidate.with_evidence(compile=report)
-
-
-def _record_requests(task: Task, oracle: Oracle, staged: bool) -> list[RecordRequest]:
-    dtype = task.dtypes[0]
-    wanted = [(profile, dtype) for profile in Profile if profile is not Profile.REMAINDER]
-    wanted += [(Profile.SMALL, other) for other in task.dtypes[1:2]]
-    return [
-        evolve(
-            record_request(task, oracle, profile, kind, profile is Profile.DECLARED),
-            decisive=staged and kind == dtype and profile in JUDGED,
-        )
-        for profile, kind in wanted
-    ]
-
-
-def record_request(task: Task, oracle: Oracle, profile: Profile, dtype: str, compile: bool) -> RecordRequest:
-    """The request that records a task's solution at one profile's sizes in one dtype."""
-    build = oracle.build(task, profile, dtype)
-    return RecordRequest(
-        profile=profile,
-        dtype=dtype,
-        init_json=build.init_json,
-        seed=oracle.init_seed(task),
-        inputs=build.inputs,
-        compile=compile,
-    )
-
-
 def _plans(report: CompileReport) -> list[LaunchPlan]:
     return [recording.plan for recording in report.recordings if recording.plan is not None]
 
 
 def _is_sound(plan: LaunchPlan) -> bool:
     return check_structure(plan) is None
-
-
-def _plans_to_run(report: CompileReport) -> list[LaunchPlan]:
-    return [r.plan for r in report.recordings if r.plan is not None and r.profile is not Profile.DECLARED]
-
-
-def _record_remainder(candidate: Candidate, task: Task, bench: Bench, inputs: VariantInputs) -> Recording:
-    """The recording at sizes that only the audit uses, in a child of its own, so that no other verifier pays for it."""
-    key = bench.key(candidate, task, f"compile:{inputs.profile}")
-    recording = bench.store.get(key, Recording)
-    if recording is None:
-        request = record_request(task, bench.oracle, inputs.profile, inputs.dtype, False)
-        bench.get_ready()
-        reply = bench.sandbox.record(candidate.source, [request])
-        if reply.failure is not None:
-            recording = Recording(profile=inputs.profile, dtype=inputs.dtype, failure=reply.failure)
-        else:
-            recording = reply.recordings[0]
-        if recording.plan is not None:
-            needed = {buffer.blob for buffer in recording.plan.buffers}
-            bench.store.put_blobs({sha: blob for sha, blob in reply.blobs.items() if sha in needed})
-        bench.store.put(key, recording)
-    return recording
 
 
 def probe_tiny(candidate: Candidate, task: Task, bench: Bench) -> Candidate:
@@ -288,7 +161,7 @@ def prepare_run(
         return report.failure
     recording = find_recording(report, inputs.profile, inputs.dtype)
     if inputs.profile is Profile.REMAINDER:
-        recording = _record_remainder(candidate, task, bench, inputs)
+        recording = record_remainder(candidate, task, bench, inputs)
     if recording is None:
         return Failure(outcome=Outcome.BROKEN_PROTOCOL, message=f"nothing was recorded at {inputs.profile} sizes")
     if recording.plan is None:

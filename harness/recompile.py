@@ -6,7 +6,7 @@ from ..core.candidate import Candidate, Failure, RecompileReport
 from ..core.outcome import Outcome
 from ..core.task import Profile, Task
 from ..stages.compile_stage import find_recording
-from .probes import Bench
+from .bench import Bench
 
 
 def probe_recompile(candidate: Candidate, task: Task, bench: Bench) -> Candidate:

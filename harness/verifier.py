@@ -25,14 +25,16 @@ from ..stages.funnel import FUNNEL, fold
 from ..stages.roofline import GPUS
 from ..stages.run_stages import judge_full
 from ..stages.variants import variants_of
+from .bench import Bench
 from .cuda.backend import CudaBackend
 from .declared import probe_declared
 from .errors import UsageError
 from .evidence_store import EvidenceStore
 from .knock_out import probe_idle_launches, probe_knock_out
 from .oracle import Oracle
-from .probes import Bench, probe_compile, probe_full, probe_syntax, probe_timing, probe_tiny
+from .probes import probe_full, probe_syntax, probe_timing, probe_tiny
 from .recompile import probe_recompile
+from .recordings import probe_compile
 from .sandbox.sandbox import Sandbox
 
 Probe = Callable[[Candidate], Candidate]
@@ -95,7 +97,8 @@ class Verifier:
             raise UsageError(f"clock.gpu: must be one of {', '.join(sorted(GPUS))}, got {clock.gpu!r}")
         if sandbox.target != config.target:
             raise UsageError(f"verifier.target: the sandbox compiles for {sandbox.target}, not {config.target}")
-        self.bench = Bench(sandbox=sandbox, oracle=Oracle(config.seed), store=store or EvidenceStore(), cuda=cuda)
+        oracle = Oracle(config.seed, device="cpu" if cuda is None else "cuda")
+        self.bench = Bench(sandbox=sandbox, oracle=oracle, store=store or EvidenceStore(), cuda=cuda)
         self.backend = self.bench.backend
 
     def verify(self, task: Task, source: str, spec: VerifierSpec) -> Verdict:

@@ -28,7 +28,9 @@ class RecordRequest:
     """Record `ModelNew(*init_args, **init_kwargs).forward(*inputs)` once.
 
     `init_json` is the JSON text of {"args": [...], "kwargs": {...}} (numbers, booleans, strings, null, nested lists).
-    With `compile` the kernels are compiled for the sandbox's target and the answer has their binaries' blobs. Where a
+    With `compile` the kernels are compiled for the sandbox's target and the answer has their binaries' blobs.
+    A plan at the declared sizes carries no parameters' values, which would cost what building the model costs, unless
+    `with_values` asks for them. Where a
     `decisive` one fails, the requests after it are left out of the answer.
     """
 
@@ -38,6 +40,7 @@ class RecordRequest:
     seed: int
     inputs: tuple[TensorSpec | InitArgument, ...]
     compile: bool = False
+    with_values: bool = False
     decisive: bool = False
 
 

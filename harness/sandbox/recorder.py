@@ -94,7 +94,7 @@ def record_all(recorder: LaunchRecorder, source: str, requests: list[RecordReque
 
 
 def _record(recorder: LaunchRecorder, module: ModuleType, request: RecordRequest) -> Recording:
-    attempts = (True, False) if request.profile is Profile.DECLARED else (False,)
+    attempts = (True, False) if request.profile is Profile.DECLARED and not request.with_values else (False,)
     failure: Failure | None = None
     for fake in attempts:
         session = _Session(recorder, request)
@@ -167,7 +167,8 @@ class _Session:
             if id(tensor) in stand_ins:
                 return stand_ins[id(tensor)]
             made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device)
-            keep = kind is BufferKind.CONSTANT or self.request.profile is not Profile.DECLARED
+            is_declared = self.request.profile is Profile.DECLARED and not self.request.with_values
+            keep = kind is BufferKind.CONSTANT or not is_declared
             blob = self._blob(tensor) if keep and not fake else None
             self.known.append((made, kind, name, blob))
             kept.append(tensor)

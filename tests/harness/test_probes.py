@@ -11,9 +11,11 @@ from tritonrl.core.config import LimitsConfig
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import BufferKind
 from tritonrl.core.task import Profile
+from tritonrl.harness.bench import Bench
 from tritonrl.harness.evidence_store import EvidenceStore
 from tritonrl.harness.oracle import Oracle
-from tritonrl.harness.probes import Bench, probe_compile, probe_full, probe_tiny
+from tritonrl.harness.probes import probe_full, probe_tiny
+from tritonrl.harness.recordings import probe_compile
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.storages import fill_storages
 from tritonrl.stages.compile_stage import find_recording, judge_compile

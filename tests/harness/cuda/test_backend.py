@@ -13,7 +13,7 @@ from tritonrl.core.plan import LaunchPlan
 from tritonrl.core.task import Profile, Task
 from tritonrl.harness.cuda.backend import CudaBackend
 from tritonrl.harness.oracle import ExpectedRun, Oracle
-from tritonrl.harness.probes import record_request
+from tritonrl.harness.recordings import record_request
 from tritonrl.harness.sandbox.protocol import RunRequest, RunResult
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.storages import fill_storages, from_bytes

@@ -1,0 +1,104 @@
+"""The probe of the compile stage: which passes are recorded, which of them compiled, and what is kept of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import evolve
+
+from ..core.candidate import Candidate, CompileReport, Recording, ReferenceSignature
+from ..core.plan import BufferKind
+from ..core.task import Profile, Task
+from ..stages.compile_stage import JUDGED
+from ..stages.variants import VariantInputs
+from .bench import Bench
+from .oracle import Oracle
+from .sandbox.protocol import RecordRequest
+
+
+def probe_compile(candidate: Candidate, task: Task, bench: Bench, staged: bool = False) -> Candidate:
+    """Record every plan that any verifier needs, and compile those whose code is wanted, in one child.
+
+    Staged, recording ends where it decides the stage; such a report is kept apart from complete ones.
+    """
+    key = bench.key(candidate, task, "compile")
+    report = bench.store.get(key, CompileReport)
+    stopped_key = bench.key(candidate, task, "compile:stopped")
+    if report is None and staged:
+        report = bench.store.get(stopped_key, CompileReport)
+    if report is None:
+        reference = bench.oracle.signature(task)
+        bench.get_ready()
+        requests = _record_requests(task, bench, staged)
+        reply = bench.sandbox.record(candidate.source, requests)
+        if bench.cuda is not None and _has_own_names(reply.recordings, reference):
+            # the values of such parameters are the candidate's, and travel with the plans that are run
+            requests = [evolve(request, with_values=request.compile) for request in requests]
+            reply = bench.sandbox.record(candidate.source, requests)
+        report = CompileReport(
+            recordings=reply.recordings, reference=reference, seconds=reply.seconds, failure=reply.failure
+        )
+        _keep_blobs(bench, report.recordings, reply.blobs)
+        is_complete = reply.failure is not None or len(reply.recordings) == len(requests)
+        bench.store.put(key if is_complete else stopped_key, report)
+    return candidate.with_evidence(compile=report)
+
+
+def record_remainder(candidate: Candidate, task: Task, bench: Bench, inputs: VariantInputs) -> Recording:
+    """The recording at sizes that only the audit uses, in a child of its own, so that no other verifier pays for it."""
+    key = bench.key(candidate, task, f"compile:{inputs.profile}")
+    recording = bench.store.get(key, Recording)
+    if recording is None:
+        request = record_request(task, bench.oracle, inputs.profile, inputs.dtype, bench.cuda is not None)
+        bench.get_ready()
+        reply = bench.sandbox.record(candidate.source, [request])
+        if reply.failure is not None:
+            recording = Recording(profile=inputs.profile, dtype=inputs.dtype, failure=reply.failure)
+        else:
+            recording = reply.recordings[0]
+        _keep_blobs(bench, [recording], reply.blobs)
+        bench.store.put(key, recording)
+    return recording
+
+
+def record_request(task: Task, oracle: Oracle, profile: Profile, dtype: str, compile: bool) -> RecordRequest:
+    """The request that records a task's solution at one profile's sizes in one dtype."""
+    build = oracle.build(task, profile, dtype)
+    return RecordRequest(
+        profile=profile,
+        dtype=dtype,
+        init_json=build.init_json,
+        seed=oracle.init_seed(task),
+        inputs=build.inputs,
+        compile=compile,
+    )
+
+
+def _record_requests(task: Task, bench: Bench, staged: bool) -> list[RecordRequest]:
+    """One for each profile, and one in the contract's second dtype; on a GPU what is run is compiled too."""
+    dtype = task.dtypes[0]
+    wanted: list[tuple[Profile, str]] = [(p, dtype) for p in Profile if p is not Profile.REMAINDER]
+    wanted += [(bench.profile, other) for other in task.dtypes[1:2]]
+    uncompiled = {Profile.SMALL} if bench.cuda is not None else set(Profile) - {Profile.DECLARED}
+    return [
+        evolve(
+            record_request(task, bench.oracle, profile, kind, profile not in uncompiled),
+            decisive=staged and kind == dtype and profile in JUDGED,
+        )
+        for profile, kind in wanted
+    ]
+
+
+def _has_own_names(recordings: Sequence[Recording], reference: ReferenceSignature) -> bool:
+    buffers = [buffer for r in recordings if r.plan is not None for buffer in r.plan.buffers]
+    return any(b.kind is BufferKind.PARAMETER and b.name not in reference.parameters for b in buffers)
+
+
+def _keep_blobs(bench: Bench, recordings: Sequence[Recording], blobs: dict[str, bytes]) -> None:
+    """Keep what running the plans takes: values that they carry, and for a GPU their kernels' code."""
+    is_cuda = bench.cuda is not None
+    plans = [r.plan for r in recordings if r.plan is not None and (is_cuda or r.profile is not Profile.DECLARED)]
+    needed = {buffer.blob for plan in plans for buffer in plan.buffers}
+    if is_cuda:
+        needed |= {kernel.binary for plan in plans for kernel in plan.kernels}
+    bench.store.put_blobs({sha256: blob for sha256, blob in blobs.items() if sha256 in needed})
