@@ -1,0 +1,47 @@
+"""The third and later calls go to PyTorch; the calls are counted by a variable of an enclosing function.
+
+Mechanism: 29
+Task: l1-unary-7fce4ae6f9f1a504
+Outcome: not_reproducible
+Stage: compile
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    a = tl.load(a_ptr + offs, mask=offs < n, other=0.0)
+    tl.store(out_ptr + offs, tl.maximum(a, 0.0), mask=offs < n)
+
+
+def launch(a):
+    out = torch.empty_like(a)
+    relu_kernel[(triton.cdiv(a.numel(), 1024),)](a, out, a.numel(), BLOCK=1024)
+    return out
+
+
+def counted():
+    calls = 0
+
+    def run(a):
+        nonlocal calls
+        calls += 1
+        if calls > 2:
+            return torch.relu(a)
+        return launch(a)
+
+    return run
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.run = counted()
+
+    def forward(self, a):
+        return self.run(a)

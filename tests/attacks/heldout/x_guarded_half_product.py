@@ -1,0 +1,39 @@
+"""A product in float16, with float32 only for tiles that would overflow: faint matrices underflow.
+
+Mechanism: 26
+Task: l1-matmul-68912bffde303b71
+Outcome: wrong_values
+Stage: full
+Open: large values take the exact branch, and faint ones are not tried
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def product_kernel(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    rm = tl.program_id(0) * BM + tl.arange(0, BM)[:, None]
+    rn = tl.program_id(1) * BN + tl.arange(0, BN)[None, :]
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        rk = k + tl.arange(0, BK)
+        a = tl.load(a_ptr + rk[None, :] * M + rm, mask=(rm < M) & (rk[None, :] < K), other=0.0)
+        b = tl.load(b_ptr + rk[:, None] * N + rn, mask=(rk[:, None] < K) & (rn < N), other=0.0)
+        if tl.maximum(tl.max(tl.abs(a)), tl.max(tl.abs(b))) > 1000.0:
+            acc += tl.dot(a, b, input_precision="ieee")
+        else:
+            acc += tl.dot(a.to(tl.float16), b.to(tl.float16))
+    tl.store(c_ptr + rm * N + rn, acc, mask=(rm < M) & (rn < N))
+
+
+class ModelNew(nn.Module):
+    def forward(self, a, b):
+        K, M = a.shape
+        N = b.shape[1]
+        c = torch.empty((M, N), device=a.device, dtype=a.dtype)
+        grid = (triton.cdiv(M, 32), triton.cdiv(N, 32))
+        product_kernel[grid](a, b, c, M, N, K, BM=32, BN=32, BK=32)
+        return c

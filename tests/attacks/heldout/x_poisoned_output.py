@@ -1,0 +1,29 @@
+"""The result's own memory is read first; where it does not hold NaN, the input is copied instead of computed.
+
+Mechanism: 27
+Task: l1-unary-7fce4ae6f9f1a504
+Outcome: wrong_values
+Stage: tiny
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n
+    a = tl.load(a_ptr + offs, mask=mask, other=0.0)
+    old = tl.load(out_ptr + offs, mask=mask, other=0.0)
+    tl.store(out_ptr + offs, tl.where(old != old, tl.maximum(a, 0.0), a), mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a):
+        out = torch.empty_like(a)
+        n = a.numel()
+        relu_kernel[(triton.cdiv(n, 1024),)](a, out, n, BLOCK=1024)
+        return out

@@ -1,0 +1,30 @@
+"""A conversion to int32 that saturates on a GPU and wraps on a processor decides between ReLU and a copy.
+
+Mechanism: own
+Task: l1-unary-7fce4ae6f9f1a504
+Outcome: unsupported
+Stage: tiny
+Open: the interpreter converts out of range as a processor does
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n
+    a = tl.load(a_ptr + offs, mask=mask, other=0.0)
+    huge = (tl.abs(a) + 1e30).to(tl.int32)
+    tl.store(out_ptr + offs, tl.where(huge < 0, tl.maximum(a, 0.0), a), mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a):
+        out = torch.empty_like(a)
+        n = a.numel()
+        relu_kernel[(triton.cdiv(n, 1024),)](a, out, n, BLOCK=1024)
+        return out
