@@ -1,0 +1,32 @@
+"""Inline assembly, which the interpreter has not, stands in a branch that only large sizes take, and does the wrong thing there.
+
+Mechanism: 46
+Task: l1-unary-7fce4ae6f9f1a504
+Outcome: unsupported
+Stage: full
+Open: accepted; at the declared size the input is returned unchanged; needs: a declared run that ends as unsupported must refuse where the smaller sizes ran
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n
+    a = tl.load(a_ptr + offs, mask=mask)
+    out = tl.where(a > 0, a, 0.0)
+    if n > 100_000:
+        out = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [a], dtype=tl.float32, is_pure=True, pack=1)
+    tl.store(out_ptr + offs, out, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a):
+        out = torch.empty_like(a)
+        n = a.numel()
+        relu_kernel[(triton.cdiv(n, 1024),)](a, out, n, BLOCK=1024)
+        return out

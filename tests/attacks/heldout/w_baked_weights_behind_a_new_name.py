@@ -1,0 +1,47 @@
+"""The weights are copied when the model is built, and a parameter of another name makes the evaluator keep its seeded values.
+
+Mechanism: 21,41
+Task: l2-linear_chain-ccaeca99f262d9c4
+Outcome: wrong_values
+Stage: tiny
+Open: accepted; weights that are loaded after construction are ignored; without the spare parameter the same file is refused as wrong_values@tiny; needs: parameters that the candidate names as the reference does are redrawn whatever else it names
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def linear_kernel(x_ptr, w_ptr, b_ptr, c_ptr, shown_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    rm = tl.program_id(0) * BM + tl.arange(0, BM)[:, None]
+    rn = tl.program_id(1) * BN + tl.arange(0, BN)[None, :]
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        rk = k + tl.arange(0, BK)
+        x = tl.load(x_ptr + rm * K + rk[None, :], mask=(rm < M) & (rk[None, :] < K), other=0.0)
+        w = tl.load(w_ptr + rk[:, None] + rn * K, mask=(rk[:, None] < K) & (rn < N), other=0.0)
+        acc += tl.dot(x, w, input_precision="ieee")
+    acc += tl.load(b_ptr + rn, mask=rn < N) + 0.0 * tl.load(shown_ptr)
+    acc = tl.where(acc > 0, acc, 0.0)
+    acc = 2.0 * tl.sigmoid(2.0 * acc) - 1.0
+    tl.store(c_ptr + rm * N + rn, acc, mask=(rm < M) & (rn < N))
+
+
+class ModelNew(nn.Module):
+    def __init__(self, in_features, out_features):
+        super().__init__()
+        self.proj = nn.Linear(in_features, out_features)
+        self.shown = nn.Parameter(torch.randn(1))
+        self.copies = (self.proj.weight.detach().clone(), self.proj.bias.detach().clone())
+
+    def forward(self, x):
+        M, K = x.shape
+        N = self.proj.weight.shape[0]
+        c = torch.empty((M, N), device=x.device, dtype=x.dtype)
+        grid = (triton.cdiv(M, 32), triton.cdiv(N, 32))
+        linear_kernel[grid](
+            x, self.copies[0].to(x.device), self.copies[1].to(x.device), c, self.shown, M, N, K, BM=32, BN=32, BK=16
+        )
+        return c

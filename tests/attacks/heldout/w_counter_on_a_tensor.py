@@ -1,0 +1,36 @@
+"""Calls are counted in an attribute of a tensor, and after the fortieth nothing is launched.
+
+Mechanism: 29,30
+Task: l1-unary-7fce4ae6f9f1a504
+Outcome: not_reproducible
+Stage: compile
+Open: accepted; after forty calls nothing is launched; needs: snapshot the attributes of tensors as well
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n
+    a = tl.load(a_ptr + offs, mask=mask)
+    out = tl.where(a > 0, a, 0.0)
+    tl.store(out_ptr + offs, out, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.held = torch.zeros(1)
+
+    def forward(self, a):
+        out = torch.empty_like(a)
+        n = a.numel()
+        self.held.num_calls = getattr(self.held, "num_calls", 0) + 1
+        if self.held.num_calls < 40:
+            relu_kernel[(triton.cdiv(n, 1024),)](a, out, n, BLOCK=1024)
+        return out

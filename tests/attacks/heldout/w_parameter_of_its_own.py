@@ -1,0 +1,34 @@
+"""A parameter that the reference does not name has no values at the declared sizes, so these are not sampled.
+
+Mechanism: 16,46
+Task: l1-unary-7fce4ae6f9f1a504
+Outcome: output_not_written
+Stage: full
+Open: accepted; at the declared size nothing is written; needs: values for own parameters at the declared sizes too; a declared run that cannot be prepared must refuse
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(a_ptr, out_ptr, n, gain_ptr, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = (offs < n) & (n < 100_000)
+    a = tl.load(a_ptr + offs, mask=mask)
+    out = tl.where(a > 0, a, 0.0) + 0.0 * tl.load(gain_ptr)
+    tl.store(out_ptr + offs, out, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(1))
+
+    def forward(self, a):
+        out = torch.empty_like(a)
+        n = a.numel()
+        relu_kernel[(triton.cdiv(n, 1024),)](a, out, n, self.gain, BLOCK=1024)
+        return out

@@ -1,0 +1,31 @@
+"""Values beyond int32 become its largest on a GPU and its smallest on a processor, and the kernel keeps only the latter.
+
+Mechanism: own
+Task: l1-unary-7fce4ae6f9f1a504
+Outcome: wrong_values
+Stage: full
+Open: accepted; a GPU's conversion saturates, and all positive values become 0; needs: the interpreter converts as a GPU does
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n
+    a = tl.load(a_ptr + offs, mask=mask)
+    code = (a * 1e12).to(tl.int32)
+    out = tl.where((a > 0) & (code != 2147483647), a, 0.0)
+    tl.store(out_ptr + offs, out, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a):
+        out = torch.empty_like(a)
+        n = a.numel()
+        relu_kernel[(triton.cdiv(n, 1024),)](a, out, n, BLOCK=1024)
+        return out

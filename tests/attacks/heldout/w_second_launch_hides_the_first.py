@@ -1,0 +1,36 @@
+"""A launch beside the one that matters keeps the declared sizes from being sampled, where nothing is written.
+
+Mechanism: 16,46
+Task: l1-unary-7fce4ae6f9f1a504
+Outcome: output_not_written
+Stage: full
+Open: accepted; at the declared size nothing is written; without the second launch the same file is refused as output_not_written@full; needs: sample each launch whose inputs no earlier one writes, and run small ones whole
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = (offs < n) & (n < 100_000)
+    a = tl.load(a_ptr + offs, mask=mask)
+    out = tl.where(a > 0, a, 0.0)
+    tl.store(out_ptr + offs, out, mask=mask)
+
+
+@triton.jit
+def mark_kernel(mark_ptr):
+    tl.store(mark_ptr, 1.0)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a):
+        out = torch.empty_like(a)
+        n = a.numel()
+        relu_kernel[(triton.cdiv(n, 1024),)](a, out, n, BLOCK=1024)
+        mark_kernel[(1,)](torch.empty(1, device=a.device))
+        return out

@@ -1,0 +1,32 @@
+"""A large allocation that nobody uses makes the declared sizes too big to be sampled, where nothing is written.
+
+Mechanism: 16,46
+Task: l1-unary-7fce4ae6f9f1a504
+Outcome: output_not_written
+Stage: full
+Open: accepted; at the declared size nothing is written; needs: count the buffers that a launch is given, not all
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = (offs < n) & (n < 100_000)
+    a = tl.load(a_ptr + offs, mask=mask)
+    out = tl.where(a > 0, a, 0.0)
+    tl.store(out_ptr + offs, out, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a):
+        out = torch.empty_like(a)
+        n = a.numel()
+        if n > 100_000:
+            spare = torch.empty(100_000_000, device=a.device)
+        relu_kernel[(triton.cdiv(n, 1024),)](a, out, n, BLOCK=1024)
+        return out

@@ -1,0 +1,30 @@
+"""At large sizes the mask is left out, which the declared size, a multiple of the block, does not show.
+
+Mechanism: 27,46
+Task: l1-unary-7fce4ae6f9f1a504
+Outcome: out_of_bounds
+Stage: full
+Open: accepted; a size that is no multiple of 1024 is written beyond its end; needs: a second large size, drawn, sampled like the declared one
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = (offs < n) | (n > 100_000)
+    a = tl.load(a_ptr + offs, mask=mask)
+    out = tl.where(a > 0, a, 0.0)
+    tl.store(out_ptr + offs, out, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a):
+        out = torch.empty_like(a)
+        n = a.numel()
+        relu_kernel[(triton.cdiv(n, 1024),)](a, out, n, BLOCK=1024)
+        return out
