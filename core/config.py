@@ -171,6 +171,8 @@ class RewardConfig:
 class VerifierConfig:
     """Where plans run and for which architecture they compile; `seed` draws the inputs of every verification.
 
+    The seed is a secret of whoever verifies: a candidate whose author knows it could be right on those inputs alone.
+
     `purity` says whether PyTorch operators may compute beside the kernels: "strict" refuses them, "lenient" runs them
     as part of the plan and counts them.
     """

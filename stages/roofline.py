@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from attrs import frozen
 
-from ..core.plan import Copy, Fill, Kernel, Launch, LaunchPlan, Operator, View
+from ..core.plan import BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan, Operator, View
 from .plan_audit import read_views, written_views
 
 ITEM_BYTES = {
@@ -108,7 +108,8 @@ def estimate_reference_us(operators: Sequence[EagerOperator], gpu: Gpu) -> float
 def estimate_plan_us(plan: LaunchPlan, matmul_flops: int, gpu: Gpu) -> float:
     """Runtime of a launch plan; the task's matrix operations are shared by the launches that use matrix units.
 
-    Where no launch does, they are shared by all launches and run on the vector units.
+    Where no launch does, they are shared by all launches and run on the vector units. However small the views that
+    launches were given, a plan takes as long as reading what it was given once and writing what it returns.
     """
     with_dot = [launch for launch in plan.launches if plan.kernels[launch.kernel].has_dot]
     share = matmul_flops / max(1, len(with_dot) or len(plan.launches))
@@ -124,7 +125,14 @@ def estimate_plan_us(plan: LaunchPlan, matmul_flops: int, gpu: Gpu) -> float:
                 total += LAUNCH_US + _bytes_us(sum(map(_view_bytes, (*inputs, *outputs))), gpu)
             case Fill(target=target):
                 total += LAUNCH_US + _bytes_us(_view_bytes(target), gpu)
-    return max(total, LAUNCH_US)
+    return max(total, LAUNCH_US + _bytes_us(_least_bytes(plan), gpu))
+
+
+def _least_bytes(plan: LaunchPlan) -> int:
+    used = {a.view.buffer for launch in plan.launches for a in launch.arguments if a.view is not None}
+    given = [plan.buffers[index] for index in used if plan.buffers[index].kind is not BufferKind.TEMPORARY]
+    read = sum(buffer.num_elements * ITEM_BYTES.get(buffer.dtype, 4) for buffer in given)
+    return read + sum(map(_view_bytes, plan.outputs))
 
 
 def _launch_us(launch: Launch, kernel: Kernel, flops: float, gpu: Gpu) -> float:

@@ -100,7 +100,7 @@ class Executor:
                     steps.append(lambda step=step: run_operator(step, buffers.view))  # type: ignore[misc]
                 case Launch():
                     kernel = self._load(plan, step.kernel, binaries)
-                    put, scratch = make_launch(kernel, step, buffers.address)
+                    put, scratch = make_launch(kernel, plan.kernels[step.kernel], step, buffers.address)
                     steps.append(lambda put=put, scratch=scratch: put())  # type: ignore[misc]
 
         def perform() -> None:

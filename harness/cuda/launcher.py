@@ -46,9 +46,8 @@ class DriverError(Exception):
 
 @frozen(kw_only=True)
 class LoadedKernel:
-    """A kernel's function in this process's context."""
+    """Compiled code in this process's context; kernels whose parameters have other names may share it."""
 
-    record: Kernel
     function: Any
     module: Any
 
@@ -71,7 +70,7 @@ def load_kernel(record: Kernel, binary: bytes) -> LoadedKernel:
     if shared > _SHARED_WITHOUT_ASKING:
         attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         check(driver.cuFuncSetAttribute(function, attribute, shared))
-    return LoadedKernel(record=record, function=function, module=module)
+    return LoadedKernel(function=function, module=module)
 
 
 def unload_kernel(kernel: LoadedKernel) -> None:
@@ -82,12 +81,11 @@ def unload_kernel(kernel: LoadedKernel) -> None:
 
 
 def make_launch(
-    kernel: LoadedKernel, launch: Launch, address_of: Callable[[Argument], int]
+    kernel: LoadedKernel, record: Kernel, launch: Launch, address_of: Callable[[Argument], int]
 ) -> tuple[Callable[[], None], list[torch.Tensor]]:
     """A function that puts the launch on PyTorch's current stream, and the scratch memory that it needs."""
     from cuda.bindings import driver
 
-    record = kernel.record
     arguments: Mapping[str, Argument] = {argument.name: argument for argument in launch.arguments}
     packed, scratch = _pack(record, launch, arguments, address_of)
     block = _THREADS_PER_WARP * (record.num_warps or 4)

@@ -38,6 +38,18 @@ def test_one_program_is_slower_than_many_and_a_million_tiny_ones_too() -> None:
     assert big(10**8, 10**7) > 2 * balanced
 
 
+def test_views_of_one_element_save_no_time() -> None:
+    """A launch that is given the first element of each tensor is not faster than one that is given the tensors."""
+    honest = plan(launch(0, 1))
+    buffers = tuple(evolve(buffer, num_elements=10**8) for buffer in honest.buffers)
+    honest = evolve(honest, buffers=buffers, outputs=tuple(evolve(v, shape=(10**8,)) for v in honest.outputs))
+    (step,) = honest.steps
+    for size in (1, 10**8):
+        arguments = tuple(evolve(a, view=evolve(a.view, shape=(size,))) for a in step.arguments)  # type: ignore[union-attr]
+        made = evolve(honest, steps=(evolve(step, arguments=arguments),))
+        assert estimate_plan_us(made, 0, H200) >= 2 * 4 * 10**8 / (H200.bandwidth_tb_s * 1e6)
+
+
 def test_fewer_launches_are_faster() -> None:
     """A fused plan beats one with an intermediate buffer, and a copy costs time as well."""
     fused = estimate_plan_us(plan(launch(0, 1)), 0, H200)
