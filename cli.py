@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .harness.bench_commands import bench_app
+from .harness.benchmarks.commands import bench_app
 from .harness.command_line import (
     Backend,
     ConfigFile,

@@ -8,7 +8,7 @@ import pytest
 from tritonrl.core.config import Config
 from tritonrl.core.extensions import AUDIT
 from tritonrl.core.verdict import Verdict
-from tritonrl.harness.bench_genuine import HEADER, written_kernels
+from tritonrl.harness.benchmarks.genuine import HEADER, written_kernels
 from tritonrl.harness.verifier import open_verifier
 
 FOLDER = Path(__file__).parent

@@ -1,6 +1,6 @@
 """Nothing that a model writes may break the verifier: random and spoilt completions through extraction and the funnel.
 
-All of them are read by extraction and the AST stage (`bench_fuzz_reading`). What then goes through the whole funnel
+All of them are read by extraction and the AST stage (`fuzz_reading`). What then goes through the whole funnel
 goes through all of it, whatever stage it fails (`VerifierSpec(staged=False)`), so that recorder, interpreter and judge
 meet it too.
 """
@@ -13,14 +13,14 @@ from functools import partial
 
 from attrs import frozen
 
-from ..core.config import Config
-from ..core.extensions import VerifierSpec
-from ..core.extraction import extract
-from ..core.task import Task
-from .bench_fuzz_reading import choose_for_funnel, read_apart, read_texts
-from .bench_fuzz_texts import fuzzed
-from .suites import corpus_examples
-from .verifier import Verifier, open_verifier
+from ...core.config import Config
+from ...core.extensions import VerifierSpec
+from ...core.extraction import extract
+from ...core.task import Task
+from ..suites import corpus_examples
+from ..verifier import Verifier, open_verifier
+from .fuzz_reading import choose_for_funnel, read_apart, read_texts
+from .fuzz_texts import fuzzed
 
 EVERYTHING = VerifierSpec(multi_input=True, staged=False)
 _CHUNK = 50

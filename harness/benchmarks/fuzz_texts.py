@@ -12,8 +12,8 @@ import random
 import re
 from collections.abc import Callable, Sequence
 
-from ..core.prompts import assistant_message, user_message
-from ..core.task import Example
+from ...core.prompts import assistant_message, user_message
+from ...core.task import Example
 
 Spoil = Callable[[str, random.Random], str]
 

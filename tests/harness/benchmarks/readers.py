@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from tritonrl.harness.bench_fuzz_reading import TextResult
+from tritonrl.harness.benchmarks.fuzz_reading import TextResult
 
 
 def end_at_seven(numbers: Sequence[int]) -> list[TextResult]:

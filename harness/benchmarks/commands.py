@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .command_line import Jobs, Json, Settings, guarded, print_result
+from ..command_line import Jobs, Json, Settings, guarded, print_result
 
 bench_app = typer.Typer(help="Measure what is claimed of the verifier.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -30,10 +30,10 @@ def bench_verify(
 
     Example: tritonrl bench verify --json
     """
-    from ..core.serialisation import to_plain
-    from .bench_verify import render, run
-    from .phases import default_jobs
-    from .settings import load_config
+    from ...core.serialisation import to_plain
+    from ..phases import default_jobs
+    from ..settings import load_config
+    from .verify import render, run
 
     figures = run(load_config(settings=settings or []), num_tasks, seed, jobs or default_jobs())
     print_result(to_plain(figures), render(figures), as_json)
@@ -56,10 +56,10 @@ def bench_fuzz(
 
     Example: tritonrl bench fuzz --completions 10000 --funnel 500
     """
-    from ..core.serialisation import to_plain
-    from .bench_fuzz import render, run
-    from .phases import default_jobs
-    from .settings import load_config
+    from ...core.serialisation import to_plain
+    from ..phases import default_jobs
+    from ..settings import load_config
+    from .fuzz import render, run
 
     figures = run(load_config(settings=settings or []), completions, funnel, seed, jobs or default_jobs())
     print_result(to_plain(figures), render(figures), as_json)
@@ -85,8 +85,8 @@ def bench_mutants(
     import sys
     import time
 
-    from .bench_mutants import render_report, run, to_summary, write_rows
-    from .settings import load_config
+    from ..settings import load_config
+    from .mutants import render_report, run, to_summary, write_rows
 
     def show(num_done: int, num_all: int) -> None:
         if sys.stderr.isatty():
@@ -118,10 +118,10 @@ def bench_genuine(
 
     Example: tritonrl bench genuine -n 640 --folder tests/genuine
     """
-    from ..core.serialisation import to_plain
-    from .bench_genuine import render, run
-    from .phases import default_jobs
-    from .settings import load_config
+    from ...core.serialisation import to_plain
+    from ..phases import default_jobs
+    from ..settings import load_config
+    from .genuine import render, run
 
     figures = run(load_config(settings=settings or []), number, seed, jobs or default_jobs(), folder)
     print_result(to_plain(figures), render(figures), as_json)
@@ -143,10 +143,10 @@ def bench_soak(
 
     Example: tritonrl bench soak -n 5000
     """
-    from ..core.serialisation import to_plain
-    from .bench_soak import render, run
-    from .phases import default_jobs
-    from .settings import load_config
+    from ...core.serialisation import to_plain
+    from ..phases import default_jobs
+    from ..settings import load_config
+    from .soak import render, run
 
     figures = run(load_config(settings=settings or []), candidates, seed, jobs or default_jobs())
     print_result(to_plain(figures), render(figures), as_json)

@@ -16,10 +16,10 @@ from enum import StrEnum
 
 from attrs import frozen
 
-from ..core.corpus import corrupt
-from ..core.outcome import Stage
-from ..core.task import Example, Task
-from ..core.verdict import Verdict
+from ...core.corpus import corrupt
+from ...core.outcome import Stage
+from ...core.task import Example, Task
+from ...core.verdict import Verdict
 
 NUM_A_TASK = 10
 COMPILER_SPOIL = "hands the work to torch.compile"

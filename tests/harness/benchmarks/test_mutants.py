@@ -14,7 +14,7 @@ from tritonrl.core.config import Config
 from tritonrl.core.corpus import render
 from tritonrl.core.mutation import Fate, Judge, enumerate_mutants
 from tritonrl.core.task import Profile
-from tritonrl.harness.bench_mutants import (
+from tritonrl.harness.benchmarks.mutants import (
     MutantsReport,
     Workbench,
     plan_tasks,
@@ -23,7 +23,7 @@ from tritonrl.harness.bench_mutants import (
     to_summary,
     write_rows,
 )
-from tritonrl.harness.mutation_oracle import Battery, MutationOracle, PointInputs, Values, choose_sizes
+from tritonrl.harness.benchmarks.mutation_oracle import Battery, MutationOracle, PointInputs, Values, choose_sizes
 
 EXAMPLE = render("l1-softmax-00c0ffee12345678")
 

@@ -14,11 +14,11 @@ from concurrent.futures.process import BrokenProcessPool
 
 from attrs import frozen
 
-from ..core.extraction import extract
-from ..core.outcome import Outcome
-from ..core.task import Example
-from ..stages.syntax import inspect_source
-from .bench_fuzz_texts import fuzzed
+from ...core.extraction import extract
+from ...core.outcome import Outcome
+from ...core.task import Example
+from ...stages.syntax import inspect_source
+from .fuzz_texts import fuzzed
 
 SLOW_S = 5.0
 """A text that keeps a processor busy for longer is a finding."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tritonrl.core.config import Config
-from tritonrl.harness.bench_soak import Census, render, run
+from tritonrl.harness.benchmarks.soak import Census, render, run
 
 
 def test_soak_takes_stock_after_each_round() -> None:

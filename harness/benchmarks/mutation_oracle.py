@@ -19,19 +19,19 @@ import numpy as np
 from attrs import evolve, frozen
 from numpy.typing import NDArray
 
-from ..core.candidate import Comparison, Variant
-from ..core.mutation import Fate
-from ..core.outcome import Outcome
-from ..core.plan import BufferKind
-from ..core.seeds import derive
-from ..core.task import Constants, Example, Profile, Task
-from ..stages.tolerance import TOLERANCES, compare
-from ..stages.variants import VariantInputs
-from .errors import TaskError
-from .oracle import ExpectedRun, Oracle
-from .sandbox.protocol import RecordRequest, RunRequest, RunResult
-from .sandbox.sandbox import Sandbox
-from .storages import fill_storages, from_bytes
+from ...core.candidate import Comparison, Variant
+from ...core.mutation import Fate
+from ...core.outcome import Outcome
+from ...core.plan import BufferKind
+from ...core.seeds import derive
+from ...core.task import Constants, Example, Profile, Task
+from ...stages.tolerance import TOLERANCES, compare
+from ...stages.variants import VariantInputs
+from ..errors import TaskError
+from ..oracle import ExpectedRun, Oracle
+from ..sandbox.protocol import RecordRequest, RunRequest, RunResult
+from ..sandbox.sandbox import Sandbox
+from ..storages import fill_storages, from_bytes
 
 MARGIN = 2.0
 """A proof needs an error of this many tolerances; the teacher's must stay under one over as many."""

@@ -1,8 +1,8 @@
 """`tritonrl bench mutants`: how many mistakes each verifier finds.
 
 Teachers of all thirteen families are mutated, each mutant differing from a kernel that is known to be right in one
-place; the oracle of `harness.mutation_oracle` proves which are wrong. Of those, the table gives the share killed by one
-run, by the one-input verifier, by the five named variants and by the audit verifier: whether multi-input testing
+place; the oracle of `mutation_oracle` proves which are wrong. Of those, the table gives the share killed by one run, by
+the one-input verifier, by the five named variants and by the audit verifier: whether multi-input testing
 generalises. A task is the unit of work, and each worker process has a sandbox of its own, so that nothing is shared
 but the seed: the rows are the same for any number of workers.
 """
@@ -20,11 +20,11 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from ..core.candidate import Candidate
-from ..core.config import Config
-from ..core.corpus import FAMILIES, Split, examples, render
-from ..core.extensions import AUDIT, VerifierSpec
-from ..core.mutation import (
+from ...core.candidate import Candidate
+from ...core.config import Config
+from ...core.corpus import FAMILIES, Split, examples, render
+from ...core.extensions import AUDIT, VerifierSpec
+from ...core.mutation import (
     Fate,
     Judge,
     KillRates,
@@ -35,18 +35,18 @@ from ..core.mutation import (
     sample_mutants,
     score_mutants,
 )
-from ..core.outcome import Outcome
-from ..core.seeds import derive
-from ..core.serialisation import canonical_json, to_plain
-from ..core.task import Example
-from ..core.verdict import Verdict
-from ..stages.compile_stage import judge_compile
-from ..stages.run_stages import judge_full
-from ..stages.syntax import judge_syntax
+from ...core.outcome import Outcome
+from ...core.seeds import derive
+from ...core.serialisation import canonical_json, to_plain
+from ...core.task import Example
+from ...core.verdict import Verdict
+from ...stages.compile_stage import judge_compile
+from ...stages.run_stages import judge_full
+from ...stages.syntax import judge_syntax
+from ..sandbox.sandbox import Sandbox
+from ..verifier import Verifier
+from ..work import write_atomically
 from .mutation_oracle import Battery, MutationOracle
-from .sandbox.sandbox import Sandbox
-from .verifier import Verifier
-from .work import write_atomically
 
 ONE_INPUT = VerifierSpec(staged=True)
 FIVE = VerifierSpec(staged=True, multi_input=True)

@@ -19,15 +19,15 @@ from pathlib import Path
 
 from attrs import evolve, frozen
 
-from ..core.config import Config
-from ..core.constants import read_constants
-from ..core.corpus import Split, is_corpus_id
-from ..core.extensions import AUDIT
-from ..core.task import Task
-from ..core.verdict import Verdict
-from .errors import UsageError
-from .settings import read_text
-from .suites import corpus_examples, find_example, shrink, task_from_file
+from ...core.config import Config
+from ...core.constants import read_constants
+from ...core.corpus import Split, is_corpus_id
+from ...core.extensions import AUDIT
+from ...core.task import Task
+from ...core.verdict import Verdict
+from ..errors import UsageError
+from ..settings import read_text
+from ..suites import corpus_examples, find_example, shrink, task_from_file
 
 HEADER = "# task: "
 _TINY, _SMALL, _LARGER = 5, 17, 35
@@ -140,7 +140,7 @@ def verify_kernels(
     on_done: Callable[[GenuineKernel, Verdict], None] | None = None,
 ) -> GenuineFigures:
     """The audit verifier's word on each, `on_done` called as they are judged."""
-    from .verifier import open_verifier
+    from ..verifier import open_verifier
 
     def finish(index: int, verdict: Verdict) -> None:
         if on_done is not None:

@@ -10,9 +10,9 @@ from tritonrl.core.extraction import extract
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.prompts import assistant_message
 from tritonrl.core.task import Example
-from tritonrl.harness.bench_fuzz import verify_texts
-from tritonrl.harness.bench_fuzz_reading import choose_for_funnel, read_apart, read_texts
-from tritonrl.harness.bench_fuzz_texts import fuzzed
+from tritonrl.harness.benchmarks.fuzz import verify_texts
+from tritonrl.harness.benchmarks.fuzz_reading import choose_for_funnel, read_apart, read_texts
+from tritonrl.harness.benchmarks.fuzz_texts import fuzzed
 from tritonrl.harness.settings import load_config
 from tritonrl.harness.suites import corpus_examples
 from tritonrl.harness.verifier import open_verifier

@@ -6,8 +6,8 @@ import random
 import pytest
 from tritonrl.cli import app
 from tritonrl.core.task import Example
-from tritonrl.harness.bench_mix import SPOILS, restyle
-from tritonrl.harness.bench_verify import tree_cpu_s
+from tritonrl.harness.benchmarks.mix import SPOILS, restyle
+from tritonrl.harness.benchmarks.verify import tree_cpu_s
 from tritonrl.harness.suites import corpus_examples
 from tritonrl.stages.syntax import inspect_source
 from typer.testing import CliRunner

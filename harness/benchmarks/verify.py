@@ -19,21 +19,21 @@ from collections.abc import Callable, Iterable, Sequence
 
 from attrs import frozen
 
-from ..core.candidate import Candidate
-from ..core.config import Config
-from ..core.extensions import AUDIT, VerifierSpec
-from ..core.extraction import extract
-from ..core.outcome import Stage
-from ..core.prompts import assistant_message
-from ..core.task import Task
-from ..core.verdict import Verdict
-from ..stages.syntax import judge_syntax
-from .bench_mix import COMPILER_SPOIL, NUM_A_TASK, Kind, Labelled, draw_candidates, kind_of
-from .probes import probe_syntax
-from .sandbox.protocol import RecordReply, RunReply
-from .sandbox.sandbox import Sandbox
-from .suites import corpus_examples
-from .verifier import Verifier, open_verifier
+from ...core.candidate import Candidate
+from ...core.config import Config
+from ...core.extensions import AUDIT, VerifierSpec
+from ...core.extraction import extract
+from ...core.outcome import Stage
+from ...core.prompts import assistant_message
+from ...core.task import Task
+from ...core.verdict import Verdict
+from ...stages.syntax import judge_syntax
+from ..probes import probe_syntax
+from ..sandbox.protocol import RecordReply, RunReply
+from ..sandbox.sandbox import Sandbox
+from ..suites import corpus_examples
+from ..verifier import Verifier, open_verifier
+from .mix import COMPILER_SPOIL, NUM_A_TASK, Kind, Labelled, draw_candidates, kind_of
 
 STAGED = VerifierSpec(multi_input=True, staged=True)
 EXHAUSTIVE = VerifierSpec(multi_input=True, staged=False)

@@ -24,16 +24,16 @@ from pathlib import Path
 
 from attrs import evolve, frozen
 
-from ..core.config import Config, LimitsConfig
-from ..core.corpus import corrupt
-from ..core.extensions import AUDIT
-from ..core.task import Example, Profile, Task
-from .bench_mix import SPOILS, restyle
-from .sandbox.protocol import RecordRequest, TensorSpec
-from .sandbox.sandbox import Sandbox
-from .sandbox.watch import processes
-from .suites import corpus_examples
-from .verifier import Verifier, open_verifier
+from ...core.config import Config, LimitsConfig
+from ...core.corpus import corrupt
+from ...core.extensions import AUDIT
+from ...core.task import Example, Profile, Task
+from ..sandbox.protocol import RecordRequest, TensorSpec
+from ..sandbox.sandbox import Sandbox
+from ..sandbox.watch import processes
+from ..suites import corpus_examples
+from ..verifier import Verifier, open_verifier
+from .mix import SPOILS, restyle
 
 _MARKER = "tritonrl-soak"
 _ROUND = 30

@@ -1,0 +1,1 @@
+"""What is claimed of the verifier, measured again: the commands under `tritonrl bench` and what they run."""
