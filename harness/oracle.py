@@ -6,9 +6,9 @@ omits both would pass; and expected values are computed in fp64 from inputs roun
 the error that is measured is the candidate's own.
 
 A candidate that names its parameters as the reference does receives the randomised values. One that adds parameters
-of its own can only rely on KernelBench's convention, the same seed and order of construction: then the reference keeps
-its seeded values too, except for those that construction makes constant (all ones, all zeros), which stay randomised,
-so that renaming a parameter is no way to have it left out.
+of its own can only rely on KernelBench's convention, the same seed and order of construction: then those that it does
+not name keep their seeded values in the reference too, except for those that construction makes constant (all ones, all
+zeros), which stay randomised, so that renaming a parameter is no way to have it left out.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from attrs import evolve, frozen
 from numpy.typing import NDArray
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from ..core.candidate import ReferenceSignature
+from ..core.candidate import ReferenceSignature, Variant
 from ..core.seeds import derive
 from ..core.serialisation import fingerprint
 from ..core.task import Constants, Profile, Task
 from ..stages.roofline import EagerOperator
-from ..stages.variants import VariantInputs
+from ..stages.tolerance import accepts, compare, find_scale
+from ..stages.variants import HIDDEN_VARIANTS, VariantInputs
 from .errors import TaskError
 from .reference import (
     build_model,
@@ -51,6 +52,8 @@ from .sandbox.protocol import InitArgument, TensorSpec
 T = TypeVar("T")
 _STABLE_OPERATORS = frozenset({"_softmax", "_log_softmax", "logsumexp"})
 MAX_CACHED_BYTES = 256 << 20
+_SHARE_OF_SCALE = 1e-3
+_SHARE_OF_TOLERANCE = 0.25
 
 
 @frozen(kw_only=True)
@@ -65,6 +68,8 @@ class ExpectedRun:
     parameters: dict[str, torch.Tensor]
     expected: tuple[NDArray[np.generic], ...]
     dtypes: tuple[str, ...]
+    least_scales: tuple[float, ...] = ()
+    """For each result, the scale below which errors are not measured; empty where its own scale is the measure."""
 
     @property
     def num_bytes(self) -> int:
@@ -117,10 +122,22 @@ class Oracle:
         first = [operator.name for operator in self.operators(task)][:1]
         return any(name.split(".")[1] in _STABLE_OPERATORS for name in first)
 
-    def expected(self, task: Task, inputs: VariantInputs, seeded_parameters: bool = False) -> ExpectedRun:
+    def expected(
+        self, task: Task, inputs: VariantInputs, seeded_parameters: frozenset[str] = frozenset()
+    ) -> ExpectedRun:
         """The reference's results on one variant's inputs."""
         key = ("expected", fingerprint(task), inputs, seeded_parameters)
         return self._cached(key, lambda: self._compute(task, inputs, seeded_parameters), lambda run: run.num_bytes)
+
+    def is_exact(self, task: Task, inputs: VariantInputs) -> bool:
+        """Whether the reference itself, in the variant's dtype, is well within the tolerance, and all is finite."""
+        key = ("exact", fingerprint(task), inputs)
+        return self._cached(key, lambda: self._is_exact(task, inputs), lambda _: 1 << 8)
+
+    def degree(self, task: Task, inputs: VariantInputs) -> int | None:
+        """The power of a factor of all inputs that the result is multiplied by; None where there is no such power."""
+        key = ("degree", fingerprint(task), inputs)
+        return self._cached(key, lambda: self._find_degree(task, inputs), lambda _: 1 << 8)
 
     def remainder(self, task: Task) -> Constants:
         """The sizes of the variant "remainder" that the reference accepts; empty where it accepts none."""
@@ -188,7 +205,34 @@ class Oracle:
             raise TaskError(f"{task.task_id}: get_init_inputs() must return plain numbers or text: {error}") from error
         return Build(init_json=init_json, inputs=tuple(_describe_input(task, value, dtype) for value in drawn))
 
-    def _compute(self, task: Task, spec: VariantInputs, seeded_parameters: bool) -> ExpectedRun:
+    def _is_exact(self, task: Task, spec: VariantInputs) -> bool:
+        run = self.expected(task, spec)
+        try:
+            _, _, model, inputs = self._prepare(task, spec, frozenset())
+            found = call_model(task, model.to(torch_dtype(spec.dtype)), inputs)
+        except TaskError:  # not every operator exists for every dtype on a CPU
+            return False
+        return all(np.isfinite(wanted).all() for wanted in run.expected) and all(
+            accepts(compare(_values(tensor), wanted, dtype), _SHARE_OF_TOLERANCE)
+            for tensor, wanted, dtype in zip(found, run.expected, run.dtypes, strict=True)
+        )
+
+    def _find_degree(self, task: Task, spec: VariantInputs) -> int | None:
+        small, large = (self.expected(task, evolve(spec, scale=spec.scale * factor)).expected for factor in (1.0, 4.0))
+        if not all(
+            np.issubdtype(wanted.dtype, np.floating) and np.isfinite(wanted).all() for wanted in (*small, *large)
+        ):
+            return None
+        for degree in range(4):
+            pairs = zip(small, large, strict=True)
+            if all(np.allclose(b, a * 4.0**degree, rtol=1e-3, atol=1e-4 * find_scale(b)) for a, b in pairs):
+                return degree
+        return None
+
+    def _prepare(
+        self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]
+    ) -> tuple[Task, Profile, torch.nn.Module, list[Any]]:
+        """The task and profile to load, the model with its parameters, and the variant's inputs."""
         identity = fingerprint(task)
         task, profile = self._sized(task, spec.profile)
         module = load_task(task, profile)
@@ -201,17 +245,29 @@ class Oracle:
         model = build_model(task, module, derive(self.seed, identity, "init"))
         generator = torch.Generator().manual_seed(derive(self.seed, identity, "parameters"))
         randomise(model, generator, seeded_parameters, dtype)
+        return task, profile, model, inputs
+
+    def _compute(self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]) -> ExpectedRun:
+        sized, profile, model, inputs = self._prepare(task, spec, seeded_parameters)
         parameters = {name: value.detach().clone() for name, value in model.state_dict().items()}
         placed = [_to_double(v).to(self.device) if isinstance(v, torch.Tensor) else v for v in inputs]
         outputs = call_model(task, model.double().to(self.device), placed)
-        with fake_reference(task, profile, spec.dtype) as (fake, fake_inputs):
-            dtypes = tuple(dtype_name(output) for output in call_model(task, fake, fake_inputs))
+        with fake_reference(sized, profile, spec.dtype) as (fake, fake_inputs):
+            dtypes = tuple(dtype_name(output) for output in call_model(sized, fake, fake_inputs))
         return ExpectedRun(
             inputs=tuple(value if isinstance(value, torch.Tensor) else None for value in inputs),
             parameters=parameters,
             expected=tuple(output.detach().cpu().numpy().copy() for output in outputs),
             dtypes=dtypes,
+            least_scales=self._least_scales(task, spec, seeded_parameters),
         )
+
+    def _least_scales(self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]) -> tuple[float, ...]:
+        original = VariantInputs(variant=Variant.ORIGINAL, profile=spec.profile, dtype=spec.dtype)
+        if spec.variant not in HIDDEN_VARIANTS or spec.stream != original.stream or abs(spec.scale) < 1.0:
+            return ()
+        ordinary = self.expected(task, original, seeded_parameters)
+        return tuple(_SHARE_OF_SCALE * find_scale(wanted) for wanted in ordinary.expected)
 
 
 def _accepted_remainders(task: Task) -> Constants:
@@ -249,6 +305,10 @@ def _transform(value: Any, spec: VariantInputs, dtype: torch.dtype) -> Any:
 
 def _to_double(value: Any) -> Any:
     return value.double() if is_floating(value) else value
+
+
+def _values(tensor: torch.Tensor) -> NDArray[np.generic]:
+    return (tensor.double() if tensor.is_floating_point() else tensor).detach().cpu().numpy()  # NumPy has no bfloat16
 
 
 def _same(left: tuple[torch.Tensor, ...], right: tuple[torch.Tensor, ...]) -> bool:

@@ -177,13 +177,17 @@ def prepare_run(
         failure = find_unseen_operator(report)
     if failure is not None:
         return failure
-    names = {buffer.name for buffer in plan.buffers if buffer.kind is BufferKind.PARAMETER}
-    own_names = not names <= set(report.reference.parameters)
-    expected = bench.oracle.expected(task, inputs, seeded_parameters=own_names)
+    expected = bench.oracle.expected(task, inputs, find_seeded_parameters(plan, report.reference.parameters))
     storages = fill_storages(plan, expected, bench.store.get_blob)
     if isinstance(storages, Failure):
         return storages
     return RunRequest(variant=inputs.variant, plan=plan, storages=storages), expected
+
+
+def find_seeded_parameters(plan: LaunchPlan, reference: Sequence[str]) -> frozenset[str]:
+    """The reference's parameters that keep their seeded values: where the plan has names of its own, those it lacks."""
+    names = {buffer.name for buffer in plan.buffers if buffer.kind is BufferKind.PARAMETER}
+    return frozenset() if names <= set(reference) else frozenset(reference) - names
 
 
 def report_runs(
@@ -216,14 +220,15 @@ def _judge_result(request: RunRequest, expected: ExpectedRun, result: RunResult)
         message = f"returns {len(plan.outputs)} tensors, the reference {len(expected.expected)}"
         failure = Failure(outcome=Outcome.WRONG_SIGNATURE, message=message)
     if failure is None:
-        for view, data, wanted, dtype in zip(
-            plan.outputs, result.outputs, expected.expected, expected.dtypes, strict=True
+        scales = expected.least_scales or (0.0,) * len(expected.expected)
+        for view, data, wanted, dtype, scale in zip(
+            plan.outputs, result.outputs, expected.expected, expected.dtypes, scales, strict=True
         ):
             actual = from_bytes(data, view)
             if actual is None:
                 failure = Failure(outcome=Outcome.BROKEN_PROTOCOL, message="a result's size is not what the plan says")
                 break
-            comparisons.append(compare(actual, wanted, view.dtype, dtype))
+            comparisons.append(compare(actual, wanted, view.dtype, dtype, scale))
     return RunReport(variant=request.variant, seconds=0.0, comparisons=tuple(comparisons), failure=failure)
 
 

@@ -11,7 +11,7 @@ import math
 import threading
 import types
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -169,11 +169,13 @@ def is_floating(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
-def randomise(model: torch.nn.Module, generator: torch.Generator, keep_seeded: bool, dtype: torch.dtype) -> None:
+def randomise(
+    model: torch.nn.Module, generator: torch.Generator, seeded_names: Collection[str], dtype: torch.dtype
+) -> None:
     """Give parameters and buffers fresh values of the scale that construction chose, exact in `dtype`.
 
-    Constant ones (norm weights, biases, running statistics) become values around that constant. With `keep_seeded`
-    the others stay as constructed.
+    Constant ones (norm weights, biases, running statistics) become values around that constant. Of the others those
+    in `seeded_names` stay as constructed.
     """
     with torch.no_grad():
         for name, tensor in model.state_dict().items():
@@ -185,7 +187,7 @@ def randomise(model: torch.nn.Module, generator: torch.Generator, keep_seeded: b
                 # a variance must stay positive; an added constant of either sign is as good as another
                 positive = low > 0.0 or "var" in name
                 fresh = (low or 1.0) * (0.5 + fresh) if positive else low + (fresh - 0.5)
-            elif keep_seeded:
+            elif name in seeded_names:
                 fresh = tensor.double()
             else:
                 spread = float(tensor.double().std()) * math.sqrt(12.0)

@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from ...core.candidate import Comparison, Variant
 from ...core.mutation import Fate
 from ...core.outcome import Outcome
-from ...core.plan import BufferKind
 from ...core.seeds import derive
 from ...core.task import Constants, Example, Profile, Task
 from ...stages.tolerance import TOLERANCES, compare
 from ...stages.variants import VariantInputs
 from ..errors import TaskError
 from ..oracle import ExpectedRun, Oracle
+from ..probes import find_seeded_parameters
 from ..sandbox.protocol import RecordRequest, RunRequest, RunResult
 from ..sandbox.sandbox import Sandbox
 from ..storages import fill_storages, from_bytes
@@ -240,8 +240,8 @@ class MutationOracle:
             if plan is None or plan.arithmetic:
                 found.append((point, _dead(recording.failure.outcome if recording.failure else Outcome.UNSUPPORTED)))
                 continue
-            names = {buffer.name for buffer in plan.buffers if buffer.kind is BufferKind.PARAMETER}
-            expected = self.oracle.expected(point.task, point.inputs, not names <= set(battery.parameters))
+            seeded = find_seeded_parameters(plan, tuple(battery.parameters))
+            expected = self.oracle.expected(point.task, point.inputs, seeded)
             storages = fill_storages(plan, expected, reply.blobs.get)
             if isinstance(storages, dict):
                 ready.append((point, RunRequest(variant=Variant.ORIGINAL, plan=plan, storages=storages), expected))
