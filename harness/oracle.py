@@ -225,7 +225,7 @@ class Oracle:
             return None
         for degree in range(4):
             pairs = zip(small, large, strict=True)
-            if all(np.allclose(b, a * 4.0**degree, rtol=1e-3, atol=1e-4 * find_scale(b)) for a, b in pairs):
+            if all(np.allclose(b, np.multiply(a, 4.0**degree), rtol=1e-3, atol=1e-4 * find_scale(b)) for a, b in pairs):
                 return degree
         return None
 

@@ -37,6 +37,7 @@ from .kernel_source import (
     check_function,
     dotted,
     free_names,
+    jitted_name,
     refuse,
     stored_names,
 )
@@ -194,7 +195,7 @@ class KernelModule:
 
     def _assign(self, name: str, statement: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
         assert statement.value is not None
-        function = _jitted(statement.value)
+        function = jitted_name(statement.value)
         if function is not None and self._source.binding(function):
             self._bind(function)
             self._names[name] = self._names[function]
@@ -327,18 +328,6 @@ def _chain(root: str, parts: list[str]) -> ast.expr:
 
 def _identifiers(node: ast.AST) -> set[str]:
     return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-
-
-def _jitted(value: ast.expr) -> str | None:
-    """The name inside `triton.jit(name)`, `autotune(...)(triton.jit(name))` and the like."""
-    while isinstance(value, ast.Call) and len(value.args) == 1:
-        callee = value.func.func if isinstance(value.func, ast.Call) else value.func
-        if (dotted(callee) or [""])[-1] not in ("jit", "autotune", "heuristics"):
-            return None
-        value = value.args[0]
-        if isinstance(value, ast.Name):
-            return value.id
-    return None
 
 
 def _on_plain_values(function: Any) -> Any:

@@ -78,10 +78,15 @@ class KernelSource:
         return found[-1] if found else None
 
     def binding(self, name: str) -> list[ast.stmt]:
-        """The module-level statements that bind the name, in order; raises where it depends on a condition."""
-        if name in self._ambiguous:
+        """The module-level statements that bind the name; raises where it depends on a condition or on an order.
+
+        Bound twice, it means one thing to a default that is evaluated in between, and another to a kernel that is
+        compiled later; only importing the same again is no second meaning, and making a function a kernel.
+        """
+        statements = self.bindings.get(name, [])
+        if name in self._ambiguous or (len(statements) > 1 and not _is_one_meaning(name, statements)):
             raise NotKernelLanguage(f"kernels use {name}, which is bound in more than one way")
-        return self.bindings.get(name, [])
+        return statements
 
     def _hash(self, function: Function) -> str:
         first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
@@ -114,6 +119,8 @@ class KernelSource:
                         self._index_bindings(block, conditional=True)
                     for name in _bound_by_header(statement):
                         self._ambiguous.add(name)
+                case ast.For() | ast.AsyncFor() | ast.While() | ast.Match() | ast.AsyncWith():
+                    self._ambiguous |= _bound_inside(statement)
                 case _:
                     for name in _bound_names(statement):
                         if conditional and (name in self.bindings or name in BUILTINS):
@@ -233,6 +240,51 @@ def _bound_by_header(statement: ast.Try | ast.TryStar | ast.If | ast.With) -> se
     inside = [child for child in ast.iter_child_nodes(statement) if id(child) not in blocks]
     names = {handler.name for handler in getattr(statement, "handlers", []) if handler.name}
     return names | _stored(child for child in inside if not isinstance(child, ast.ExceptHandler))
+
+
+def _bound_inside(node: ast.AST) -> set[str]:
+    """The names bound by any statement inside, as far as they are of the module."""
+    found = _stored([node])
+    for part in ast.walk(node):
+        if isinstance(part, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found |= _bound_names(part)
+    return found
+
+
+def _is_one_meaning(name: str, statements: list[ast.stmt]) -> bool:
+    """Whether several statements bind the name to the same: one import repeated, or `f = triton.jit(f)` after `f`."""
+    first, *others = statements
+    if isinstance(first, ast.FunctionDef):
+        return len(others) == 1 and jitted_name(getattr(others[0], "value", None)) == name
+    return len({_import_of(name, statement) for statement in statements} - {None}) == 1 and not any(
+        _import_of(name, statement) is None for statement in statements
+    )
+
+
+def _import_of(name: str, statement: ast.stmt) -> tuple[str | None, str, int] | None:
+    """What an import statement binds the name to; None where it is no import."""
+    if isinstance(statement, ast.Import):
+        # `import a.b` binds a, as `import a` does
+        for alias in statement.names:
+            if (alias.asname or alias.name.partition(".")[0]) == name:
+                return None, alias.name if alias.asname else alias.name.partition(".")[0], 0
+    elif isinstance(statement, ast.ImportFrom):
+        for alias in statement.names:
+            if (alias.asname or alias.name) == name:
+                return statement.module, alias.name, statement.level
+    return None
+
+
+def jitted_name(value: ast.expr | None) -> str | None:
+    """The name inside `triton.jit(name)`, `autotune(...)(triton.jit(name))` and the like."""
+    while isinstance(value, ast.Call) and len(value.args) == 1:
+        callee = value.func.func if isinstance(value.func, ast.Call) else value.func
+        if (dotted(callee) or [""])[-1] not in ("jit", "autotune", "heuristics"):
+            return None
+        value = value.args[0]
+        if isinstance(value, ast.Name):
+            return value.id
+    return None
 
 
 def _bound_names(statement: ast.stmt) -> set[str]:

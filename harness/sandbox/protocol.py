@@ -9,7 +9,7 @@ from __future__ import annotations
 from attrs import field, frozen
 
 from ...core.candidate import Failure, Recording, Variant
-from ...core.plan import LaunchPlan
+from ...core.plan import Kernel, LaunchPlan
 from ...core.task import Profile
 
 InitArgument = int | float | bool | str | None
@@ -59,9 +59,9 @@ class RecordReply:
 
 @frozen(kw_only=True)
 class RecompileReply:
-    """The SHA-256 of each launch's code, made from the source's text alone, or the failure."""
+    """What compilation finds of each launch's kernel from the source's text alone, or the failure."""
 
-    binaries: tuple[str, ...] = ()
+    kernels: tuple[Kernel, ...] = ()
     failure: Failure | None = None
     seconds: float = 0.0
 
@@ -71,8 +71,9 @@ class RunRequest:
     """Execute `plan` under Triton's interpreter.
 
     `storages` gives the raw bytes of each buffer of the plan that is not a temporary, by index, exactly
-    `num_elements` long; the sandbox adds the guard bands, and fills temporaries with NaN (integers: the type's
-    minimum). With `num_programs`, each launch runs at most so many of its programs, drawn from `seed`; 0 = all.
+    `num_elements` long; temporaries hold what memory holds that nothing has written. Where buffers lie is drawn from
+    `seed`. With `num_programs`, each launch runs at most so many of its programs, drawn from `seed` too; 0 = all.
+    With `reverse`, each launch runs its programs from the last to the first.
     """
 
     variant: Variant
@@ -80,17 +81,25 @@ class RunRequest:
     storages: dict[int, bytes]
     num_programs: int = 0
     seed: int = 0
+    reverse: bool = False
+
+
+@frozen(kw_only=True)
+class LaunchSample:
+    """What the drawn programs of a launch wrote: for each, the elements of returned buffers that none had written.
+
+    `num_unknown` of them are not among these, as what they do hangs on what programs that did not run have to write.
+    """
+
+    written_by_program: tuple[int, ...]
+    num_unknown: int = 0
 
 
 @frozen(kw_only=True)
 class Sample:
-    """What the programs that ran wrote: for each, the elements of returned buffers that none before it had written.
+    """The samples of a plan's launches, in order."""
 
-    With atomics an element is written by several programs, of which some may not have run: its value says nothing.
-    """
-
-    written_by_program: tuple[int, ...]
-    has_atomics: bool
+    launches: tuple[LaunchSample, ...]
 
 
 @frozen(kw_only=True)
@@ -98,14 +107,15 @@ class RunResult:
     """What one execution left behind.
 
     `outputs` are the raw bytes of the returned views, contiguous, in the plan's order. `mutated` are indices of
-    input, parameter and constant buffers whose bytes changed; `out_of_bounds` are indices of buffers whose guard
-    bands changed. Where programs were sampled, `written` has a bit for each element of each output, in NumPy's order
-    of bits: whether a kernel's store reached it.
+    input, parameter and constant buffers whose bytes changed; `out_of_bounds` are indices of buffers beside which
+    something was written (on a GPU alone: the interpreter refuses such an access). Where programs were sampled,
+    `written` has a bit for each element of each output, in NumPy's order of bits: whether a kernel's store reached it.
     """
 
     variant: Variant
     outputs: tuple[bytes, ...] = ()
     written: tuple[bytes, ...] = ()
+    tainted: tuple[bytes, ...] = ()
     sample: Sample | None = None
     mutated: tuple[int, ...] = ()
     out_of_bounds: tuple[int, ...] = ()

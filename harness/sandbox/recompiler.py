@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import copy
-import hashlib
 import importlib
 import os
 from collections.abc import Callable
@@ -20,11 +19,11 @@ import torch
 
 from ...core.candidate import Failure
 from ...core.outcome import Outcome
-from ...core.plan import Argument, ArgumentKind, Launch, LaunchPlan
+from ...core.plan import Argument, ArgumentKind, Kernel, Launch, LaunchPlan
 from ...core.serialisation import to_plain
 from .candidate_module import import_candidate, message_of
 from .kernel_source import KernelSource, NotKernelLanguage, check_expression, check_function, dotted, free_names
-from .launches import Pointer
+from .launches import Pointer, describe_kernel
 
 _JIT = "_triton_of_the_cut"
 
@@ -32,12 +31,11 @@ _JIT = "_triton_of_the_cut"
 def recompile(
     source: str, plan: LaunchPlan, scratch: str, compile_kernel: Callable[..., Any], extension: str
 ) -> dict[str, Any]:
-    """The SHA-256 of each launch's code, or the failure."""
+    """What compilation found of each launch's kernel, or the failure."""
     try:
         text = KernelSource(source)
-        return {
-            "binaries": [_compile(text, plan, launch, scratch, compile_kernel, extension) for launch in plan.launches]
-        }
+        found = [_compile(text, plan, launch, scratch, compile_kernel, extension) for launch in plan.launches]
+        return {"kernels": to_plain(found)}
     except Exception as error:
         failure = Failure(outcome=Outcome.UNSUPPORTED, message=f"compiled from its text alone: {message_of(error)}")
         return {"failure": to_plain(failure)}
@@ -50,7 +48,7 @@ def _compile(
     scratch: str,
     compile_kernel: Callable[..., Any],
     extension: str,
-) -> str:
+) -> Kernel:
     record = plan.kernels[launch.kernel]
     function = source.find(record.qualname, record.source_sha256)
     if function is None:
@@ -62,8 +60,10 @@ def _compile(
         cut.add_passed(argument.text or "")
     module = import_candidate(cut.text(), scratch)
     arguments = {argument.name: _value(argument, module) for argument in launch.arguments}
-    made = compile_kernel(getattr(module, function.name), grid=(1,), warmup=True, **arguments, **dict(record.options))
-    return hashlib.sha256(made.asm[extension]).hexdigest()
+    kernel = getattr(module, function.name)
+    made = compile_kernel(kernel, grid=(1,), warmup=True, **arguments, **dict(record.options))
+    identity = Kernel(qualname=record.qualname, source_sha256=record.source_sha256, options=record.options)
+    return describe_kernel(made, kernel, identity, extension)
 
 
 def _value(argument: Argument, module: Any) -> Any:
