@@ -29,6 +29,8 @@ class Variant(StrEnum):
     PRECISION = "precision"
     """Another dtype of the contract; where it has one only, values rounded through a narrower one."""
     # hidden from the five, used by the audit verifier alone
+    REVERSED = "reversed"
+    """The original values, with the programs of each launch from the last to the first where they are interpreted."""
     NEGATED = "negated"
     """Values times -1."""
     FAINT = "faint"

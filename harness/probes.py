@@ -34,7 +34,7 @@ from ..stages.tolerance import compare
 from ..stages.variants import VariantInputs, describe
 from .bench import Bench
 from .oracle import ExpectedRun
-from .recordings import record_remainder, record_request
+from .recordings import record_own_values, record_remainder, record_request
 from .sandbox.protocol import RunRequest, RunResult
 from .storages import fill_storages, from_bytes
 
@@ -162,6 +162,8 @@ def prepare_run(
     recording = find_recording(report, inputs.profile, inputs.dtype)
     if inputs.profile is Profile.REMAINDER:
         recording = record_remainder(candidate, task, bench, inputs)
+    if recording is not None and inputs.profile is Profile.DECLARED:
+        recording = record_own_values(candidate, task, bench, recording)
     if recording is None:
         return Failure(outcome=Outcome.BROKEN_PROTOCOL, message=f"nothing was recorded at {inputs.profile} sizes")
     if recording.plan is None:
@@ -181,7 +183,9 @@ def prepare_run(
     storages = fill_storages(plan, expected, bench.store.get_blob)
     if isinstance(storages, Failure):
         return storages
-    return RunRequest(variant=inputs.variant, plan=plan, storages=storages), expected
+    seed = derive(bench.oracle.seed, candidate.sha256, "layout", inputs.variant.value)
+    backwards = inputs.variant is Variant.REVERSED
+    return RunRequest(variant=inputs.variant, plan=plan, storages=storages, seed=seed, reverse=backwards), expected
 
 
 def find_seeded_parameters(plan: LaunchPlan, reference: Sequence[str]) -> frozenset[str]:

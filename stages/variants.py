@@ -31,6 +31,7 @@ from ..core.task import Profile
 BASELINE_VARIANTS = (Variant.ORIGINAL,)
 TRAINING_VARIANTS = (Variant.ORIGINAL, Variant.SCALED, Variant.RESEEDED, Variant.LARGER, Variant.PRECISION)
 HIDDEN_VARIANTS = (
+    Variant.REVERSED,
     Variant.NEGATED,
     Variant.FAINT,
     Variant.MASSIVE,
@@ -93,7 +94,7 @@ def describe(variant: Variant, dtypes: Sequence[str], profile: Profile = Profile
     """A variant's inputs for a task with these dtypes; `profile` is the sizes for those that have none of their own."""
     dtype = dtypes[0]
     match variant:
-        case Variant.ORIGINAL:
+        case Variant.ORIGINAL | Variant.REVERSED:
             return VariantInputs(variant=variant, profile=profile, dtype=dtype)
         case Variant.SCALED:
             return VariantInputs(variant=variant, profile=profile, dtype=dtype, scale=2.0)

@@ -199,7 +199,8 @@ class Sandbox:
                 storages[str(index)] = len(blobs)
                 blobs.append(data)
             plain = {"variant": request.variant.value, "plan": to_plain(request.plan), "storages": storages}
-            plains.append({**plain, "num_programs": request.num_programs, "seed": request.seed})
+            drawn = {"num_programs": request.num_programs, "seed": request.seed, "reverse": request.reverse}
+            plains.append({**plain, **drawn})
         answer = self._job("interpret", {"source": source, "requests": plains}, blobs)
         seconds = time.perf_counter() - began
         if isinstance(answer, _Died):
@@ -290,15 +291,16 @@ class Sandbox:
 def read_run_result(plain: Any, blobs: list[bytes]) -> RunResult:
     """One run's result from a reply, structured strictly; raises ValueError and the like where it is none."""
     # outputs and marks travel as blob numbers; everything else is structured strictly
-    numbers = {name: _list(plain.pop(name)) for name in ("outputs", "written")}
+    numbers = {name: _list(plain.pop(name)) for name in ("outputs", "written", "tainted")}
     for indices in numbers.values():
         if not all(type(index) is int and 0 <= index < len(blobs) for index in indices):
             raise ValueError("not blob numbers")
-    result = from_plain({**plain, "outputs": [], "written": []}, RunResult)
+    result = from_plain({**plain, "outputs": [], "written": [], "tainted": []}, RunResult)
     return evolve(
         result,
         outputs=tuple(blobs[index] for index in numbers["outputs"]),
         written=tuple(blobs[index] for index in numbers["written"]),
+        tainted=tuple(blobs[index] for index in numbers["tainted"]),
     )
 
 

@@ -1,13 +1,10 @@
 """What memory holds that nobody may rely on, chosen so that relying on it shows.
 
-On a GPU three things are whatever was there: memory that nothing has written, memory outside a tensor, and the lanes
-of a masked load without `other=`. Triton's interpreter puts zeros in such lanes, so a kernel that sums them would pass
-here and be wrong there. So each holds a mixture: NaN, which no sum hides (but a maximum does, as it skips NaN), and
-both extremes, of which a maximum or a minimum meets one; integers and truth values are mixed alike. Which lane holds
-which is drawn anew at every load, the same way in every process. Lanes that are only stored under the same mask do no
-harm. Guard bands differ from buffer to buffer, and those of floats are signalling NaNs: arithmetic makes them quiet
-and a copy brings another buffer's payload, so what a kernel writes outside its buffer is seen as a change. An access
-outside every buffer would end a GPU's process, and here do anything: it is refused before it happens.
+On a GPU two things are whatever was there: memory that nothing has written, and the lanes of a masked load without
+`other=`. Triton's interpreter puts zeros in such lanes, so a kernel that sums them would pass here and be wrong there.
+So each holds a mixture: NaN, which no sum hides (but a maximum does, as it skips NaN), and both extremes, of which a
+maximum or a minimum meets one; integers and truth values are mixed alike. Which lane holds which is drawn anew at every
+load, the same way in every process. Lanes that are only stored under the same mask do no harm.
 """
 
 from __future__ import annotations
@@ -18,47 +15,15 @@ from typing import Any
 import numpy as np
 import torch
 
-GUARD_BYTES = 1024
-_INTEGER_BYTE = 0x81  # negative, and far from what an index or a count is
-# (infinity's bits, bytes): an infinity with some of its low bits set, and not the highest of them, is a signalling NaN
-_INFINITIES = {
-    torch.float64: (0x7FF0000000000000, 8),
-    torch.float32: (0x7F800000, 4),
-    torch.float16: (0x7C00, 2),
-    torch.bfloat16: (0x7F80, 2),
-}
 _INTEGER = 2**16 + 1
 """Odd, so that sums of it do not wrap around to 0 soon."""
-_NUM_PAYLOADS = 63  # bfloat16 has six bits
 
-
-class StrayAccess(Exception):
-    """A kernel's load, store or atomic whose address lies outside every buffer of the plan."""
-
-    def __str__(self) -> str:
-        return "a kernel accessed memory outside every buffer"
-
-
-_allowed = [0, 0]
 _loads = [0]  # how many masked loads were filled since the plan began
 
 
-def confine_accesses(start: int, stop: int) -> None:
-    """Let kernels access the addresses in [start, stop) alone, until the next call.
-
-    Triton's interpreter would read and write anything: the process might end or go on, by luck.
-    """
-    _allowed[:] = start, stop
+def begin_plan() -> None:
+    """Let the lanes of the next plan hold what those of every plan hold."""
     _loads[0] = 0
-
-
-def _check(pointers: Any, mask: Any) -> None:
-    chosen = np.broadcast_to(np.asarray(mask, dtype=bool), pointers.data.shape)
-    addresses = pointers.data[chosen]
-    if addresses.size:
-        size = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
-        if int(addresses.min()) < _allowed[0] or int(addresses.max()) + size > _allowed[1]:
-            raise StrayAccess
 
 
 def make_unwritten(memory: torch.Tensor) -> None:
@@ -82,51 +47,27 @@ def _extremes(low: int, high: int) -> tuple[int, int, int]:
     return high - 6, low + 3 if low else 0, min(_INTEGER, high - 21)
 
 
-def guard_band(dtype: torch.dtype, index: int) -> torch.Tensor:
-    """The bytes on each side of the plan's buffer number `index`."""
-    if dtype in _INFINITIES:
-        infinity, size = _INFINITIES[dtype]
-        element = (infinity + 1 + index % _NUM_PAYLOADS).to_bytes(size, "little")
-    else:
-        element = bytes([_INTEGER_BYTE + index % _NUM_PAYLOADS])
-    return torch.frombuffer(bytearray(element * (GUARD_BYTES // len(element))), dtype=torch.uint8)
-
-
 def install() -> None:
-    """Give masked lanes without `other=` undefined values in this process, and refuse stray accesses."""
+    """Give masked lanes without `other=` undefined values in this process."""
     import triton.language as tl
     from triton.runtime import interpreter
 
     builder: Any = interpreter.InterpreterBuilder
-    original = builder.create_masked_load
+    original, plain_store = builder.create_masked_load, builder.create_masked_store
 
     def load(self: Any, pointers: Any, mask: Any, other: Any, *options: Any, **named: Any) -> Any:
         # a descriptor's mask is an array, not a handle
         mask = mask if isinstance(mask, interpreter.TensorHandle) else interpreter.TensorHandle(mask, tl.int1)
-        _check(pointers, mask.data)
         if other is None and not np.all(mask.data):
             kind = pointers.get_element_ty()
             other = interpreter.TensorHandle(_undefined(kind, pointers.data.shape), kind)
         return original(self, pointers, mask, other, *options, **named)
 
-    store_unchecked, combine_unchecked = builder.create_masked_store, builder.create_atomic_rmw
-    swap_unchecked = builder.create_atomic_cas
-
     def store(self: Any, pointers: Any, value: Any, mask: Any, *options: Any, **named: Any) -> Any:
         mask = mask if isinstance(mask, interpreter.TensorHandle) else interpreter.TensorHandle(mask, tl.int1)
-        _check(pointers, mask.data)
-        return store_unchecked(self, pointers, value, mask, *options, **named)
-
-    def combine(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
-        _check(pointers, mask.data)
-        return combine_unchecked(self, operation, pointers, value, mask, *options)
-
-    def swap(self: Any, pointers: Any, *operands: Any) -> Any:
-        _check(pointers, True)
-        return swap_unchecked(self, pointers, *operands)
+        return plain_store(self, pointers, value, mask, *options, **named)
 
     builder.create_masked_load, builder.create_masked_store = load, store
-    builder.create_atomic_rmw, builder.create_atomic_cas = combine, swap
 
 
 def _undefined(kind: Any, shape: tuple[int, ...]) -> Any:

@@ -1,0 +1,164 @@
+"""Where a plan's buffers lie in the interpreting child, and that kernels access nothing else.
+
+On a GPU nobody knows what lies beside a tensor, or how far away the next one is. So the buffers lie in a drawn order
+with drawn gaps between them, from a seed that depends on the candidate's text: a kernel cannot know how to reach one
+through another's pointer. Every load, store and atomic must lie wholly inside one buffer; lanes that a mask excludes
+access nothing. An access elsewhere is refused before it happens, reads too: the interpreter would read and write
+anything, and what a GPU finds there is luck.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import random
+from bisect import bisect_right
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ...core.plan import Buffer, LaunchPlan, View
+from .undefined import begin_plan, make_unwritten
+
+_ALIGNMENT = 16
+"""Bytes; compiled kernels are specialised on it, and a GPU's allocations have at least as much."""
+_SMALLEST_GAP, _LARGEST_GAP = 4096, 65536
+
+
+class StrayAccess(Exception):
+    """A kernel's load, store or atomic whose address lies outside every buffer of the plan."""
+
+    def __str__(self) -> str:
+        return "a kernel accessed memory outside every buffer"
+
+
+class StrayView(Exception):
+    """A view of the plan that does not lie inside its buffer."""
+
+    def __str__(self) -> str:
+        return "a view lies outside its buffer"
+
+
+class Storage:
+    """A buffer of the plan in memory: what was given, or what memory holds that nothing has written."""
+
+    def __init__(self, buffer: Buffer, data: bytes | None, memory: torch.Tensor) -> None:
+        self.dtype = getattr(torch, buffer.dtype)
+        self.memory = memory
+        self.given = data
+        if data is None:
+            make_unwritten(memory.view(self.dtype))
+        elif len(data) != memory.numel():
+            raise ValueError(f"buffer {buffer.name!r} has {memory.numel()} bytes, {len(data)} were given")
+        elif data:
+            memory.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
+
+    def view(self, view: View) -> torch.Tensor:
+        """The strided window."""
+        dtype = getattr(torch, view.dtype)
+        num_bytes = self.memory.numel()
+        extent = 1 + sum((size - 1) * step for size, step in zip(view.shape, view.stride, strict=True))
+        inside = 0 in view.shape or (view.offset >= 0 and (view.offset + extent) * dtype.itemsize <= num_bytes)
+        if not inside or any(step < 0 for step in view.stride):
+            raise StrayView
+        typed = self.memory[: num_bytes - num_bytes % dtype.itemsize].view(dtype)
+        start = typed.storage_offset() + (0 if 0 in view.shape else view.offset)
+        return typed.as_strided(view.shape, view.stride, start)
+
+    def is_changed(self) -> bool:
+        """Whether a given buffer no longer holds what was given."""
+        return self.given is not None and bytes_of(self.memory) != self.given
+
+
+def bytes_of(tensor: torch.Tensor) -> bytes:
+    """A contiguous CPU tensor's bytes."""
+    tensor = tensor.contiguous()
+    size = tensor.numel() * tensor.element_size()
+    return ctypes.string_at(tensor.data_ptr(), size) if size else b""
+
+
+def place(plan: LaunchPlan, given: dict[int, bytes], seed: int) -> list[Storage]:
+    """The plan's buffers in one stretch of memory; kernels may access them alone until the next call.
+
+    One stretch, so that what happens is the same in every process.
+    """
+    draw = random.Random(seed)
+    sizes = [buffer.num_elements * int(getattr(torch, buffer.dtype).itemsize) for buffer in plan.buffers]
+    starts = [0] * len(sizes)
+    total = _draw_gap(draw)
+    for index in draw.sample(range(len(sizes)), len(sizes)):
+        starts[index] = total
+        total += -(-sizes[index] // _ALIGNMENT) * _ALIGNMENT + _draw_gap(draw)
+    arena = torch.zeros(total, dtype=torch.uint8)
+    spans = sorted((start, start + size) for start, size in zip(starts, sizes, strict=True) if size)
+    _confine_accesses([(arena.data_ptr() + start, arena.data_ptr() + stop) for start, stop in spans])
+    begin_plan()
+    return [
+        Storage(buffer, given.get(index), arena[starts[index] : starts[index] + sizes[index]])
+        for index, buffer in enumerate(plan.buffers)
+    ]
+
+
+def _draw_gap(draw: random.Random) -> int:
+    return draw.randrange(_SMALLEST_GAP, _LARGEST_GAP, _ALIGNMENT)
+
+
+_starts: list[int] = []
+_stops: list[int] = []
+
+
+def _confine_accesses(spans: list[tuple[int, int]]) -> None:
+    _starts[:] = [start for start, _ in spans]
+    _stops[:] = [stop for _, stop in spans]
+
+
+def check_access(pointers: Any, mask: Any) -> None:
+    """Refuse an access by a handle of pointers unless each lane of the mask lies inside a buffer."""
+    chosen = np.broadcast_to(np.asarray(mask, dtype=bool), pointers.data.shape)
+    addresses = pointers.data[chosen]
+    if not addresses.size:
+        return
+    size = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
+    low, high = int(addresses.min()), int(addresses.max())
+    first = bisect_right(_starts, low) - 1
+    if first < 0:
+        raise StrayAccess
+    if high + size > _stops[first]:  # not all in one buffer, so each is looked at
+        found = np.searchsorted(np.array(_starts, dtype=np.uint64), addresses, side="right") - 1
+        if np.any(addresses + np.uint64(size) > np.array(_stops, dtype=np.uint64)[found]):
+            raise StrayAccess
+
+
+def lanes(mask: Any) -> NDArray[np.bool_]:
+    """A mask's values: a descriptor's is an array, any other a handle."""
+    found: NDArray[np.bool_] = mask if isinstance(mask, np.ndarray) else mask.data
+    return found
+
+
+def install() -> None:
+    """Let this process's interpreter refuse stray accesses."""
+    from triton.runtime import interpreter
+
+    builder: Any = interpreter.InterpreterBuilder
+    plain_load, plain_store = builder.create_masked_load, builder.create_masked_store
+    plain_combine, plain_swap = builder.create_atomic_rmw, builder.create_atomic_cas
+
+    def load(self: Any, pointers: Any, mask: Any, *options: Any, **named: Any) -> Any:
+        check_access(pointers, lanes(mask))
+        return plain_load(self, pointers, mask, *options, **named)
+
+    def store(self: Any, pointers: Any, value: Any, mask: Any, *options: Any, **named: Any) -> Any:
+        check_access(pointers, lanes(mask))
+        return plain_store(self, pointers, value, mask, *options, **named)
+
+    def combine(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
+        check_access(pointers, mask.data)
+        return plain_combine(self, operation, pointers, value, mask, *options)
+
+    def swap(self: Any, pointers: Any, *operands: Any) -> Any:
+        check_access(pointers, True)
+        return plain_swap(self, pointers, *operands)
+
+    builder.create_masked_load, builder.create_masked_store = load, store
+    builder.create_atomic_rmw, builder.create_atomic_cas = combine, swap

@@ -1,0 +1,44 @@
+"""Running chosen programs of an interpreted kernel in a chosen order.
+
+A GPU promises no order. Triton's interpreter runs programs by their numbers, and all of them: its loop is given a grid
+of one program, within which this one runs those that are wanted.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from types import FunctionType
+from typing import Any
+
+Place = tuple[int, int, int]
+Around = Callable[[Place], AbstractContextManager[None]]
+
+
+def backwards(grid: Place) -> Iterable[Place]:
+    """All programs of a grid, the last first."""
+    return itertools.product(*(range(size - 1, -1, -1) for size in grid))  # type: ignore[return-value]
+
+
+def run_programs(
+    function: Any, grid: Place, arguments: dict[str, Any], programs: Iterable[Place], around: Around = nullcontext
+) -> None:
+    """Run these programs, one after another and each within `around(its place)`; each sees the whole grid."""
+    from triton.runtime import interpreter
+
+    rewritten, builder = function.rewrite(), interpreter.interpreter_builder
+
+    def run_each(**values: Any) -> None:
+        builder.set_grid_dim(*grid)
+        for place in programs:
+            builder.set_grid_idx(*place)
+            with around(place):
+                rewritten(**values)
+
+    # the executor looks at its function's globals for the kernel language, and at its signature and annotations
+    body = run_each
+    looped: Any = FunctionType(body.__code__, rewritten.__globals__, rewritten.__name__, None, body.__closure__)
+    looped.__signature__, looped.__annotations__ = inspect.signature(rewritten), rewritten.__annotations__
+    interpreter.GridExecutor(looped, function.arg_names, (1, 1, 1), function.pre_run_hooks)(**arguments)
