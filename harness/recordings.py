@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
-from ..core.candidate import Candidate, CompileReport, Recording, ReferenceSignature
-from ..core.plan import BufferKind
+from ..core.candidate import Candidate, CompileReport, Failure, Recording, ReferenceSignature
+from ..core.outcome import Outcome
+from ..core.plan import BufferKind, LaunchPlan
 from ..core.task import Profile, Task
 from ..stages.compile_stage import JUDGED
 from ..stages.variants import VariantInputs
@@ -59,6 +60,38 @@ def record_remainder(candidate: Candidate, task: Task, bench: Bench, inputs: Var
         _keep_blobs(bench, [recording], reply.blobs)
         bench.store.put(key, recording)
     return recording
+
+
+def record_own_values(candidate: Candidate, task: Task, bench: Bench, recording: Recording) -> Recording:
+    """The declared recording with the values of parameters that the reference has not, which only a sample of it needs.
+
+    It is made in a child of its own, and must be the same plan.
+    """
+    if recording.plan is None or not _has_own_names([recording], bench.oracle.signature(task)):
+        return recording
+    if all(b.blob is not None for b in recording.plan.buffers if b.kind is BufferKind.PARAMETER):
+        return recording
+    key = bench.key(candidate, task, "compile:values")
+    found = bench.store.get(key, Recording)
+    if found is None:
+        request = record_request(task, bench.oracle, recording.profile, recording.dtype, True)
+        bench.get_ready()
+        reply = bench.sandbox.record(candidate.source, [evolve(request, with_values=True)])
+        failure = reply.failure
+        found = reply.recordings[0] if failure is None else evolve(recording, plan=None, failure=failure)
+        if found.plan is not None:
+            if _without_values(found.plan) != _without_values(recording.plan):
+                failure = Failure(outcome=Outcome.NOT_REPRODUCIBLE, message="another plan at the declared sizes")
+                found = evolve(recording, plan=None, failure=failure)
+            else:
+                needed = {buffer.blob for buffer in found.plan.buffers}
+                bench.store.put_blobs({sha256: blob for sha256, blob in reply.blobs.items() if sha256 in needed})
+        bench.store.put(key, found)
+    return found
+
+
+def _without_values(plan: LaunchPlan) -> LaunchPlan:
+    return evolve(plan, buffers=tuple(evolve(buffer, blob=None) for buffer in plan.buffers))
 
 
 def record_request(task: Task, oracle: Oracle, profile: Profile, dtype: str, compile: bool) -> RecordRequest:
