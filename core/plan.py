@@ -108,6 +108,8 @@ class Kernel:
     has_dot: bool = False
     dot_precision: str | None = None
     dot_operands: tuple[str, ...] = ()
+    narrowed: tuple[str, ...] = ()
+    """The floating-point types that it converts wider ones to, in the compiler's spelling."""
 
 
 @frozen(kw_only=True)

@@ -32,6 +32,7 @@ from ..core.task import Constants, Profile, Task
 from ..stages.roofline import EagerOperator
 from ..stages.tolerance import accepts, compare, find_scale
 from ..stages.variants import HIDDEN_VARIANTS, VariantInputs
+from .declared_sizes import find_beyond, is_within_reach, with_declared
 from .errors import TaskError
 from .reference import (
     build_model,
@@ -51,6 +52,8 @@ from .sandbox.protocol import InitArgument, TensorSpec
 
 T = TypeVar("T")
 _STABLE_OPERATORS = frozenset({"_softmax", "_log_softmax", "logsumexp"})
+_UNORDERED_OPERATORS = frozenset({"topk", "sort", "argsort", "kthvalue", "median", "nanmedian", "mode"})
+_FLOATING = ("float64", "float32", "float16", "bfloat16")
 MAX_CACHED_BYTES = 256 << 20
 _SHARE_OF_SCALE = 1e-3
 _SHARE_OF_TOLERANCE = 0.25
@@ -122,6 +125,12 @@ class Oracle:
         first = [operator.name for operator in self.operators(task)][:1]
         return any(name.split(".")[1] in _STABLE_OPERATORS for name in first)
 
+    def resolves_ties(self, task: Task) -> bool:
+        """Whether PyTorch says which of several equal values an integer result stands for: the first of them."""
+        dtypes = self.signature(task).dtypes
+        names = {operator.name.split(".")[1] for operator in self.operators(task)}
+        return all(dtype in _FLOATING for dtype in dtypes) or not names & _UNORDERED_OPERATORS
+
     def expected(
         self, task: Task, inputs: VariantInputs, seeded_parameters: frozenset[str] = frozenset()
     ) -> ExpectedRun:
@@ -144,8 +153,20 @@ class Oracle:
         key = ("remainder", fingerprint(task))
         return self._cached(key, lambda: _accepted_remainders(task), lambda _: 1 << 12)
 
+    def beyond(self, task: Task) -> Constants:
+        """The sizes of the variant "beyond" that the reference accepts; empty where there are none within reach."""
+        key = ("beyond", fingerprint(task))
+        return self._cached(key, lambda: find_beyond(task, self.remainder(task)), lambda _: 1 << 12)
+
+    def is_within_reach(self, task: Task) -> bool:
+        """Whether the declared sizes can be computed here in about a second."""
+        key = ("reach", fingerprint(task))
+        return self._cached(key, lambda: is_within_reach(task), lambda _: 1 << 8)
+
     def _sized(self, task: Task, profile: Profile) -> tuple[Task, Profile]:
         """The task with a derived profile's sizes in the place of `LARGER`, and the profile to load it with."""
+        if profile is Profile.BEYOND:
+            return with_declared(task, self.beyond(task)), Profile.DECLARED
         if profile is not Profile.REMAINDER:
             return task, profile
         small = {**dict(task.small), **dict(self.remainder(task))}

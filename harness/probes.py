@@ -25,18 +25,20 @@ from ..stages.compile_stage import (
     find_unseen_operator,
     judge_compile,
     judge_recording,
-    multiplies_narrowly,
 )
 from ..stages.plan_audit import check_structure
 from ..stages.roofline import Gpu, add_noise, estimate_plan_us, estimate_reference_us
 from ..stages.syntax import judge_syntax
 from ..stages.tolerance import compare
-from ..stages.variants import VariantInputs, describe
+from ..stages.variants import SAMPLED_VARIANTS, VariantInputs, describe
+from .applicability import find_inapplicable
 from .bench import Bench
 from .oracle import ExpectedRun
-from .recordings import record_own_values, record_remainder, record_request
+from .recordings import record_later, record_own_values, record_request
 from .sandbox.protocol import RunRequest, RunResult
 from .storages import fill_storages, from_bytes
+
+_JUDGED_LATER = (Profile.LARGER, Profile.REMAINDER, Profile.BEYOND)
 
 
 def probe_syntax(candidate: Candidate) -> Candidate:
@@ -70,18 +72,12 @@ def probe_tiny(candidate: Candidate, task: Task, bench: Bench) -> Candidate:
 def probe_full(candidate: Candidate, task: Task, bench: Bench, variants: Sequence[Variant]) -> Candidate:
     """Run the wanted variants, those not yet known together in one child.
 
-    The variant "remainder" is left out where the reference accepts no other sizes, and "massive" where no kernel
-    multiplies in a narrower dtype than the task's (it would refuse many a genuine tanh), and "deep" where the reference
-    does not begin with a softmax; the declared sizes have a probe of their own (`harness.declared`).
+    Left out are those that say nothing about this candidate (`harness.applicability`); the declared sizes have a probe
+    of their own (`harness.declared`).
     """
-    left_out = {Variant.DECLARED}
-    if Variant.REMAINDER in variants and not bench.oracle.remainder(task):
-        left_out.add(Variant.REMAINDER)
-    if candidate.evidence.compile is None or not multiplies_narrowly(candidate.evidence.compile):
-        left_out.add(Variant.MASSIVE)
-    if Variant.DEEP in variants and not bench.oracle.subtracts_maximum(task):
-        left_out.add(Variant.DEEP)
-    wanted = [bench.describe(variant, task) for variant in variants if variant not in left_out]
+    runnable = [variant for variant in variants if variant not in SAMPLED_VARIANTS]
+    left_out = find_inapplicable(candidate, task, bench, runnable)
+    wanted = [bench.describe(variant, task) for variant in runnable if variant not in left_out]
     return candidate.with_evidence(full=tuple(_run_all(candidate, task, bench, "full", wanted)))
 
 
@@ -160,8 +156,8 @@ def prepare_run(
     if report.failure is not None:
         return report.failure
     recording = find_recording(report, inputs.profile, inputs.dtype)
-    if inputs.profile is Profile.REMAINDER:
-        recording = record_remainder(candidate, task, bench, inputs)
+    if recording is None and inputs.variant in (Variant.REMAINDER, *SAMPLED_VARIANTS):
+        recording = record_later(candidate, task, bench, inputs)
     if recording is not None and inputs.profile is Profile.DECLARED:
         recording = record_own_values(candidate, task, bench, recording)
     if recording is None:
@@ -172,7 +168,7 @@ def prepare_run(
     failure = check_structure(plan)
     if failure is None and plan.arithmetic:
         failure = judge_recording(recording, report, candidate.purity)
-    if failure is None and (inputs.profile in (Profile.LARGER, Profile.REMAINDER) or inputs.dtype != task.dtypes[0]):
+    if failure is None and (inputs.profile in _JUDGED_LATER or inputs.dtype != task.dtypes[0]):
         # the compile stage judged the other recordings
         failure = judge_recording(recording, report, candidate.purity)
     if failure is None and bench.backend == "interpret" and all(map(_is_sound, _plans(report))):

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..core.candidate import Candidate, CompileReport, Failure, Recording
+from ..core.candidate import Candidate, CompileReport, Failure, Recording, ReferenceSignature
 from ..core.outcome import Outcome, Stage
-from ..core.plan import Purity
+from ..core.plan import BufferKind, Purity
 from ..core.task import Profile
 from ..core.verdict import StageResult
 from .decision import decide, skip
 from .plan_audit import audit
 
+_NARROW_DTYPES = frozenset({"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"})
 JUDGED = (Profile.DECLARED, Profile.TINY, Profile.SMALL)
 """The sizes whose recordings decide the stage."""
 
@@ -51,7 +52,7 @@ def judge_recording(recording: Recording, report: CompileReport, purity: Purity 
     if recording.plan is None:
         return Failure(outcome=Outcome.BROKEN_PROTOCOL, message=f"no plan for {recording.profile}")
     is_declared = recording.profile is Profile.DECLARED and recording.dtype == report.recordings[0].dtype
-    failure = audit(
+    failure = find_narrow_parameter(recording, report.reference) or audit(
         recording.plan,
         report.reference if is_declared else None,
         used_inputs=report.reference.used_inputs,
@@ -74,8 +75,36 @@ def multiplies_narrowly(report: CompileReport) -> bool:
     """
     if not report.recordings or report.recordings[0].dtype != "float32" or report.recordings[0].plan is None:
         return False
-    operands = {name for kernel in report.recordings[0].plan.kernels for name in kernel.dot_operands}
-    return any(name == "bf16" or name.startswith(("f16", "f8")) for name in operands)
+    return any(map(_is_narrow, (name for kernel in report.recordings[0].plan.kernels for name in kernel.dot_operands)))
+
+
+def narrows(report: CompileReport) -> bool:
+    """Whether a float32 plan's values pass through a narrower floating-point type, in a kernel or in memory."""
+    if not report.recordings or report.recordings[0].dtype != "float32" or report.recordings[0].plan is None:
+        return False
+    plan = report.recordings[0].plan
+    in_memory = (buffer.dtype for buffer in plan.buffers if buffer.kind is BufferKind.TEMPORARY)
+    in_kernels = (name for kernel in plan.kernels for name in (*kernel.narrowed, *kernel.dot_operands))
+    return any(map(_is_narrow, in_kernels)) or any(name in _NARROW_DTYPES for name in in_memory)
+
+
+def _is_narrow(name: str) -> bool:
+    return name == "bf16" or name.startswith(("f16", "f8"))
+
+
+def find_narrow_parameter(recording: Recording, reference: ReferenceSignature) -> Failure | None:
+    """A parameter of the reference that a float32 plan holds in a narrower type, which has not its range.
+
+    Weights that are converted in forward are another matter: they are given in full, and the values decide.
+    """
+    if recording.plan is None or recording.dtype != "float32":
+        return None
+    for buffer in recording.plan.buffers:
+        is_parameter = buffer.kind is BufferKind.PARAMETER and buffer.name in reference.parameters
+        if is_parameter and buffer.dtype in _NARROW_DTYPES:
+            message = f"parameter {buffer.name} is {buffer.dtype}, the reference's is {recording.dtype}"
+            return Failure(outcome=Outcome.WRONG_SIGNATURE, message=message)
+    return None
 
 
 def find_unseen_kernel(report: CompileReport) -> Failure | None:

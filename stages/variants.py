@@ -1,4 +1,4 @@
-"""The inputs that a candidate is run on: five for multi-input testing, twelve more that only the audit uses.
+"""The inputs that a candidate is run on: five for multi-input testing, fifteen more that only the audit uses.
 
 Each variant is a description: which sizes, which dtype, what is done to the values, and which random stream they come
 from. Under the task's contract (docs/decisions/0001-launch-plans.md) "larger" rewrites the module-level constants, and
@@ -30,6 +30,8 @@ from ..core.task import Profile
 
 BASELINE_VARIANTS = (Variant.ORIGINAL,)
 TRAINING_VARIANTS = (Variant.ORIGINAL, Variant.SCALED, Variant.RESEEDED, Variant.LARGER, Variant.PRECISION)
+SAMPLED_VARIANTS = (Variant.DECLARED, Variant.DECLARED_PRECISION, Variant.BEYOND)
+"""Too large to be run whole without a GPU."""
 HIDDEN_VARIANTS = (
     Variant.REVERSED,
     Variant.NEGATED,
@@ -42,8 +44,13 @@ HIDDEN_VARIANTS = (
     Variant.ABOVE,
     Variant.BELOW,
     Variant.DEEP,
+    Variant.SPREAD,
+    Variant.TIES,
+    Variant.OFFSET,
+    Variant.MINUTE,
+    Variant.SLIGHT,
     Variant.REMAINDER,
-    Variant.DECLARED,
+    *SAMPLED_VARIANTS,
 )
 
 _CHOICE_SEED = 1
@@ -70,6 +77,8 @@ class VariantInputs:
     chosen_share: float = 0.0
     side: int = 0
     """1 for positive values, -1 for negative ones, 0 for both."""
+    step: float = 0.0
+    """What values are rounded to multiples of, zeros among them; 0 for none."""
     rounded_through: str | None = None
     fresh_input: int | None = None
 
@@ -81,6 +90,8 @@ class VariantInputs:
             values = np.where(chosen, values * self.chosen_scale, values)
         if self.side:
             values = self.side * _spread_rows(np.abs(values))
+        if self.step:
+            values = _tie(values, self.step)
         return values if self.rounded_through is None else round_values(values, self.rounded_through)
 
 
@@ -127,10 +138,24 @@ def describe(variant: Variant, dtypes: Sequence[str], profile: Profile = Profile
             return VariantInputs(variant=variant, profile=profile, dtype=dtype, side=-1)
         case Variant.DEEP:
             return VariantInputs(variant=variant, profile=profile, dtype=dtype, shift=-200.0)
+        case Variant.SPREAD:
+            return VariantInputs(variant=variant, profile=profile, dtype=dtype, scale=30.0, shift=100.0)
+        case Variant.TIES:
+            return VariantInputs(variant=variant, profile=profile, dtype=dtype, step=0.5)
+        case Variant.OFFSET:
+            return VariantInputs(variant=variant, profile=profile, dtype=dtype, shift=1000.0)
+        case Variant.MINUTE:
+            return VariantInputs(variant=variant, profile=profile, dtype=dtype, scale=1e-8)
+        case Variant.SLIGHT:
+            return VariantInputs(variant=variant, profile=profile, dtype=dtype, scale=1e-4)
         case Variant.REMAINDER:
             return VariantInputs(variant=variant, profile=Profile.REMAINDER, dtype=dtype, stream="remainder")
         case Variant.DECLARED:
             return VariantInputs(variant=variant, profile=Profile.DECLARED, dtype=dtype, stream="declared")
+        case Variant.DECLARED_PRECISION:
+            return VariantInputs(variant=variant, profile=Profile.DECLARED, dtype=dtypes[-1], stream="declared")
+        case Variant.BEYOND:
+            return VariantInputs(variant=variant, profile=Profile.BEYOND, dtype=dtype, stream="beyond")
 
 
 def _spread_rows(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -143,6 +168,17 @@ def _spread_rows(values: NDArray[np.float64]) -> NDArray[np.float64]:
     rows[:, -1] = np.where(is_odd, largest, smallest)
     rows[:, 0] = np.where(is_odd, smallest, largest) if rows.shape[1] > 1 else largest
     return rows.reshape(values.shape)
+
+
+def _tie(values: NDArray[np.float64], step: float) -> NDArray[np.float64]:
+    """Values on a few levels, the first slice of the first dimension and the last of the second all zeros."""
+    tied = np.rint(values / step) * step + 0.0  # no negative zeros
+    if tied.ndim > 1:
+        if tied.shape[0] > 1:
+            tied[0] = 0.0
+        if tied.shape[1] > 1:
+            tied[:, -1] = 0.0
+    return tied
 
 
 def round_values(values: NDArray[np.float64], dtype: str) -> NDArray[np.float64]:

@@ -276,6 +276,7 @@ def describe_kernel(made: Any, function: Any, identity: Kernel, extension: str) 
         has_dot=effects.has_dot,
         dot_precision=effects.dot_precision,
         dot_operands=effects.dot_operands,
+        narrowed=effects.narrowed,
     )
 
 

@@ -21,6 +21,7 @@ _ITERATION = re.compile(r"(%[A-Za-z0-9_$.-]+) = (%[A-Za-z0-9_$.-]+(?:#[0-9]+)?)"
 _OPERATION = re.compile(r"\"?([a-z_]+(?:\.[a-z_0-9]+)+)")
 _PRECISION = re.compile(r"inputPrecision = (\w+)")
 _OPERANDS = re.compile(r": tensor<(?:\d+x)+(\w+)> \* tensor<(?:\d+x)+(\w+)>")
+_CONVERSION = re.compile(r" to (?:tensor<(?:\d+x)*)?(\w+)>?$")
 _ATOMICS = ("tt.atomic_rmw", "tt.atomic_cas")
 _READERS = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather", "tt.call", *_ATOMICS)
 _WRITERS = ("tt.store", "tt.descriptor_store", "tt.descriptor_scatter", "tt.descriptor_reduce", "tt.call", *_ATOMICS)
@@ -37,6 +38,7 @@ class Effects:
     has_dot: bool
     dot_precision: str | None
     dot_operands: tuple[str, ...] = ()
+    narrowed: tuple[str, ...] = ()
 
 
 @define(eq=False)
@@ -58,6 +60,7 @@ class _Reader:
         self.precisions: list[str] = []
         self.has_dot = False
         self.operands: set[str] = set()
+        self.narrowed: set[str] = set()
 
     def define_value(self, name: str, region: _Region) -> int:
         """A new value under this name."""
@@ -111,6 +114,8 @@ class _Reader:
             self.reads.update(pointers)
         if operation in _WRITERS:
             self.writes.update(pointers)
+        if operation in ("arith.truncf", "tt.fp_to_fp") and (types := _CONVERSION.search(text)):
+            self.narrowed.add(types.group(1))
         if operation in ("tt.dot", "tt.dot_scaled"):
             self.has_dot = True
             if types := _OPERANDS.search(text):
@@ -173,6 +178,7 @@ def find_effects(ttir: str, names: Sequence[str]) -> Effects:
         has_dot=reader.has_dot,
         dot_precision=next((name for name in _COARSENESS if name in reader.precisions), None),
         dot_operands=tuple(sorted(reader.operands)),
+        narrowed=tuple(sorted(reader.narrowed)),
     )
 
 

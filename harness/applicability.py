@@ -1,0 +1,49 @@
+"""Which of the wanted input variants a task and a candidate's plan allow.
+
+A variant may refuse what is wrong and never what is merely written otherwise, so those with unusual values are run only
+where something vouches for them. Where the reference itself, in the task's own dtype, is well within the tolerance on
+such values, ties, zeros and offsets are fair. Where the result of a multiple of the inputs is that multiple (a relu, a
+product of matrices), so are large and faint values: nothing in such a formula leaves the range that its result has not
+left. Elsewhere large values need a reason in the plan: that it narrows what the task computes in float32. And widely
+spread values are for references that begin with an operator that PyTorch defines to be right whatever the magnitudes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..core.candidate import Candidate, Variant
+from ..core.task import Task
+from ..stages.compile_stage import multiplies_narrowly, narrows
+from .bench import Bench
+
+_ON_ORDINARY_TASKS = (Variant.TIES, Variant.OFFSET)
+_WITHOUT_MAXIMUM = (Variant.DEEP, Variant.SPREAD)
+
+
+def find_inapplicable(candidate: Candidate, task: Task, bench: Bench, variants: Sequence[Variant]) -> set[Variant]:
+    """Those of the variants that say nothing about this candidate."""
+    return {variant for variant in variants if not _applies(variant, candidate, task, bench)}
+
+
+def _applies(variant: Variant, candidate: Candidate, task: Task, bench: Bench) -> bool:
+    oracle, inputs = bench.oracle, bench.describe(variant, task)
+    original = bench.describe(Variant.ORIGINAL, task)
+    if variant is Variant.REMAINDER:
+        return bool(oracle.remainder(task))
+    if variant is Variant.MASSIVE:
+        report = candidate.evidence.compile
+        if report is None:
+            return False
+        is_fair = narrows(report) or bool(oracle.degree(task, original))
+        return multiplies_narrowly(report) or (is_fair and oracle.is_exact(task, inputs))
+    if variant is Variant.MINUTE:
+        return bool(oracle.degree(task, original)) and oracle.is_exact(task, inputs)
+    if variant is Variant.SLIGHT:
+        return oracle.degree(task, original) == 0 and oracle.is_exact(task, inputs)
+    if variant in _WITHOUT_MAXIMUM:
+        return oracle.subtracts_maximum(task)
+    if variant in _ON_ORDINARY_TASKS:
+        is_fair = variant is not Variant.TIES or oracle.resolves_ties(task)
+        return is_fair and oracle.is_exact(task, inputs)
+    return True
