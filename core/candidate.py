@@ -56,7 +56,7 @@ class Variant(StrEnum):
     TIES = "ties"
     """Values rounded to halves, with a slice of zeros at an end of the first two dimensions."""
     OFFSET = "offset"
-    """Values plus 1000, where the reference itself stays exact."""
+    """Values times 0.01 plus 1000, where the reference's first operator finds the position of an extreme."""
     MINUTE = "minute"
     """Values times 1e-8, where the result scales with the inputs."""
     SLIGHT = "slight"

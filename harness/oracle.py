@@ -122,8 +122,14 @@ class Oracle:
 
     def subtracts_maximum(self, task: Task) -> bool:
         """Whether the reference begins with an operator that PyTorch defines to be right whatever the magnitudes."""
-        first = [operator.name for operator in self.operators(task)][:1]
-        return any(name.split(".")[1] in _STABLE_OPERATORS for name in first)
+        return self._first_operator(task) in _STABLE_OPERATORS
+
+    def orders_inputs(self, task: Task) -> bool:
+        """Whether the reference begins with an operator that compares its inputs and computes nothing of them."""
+        return self._first_operator(task) in ("argmax", "argmin")
+
+    def _first_operator(self, task: Task) -> str:
+        return next((operator.name.split(".")[1] for operator in self.operators(task)), "")
 
     def resolves_ties(self, task: Task) -> bool:
         """Whether PyTorch says which of several equal values an integer result stands for: the first of them."""

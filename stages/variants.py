@@ -143,7 +143,7 @@ def describe(variant: Variant, dtypes: Sequence[str], profile: Profile = Profile
         case Variant.TIES:
             return VariantInputs(variant=variant, profile=profile, dtype=dtype, step=0.5)
         case Variant.OFFSET:
-            return VariantInputs(variant=variant, profile=profile, dtype=dtype, shift=1000.0)
+            return VariantInputs(variant=variant, profile=profile, dtype=dtype, scale=0.01, shift=1000.0)
         case Variant.MINUTE:
             return VariantInputs(variant=variant, profile=profile, dtype=dtype, scale=1e-8)
         case Variant.SLIGHT:
@@ -153,7 +153,7 @@ def describe(variant: Variant, dtypes: Sequence[str], profile: Profile = Profile
         case Variant.DECLARED:
             return VariantInputs(variant=variant, profile=Profile.DECLARED, dtype=dtype, stream="declared")
         case Variant.DECLARED_PRECISION:
-            return VariantInputs(variant=variant, profile=Profile.DECLARED, dtype=dtypes[-1], stream="declared")
+            return VariantInputs(variant=variant, profile=Profile.DECLARED, dtype=dtypes[:2][-1], stream=variant.value)
         case Variant.BEYOND:
             return VariantInputs(variant=variant, profile=Profile.BEYOND, dtype=dtype, stream="beyond")
 

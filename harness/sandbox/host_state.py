@@ -3,11 +3,14 @@
 Two passes over the same sizes that give the same plan may still count: a forward that is honest ten times and then
 skips the work is not seen by any number of passes that one can afford. So what the module and the model hold is
 compared after the first pass and after the second. A cache that the first pass fills is the same after both; a counter
-is not, and no genuine forward needs one. Tensors, compiled kernels and objects of other modules are left out.
+is not, and no genuine forward needs one. Tensors' values, compiled kernels and objects of other modules are left out;
+plain attributes of tensors and of the modules that the candidate has imported are not.
 """
 
 from __future__ import annotations
 
+import array
+import collections
 import itertools
 import operator
 import types
@@ -46,16 +49,20 @@ def _walk(value: Any, path: str, own: str, depth: int, seen: set[int]) -> Iterat
     if type(value) is itertools.count:
         yield path, repr(value)
         return
-    if depth >= _MAX_DEPTH or id(value) in seen or isinstance(value, (torch.Tensor, types.ModuleType)):
+    if depth >= _MAX_DEPTH or id(value) in seen:
         return
     seen.add(id(value))
+    if isinstance(value, (torch.Tensor, types.ModuleType)):
+        attributes = getattr(value, "__dict__", {})
+        yield from ((f"{path}.{name}", part) for name, part in list(attributes.items()) if isinstance(part, _PLAIN))
+        return
     for name, part in _parts(value, own):
         yield from _walk(part, f"{path}.{name}", own, depth + 1, seen)
 
 
 def _parts(value: Any, own: str) -> Iterator[tuple[str, Any]]:
     """What a container, or something that the candidate has defined, holds."""
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, collections.deque, bytearray, array.array)):
         yield "length", len(value)
         yield from ((str(index), item) for index, item in enumerate(value))
     elif isinstance(value, (set, frozenset)):
