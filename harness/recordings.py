@@ -6,15 +6,18 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
-from ..core.candidate import Candidate, CompileReport, Failure, Recording, ReferenceSignature
+from ..core.candidate import Candidate, CompileReport, Failure, Recording, ReferenceSignature, Variant
 from ..core.outcome import Outcome
 from ..core.plan import BufferKind, LaunchPlan
 from ..core.task import Profile, Task
 from ..stages.compile_stage import JUDGED
-from ..stages.variants import VariantInputs
+from ..stages.variants import SAMPLED_VARIANTS, VariantInputs
 from .bench import Bench
 from .oracle import Oracle
 from .sandbox.protocol import RecordRequest
+
+_LATER = (Profile.REMAINDER, Profile.BEYOND)
+"""Sizes that only the audit records."""
 
 
 def probe_compile(candidate: Candidate, task: Task, bench: Bench, staged: bool = False) -> Candidate:
@@ -45,21 +48,51 @@ def probe_compile(candidate: Candidate, task: Task, bench: Bench, staged: bool =
     return candidate.with_evidence(compile=report)
 
 
-def record_remainder(candidate: Candidate, task: Task, bench: Bench, inputs: VariantInputs) -> Recording:
-    """The recording at sizes that only the audit uses, in a child of its own, so that no other verifier pays for it."""
-    key = bench.key(candidate, task, f"compile:{inputs.profile}")
+def record_later(candidate: Candidate, task: Task, bench: Bench, inputs: VariantInputs) -> Recording:
+    """The recording at sizes that only the audit uses, in a child of its own, so that no other verifier pays for it.
+
+    The large sizes are recorded together.
+    """
+    key = bench.key(candidate, task, f"compile:{inputs.variant}")
     recording = bench.store.get(key, Recording)
-    if recording is None:
-        request = record_request(task, bench.oracle, inputs.profile, inputs.dtype, bench.cuda is not None)
-        bench.get_ready()
-        reply = bench.sandbox.record(candidate.source, [request])
-        if reply.failure is not None:
-            recording = Recording(profile=inputs.profile, dtype=inputs.dtype, failure=reply.failure)
-        else:
-            recording = reply.recordings[0]
-        _keep_blobs(bench, [recording], reply.blobs)
-        bench.store.put(key, recording)
-    return recording
+    if recording is not None:
+        return recording
+    together = [inputs]
+    if inputs.variant in SAMPLED_VARIANTS:
+        together += [other for other in later_variants(task, bench) if other.variant is not inputs.variant]
+    requests = [_request_later(candidate, task, bench, each) for each in together]
+    bench.get_ready()
+    reply = bench.sandbox.record(candidate.source, requests)
+    recordings = [
+        Recording(profile=each.profile, dtype=each.dtype, failure=reply.failure)
+        if reply.failure is not None
+        else reply.recordings[number]
+        for number, each in enumerate(together)
+    ]
+    needed = {buffer.blob for r in recordings if r.plan is not None for buffer in r.plan.buffers}
+    bench.store.put_blobs({sha256: blob for sha256, blob in reply.blobs.items() if sha256 in needed})
+    _keep_blobs(bench, recordings, reply.blobs)
+    for each, recording in zip(together, recordings, strict=True):
+        bench.store.put(bench.key(candidate, task, f"compile:{each.variant}"), recording)
+    return recordings[0]
+
+
+def later_variants(task: Task, bench: Bench) -> list[VariantInputs]:
+    """The sampled variants whose sizes or dtype no compile report has."""
+    variants = []
+    if len(task.dtypes) > 1 and bench.cuda is None:
+        variants.append(Variant.DECLARED_PRECISION)
+    if bench.oracle.beyond(task):
+        variants.append(Variant.BEYOND)
+    return [bench.describe(variant, task) for variant in variants]
+
+
+def _request_later(candidate: Candidate, task: Task, bench: Bench, inputs: VariantInputs) -> RecordRequest:
+    request = record_request(task, bench.oracle, inputs.profile, inputs.dtype, bench.cuda is not None)
+    report = candidate.evidence.compile
+    if inputs.profile is Profile.DECLARED and report is not None:
+        return evolve(request, with_values=_has_own_names(report.recordings, report.reference))
+    return request
 
 
 def record_own_values(candidate: Candidate, task: Task, bench: Bench, recording: Recording) -> Recording:
@@ -67,9 +100,10 @@ def record_own_values(candidate: Candidate, task: Task, bench: Bench, recording:
 
     It is made in a child of its own, and must be the same plan.
     """
-    if recording.plan is None or not _has_own_names([recording], bench.oracle.signature(task)):
+    plan = recording.plan
+    if plan is None or not _has_own_names([recording], bench.oracle.signature(task)):
         return recording
-    if all(b.blob is not None for b in recording.plan.buffers if b.kind is BufferKind.PARAMETER):
+    if all(buffer.blob is not None for buffer in plan.buffers if buffer.kind is BufferKind.PARAMETER):
         return recording
     key = bench.key(candidate, task, "compile:values")
     found = bench.store.get(key, Recording)
@@ -80,7 +114,7 @@ def record_own_values(candidate: Candidate, task: Task, bench: Bench, recording:
         failure = reply.failure
         found = reply.recordings[0] if failure is None else evolve(recording, plan=None, failure=failure)
         if found.plan is not None:
-            if _without_values(found.plan) != _without_values(recording.plan):
+            if _without_values(found.plan) != _without_values(plan):
                 failure = Failure(outcome=Outcome.NOT_REPRODUCIBLE, message="another plan at the declared sizes")
                 found = evolve(recording, plan=None, failure=failure)
             else:
@@ -110,7 +144,7 @@ def record_request(task: Task, oracle: Oracle, profile: Profile, dtype: str, com
 def _record_requests(task: Task, bench: Bench, staged: bool) -> list[RecordRequest]:
     """One for each profile, and one in the contract's second dtype; on a GPU what is run is compiled too."""
     dtype = task.dtypes[0]
-    wanted: list[tuple[Profile, str]] = [(p, dtype) for p in Profile if p is not Profile.REMAINDER]
+    wanted: list[tuple[Profile, str]] = [(p, dtype) for p in Profile if p not in _LATER]
     wanted += [(bench.profile, other) for other in task.dtypes[1:2]]
     uncompiled = {Profile.SMALL} if bench.cuda is not None else set(Profile) - {Profile.DECLARED}
     return [

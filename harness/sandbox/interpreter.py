@@ -55,12 +55,23 @@ def prepare(scratch: str) -> Any:
     """Set this process up for interpreting, warm it, and return what a child performs."""
     import triton  # decorated for the interpreter, by TRITON_INTERPRET at import
 
-    from . import bfloat16, compiled_semantics, language_patch, libdevice, memory, races, sampling, undefined
+    from . import (
+        bfloat16,
+        compiled_semantics,
+        language_patch,
+        libdevice,
+        memory,
+        races,
+        reductions,
+        sampling,
+        undefined,
+    )
     from .warm_up import CANDIDATE, make_plan
 
     assert triton.knobs.runtime.interpret
     bfloat16.install()
     compiled_semantics.install()
+    reductions.install()
     libdevice.install()
     undefined.install()
     memory.install()
@@ -123,6 +134,8 @@ def _find(error: BaseException | None, kind: type[Exception]) -> BaseException |
 def _run(
     variant: Variant, plan: LaunchPlan, given: dict[int, bytes], kernels: Any, sampling: Sampling, reverse: bool
 ) -> RunResult:
+    from .compiled_semantics import reorder_by
+
     try:
         if len(plan.arithmetic) != len(plan.operators):
             raise _Cannot(Outcome.UNSUPPORTED, f"the plan has PyTorch arithmetic: {', '.join(plan.arithmetic[:5])}")
@@ -134,6 +147,7 @@ def _run(
         if missing:
             raise _Cannot(Outcome.UNSUPPORTED, f"no values for {', '.join(missing[:5])}")
         storages = place(plan, given, sampling.seed)
+        reorder_by(sampling.seed)
         views = [storages[view.buffer].view(view) for view in plan.outputs]
         writes = follow_writes(plan, [storage.memory for storage in storages]) if sampling.num_programs else None
         for step in plan.steps:
@@ -209,6 +223,8 @@ def _launch(
 def _value(argument: Argument, storages: list[Storage], kernels: Any) -> Any:
     import triton.language as tl
 
+    from .compiled_semantics import float_argument
+
     match argument.kind:
         case ArgumentKind.VIEW:
             assert argument.view is not None
@@ -218,7 +234,8 @@ def _value(argument: Argument, storages: list[Storage], kernels: Any) -> Any:
         case ArgumentKind.BOOL:
             return bool(argument.number)
         case ArgumentKind.FLOAT:
-            return float(argument.text if argument.number is None else argument.number)  # type: ignore[arg-type]
+            number = float(argument.text if argument.number is None else argument.number)  # type: ignore[arg-type]
+            return number if argument.constexpr else float_argument(number)
         case ArgumentKind.INT:
             return argument.number
         case ArgumentKind.DTYPE:

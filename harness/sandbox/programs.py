@@ -23,7 +23,11 @@ def backwards(grid: Place) -> Iterable[Place]:
 
 
 def run_programs(
-    function: Any, grid: Place, arguments: dict[str, Any], programs: Iterable[Place], around: Around = nullcontext
+    function: Any,
+    grid: Place,
+    arguments: dict[str, Any],
+    programs: Iterable[Place],
+    around: Around = lambda _: nullcontext(),
 ) -> None:
     """Run these programs, one after another and each within `around(its place)`; each sees the whole grid."""
     from triton.runtime import interpreter

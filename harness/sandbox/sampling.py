@@ -1,26 +1,24 @@
-"""Running a few programs of a launch, and what they wrote: how the declared sizes are looked at without a GPU.
+"""Running a few programs of a launch: how the declared sizes are looked at without a GPU.
 
 An interpreter that runs some hundred programs a second cannot run a kernel at the sizes that are compiled, timed and
-rewarded. It can run a few programs of the launch, drawn by the judge: what they write can be compared, and how much
-each of them writes tells whether the whole launch writes the whole result.
+rewarded. It can run a few programs of each launch, drawn by the judge, and the last of each axis, where masks matter:
+what they write can be compared (`writes`), and how much each of them writes tells whether all write the whole result.
 """
 
 from __future__ import annotations
 
-import inspect
+import contextlib
 import math
 import random
-from collections.abc import Sequence
-from types import FunctionType
+from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-import torch
-from attrs import define, field, frozen
-from numpy.typing import NDArray
+from attrs import frozen
 
-from ...core.plan import Copy, LaunchPlan
-from .protocol import Sample
+from ...core.plan import Kernel, Launch
+from .memory import lanes
+from .programs import Place, run_programs
+from .writes import Writes
 
 
 @frozen(kw_only=True)
@@ -30,146 +28,98 @@ class Sampling:
     num_programs: int = 0
     seed: int = 0
 
-    def draw(self, grid: tuple[int, int, int]) -> frozenset[int]:
-        """Flat indices of the programs that run, x slowest: drawn ones, each with its next along every axis.
+    def draw(self, grid: Place) -> tuple[list[Place], list[Place]]:
+        """Programs that run and are counted, and further ones at the ends of the grid's axes, which are not.
 
-        Neighbours show what single programs would not: that one axis of the grid makes no difference, so that its
-        programs write the same elements.
+        Each drawn one comes with its next along every axis. Neighbours show what single programs would not: that one
+        axis of the grid makes no difference, so that its programs write the same elements. Equal grids yield equal
+        programs. The last ones write less than others, and would spoil the count.
         """
         total = math.prod(grid)
         if self.num_programs >= total:
-            return frozenset(range(total))
+            return [_place(program, grid) for program in range(total)], []
         draw = random.Random(self.seed)
-        chosen: set[int] = set()
+        chosen: set[Place] = set()
         while len(chosen) < self.num_programs:
-            place = [draw.randrange(size) for size in grid]
-            chosen.add(_flat(place, grid))
-            for axis, size in enumerate(grid):
-                beside = [*place[:axis], (place[axis] + 1) % size, *place[axis + 1 :]]
-                chosen.add(_flat(beside, grid))
-        return frozenset(chosen)
+            drawn = (draw.randrange(grid[0]), draw.randrange(grid[1]), draw.randrange(grid[2]))
+            chosen.add(drawn)
+            chosen |= {_replace(drawn, axis, (drawn[axis] + 1) % size) for axis, size in enumerate(grid)}
+        corner = (grid[0] - 1, grid[1] - 1, grid[2] - 1)
+        somewhere = (draw.randrange(grid[0]), draw.randrange(grid[1]), draw.randrange(grid[2]))
+        ends = {corner, *(_replace(somewhere, axis, corner[axis]) for axis in range(3) if grid[axis] > 1)}
+        return sorted(chosen), sorted(ends - chosen)
 
 
-def _flat(place: list[int], grid: tuple[int, int, int]) -> int:
-    return (place[0] * grid[1] + place[1]) * grid[2] + place[2]
+def _replace(place: Place, axis: int, number: int) -> Place:
+    x, y, z = place
+    return (number, y, z) if axis == 0 else (x, number, z) if axis == 1 else (x, y, number)
 
 
-@define
-class Writes:
-    """Which elements kernels stored to, as marks on the first byte of each in a stretch of memory at `start`.
-
-    `counted` are the ranges of bytes, those of the returned buffers, in which each program's new elements are counted.
-    """
-
-    start: int
-    marks: NDArray[np.bool_]
-    counted: tuple[tuple[int, int], ...]
-    by_program: list[int] = field(factory=list)
-    has_atomics: bool = False
-
-    def mark(self, pointers: Any, mask: Any) -> None:
-        """Note a store's addresses, which lie inside the memory."""
-        chosen = np.broadcast_to(np.asarray(mask, dtype=bool), pointers.data.shape)
-        offsets = pointers.data[chosen].astype(np.int64) - self.start
-        fresh = np.unique(offsets[~self.marks[offsets]])
-        self.marks[fresh] = True
-        for low, high in self.counted:
-            self.by_program[-1] += int(np.count_nonzero((fresh >= low) & (fresh < high)))
-
-    def carry(self, source: torch.Tensor, target: torch.Tensor) -> None:
-        """Let a copied element count as written where its source was."""
-        self._window(target).copy_(self._window(source).clone())
-
-    def bits(self, view: torch.Tensor) -> bytes:
-        """A bit for each element of a view: whether it was written."""
-        return np.packbits(self._window(view).contiguous().numpy().reshape(-1)).tobytes()
-
-    def sample(self) -> Sample:
-        """The counts."""
-        return Sample(written_by_program=tuple(self.by_program), has_atomics=self.has_atomics)
-
-    def _window(self, view: torch.Tensor) -> torch.Tensor:
-        size = view.element_size()
-        steps = [step * size for step in view.stride()]
-        return torch.from_numpy(self.marks).as_strided(tuple(view.shape), steps, view.data_ptr() - self.start)
-
-
-def follow_writes(plan: LaunchPlan, buffers: Sequence[torch.Tensor]) -> Writes:
-    """Nothing is written yet in the plan's buffers, which lie in one stretch of memory."""
-    start = min(buffer.data_ptr() for buffer in buffers)
-    stop = max(buffer.data_ptr() + buffer.numel() for buffer in buffers)
-    counted = [(buffers[index].data_ptr() - start, buffers[index].numel()) for index in sorted(_returned(plan))]
-    return Writes(
-        start=start,
-        marks=np.zeros(stop - start, dtype=bool),
-        counted=tuple((low, low + size) for low, size in counted),
-    )
-
-
-def _returned(plan: LaunchPlan) -> set[int]:
-    """The buffers that are returned, as they are or by way of copies."""
-    found = {view.buffer for view in plan.outputs}
-    for step in reversed(plan.steps):
-        if isinstance(step, Copy) and step.target.buffer in found:
-            found.add(step.source.buffer)
-    return found
+def _place(program: int, grid: Place) -> Place:
+    return program // (grid[1] * grid[2]), program // grid[2] % grid[1], program % grid[2]
 
 
 _watching: list[Writes] = []
 
 
 def install() -> None:
-    """Let this process's interpreter report stores and atomics to what watches them."""
+    """Let this process's interpreter report accesses to what watches them; after everything that checks addresses."""
     from triton.runtime import interpreter
 
     builder: Any = interpreter.InterpreterBuilder
-    plain_store, plain_combine = builder.create_masked_store, builder.create_atomic_rmw
-    plain_swap = builder.create_atomic_cas
+    plain_load, plain_store = builder.create_masked_load, builder.create_masked_store
+    plain_combine, plain_swap = builder.create_atomic_rmw, builder.create_atomic_cas
 
-    def store(self: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
-        result = plain_store(self, pointers, value, mask, *options)
+    def load(self: Any, pointers: Any, mask: Any, *options: Any, **named: Any) -> Any:
+        result = plain_load(self, pointers, mask, *options, **named)
         for writes in _watching:
-            writes.mark(pointers, mask.data)
+            writes.load(pointers, lanes(mask))
+        return result
+
+    def store(self: Any, pointers: Any, value: Any, mask: Any, *options: Any, **named: Any) -> Any:
+        result = plain_store(self, pointers, value, mask, *options, **named)
+        for writes in _watching:
+            writes.store(pointers, lanes(mask))
         return result
 
     def combine(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
         result = plain_combine(self, operation, pointers, value, mask, *options)
         for writes in _watching:
-            writes.has_atomics = True
-            writes.mark(pointers, mask.data)
+            writes.combine(pointers, mask.data)
         return result
 
     def swap(self: Any, pointers: Any, *operands: Any) -> Any:
         result = plain_swap(self, pointers, *operands)
         for writes in _watching:
-            writes.has_atomics = True
-            writes.mark(pointers, True)
+            writes.combine(pointers, True)
         return result
 
-    builder.create_masked_store = store
+    builder.create_masked_load, builder.create_masked_store = load, store
     builder.create_atomic_rmw, builder.create_atomic_cas = combine, swap
 
 
 def run_sample(
-    function: Any, grid: tuple[int, int, int], arguments: dict[str, Any], chosen: frozenset[int], writes: Writes
+    function: Any, kernel: Kernel, launch: Launch, arguments: dict[str, Any], sampling: Sampling, writes: Writes
 ) -> None:
-    """Run the chosen programs of an interpreted kernel; the others count in the grid and do nothing."""
-    from triton.runtime import interpreter
+    """Run the drawn programs of a launch; the others count in the grid and do nothing."""
+    counted, ends = sampling.draw(launch.grid)
+    drawn = frozenset(counted)
 
-    rewritten, builder = function.rewrite(), interpreter.interpreter_builder
+    @contextlib.contextmanager
+    def watch(place: Place) -> Iterator[None]:
+        writes.begin_program(is_counted=place in drawn)
+        try:
+            yield
+        except Exception:
+            # an unknown index, or what follows from a tainted value, which is no value of anything
+            if not writes.is_tainted:
+                raise
+            writes.give_up()
 
-    def run_if_chosen(**values: Any) -> None:
-        x, y, z = builder.grid_idx
-        if (x * grid[1] + y) * grid[2] + z in chosen:
-            writes.by_program.append(0)
-            rewritten(**values)
-
-    # the executor looks at its function's globals for the kernel language, and at its signature and annotations
-    body = run_if_chosen
-    sampled: Any = FunctionType(body.__code__, rewritten.__globals__, rewritten.__name__, None, body.__closure__)
-    sampled.__signature__, sampled.__annotations__ = inspect.signature(rewritten), rewritten.__annotations__
+    writes.begin_launch(kernel, launch, is_whole=len(counted) == math.prod(launch.grid))
     _watching.append(writes)
     try:
-        interpreter.GridExecutor(sampled, function.arg_names, grid, function.pre_run_hooks)(**arguments)
+        run_programs(function, launch.grid, arguments, [*counted, *ends], watch)
     finally:
         _watching.clear()
+    writes.end_launch()

@@ -8,7 +8,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.outcome import Outcome
-from tritonrl.stages.declared_run import Coverage, can_sample, count_needed, judge_coverage
+from tritonrl.stages.declared_run import Coverage, LaunchCoverage, count_needed, judge_coverage
+
+
+def one_launch(num_needed: int, total: int, written: tuple[int, ...]) -> Coverage:
+    """The coverage of a plan with a single launch."""
+    launch = LaunchCoverage(num_programs=total, written_by_program=written)
+    return Coverage(num_needed=num_needed, launches=(launch,))
 
 
 @given(total=st.integers(1, 5000), block=st.integers(1, 4096), size=st.integers(1, 24), share=st.floats(0.01, 1))
@@ -17,8 +23,7 @@ def test_equal_programs_must_cover_the_result(total: int, block: int, size: int,
     written = (block,) * min(size, total)
 
     def judge(num_needed: int) -> bool:
-        coverage = Coverage(num_needed=num_needed, num_programs=total, written_by_program=written)
-        return judge_coverage(coverage) is None
+        return judge_coverage(one_launch(num_needed, total, written)) is None
 
     assert judge(max(1, int(total * block * share)))
     assert not judge(int(total * block * 1.01) + 1)
@@ -30,20 +35,24 @@ def test_unequal_programs_get_the_benefit_of_the_doubt(seed: int, one_in: int) -
     total = 3000
     writes = [64 if program % one_in == 0 else 0 for program in range(total)]
     sample = tuple(random.Random(seed).sample(writes, 384))
-    whole = Coverage(num_needed=sum(writes), num_programs=total, written_by_program=sample)
-    assert judge_coverage(whole) is None
-    tenth = Coverage(num_needed=10 * sum(writes), num_programs=total, written_by_program=sample)
-    failure = judge_coverage(tenth)
+    assert judge_coverage(one_launch(sum(writes), total, sample)) is None
+    failure = judge_coverage(one_launch(10 * sum(writes), total, sample))
     assert failure is not None
     assert failure.outcome is Outcome.OUTPUT_NOT_WRITTEN
 
 
 def test_no_program_covers_nothing() -> None:
-    """A launch without programs, or of more than can be counted through, is no sample."""
-    assert not can_sample((0, 1, 1))
-    assert not can_sample((2**31 - 1, 1, 1))
-    assert can_sample((65535, 1, 1))
-    assert judge_coverage(Coverage(num_needed=1, num_programs=0, written_by_program=())) is not None
+    """A launch without programs writes nothing."""
+    assert judge_coverage(one_launch(1, 0, ())) is not None
+
+
+def test_launches_share_the_result() -> None:
+    """What several launches write counts together; one of which nothing is known may write anything."""
+    half = LaunchCoverage(num_programs=100, written_by_program=(5, 5))
+    assert judge_coverage(Coverage(num_needed=1000, launches=(half, half))) is None
+    assert judge_coverage(Coverage(num_needed=1000, launches=(half,))) is not None
+    unknown = LaunchCoverage(num_programs=100, written_by_program=(), num_unknown=12)
+    assert judge_coverage(Coverage(num_needed=1000, launches=(half, unknown))) is None
 
 
 def test_what_is_right_unwritten_need_not_be_written() -> None:

@@ -26,16 +26,17 @@ def test_every_variant_differs_from_the_original(dtypes: tuple[str, ...]) -> Non
     """No two variants give a candidate the same inputs."""
     values = np.random.default_rng(0).standard_normal(64)
     seen = set()
-    for variant in Variant:
+    variants = set(Variant) - {Variant.REVERSED}  # which differs in the order of programs
+    for variant in variants:
         inputs = describe(variant, dtypes)
         seen.add((inputs.profile, inputs.dtype, inputs.stream, inputs.transform(values).tobytes()))
         assert inputs.dtype in dtypes
-    assert len(seen) == len(Variant)
+    assert len(seen) == len(variants)
 
 
-def test_two_variants_alone_change_sizes() -> None:
-    """Larger dimensions and remainders have sizes of their own; the others use those that they are given."""
-    own = {Variant.LARGER: Profile.LARGER, Variant.REMAINDER: Profile.REMAINDER}
+def test_three_variants_alone_change_sizes() -> None:
+    """Larger dimensions, remainders and the sizes beyond have sizes of their own; the others use what they are given."""
+    own = {Variant.LARGER: Profile.LARGER, Variant.REMAINDER: Profile.REMAINDER, Variant.BEYOND: Profile.BEYOND}
     for variant in Variant:
         assert describe(variant, ("float32",), Profile.DECLARED).profile is own.get(variant, Profile.DECLARED)
 
@@ -43,7 +44,7 @@ def test_two_variants_alone_change_sizes() -> None:
 def test_hidden_values_stay_where_the_usual_tanh_does_not_overflow() -> None:
     """Ten thousand normal values stay below 44 in every variant, and signs are mixed where they should be."""
     positive = np.abs(np.random.default_rng(3).standard_normal(10_000))
-    for variant in set(Variant) - {Variant.MASSIVE, Variant.DEEP}:
+    for variant in set(Variant) - {Variant.MASSIVE, Variant.DEEP, Variant.SPREAD, Variant.OFFSET}:
         assert np.abs(describe(variant, ("float32",)).transform(positive)).max() < 44.0
     assert 4_500 < (describe(Variant.FLIPPED, ("float32",)).transform(positive) < 0.0).sum() < 5_500
     changed = describe(Variant.OUTLIERS, ("float32",)).transform(positive) != positive
