@@ -1,6 +1,6 @@
 """Where Triton's interpreter computes otherwise than a compiled kernel, and no one may notice the difference.
 
-Six differences, most found against an H200; each would call a genuine kernel wrong or a wrong one right:
+Ten differences, most found against an H200; each would call a genuine kernel wrong or a wrong one right:
 
 - `and`, `or` and `not` on blocks are element by element when compiled; Python's own operators look at the truth of the
   whole block. The kernel's tree is rewritten to call what the compiler calls.
@@ -10,6 +10,11 @@ Six differences, most found against an H200; each would call a genuine kernel wr
 - Atomic operations on bfloat16 add up the 16-bit codes.
 - `tl.maximum`, `tl.minimum` and `tl.clamp` skip NaN unless told otherwise.
 - A `tl.constexpr` of the module times a tensor is a tensor; in the interpreter it is a constexpr that holds one.
+- A conversion of a float to an integer takes the nearest one that there is, and NaN becomes 0 (of 64 bits: the highest
+  bit alone). To eight bits it goes by way of sixteen, and what it is beyond eight is not defined.
+- `tl.fma` rounds once.
+- `tl.cat` and a reshape that may reorder do so: by a permutation drawn for each size.
+- A float argument is a scalar of float32.
 
 What remains: floating-point sums are in another order, a GPU rounds `a * b + c` once, `tl.dot` computes in full float32
 where a GPU may use TF32, and `exp` and its kin are more exact than a GPU's; the tolerance admits all four.
@@ -213,6 +218,64 @@ def _clamp(self: Any, value: Any, low: Any, high: Any, propagates: Any) -> Any:
     return self.binary_op(self.binary_op(value, low, np.fmax), high, np.fmin)
 
 
+def _convert(original: Any) -> Any:
+    def convert(self: Any, source: Any, target: Any) -> Any:
+        if source.data.dtype.kind != "f":
+            return original(self, source, target)
+        kind = np.dtype(interpreter._get_np_dtype(target.scalar))
+        wide = np.dtype(f"{kind.kind}2") if kind.itemsize == 1 else kind
+        low, high = np.iinfo(wide).min, np.iinfo(wide).max
+        values = np.trunc(source.data)
+        above, below, is_nan = values >= float(high), values <= float(low), np.isnan(values)
+        inside = np.where(above | below | is_nan, 0, values).astype(wide)
+        nan = np.array(1 << 63, np.uint64).astype(kind) if kind.itemsize == 8 else kind.type(0)
+        result = np.where(is_nan, nan, np.where(above, wide.type(high), np.where(below, wide.type(low), inside)))
+        return interpreter.TensorHandle(result.astype(kind), target.scalar)
+
+    return convert
+
+
+def _fuse(original: Any) -> Any:
+    def fuse(self: Any, left: Any, right: Any, addend: Any) -> Any:
+        dtype = addend.data.dtype
+        if dtype not in (np.float32, np.float16):
+            return original(self, left, right, addend)
+        # a product of two of these is exact in float64
+        result = left.data.astype(np.float64) * right.data.astype(np.float64) + addend.data
+        return interpreter.TensorHandle(result.astype(dtype), addend.dtype.scalar)
+
+    return fuse
+
+
+_reordering_seed = [0]
+
+
+def reorder_by(seed: int) -> None:
+    """Draw how blocks that may be reordered are, until the next call."""
+    _reordering_seed[0] = seed
+
+
+def _reordered(data: Any) -> Any:
+    order = np.random.default_rng((_reordering_seed[0], data.size)).permutation(data.size)
+    return data.reshape(-1)[order].reshape(data.shape)
+
+
+def _concatenate(self: Any, left: Any, right: Any) -> Any:
+    return interpreter.TensorHandle(_reordered(np.concatenate([left.data, right.data])), left.dtype.scalar)
+
+
+def _reshape(self: Any, value: Any, shape: Any, may_reorder: bool) -> Any:
+    data = _reordered(value.data) if may_reorder else value.data
+    return interpreter.TensorHandle(data.reshape(shape), value.dtype.scalar)
+
+
+def float_argument(value: float) -> Any:
+    """A float as a kernel gets it."""
+    with np.errstate(over="ignore"):
+        handle = interpreter.TensorHandle(np.array([value], dtype=np.float32), tl.float32)
+    return tl.tensor(handle, tl.float32)
+
+
 def _atomic_on_bfloat16(original: Any) -> Any:
     operations: dict[Any, Any] = {
         interpreter._interpreter.RMW_OP.FADD: np.add,
@@ -252,6 +315,12 @@ def install() -> None:
     builder.create_clampf = _clamp
     builder.create_inline_asm = _refusal("inline assembly")
     builder.create_dot_scaled = _refusal("tl.dot_scaled")
+    builder.create_fp_to_si, builder.create_fp_to_ui = (
+        _convert(builder.create_fp_to_si),
+        _convert(builder.create_fp_to_ui),
+    )
+    builder.create_fma = _fuse(builder.create_fma)
+    builder.create_cat, builder.create_reshape = _concatenate, _reshape
     builder.create_atomic_rmw = _atomic_on_bfloat16(builder.create_atomic_rmw)
     original = patched._patch_lang_core
 

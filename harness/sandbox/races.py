@@ -1,17 +1,22 @@
-"""Data races: programs of one launch that meet in memory without an atomic between them.
+"""Data races: programs of one launch that meet in memory without an atomic between them, and threads of one program.
 
 The interpreter runs programs one after another, so a sum that programs add to by plain loads and stores comes out right
 here and is anything on a GPU, where they run side by side. Watched are plain accesses of one launch, element by
 element. A program must not load what another one has stored, nor store a different value where another one has stored
 or loaded. Programs that each performed an atomic in between, the one after its store and the other before its access,
 are taken to have agreed on an order ("the last block adds up"): what they agreed on is not examined.
+
+The lanes of a block are spread over threads, which run side by side too. So two lanes of one store must not give one
+element different values, and a lane must not load what another one has stored, by the same program, with no barrier in
+between. Which lanes a thread has depends on the block's shape; the same lane of the same shape is taken for the same
+thread.
 """
 
 from __future__ import annotations
 
 import contextlib
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,14 +24,20 @@ import torch
 from attrs import define, field
 from numpy.typing import NDArray
 
+from .memory import lanes
+
 _MANY = -1
 
 
 class DataRace(Exception):
-    """Two programs of a launch whose order nobody has settled access the same element, and one of them stores."""
+    """Two accesses of a launch to the same element whose order nobody has settled, and one of them stores."""
 
-    def __str__(self) -> str:
-        return "two programs of one launch access the same memory without an atomic between them, and one stores to it"
+    def __init__(
+        self,
+        message: str = "two programs of one launch access the same memory without an atomic between them, "
+        "and one stores to it",
+    ) -> None:
+        super().__init__(message)
 
 
 @define
@@ -39,6 +50,10 @@ class _Watch:
     """When each element was last stored to."""
     readers: NDArray[np.int32]
     """Which program has loaded each element, counted from 1, or `_MANY`."""
+    lane: NDArray[np.int64]
+    """Which lane stored each element last."""
+    shapes: dict[tuple[int, ...], int] = field(factory=dict)
+    last_barrier: int = 0
     clock: int = 0
     program: tuple[int, int, int] | None = None
     began: list[int] = field(factory=list)
@@ -55,6 +70,25 @@ class _Watch:
         found: NDArray[np.int64] = (pointers.data[chosen].astype(np.int64) - self.start) >> self.shift
         return found
 
+    def lanes(self, pointers: Any, mask: Any) -> NDArray[np.int64]:
+        """The numbers of the accessing lanes, ascending and in the order of the elements; other shapes have others."""
+        shape = pointers.data.shape
+        key = self.shapes.setdefault(tuple(size for size in shape if size != 1), len(self.shapes))
+        found: NDArray[np.int64] = np.flatnonzero(np.broadcast_to(np.asarray(mask, dtype=bool), shape)) + (key << 32)
+        return found
+
+    def store(self, elements: NDArray[np.int64], lanes: NDArray[np.int64], values: Callable[[], NDArray[Any]]) -> None:
+        """Note a store; the values are asked for where lanes meet."""
+        self.stored[elements] = self.clock
+        self.lane[elements] = lanes
+        if elements.size > 1:
+            winners = self.lane[elements]
+            if np.any(winners != lanes):
+                given = values()
+                others = given[np.searchsorted(lanes, winners)]
+                if np.any((given != others) & ~((given != given) & (others != others))):
+                    raise DataRace("two lanes of one store give the same memory different values")
+
     def foreign(self, elements: NDArray[np.int64], by_atomic: bool = False) -> bool:
         """Whether another program has stored to one of them, with no order between the two."""
         times = self.stored[elements]
@@ -65,10 +99,13 @@ class _Watch:
             return True
         return any(self.last_atomic[bisect_right(self.began, time) - 1] < time for time in np.unique(times).tolist())
 
-    def load(self, elements: NDArray[np.int64]) -> None:
+    def load(self, elements: NDArray[np.int64], lanes: NDArray[np.int64]) -> None:
         """Note a load."""
         if self.foreign(elements):
             raise DataRace
+        own = self.stored[elements] > max(self.began[-1] - 1, self.last_barrier)
+        if own.any() and np.any(self.lane[elements][own] != lanes[own]):
+            raise DataRace("a lane loads what another lane has stored, with no barrier between the two")
         number = len(self.began)
         readers = self.readers[elements]
         self.readers[elements] = np.where((readers == 0) | (readers == number), number, _MANY)
@@ -89,7 +126,8 @@ def watching(memory: Sequence[torch.Tensor], item_bytes: int) -> Iterator[None]:
     stop = max(buffer.data_ptr() + buffer.numel() * buffer.element_size() for buffer in memory)
     shift = item_bytes.bit_length() - 1
     size = ((stop - start) >> shift) + 1
-    _watches.append(_Watch(start=start, shift=shift, stored=np.zeros(size, np.int32), readers=np.zeros(size, np.int32)))
+    stored, readers, lane = np.zeros(size, np.int32), np.zeros(size, np.int32), np.zeros(size, np.int64)
+    _watches.append(_Watch(start=start, shift=shift, stored=stored, readers=readers, lane=lane))
     try:
         yield
     finally:
@@ -103,25 +141,26 @@ def install() -> None:
     builder: Any = interpreter.InterpreterBuilder
     plain_load, plain_store = builder.create_masked_load, builder.create_masked_store
     plain_combine, plain_swap = builder.create_atomic_rmw, builder.create_atomic_cas
+    plain_barrier = builder.create_barrier
 
     def load(self: Any, pointers: Any, mask: Any, *options: Any, **named: Any) -> Any:
         result = plain_load(self, pointers, mask, *options, **named)  # first, as it refuses stray addresses
         for watch in _watches:
-            watch.load(watch.elements(self, pointers, _lanes(mask)))
+            watch.load(watch.elements(self, pointers, lanes(mask)), watch.lanes(pointers, lanes(mask)))
         return result
 
     def store(self: Any, pointers: Any, value: Any, mask: Any, *options: Any, **named: Any) -> Any:
         before = None
         for watch in _watches:
-            elements = watch.elements(self, pointers, _lanes(mask))
+            elements = watch.elements(self, pointers, lanes(mask))
             inside = elements[(elements >= 0) & (elements < watch.stored.size)]
             if watch.foreign(inside) or watch.read_by_others(inside):
                 before = plain_load(self, pointers, mask, None, None, None, False).data
-                if _differs(before, value.data, _lanes(mask)):
+                if _differs(before, value.data, lanes(mask)):
                     raise DataRace
         result = plain_store(self, pointers, value, mask, *options, **named)
         for watch in _watches:
-            watch.stored[elements] = watch.clock
+            watch.store(elements, watch.lanes(pointers, lanes(mask)), lambda: _chosen(pointers, value, mask))
         return result
 
     def combine(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
@@ -134,8 +173,14 @@ def install() -> None:
         _note_atomic(self, pointers, True)
         return result
 
+    def wait(self: Any) -> Any:
+        for watch in _watches:
+            watch.last_barrier = watch.clock
+        return plain_barrier(self)
+
     builder.create_masked_load, builder.create_masked_store = load, store
     builder.create_atomic_rmw, builder.create_atomic_cas = combine, swap
+    builder.create_barrier = wait
 
 
 def _note_atomic(builder: Any, pointers: Any, mask: Any) -> None:
@@ -143,11 +188,13 @@ def _note_atomic(builder: Any, pointers: Any, mask: Any) -> None:
         elements = watch.elements(builder, pointers, mask)
         if watch.foreign(elements, by_atomic=True):
             raise DataRace
-        watch.last_atomic[-1] = watch.clock
+        watch.last_atomic[-1] = watch.last_barrier = watch.clock
 
 
-def _lanes(mask: Any) -> Any:
-    return mask if isinstance(mask, np.ndarray) else mask.data
+def _chosen(pointers: Any, value: Any, mask: Any) -> NDArray[Any]:
+    shape = pointers.data.shape
+    found: NDArray[Any] = np.broadcast_to(value.data, shape)[np.broadcast_to(np.asarray(lanes(mask), bool), shape)]
+    return found
 
 
 def _differs(before: NDArray[Any], value: NDArray[Any], mask: Any) -> bool:

@@ -153,6 +153,34 @@ CASES: dict[str, tuple[str, str, str]] = {
         "m = -float('inf')\nfor i in range(3):\n    m = tl.maximum(m, tl.max(x * i, 0))\nout = x + m",
     ),
     "fused": (FLOATS, FLOATS, "out = tl.fma(x, y, x)"),
+    "fused_rest": (FLOATS, FLOATS, "z = x * 0.3333333\nout = tl.fma(z, z, -(z * z)) * 1e7"),
+    "half_fused_rest": (
+        *(FLOATS, FLOATS),
+        "h = (x * 0.3333333).to(tl.float16)\nout = tl.fma(h, h, -(h * h)).to(tl.float32) * 1e3",
+    ),
+    "saturated": (FLOATS, INTEGERS, "out = (x * 1e12).to(tl.int32)"),
+    "saturated_unsigned": (FLOATS, INTEGERS, "out = (x * 1e12).to(tl.uint32).to(tl.int32, bitcast=True)"),
+    "saturated_int16": (FLOATS, INTEGERS, "out = (x * 1e5).to(tl.int16).to(tl.int32)"),
+    "saturated_int64": (FLOATS, INTEGERS, "out = ((x * 1e30).to(tl.int64) >> 20).to(tl.int32)"),
+    "saturated_uint64": (FLOATS, INTEGERS, "out = ((x * 1e30).to(tl.uint64) >> 20).to(tl.int32)"),
+    "saturated_double": (FLOATS, INTEGERS, "out = (x * 1e12).to(tl.float64).to(tl.int32)"),
+    "saturated_half": (FLOATS, INTEGERS, "out = (x * 1e6).to(tl.float16).to(tl.int32)"),
+    "nan_to_int32": (FLOATS, INTEGERS, "out = tl.sqrt(x).to(tl.int32)"),
+    "nan_to_uint32": (FLOATS, INTEGERS, "out = tl.sqrt(x).to(tl.uint32).to(tl.int32, bitcast=True)"),
+    "nan_to_int8": (FLOATS, INTEGERS, "out = tl.sqrt(x).to(tl.int8).to(tl.int32)"),
+    "nan_to_int16": (FLOATS, INTEGERS, "out = tl.sqrt(x).to(tl.int16).to(tl.int32)"),
+    "nan_to_int64": (FLOATS, INTEGERS, "out = (tl.sqrt(x).to(tl.int64) >> 32).to(tl.int32)"),
+    "nan_to_uint64": (FLOATS, INTEGERS, "out = (tl.sqrt(x).to(tl.uint64) >> 32).to(tl.int32)"),
+    "nan_of_double": (FLOATS, INTEGERS, "out = tl.sqrt(x).to(tl.float64).to(tl.int32)"),
+    "nan_of_half": (FLOATS, INTEGERS, "out = tl.sqrt(x).to(tl.float16).to(tl.int32)"),
+    "reduced_to_the_first": (INTEGERS, INTEGERS, "out = x * 0 + tl.reduce(x, 0, first)"),
+    "reduced_to_the_last": (INTEGERS, INTEGERS, "out = x * 0 + tl.reduce(x, 0, last)"),
+    "reduced_on_one_side": (INTEGERS, INTEGERS, "out = x * 0 + tl.reduce(x, 0, add_square)"),
+    "concatenated": (
+        INTEGERS,
+        INTEGERS,
+        "a, b = tl.split(tl.join(x, y))\nz = tl.cat(a, b, can_reorder=True)\nout = x * 0 + tl.sum(z, 0)",
+    ),
     "libdevice_powers": (FLOATS, FLOATS, "out = libdevice.pow(y, x) + libdevice.cbrt(x) + libdevice.exp10(x)"),
     "libdevice_exponentials": (FLOATS, FLOATS, "out = libdevice.expm1(x) + libdevice.log1p(y) + libdevice.tanh(x)"),
     "libdevice_arcs": (
@@ -208,7 +236,23 @@ def _kernel(name: str, body: str) -> str:
 
 
 HEADER = "import triton\nimport triton.language as tl\nfrom triton.language.extra import libdevice\n\n\n"
-SOURCE = HEADER + "".join(_kernel(name, body) for name, (_, _, body) in CASES.items())
+COMBINED = """@triton.jit
+def first(a, b):
+    return a
+
+
+@triton.jit
+def last(a, b):
+    return b
+
+
+@triton.jit
+def add_square(a, b):
+    return a + b * b
+
+
+"""
+SOURCE = HEADER + COMBINED + "".join(_kernel(name, body) for name, (_, _, body) in CASES.items())
 
 
 def inputs(dtype: str) -> tuple[list[float], list[float]]:

@@ -17,11 +17,11 @@ _RUN = """
 import json, warnings
 import numpy, torch, triton
 from tests.harness.sandbox.semantics import CASES, SIZE, SOURCE, inputs
-from tritonrl.harness.sandbox import bfloat16, compiled_semantics, libdevice
+from tritonrl.harness.sandbox import bfloat16, compiled_semantics, libdevice, reductions
 from tritonrl.harness.sandbox.interpreter import _let_tensors_be_indices
 from tritonrl.harness.sandbox.kernel_module import KernelModule
 warnings.simplefilter("ignore")
-for part in (bfloat16, compiled_semantics, libdevice):
+for part in (bfloat16, compiled_semantics, reductions, libdevice):
     part.install()
 _let_tensors_be_indices()
 kernels, results = KernelModule(SOURCE), {}

@@ -27,7 +27,7 @@ def happens(*steps: Step) -> bool:
                     continue
                 elements = watch.elements(builder, pointers, np.True_)
                 if action == "load":
-                    watch.load(elements)
+                    watch.load(elements, watch.lanes(pointers, np.True_))
                 elif watch.foreign(elements) or watch.read_by_others(elements):
                     raise DataRace
                 else:
