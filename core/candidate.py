@@ -131,6 +131,8 @@ class Comparison:
     num_elements: int
     num_nonfinite: int = 0
     num_different: int = 0
+    share_of_tolerance: float = 1.0
+    """What of the dtype's tolerance is granted: less where no matrix units excuse any rounding."""
     relative_error: float = 0.0
     worst_excess: float = 0.0
 

@@ -52,10 +52,11 @@ from .sandbox.protocol import InitArgument, TensorSpec
 
 T = TypeVar("T")
 _STABLE_OPERATORS = frozenset({"_softmax", "_log_softmax", "logsumexp"})
+_PRODUCTS = ("mm", "conv", "attention", "linear", "matmul", "dot", "mv", "lstm", "gru", "rnn", "cdist", "einsum")
 _UNORDERED_OPERATORS = frozenset({"topk", "sort", "argsort", "kthvalue", "median", "nanmedian", "mode"})
 _FLOATING = ("float64", "float32", "float16", "bfloat16")
 MAX_CACHED_BYTES = 256 << 20
-_SHARE_OF_SCALE = 1e-3
+_SHARE_OF_SCALE = 1e-2
 _SHARE_OF_TOLERANCE = 0.25
 
 
@@ -71,6 +72,7 @@ class ExpectedRun:
     parameters: dict[str, torch.Tensor]
     expected: tuple[NDArray[np.generic], ...]
     dtypes: tuple[str, ...]
+    share_of_tolerance: float = 1.0
     least_scales: tuple[float, ...] = ()
     """For each result, the scale below which errors are not measured; empty where its own scale is the measure."""
 
@@ -123,6 +125,12 @@ class Oracle:
     def subtracts_maximum(self, task: Task) -> bool:
         """Whether the reference begins with an operator that PyTorch defines to be right whatever the magnitudes."""
         return self._first_operator(task) in _STABLE_OPERATORS
+
+    def multiplies_matrices(self, task: Task) -> bool:
+        """Whether any of the reference's operators may be computed by matrix units."""
+        names = [operator.name.split(".")[1] for operator in self.operators(task)]
+        has_flops = any(operator.matmul_flops for operator in self.operators(task))
+        return has_flops or any(part in name for name in names for part in _PRODUCTS)
 
     def orders_inputs(self, task: Task) -> bool:
         """Whether the reference begins with an operator that compares its inputs and computes nothing of them."""

@@ -78,6 +78,12 @@ def multiplies_narrowly(report: CompileReport) -> bool:
     return any(map(_is_narrow, (name for kernel in report.recordings[0].plan.kernels for name in kernel.dot_operands)))
 
 
+def uses_matrix_units(report: CompileReport) -> bool:
+    """Whether a kernel of any plan multiplies matrices; only compiled ones are known not to."""
+    plans = [recording.plan for recording in report.recordings[:1] if recording.plan is not None]
+    return not plans or any(kernel.has_dot or kernel.binary is None for plan in plans for kernel in plan.kernels)
+
+
 def narrows(report: CompileReport) -> bool:
     """Whether a float32 plan's values pass through a narrower floating-point type, in a kernel or in memory."""
     if not report.recordings or report.recordings[0].dtype != "float32" or report.recordings[0].plan is None:

@@ -8,7 +8,7 @@ rounding of TF32 matrix units, as PyTorch itself may use them; zeros, ones and t
 magnitude wherever the task is a sound one. What a dtype cannot hold is forgiven: values beyond its range count as
 infinite, and an error smaller than its smallest number (float16 keeps subnormals, GPUs flush those of the wider ones)
 counts as none. Where inputs were transformed, results may all be tiny remainders of what the task computes on
-ordinary ones (a softplus of large negative values): then errors are measured against a thousandth of the ordinary
+ordinary ones (a softplus of large negative values): then errors are measured against a hundredth of the ordinary
 results' scale. Integer results (argmax) are compared exactly.
 """
 
@@ -40,6 +40,8 @@ TOLERANCES = {
     "float16": Tolerance(relative_error=4e-3, worst_excess=3e-2),
     "bfloat16": Tolerance(relative_error=3e-2, worst_excess=1.5e-1),
 }
+SHARE_WITHOUT_PRODUCTS = 0.1
+"""Of float32's limits, where neither task nor plan multiplies matrices; right kernels stay below 0.03 of them."""
 _SMALLEST = {"float64": 2.3e-308, "float32": 1.2e-38, "float16": 6.0e-8, "bfloat16": 1.2e-38}
 _LARGEST_FINITE = {"float64": 1.797e308, "float32": 3.4028235e38, "float16": 65504.0, "bfloat16": 3.3895314e38}
 
@@ -119,7 +121,8 @@ def _bounded(ratio: float) -> float:
 
 
 def accepts(comparison: Comparison, share: float = 1.0) -> bool:
-    """Whether a comparison counts as right, within this share of the tolerance."""
+    """Whether a comparison counts as right, within this share of the tolerance that it is granted."""
+    share *= comparison.share_of_tolerance
     if not (comparison.shape_matches and comparison.dtype_matches):
         return False
     if comparison.num_nonfinite or comparison.num_different:

@@ -16,7 +16,7 @@ from tritonrl.harness.verifier import Verifier
 from tritonrl.stages.run_stages import judge_run
 from tritonrl.stages.variants import HIDDEN_VARIANTS
 
-from .kernels import ADD, LINEAR, POINTWISE, add, linear, pointwise
+from .kernels import ADD, LINEAR, NORM, POINTWISE, add, linear, norm, pointwise
 
 MULTI = VerifierSpec(multi_input=True, staged=True)
 
@@ -35,6 +35,19 @@ def unary(expression: str, inputs: str) -> Task:
     return evolve(POINTWISE, task_id="test-unary", source=source, dtypes=("float32",))
 
 
+RELU = unary("torch.relu(x)", "torch.randn(ROWS, COLUMNS)")
+LOG_SOFTMAX = evolve(
+    NORM,
+    task_id="test-log-softmax",
+    source=NORM.source.replace("self.norm(x)", "torch.log_softmax(x, dim=-1)"),
+)
+UNSTABLE = (
+    norm(scale="")
+    .replace("mean = tl.sum(x) / n", "top = tl.max(tl.where(mask, x, -float('inf')))")
+    .replace("tl.where(mask, x - mean, 0.0)", "tl.where(mask, tl.exp(x - top), 0.0)")
+    .replace("variance = tl.sum(centred * centred) / n", "y = tl.log(centred / tl.sum(centred))")
+    .replace("    y = centred / tl.sqrt(variance + 1e-5)\n", "")
+)
 POSITIVE = unary("torch.abs(x) * x", "torch.rand(ROWS, COLUMNS) + 0.5")
 FOUND = {
     "a sign that no input had": (POSITIVE, pointwise("x * x"), {Variant.NEGATED, Variant.FLIPPED}),
@@ -49,6 +62,16 @@ FOUND = {
         add().replace("mask = offsets < n", "mask = offsets < tl.where(n % 256 == 1, n - 1, n)"),
         {Variant.REMAINDER},
     ),
+    "a ceiling far above": (RELU, pointwise("tl.minimum(tl.maximum(x, 0.0), 1000.0)"), {Variant.MASSIVE}),
+    "faint values are zero": (RELU, pointwise("tl.where(x > 1e-5, x, 0.0)"), {Variant.MINUTE}),
+    "operands rounded to half precision": (
+        LINEAR,
+        linear().replace("tl.dot(a, b)", "tl.dot(a.to(tl.float16).to(tl.float32), b)"),
+        {Variant.MASSIVE},
+    ),
+    "a zero divides": (RELU, pointwise("(x * x + x * tl.abs(x)) / (2.0 * tl.abs(x))"), {Variant.TIES}),
+    "a logarithm of what has vanished": (LOG_SOFTMAX, UNSTABLE, {Variant.SPREAD}),
+    "hardly an epsilon": (NORM, norm().replace("1e-5", "1e-9"), {Variant.SLIGHT}),
     "a branch by the shape": (ADD, add("tl.where(n == 513, x, x + y)"), {Variant.REMAINDER}),
     "a product in half precision": (
         LINEAR,
@@ -79,3 +102,20 @@ def test_massive_inputs_are_for_narrow_products_alone(verifier: Verifier) -> Non
     assert Variant.MASSIVE not in {report.variant for report in candidate.evidence.full}
     tanh = pointwise("(tl.exp(2.0 * x) - 1.0) / (tl.exp(2.0 * x) + 1.0)")
     assert verifier.verify(unary("torch.tanh(x)", "torch.randn(ROWS, COLUMNS)"), tanh, AUDIT).correct
+
+
+def test_rounding_that_matrix_units_excuse_is_refused_without_them(verifier: Verifier) -> None:
+    """A softsign in half precision is within the limits for products in TF32, and not within those for no products."""
+    task = unary("x / (1.0 + x.abs())", "torch.randn(ROWS, COLUMNS)")
+    assert verifier.verify(task, pointwise("x / (1.0 + tl.abs(x))"), MULTI).correct
+    half = "x.to(tl.float16).to(tl.float32)"
+    verdict = verifier.verify(task, pointwise(f"{half} / (1.0 + tl.abs({half}))"), MULTI)
+    assert verdict.outcome is Outcome.WRONG_VALUES
+
+
+def test_a_variance_as_a_difference_of_squares_is_accepted(verifier: Verifier) -> None:
+    """It loses digits where the mean is large, as many a right kernel does, so no input asks for them."""
+    squares = norm().replace(
+        "variance = tl.sum(centred * centred) / n", "variance = tl.maximum(tl.sum(x * x) / n - mean * mean, 0.0)"
+    )
+    assert verifier.verify(NORM, squares, AUDIT).correct

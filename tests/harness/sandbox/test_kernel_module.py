@@ -37,6 +37,12 @@ DOUBLING = {
         "@jit\ndef k(x_ptr, y_ptr, n, B: C):\n    at = arange(0, B)\n"
         "    store(y_ptr + at, load(x_ptr + at, mask=at < n) * 2.0, mask=at < n)\n"
     ),
+    "everything imported twice": (
+        HEADER
+        + "import triton.language as tl\nfrom math import pi\nfrom math import pi\nPI = tl.constexpr(pi)\n"
+        + "import math\nimport math\nONE = tl.constexpr(math.cos(0.0))\n"
+        + KERNEL.replace("EXPRESSION", "x * 2.0 * ONE + (PI - PI)")
+    ),
     "star import": (
         "import torch\nimport torch.nn as nn\nfrom triton import jit\nfrom triton.language import *\n"
         "@jit\ndef k(x_ptr, y_ptr, n, B: constexpr):\n    at = arange(0, B)\n"
@@ -199,6 +205,9 @@ BOUND_TWICE = {
     "by what differs here": "F = tl.constexpr(2.0 if triton.knobs.runtime.interpret else 3.0)\n",
     "by the machine": "F = tl.constexpr(2.0 if torch.cuda.is_available() else 3.0)\n",
     "by a class": "class F:\n    pass\nF = F and tl.constexpr(2.0)\n",
+    "by another value": "F = tl.constexpr(2.0)\ndef use(f=F):\n    pass\nF = tl.constexpr(3.0)\n",
+    "by adding to it": "F = 2.0\nF += 1.0\nF = tl.constexpr(F)\n",
+    "by a function in a loop": "F = tl.constexpr(2.0)\nfor _ in (1,):\n    def F():\n        pass\n",
     "by a star": "pi = tl.constexpr(2.0)\nfrom math import *\nF = pi\n",
 }
 

@@ -293,6 +293,12 @@ COUNTERS = {
         "next(stream)",
     ),
     "range": ("left = iter(range(100))", "next(left)"),
+    "deque": ("from collections import deque\nseen = deque()", "seen.append(1)"),
+    "library": ("", "triton.calls = getattr(triton, 'calls', 0) + 1"),
+    "tensor": (
+        "held = torch.zeros(1)",
+        "held.calls = getattr(held, 'calls', 0) + 1",
+    ),
     "iterator": ("import itertools\nnumbers = itertools.count()", "next(numbers)"),
 }
 CACHES = {
