@@ -113,12 +113,13 @@ def record_own_values(candidate: Candidate, task: Task, bench: Bench, recording:
         reply = bench.sandbox.record(candidate.source, [evolve(request, with_values=True)])
         failure = reply.failure
         found = reply.recordings[0] if failure is None else evolve(recording, plan=None, failure=failure)
-        if found.plan is not None:
-            if _without_values(found.plan) != _without_values(plan):
+        again = found.plan
+        if again is not None:
+            if _without_values(again) != _without_values(plan):
                 failure = Failure(outcome=Outcome.NOT_REPRODUCIBLE, message="another plan at the declared sizes")
                 found = evolve(recording, plan=None, failure=failure)
             else:
-                needed = {buffer.blob for buffer in found.plan.buffers}
+                needed = {buffer.blob for buffer in again.buffers}
                 bench.store.put_blobs({sha256: blob for sha256, blob in reply.blobs.items() if sha256 in needed})
         bench.store.put(key, found)
     return found
