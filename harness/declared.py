@@ -103,7 +103,7 @@ def _without_unused_memory(plan: LaunchPlan) -> LaunchPlan:
             case Copy():
                 used |= {step.source.buffer, step.target.buffer}
     buffers = tuple(
-        evolve(buffer, num_elements=0) if buffer.kind is BufferKind.TEMPORARY and index not in used else buffer
+        evolve(buffer, num_elements=1) if buffer.kind is BufferKind.TEMPORARY and index not in used else buffer
         for index, buffer in enumerate(plan.buffers)
     )
     return evolve(plan, buffers=buffers)
@@ -161,7 +161,8 @@ class _Sampler:
         plan = self.request.plan
         failure = reply.failure or reply.results[0].failure or find_trespass(plan, reply.results[0])
         if failure is not None:
-            is_doubtful = len(plan.launches) > 1 and failure.outcome is not Outcome.TIMEOUT
+            # out of time may also be a program that waits for one that does not run
+            is_doubtful = len(plan.launches) > 1 or failure.outcome is Outcome.TIMEOUT
             return _Look(report=self._report(failure), is_doubtful=is_doubtful)
         return self._judge_result(reply.results[0])
 

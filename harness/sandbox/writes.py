@@ -108,7 +108,7 @@ class Writes:
                 is_tainted |= bool(np.any((offsets >= low) & (offsets < high)))
         if is_tainted:
             self.is_tainted = self._had_taint = True
-            if pointers.get_element_ty().is_int():
+            if pointers.get_element_ty().is_int() and not self._has_atomics:  # it may hold a lock
                 raise UnknownIndex
 
     def store(self, pointers: Any, mask: Any) -> None:
@@ -169,12 +169,12 @@ class Writes:
 
 def follow_writes(plan: LaunchPlan, buffers: Sequence[torch.Tensor]) -> Writes:
     """Nothing is written yet in the plan's buffers, which lie in one stretch of memory."""
-    start = min(buffer.data_ptr() for buffer in buffers)
-    stop = max(buffer.data_ptr() + buffer.nbytes for buffer in buffers)
-    ranges = [(b.data_ptr() - start, b.data_ptr() - start + b.nbytes) for b in buffers]
+    start = min((buffer.data_ptr() for buffer in buffers if buffer.nbytes), default=0)
+    # an empty tensor has no address
+    ranges = [(b.data_ptr() - start, b.data_ptr() - start + b.nbytes) if b.nbytes else (0, 0) for b in buffers]
     return Writes(
         start=start,
-        states=np.zeros(stop - start, dtype=np.uint8),
+        states=np.zeros(max((high for _, high in ranges), default=0), dtype=np.uint8),
         returned=tuple(ranges[index] for index in sorted(_returned(plan))),
         temporaries={n: ranges[n] for n, b in enumerate(plan.buffers) if b.kind is BufferKind.TEMPORARY},
     )
