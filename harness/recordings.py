@@ -8,7 +8,7 @@ from attrs import evolve
 
 from ..core.candidate import Candidate, CompileReport, Failure, Recording, ReferenceSignature, Variant
 from ..core.outcome import Outcome
-from ..core.plan import BufferKind, LaunchPlan
+from ..core.plan import Buffer, BufferKind, LaunchPlan
 from ..core.task import Profile, Task
 from ..stages.compile_stage import JUDGED
 from ..stages.variants import SAMPLED_VARIANTS, VariantInputs
@@ -96,14 +96,13 @@ def _request_later(candidate: Candidate, task: Task, bench: Bench, inputs: Varia
 
 
 def record_own_values(candidate: Candidate, task: Task, bench: Bench, recording: Recording) -> Recording:
-    """The declared recording with the values of parameters that the reference has not, which only a sample of it needs.
+    """The declared recording with the values that the reference has not, which only a sample of it needs.
 
     It is made in a child of its own, and must be the same plan.
     """
     plan = recording.plan
-    if plan is None or not _has_own_names([recording], bench.oracle.signature(task)):
-        return recording
-    if all(buffer.blob is not None for buffer in plan.buffers if buffer.kind is BufferKind.PARAMETER):
+    known = bench.oracle.signature(task).parameters
+    if plan is None or not any(_lacks_values(buffer, known) for buffer in plan.buffers):
         return recording
     key = bench.key(candidate, task, "compile:values")
     found = bench.store.get(key, Recording)
@@ -123,6 +122,11 @@ def record_own_values(candidate: Candidate, task: Task, bench: Bench, recording:
                 bench.store.put_blobs({sha256: blob for sha256, blob in reply.blobs.items() if sha256 in needed})
         bench.store.put(key, found)
     return found
+
+
+def _lacks_values(buffer: Buffer, known: Sequence[str]) -> bool:
+    is_own = buffer.kind is BufferKind.PARAMETER and buffer.name not in known
+    return buffer.blob is None and (is_own or buffer.kind is BufferKind.CONSTANT)
 
 
 def _without_values(plan: LaunchPlan) -> LaunchPlan:
