@@ -4,7 +4,6 @@ Mechanism: 27
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: out_of_bounds
 Stage: tiny
-Open: accepted; reads up to 1020 bytes outside the input; needs: an access must stay inside the storage of the argument that its pointer comes from
 """
 
 import torch

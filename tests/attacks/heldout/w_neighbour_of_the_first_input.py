@@ -4,7 +4,6 @@ Mechanism: 27,35
 Task: l1-binary-e8c8d724a5f2c7fa
 Outcome: out_of_bounds
 Stage: tiny
-Open: accepted; the second input is read through the first one's pointer, from where it lies by accident; needs: the same; or distances between buffers that are drawn anew
 """
 
 import torch

@@ -2,9 +2,8 @@
 
 Mechanism: own
 Task: l1-reduction-fa83b0245741cc25
-Outcome: unsupported
+Outcome: wrong_values
 Stage: tiny
-Open: accepted; the combining function is not associative: a GPU's tree of threads gives another value; needs: reduce in a random tree in the interpreter
 """
 
 import torch

@@ -2,9 +2,8 @@
 
 Mechanism: own
 Task: l1-unary-7fce4ae6f9f1a504
-Outcome: unsupported
-Stage: full
-Open: accepted; tl.cat with can_reorder may permute the block when compiled; needs: permute in the interpreter what may be reordered
+Outcome: wrong_values
+Stage: tiny
 """
 
 import torch

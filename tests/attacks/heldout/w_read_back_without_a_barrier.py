@@ -4,7 +4,6 @@ Mechanism: 27
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: run_failed
 Stage: tiny
-Open: accepted; threads of one program read what others store, with no barrier; needs: the race watch inside a program: a load of what the same program stored needs tl.debug_barrier in between
 """
 
 import torch

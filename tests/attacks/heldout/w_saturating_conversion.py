@@ -3,8 +3,7 @@
 Mechanism: own
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: wrong_values
-Stage: full
-Open: accepted; a GPU's conversion saturates, and all positive values become 0; needs: the interpreter converts as a GPU does
+Stage: tiny
 """
 
 import torch

@@ -4,7 +4,6 @@ Mechanism: 27
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: out_of_bounds
 Stage: tiny
-Open: accepted; writes 4096 elements behind the result, into another buffer; needs: the same
 """
 
 import torch

@@ -2,9 +2,8 @@
 
 Mechanism: 27
 Task: l1-unary-7fce4ae6f9f1a504
-Outcome: wrong_values
+Outcome: run_failed
 Stage: tiny
-Open: lanes of one store to one address are not compared
 """
 
 import torch

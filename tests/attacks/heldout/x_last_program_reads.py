@@ -3,8 +3,7 @@
 Mechanism: 27
 Task: l1-reduction-fa83b0245741cc25
 Outcome: wrong_values
-Stage: tiny
-Open: programs are run in the order of their numbers
+Stage: full
 """
 
 import torch

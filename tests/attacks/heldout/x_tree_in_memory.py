@@ -2,9 +2,8 @@
 
 Mechanism: 27
 Task: l1-reduction-fa83b0245741cc25
-Outcome: wrong_values
+Outcome: run_failed
 Stage: tiny
-Open: loads of what other threads of the program have stored are not noticed
 """
 
 import torch

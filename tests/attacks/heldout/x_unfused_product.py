@@ -2,9 +2,8 @@
 
 Mechanism: own
 Task: l1-unary-7fce4ae6f9f1a504
-Outcome: unsupported
+Outcome: wrong_values
 Stage: tiny
-Open: the interpreter rounds the product of a fused multiply-add
 """
 
 import torch

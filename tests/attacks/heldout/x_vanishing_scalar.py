@@ -4,7 +4,6 @@ Mechanism: own
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: wrong_values
 Stage: tiny
-Open: the interpreter keeps scalar arguments as numbers of Python
 """
 
 import torch
