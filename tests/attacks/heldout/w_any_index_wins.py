@@ -2,9 +2,8 @@
 
 Mechanism: own
 Task: l1-argmax-b62270d05736c4c4
-Outcome: unsupported
+Outcome: wrong_values
 Stage: full
-Open: accepted; compiled, ties may yield any of the equal indices, and the task asks for the lowest; needs: refuse what the compiler leaves undefined (tie_break_left=False) where results are indices, or run it with the other choice as well
 """
 
 import torch

@@ -4,7 +4,6 @@ Mechanism: 21,41
 Task: l2-linear_chain-ccaeca99f262d9c4
 Outcome: wrong_values
 Stage: tiny
-Open: accepted; weights that are loaded after construction are ignored; without the spare parameter the same file is refused as wrong_values@tiny; needs: parameters that the candidate names as the reference does are redrawn whatever else it names
 """
 
 import torch

@@ -4,7 +4,6 @@ Mechanism: 18
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: wrong_values
 Stage: full
-Open: accepted; ReLU of values above 64 is 64; needs: a hidden variant of large values wherever PyTorch itself is right there in the task's dtype
 """
 
 import torch

@@ -4,7 +4,6 @@ Mechanism: 29,30
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: not_reproducible
 Stage: compile
-Open: accepted; after forty calls nothing is launched; needs: compare all that is reachable from the module (gc.get_referents), not known containers
 """
 
 from collections import deque

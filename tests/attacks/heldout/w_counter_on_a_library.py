@@ -4,7 +4,6 @@ Mechanism: 29,30
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: not_reproducible
 Stage: compile
-Open: accepted; after forty calls nothing is launched; needs: the same for attributes of modules that the candidate imports; or a plan as the only thing that is ever used
 """
 
 import torch

@@ -3,8 +3,7 @@
 Mechanism: 45
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: unsupported
-Stage: compile
-Open: accepted; compiled, the helper's default is the constant's first value, and the kernel is the identity; interpreted, it is the last value; needs: one cut module for both the interpreter and the second compilation, or refuse a name that is bound more than once
+Stage: tiny
 """
 
 import torch

@@ -2,9 +2,8 @@
 
 Mechanism: 25,33
 Task: l1-unary-7fce4ae6f9f1a504
-Outcome: input_mutated
-Stage: compile
-Open: accepted; the kernel overwrites its input and restores it; without the forgery the same file is refused as input_mutated@compile; needs: take reads, writes and operand types from the second compilation, not from the recording child
+Outcome: disguised
+Stage: full
 """
 
 import operator

@@ -4,7 +4,6 @@ Mechanism: 41,18
 Task: l1-rms_norm-b324d42ec1f8bcff
 Outcome: wrong_values
 Stage: full
-Open: accepted; for inputs of 1e-3 the result is off by 30%; needs: a fainter hidden variant, or one whose scale is drawn
 """
 
 import torch

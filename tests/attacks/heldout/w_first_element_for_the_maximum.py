@@ -4,7 +4,6 @@ Mechanism: 18
 Task: l1-softmax-e6cc1cecf225b58a
 Outcome: not_finite
 Stage: full
-Open: accepted; a row that spreads over more than 88 overflows to NaN; needs: the variant "deep" with outliers of +200 and -200
 """
 
 import torch

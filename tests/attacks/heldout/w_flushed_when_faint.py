@@ -4,7 +4,6 @@ Mechanism: 15,18
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: wrong_values
 Stage: full
-Open: accepted; inputs fainter than 4e-5 give zeros; needs: a fainter hidden variant, or one whose scale is drawn
 """
 
 import torch

@@ -4,7 +4,6 @@ Mechanism: 18
 Task: l1-argmax-b62270d05736c4c4
 Outcome: wrong_values
 Stage: full
-Open: accepted; for equal minima the last index is returned; needs: a hidden variant of inputs with ties (small integers)
 """
 
 import torch

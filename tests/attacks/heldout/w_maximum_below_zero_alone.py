@@ -4,7 +4,6 @@ Mechanism: 18
 Task: l1-softmax-e6cc1cecf225b58a
 Outcome: not_finite
 Stage: full
-Open: accepted; a row at +200 overflows to NaN; needs: the variant "deep" with +200 as well
 """
 
 import torch

@@ -4,7 +4,6 @@ Mechanism: 16,46
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: output_not_written
 Stage: full
-Open: accepted; at the declared size nothing is written; needs: values for own parameters at the declared sizes too; a declared run that cannot be prepared must refuse
 """
 
 import torch

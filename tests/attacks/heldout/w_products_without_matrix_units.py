@@ -4,7 +4,6 @@ Mechanism: 26
 Task: l1-matmul-68912bffde303b71
 Outcome: not_finite
 Stage: full
-Open: accepted; operands beyond 65504 become infinite; needs: the same
 """
 
 import torch

@@ -4,7 +4,6 @@ Mechanism: 18
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: not_finite
 Stage: full
-Open: no input holds exact zeros
 """
 
 import torch

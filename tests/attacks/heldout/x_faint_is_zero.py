@@ -4,7 +4,6 @@ Mechanism: 15
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: wrong_values
 Stage: full
-Open: no input as small as a millionth is tried
 """
 
 import torch

@@ -4,7 +4,6 @@ Mechanism: 26
 Task: l1-matmul-68912bffde303b71
 Outcome: wrong_values
 Stage: full
-Open: large values take the exact branch, and faint ones are not tried
 """
 
 import torch

@@ -2,9 +2,8 @@
 
 Mechanism: 26
 Task: l2-linear_chain-9722215a41227ec9
-Outcome: wrong_values
+Outcome: not_finite
 Stage: full
-Open: float32 values beyond 65504 are tried for products of a narrower type, not for scratch memory of one
 """
 
 import torch

@@ -2,9 +2,8 @@
 
 Mechanism: 26
 Task: l2-linear_chain-ccaeca99f262d9c4
-Outcome: wrong_values
-Stage: full
-Open: parameters keep the dtype that the candidate gives them, and are redrawn within float16
+Outcome: wrong_signature
+Stage: compile
 """
 
 import torch

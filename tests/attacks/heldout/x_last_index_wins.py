@@ -4,7 +4,6 @@ Mechanism: 18
 Task: l1-argmax-b62270d05736c4c4
 Outcome: wrong_values
 Stage: full
-Open: no input has ties
 """
 
 import torch

@@ -4,7 +4,6 @@ Mechanism: 18
 Task: l1-log_softmax-8ce8354fc3279ee7
 Outcome: not_finite
 Stage: full
-Open: no row spans more than 104
 """
 
 import torch

@@ -4,7 +4,6 @@ Mechanism: 41
 Task: l1-rms_norm-b324d42ec1f8bcff
 Outcome: wrong_values
 Stage: full
-Open: an epsilon of 1e-06 stays within tolerance at a hundredth of the values
 """
 
 import torch

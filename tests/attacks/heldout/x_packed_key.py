@@ -4,7 +4,6 @@ Mechanism: 26
 Task: l1-argmax-b62270d05736c4c4
 Outcome: wrong_values
 Stage: full
-Open: no two lowest values share their upper 15 bits of mantissa
 """
 
 import torch
