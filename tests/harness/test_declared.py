@@ -72,3 +72,83 @@ def test_sizes_beyond_the_oracles_reach_are_left_out(verifier: Verifier) -> None
     """A task of gigabytes is verified without its declared sizes."""
     huge = evolve(POINTWISE, task_id="test-huge", source=POINTWISE.source.replace("ROWS = 1024", "ROWS = 1048576"))
     assert declared_report(verifier, huge, pointwise()) is None
+
+
+def declared_failure(verifier: Verifier, source: str, variant: Variant = Variant.DECLARED) -> Failure:
+    """Why the audit refuses a pointwise kernel in one of the sampled variants, the last that it looked at."""
+    candidate = verifier.gather(POINTWISE, source, AUDIT)
+    assert candidate.evidence.full[-1].variant is variant
+    return failure_of(candidate.evidence.full[-1])
+
+
+IDLE = """@triton.jit
+def idle(out_ptr):
+    tl.store(out_ptr, 1.0)
+
+
+class ModelNew"""
+
+
+def with_second_launch(source: str) -> str:
+    """The source with a launch beside the one that matters."""
+    source = source.replace("class ModelNew", IDLE)
+    return source.replace(
+        "        return out", "        idle[(1,)](torch.empty(1, device=x.device))\n        return out"
+    )
+
+
+SKIPPED = "tl.where(n > 100000, x, 2.0 * x * tl.sigmoid(x))"
+
+
+@pytest.mark.parametrize("is_right", [True, False], ids=["right", "wrong"])
+def test_every_launch_is_sampled(verifier: Verifier, is_right: bool) -> None:
+    """A second launch does not keep the first from being compared, where not all programs can run."""
+    source = with_second_launch(pointwise() if is_right else pointwise(SKIPPED))
+    if is_right:
+        assert judge_run(declared_report(verifier, POINTWISE, source) or pytest.fail("no report")) is None
+    else:
+        assert declared_failure(verifier, source).outcome is Outcome.WRONG_VALUES
+
+
+def test_an_atomic_on_another_buffer_hides_nothing(verifier: Verifier) -> None:
+    """Elements that no atomic touched are compared."""
+    source = pointwise(SKIPPED).replace("out_ptr, n, BLOCK: tl", "out_ptr, n, count_ptr, BLOCK: tl")
+    source = source.replace("    x = tl.load", "    tl.atomic_add(count_ptr, 1.0)\n    x = tl.load")
+    source = source.replace("(x, out, n, BLOCK", "(x, out, n, torch.zeros(1, device=x.device), BLOCK")
+    assert declared_failure(verifier, source).outcome is Outcome.WRONG_VALUES
+
+
+def test_a_grid_of_millions_is_sampled(verifier: Verifier) -> None:
+    """Programs that do not run cost nothing, so that no grid is too large."""
+    source = pointwise().replace(f"({GRID},)", f"({GRID}, 1000 if n > 100000 else 1)")
+    source = source.replace("mask = offsets < n", "mask = (offsets < n) & (n < 100000)")
+    assert declared_failure(verifier, source).outcome is Outcome.OUTPUT_NOT_WRITTEN
+
+
+def test_what_the_interpreter_has_not_is_refused(verifier: Verifier) -> None:
+    """Language that only the declared sizes use cannot be looked at."""
+    assembly = 'tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], dtype=tl.float32, is_pure=True, pack=1)'
+    source = pointwise("y").replace("    tl.store", "    y = 2.0 * x * tl.sigmoid(x)\n    tl.store")
+    source = source.replace("    tl.store", f"    if n > 100000:\n        y = {assembly}\n    tl.store")
+    assert declared_failure(verifier, source).outcome is Outcome.UNSUPPORTED
+
+
+def test_a_mask_left_out_at_multiples_of_the_block_is_refused(verifier: Verifier) -> None:
+    """Beyond the declared sizes nothing is a multiple of a block."""
+    source = pointwise().replace("mask = offsets < n", "mask = (offsets < n) | (n > 100000)")
+    assert declared_failure(verifier, source, Variant.BEYOND).outcome is Outcome.OUT_OF_BOUNDS
+
+
+def test_the_second_dtype_is_looked_at(verifier: Verifier) -> None:
+    """A kernel that is wrong for many halves is compared at the declared sizes in that dtype."""
+    wrong = "tl.where((n > 100000) & (x_ptr.dtype.element_ty == tl.float16), x, 2.0 * x * tl.sigmoid(x))"
+    assert declared_failure(verifier, pointwise(wrong), Variant.DECLARED_PRECISION).outcome is Outcome.WRONG_VALUES
+
+
+def test_memory_that_nobody_uses_hides_nothing(verifier: Verifier) -> None:
+    """Whether the sizes are within reach is the task's doing alone."""
+    source = pointwise(SKIPPED).replace(
+        "        n = x.numel()\n",
+        "        n = x.numel()\n        spare = n > 100000 and torch.empty(100_000_000, device=x.device)\n",
+    )
+    assert declared_failure(verifier, source).outcome is Outcome.WRONG_VALUES
