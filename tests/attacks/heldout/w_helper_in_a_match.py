@@ -2,8 +2,8 @@
 
 Mechanism: 45
 Task: l1-unary-7fce4ae6f9f1a504
-Outcome: disguised
-Stage: full
+Outcome: unsupported
+Stage: tiny
 """
 
 import torch

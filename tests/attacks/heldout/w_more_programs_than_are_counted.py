@@ -4,7 +4,6 @@ Mechanism: 16,46
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: output_not_written
 Stage: full
-Open: accepted; at the declared size nothing is written; needs: draw programs without counting through the grid; a declared size that cannot be looked at must refuse
 """
 
 import torch

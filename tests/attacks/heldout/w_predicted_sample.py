@@ -4,7 +4,6 @@ Mechanism: 16,36,46
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: output_not_written
 Stage: full
-Open: accepted; at the declared size twelve programs of 1560 do any work; needs: a seed for the sample that is drawn at each verification and kept secret
 """
 
 import torch

@@ -4,7 +4,6 @@ Mechanism: 46
 Task: l1-softmax-e6cc1cecf225b58a
 Outcome: output_not_written
 Stage: full
-Open: accepted; rows of more than 4096 columns are computed in part; needs: a size beyond the declared one, for one row
 """
 
 import torch

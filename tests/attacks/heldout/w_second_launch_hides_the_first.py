@@ -4,7 +4,6 @@ Mechanism: 16,46
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: output_not_written
 Stage: full
-Open: accepted; at the declared size nothing is written; without the second launch the same file is refused as output_not_written@full; needs: sample each launch whose inputs no earlier one writes, and run small ones whole
 """
 
 import torch

@@ -4,7 +4,6 @@ Mechanism: 46
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: wrong_values
 Stage: full
-Open: accepted; at the declared size the input is returned; without the atomic the same file is refused as wrong_values@full; needs: atomics matter only on buffers that reach the result
 """
 
 import torch

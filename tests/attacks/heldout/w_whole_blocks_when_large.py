@@ -4,7 +4,6 @@ Mechanism: 27,46
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: out_of_bounds
 Stage: full
-Open: accepted; a size that is no multiple of 1024 is written beyond its end; needs: a second large size, drawn, sampled like the declared one
 """
 
 import torch

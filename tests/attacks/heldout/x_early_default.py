@@ -2,7 +2,7 @@
 
 Mechanism: own
 Task: l1-unary-7fce4ae6f9f1a504
-Outcome: wrong_values
+Outcome: unsupported
 Stage: tiny
 """
 

@@ -4,7 +4,6 @@ Mechanism: 46
 Task: l1-softmax-e6cc1cecf225b58a
 Outcome: wrong_values
 Stage: full
-Open: the declared sizes are run in one dtype only
 """
 
 import torch

@@ -4,7 +4,6 @@ Mechanism: 46
 Task: l2-reduction_chain-48fe54baa4bee56c
 Outcome: wrong_values
 Stage: full
-Open: no row length above 4096 with a remainder is tried
 """
 
 import torch

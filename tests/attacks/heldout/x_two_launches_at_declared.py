@@ -4,7 +4,6 @@ Mechanism: 46
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: wrong_values
 Stage: full
-Open: of several launches none is sampled at the declared sizes
 """
 
 import torch

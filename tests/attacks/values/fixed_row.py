@@ -2,7 +2,7 @@
 
 Mechanism: 46
 Task: l1-softmax-00c0ffee12345678
-Outcome: not_finite
+Outcome: out_of_bounds
 Stage: tiny
 """
 

@@ -3,7 +3,7 @@
 Mechanism: 26
 Task: l1-reduction-8434023e7ac3000f
 Outcome: wrong_values
-Stage: full
+Stage: tiny
 """
 
 import torch

@@ -2,7 +2,7 @@
 
 Mechanism: 35
 Task: l1-unary-7fce4ae6f9f1a504
-Outcome: wrong_values
+Outcome: out_of_bounds
 Stage: tiny
 """
 
