@@ -35,7 +35,7 @@ def test_every_variant_differs_from_the_original(dtypes: tuple[str, ...]) -> Non
 
 
 def test_three_variants_alone_change_sizes() -> None:
-    """Larger dimensions, remainders and the sizes beyond have sizes of their own; the others use what they are given."""
+    """Larger dimensions, remainders and the sizes beyond are sizes of their own; the others use what they are given."""
     own = {Variant.LARGER: Profile.LARGER, Variant.REMAINDER: Profile.REMAINDER, Variant.BEYOND: Profile.BEYOND}
     for variant in Variant:
         assert describe(variant, ("float32",), Profile.DECLARED).profile is own.get(variant, Profile.DECLARED)
