@@ -57,6 +57,8 @@ class PassFigures:
     seconds_by_spoil: dict[str, float]
     references_s: float
     """Seconds before the run for timing the references of its tasks; no part of the other figures."""
+    gpu_seconds: dict[str, float]
+    """What the GPUs' executors were busy with, and what threads waited for them; empty without a GPU."""
     unexpected: tuple[str, ...]
     """Candidates of which something else became than the mix says."""
 
@@ -124,9 +126,12 @@ def _measure(name: str, spec: VerifierSpec, config: Config, mix: Sequence[Labell
     with open_verifier(config) as verifier:
         verifier.bench.get_ready()
         references_s = _measure_references(verifier, mix)
+        cuda = verifier.bench.cuda
+        gpu_before = dict(cuda.seconds) if cuda is not None else {}
         cpu_before, began = tree_cpu_s(), time.perf_counter()
         verdicts = verifier.verify_many(pairs, spec, jobs)
         wall_s, cpu_s = time.perf_counter() - began, tree_cpu_s() - cpu_before
+        gpu_after = dict(cuda.seconds) if cuda is not None else {}
     by_stage: dict[str, float] = {stage.value: 0.0 for stage in Stage}
     by_spoil: defaultdict[str, float] = defaultdict(float)
     for candidate, verdict in zip(mix, verdicts, strict=True):
@@ -143,6 +148,7 @@ def _measure(name: str, spec: VerifierSpec, config: Config, mix: Sequence[Labell
         seconds_by_stage=by_stage,
         seconds_by_spoil=dict(by_spoil),
         references_s=references_s,
+        gpu_seconds={kind: seconds - gpu_before.get(kind, 0.0) for kind, seconds in gpu_after.items()},
         unexpected=tuple(_find_unexpected(mix, verdicts)),
     )
 
@@ -246,6 +252,8 @@ def render(figures: VerifyFigures) -> list[str]:
     row("processor seconds", (one.cpu_s for one in figures.passes))
     if figures.clock == "measured":
         row("references, before", (one.references_s for one in figures.passes))
+    for kind in figures.passes[0].gpu_seconds:
+        row(f"  GPU: {kind}", (one.gpu_seconds.get(kind, 0.0) for one in figures.passes))
     for stage in Stage:
         row(f"  stage {stage.value}", (one.seconds_by_stage[stage.value] for one in figures.passes))
     for spoil in figures.passes[0].seconds_by_spoil:

@@ -19,7 +19,9 @@ import sys
 import tempfile
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from types import TracebackType
 from typing import Any
 
@@ -40,6 +42,8 @@ _START_TIMEOUT_S = 120.0
 _COMPILE_LIMIT_S = 300.0
 _MAX_FRAME = 1 << 36
 GetBlob = Callable[[str], bytes | None]
+WAITING_FOR_EXECUTOR, WAITING_FOR_TURN = "waiting for an executor", "waiting for a turn"
+"""Kinds of `CudaBackend.seconds` that are no work."""
 
 
 class _Lost(Exception):
@@ -154,6 +158,9 @@ class CudaBackend:
         self._get_blob = get_blob
         self._limit_s = limit_s
         self.executors = [Executor(device) for device in devices]
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        """What requests took so far, by kind, and what threads waited for their executor and its turn."""
+        self._counting = threading.Lock()
         self._reference_executor: Executor | None = None
         self.measuring_references = threading.RLock()
         self._free: queue.SimpleQueue[Executor] = queue.SimpleQueue()
@@ -274,12 +281,21 @@ class CudaBackend:
     def _ask(
         self, header: dict[str, Any], blobs: list[bytes], limit_s: float | None = None, alone: bool = False
     ) -> tuple[dict[str, Any], list[bytes]]:
+        marks = [time.perf_counter()]
         executor = self._free.get()
+        marks.append(time.perf_counter())
         try:
             with executor.turns.exclusive() if alone else executor.turns.shared():
+                marks.append(time.perf_counter())
                 return executor.ask(header, blobs, limit_s or self._limit_s)
         finally:
             self._free.put(executor)
+            marks.append(time.perf_counter())
+            with self._counting:
+                for kind, (start, stop) in zip(
+                    (WAITING_FOR_EXECUTOR, WAITING_FOR_TURN, str(header["kind"])), pairwise(marks), strict=False
+                ):
+                    self.seconds[kind] += stop - start
 
     def _binaries(self, plans: Sequence[LaunchPlan], blobs: list[bytes]) -> dict[str, int]:
         found: dict[str, int] = {}
