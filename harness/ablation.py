@@ -15,7 +15,7 @@ from .executors import ExecutorKind, run_on_ray, run_on_slurm
 from .grid import GridOutcome, order_cells, run_grid, static_identity
 from .local_workers import run_locally, visible_devices, worker_command
 from .phases import default_jobs, open_line
-from .provenance import recorded_session
+from .provenance import recorded_invocation
 from .settings import to_toml
 from .store import Results
 from .work import write_atomically
@@ -69,7 +69,7 @@ def _run_here(
             # one process uses every GPU to verify; of several, each uses one
             held = devices[:num_workers] if num_workers > 1 else devices
             command = shlex.join(["tritonrl", *sys.argv[1:]])
-            stack.enter_context(recorded_session(results, command, num_workers, held))
+            stack.enter_context(recorded_invocation(results, command, num_workers, held))
         if num_workers > 1:
             results.sweep()
             results.forget_failures(order)

@@ -1,10 +1,11 @@
 """Where a results folder comes from: each command that worked on it, by which code, on what machine, and for how long.
 
-A session is one command on one machine. Its record is a file of its own in `sessions/`, rewritten while it runs, so
-that one that is killed loses no more than the last seconds, and hosts that share a folder do not meet.
-`provenance.json` is all of them with their sum. A command that finds nothing to do leaves no record.
+An invocation is one command on one machine. Its record is a file of its own in `invocations/`, rewritten while it runs,
+so that one that is killed loses no more than the last seconds, and hosts that share a folder do not meet.
+`provenance.json` is all of them with their sum, and the one of the two that is published. A command that finds nothing
+to do leaves no record.
 
-GPU-hours are the wall time of a session times the GPUs that it held, busy or not: what it would be billed for.
+GPU-hours are the wall time of an invocation times the GPUs that it held, busy or not: what it would be billed for.
 Nothing here identifies a result: two labs with other machines have equal identities (`harness.store.RunIdentity`).
 """
 
@@ -38,19 +39,19 @@ _CODE = ("__init__.py", "cli.py", "core", "stages", "harness")
 
 @frozen(kw_only=True)
 class Machine:
-    """What a session ran on; nothing that names the machine itself."""
+    """What an invocation ran on; nothing that names the machine itself."""
 
     system: str
     processor: str
     num_processors: int
     memory_gb: int
     gpus: tuple[str, ...]
-    """A name for each GPU that the session held."""
+    """A name for each GPU that the invocation held."""
     driver: str | None
 
 
 @frozen(kw_only=True)
-class Session:
+class Invocation:
     """One command's work on a folder; `ended` is false for one that was cut short, whose times are its last sign."""
 
     command: str
@@ -74,13 +75,31 @@ class Session:
         return self.seconds * len(self.machine.gpus) / 3600.0
 
 
+@frozen(kw_only=True)
+class Totals:
+    """What all invocations on a folder took together; hours of machines that worked side by side are added up."""
+
+    invocations: int
+    wall_hours: float
+    gpu_hours: float
+
+
+def add_up(invocations: Sequence[Invocation]) -> Totals:
+    """The sums over invocations."""
+    return Totals(
+        invocations=len(invocations),
+        wall_hours=sum(invocation.seconds for invocation in invocations) / 3600.0,
+        gpu_hours=sum(invocation.gpu_hours for invocation in invocations),
+    )
+
+
 @contextmanager
-def recorded_session(results: Results, command: str, num_workers: int, devices: Sequence[str]) -> Iterator[None]:
-    """Keep a session's record up to date while the context lasts, and collect all records at its end."""
+def recorded_invocation(results: Results, command: str, num_workers: int, devices: Sequence[str]) -> Iterator[None]:
+    """Keep an invocation's record up to date while the context lasts, and collect all records at its end."""
     began, before = time.monotonic(), _count_finished(results)
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
     commit, modified = _find_commit()
-    session = Session(
+    invocation = Invocation(
         command=command,
         started_at=started_at,
         seconds=0.0,
@@ -93,11 +112,11 @@ def recorded_session(results: Results, command: str, num_workers: int, devices: 
         versions=package_versions(),
         machine=describe_machine(devices),
     )
-    path = results.root / "sessions" / f"{started_at.replace(':', '')[:17]}-{secrets.token_hex(4)}.json"
+    path = results.root / "invocations" / f"{started_at.replace(':', '')[:17]}-{secrets.token_hex(4)}.json"
 
     def save(ended: bool) -> None:
         finished = max(0, _count_finished(results) - before)
-        now = evolve(session, seconds=time.monotonic() - began, ended=ended, num_finished=finished)
+        now = evolve(invocation, seconds=time.monotonic() - began, ended=ended, num_finished=finished)
         write_atomically(path, json.dumps(to_plain(now), indent=2).encode())
 
     over = threading.Event()
@@ -107,7 +126,7 @@ def recorded_session(results: Results, command: str, num_workers: int, devices: 
             save(False)
 
     save(False)
-    thread = threading.Thread(target=beat, name="session", daemon=True)
+    thread = threading.Thread(target=beat, name="invocation", daemon=True)
     thread.start()
     try:
         yield
@@ -125,24 +144,23 @@ def _count_finished(results: Results) -> int:
     )
 
 
-def read_sessions(results: Results) -> tuple[Session, ...]:
-    """All sessions of a folder, in the order in which they began."""
-    paths = (results.root / "sessions").glob("*.json")
-    sessions = [from_plain(json.loads(path.read_text()), Session) for path in paths]
-    return tuple(sorted(sessions, key=lambda session: (session.started_at, session.command)))
+def read_invocations(results: Results) -> tuple[Invocation, ...]:
+    """All invocations of a folder, in the order in which they began; a published one has them in `provenance.json`."""
+    records = [json.loads(path.read_text()) for path in (results.root / "invocations").glob("*.json")]
+    path = results.root / "provenance.json"
+    if not records and path.exists():
+        records = json.loads(path.read_text())["invocations"]
+    invocations = [from_plain(record, Invocation) for record in records]
+    return tuple(sorted(invocations, key=lambda invocation: (invocation.started_at, invocation.command)))
 
 
 def write_provenance(results: Results) -> None:
-    """Write `provenance.json`: the folder's identity, its sessions and their sum."""
-    sessions = read_sessions(results)
+    """Write `provenance.json`: the folder's identity, its invocations and their sum."""
+    invocations = read_invocations(results)
     plain: dict[str, Any] = {
         "run": results.recorded(),
-        "totals": {
-            "sessions": len(sessions),
-            "wall_hours": sum(session.seconds for session in sessions) / 3600.0,
-            "gpu_hours": sum(session.gpu_hours for session in sessions),
-        },
-        "sessions": [to_plain(session) for session in sessions],
+        "totals": to_plain(add_up(invocations)),
+        "invocations": [to_plain(invocation) for invocation in invocations],
     }
     write_atomically(results.root / "provenance.json", (json.dumps(plain, indent=2) + "\n").encode())
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tritonrl.harness.provenance import read_sessions, recorded_session
+from tritonrl.harness.provenance import read_invocations, recorded_invocation
 from tritonrl.harness.store import Results
 
 
@@ -14,15 +14,15 @@ def test_runs_add_up(tmp_path: Path) -> None:
     """Two runs on one folder have a record each, and the totals are their sums; GPUs held count for their time."""
     results = Results(root=tmp_path)
     for devices in ((), ("0", "1")):
-        with recorded_session(results, "tritonrl ablate", 1, devices):
+        with recorded_invocation(results, "tritonrl ablate", 1, devices):
             pass
-    first, second = read_sessions(results)
+    first, second = read_invocations(results)
     assert first.ended
     assert second.ended
     assert {len(first.machine.gpus), len(second.machine.gpus)} == {0, 2}
     assert first.versions["torch"]
     totals = json.loads((tmp_path / "provenance.json").read_text())["totals"]
-    assert totals["sessions"] == 2
+    assert totals["invocations"] == 2
     assert totals["wall_hours"] == pytest.approx((first.seconds + second.seconds) / 3600)
     assert totals["gpu_hours"] == pytest.approx(first.gpu_hours + second.gpu_hours)
 
@@ -32,14 +32,14 @@ def test_a_run_that_fails_is_recorded(tmp_path: Path) -> None:
     results = Results(root=tmp_path)
 
     def fail() -> None:
-        with recorded_session(results, "tritonrl ablate", 2, ()):
-            (begun,) = read_sessions(results)
+        with recorded_invocation(results, "tritonrl ablate", 2, ()):
+            (begun,) = read_invocations(results)
             assert not begun.ended
             raise KeyError("broken")
 
     with pytest.raises(KeyError, match="broken"):
         fail()
-    (record,) = read_sessions(results)
+    (record,) = read_invocations(results)
     assert record.ended
     assert record.num_workers == 2
 
@@ -47,6 +47,6 @@ def test_a_run_that_fails_is_recorded(tmp_path: Path) -> None:
 def test_records_name_no_folder(tmp_path: Path) -> None:
     """The folder's path stands in no record, so that it can be published and continued elsewhere."""
     results = Results(root=tmp_path / "folder")
-    with recorded_session(results, "tritonrl ablate --grid full", 1, ()):
+    with recorded_invocation(results, "tritonrl ablate --grid full", 1, ()):
         pass
     assert str(tmp_path) not in (results.root / "provenance.json").read_text()
