@@ -32,7 +32,6 @@ _MOST_DEPTHWISE = 500_000
 """PyTorch takes long over each group in float64."""
 _BOUNDED = ("rectify", "clamp", "squash")
 _MOST_BEFORE_TAIL = 200_000
-_LONGEST_SUM = 1000
 _FEW_CHANNELS = 4
 """Of a filter: sums are direct up to so many."""
 

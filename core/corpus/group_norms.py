@@ -78,12 +78,6 @@ class PartBody(RowBody):
             return RowBody.load_vector(self, pointer)
         return f"tl.load({pointer} + channel, mask={self.mask}){self.cast}"
 
-    def load_scalar(self, pointer: str) -> str:
-        """A load of the one value that a row needs."""
-        if self.style == "tile":
-            return f"tl.load({pointer} + channel, mask=rows < {self.rows}){self.cast}"
-        return f"tl.load({pointer} + channel){self.cast}"
-
 
 def write_group_norm(spec: Spec, task_id: str, draw: Draw) -> Example:
     """The task and a teacher for a norm over parts of a sample."""

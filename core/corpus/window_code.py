@@ -169,12 +169,6 @@ class WindowCode:
             lines.append("    " * depth + f"inside = {' & '.join(conditions)}")
         return lines + ["    " * depth + line for line in body]
 
-    def host_lengths(self, x: str, lead: str) -> list[str]:
-        """Host lines that name the input's and the result's lengths; `lead` names the dimensions before the sides."""
-        outs = [self.window.length(side, axis) for side, axis in enumerate(self.axes)]
-        first = f"{lead}, {', '.join(self.axes)} = {x}.shape"
-        return [first, f"{', '.join(self.outs)} = {', '.join(outs)}"]
-
 
 def _times(names: Sequence[str]) -> str:
     if len(names) < 2:

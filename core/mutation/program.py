@@ -81,10 +81,6 @@ class Program:
         start, stop = self.span(node)
         return self.source[start:stop]
 
-    def in_kernel(self, node: ast.AST) -> bool:
-        """Whether a node belongs to a kernel, its decorators and its signature included."""
-        return node in self._in_kernel
-
     def enclosing(self, node: ast.AST, kind: type[ast.AST]) -> ast.AST | None:
         """The nearest node of that kind around a node."""
         current = self.parents.get(node)

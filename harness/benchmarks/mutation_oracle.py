@@ -182,11 +182,6 @@ class Battery:
     rounds: tuple[tuple[Point, ...], ...]
     parameters: tuple[str, ...]
 
-    @property
-    def num_points(self) -> int:
-        """How many there are."""
-        return sum(map(len, self.rounds))
-
 
 class MutationOracle:
     """Judges mutants of teachers; holds no state that a verdict depends on."""

@@ -161,10 +161,6 @@ def _to_tensor(value: ast.expr) -> ast.Call:
     return ast.Call(func=function, args=[value, ast.Constant(value=False)], keywords=[])
 
 
-def _is_block(value: Any) -> bool:
-    return isinstance(value, tl.tensor) and value.type.is_block()
-
-
 def _decide(operands: tuple[Callable[[], Any], ...], ends: bool, combine: Callable[[Any, Any], Any]) -> Any:
     tensors: list[Any] = []
     value: Any = not ends

@@ -41,7 +41,6 @@ BUILTINS = frozenset(
 """The built-ins within a kernel's reach; Triton itself knows fewer."""
 
 Function = ast.FunctionDef
-Statement = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.Assign | ast.AnnAssign | ast.AugAssign
 
 
 class NotKernelLanguage(Exception):
