@@ -25,6 +25,7 @@ from .plan import Purity
 
 TrainingSuite = Literal["corpus", "whole"]
 Quantization = Literal["none", "8bit"]
+Engine = Literal["own", "vllm"]
 PolicyDtype = Literal["auto", "float32", "bfloat16"]
 Schedule = Literal["step", "accuracy"]
 Backend = Literal["auto", "interpret", "cuda"]
@@ -54,13 +55,13 @@ def _check_choice(record: Any, attribute: Attribute[Any], value: object) -> None
 
 
 def _text(default: str) -> Any:
-    """A field for text that is not empty and holds one line."""
+    """A field for one line of text, which may be empty, and then identifies nothing, only where it is by default."""
 
     def check(_: Any, attribute: Attribute[Any], value: object) -> None:
-        if type(value) is not str or not value.strip() or not value.isprintable():
+        if type(value) is not str or (value or default) != value.strip() or not value.isprintable():
             raise ConfigError(f"{attribute.name}: expected one line of text, got {_shown(value)}")
 
-    return field(default=default, validator=check)
+    return field(default=default, validator=check, metadata={"identifies": True if default else "where it is set"})
 
 
 def _integer_as_float(value: float) -> float:
@@ -102,6 +103,8 @@ class PolicyConfig:
 
     name: str = _text("nano")
     quantization: Quantization = field(default="none", validator=_check_choice)
+    engine: Engine = field(default="own", validator=_check_choice, metadata={"identifies": "where it is set"})
+    """Who samples: this project's sampler, or vLLM, which is imported only then."""
     dtype: PolicyDtype = field(default="auto", validator=_check_choice)
     max_new_tokens: int = _whole(512, 1)
     threads: int = _whole(0, 0, 4096, identifies=False)
@@ -109,8 +112,12 @@ class PolicyConfig:
 
 @frozen(kw_only=True)
 class SftConfig:
-    """Supervised fine-tuning with LoRA on teacher solutions, once for a seed; 0 pairs = no SFT."""
+    """Supervised fine-tuning with LoRA, once for a seed; 0 pairs = no SFT.
 
+    `data` names pairs to draw from in place of teachers' (`harness.datasets.pairs`); they have no levels to share.
+    """
+
+    data: str = _text("")
     num_pairs: int = _whole(1000, 0)
     epochs: int = _whole(1, 1)
     learning_rate: float = _number(2e-4, 0.0, 1.0, open_low=True)
@@ -262,6 +269,8 @@ class Config:
     seed: int = _whole(0, 0, 2**63 - 1)
     suite: TrainingSuite = field(default="corpus", validator=_check_choice)
     """Whose tasks are trained on and held out: `corpus` has the families that `nano` knows, `whole` has all."""
+    against: str = _text("")
+    """A suite that training shares no task with, up to names and constants, or `evaluation` (`harness.admission`)."""
     policy: PolicyConfig = field(factory=PolicyConfig)
     sft: SftConfig = field(factory=SftConfig)
     rl: RlConfig = field(factory=RlConfig)
@@ -312,9 +321,10 @@ def keys() -> tuple[str, ...]:
 def identity(config: Config) -> dict[str, Any]:
     """The plain values of the keys that can change a result, and no others.
 
-    Dropped: `policy.threads`. Kept although they often change nothing: the limits, because a candidate that runs out
-    of them is rejected. Values that resolve on the machine ("auto", a folder as the policy's name) are kept as
-    written; who identifies a cell adds what they resolved to.
+    Dropped: `policy.threads`, and keys that were added later (`policy.engine`, `sft.data`, `against`) while they have
+    their default, as what was computed before had it. Kept although they often change nothing: the limits, because a
+    candidate that runs out of them is rejected. Values that resolve on the machine ("auto", a folder as the policy's
+    name) are kept as written; who identifies a cell adds what they resolved to.
     """
     plain: dict[str, Any] = _identifying(config)
     return plain
@@ -346,7 +356,9 @@ def _identifying(record: Any) -> dict[str, Any]:
         value = getattr(record, attribute.name)
         if has(type(value)):
             plain[attribute.name] = _identifying(value)
-        elif attribute.metadata.get("identifies", True):
+        elif attribute.metadata.get("identifies", True) is True or (
+            attribute.metadata["identifies"] and value != attribute.default
+        ):
             plain[attribute.name] = value
     return plain
 

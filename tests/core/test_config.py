@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 from tritonrl.core import serialisation
 from tritonrl.core.config import Config, ConfigError, RlConfig, fingerprint, identity, keys, parse_toml, with_overrides
 
+LATER = {"against": "whole:novel", "policy.engine": "vllm", "sft.data": "pairs.jsonl"}
+LATER_DEFAULTS = {"against": "''", "policy.engine": "own", "sft.data": "''"}
+
 
 @pytest.mark.parametrize(
     ("text", "message"),
@@ -24,6 +27,8 @@ from tritonrl.core.config import Config, ConfigError, RlConfig, fingerprint, ide
         ("curriculum.start_share = 0.6", "curriculum.start_share: must be <= end_share (0.5), got 0.6"),
         ("policy.dtype = 'int8'", "policy.dtype: must be one of auto, float32, bfloat16, got 'int8'"),
         ("rl = 3", "rl: expected a table of keys, got 3"),
+        ("sft.data = ' '", "sft.data: expected one line of text, got ' '"),
+        ("against = 3", "against: expected one line of text, got 3"),
         ("seed = [1]", "seed: expected an integer, got [1]"),
     ],
 )
@@ -101,7 +106,15 @@ def test_the_identity_drops_the_threads_and_keeps_the_rest() -> None:
         for name, table in identity(config).items()
         for key in (table if isinstance(table, dict) else ("",))
     ]
-    assert named == [key for key in keys() if key != "policy.threads"]
+    assert named == [key for key in keys() if key not in ("policy.threads", *LATER)]
+
+
+@pytest.mark.parametrize(("key", "value"), LATER.items())
+def test_a_later_key_identifies_only_where_it_is_set(key: str, value: str) -> None:
+    """What was computed before a key came keeps its fingerprint, and another value than the default has its own."""
+    changed = with_overrides(Config(), {key: value})
+    assert fingerprint(changed) != fingerprint(Config())
+    assert fingerprint(with_overrides(changed, {key: LATER_DEFAULTS[key]})) == fingerprint(Config())
 
 
 def test_a_whole_number_has_the_fingerprint_of_the_same_number() -> None:
