@@ -86,6 +86,8 @@ def init_arguments(task: Task, module: types.ModuleType) -> tuple[list[Any], dic
     made = module.get_init_inputs() if hasattr(module, "get_init_inputs") else []
     if isinstance(made, dict):
         return [], made
+    if isinstance(made, list) and [type(part) for part in made] in ([list, dict], [tuple, dict]):
+        return list(made[0]), made[1]  # KernelBook's form
     if isinstance(made, (list, tuple)):
         return list(made), {}
     raise TaskError(f"{task.task_id}: get_init_inputs() must return a list or a dict")

@@ -69,6 +69,14 @@ class RecompileReply:
 
 
 @frozen(kw_only=True)
+class TraceReply:
+    """The hash of a program's operation graph, or what keeps it from having one."""
+
+    graph: str = ""
+    problem: str = ""
+
+
+@frozen(kw_only=True)
 class RunRequest:
     """Execute `plan` under Triton's interpreter.
 

@@ -1,6 +1,6 @@
 """The judge's side: jobs in, replies out, and what each kind of death means.
 
-A `Sandbox` owns the two zygotes and one root folder for scratch. It is thread-safe: each call is a job with a socket of
+A `Sandbox` owns the zygotes and one root folder for scratch. It is thread-safe: each call is a job with a socket of
 its own, and jobs run side by side. A zygote that dies is started anew once for a job; after that, the sandbox is broken
 (`SandboxError`) and no verdict is drawn.
 """
@@ -35,7 +35,7 @@ from ..errors import SandboxError
 from . import wire
 from .capabilities import Capability, describe_protections
 from .confinement import Protections
-from .protocol import RecompileReply, RecordReply, RecordRequest, RunReply, RunRequest, RunResult
+from .protocol import RecompileReply, RecordReply, RecordRequest, RunReply, RunRequest, RunResult, TraceReply
 from .zygote import MAX_ANSWER_BYTES
 
 _START_TIMEOUT_S = 120.0
@@ -124,7 +124,7 @@ class Sandbox:
         self.target = target
         self._without = tuple(without)
         self._lock = threading.Lock()
-        self._starting = {"compile": threading.Lock(), "interpret": threading.Lock()}
+        self._starting = {mode: threading.Lock() for mode in ("compile", "interpret", "trace")}
         self._zygotes: dict[str, _ZygoteProcess] = {}
         self._closed = False
         self._root, self._root_lock = _make_root()
@@ -151,7 +151,7 @@ class Sandbox:
         self._root_lock = -1
 
     def start(self, *modes: str) -> None:
-        """Start zygotes ahead of need ("compile", "interpret"; none named: both), side by side."""
+        """Start zygotes ahead of need ("compile", "interpret", "trace"; none named: the first two), side by side."""
         threads = [threading.Thread(target=self._zygote, args=(mode,)) for mode in modes or ("compile", "interpret")]
         for thread in threads:
             thread.start()
@@ -219,6 +219,17 @@ class Sandbox:
         except (ValueError, KeyError, IndexError, TypeError, RecursionError) as error:
             return RunReply(failure=_broken(error), seconds=seconds)
         return RunReply(results=results, seconds=seconds)
+
+    def trace(self, source: str) -> TraceReply:
+        """Hash the operation graph of a program in KernelBench's form, in a child that meets nothing else."""
+        answer = self._job("trace", {"source": source}, [])
+        if isinstance(answer, _Died):
+            return TraceReply(problem=f"{answer.failure.outcome.value}: {answer.failure.message}")
+        plain = {name: value for name, value in answer[0].items() if name != "seconds"}
+        try:
+            return from_plain(plain, TraceReply)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            return TraceReply(problem=_broken(error).message)
 
     def capabilities(self) -> tuple[Capability, ...]:
         """The contract's protections, and whether each is active on this machine."""

@@ -265,7 +265,7 @@ def main() -> None:
     """Isolate, import, warm up, report readiness, serve."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--control", type=int, required=True)
-    parser.add_argument("--mode", choices=("compile", "interpret"), required=True)
+    parser.add_argument("--mode", choices=("compile", "interpret", "trace"), required=True)
     parser.add_argument("--target", required=True)
     parser.add_argument("--scratch", required=True)
     parser.add_argument("--without", action="append", default=[], help="a protection to do without")
@@ -298,6 +298,10 @@ def _prepare(mode: str, target: str, scratch: str) -> Perform:
         from . import recorder
 
         perform = recorder.prepare(target, scratch)
+    elif mode == "trace":
+        from . import tracer
+
+        perform = tracer.prepare()
     else:
         from . import interpreter
 
