@@ -215,6 +215,8 @@ def sft(
 ) -> None:
     """Supervised fine-tuning alone, with its evaluation.
 
+    On several GPUs: accelerate launch --num_processes 4 -m tritonrl.cli sft ..., or torchrun in its place.
+
     Example: tritonrl sft --preset quick --out results/sft
     """
     _run_phase((), preset, config_file, settings, seeds, out, display, jobs)
@@ -255,11 +257,18 @@ def _run_phase(
     jobs: int | None,
 ) -> None:
     from .harness.ablation import run_ablation
+    from .harness.policy.crew import assembled
+    from .harness.policy.parallel import is_launched
     from .harness.settings import load_config
     from .harness.store import Results
 
     config = load_config(preset, config_file, settings or [])
-    outcome = run_ablation(config, out, cells, seeds, display=display, jobs=jobs)
+    with assembled(config.policy) as leads:
+        if not leads:
+            return
+        # processes that were started together share each cell's work; there are no others to start
+        workers = 1 if is_launched() else None
+        outcome = run_ablation(config, out, cells, seeds, display=display, jobs=jobs, workers=workers)
     for row in Results(root=out).read("cells").iter_rows(named=True):
         where = out / row["adapter"] if row["adapter"] else "the base model"
         print(f"{row['cell']} seed {row['seed']}: {row['status']}, {where}")

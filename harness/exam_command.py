@@ -53,6 +53,7 @@ def evaluate(
     from .exam import Criterion, Questions
     from .exam_summary import render_exam, summarise
     from .phases import take_exam
+    from .policy.crew import assembled
     from .settings import load_config
 
     if criterion not in set(Criterion):
@@ -76,9 +77,12 @@ def evaluate(
         asked = suite or "held-out tasks"
         raise UsageError(f"--criterion suite: {asked}: judged by the audit alone")
     config = load_config(preset, config_file, settings)
-    result = take_exam(
-        config, questions, Criterion(criterion), adapter, out, DisplayKind.NONE if as_json else display, jobs
-    )
+    with assembled(config.policy) as leads:
+        if not leads:
+            return
+        result = take_exam(
+            config, questions, Criterion(criterion), adapter, out, DisplayKind.NONE if as_json else display, jobs
+        )
     summary = summarise(result.frame)
     skipped = [(entry.name, entry.reason) for entry in result.skipped]
     plain = {

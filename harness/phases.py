@@ -47,11 +47,10 @@ def default_jobs() -> int:
 @contextmanager
 def open_line(config: Config, results: Results, progress: Progress, jobs: int) -> Iterator[Line]:
     """The real line: the configured model, the real verifier, the folder's work."""
-    from .policy.learner import PolicyLearner
-    from .policy.load import load_policy
+    from .policy.crew import load_learner
 
     with open_verifier(config, results.evidence_path) as verifier:
-        learner = PolicyLearner(load_policy(config.policy))
+        learner = load_learner(config.policy)
         yield Line(config=config, learner=learner, judge=verifier, work=results.work, progress=progress, jobs=jobs)
 
 
@@ -91,10 +90,9 @@ def take_exam(
 
 def sample_task(config: Config, task: Task, num: int, adapter: Path | None) -> list[tuple[str, str | None]]:
     """`num` completions for a task, each with the source that is extracted from it."""
-    from .policy.learner import PolicyLearner
-    from .policy.load import load_policy
+    from .policy.crew import load_learner
 
-    learner = PolicyLearner(load_policy(config.policy))
+    learner = load_learner(config.policy)
     sampling = Sampling(
         temperature=config.rl.temperature, top_p=config.rl.top_p, max_new_tokens=config.policy.max_new_tokens
     )

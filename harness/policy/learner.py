@@ -1,31 +1,43 @@
 """The policy as a grid's cells see it: sampling and fine-tuning as functions of an adapter's folder.
 
 Every call loads the adapter that it names, so that no state passes from one call to the next, and a run that resumes
-computes what an uninterrupted one does.
+computes what an uninterrupted one does. One of several processes computes its share of every call (`parallel`).
+
+`policy.engine` says who samples: this project's own sampler, or vLLM, an engine that is kept beside the model.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
+from ...core.config import PolicyConfig
+from ..errors import UsageError
 from ..learner import Sampling, Training
 from .adapters import attach_adapter, load_adapter, reset_adapter, save_adapter
 from .finetune import finetune
-from .load import LoraShape, Policy
+from .load import LoraShape, Policy, load_policy
+from .parallel import ALONE, World
 from .sample import sample
+from .vllm_engine import VllmEngine, open_engine
+
+L = TypeVar("L", bound="PolicyLearner")
 
 
 class PolicyLearner:
     """A loaded policy as a `harness.learner.Learner`."""
 
-    def __init__(self, policy: Policy) -> None:
-        self.policy = policy
+    def __init__(self, policy: Policy, world: World = ALONE, engine: VllmEngine | None = None) -> None:
+        self.policy, self.world, self.engine = policy, world, engine
 
     @property
     def fingerprint(self) -> str:
-        """Identity of the base model: its weights, tokenizer, precision and quantization."""
-        return self.policy.fingerprint
+        """Identity of the base model: its weights, tokenizer, precision and quantization; and of a foreign engine."""
+        if self.engine is None:
+            return self.policy.fingerprint
+        return hashlib.sha256(f"{self.policy.fingerprint} {self.engine.version}".encode()).hexdigest()
 
     def sample(
         self,
@@ -36,20 +48,24 @@ class PolicyLearner:
         on_done: Callable[[int], None],
     ) -> list[str]:
         """The text of one completion for each prompt, drawn with the seed beside it."""
+        if self.engine is not None:
+            return self.engine.sample(self.policy, adapter, prompts, seeds, sampling, on_done)
         if adapter is not None:
             load_adapter(self.policy, adapter)
         elif self.policy.lora is not None:
             reset_adapter(self.policy, 0)
+        share, size = self.world.slice_of(len(prompts)), self.world.size
         completions = sample(
             self.policy,
-            prompts,
-            seeds,
+            prompts[share],
+            seeds[share],
             temperature=sampling.temperature,
             top_p=sampling.top_p,
             max_new_tokens=sampling.max_new_tokens,
-            on_progress=on_done,
+            on_progress=lambda done: on_done(min(len(prompts), done * size)),
         )
-        return [completion.text for completion in completions]
+        parts = self.world.collect([completion.text for completion in completions])
+        return [text for part in parts for text in part]
 
     def finetune(
         self,
@@ -60,6 +76,8 @@ class PolicyLearner:
         on_done: Callable[[int], None],
     ) -> list[float]:
         """Continue from `adapter`, or from a new one, and save the result in `target`; the loss by step."""
+        if self.engine is not None:
+            self.engine.rest()
         if adapter is None:
             shape = LoraShape(rank=training.lora_rank, alpha=training.lora_alpha, dropout=training.lora_dropout)
             attach_adapter(self.policy, shape, training.seed)
@@ -74,6 +92,16 @@ class PolicyLearner:
             seed=training.seed,
             warmup_share=training.warmup_share,
             on_step=lambda point: on_done(point.step + 1),
+            world=self.world,
         )
-        save_adapter(self.policy, target)
+        if self.world.rank == 0:
+            save_adapter(self.policy, target)
         return [point.loss for point in points]
+
+
+def open_learner(config: PolicyConfig, world: World, kind: type[L]) -> L:
+    """The learner that the configuration names, on this process's device; raises UsageError."""
+    if config.engine == "vllm" and world.size > 1:
+        raise UsageError("policy.engine: vllm spreads over GPUs itself; start one process, or sample with engine own")
+    engine = open_engine(config) if config.engine == "vllm" else None
+    return kind(load_policy(config, world.device), world, engine)

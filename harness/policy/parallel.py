@@ -1,19 +1,26 @@
-"""Training by several processes that `accelerate launch` has started: who this one is, and sums over all of them.
+"""Training by several processes that `accelerate launch` or `torchrun` has started: who this one is, and sums over all.
 
 Every process holds the model and the whole list of pairs, computes its share of each batch, and takes the same step
 on the sum of all gradients. An adapter is small, so one sum of one buffer a step is enough; nothing has to be
 wrapped. With the same batches, N processes take the steps that one takes, but for rounding and for dropout.
+
+What the processes tell one another besides (`crew`) goes over a group of its own, on the CPU and without a time limit:
+the first one verifies for as long as it takes, while the others wait for what comes next.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from datetime import timedelta
+from functools import cache
 from typing import Any
 
 import torch
-from attrs import frozen
+from attrs import field, frozen
 from torch import Tensor
+
+_PATIENCE = timedelta(days=30)
 
 
 @frozen(kw_only=True)
@@ -23,6 +30,7 @@ class World:
     rank: int = 0
     size: int = 1
     device: str | None = None
+    _talk: Any = field(default=None, alias="talk", eq=False, repr=False)
 
     def add_up(self, tensors: Sequence[Tensor]) -> None:
         """Replace each tensor by its sum over all processes; one message for all of them."""
@@ -30,8 +38,8 @@ class World:
             return
         flat = torch.cat([tensor.reshape(-1).float() for tensor in tensors])
         torch.distributed.all_reduce(flat)
-        for tensor, part in zip(tensors, torch.split(flat, [one.numel() for one in tensors]), strict=True):
-            tensor.copy_(part.view_as(tensor))
+        parts = torch.split(flat, [one.numel() for one in tensors])
+        torch._foreach_copy_(list(tensors), [part.view_as(one) for one, part in zip(tensors, parts, strict=True)])
 
     def gather_largest(self, value: float) -> float:
         """The largest of the processes' values."""
@@ -45,21 +53,49 @@ class World:
         """Go on when all processes have come here."""
         self.gather_largest(0.0)
 
+    def tell(self, message: Any) -> Any:
+        """What process 0 says, in every process; the others' own `message` is not looked at."""
+        if self.size == 1:
+            return message
+        held = [message]
+        torch.distributed.broadcast_object_list(held, src=0, group=self._talk, device=torch.device("cpu"))
+        return held[0]
+
+    def collect(self, part: Any) -> list[Any]:
+        """Every process's `part`, in order, in process 0; nothing elsewhere."""
+        if self.size == 1:
+            return [part]
+        parts: list[Any] | None = [None] * self.size if self.rank == 0 else None
+        torch.distributed.gather_object(part, parts, dst=0, group=self._talk)
+        return parts or []
+
+    def slice_of(self, number: int) -> slice:
+        """Which of so many items, in order, are this process's."""
+        return slice(number * self.rank // self.size, number * (self.rank + 1) // self.size)
+
 
 ALONE = World()
 
 
+def is_launched() -> bool:
+    """Whether a launcher has started several processes, this one among them."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+@cache
 def join_world(cpu: bool = False) -> World:
-    """The world that `accelerate launch` has made, or the one process; `cpu` leaves GPUs aside."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    """The world that a launcher has made, or the one process; `cpu` leaves GPUs aside. Asked again, the same."""
+    if not is_launched():
         return ALONE
     from accelerate import PartialState
 
     state: Any = PartialState(cpu=cpu)
-    return World(rank=state.process_index, size=state.num_processes, device=str(state.device))
+    talk = torch.distributed.new_group(backend="gloo", timeout=_PATIENCE)
+    return World(rank=state.process_index, size=state.num_processes, device=str(state.device), talk=talk)
 
 
 def leave_world() -> None:
     """End the processes' connection; without it torch complains when they exit."""
+    join_world.cache_clear()
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
