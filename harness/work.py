@@ -12,6 +12,7 @@ unit reports are those of first doing it.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -19,7 +20,6 @@ import platform
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -30,6 +30,9 @@ from ..core.serialisation import fingerprint
 FORMAT = 1
 """Raised when the meaning of stored values changes, so that old ones are not taken for new ones."""
 
+_ABANDONED_S = 86_400.0
+"""Longer than a unit of work takes: a folder's time is that of its first files, however long its maker is at it."""
+
 
 @frozen(kw_only=True)
 class Work:
@@ -39,9 +42,6 @@ class Work:
     value: Any
     seconds: float
     folder: Path | None = None
-
-
-_ABANDONED_S = 3600.0
 
 
 def work_key(kind: str, **parts: Any) -> str:
@@ -63,18 +63,27 @@ def write_atomically(path: Path, data: bytes) -> None:
 def sweep_partials(folder: Path) -> None:
     """Remove what killed processes left of unfinished writes in a folder and its subfolders.
 
-    Whether a process of another machine is alive cannot be seen: what it wrote is left until it is an hour old.
+    Whether a process of another machine is alive cannot be seen: what it wrote is left until it is a day old. Other
+    processes may be at work in the folder, so that what is seen may be gone a moment later.
     """
-    for path in folder.rglob(".*.partial"):
-        process = path.name.rsplit(".", 2)[1]
-        if path.name.endswith(f".{platform.node()}.{process}.partial"):
-            abandoned = process.isdigit() and not Path(f"/proc/{process}").exists()
-        else:
-            abandoned = time.time() - path.stat().st_mtime > _ABANDONED_S
-        if abandoned and path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        elif abandoned:
-            path.unlink(missing_ok=True)
+    for parent, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            if name.startswith(".") and name.endswith(".partial"):
+                with contextlib.suppress(FileNotFoundError):
+                    _sweep_partial(Path(parent, name))
+        folders[:] = [name for name in folders if not name.endswith(".partial")]
+
+
+def _sweep_partial(path: Path) -> None:
+    process = path.name.rsplit(".", 2)[1]
+    if path.name.endswith(f".{platform.node()}.{process}.partial"):
+        is_abandoned = process.isdigit() and not Path(f"/proc/{process}").exists()
+    else:
+        is_abandoned = time.time() - path.stat().st_mtime > _ABANDONED_S
+    if is_abandoned and path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    elif is_abandoned:
+        path.unlink(missing_ok=True)
 
 
 @frozen(kw_only=True)
@@ -117,7 +126,7 @@ class WorkStore:
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
 
-    @contextmanager
+    @contextlib.contextmanager
     def locked(self, key: str) -> Iterator[None]:
         """Hold the lock of that name; other workers on this store wait."""
         # the kernel drops the lock when its holder dies, so a crash leaves nothing to clean up
@@ -125,7 +134,7 @@ class WorkStore:
             fcntl.flock(stream, fcntl.LOCK_EX)
             yield
 
-    @contextmanager
+    @contextlib.contextmanager
     def claimed(self, key: str) -> Iterator[bool]:
         """Hold the lock of that name if nobody does, and say whether; a dead holder's is free."""
         with self._open_lock(key) as stream:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import shutil
+import threading
+import time
 from pathlib import Path
 
 import polars as pl
@@ -82,6 +86,39 @@ def test_partial_files_of_dead_processes_are_swept(tmp_path: Path) -> None:
     (tmp_path / f".t.{platform.node()}.4194999.partial").write_text("p")
     sweep_partials(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["whole"]
+
+
+def test_partials_of_other_machines_are_swept_after_a_day(tmp_path: Path) -> None:
+    """What another machine is writing, for hours perhaps, stays; what it left days ago goes, folders too."""
+    for name in (".young.elsewhere.7.partial", ".old.elsewhere.7.partial"):
+        (tmp_path / "unfinished" / name).mkdir(parents=True)
+        (tmp_path / "unfinished" / name / "adapter").write_text("p")
+        age_s = 5 * 3600.0 if "young" in name else 2 * 86_400.0
+        os.utime(tmp_path / "unfinished" / name, (time.time() - age_s,) * 2)
+    sweep_partials(tmp_path)
+    assert [path.name for path in (tmp_path / "unfinished").iterdir()] == [".young.elsewhere.7.partial"]
+
+
+def test_sweeping_bears_with_others_at_work(tmp_path: Path) -> None:
+    """Folders that other processes make and take away meanwhile are no error."""
+    (tmp_path / "unfinished").mkdir()
+    is_over = threading.Event()
+
+    def work() -> None:
+        while not is_over.is_set():
+            for name in (".a.elsewhere.7.partial", ".b.elsewhere.7.partial"):
+                (tmp_path / "unfinished" / name / "adapter").mkdir(parents=True)
+                shutil.rmtree(tmp_path / "unfinished" / name)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        for _ in range(400):
+            sweep_partials(tmp_path)
+    finally:
+        is_over.set()
+        worker.join()
+    assert not list((tmp_path / "unfinished").iterdir())
 
 
 def test_table_refuses_wrong_types_and_columns() -> None:
