@@ -65,6 +65,18 @@ class Reporter:
     def close(self) -> None: ...
 
 
+def take_stdout() -> TextIO:
+    """What was this process's stdout, for events alone; all else that is printed from now on goes to stderr.
+
+    That includes what libraries and child processes print. Nor do children inherit the stream: one that outlives a
+    killed worker would keep the parent waiting for its end.
+    """
+    sys.stdout.flush()
+    events = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return events
+
+
 def visible_devices() -> tuple[str, ...]:
     """The GPUs that this process may use, each as CUDA_VISIBLE_DEVICES names it; no context is made on any."""
     import torch

@@ -10,7 +10,7 @@ from pathlib import Path
 from ..core.config import ConfigError
 from .errors import TritonrlError
 from .grid import parse_grid, run_grid
-from .local_workers import Reporter
+from .local_workers import Reporter, take_stdout
 from .phases import open_line
 from .settings import load_config
 from .store import Results
@@ -25,9 +25,7 @@ def main() -> int:
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
-    # whatever else is printed goes to the log: the parent reads this process's stdout
-    events, sys.stdout = sys.stdout, sys.stderr
-    results, progress = Results(root=given.out), Reporter(events)
+    results, progress = Results(root=given.out), Reporter(take_stdout())
     try:
         config = load_config(file=given.config)
         with ExitStack() as stack:

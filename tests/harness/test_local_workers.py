@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -119,6 +120,26 @@ def test_a_failing_cell_is_tried_once_in_a_run(tmp_path: Path, alone: Path) -> N
     again = run_grid(results, config, parse_grid(GRID), range(1), lambda: stub_line(results, config), Silent())
     assert again == GridOutcome(num_complete=5, num_failed=0, num_cached=4)
     assert equal_but_for_times(tmp_path, alone)
+
+
+NOISY = """
+import os, subprocess
+from tritonrl.harness.local_workers import Reporter, take_stdout
+progress = Reporter(take_stdout())
+print("printed")
+os.write(1, b"written by a library\\n")
+subprocess.run(["echo", "echoed"])
+subprocess.Popen(["sleep", "20"], stderr=subprocess.DEVNULL)
+progress.phase("sampling", 3)
+"""
+
+
+def test_the_parent_reads_events_alone(tmp_path: Path) -> None:
+    """What libraries and children print goes to the log, and a child that outlives its worker holds no pipe."""
+    with (tmp_path / "log").open("w") as log:
+        done = subprocess.run([sys.executable, "-c", NOISY], stdout=subprocess.PIPE, stderr=log, text=True, timeout=18)
+    assert json.loads(done.stdout) == {"phase": "sampling", "total": 3}
+    assert sorted((tmp_path / "log").read_text().splitlines()) == ["echoed", "printed", "written by a library"]
 
 
 def test_each_worker_sees_one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
