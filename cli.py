@@ -7,7 +7,7 @@ infrastructure, drift or a mistake of ours, 130 interrupted. Results go to stdou
 
 from __future__ import annotations
 
-import sys
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,12 +25,14 @@ from .harness.command_line import (
     Seeds,
     Settings,
     guarded,
+    open_console,
     parse_extensions,
     print_result,
 )
 from .harness.display import DisplayKind
 from .harness.errors import UsageError
 from .harness.exam_command import evaluate
+from .harness.report.command import report
 from .harness.task_commands import tasks_app
 
 app = typer.Typer(
@@ -45,18 +47,6 @@ app = typer.Typer(
 app.add_typer(tasks_app, name="tasks")
 app.add_typer(bench_app, name="bench")
 app.command("eval")(evaluate)
-
-
-def _console() -> Any:
-    from rich.console import Console
-
-    class Piped(Console):
-        """Leaves it to `guarded` to end a command whose reader has left; rich would end it with exit 1."""
-
-        def on_broken_pipe(self) -> None:
-            raise BrokenPipeError
-
-    return Piped(width=None if sys.stdout.isatty() else 160, highlight=False)
 
 
 @app.command()
@@ -175,36 +165,19 @@ def ablate(
     raise typer.Exit(1 if outcome.num_failed else 0)
 
 
-@app.command()
-@guarded
-def report(
-    results: Annotated[Path, typer.Argument(help="A results folder.")],
-    form: Annotated[str, typer.Option("--format", help="rich, markdown or json.")] = "rich",
-    html: Annotated[Path | None, typer.Option("--html", help="Write one self-contained page here.")] = None,
-) -> None:
-    """Show what a results folder says.
-
-    Example: tritonrl report results/quick --format markdown
-    """
-    from .harness.analysis import analyse
-    from .harness.report import ReportFormat, as_html, as_json, as_markdown, print_report
-    from .harness.store import Results
-
-    if form not in set(ReportFormat):
-        raise UsageError(f"--format {form}: must be one of {', '.join(ReportFormat)}")
-    analysis = analyse(Results(root=results))
-    # the page first: a path that cannot be written is said before anything is printed
-    if html is not None:
-        html.write_text(as_html(analysis), encoding="utf-8")
-    if form == ReportFormat.RICH:
-        print_report(analysis, _console())
-    else:
-        print((as_markdown if form == ReportFormat.MARKDOWN else as_json)(analysis))
+app.command("report")(report)
 
 
 @app.command()
 @guarded
 def sft(
+    data: Annotated[
+        str | None,
+        typer.Option("--data", help="Train on these: kernelbook:PARQUET|FOLDER|HUB_NAME, FILE.jsonl, FILE.parquet."),
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option("--against", help="Leave out what equals a task of this suite, or of: evaluation.")
+    ] = None,
     preset: Preset = None,
     config_file: ConfigFile = None,
     settings: Settings = None,
@@ -213,12 +186,16 @@ def sft(
     display: Display = None,
     jobs: Jobs = None,
 ) -> None:
-    """Supervised fine-tuning alone, with its evaluation.
+    """Supervised fine-tuning alone, with its evaluation; on teachers' pairs, or on those of a file.
 
     On several GPUs: accelerate launch --num_processes 4 -m tritonrl.cli sft ..., or torchrun in its place.
 
     Example: tritonrl sft --preset quick --out results/sft
+
+    Example: tritonrl sft --data kernelbook:kernelbook.parquet --against kernelbench:KernelBench --preset study
     """
+    settings = [*(settings or []), *([] if data is None else [f"sft.data={data}"])]
+    settings += [] if against is None else [f"against={against}"]
     _run_phase((), preset, config_file, settings, seeds, out, display, jobs)
 
 
@@ -261,6 +238,7 @@ def _run_phase(
     from .harness.policy.parallel import is_launched
     from .harness.settings import load_config
     from .harness.store import Results
+    from .harness.training_data import describe
 
     config = load_config(preset, config_file, settings or [])
     with assembled(config.policy) as leads:
@@ -272,6 +250,8 @@ def _run_phase(
     for row in Results(root=out).read("cells").iter_rows(named=True):
         where = out / row["adapter"] if row["adapter"] else "the base model"
         print(f"{row['cell']} seed {row['seed']}: {row['status']}, {where}")
+        if row["cell"] == "sft" and row["adapter"]:
+            print(f"  {describe(json.loads((out / row['adapter']).with_name('data.json').read_text()))}")
     raise typer.Exit(1 if outcome.num_failed else 0)
 
 
@@ -323,7 +303,7 @@ def show(
     if as_json:
         print_result(view, [], as_json)
     else:
-        print_view(view, _console())
+        print_view(view, open_console())
 
 
 @app.command()

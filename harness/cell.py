@@ -11,6 +11,7 @@ task with the same sampling seeds in every cell of a seed, so what differs betwe
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from itertools import count
@@ -23,7 +24,7 @@ from ..core.config import Config, RlConfig, SftConfig
 from ..core.curriculum import CurriculumState, advance, draw_levels, start
 from ..core.extensions import AUDIT, VerifierSpec
 from ..core.extraction import extract
-from ..core.prompts import assistant_message, user_message
+from ..core.prompts import user_message
 from ..core.reward import reward_of
 from ..core.seeds import derive
 from ..core.selection import select
@@ -31,12 +32,14 @@ from ..core.serialisation import fingerprint, to_plain
 from ..core.task import Task
 from ..core.timing_noise import noise_factor, with_noise
 from ..core.verdict import Reward, Verdict
-from .cell_tasks import evaluation_tasks, permutation, root_seed, round_tasks, supervised_examples
+from .admission import Admission, open_admission
+from .cell_tasks import evaluation_tasks, root_seed, round_tasks
 from .display import Progress
 from .learner import Judge, Learner, Sampling, Training
 from .rows import Attempt, candidate_row, evaluation_row, round_row, stage_rows, timing_rows, training_rows
 from .tables import Row
-from .work import Work, WorkStore, work_key
+from .training_data import describe, draw_training_data, identify_training
+from .work import Work, WorkStore, work_key, write_atomically
 
 SFT = "sft"
 """The name under which the supervised start, which all cells of a seed share, appears in the tables."""
@@ -132,25 +135,29 @@ def _supervise(line: Line, journal: _Journal) -> Model:
         SFT,
         suite=line.config.suite,
         policy=line.learner.fingerprint,
-        sft=to_plain(config),
+        sft={name: value for name, value in to_plain(config).items() if name != "data"},
         training=to_plain(training),
         data=root,
+        **identify_training(line.config),
     )
 
     def make(folder: Path) -> list[float]:
-        line.progress.phase("supervised fine-tuning", 0)
-        pairs = [
-            (user_message(example.task), assistant_message(example.solution))
-            for example in supervised_examples(line.config, root)
-        ]
-        order = permutation(derive(root, "order"), len(pairs))
-        shuffled = [pairs[index] for index in order]
-        return line.learner.finetune(None, shuffled, training, folder / "adapter", line.progress.advance)
+        line.progress.phase("preparing pairs", 0)
+        data = draw_training_data(
+            line.config, root, line.learner.fits, _admission(line), line.jobs, line.progress.advance
+        )
+        write_atomically(folder / "data.json", json.dumps(data.plain(), indent=2).encode())
+        line.progress.phase(f"supervised fine-tuning on {describe(data.plain())}", 0)
+        return line.learner.finetune(None, data.pairs, training, folder / "adapter", line.progress.advance)
 
     work = line.work.once("adapters", key, make)
     journal.seconds.train += work.seconds
     journal.add("training", *training_rows(journal.cell, journal.seed, SFT, None, work.value))
     return Model(key=key, folder=_adapter(work.folder))
+
+
+def _admission(line: Line) -> Admission | None:
+    return open_admission(line.config, line.work, line.progress.advance)
 
 
 def _adapter(folder: Path | None) -> Path | None:
@@ -176,7 +183,9 @@ def _run_round(
     config, extensions = line.config.rl, cell.extensions
     root = root_seed(line.config, journal.seed)
     levels = draw_levels(state.level2_share, config.tasks_per_round, derive(root, "levels", round_index))
-    tasks = round_tasks(root, round_index, levels, line.config.suite)
+    admission = _admission(line)
+    admits = None if admission is None else admission.admits
+    tasks = round_tasks(root, round_index, levels, line.config.suite, admits)
     before = Seconds(journal.seconds.sample, journal.seconds.verify, journal.seconds.train)
 
     prefix = f"round {round_index + 1}/{config.rounds}"

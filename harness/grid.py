@@ -119,7 +119,7 @@ def plan_grid(results: Results, config: Config, cells: Sequence[CellSpec], seeds
 def static_identity(config: Config) -> dict[str, object]:
     """The part of a run's identity that is known without loading a model."""
     plain = RunIdentity(config=config, policy="", backend="").plain()
-    return {key: plain[key] for key in ("config", "versions")}
+    return {key: value for key, value in plain.items() if key not in ("policy", "backend")}
 
 
 def _recorded_seconds(results: Results) -> dict[bool, float]:

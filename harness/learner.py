@@ -51,6 +51,9 @@ class Learner(Protocol):
     def fingerprint(self) -> str:
         """Identity of the base model: its weights, tokenizer, precision and quantization."""
 
+    def fits(self, prompt: str, answer: str) -> bool:
+        """Whether the model can read a prompt with its answer at once."""
+
     def sample(
         self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling, on_done: OnDone
     ) -> list[str]:

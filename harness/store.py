@@ -29,6 +29,7 @@ from ..core.serialisation import canonical_json, differences, fingerprint
 from .cell import SFT, CellResult, Seconds
 from .errors import DriftError, UsageError
 from .tables import TABLES, Row, read_table, write_table
+from .training_data import identify_training
 from .work import WorkStore, sweep_partials, write_atomically
 
 _PACKAGES = ("tritonrl", "torch", "triton", "transformers", "peft", "polars", "numpy")
@@ -63,6 +64,7 @@ class RunIdentity:
             "policy": self.policy,
             "backend": self.backend,
             "versions": {package: versions[package] for package in _RESULT_CHANGING},
+            **identify_training(self.config),
         }
 
     def cell_fingerprint(self, cell: str, seed: int) -> str:

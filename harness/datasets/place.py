@@ -41,8 +41,13 @@ def locate(place: str, option: str) -> Path:
     raise UsageError(f"{option}: no file or folder {place}, and as a name on the Hugging Face hub: {problem}")
 
 
-def read_parquet(path: Path, columns: tuple[str, ...], option: str) -> list[dict[str, Any]]:
-    """Rows of a Parquet file, or of all Parquet files below a folder, with these columns alone; raises UsageError."""
+def read_parquet(
+    path: Path, columns: tuple[str, ...], option: str, optional: tuple[str, ...] = ()
+) -> list[dict[str, Any]]:
+    """Rows of a Parquet file, or of all Parquet files below a folder, with these columns alone; raises UsageError.
+
+    Of the `optional` columns a file gives those that it has.
+    """
     import polars as pl
 
     files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
@@ -51,10 +56,11 @@ def read_parquet(path: Path, columns: tuple[str, ...], option: str) -> list[dict
     rows: list[dict[str, Any]] = []
     for file in files:
         try:
-            missing = [column for column in columns if column not in pl.read_parquet_schema(file)]
+            schema = pl.read_parquet_schema(file)
+            missing = [column for column in columns if column not in schema]
             if missing:
                 raise UsageError(f"{option}: {file} has no column {', '.join(missing)}")
-            rows += pl.read_parquet(file, columns=list(columns)).to_dicts()
+            rows += pl.read_parquet(file, columns=[*columns, *(c for c in optional if c in schema)]).to_dicts()
         except (pl.exceptions.PolarsError, OSError) as error:
             reason = " ".join(str(error).split())[:200]
             raise UsageError(f"{option}: {file} cannot be read as Parquet: {reason}") from None

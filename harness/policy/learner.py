@@ -39,6 +39,13 @@ class PolicyLearner:
             return self.policy.fingerprint
         return hashlib.sha256(f"{self.policy.fingerprint} {self.engine.version}".encode()).hexdigest()
 
+    def fits(self, prompt: str, answer: str) -> bool:
+        """Whether a prompt with its answer is no longer than the model's context."""
+        context = getattr(self.policy.base.config, "max_position_embeddings", None)
+        if context is None:
+            return True
+        return len(self.policy.encode_prompt(prompt)) + len(self.policy.encode_answer(answer)) <= context
+
     def sample(
         self,
         adapter: Path | None,

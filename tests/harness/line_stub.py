@@ -53,15 +53,20 @@ def solutions(config: Config, seeds: Sequence[int]) -> dict[str, str]:
 class TeacherLearner:
     """Gives the teacher's solution or a broken one, by seed; each update makes it better.
 
-    `failing_at` is the number of the call to `sample` that raises; `pause_s` is slept in each call.
+    `failing_at` is the number of the call to `sample` that raises; `pause_s` is slept in each call; `context` is the
+    number of characters that fit.
     """
 
     answers: dict[str, str]
     fingerprint: str = "teacher"
     failing_at: int | None = None
     pause_s: float = 0.0
+    context: int = 100_000
     num_samplings: int = 0
     num_finetunings: int = 0
+
+    def fits(self, prompt: str, answer: str) -> bool:
+        return len(prompt) + len(answer) <= self.context
 
     def sample(
         self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling, on_done: OnDone

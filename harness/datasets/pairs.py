@@ -1,0 +1,169 @@
+"""Pairs to train on that come from files: `kernelbook:PARQUET|FOLDER|HUB_NAME`, `FILE.jsonl` or `FILE.parquet`.
+
+A Parquet file has KernelBook's columns. A line of JSONL is a chat of two turns, `{"messages": [{"role": "user", ...},
+{"role": "assistant", ...}]}`, or `{"prompt": ..., "answer": ...}`; `tritonrl tasks export` writes both. Rows are looked
+at in an order that a seed decides, until there are as many pairs as were asked for; each row that is none is counted by
+its reason. What identifies the data is the rows' content, wherever they lie.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from ...core.extraction import extract
+from ...core.renaming import class_names
+from ..errors import UsageError
+from ..settings import read_text
+from . import kernelbook
+from .kernelbook import Flaw, SourcePair, has_kernel
+from .place import locate, read_parquet
+
+KERNELBOOK = "kernelbook:"
+_BATCH = 64
+"""Rows that are compared with a suite side by side."""
+
+Compare = Callable[[Sequence[str]], list[Flaw | None]]
+"""Which of these programs may not be trained on."""
+
+
+@frozen(kw_only=True)
+class PairFile:
+    """The rows of a data set as they are, and how one is read."""
+
+    name: str
+    rows: tuple[Any, ...]
+    read: Callable[[Any], SourcePair | Flaw]
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the rows."""
+        digest = hashlib.sha256()
+        for row in self.rows:
+            text = row if isinstance(row, str) else json.dumps(row, sort_keys=True)
+            digest.update(f"{len(text)}:".encode() + text.encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
+
+@frozen(kw_only=True)
+class Chosen:
+    """Pairs that were found: of `num_rows` so many were looked at, and these were left out for these reasons."""
+
+    pairs: tuple[tuple[str, str], ...]
+    num_rows: int
+    num_seen: int
+    left_out: tuple[tuple[Flaw, int], ...]
+
+
+@lru_cache(maxsize=2)
+def open_pairs(data: str) -> PairFile:
+    """The data set that `sft.data` names; raises UsageError where there is none."""
+    option = f"--data {data}"
+    if data.startswith(KERNELBOOK) or data.endswith(".parquet"):
+        path = locate(data.removeprefix(KERNELBOOK), option)
+        rows: Iterable[Any] = read_parquet(path, kernelbook.COLUMNS, option, kernelbook.WRITTEN)
+        read: Callable[[Any], SourcePair | Flaw] = kernelbook.read_row
+    elif data.endswith(".jsonl"):
+        rows, read = [line for line in read_text(Path(data)).splitlines() if line.strip()], read_line
+    else:
+        raise UsageError(f"{option}: expected kernelbook:PARQUET, FILE.jsonl or FILE.parquet")
+    found = PairFile(name=data, rows=tuple(rows), read=read)
+    if not found.rows:
+        raise UsageError(f"{option}: no row there")
+    return found
+
+
+def read_line(line: str) -> SourcePair | Flaw:
+    """The pair of one line of JSONL."""
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        entry = None
+    if not isinstance(entry, dict):
+        return Flaw.NO_OBJECT
+    if "messages" in entry:
+        turns = _read_turns(entry["messages"])
+        if turns is None:
+            return Flaw.NO_TURNS
+        prompt, answer = turns
+    else:
+        prompt, answer = entry.get("prompt"), entry.get("answer")
+    if not (isinstance(prompt, str) and prompt.strip() and isinstance(answer, str) and answer.strip()):
+        return Flaw.NO_TEXT
+    solution = extract(answer) or ""
+    try:
+        if "ModelNew" not in class_names(solution):
+            return Flaw.NO_SOLUTION
+    except (SyntaxError, ValueError):
+        return Flaw.SOLUTION_SYNTAX
+    if not has_kernel(solution):
+        return Flaw.NO_KERNEL
+    return SourcePair(prompt=prompt, answer=answer, reference=extract(prompt) or "")
+
+
+def _read_turns(messages: Any) -> tuple[Any, Any] | None:
+    """The question and the answer of a chat that has no more than these."""
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+        return None
+    if [message.get("role") for message in messages] != ["user", "assistant"]:
+        return None
+    return messages[0].get("content"), messages[1].get("content")
+
+
+def choose_pairs(
+    source: PairFile,
+    number: int,
+    order: Sequence[int],
+    fits: Callable[[str, str], bool],
+    compare: Compare | None = None,
+    on_seen: Callable[[int], None] | None = None,
+) -> Chosen:
+    """The first `number` pairs of the rows in this order that fit and that `compare` has nothing against."""
+    flaws: Counter[Flaw] = Counter()
+    pairs: dict[tuple[str, str], None] = {}
+    readable = _readable(source, order, fits, flaws, pairs)
+    while len(pairs) < number:
+        # no more than are wanted, so that a row is looked at only where it may be needed
+        batch = list(islice(readable, min(_BATCH, number - len(pairs))))
+        if not batch:
+            break
+        refusals = [None] * len(batch) if compare is None else compare([pair.reference for pair in batch])
+        for pair, refusal in zip(batch, refusals, strict=True):
+            if refusal is not None:
+                flaws[refusal] += 1
+            elif (pair.prompt, pair.answer) in pairs:
+                flaws[Flaw.REPEATED] += 1
+            else:
+                pairs[pair.prompt, pair.answer] = None
+        if on_seen is not None:
+            on_seen(len(pairs) + flaws.total())
+    left_out = tuple((flaw, flaws[flaw]) for flaw in Flaw if flaws[flaw])
+    return Chosen(pairs=tuple(pairs), num_rows=len(source.rows), num_seen=len(pairs) + flaws.total(), left_out=left_out)
+
+
+def _readable(
+    source: PairFile,
+    order: Sequence[int],
+    fits: Callable[[str, str], bool],
+    flaws: Counter[Flaw],
+    taken: dict[tuple[str, str], None],
+) -> Iterator[SourcePair]:
+    """The rows that are pairs of a length that fits, flaws of the others being counted."""
+    for place in order:
+        pair = source.read(source.rows[place])
+        if isinstance(pair, Flaw):
+            flaws[pair] += 1
+        elif (pair.prompt, pair.answer) in taken:
+            flaws[Flaw.REPEATED] += 1
+        elif not fits(pair.prompt, pair.answer):
+            flaws[Flaw.TOO_LONG] += 1
+        else:
+            yield pair
