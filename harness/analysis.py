@@ -21,6 +21,7 @@ from .comparisons import compare_controls, sweep_noise
 from .conclusions import answers, remarks
 from .findings import METRICS, Analysis, CellFacts, Curve, Estimate, FunnelStage, PairMean
 from .measurement_noise import timing_noise
+from .provenance import add_up, read_invocations
 from .rates import by_task, complete_runs, final, grid_cells, mean, rate, rate_over_tasks
 from .store import Results
 
@@ -43,12 +44,14 @@ def analyse(results: Results) -> Analysis:
     funnel = _funnel(cells, stages)
     saving, costs = staging_saving(cells, stages), cost_effects(cells, rounds)
     sweep, noise = sweep_noise(cells, evaluation, clock), timing_noise(results.read("timings"), candidates)
-    num_seeds = int(cells["seed"].n_unique())
+    num_seeds, invocations = int(cells["seed"].n_unique()), read_invocations(results)
     return Analysis(
         clock=clock,
         backend=str(recorded.get("backend", "unknown")),
         policy=str(recorded.get("config", {}).get("policy", {}).get("name", "unknown")),
         versions=recorded.get("all_versions", {}),
+        invocations=invocations,
+        totals=add_up(invocations),
         num_seeds=num_seeds,
         num_complete=complete_runs(cells).filter(pl.col("cell") != SFT).height,
         num_failed=cells.filter(pl.col("status") == "failed").height,

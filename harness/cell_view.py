@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from .errors import UsageError
-from .report import sparkline
+from .report.sparkline import sparkline
 from .store import Results
 
 if TYPE_CHECKING:

@@ -98,3 +98,16 @@ def parse_extensions(text: str) -> Extensions:
 def print_result(value: Any, lines: list[str], as_json: bool) -> None:
     """Print a result on stdout: as one line of JSON, or as lines for a person."""
     print(json.dumps(value, allow_nan=False) if as_json else "\n".join(lines), flush=True)
+
+
+def open_console() -> Any:
+    """A rich console on stdout, as wide as the terminal, or 160 columns where it is none."""
+    from rich.console import Console
+
+    class Piped(Console):
+        """Leaves it to `guarded` to end a command whose reader has left; rich would end it with exit 1."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return Piped(width=None if sys.stdout.isatty() else 160, highlight=False)

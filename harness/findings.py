@@ -10,6 +10,7 @@ from attrs import frozen
 from ..core import factorial
 from ..core.outcome import Stage
 from ..core.statistics import Interval
+from .provenance import Invocation, Totals
 
 METRICS = ("correct", "correct_level1", "correct_level2", "valid", "compiled")
 """The rates whose effects are estimated, the primary one first."""
@@ -192,6 +193,9 @@ class Analysis:
     backend: str
     policy: str
     versions: dict[str, str | None]
+    invocations: tuple[Invocation, ...]
+    """The commands that made the folder; empty where no record of them is left."""
+    totals: Totals
     num_seeds: int
     num_complete: int
     num_failed: int

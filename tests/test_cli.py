@@ -175,7 +175,7 @@ def test_report_in_every_format(finished: Path, tmp_path: Path) -> None:
         result = invoke("report", finished / "out", "--format", form, "--html", tmp_path / "r.html")
         assert result.exit_code == 0, result.stderr
         assert needle in result.stdout
-    assert "Research questions" in (tmp_path / "r.html").read_text()
+    assert "The four questions" in (tmp_path / "r.html").read_text()
     assert invoke("report", finished / "out", "--format", "pdf").exit_code == 2
 
 

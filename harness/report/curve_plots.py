@@ -1,0 +1,157 @@
+"""Plots with a panel a cell: learning curves, losses and curriculum paths, each before the baseline's.
+
+Sixteen lines in one plot could not be told apart; a line before one that is the same in every panel can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import frozen
+from markupsafe import Markup
+
+from ...core.cells import CellSpec
+from ..findings import Analysis, Curve
+from .theme import BLUE, GREY, Layout, Spec, draw
+
+BASELINE = "none"
+_MAX_POINTS = 80
+"""Of a line; longer ones are averaged in groups, as a pixel shows no more."""
+
+Points = list[tuple[float, float]]
+
+
+@frozen(kw_only=True)
+class Style:
+    """What a plot of curves shows: in words, how its numbers are written, and their factor."""
+
+    label: str
+    form: str
+    unit: float = 1.0
+
+
+def learning_plot(analysis: Analysis) -> Markup | None:
+    """The audited rate of each round's candidates against the seconds spent on verifying; null without two rounds."""
+    lines: dict[str, Points] = {}
+    for point in analysis.learning:
+        if point.correct.value is not None:
+            lines.setdefault(point.cell, []).append((point.seconds, point.correct.value))
+    label = "Percent of a round's candidates that are correct against seconds spent on verifying, a panel a cell"
+    style = Style(label=label, form=".0f", unit=100.0)
+    return curves_plot(_in_order(lines, analysis), lines.get(BASELINE, []), style)
+
+
+def rewards_plot(analysis: Analysis) -> Markup | None:
+    """Mean reward by round."""
+    lines = _lines(analysis.rewards)
+    style = Style(label="Mean reward by round, a panel a cell", form=".2f")
+    return curves_plot(_in_order(lines, analysis), lines.get(BASELINE, []), style)
+
+
+def losses_plot(analysis: Analysis) -> Markup | None:
+    """Loss by step of fine-tuning."""
+    lines = _lines(analysis.losses)
+    style = Style(label="Loss by step, a panel a cell", form=".2f")
+    return curves_plot(_in_order(lines, analysis), lines.get(BASELINE, []), style)
+
+
+def curriculum_plot(analysis: Analysis) -> Markup | None:
+    """Share of Level 2 tasks by round in the cells with a curriculum, before the fixed share."""
+    lines = _lines([curve for curve in analysis.curriculum if CellSpec.parse(curve.cell).extensions.curriculum])
+    fixed = _lines([curve for curve in analysis.curriculum if curve.cell == BASELINE])
+    style = Style(label="Percent of Level 2 tasks by round, a panel a cell", form=".0f", unit=100.0)
+    return curves_plot(_in_order(lines, analysis), fixed.get(BASELINE, []), style)
+
+
+def _lines(curves: Sequence[Curve]) -> dict[str, Points]:
+    return {curve.cell: thinned(curve.values) for curve in curves}
+
+
+def _in_order(lines: dict[str, Points], analysis: Analysis) -> dict[str, Points]:
+    start = [analysis.start.cell] if analysis.start else []
+    order = [*start, *(fact.cell for fact in (*analysis.cells, *analysis.controls))]
+    return {name: lines[name] for name in order if name in lines}
+
+
+def thinned(values: Sequence[float | None], limit: int = _MAX_POINTS) -> Points:
+    """A series as (place, value) pairs without its gaps; longer ones as means of `limit` equal groups."""
+    if len(values) <= limit:
+        return [(float(place), value) for place, value in enumerate(values) if value is not None]
+    found = []
+    for number in range(limit):
+        first, end = len(values) * number // limit, len(values) * (number + 1) // limit
+        group = [value for value in values[first:end] if value is not None]
+        if group:
+            found.append(((first + end - 1) / 2, sum(group) / len(group)))
+    return found
+
+
+def curves_plot(lines: dict[str, Points], behind: Points, style: Style) -> Markup | None:
+    """A panel a line, before the one behind; null where no line has two points."""
+    lines = {name: line for name, line in lines.items() if len(line) > 1}
+    if not lines:
+        return None
+    every = [point for line in (*lines.values(), behind) for point in line]
+    highest = max(max(value for _, value in every) * style.unit, 1e-9)
+    last = max(max(place for place, _ in every), 1e-9)
+
+    def spec(layout: Layout) -> Spec:
+        columns, width = (2, 150) if layout.narrow else (4, 164)
+        panels = [
+            _panel(name, line, behind, style, (last, highest), width, edge=number % columns == 0)
+            for number, (name, line) in enumerate(lines.items())
+        ]
+        return {"concat": panels, "columns": columns, "spacing": {"row": 14, "column": 10}}
+
+    return draw(style.label, spec)
+
+
+def _panel(
+    name: str, line: Points, behind: Points, style: Style, most: tuple[float, float], width: int, *, edge: bool
+) -> Spec:
+    room = 34
+    x = {
+        "field": "x",
+        "type": "quantitative",
+        "scale": {"domain": [0, most[0]], "nice": False, "range": [0, width - room]},
+        "axis": None,
+    }
+    axis = {"title": None, "values": [0, most[1]], "grid": True, "format": style.form, "labels": edge}
+    y = {"field": "y", "type": "quantitative", "scale": {"domain": [0, most[1]], "nice": False}, "axis": axis}
+
+    def values(points: Points) -> list[Spec]:
+        return [{"x": place, "y": value * style.unit} for place, value in points]
+
+    end = {"x": line[-1][0], "y": line[-1][1] * style.unit, "text": format(line[-1][1] * style.unit, style.form)}
+    words = f"{name}: from {format(line[0][1] * style.unit, style.form)} to {end['text']}"
+    return {
+        "title": {"text": name, "offset": 5},
+        "width": width,
+        "height": 56,
+        "layer": [
+            {
+                "data": {"values": values(behind)},
+                "mark": {"type": "line", "color": GREY, "strokeWidth": 1.5, "aria": False},
+                "encoding": {"x": x, "y": y},
+            },
+            {
+                "data": {"values": values(line)},
+                "mark": {"type": "line", "color": BLUE, "strokeWidth": 2, "aria": False},
+                "encoding": {"x": x, "y": y},
+            },
+            {
+                "data": {"values": [{**end, "words": words}]},
+                "encoding": {"x": x, "y": y},
+                "layer": [
+                    {
+                        "mark": {"type": "point", "filled": True, "size": 26, "color": BLUE},
+                        "encoding": {"description": {"field": "words"}},
+                    },
+                    {
+                        "mark": {"type": "text", "align": "left", "dx": 6, "aria": False},
+                        "encoding": {"text": {"field": "text"}},
+                    },
+                ],
+            },
+        ],
+    }

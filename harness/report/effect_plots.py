@@ -1,0 +1,192 @@
+"""Plots of the effects, the controls and the noise sweep, and of what each pair of extensions does together.
+
+The lines of an interaction plot are means of cells; they are parallel where two extensions do not interact, and the
+interaction's own interval stands above them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from markupsafe import Markup
+
+from ...core import factorial
+from ..findings import Analysis, Comparison, Estimate, NoiseSetting, PairMean
+from .figures import Form, written
+from .forest import Mark, Panel, forest_plot
+from .tables import term_name
+from .theme import BLUE, ORANGE, Layout, Spec, draw, typeset
+
+
+def effects_plot(analysis: Analysis) -> Markup | None:
+    """Effects on the correct rate at equal samples and at equal seconds, and by level; null where none can be told."""
+    panels = [
+        _effect_panel(title, found)
+        for title, found in (
+            ("Equal samples", analysis.effects["correct"]),
+            ("Equal seconds", analysis.budget.effects["correct"]),
+            ("Level 1", analysis.effects["correct_level1"]),
+            ("Level 2", analysis.effects["correct_level2"]),
+        )
+        if found is not None
+    ]
+    return forest_plot(
+        "Effects on the rate of correct kernels in points, each with its 95% interval", panels, limit=1.0
+    )
+
+
+def _effect_panel(title: str, found: factorial.Analysis) -> Panel:
+    return Panel(
+        title=title,
+        marks=tuple(
+            Mark(
+                label=typeset(term_name(effect.name)),
+                value=effect.estimate,
+                low=effect.low,
+                high=effect.high,
+                text=_interval_words(effect),
+            )
+            for effect in found.effects
+        ),
+    )
+
+
+def _interval_words(effect: factorial.Effect) -> str:
+    if effect.estimate is None:
+        return "not separable"
+    mark = " **" if effect.confirmed else " *" if effect.conclusive else ""
+    return _bracketed(effect.estimate, effect.low, effect.high) + mark
+
+
+def _bracketed(value: float | None, low: float | None, high: float | None) -> str:
+    middle = written(value, Form.POINTS)
+    if low is None or high is None:
+        return middle
+    return f"{middle} [{written(low, Form.POINTS)}, {written(high, Form.POINTS)}]"
+
+
+def comparisons_plot(found: Sequence[Comparison]) -> Markup | None:
+    """Differences of the controls to their counterparts; null without any."""
+    marks = tuple(_mark(f"{one.cell} − {one.counterpart}", one.difference) for one in found if one.metric == "correct")
+    return forest_plot(
+        "Correct rate of each control minus its counterpart's, in points, with 95% intervals",
+        [Panel(title="Difference in points", marks=marks)],
+        limit=1.0,
+    )
+
+
+def sweep_plot(found: Sequence[NoiseSetting]) -> Markup | None:
+    """The noise sweep's differences to calibrated timing; null without any."""
+    marks = tuple(
+        _mark(one.noise if one.cv is None else f"CV {written(one.cv, Form.PERCENT)}%", one.difference)
+        for one in found
+        if one.metric == "correct" and one.difference.value is not None
+    )
+    return forest_plot(
+        "Correct rate under each timing noise minus that under calibrated timing, in points, with 95% intervals",
+        [Panel(title="Difference to calibrated timing, in points", marks=marks)],
+        limit=1.0,
+    )
+
+
+def _mark(label: str, found: Estimate) -> Mark:
+    text = _bracketed(found.value, found.low, found.high)
+    return Mark(label=label, value=found.value, low=found.low, high=found.high, text=text)
+
+
+def interactions_plot(analysis: Analysis) -> Markup | None:
+    """One panel for each pair of extensions; null unless every pair can be told apart in the grid."""
+    found = analysis.effects["correct"]
+    names = [term for term in factorial.TERMS if len(term) == 2]
+    if found is None or not all(found.effect(pair).estimable for pair in names):
+        return None
+    means = {pair: [mean for mean in analysis.pairs if mean.first + mean.second == pair] for pair in names}
+    shares = [mean.rate.value * 100 for four in means.values() for mean in four if mean.rate.value is not None]
+    margin = max((max(shares) - min(shares)) * 0.15, 1.0)
+    domain = (min(shares) - margin, max(shares) + margin)
+
+    def spec(layout: Layout) -> Spec:
+        columns, width = (2, 118) if layout.narrow else (3, 196)
+        panels = [_pair_panel(pair, means[pair], found.effect(pair), domain, width) for pair in names]
+        for number, panel in enumerate(panels):
+            if number % columns:
+                panel["layer"][0]["encoding"]["y"]["axis"] = {"labels": False, "title": None, "tickCount": 4}
+        return {"concat": panels, "columns": columns, "spacing": {"row": 18, "column": 14}}
+
+    return draw("Mean correct rate of the cells with two extensions on or off, a panel for each pair", spec)
+
+
+def _pair_panel(
+    pair: str, means: Sequence[PairMean], effect: factorial.Effect, domain: tuple[float, float], width: int
+) -> Spec:
+    height, reach = 130, width - 44
+    first, second = pair[0].upper(), pair[1].upper()
+    rows = [
+        {
+            "first": f"{first} on" if mean.first_on else f"{first} off",
+            "second": mean.second_on,
+            "share": None if mean.rate.value is None else mean.rate.value * 100,
+            "words": f"{first} {'on' if mean.first_on else 'off'}, {second} {'on' if mean.second_on else 'off'}: "
+            f"{written(mean.rate.value, Form.PERCENT)}% correct",
+        }
+        for mean in means
+    ]
+    ends = {mean.second_on: (mean.rate.value or 0.0) * 100 for mean in means if mean.first_on}
+    per_point = height / (domain[1] - domain[0])
+    wanted = {on: (domain[1] - share) * per_point for on, share in ends.items()}
+    labels = [
+        {"text": f"{second} {'on' if on else 'off'}", "second": on, "y": place}
+        for on, place in spread(wanted, 14, height).items()
+    ]
+    x = {
+        "field": "first",
+        "type": "ordinal",
+        "sort": [f"{first} off", f"{first} on"],
+        "scale": {"type": "point", "padding": 0.25, "range": [0, reach]},
+        "axis": {"title": None, "labelAngle": 0, "grid": False},
+    }
+    y = {
+        "field": "share",
+        "type": "quantitative",
+        "scale": {"domain": list(domain), "nice": False, "zero": False},
+        "axis": {"title": None, "grid": True, "tickCount": 4, "format": ".0f"},
+    }
+    colour = {"condition": {"test": "datum.second", "value": ORANGE}, "value": BLUE}
+    return {
+        "title": {"text": typeset(term_name(pair)), "subtitle": typeset(_interval_words(effect))},
+        "width": width,
+        "height": height,
+        "data": {"values": rows},
+        "layer": [
+            {
+                "mark": {"type": "line", "strokeWidth": 2, "aria": False},
+                "encoding": {"x": x, "y": y, "color": colour, "detail": {"field": "second"}},
+            },
+            {
+                "mark": {"type": "point", "filled": True, "size": 48},
+                "encoding": {"x": x, "y": y, "color": colour, "description": {"field": "words"}},
+            },
+            {
+                "data": {"values": labels},
+                "mark": {"type": "text", "align": "left", "aria": False},
+                "encoding": {
+                    "x": {"value": reach * 5 / 6 + 9},
+                    "y": {"field": "y", "type": "quantitative", "scale": None},
+                    "text": {"field": "text"},
+                    "color": colour,
+                },
+            },
+        ],
+        "resolve": {"scale": {"color": "independent", "y": "independent"}},
+    }
+
+
+def spread(wanted: Mapping[bool, float], apart: float, height: float) -> dict[bool, float]:
+    """Places for labels near where they are wanted, in the same order and at least that far apart."""
+    order = sorted(wanted, key=lambda key: wanted[key])
+    placed: dict[bool, float] = {}
+    last = -apart
+    for key in order:
+        last = placed[key] = max(wanted[key], last + apart)
+    over = max(0.0, last - height)
+    return {key: place - over for key, place in placed.items()}

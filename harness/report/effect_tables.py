@@ -1,0 +1,143 @@
+"""Tables of what the extensions do: at equal samples, at equal verification seconds, and to the cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...core import factorial
+from ..findings import METRICS, Analysis
+from .figures import Cell, Form, Sheet, words
+from .tables import METRIC_TITLES, Prose, Section, Table, effect_entry, term_name
+
+Effects = Mapping[str, factorial.Analysis | None]
+
+_READING = (
+    "points [95% interval] p = Holm's, adjusted for the fifteen effects of its column; * the interval excludes 0, "
+    "** and so does Holm's p at 0.05"
+)
+_CONFOUNDED = "'with' = confounded with, - with more than three others"
+
+
+def estimable(effects: Effects) -> bool:
+    """Whether any effect can be told from the others."""
+    return any(effect.estimable for found in effects.values() if found is not None for effect in found.effects)
+
+
+def effects(analysis: Analysis, sheet: Sheet) -> tuple[Section, ...]:
+    """Main effects and all interactions on every rate, twice: at equal samples and at equal verification seconds."""
+    title = "Main effects and interactions"
+    if not estimable(analysis.effects):
+        num_cells = len(analysis.cells)
+        grid_size = f"{num_cells} cell{'s' if num_cells != 1 else ''} of the grid"
+        line = f"{grid_size} cannot tell one extension from another: the grid is too small. Run --grid full, or half."
+        return (Prose(name="effects", title=title, lines=(line,)),)
+    found: list[Section] = [
+        _table("effects", f"{title}, at equal samples", analysis.effects, "effects", sheet),
+    ]
+    if analysis.budget.seconds is not None and estimable(analysis.budget.effects):
+        at = f"when each run had spent {sheet.figure('budget.seconds', Form.SECONDS).text} s verifying"
+        found.append(
+            _table(
+                "effects-seconds",
+                f"{title}, at equal verification seconds",
+                analysis.budget.effects,
+                "budget.effects",
+                sheet,
+                f"{at}, ",
+            )
+        )
+    return tuple(found)
+
+
+def _table(name: str, title: str, by_metric: Effects, path: str, sheet: Sheet, at: str = "") -> Table:
+    present = [(metric, found) for metric in METRICS if (found := by_metric[metric]) is not None]
+    confounded = any(effect.confounded_with for _, found in present for effect in found.effects)
+    over = present[0][1].over
+    drawn = "" if over == "nothing" else f"; intervals are over {over}"
+    return Table(
+        name=name,
+        title=title,
+        caption=f"{at}{_READING}{drawn}{f'; {_CONFOUNDED}' if confounded else ''}",
+        columns=("effect", *(METRIC_TITLES[metric] for metric, _ in present)),
+        rows=tuple(
+            (
+                words(term_name(term)),
+                *(
+                    effect_entry(found.effects[index], f"{path}.{metric}.effects.{index}", sheet)
+                    for metric, found in present
+                ),
+            )
+            for index, term in enumerate(factorial.TERMS)
+        ),
+    )
+
+
+def detectable(analysis: Analysis, sheet: Sheet) -> Table | None:
+    """The smallest effect that the run could have seen."""
+    sources = [
+        (f"{METRIC_TITLES[metric]}{label}", found, f"{path}.{metric}")
+        for label, by_metric, path in (
+            ("", analysis.effects, "effects"),
+            (", equal seconds", analysis.budget.effects, "budget.effects"),
+        )
+        for metric in METRICS[:3]
+        if (found := by_metric[metric]) is not None
+    ]
+    known = [effect for _, found, _ in sources for effect in found.effects]
+    if all(effect.detectable is None for effect in known):
+        return None
+    return Table(
+        name="detectable",
+        title="Smallest detectable effect",
+        caption="points: the size whose 95% interval would exclude 0 with a chance of 80%, given this run's noise",
+        columns=("effect", *(title for title, _, _ in sources)),
+        rows=tuple(
+            (
+                words(term_name(term)),
+                *(sheet.number(f"{path}.effects.{index}.detectable", Form.SIZE) for _, _, path in sources),
+            )
+            for index, term in enumerate(factorial.TERMS)
+        ),
+    )
+
+
+def pairs(analysis: Analysis, sheet: Sheet) -> Table | None:
+    """The means behind the interaction plots."""
+    if not analysis.pairs:
+        return None
+    entries: dict[str, dict[tuple[bool, bool], Cell]] = {}
+    for index, mean in enumerate(analysis.pairs):
+        row = entries.setdefault(mean.first + mean.second, {})
+        row[mean.first_on, mean.second_on] = sheet.estimate(f"pairs.{index}.rate")
+    levels = ((False, False), (True, False), (False, True), (True, True))
+    return Table(
+        name="pairs",
+        title="Pairs of extensions",
+        caption="percent correct [95% interval over tasks] over the cells with the first and the second on or off",
+        columns=("pair", "both off", "first on", "second on", "both on"),
+        rows=tuple(
+            (words(f"{pair[0].upper()}, {pair[1].upper()}"), *(row.get(level, words("-")) for level in levels))
+            for pair, row in entries.items()
+        ),
+    )
+
+
+def costs(analysis: Analysis, sheet: Sheet) -> Table | None:
+    """What each extension does to the seconds of verifying one candidate."""
+    found = analysis.cost_effects
+    if found is None or not any(effect.estimable for effect in found.effects):
+        return None
+    return Table(
+        name="cost-effects",
+        title="Effects on the cost of verifying",
+        caption=f"times the training verifier's seconds a candidate [95% interval, over {found.over}] p = Holm's; "
+        "1.00 = no difference",
+        columns=("effect", "times the seconds"),
+        rows=tuple(
+            (
+                words(term_name(term)),
+                effect_entry(found.effects[index], f"cost_effects.effects.{index}", sheet, Form.FACTOR),
+            )
+            for index, term in enumerate(factorial.TERMS)
+        ),
+    )

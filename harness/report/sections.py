@@ -1,0 +1,69 @@
+"""What a report says, part by part, in the order in which it is read; every form draws these.
+
+A part is a table or prose. `name` is the part's anchor on the page, where plots stand beside it.
+"""
+
+from __future__ import annotations
+
+from ...core.serialisation import to_plain
+from ..findings import Analysis
+from . import cell_tables, effect_tables, noise_tables
+from .figures import Sheet
+from .tables import Prose, Section
+
+
+def sections(analysis: Analysis) -> tuple[Section, ...]:
+    """The report; parts about what was not run are left out."""
+    sheet = Sheet(plain=to_plain(analysis))
+    found = (
+        _run(analysis),
+        _questions(analysis),
+        cell_tables.grid(analysis, sheet),
+        *effect_tables.effects(analysis, sheet),
+        effect_tables.detectable(analysis, sheet),
+        effect_tables.pairs(analysis, sheet),
+        effect_tables.costs(analysis, sheet),
+        cell_tables.budget(analysis, sheet),
+        cell_tables.controls(analysis, sheet),
+        noise_tables.comparisons(analysis, sheet),
+        noise_tables.sweep(analysis, sheet),
+        noise_tables.timing(analysis, sheet),
+        cell_tables.disagreements(analysis, sheet),
+        cell_tables.funnel(analysis, sheet),
+        cell_tables.curriculum(analysis, sheet),
+        cell_tables.training(analysis, sheet),
+        cell_tables.learning(analysis, sheet),
+        cell_tables.seconds(analysis, sheet),
+        Prose(name="care", title="Read with care", lines=analysis.remarks),
+    )
+    return tuple(section for section in found if section is not None)
+
+
+def _run(analysis: Analysis) -> Prose:
+    versions = ", ".join(f"{name} {number}" for name, number in sorted(analysis.versions.items()) if number)
+    lines = [
+        f"{analysis.num_complete} cell runs complete, {analysis.num_failed} failed, {analysis.num_seeds} seed(s); "
+        f"policy {analysis.policy}, backend {analysis.backend}, {analysis.clock}.",
+        describe_work(analysis),
+        versions,
+    ]
+    return Prose(name="run", title="Run", lines=tuple(line for line in lines if line))
+
+
+def describe_work(analysis: Analysis) -> str:
+    """What the run took, in a sentence; empty where no record of it is left."""
+    totals = analysis.totals
+    if not totals.invocations:
+        return ""
+    many = f"{totals.invocations} command{'s' if totals.invocations != 1 else ''}"
+    gpus = sorted({gpu for found in analysis.invocations for gpu in found.machine.gpus})
+    held = f" and {totals.gpu_hours:.2f} GPU-hours ({', '.join(gpus)})" if gpus else " without a GPU"
+    return f"{many}, {totals.wall_hours:.2f} hours of wall time{held}."
+
+
+def _questions(analysis: Analysis) -> Prose:
+    return Prose(
+        name="questions",
+        title="Research questions",
+        lines=tuple(f"{answer.question} {answer.answer}" for answer in analysis.answers),
+    )
