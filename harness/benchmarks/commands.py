@@ -321,3 +321,66 @@ def bench_sample(
     figures = run(policy, random, batch, prompt_tokens, new_tokens, repeats, seed, threads, with_generate)
     print_result(to_plain(figures), render(figures), as_json)
     raise typer.Exit(0 if figures.greedy.is_equal else 1)
+
+
+@bench_app.command("train")
+@guarded
+def bench_train(
+    policy: Annotated[str | None, typer.Option("--policy", help="nano, or a model's name or folder.")] = None,
+    random: Annotated[
+        str | None,
+        typer.Option("--random", help="Random weights instead: smollm2-135m, qwen2.5-coder-7b or a config.json."),
+    ] = None,
+    quantization: Annotated[str, typer.Option("--quantization", help="none or 8bit (bitsandbytes).")] = "none",
+    suite: Annotated[str, typer.Option("--suite", help="Whose pairs: corpus or whole.")] = "corpus",
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Pairs a step, of each process.")] = 8,
+    steps: Annotated[int, typer.Option("--steps", min=2, help="Steps, those that are not counted included.")] = 30,
+    warmup: Annotated[int, typer.Option("--warmup", min=1, help="First steps that are not counted.")] = 10,
+    compilation: Annotated[str, typer.Option("--compile", help="auto, on or off.")] = "auto",
+    memory_gb: Annotated[
+        float | None, typer.Option("--memory-gb", min=0.1, help="Use no more of the GPU than one of this size has.")
+    ] = None,
+    processes: Annotated[
+        str | None, typer.Option("--processes", help="Scaling over so many processes, such as 2,4; one a GPU.")
+    ] = None,
+    threads: Annotated[int, typer.Option("--threads", min=0, help="Processors of a CPU; 0 = as torch likes.")] = 0,
+    with_plain: Annotated[bool, typer.Option(help="Measure a plain loop over transformers and peft too.")] = True,
+    seed: BenchSeed = 0,
+    as_json: Json = False,
+) -> None:
+    """Tokens a second and memory of fine-tuning, beside a plain loop over transformers, and by several processes.
+
+    Example: tritonrl bench train --random smollm2-135m --processes 2,4 --json
+    """
+    from ...core.serialisation import to_plain
+    from .training import Workload, render, run
+
+    if policy and random:
+        raise UsageError("--policy and --random exclude each other")
+    for option, value, allowed in (
+        ("--quantization", quantization, ("none", "8bit")),
+        ("--suite", suite, ("corpus", "whole")),
+        ("--compile", compilation, ("auto", "on", "off")),
+    ):
+        if value not in allowed:
+            raise UsageError(f"{option} {value}: must be one of {', '.join(allowed)}")
+    if warmup >= steps:
+        raise UsageError(f"--warmup {warmup}: must be less than --steps {steps}")
+    numbers = [part.strip() for part in processes.split(",")] if processes else []
+    if not all(number.isdecimal() and int(number) for number in numbers):
+        raise UsageError(f"--processes {processes}: expected numbers, such as 2,4")
+    workload = Workload(
+        policy=f"random:{random}" if random else policy or "nano",
+        quantization=quantization,
+        suite=suite,
+        batch=batch,
+        steps=steps,
+        warmup=warmup,
+        seed=seed,
+        threads=threads,
+        compile=compilation,  # type: ignore[arg-type]
+        memory_gb=memory_gb,
+        with_plain=with_plain,
+    )
+    figures = run(workload, [int(number) for number in numbers])
+    print_result(to_plain(figures), render(figures), as_json)

@@ -83,9 +83,11 @@ def choose_execution(policy: Policy, num_tokens: int) -> Execution:
     device, config = policy.device, policy.base.config
     if device.type != "cuda":
         return Execution(microbatch_tokens=CPU_TOKENS)
+    # a process that was given a part of the GPU keeps to it
+    share = MEMORY_SHARE * torch.cuda.get_per_process_memory_fraction(device)
     element = policy.base.get_input_embeddings().weight.element_size()
     a_layer = (12 * config.hidden_size + 5 * getattr(config, "intermediate_size", 4 * config.hidden_size)) * element
-    room = MEMORY_SHARE * torch.cuda.get_device_properties(device).total_memory
+    room = share * torch.cuda.get_device_properties(device).total_memory
     kept = config.num_hidden_layers * a_layer
     recompute = kept * CPU_TOKENS > room
     if recompute:
@@ -128,15 +130,21 @@ class PackedLoss:
         return answer_loss(hidden.index_select(0, answers - 1), tokens[answers], model.get_output_embeddings().weight)
 
 
-def padded_loss(policy: Policy, pairs: Sequence[Pair]) -> Tensor:
-    """Summed loss of the answers' tokens by the model's own forward pass, pairs padded on the right."""
+def pad_rows(policy: Policy, pairs: Sequence[Pair]) -> tuple[Tensor, Tensor, Tensor]:
+    """Pairs padded on the right: tokens, which of them are text (1 or 0), and which are answers (booleans)."""
     device, longest = policy.device, max(len(tokens) for tokens, _ in pairs)
     padding = policy.tokenizer.pad_token_id or 0
-    rows = torch.tensor([tokens + [padding] * (longest - len(tokens)) for tokens, _ in pairs], device=device)
-    mask = torch.tensor([[1] * len(tokens) + [0] * (longest - len(tokens)) for tokens, _ in pairs], device=device)
+    rows = torch.tensor([tokens + [padding] * (longest - len(tokens)) for tokens, _ in pairs])
+    mask = torch.tensor([[1] * len(tokens) + [0] * (longest - len(tokens)) for tokens, _ in pairs])
     answer = mask.bool()
     for row, (_, prompt) in enumerate(pairs):
         answer[row, :prompt] = False
+    return rows.to(device), mask.to(device), answer.to(device)
+
+
+def padded_loss(policy: Policy, pairs: Sequence[Pair]) -> Tensor:
+    """Summed loss of the answers' tokens by the model's own forward pass, pairs padded on the right."""
+    rows, mask, answer = pad_rows(policy, pairs)
     logits = policy.model(input_ids=rows, attention_mask=mask, use_cache=False).logits[:, :-1]
     return functional.cross_entropy(logits[answer[:, 1:]].float(), rows[:, 1:][answer[:, 1:]], reduction="sum")
 
@@ -150,6 +158,17 @@ def make_loss(
     longest = max((len(tokens) for tokens, _ in encoded), default=1)
     chosen = execution or choose_execution(policy, sum(len(tokens) for tokens, _ in encoded))
     return PackedLoss(policy, longest, chosen)
+
+
+def draw_batches(encoded: Sequence[Pair], epochs: int, batch_size: int, seed: int) -> list[tuple[int, list[Pair]]]:
+    """The batches of every epoch, each with its epoch's number, in an order that the seed decides."""
+    generator = torch.Generator().manual_seed(seed % 2**63)
+    return [
+        (epoch, [encoded[number] for number in batch.tolist()])
+        for epoch in range(epochs)
+        for batch in torch.split(torch.randperm(len(encoded), generator=generator), batch_size)
+        if len(batch)
+    ]
 
 
 def finetune(policy: Policy, pairs: Sequence[tuple[str, str]], **options: Any) -> tuple[LossPoint, ...]:
@@ -180,13 +199,7 @@ def train(
         raise ValueError("the policy has no adapter to train; attach one first")
     weights = [weight for weight in policy.model.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=learning_rate, weight_decay=0.0, fused=True)
-    generator = torch.Generator().manual_seed(seed % 2**63)
-    batches = [
-        (epoch, [encoded[number] for number in batch.tolist()])
-        for epoch in range(epochs)
-        for batch in torch.split(torch.randperm(len(encoded), generator=generator), batch_size)
-        if len(batch)
-    ]
+    batches = draw_batches(encoded, epochs, batch_size, seed)
     num_tokens = sum(len(tokens) for _, batch in batches for tokens, _ in batch)
     execution = execution or choose_execution(policy, num_tokens // world.size)
     compute = make_loss(policy, encoded, execution)

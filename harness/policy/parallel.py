@@ -20,6 +20,8 @@ import torch
 from attrs import field, frozen
 from torch import Tensor
 
+from ..errors import TritonrlError
+
 _PATIENCE = timedelta(days=30)
 
 
@@ -89,7 +91,10 @@ def join_world(cpu: bool = False) -> World:
         return ALONE
     from accelerate import PartialState
 
-    state: Any = PartialState(cpu=cpu)
+    # without a GPU accelerate takes processes of torchrun for strangers unless it is told to stay on the CPU
+    state: Any = PartialState(cpu=cpu or not torch.cuda.is_available())
+    if state.num_processes != int(os.environ["WORLD_SIZE"]):
+        raise TritonrlError(f"accelerate sees {state.num_processes} of {os.environ['WORLD_SIZE']} launched processes")
     talk = torch.distributed.new_group(backend="gloo", timeout=_PATIENCE)
     return World(rank=state.process_index, size=state.num_processes, device=str(state.device), talk=talk)
 
