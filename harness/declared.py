@@ -264,7 +264,7 @@ class _Sampler:
             return None
         at = np.unravel_index(hints.position, wanted.shape)
         value, scanned = np.full_like(wanted, alone[at]), np.where(np.isfinite(at_once[at]), at_once[at], 0.0)
-        is_wrong = not are_right(value, wanted, view.dtype)[at]
+        is_wrong = not are_right(value, wanted, view.dtype, self.expected.share_of_tolerance)[at]
         if not (is_wrong and np.isclose(float(alone[at]), float(scanned), rtol=1e-2)):
             return None
         message = f"{len(programs)} programs add up to {float(alone[at]):.4g} where {float(wanted[at]):.4g} is right"
@@ -293,7 +293,7 @@ class _Sampler:
             writers = np.frombuffer(result.written[number], np.int32).reshape(wanted.shape)
             if writers.size and writers.min() < 0:
                 return None
-            found.append(find_hints(actual, wanted, writers, view.dtype, is_whole))
+            found.append(find_hints(actual, wanted, writers, view.dtype, is_whole, expected.share_of_tolerance))
         return Hints(
             programs=tuple(program for hints in found for program in hints.programs)[:SUSPECTS],
             is_lacking=any(hints.is_lacking for hints in found),
@@ -324,7 +324,8 @@ class _Sampler:
             settled = written & ~tainted
             num_needed += count_needed(actual, wanted, written, view.dtype)
             num_tainted += int(np.count_nonzero(tainted))
-            comparisons.append(compare(actual[settled], wanted[settled], view.dtype, expected.dtypes[number]))
+            comparison = compare(actual[settled], wanted[settled], view.dtype, expected.dtypes[number])
+            comparisons.append(evolve(comparison, share_of_tolerance=expected.share_of_tolerance))
         launches = tuple(
             LaunchCoverage(
                 num_programs=math.prod(launch.grid),

@@ -79,11 +79,19 @@ class Hints:
 
 
 def find_hints(
-    actual: NDArray[np.generic], expected: NDArray[np.generic], writers: NDArray[np.int32], dtype: str, is_whole: bool
+    actual: NDArray[np.generic],
+    expected: NDArray[np.generic],
+    writers: NDArray[np.int32],
+    dtype: str,
+    is_whole: bool,
+    share: float = 1.0,
 ) -> Hints:
-    """The programs to be run one by one, from one output's values and the programs that wrote them, from 1 on."""
+    """The programs to be run one by one, from one output's values and the programs that wrote them, from 1 on.
+
+    `share` is that of the tolerance which the run is granted.
+    """
     written = writers > 0
-    is_wrong = written & ~are_right(actual, expected, dtype)
+    is_wrong = written & ~are_right(actual, expected, dtype, share)
     wrong = writers[is_wrong]
     programs = np.unique(wrong[:: 1 + wrong.size // _FEW_ELEMENTS]) - 1
     chosen = programs[np.linspace(0, programs.size - 1, min(SUSPECTS, programs.size)).astype(int)]
@@ -92,16 +100,18 @@ def find_hints(
     return Hints(programs=tuple(int(program) for program in chosen), is_lacking=bool(lacks), position=position)
 
 
-def are_right(actual: NDArray[np.generic], expected: NDArray[np.generic], dtype: str) -> NDArray[np.bool_]:
-    """Which elements are within the tolerance of the worst one; none is wrong where nothing finite is expected."""
+def are_right(
+    actual: NDArray[np.generic], expected: NDArray[np.generic], dtype: str, share: float = 1.0
+) -> NDArray[np.bool_]:
+    """Which elements are within a share of the tolerance for single errors; where nothing finite is expected, all."""
     tolerance = TOLERANCES.get(dtype)
     if tolerance is None or actual.dtype.kind != "f":
         return np.asarray(actual == expected)
     with np.errstate(all="ignore"):
         wanted, found = expected.astype(np.float64), actual.astype(np.float64)
-        excess = np.abs(found - wanted)
-        excess -= tolerance.worst_excess * np.abs(wanted)
-        return np.asarray((excess <= tolerance.worst_excess * find_scale(expected)) | ~np.isfinite(wanted))
+        limit = share * tolerance.worst_excess
+        excess = np.abs(found - wanted) - limit * np.abs(wanted)
+        return np.asarray((excess <= limit * find_scale(expected)) | ~np.isfinite(wanted))
 
 
 @frozen(kw_only=True)
@@ -115,8 +125,10 @@ class Coverage:
 def count_needed(
     actual: NDArray[np.generic], expected: NDArray[np.generic], written: NDArray[np.bool_], dtype: str
 ) -> int:
-    """Elements that a kernel has to write: all but those that are right without being written, as in a zero-filled
-    result of which a kernel fills one triangle."""
+    """Elements that a kernel has to write: all but those that are right without being written.
+
+    Such are the zeros of a zero-filled result of which a kernel fills one triangle.
+    """
     rest = ~written
     if actual.dtype.kind == "f":
         rest &= np.isfinite(actual)
@@ -126,9 +138,8 @@ def count_needed(
     if tolerance is None:
         is_right = actual[rest] == expected[rest]
     else:
-        scale = float(np.sqrt(np.mean(np.square(expected, where=np.isfinite(expected), out=np.zeros(expected.shape)))))
         wanted, found = expected[rest].astype(np.float64), actual[rest].astype(np.float64)
-        is_right = np.abs(found - wanted) <= tolerance.worst_excess * (np.abs(wanted) + scale)
+        is_right = np.abs(found - wanted) <= tolerance.worst_excess * (np.abs(wanted) + find_scale(expected))
     return int(expected.size) - int(np.count_nonzero(is_right))
 
 

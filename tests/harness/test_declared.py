@@ -133,6 +133,13 @@ def test_what_the_interpreter_has_not_is_refused(verifier: Verifier) -> None:
     assert declared_failure(verifier, source).outcome is Outcome.UNSUPPORTED
 
 
+def test_results_rounded_to_half_at_large_sizes_are_refused(verifier: Verifier) -> None:
+    """The declared sizes are held to the tolerance of the others: a tenth of float32's where nothing is multiplied."""
+    value = "2.0 * x * tl.sigmoid(x)"
+    source = pointwise(f"tl.where(n > 100000, ({value}).to(tl.float16).to(tl.float32), {value})")
+    assert declared_failure(verifier, source).outcome is Outcome.WRONG_VALUES
+
+
 def test_a_mask_left_out_at_multiples_of_the_block_is_refused(verifier: Verifier) -> None:
     """Beyond the declared sizes nothing is a multiple of a block."""
     source = pointwise().replace("mask = offsets < n", "mask = (offsets < n) | (n > 100000)")
