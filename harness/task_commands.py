@@ -40,13 +40,41 @@ def tasks_ls(suite: Suite = "corpus:heldout", num: Count = 10, seed: TaskSeed = 
 @tasks_app.command("show")
 @guarded
 def tasks_show(
-    task: Annotated[str, typer.Argument(help="TASK.py, or an id of the corpus.")],
+    task: Annotated[str, typer.Argument(help="TASK.py, an id of the corpus, or a suite.")],
     solution: Annotated[bool, typer.Option("--solution", help="Print the teacher's solution instead.")] = False,
+    num: Annotated[
+        int | None, typer.Option("--num", "-n", min=1, help="Of a suite: tasks a level (default: 10,000, or all).")
+    ] = None,
+    tokenizer: Annotated[
+        str, typer.Option("--tokenizer", help="Of a suite: whose tokens; nano, smollm2, a name or a folder.")
+    ] = "nano",
+    seed: TaskSeed = 0,
+    as_json: Json = False,
 ) -> None:
-    """Print a task as a model sees it, or its teacher's solution.
+    """Print a task as a model sees it, or its teacher's solution; of a suite its families and lengths.
 
     Example: tritonrl tasks show l1-softmax-00c0ffee12345678 --solution
+
+    Example: tritonrl tasks show whole:train -n 10000 --tokenizer smollm2
     """
+    if not Path(task).is_file():
+        from .suite_figures import is_suite, measure_suite, open_tokenizer, render_figures
+
+        if is_suite(task):
+            from ..core.serialisation import to_plain
+            from .suites import identify_suite
+
+            if solution:
+                raise UsageError(f"--solution: {task} is a suite, and not a task")
+            # a name that is no suite's is refused before anything long
+            identify_suite(task if ":" in task else f"{task}:train", num=1)
+            count = num or (None if task.startswith("kernelbench:") else 10_000)
+            encode = open_tokenizer(tokenizer)
+            figures = measure_suite(task, count, seed, encode, tokenizer, _count_aloud(task, "read"))
+            print_result(to_plain(figures), render_figures(figures), as_json)
+            return
+    if num is not None or as_json:
+        raise UsageError(f"-n and --json are for suites, and {task} is none")
     from ..core.prompts import user_message
     from .suites import find_example, find_task
 
@@ -145,15 +173,28 @@ def _count_aloud(suite: str, verb: str) -> Callable[[int], None]:
 @tasks_app.command("export")
 @guarded
 def tasks_export(
-    folder: Annotated[Path, typer.Argument(help="Where TASK.py files and solutions go.")],
+    folder: Annotated[Path | None, typer.Argument(help="Where TASK.py files and solutions go.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Pairs in one file instead: FILE.parquet (KernelBook's columns) or .jsonl."),
+    ] = None,
     suite: Suite = "corpus:train",
     num: Count = 10,
     seed: TaskSeed = 0,
 ) -> None:
-    """Write tasks in KernelBench's form, each with its teacher's solution, and prompts.jsonl.
+    """Write tasks in KernelBench's form, each with its teacher's solution, and prompts.jsonl; or pairs in one file.
 
     Example: tritonrl tasks export corpus --suite corpus:train -n 100
+
+    Example: tritonrl tasks export --suite whole:train -n 10000 --out pairs.parquet
     """
+    from .datasets.export import export_pairs
     from .suites import corpus_examples, export_examples
 
-    print(f"{export_examples(folder, corpus_examples(suite, seed, num))} tasks in {folder}")
+    examples = corpus_examples(suite, seed, num)
+    if folder is not None and out is None:
+        print(f"{export_examples(folder, examples)} tasks in {folder}")
+    elif out is not None and folder is None:
+        print(f"{export_pairs(out, examples, _count_aloud(suite, 'written'))} pairs in {out}")
+    else:
+        raise UsageError("give either a folder for tasks, or --out FILE.parquet or FILE.jsonl for pairs")

@@ -6,7 +6,7 @@ prompt is the one that our own tasks have. Two things should be known of what it
 for the sizes that they were made for, whereas our prompts ask for any; and they leave to PyTorch's operators what
 Inductor leaves to them (`extern_kernels`), which the audit verifier refuses.
 
-A file with the columns `prompt` and `answer` beside (our own exports) is read back as it was written. What is wrong
+A file with the column `prompt` beside (our own exports) is read back as it was written. What is wrong
 with a row is a `Flaw`, never an error. Nothing is executed.
 """
 
@@ -22,7 +22,7 @@ from ...core.renaming import class_names, rename_class
 from ...core.task import Task
 
 COLUMNS = ("entry_point", "python_code", "triton_code")
-WRITTEN = ("prompt", "answer")
+WRITTEN = ("prompt",)
 """Columns that only our own files have."""
 
 
@@ -83,8 +83,7 @@ def read_row(row: dict[str, Any]) -> SourcePair | Flaw:
         solution = rename_class(solution, f"{entry}New", "ModelNew")
     except (SyntaxError, ValueError):
         return Flaw.NAME_TAKEN
-    prompt, answer = (row.get(column) for column in WRITTEN)
-    if not (isinstance(prompt, str) and prompt and isinstance(answer, str) and answer):
-        asked = Task(task_id=entry, level=1, family="kernelbook", description=entry, source=reference)
-        prompt, answer = user_message(asked), assistant_message(solution)
-    return SourcePair(prompt=prompt, answer=answer, reference=reference)
+    prompt = row.get("prompt")
+    if not (isinstance(prompt, str) and prompt):
+        prompt = user_message(Task(task_id=entry, level=1, family="kernelbook", description=entry, source=reference))
+    return SourcePair(prompt=prompt, answer=assistant_message(solution), reference=reference)

@@ -1,0 +1,97 @@
+"""Tasks and their teachers' kernels as pairs for other trainers: Parquet with KernelBook's columns, or chat JSONL.
+
+A Parquet row has the classes `{entry_point}` and `{entry_point}New`, and `get_init_inputs()` gives `[args, kwargs]`, as
+KernelBook's do; `prompt` is what a model is shown here, so that `--data` reads the pair back as it was. What there is
+to say of a repository is left out, for there is none. A file appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ...core.parsing import parse
+from ...core.prompts import assistant_message, user_message
+from ...core.task import Example
+from ..errors import UsageError
+from ..work import write_atomically
+
+ENTRY_POINT = "Model"
+FORMS = (".parquet", ".jsonl")
+
+
+def export_pairs(path: Path, examples: Iterable[Example], on_done: Callable[[int], None] | None = None) -> int:
+    """Write the examples as pairs in the form that the file's name ends with, and count them; raises UsageError."""
+    if path.suffix not in FORMS:
+        raise UsageError(f"{path}: pairs go to a file that ends with {' or '.join(FORMS)}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    make = parquet_row if path.suffix == ".parquet" else chat
+    rows = list(_counted((make(example, number) for number, example in enumerate(examples)), on_done))
+    if path.suffix == ".parquet":
+        import polars as pl
+
+        buffer = io.BytesIO()
+        pl.DataFrame(rows).write_parquet(buffer)
+        write_atomically(path, buffer.getvalue())
+    else:
+        write_atomically(path, "".join(f"{json.dumps(row)}\n" for row in rows).encode())
+    return len(rows)
+
+
+def _counted(rows: Iterable[dict[str, Any]], on_done: Callable[[int], None] | None) -> Iterator[dict[str, Any]]:
+    for done, row in enumerate(rows, start=1):
+        yield row
+        if on_done is not None:
+            on_done(done)
+
+
+def chat(example: Example, _: int) -> dict[str, Any]:
+    """The pair as a chat of two turns."""
+    task = example.task
+    messages = [
+        {"role": "user", "content": user_message(task)},
+        {"role": "assistant", "content": assistant_message(example.solution)},
+    ]
+    return {"messages": messages, "task": task.task_id, "level": task.level, "family": task.family}
+
+
+def parquet_row(example: Example, number: int) -> dict[str, Any]:
+    """The pair as KernelBook has it."""
+    task = example.task
+    return {
+        "entry_point": ENTRY_POINT,
+        "python_code": with_init_pairs(task.source),
+        "triton_code": example.solution,
+        "uuid": number,
+        "module_name": ENTRY_POINT,
+        "synthetic": True,
+        "prompt": user_message(task),
+        "task": task.task_id,
+        "level": task.level,
+        "family": task.family,
+        "dtypes": list(task.dtypes),
+    }
+
+
+def with_init_pairs(source: str) -> str:
+    """The program with `get_init_inputs()` returning `[args, kwargs]` where it returned a list of arguments."""
+    lines = source.encode().splitlines(keepends=True)
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+    for node in parse(source).body:
+        if isinstance(node, ast.FunctionDef) and node.name == "get_init_inputs":
+            for part in ast.walk(node):
+                if isinstance(part, ast.Return) and isinstance(part.value, ast.List):
+                    value = part.value
+                    assert value.end_lineno is not None
+                    assert value.end_col_offset is not None
+                    first = starts[value.lineno - 1] + value.col_offset
+                    last = starts[value.end_lineno - 1] + value.end_col_offset
+                    text = source.encode()
+                    return (text[:first] + b"[" + text[first:last] + b", {}]" + text[last:]).decode()
+    return source
