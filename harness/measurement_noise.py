@@ -15,16 +15,24 @@ from .rates import mean
 _SAMPLE = ("cell", "seed", "phase", "round", "slot", "sample")
 
 
+_MEASUREMENT = ("task", "candidate", "verifier", "subject", "calibrated", "simulated")
+
+
+def distinct_measurements(timings: pl.DataFrame, candidates: pl.DataFrame) -> pl.DataFrame:
+    """The trials of training candidates, each measurement once, with the candidate's hash."""
+    named = timings.join(candidates.select(*_SAMPLE, "candidate"), on=list(_SAMPLE), nulls_equal=True)
+    return named.unique([*_MEASUREMENT, "trial"], maintain_order=True)
+
+
 def timing_noise(timings: pl.DataFrame, candidates: pl.DataFrame) -> tuple[TimingNoise, ...]:
     """Scatter by protocol; nothing where nothing was timed."""
     if timings.is_empty():
         return ()
-    named = timings.join(candidates.select(*_SAMPLE, "candidate"), on=list(_SAMPLE), nulls_equal=True)
-    place = ["task", "candidate", "verifier", "subject", "calibrated", "simulated"]
+    place = list(_MEASUREMENT)
     cut = (pl.len() * 0.1 + 1e-9).floor().cast(pl.Int64)
     ordered = pl.col("runtime_us").sort()
     measured = (
-        named.unique([*place, "trial"], maintain_order=True)
+        distinct_measurements(timings, candidates)
         .group_by(place)
         .agg(
             value=ordered.slice(cut, pl.len() - 2 * cut).mean(),

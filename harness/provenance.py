@@ -155,14 +155,19 @@ def read_invocations(results: Results) -> tuple[Invocation, ...]:
 
 
 def write_provenance(results: Results) -> None:
-    """Write `provenance.json`: the folder's identity, its invocations and their sum."""
+    """Write `provenance.json`."""
+    write_atomically(results.root / "provenance.json", provenance_text(results).encode())
+
+
+def provenance_text(results: Results) -> str:
+    """The folder's identity, its invocations and their sum, as JSON."""
     invocations = read_invocations(results)
     plain: dict[str, Any] = {
         "run": results.recorded(),
         "totals": to_plain(add_up(invocations)),
         "invocations": [to_plain(invocation) for invocation in invocations],
     }
-    write_atomically(results.root / "provenance.json", (json.dumps(plain, indent=2) + "\n").encode())
+    return json.dumps(plain, indent=2) + "\n"
 
 
 def describe_machine(devices: Sequence[str]) -> Machine:

@@ -197,9 +197,15 @@ TABLES: dict[str, Table] = {
 
 def write_table(table: Table, frame: pl.DataFrame, path: Path) -> None:
     """Write a frame of the table atomically, with the schema's version in the file's metadata."""
+    write_atomically(path, encode_table(table, frame))
+
+
+def encode_table(table: Table, frame: pl.DataFrame, effort: int | None = None) -> bytes:
+    """A frame of the table as a Parquet file; `effort` is zstd's level, from 1 to 22."""
     buffer = io.BytesIO()
-    frame.write_parquet(buffer, metadata={"tritonrl.schema": SCHEMA_VERSION, "tritonrl.table": table.name})
-    write_atomically(path, buffer.getvalue())
+    metadata = {"tritonrl.schema": SCHEMA_VERSION, "tritonrl.table": table.name}
+    frame.write_parquet(buffer, compression="zstd", compression_level=effort, metadata=metadata)
+    return buffer.getvalue()
 
 
 def read_table(table: Table, path: Path) -> pl.DataFrame:

@@ -64,7 +64,7 @@ def gather(results: Results, max_entries: int = MAX_ENTRIES, max_source: int = M
     sources = dict(results.read("sources").iter_rows())
     chosen = choose(entries, sources, max_entries, max_source)
     return Shelf(
-        entries=tuple(_with_source(entry, sources.get(entry["hash"], "")) for entry in chosen),
+        entries=tuple(_with_source(entry, sources[entry["hash"]]) for entry in chosen),
         num_distinct=len(entries),
         num_samples=candidates.height + evaluation.height,
         num_disagreements=sum(entry["differs"] for entry in entries),
@@ -145,10 +145,11 @@ def choose(entries: Sequence[Plain], sources: Mapping[str, str], max_entries: in
     """The entries that are shown: disagreements first, then outcomes in turn, until either limit is reached."""
     kept: list[Plain] = []
     room = max_source
-    for entry in _in_turn(entries):
+    # a published folder may have left sources out
+    for entry in (entry for entry in _in_turn(entries) if entry["hash"] in sources):
         if len(kept) == max_entries:
             break
-        room -= min(len(sources.get(entry["hash"], "")), _LONGEST_SOURCE)
+        room -= min(len(sources[entry["hash"]]), _LONGEST_SOURCE)
         if room < 0:
             break
         kept.append(entry)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..command_line import guarded, open_console
 from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from ..store import Results
 
 
 @guarded
@@ -16,10 +20,17 @@ def report(
     results: Annotated[Path, typer.Argument(help="A results folder.")],
     form: Annotated[str, typer.Option("--format", help="rich, markdown or json.")] = "rich",
     html: Annotated[Path | None, typer.Option("--html", help="Write one self-contained page here.")] = None,
+    publish: Annotated[
+        Path | None, typer.Option("--publish", help="Write tables, page, provenance and README into this folder.")
+    ] = None,
+    excerpt: Annotated[
+        Path | None, typer.Option("--excerpt", help="Write the results into this document, between its marks.")
+    ] = None,
 ) -> None:
     """Show what a results folder says.
 
     Example: tritonrl report results/quick --html quick.html
+    Example: tritonrl report results/paper --publish results --excerpt README.md
     """
     from ..analysis import analyse
     from ..store import Results
@@ -34,7 +45,27 @@ def report(
         from .page import as_html
 
         html.write_text(as_html(analysis, folder), encoding="utf-8")
+    if publish is not None or excerpt is not None:
+        _publish(folder, publish, excerpt)
+        return
     if form == ReportFormat.RICH:
         print_report(analysis, open_console())
     else:
         print((as_markdown if form == ReportFormat.MARKDOWN else as_json)(analysis))
+
+
+def _publish(results: Results, target: Path | None, document: Path | None) -> None:
+    from ..settings import read_text
+    from ..store import Results
+    from .account import with_excerpt
+    from .publish import publish
+
+    if target is not None:
+        files = publish(results, target)
+        total = sum(path.stat().st_size for path in files)
+        print(f"{target}: {len(files)} files, {total / 1e6:.1f} MB")
+    if document is not None:
+        published = Results(root=target) if target is not None else results
+        link = os.path.relpath(published.root, document.parent)
+        document.write_text(with_excerpt(read_text(document), published, link), encoding="utf-8")
+        print(f"{document}: the results between its marks are those of {published.root}")

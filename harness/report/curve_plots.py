@@ -15,6 +15,9 @@ from ..findings import Analysis, Curve
 from .theme import BLUE, GREY, Layout, Spec, draw
 
 BASELINE = "none"
+_INSIDE: Spec = {"labelBaseline": {"condition": {"test": "datum.value == 0", "value": "bottom"}, "value": "top"}}
+"""Keeps an axis's labels beside the panel, so that panels with labels and without stand alike."""
+
 _MAX_POINTS = 80
 """Of a line; longer ones are averaged in groups, as a pixel shows no more."""
 
@@ -116,7 +119,7 @@ def _panel(
         "scale": {"domain": [0, most[0]], "nice": False, "range": [0, width - room]},
         "axis": None,
     }
-    axis = {"title": None, "values": [0, most[1]], "grid": True, "format": style.form, "labels": edge}
+    axis = {"title": None, "values": [0, most[1]], "grid": True, "format": style.form, "labels": edge} | _INSIDE
     y = {"field": "y", "type": "quantitative", "scale": {"domain": [0, most[1]], "nice": False}, "axis": axis}
 
     def values(points: Points) -> list[Spec]:

@@ -164,7 +164,8 @@ def _pair_panel(
             },
             {
                 "mark": {"type": "point", "filled": True, "size": 48},
-                "encoding": {"x": x, "y": y, "color": colour, "description": {"field": "words"}},
+                # each layer has axes of its own: the lines' are drawn
+                "encoding": {"x": x, "y": {**y, "axis": None}, "color": colour, "description": {"field": "words"}},
             },
             {
                 "data": {"values": labels},

@@ -82,6 +82,8 @@ def _panel(panel: Panel, reach: float, width: int, unit: float, *, labelled: boo
     plot_width = width - (_LABELS if labelled else 0)
     scale = {"domain": [-reach, reach], "nice": False, "range": [0, plot_width]}
     x = {"field": "value", "type": "quantitative", "scale": scale}
+    y_axis = {"title": None, "labelColor": INK, "labelLimit": last} if labelled else None
+    y = {"field": "label", "type": "nominal", "sort": [mark.label for mark in panel.marks], "axis": y_axis}
     axis = {"tickCount": 3, "title": None, "format": "+.0f" if reach >= 3 else "+.1f"}
     layers: list[Spec] = [
         {
@@ -90,12 +92,13 @@ def _panel(panel: Panel, reach: float, width: int, unit: float, *, labelled: boo
         },
         {
             "mark": {"type": "rule", "strokeWidth": 2, "color": BLUE, "aria": False},
-            "encoding": {"x": {**x, "field": "low", "axis": axis}, "x2": {"field": "high"}},
+            "encoding": {"y": y, "x": {**x, "field": "low", "axis": axis}, "x2": {"field": "high"}},
         },
         {
             "mark": {"type": "point", "filled": True, "size": 56, "stroke": BLUE, "strokeWidth": 2},
             "encoding": {
                 "x": x,
+                "y": y,
                 "fill": {"condition": {"test": "datum.conclusive", "value": BLUE}, "value": PAPER},
                 "description": {"field": "words"},
             },
@@ -107,18 +110,16 @@ def _panel(panel: Panel, reach: float, width: int, unit: float, *, labelled: boo
                 "mark": {"type": "text", "align": "right", "aria": False},
                 "encoding": {
                     "x": {"value": width},
+                    "y": y,
                     "text": {"field": "text"},
                     "color": {"condition": {"test": "datum.conclusive", "value": INK}, "value": MUTED},
                 },
             }
         )
-    y_axis = {"title": None, "labelColor": INK, "labelLimit": last} if labelled else None
-    names = [mark.label for mark in panel.marks]
     return {
         "title": panel.title,
         "width": width,
         "height": {"step": _ROW},
         "data": {"values": rows},
-        "encoding": {"y": {"field": "label", "type": "nominal", "sort": names, "axis": y_axis}},
         "layer": layers,
     }

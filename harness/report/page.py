@@ -46,12 +46,12 @@ def as_html(analysis: Analysis, results: Results) -> str:
     environment.filters["typeset"] = typeset
     plain = {**to_plain(analysis), "shelf": _shelf_figures(shelf)}
     sheet = Sheet(plain=plain)
-    script = _asset("browse.js")
+    script = asset("browse.js")
     return environment.get_template("page.html.jinja").render(
         analysis=analysis,
         headline=typeset(headline(analysis)),
         work=describe_work(analysis),
-        style=Markup(_asset("style.css")),
+        style=Markup(asset("style.css")),
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         plots=_plots(analysis),
@@ -94,7 +94,8 @@ def _written_columns(table: Table) -> list[int]:
     return [index for index in range(len(table.columns)) if not any(row[index].drawn for row in table.rows)]
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """The text of a file that is shipped with the report."""
     return (files(__package__) / "assets" / name).read_text(encoding="utf-8")
 
 

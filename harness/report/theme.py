@@ -86,6 +86,23 @@ def draw(label: str, spec_for: Callable[[Layout], Spec]) -> Markup:
     return Markup("").join(drawings)
 
 
+def standalone(drawing: Markup, css: str) -> str:
+    """The wide drawing of a plot as a file of its own, with the style sheet's colours for light and dark."""
+    svg = re.search(r"<svg .*?</svg>", drawing, flags=re.DOTALL)
+    light, dark = re.findall(r":root \{(.*?)\}", css, flags=re.DOTALL)
+    if svg is None:
+        raise ValueError("no drawing")
+    style = (
+        f"<style>svg{{{light} font-family: Arial, Helvetica, sans-serif; background: var(--paper)}} "
+        f"@media (prefers-color-scheme: dark){{svg{{{dark}}}}}</style>"
+    )
+    opening, end, rest = svg.group().partition(">")
+    return f"{opening.replace('<svg ', _SVG, 1)}{end}{style}{rest}\n"
+
+
+_SVG = '<svg xmlns="http://www.w3.org/2000/svg" '
+
+
 def _svg(spec: Mapping[str, Any], label: str) -> Markup:
     import vl_convert
 

@@ -1,0 +1,191 @@
+"""What the published files say in words: the README of the folder, and the part of the project's README about it.
+
+Both are computed from the published tables alone, so that a test can compute them again and compare
+(`tests/test_published.py`). The project's README holds its part between two marks; nothing between them is written by
+hand.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import polars as pl
+
+from ...core.extensions import LETTERS
+from ...core.serialisation import to_plain
+from ..analysis import analyse
+from ..errors import UsageError
+from ..findings import Analysis
+from ..store import Results
+from ..tables import TABLES
+from .cell_tables import grid
+from .effect_tables import effects
+from .figures import Form, Sheet, words
+from .headline import headline
+from .sections import describe_work
+from .tables import Table, term_name
+from .text import markdown_table
+
+TABLE_FILES = tuple(TABLES)
+"""The tables that are published, all of them."""
+
+BEGIN, END = "<!-- results: written by `tritonrl report` -->", "<!-- results: end -->"
+
+_WHAT = {
+    "cells": "one row a cell and seed: extensions, status, seconds, versions",
+    "rounds": "one row a round: curriculum, accuracies, rewards, seconds",
+    "candidates": "every training candidate, with the verdicts of its cell's verifier and of the audit",
+    "stages": "every stage that was attempted on a training candidate",
+    "training": "loss by step",
+    "evaluation": "every held-out sample, judged by the audit",
+    "timings": "trials of each distinct measurement of a training candidate",
+    "sources": "the candidates' sources by hash",
+}
+
+
+def published_readme(published: Results) -> str:
+    """The README of a published folder."""
+    analysis = analyse(published)
+    sheet = Sheet(plain=to_plain(analysis))
+    tables = [grid(analysis, sheet), *effects(analysis, sheet)]
+    parts = [
+        "# Results",
+        "Written by `tritonrl report RESULTS --publish FOLDER` from the tables here; no number in it is hand-made.",
+        _what(analysis),
+        headline(analysis),
+        "## The four questions",
+        "\n".join(f"- **{answer.question}** {answer.answer}" for answer in analysis.answers),
+        *(part for section in tables if isinstance(section, Table) for part in _shown(section)),
+        *(["![Effects of the extensions](effects.svg)"] if (published.root / "effects.svg").exists() else []),
+        "All tables, learning curves, controls, costs and a browser of candidates are in [report.html](report.html).",
+        "## Read with care",
+        "\n".join(f"- {remark}" for remark in analysis.remarks),
+        "## How it was made",
+        _made(analysis),
+        "## Do it again",
+        _again(analysis),
+        "## Files",
+        _files(published),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _what(analysis: Analysis) -> str:
+    failed = f", {analysis.num_failed} failed" if analysis.num_failed else ""
+    seeds = f"{analysis.num_seeds} seed{'s' if analysis.num_seeds != 1 else ''}"
+    return (
+        f"{analysis.num_complete} cell runs complete{failed}, {seeds}. Policy `{analysis.policy}`, "
+        f"backend `{analysis.backend}`, {analysis.clock}. {describe_work(analysis)}"
+    ).strip()
+
+
+def _shown(table: Table) -> list[str]:
+    return [f"## {table.title}", f"{table.caption[:1].upper()}{table.caption[1:]}.", markdown_table(table)]
+
+
+def _made(analysis: Analysis) -> str:
+    lines = []
+    for found in analysis.invocations:
+        machine = found.machine
+        gpus = f"{len(machine.gpus)} x {machine.gpus[0]}, driver {machine.driver}" if machine.gpus else "no GPU"
+        commit = "no commit known" if found.commit is None else f"commit `{found.commit[:12]}`"
+        changed = " with changes" if found.modified else ""
+        lines.append(
+            f"- `{found.command}`: {found.started_at[:16].replace('T', ' ')} UTC, {found.seconds:.0f} s"
+            f"{'' if found.ended else ', cut short'}, {found.num_finished} cells and starts finished, "
+            f"{found.num_workers} worker(s); {gpus}; {machine.num_processors} x {machine.processor}, "
+            f"{machine.memory_gb} GB; {commit}{changed}"
+        )
+    versions = ", ".join(f"{name} {number}" for name, number in sorted(analysis.versions.items()) if number)
+    return "\n".join([*lines, f"- {versions}"])
+
+
+def _again(analysis: Analysis) -> str:
+    commits = [found.commit for found in analysis.invocations if found.commit]
+    commands = list(dict.fromkeys(found.command for found in analysis.invocations))
+    lines = [
+        *([f"git checkout {commits[-1]}"] if commits else []),
+        "make setup",
+        *commands,
+        f"tritonrl report {_out(commands)} --publish FOLDER",
+    ]
+    return (
+        "```\n" + "\n".join(lines) + "\n```\n\n"
+        "A command that was cut short continues when it is run again, on this machine or another, and one that has "
+        "nothing to do ends at once. `config.toml` holds every key of the configuration (`--config config.toml`); "
+        "`provenance.json` holds the records that this section is made from. Sampling on other hardware or other "
+        "versions gives other kernels: expect figures within the intervals, not these."
+    )
+
+
+def _out(commands: list[str]) -> str:
+    for command in reversed(commands):
+        parts = shlex.split(command)
+        if "--out" in parts[:-1]:
+            return parts[parts.index("--out") + 1]
+    return "RESULTS"
+
+
+def _files(published: Results) -> str:
+    rows = []
+    for name in TABLE_FILES:
+        path = published.root / f"{name}.parquet"
+        rows.append(f"| `{path.name}` | {published.read(name).height:,} | {_size(path)} | {_WHAT[name]} |")
+    left = _left_out(published)
+    notes = [f"{left:,} sources are left out, none that the page shows."] if left else []
+    table = "\n".join(["| file | rows | kB | what |", "| --- | ---: | ---: | --- |", *rows])
+    return "\n\n".join([table, *notes, "Columns: `harness/tables.py`. A value that was not measured is null."])
+
+
+def _left_out(published: Results) -> int:
+    used = pl.concat([published.read(name).select("candidate") for name in ("candidates", "evaluation")]).unique()
+    return used.join(published.read("sources"), on="candidate", how="anti").height
+
+
+def _size(path: Path) -> str:
+    return f"{path.stat().st_size / 1000:,.0f}"
+
+
+def excerpt(published: Results, link: str) -> str:
+    """The project's part about the published run; `link` leads to the folder from where the part stands."""
+    analysis = analyse(published)
+    sheet = Sheet(plain=to_plain(analysis))
+    parts = [
+        f"{_what(analysis)} {headline(analysis)}",
+        markdown_table(_main_effects(analysis, sheet)),
+        "\n".join(f"- **{answer.question}** {answer.answer}" for answer in analysis.answers),
+        *([f"![Effects of the extensions]({link}/effects.svg)"] if (published.root / "effects.svg").exists() else []),
+        "Read with care:",
+        "\n".join(f"- {remark}" for remark in analysis.remarks),
+    ]
+    return "\n\n".join(parts)
+
+
+def _main_effects(analysis: Analysis, sheet: Sheet) -> Table:
+    """The main effects on the correct rate at equal samples and equal seconds, and what could have been seen."""
+    found = {section.name: section for section in effects(analysis, sheet) if isinstance(section, Table)}
+    rows = []
+    for index, letter in enumerate(LETTERS):
+        row = [words(term_name(letter))]
+        row += [section.rows[index][1] for section in found.values()]
+        if analysis.effects["correct"] is not None:
+            row.append(sheet.number(f"effects.correct.effects.{index}.detectable", Form.SIZE))
+        rows.append(tuple(row))
+    titles = {"effects": "correct, at equal samples", "effects-seconds": "correct, at equal verification seconds"}
+    return Table(
+        name="main-effects",
+        title="Main effects",
+        caption="",
+        columns=("effect, points", *(titles[name] for name in found), "smallest detectable"),
+        rows=tuple(rows),
+    )
+
+
+def with_excerpt(text: str, published: Results, link: str) -> str:
+    """A document with the part between its marks computed anew; raises UsageError where it has no such marks."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise UsageError(f"no place for the results: {BEGIN} and {END} on lines of their own")
+    return f"{before}{BEGIN}\n\n{excerpt(published, link)}\n\n{END}{after}"
