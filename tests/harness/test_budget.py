@@ -112,7 +112,7 @@ def test_a_learning_point_is_before_its_round() -> None:
     assert second.correct.value == pytest.approx((2 / 3 + 1) / 2)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from((1, 2)), st.integers(0, 1)), min_size=1))
 def test_a_learning_rate_and_its_interval_are_shares(marks: list[tuple[str, int, int]]) -> None:
     """The interval holds the mean of the levels' own rates, stays within [0, 1] and is never a single point."""

@@ -25,7 +25,7 @@ WRONG = (comparison(relative_error=0.5),)
 
 
 @given(candidates())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_both_forms_find_the_same_candidates_correct(subject: Candidate) -> None:
     """Staged and exhaustive verdicts agree on valid, compiled, correct, and on the first failure."""
     staged, exhaustive = fold(subject, staged=True), fold(subject, staged=False)
@@ -34,7 +34,7 @@ def test_both_forms_find_the_same_candidates_correct(subject: Candidate) -> None
 
 
 @given(candidates())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_the_staged_form_stops_at_the_first_failure(subject: Candidate) -> None:
     """After the first failure nothing is attempted, before it everything passed, and no more seconds are spent."""
     staged, exhaustive = fold(subject, staged=True), fold(subject, staged=False)
@@ -48,7 +48,7 @@ def test_the_staged_form_stops_at_the_first_failure(subject: Candidate) -> None:
 
 
 @given(candidates())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_only_a_correct_candidate_has_a_speedup(subject: Candidate) -> None:
     """A ratio is reported for correct candidates alone, and a simulated one is never called a speedup."""
     verdict = fold(subject, staged=True)

@@ -25,7 +25,7 @@ def big(size: int, programs: int, **kernel: object) -> float:
 
 
 @given(st.integers(1, 10**8), st.integers(1, 10**6))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_more_bytes_never_take_less_time(size: int, programs: int) -> None:
     """Runtime is positive and monotone in the bytes moved."""
     assert 0 < big(size, programs) <= big(2 * size, programs)

@@ -147,14 +147,14 @@ def test_reaching_elsewhere_is_refused(line: str) -> None:
 
 
 @given(st.text(max_size=200))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_no_text_raises(text: str) -> None:
     """Whatever the text, the answer is an outcome, and a text without the form never passes."""
     assert outcome(text) is not Outcome.PASSED
 
 
 @given(st.integers(0, len(SOURCE)), st.integers(0, len(SOURCE)))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_cut_source_raises(start: int, end: int) -> None:
     """A source with a piece cut out gets an outcome as well."""
     assert isinstance(outcome(SOURCE[:start] + SOURCE[end:]), Outcome)

@@ -20,7 +20,7 @@ def draw(seed: int, scale: float, size: int = 200) -> np.ndarray:
 
 
 @given(SEEDS, SCALES, DTYPES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_rounding_is_accepted_at_every_scale(seed: int, scale: float, dtype: str) -> None:
     """Values rounded as the dtype's matrix units round them are right, be they 1e-20 or 1e20."""
     scale = scale if dtype != "float16" else 1.0
@@ -31,7 +31,7 @@ def test_rounding_is_accepted_at_every_scale(seed: int, scale: float, dtype: str
 
 
 @given(SEEDS, SCALES, DTYPES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_zeros_ones_and_noise_are_refused_at_every_scale(seed: int, scale: float, dtype: str) -> None:
     """Zeros, ones, the negative and other random values never pass, however small the expected values are."""
     expected = draw(seed, scale if dtype != "float16" else 1.0)
@@ -49,7 +49,7 @@ def test_zeros_are_refused_for_a_wide_softmax() -> None:
 
 
 @given(SEEDS, st.integers(0, 199), DTYPES)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_one_wrong_element_is_refused(seed: int, position: int, dtype: str) -> None:
     """A single element off by the tensor's scale fails, though the norm of the error is small."""
     expected = draw(seed, 1.0)
@@ -59,7 +59,7 @@ def test_one_wrong_element_is_refused(seed: int, position: int, dtype: str) -> N
 
 
 @given(SEEDS, st.sampled_from([np.nan, np.inf, -np.inf]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_nonfinite_element_is_counted(seed: int, value: float) -> None:
     """NaN or infinity where the oracle is finite is one nonfinite element, and refused."""
     expected = draw(seed, 1.0)
@@ -101,7 +101,7 @@ def test_expected_zeros_admit_residue_only() -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_integers_are_exact(seed: int) -> None:
     """An integer result is right only if every element is equal."""
     expected = np.random.default_rng(seed).integers(0, 1000, 50)
@@ -123,7 +123,7 @@ def test_another_shape_or_dtype_is_refused(shape: tuple[int, ...]) -> None:
 
 
 @given(SEEDS, SCALES, st.floats(0.0, 0.5), st.floats(1.0, 2.0))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_a_larger_error_is_never_accepted_sooner(seed: int, scale: float, error: float, factor: float) -> None:
     """Acceptance is monotone in the size of the error."""
     expected = draw(seed, scale)

@@ -98,7 +98,7 @@ def test_precision_takes_another_dtype_where_the_contract_has_one() -> None:
 
 
 @given(VALUES, st.sampled_from(["float32", "float16", "bfloat16", "float8"]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_rounding_is_idempotent_and_close(values: np.ndarray, dtype: str) -> None:
     """Rounding twice is rounding once, and moves no value by more than half a unit in the last place."""
     rounded = round_values(values, dtype)
@@ -107,7 +107,7 @@ def test_rounding_is_idempotent_and_close(values: np.ndarray, dtype: str) -> Non
 
 
 @given(VALUES)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_rounding_to_half_is_numpys(values: np.ndarray) -> None:
     """Within the range of normal halves, rounding through float16 is numpy's own conversion."""
     kept = values[(np.abs(values) < 6e4) & (np.abs(values) > 1e-4)]

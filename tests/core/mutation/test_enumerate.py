@@ -52,7 +52,7 @@ def changes(kind: MutationClass) -> dict[str, str]:
     }
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(task_id=task_ids)
 def test_every_mutant_is_valid_python_that_says_something_else(task_id: str) -> None:
     """Each mutant of a teacher parses, to another tree than the teacher's, and no two mutants are alike."""
@@ -64,7 +64,7 @@ def test_every_mutant_is_valid_python_that_says_something_else(task_id: str) -> 
     assert len({mutant.source for mutant in mutants}) == len(mutants)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(task_id=task_ids)
 def test_every_mutant_differs_in_one_place(task_id: str) -> None:
     """Putting `before` in the place of `after`, at the line that the mutant names, gives the teacher back."""
@@ -86,7 +86,7 @@ def undo(mutant: Mutant, solution: str) -> str:
     return mutant.source
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(task_id=task_ids, count=st.integers(1, 40), seed=st.integers(0, 2**63 - 1))
 def test_a_sample_is_decided_by_its_seed_and_spreads_over_the_classes(task_id: str, count: int, seed: int) -> None:
     """The same seed draws the same mutants, all distinct, and no class waits while another is drawn from twice."""

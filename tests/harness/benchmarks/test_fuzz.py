@@ -49,7 +49,7 @@ def test_the_whole_funnel_answers(examples: tuple[Example, ...]) -> None:
     assert {"syntax_error", "passed"} <= set(outcomes)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(st.characters(), max_size=400), st.booleans())
 def test_any_text_has_an_answer(text: str, fenced: bool) -> None:
     """Extraction and the AST stage raise nothing, lone surrogates and null bytes included."""
@@ -73,7 +73,7 @@ templates = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(templates, max_size=40))
 def test_valid_python_is_no_syntax_error(nesting: list[str]) -> None:
     """An expression that Python accepts fails for its form, not for its syntax."""

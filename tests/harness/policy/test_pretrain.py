@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.config import PolicyConfig
 from tritonrl.core.corpus import Split, split_of
@@ -31,7 +31,6 @@ def make_documents(lengths: list[int]) -> Documents:
     )
 
 
-@settings(deadline=None)
 @given(documents, st.integers(0, 5), st.integers(1, 4))
 def test_packing_keeps_every_document(lengths: list[int], seed: int, open_rows: int) -> None:
     """Every document is in the rows once, whole, with its own positions, and nothing else is."""
