@@ -35,22 +35,22 @@ _FLOOR = 1e-12  # of the largest mean square: below, a contrast's seeds differ b
 
 
 @frozen(kw_only=True)
-class Error:
-    """A contrast's standard error with its degrees of freedom; both null where nothing was drawn twice."""
+class Uncertainty:
+    """How far a contrast may be off: its standard error with degrees of freedom; null where nothing was drawn twice."""
 
     standard_error: float | None = None
     degrees_of_freedom: float | None = None
 
 
-def contrast_errors(values: Reals, weights: Reals) -> tuple[Error, ...]:
-    """The error of each contrast of the cells' means.
+def find_uncertainties(values: Reals, weights: Reals) -> tuple[Uncertainty, ...]:
+    """How far each contrast of the cells' means may be off.
 
     `values` is (cells, seeds, tasks), `weights` (contrasts, cells), rows that sum to zero. One seed leaves the tasks to
     judge by, one task the seeds; with one of each there is no error to be known.
     """
     num_seeds, num_tasks = values.shape[1:]
     if num_seeds * num_tasks == 1 or not len(weights):
-        return tuple(Error() for _ in weights)
+        return tuple(Uncertainty() for _ in weights)
     contrasts = np.einsum("kc,cst->kst", weights, values)
     if num_seeds == 1 or num_tasks == 1:
         return _one_way(contrasts.reshape(len(weights), -1), weights, moderate=num_seeds > 1)
@@ -69,21 +69,21 @@ def contrast_errors(values: Reals, weights: Reals) -> tuple[Error, ...]:
     )
 
 
-def _one_way(contrasts: Reals, weights: Reals, moderate: bool) -> tuple[Error, ...]:
+def _one_way(contrasts: Reals, weights: Reals, moderate: bool) -> tuple[Uncertainty, ...]:
     """Errors over one kind of unit; only runs are moderated, of tasks there are enough."""
     num_units = contrasts.shape[1]
     squares, dfs = contrasts.var(axis=1, ddof=1), np.full(len(contrasts), float(num_units - 1))
     if moderate:
         squares, dfs = _moderate(squares, weights, num_units - 1)
     return tuple(
-        Error(standard_error=math.sqrt(float(square) / num_units), degrees_of_freedom=float(df))
+        Uncertainty(standard_error=math.sqrt(float(square) / num_units), degrees_of_freedom=float(df))
         for square, df in zip(squares, dfs, strict=True)
     )
 
 
 def _combine(
     seeds: float, seed_df: float, tasks: float, task_df: float, rest: float, rest_df: float, num_pairs: int
-) -> Error:
+) -> Uncertainty:
     # a component of variance is never negative: a mean square below the rest's counts as the rest's, and cancels it
     terms = [(seeds, seed_df)] if seeds >= rest else []
     terms += [(tasks, task_df)] if tasks >= rest else []
@@ -91,9 +91,9 @@ def _combine(
         terms.append((rest, rest_df))
     total = seeds + tasks - rest if len(terms) == 3 else terms[0][0]
     if total <= 0.0:
-        return Error(standard_error=0.0, degrees_of_freedom=rest_df)
+        return Uncertainty(standard_error=0.0, degrees_of_freedom=rest_df)
     spread = math.fsum(square**2 / df for square, df in terms)
-    return Error(standard_error=math.sqrt(total / num_pairs), degrees_of_freedom=max(1.0, total**2 / spread))
+    return Uncertainty(standard_error=math.sqrt(total / num_pairs), degrees_of_freedom=max(1.0, total**2 / spread))
 
 
 def _moderate(squares: Reals, weights: Reals, df: int) -> tuple[Reals, Reals]:

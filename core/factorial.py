@@ -19,7 +19,7 @@ import numpy as np
 from attrs import field, frozen, validators
 from numpy.typing import NDArray
 
-from .crossed import Error, contrast_errors
+from .crossed import Uncertainty, find_uncertainties
 from .design import TERMS, solve
 from .extensions import Extensions
 from .multiplicity import adjust, joint_confidence
@@ -118,9 +118,9 @@ class Analysis:
 def analyse(responses: Sequence[Response[Extensions]]) -> Analysis | None:
     """Effects of the extensions on the mean response; null without responses.
 
-    Several responses of one cell, seed and task are averaged. Weights are equal over the (seed, task) pairs that every
-    cell has; pairs that some cell lacks are left out, unless no pair is common to all: then each cell's mean is over
-    the pairs it has, and there are no intervals.
+    Several responses of one cell, seed and task are averaged. Kept are the seeds that every cell has, with the tasks
+    that all cells have with each of them; all count alike. Where that is nothing, each cell's mean is over what it
+    has, and there are no intervals.
     """
     if not responses:
         return None
@@ -191,7 +191,10 @@ def _difference(layout: _Layout[str], pair: tuple[str, str]) -> Interval | None:
 
 @frozen(kw_only=True, eq=False)
 class _Layout(Generic[Cell]):
-    """Means by (cell, seed, task) over what every cell has; not balanced: each cell's own mean, as (cells, 1, 1)."""
+    """Mean responses, (cells, seeds, tasks), of the seeds and tasks that every cell has.
+
+    Where they have none in common the layout is not balanced, and `values` are the cells' own means, (cells, 1, 1).
+    """
 
     cells: tuple[Cell, ...]
     values: NDArray[np.float64]
@@ -239,9 +242,13 @@ def _effects(
     layout: _Layout[Cell],
     judged_with: NDArray[np.float64] | None = None,
 ) -> list[Effect]:
-    """The contrasts with these weights; `judged_with` has them first, and others that share the noise of training."""
+    """The contrasts of the cells' means with these weights, (contrasts, cells).
+
+    `judged_with` has the same weights first, then those of further contrasts, whose noise of training is judged with
+    theirs.
+    """
     estimates = rows @ layout.values.mean(axis=(1, 2))
-    errors = contrast_errors(layout.values, rows if judged_with is None else judged_with)[: len(rows)]
+    errors = find_uncertainties(layout.values, rows if judged_with is None else judged_with)[: len(rows)]
     chances = [_chance(float(estimate), error) for estimate, error in zip(estimates, errors, strict=True)]
     adjusted = adjust([chance for chance in chances if chance is not None])
     # errors are known for all contrasts of a layout or for none
@@ -252,7 +259,7 @@ def _effects(
     ]
 
 
-def _chance(estimate: float, error: Error) -> float | None:
+def _chance(estimate: float, error: Uncertainty) -> float | None:
     if error.standard_error is None or error.degrees_of_freedom is None:
         return None
     size, standard_error = _without_rounding(estimate), _without_rounding(error.standard_error)
@@ -262,7 +269,7 @@ def _chance(estimate: float, error: Error) -> float | None:
 
 
 def _effect(
-    name: str, estimate: float, error: Error, chance: float | None, adjusted: float | None, family: int
+    name: str, estimate: float, error: Uncertainty, chance: float | None, adjusted: float | None, family: int
 ) -> Effect:
     size = _without_rounding(estimate)
     if error.standard_error is None or error.degrees_of_freedom is None:

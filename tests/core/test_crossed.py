@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tritonrl.core.crossed import Error, contrast_errors
+from tritonrl.core.crossed import Uncertainty, find_uncertainties
 from tritonrl.core.design import solve
 from tritonrl.core.extensions import ALL_CELLS
 from tritonrl.core.factorial import TERMS, Response, analyse, compare
@@ -50,7 +50,7 @@ def signs(letter: str) -> Reals:
 
 def test_the_mean_squares_are_those_of_a_two_way_layout() -> None:
     """For the differences ((0, 4), (2, 14)): MS seeds 36, MS tasks 64, MS rest 16, so a variance of 84 / 4."""
-    error = contrast_errors(contrast_of(np.array([[0.0, 4.0], [2.0, 14.0]])), PAIR)[0]
+    error = find_uncertainties(contrast_of(np.array([[0.0, 4.0], [2.0, 14.0]])), PAIR)[0]
     assert error.standard_error == pytest.approx(math.sqrt(21.0))
     assert error.degrees_of_freedom == pytest.approx(84.0**2 / (36.0**2 + 64.0**2 + 16.0**2))
 
@@ -58,10 +58,10 @@ def test_the_mean_squares_are_those_of_a_two_way_layout() -> None:
 def test_a_component_that_shows_no_variance_leaves_the_others_freedom() -> None:
     """Where seeds differ less than the rest does the error is that of the tasks, and with neither that of the rest."""
     tasks_alone = np.array([[0.0, 6.0, 12.0], [2.0, 4.0, 12.0]])  # MS seeds 0, tasks 62, rest 2
-    error = contrast_errors(contrast_of(tasks_alone), PAIR)[0]
+    error = find_uncertainties(contrast_of(tasks_alone), PAIR)[0]
     assert (error.standard_error, error.degrees_of_freedom) == (pytest.approx(math.sqrt(62.0 / 6)), 2.0)
     rest_alone = np.array([[1.0, -1.0, 0.0], [-1.0, 1.0, 0.0]])  # MS seeds and tasks 0, rest 2
-    error = contrast_errors(contrast_of(rest_alone), PAIR)[0]
+    error = find_uncertainties(contrast_of(rest_alone), PAIR)[0]
     assert (error.standard_error, error.degrees_of_freedom) == (pytest.approx(math.sqrt(2.0 / 6)), 2.0)
 
 
@@ -70,9 +70,9 @@ def test_one_seed_and_one_task_are_one_sample_of_the_other() -> None:
     numbers = np.array([1.0, 2.0, 4.0, 9.0])
     plain = float(numbers.std(ddof=1)) / 2.0
     for shape in ((1, 4), (4, 1)):
-        error = contrast_errors(contrast_of(numbers.reshape(shape)), PAIR)[0]
+        error = find_uncertainties(contrast_of(numbers.reshape(shape)), PAIR)[0]
         assert (error.standard_error, error.degrees_of_freedom) == (pytest.approx(plain), 3.0)
-    assert contrast_errors(contrast_of(np.array([[5.0]])), PAIR) == (Error(),)
+    assert find_uncertainties(contrast_of(np.array([[5.0]])), PAIR) == (Uncertainty(),)
 
 
 @settings(max_examples=25)
@@ -82,8 +82,8 @@ def test_errors_scale_and_what_cells_share_cancels(seed: int, factor: float) -> 
     draw = np.random.default_rng(seed).normal
     values, weights = draw(size=(4, 3, 5)), draw(size=(3, 4))
     weights -= weights.mean(axis=1, keepdims=True)
-    plain = contrast_errors(values, weights)
-    moved = contrast_errors(values * factor + draw(size=(1, 3, 5)), weights)
+    plain = find_uncertainties(values, weights)
+    moved = find_uncertainties(values * factor + draw(size=(1, 3, 5)), weights)
     for before, after in zip(plain, moved, strict=True):
         assert before.standard_error is not None
         assert before.degrees_of_freedom is not None
@@ -96,7 +96,7 @@ def test_errors_scale_and_what_cells_share_cancels(seed: int, factor: float) -> 
 def judged(values: Reals, effect: Reals) -> tuple[Reals, Reals, Reals]:
     """Estimates of the fifteen effects minus the true ones, their standard errors and their degrees of freedom."""
     weights = solve(ALL_CELLS).weights
-    errors = contrast_errors(values, weights)
+    errors = find_uncertainties(values, weights)
     assert all(error.standard_error and error.degrees_of_freedom for error in errors)
     return (
         weights @ values.mean(axis=(1, 2)) - effect,
@@ -114,7 +114,7 @@ def p_values(values: Reals, effect: Reals) -> Reals:
 def test_contrasts_lend_each_other_freedom_but_not_to_one_apart() -> None:
     """Alike contrasts judged together have more degrees of freedom than alone; one whose seeds scatter has its own."""
     noise, nothing = grids(1, seed=5)[0], np.zeros(len(TERMS))
-    alone = [contrast_errors(noise, row[None])[0].degrees_of_freedom for row in solve(ALL_CELLS).weights]
+    alone = [find_uncertainties(noise, row[None])[0].degrees_of_freedom for row in solve(ALL_CELLS).weights]
     together = judged(noise, nothing)[2]
     assert np.median(together) > 1.5 * np.median([freedom for freedom in alone if freedom is not None])
     swayed = judged(noise + signs("t") * np.array([-0.3, 0.0, 0.3])[None, :, None], nothing)[2]
@@ -139,7 +139,7 @@ def test_a_detectable_effect_is_detected_four_times_in_five() -> None:
     assert 0.72 <= np.mean(seen) <= 0.88
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.integers(0, 2**32 - 1), st.floats(-0.2, 0.2))
 def test_an_effects_numbers_agree_with_each_other(seed: int, size: float) -> None:
     """An interval excludes 0 just where p < 0.05, the joint one is wider, and where it excludes 0 Holm confirms."""
