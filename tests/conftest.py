@@ -1,4 +1,4 @@
-"""Settings of hypothesis for all tests: examples have no deadline, because how long one takes is the machine's doing."""
+"""Settings of hypothesis for all tests: examples have no deadline, as how long one takes is the machine's doing."""
 
 from hypothesis import settings
 
