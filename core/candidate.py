@@ -155,6 +155,8 @@ class RunReport:
     seconds: float
     comparisons: tuple[Comparison, ...] = ()
     failure: Failure | None = None
+    oracle_dtype: str = "float64"
+    """What the expected values were computed in: "float32" where a GPU's memory does not hold the reference's."""
 
 
 @frozen(kw_only=True)

@@ -106,3 +106,19 @@ def measure(task: Task) -> tuple[float, float]:
         tensors = [*inputs, *model.state_dict().values(), *outputs]
         num_bytes = sum(t.nbytes for t in tensors if isinstance(t, torch.Tensor))
     return float(num_bytes), float(sum(operator.matmul_flops for operator in trace_operators(task)))
+
+
+def accepted_remainders(task: Task) -> Constants:
+    """All of the rule's sizes at once where the reference runs with them, else one after the other."""
+    proposed = task.constants(Profile.REMAINDER)
+    if not proposed or _runs_at_small(task, dict(proposed)):
+        return proposed
+    kept: dict[str, int] = {}
+    for name, size in proposed:
+        if _runs_at_small(task, {**kept, name: size}):
+            kept[name] = size
+    return tuple(kept.items())
+
+
+def _runs_at_small(task: Task, sizes: dict[str, int]) -> bool:
+    return runs_with(task, tuple({**dict(task.small), **sizes}.items()))

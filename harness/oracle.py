@@ -13,10 +13,11 @@ zeros), which stay randomised, so that renaming a parameter is no way to have it
 
 from __future__ import annotations
 
+import copy
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -32,19 +33,19 @@ from ..core.task import Constants, Profile, Task
 from ..stages.roofline import EagerOperator
 from ..stages.tolerance import LARGEST_FINITE, accepts, compare, find_scale
 from ..stages.variants import HIDDEN_VARIANTS, VariantInputs
-from .declared_sizes import find_between, find_beyond, is_within_reach, with_declared
+from .declared_sizes import accepted_remainders, find_between, find_beyond, is_within_reach, with_declared
 from .errors import TaskError
 from .reference import (
     build_model,
     call_model,
     draw_inputs,
     dtype_name,
+    equal_results,
     fake_reference,
     init_arguments,
     is_floating,
     load_task,
     randomise,
-    runs_with,
     torch_dtype,
     trace_operators,
 )
@@ -75,6 +76,7 @@ class ExpectedRun:
     parameters: dict[str, torch.Tensor]
     expected: tuple[NDArray[np.generic], ...]
     dtypes: tuple[str, ...]
+    computed_in: str = "float64"
     share_of_tolerance: float = 1.0
     least_scales: tuple[float, ...] = ()
     """For each result, the scale below which errors are not measured; empty where its own scale is the measure."""
@@ -82,8 +84,7 @@ class ExpectedRun:
     @property
     def num_bytes(self) -> int:
         """Memory held."""
-        tensors = [*(t for t in self.inputs if t is not None), *self.parameters.values()]
-        return sum(t.nbytes for t in tensors) + sum(array.nbytes for array in self.expected)
+        return _num_bytes((*self.inputs, *self.parameters.values())) + sum(array.nbytes for array in self.expected)
 
 
 @frozen(kw_only=True)
@@ -97,12 +98,14 @@ class Build:
 class Oracle:
     """Reference results of tasks, computed on demand and kept while they fit; safe to use from several threads.
 
-    `device` is where references run; inputs and parameters are drawn on the CPU, so that they are the same everywhere.
+    `harness.cuda.shared_oracle` has a GPU compute them; inputs and parameters are always drawn on the CPU.
     """
 
-    def __init__(self, seed: int, max_cached_bytes: int = MAX_CACHED_BYTES, device: str = "cpu") -> None:
+    device = "cpu"
+    """Where references run."""
+
+    def __init__(self, seed: int, max_cached_bytes: int = MAX_CACHED_BYTES) -> None:
         self.seed = seed
-        self.device = device
         self._max_bytes = max_cached_bytes
         self._held_bytes = 0
         self._cache: OrderedDict[tuple[Any, ...], tuple[Any, int]] = OrderedDict()
@@ -173,7 +176,7 @@ class Oracle:
     def remainder(self, task: Task) -> Constants:
         """The sizes of the variant "remainder" that the reference accepts; empty where it accepts none."""
         key = ("remainder", fingerprint(task))
-        return self._cached(key, lambda: _accepted_remainders(task), lambda _: 1 << 12)
+        return self._cached(key, lambda: accepted_remainders(task), lambda _: 1 << 12)
 
     def beyond(self, task: Task) -> Constants:
         """The sizes of the variant "beyond" that the reference accepts; empty where there are none within reach."""
@@ -256,7 +259,7 @@ class Oracle:
                 continue
             for fresh in draws[1:]:
                 changed = [*base[:position], _to_double(fresh[position]), *base[position + 1 :]]
-                if not _same(call_model(task, model, changed), reference):
+                if not equal_results(call_model(task, model, changed), reference):
                     used.append(position)
                     break
         return tuple(used)
@@ -302,28 +305,45 @@ class Oracle:
     ) -> tuple[torch.nn.Module, list[Any]]:
         """The model with its parameters, and the variant's inputs."""
         identity = fingerprint(task)
-        task, profile = self._sized(task, spec.profile)
-        module = load_task(task, profile)
-        dtype = torch_dtype(spec.dtype)
-        drawn = draw_inputs(task, module, derive(self.seed, identity, "inputs", spec.stream))
+        profile, dtype = spec.profile, torch_dtype(spec.dtype)
+
+        def draw(*labels: str) -> list[Any]:
+            module = load_task(*self._sized(task, profile))
+            return draw_inputs(task, module, derive(self.seed, identity, "inputs", spec.stream, *labels))
+
+        def build() -> torch.nn.Module:
+            module = load_task(*self._sized(task, profile))
+            model = build_model(task, module, derive(self.seed, identity, "init"))
+            generator = torch.Generator().manual_seed(derive(self.seed, identity, "parameters"))
+            randomise(model, generator, seeded_parameters, dtype)
+            return model
+
+        # variants of one stream share the draw, and those of one size and dtype the model
+        inputs_key = ("inputs", identity, profile, spec.stream)
+        drawn = [*self._cached(inputs_key, draw, _num_bytes)]
         if spec.fresh_input is not None:
-            others = draw_inputs(task, module, derive(self.seed, identity, "inputs", spec.stream, "fresh"))
-            drawn[spec.fresh_input] = others[spec.fresh_input]
+            drawn[spec.fresh_input] = draw("fresh")[spec.fresh_input]
         inputs = [_transform(value, spec, dtype) for value in drawn]
-        model = build_model(task, module, derive(self.seed, identity, "init"))
-        generator = torch.Generator().manual_seed(derive(self.seed, identity, "parameters"))
-        randomise(model, generator, seeded_parameters, dtype)
-        return model, inputs
+        model_key = ("model", identity, profile, spec.dtype, seeded_parameters)
+        model = self._cached(model_key, build, lambda made: _num_bytes(made.state_dict().values()))
+        try:
+            return copy.deepcopy(model), inputs
+        except RuntimeError:  # it keeps a tensor that was computed from parameters
+            return build(), inputs
+
+    def _call(self, task: Task, model: torch.nn.Module, inputs: list[Any]) -> tuple[Sequence[torch.Tensor], str]:
+        """The reference's results, on the CPU, and the dtype in which floating-point ones were computed."""
+        return call_model(task, model.double(), [_to_double(value) for value in inputs]), "float64"
 
     def _compute(self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]) -> ExpectedRun:
         model, inputs = self._prepare(task, spec, seeded_parameters)
         parameters = {name: value.detach().clone() for name, value in model.state_dict().items()}
-        placed = [_to_double(v).to(self.device) if isinstance(v, torch.Tensor) else v for v in inputs]
-        outputs = call_model(task, model.double().to(self.device), placed)
+        outputs, computed_in = self._call(task, model, inputs)
         return ExpectedRun(
             inputs=tuple(value if isinstance(value, torch.Tensor) else None for value in inputs),
             parameters=parameters,
-            expected=tuple(output.detach().cpu().numpy().copy() for output in outputs),
+            expected=tuple(output.detach().numpy().copy() for output in outputs),
+            computed_in=computed_in,
             dtypes=self._result_dtypes(task, spec.dtype),
             least_scales=self._least_scales(task, spec, seeded_parameters),
         )
@@ -345,26 +365,14 @@ class Oracle:
         return tuple(_SHARE_OF_SCALE * find_scale(wanted) for wanted in ordinary.expected)
 
 
+def _num_bytes(values: Iterable[Any]) -> int:
+    return sum(value.nbytes for value in values if isinstance(value, torch.Tensor))
+
+
 def _is_in_range(wanted: NDArray[np.generic], dtype: str) -> bool:
     """Whether all values are finite, and well below what the dtype can hold."""
     largest = float(np.max(np.abs(wanted), initial=0.0)) if wanted.dtype.kind == "f" else 0.0
     return largest < 0.9 * LARGEST_FINITE.get(dtype, np.inf)
-
-
-def _accepted_remainders(task: Task) -> Constants:
-    """All of the rule's sizes at once where the reference runs with them, else one after the other."""
-    proposed = task.constants(Profile.REMAINDER)
-    if not proposed or _runs_with(task, dict(proposed)):
-        return proposed
-    kept: dict[str, int] = {}
-    for name, size in proposed:
-        if _runs_with(task, {**kept, name: size}):
-            kept[name] = size
-    return tuple(kept.items())
-
-
-def _runs_with(task: Task, sizes: dict[str, int]) -> bool:
-    return runs_with(task, tuple({**dict(task.small), **sizes}.items()))
 
 
 def _describe_input(task: Task, value: Any, dtype: str) -> TensorSpec | InitArgument:
@@ -390,7 +398,3 @@ def _to_double(value: Any) -> Any:
 
 def _values(tensor: torch.Tensor) -> NDArray[np.generic]:
     return (tensor.double() if tensor.is_floating_point() else tensor).detach().cpu().numpy()  # NumPy has no bfloat16
-
-
-def _same(left: tuple[torch.Tensor, ...], right: tuple[torch.Tensor, ...]) -> bool:
-    return len(left) == len(right) and all(torch.equal(a, b) for a, b in zip(left, right, strict=True))

@@ -250,16 +250,24 @@ def _judge_result(request: RunRequest, expected: ExpectedRun, result: RunResult)
                 break
             comparison = compare(actual, wanted, view.dtype, dtype, scale)
             comparisons.append(evolve(comparison, share_of_tolerance=expected.share_of_tolerance))
-    return RunReport(variant=request.variant, seconds=0.0, comparisons=tuple(comparisons), failure=failure)
+    return RunReport(
+        variant=request.variant,
+        seconds=0.0,
+        comparisons=tuple(comparisons),
+        failure=failure,
+        oracle_dtype=expected.computed_in,
+    )
 
 
 def find_trespass(plan: LaunchPlan, result: RunResult) -> Failure | None:
-    def describe_buffers(indices: tuple[int, ...]) -> str:
-        known = [plan.buffers[index] for index in indices if 0 <= index < len(plan.buffers)]
-        return ", ".join(f"{buffer.kind} {buffer.name}".strip() for buffer in known)
-
+    """An objection to a run that wrote outside its buffers, or changed what the candidate was given."""
     if result.out_of_bounds:
-        return Failure(outcome=Outcome.OUT_OF_BOUNDS, message=describe_buffers(result.out_of_bounds))
+        return Failure(outcome=Outcome.OUT_OF_BOUNDS, message=_name_buffers(plan, result.out_of_bounds))
     if result.mutated:
-        return Failure(outcome=Outcome.INPUT_MUTATED, message=describe_buffers(result.mutated))
+        return Failure(outcome=Outcome.INPUT_MUTATED, message=_name_buffers(plan, result.mutated))
     return None
+
+
+def _name_buffers(plan: LaunchPlan, indices: Sequence[int]) -> str:
+    known = [plan.buffers[index] for index in indices if 0 <= index < len(plan.buffers)]
+    return ", ".join(f"{buffer.kind} {buffer.name}".strip() for buffer in known)

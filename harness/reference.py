@@ -132,6 +132,11 @@ def call_model(task: Task, model: torch.nn.Module, inputs: list[Any]) -> tuple[t
     return outputs
 
 
+def equal_results(left: tuple[torch.Tensor, ...], right: tuple[torch.Tensor, ...]) -> bool:
+    """Whether two calls returned the same values."""
+    return len(left) == len(right) and all(torch.equal(a, b) for a, b in zip(left, right, strict=True))
+
+
 def runs_with(task: Task, constants: Constants) -> bool:
     """Whether the reference runs with these constants; real values, since shapes alone do not show every refusal."""
     sized = evolve(task, tiny=constants)

@@ -169,6 +169,8 @@ class Verifier:
 
         `on_done(index, verdict)` is called in this thread as verdicts arrive, once for each pair.
         """
+        import torch
+
         indices: dict[tuple[str, str], list[int]] = {}
         for index, (task, source) in enumerate(pairs):
             indices.setdefault((fingerprint(task), source), []).append(index)
@@ -184,7 +186,9 @@ class Verifier:
             for same in indices.values():
                 finish(same, self.verify(*pairs[same[0]], spec))
         else:
-            pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="verify")
+            num_threads = torch.get_num_threads()
+            # each thread with threads of its own would spend more time waiting for them than they save
+            pool = ThreadPoolExecutor(jobs, "verify", torch.set_num_threads, (1,))
             try:
                 running = {pool.submit(self.verify, *pairs[same[0]], spec): same for same in indices.values()}
                 for future in as_completed(running):
@@ -192,4 +196,5 @@ class Verifier:
             finally:
                 # after an error or an interrupt, what has not begun is dropped
                 pool.shutdown(wait=True, cancel_futures=sys.exc_info()[0] is not None)
+                torch.set_num_threads(num_threads)
         return [verdicts[index] for index in range(len(pairs))]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from attrs import evolve
+
 from ..core.candidate import Candidate, Comparison, ConfigurationRun, Failure, KnockOut, RunReport
 from ..core.outcome import Outcome, Stage
 from ..core.verdict import StageResult
@@ -41,7 +43,11 @@ def judge_full(candidate: Candidate) -> StageResult:
     if evidence.recompile is not None:
         failure = failure or evidence.recompile.failure
         seconds += evidence.recompile.seconds
-    return decide(Stage.FULL, failure, seconds)
+    result = decide(Stage.FULL, failure, seconds)
+    narrow = [str(report.variant) for report in evidence.full if report.oracle_dtype != "float64"]
+    if failure is None and narrow:
+        return evolve(result, message=f"expected values in float32: variant {', '.join(narrow)}")
+    return result
 
 
 def _find_irrelevance(knock_outs: Sequence[KnockOut]) -> Failure | None:

@@ -1,27 +1,22 @@
 """The judge's side of the executors: requests out, replies in, and what each kind of death means.
 
-One executor a GPU for plans, and one request at a time on each: what is timed must be alone. Who else uses the GPU
-takes turns with it (`harness.cuda.turns`): other processes' executors, the oracle, and a second executor of this
-process that measures references, so that compiling them holds nobody up. A request that outlives its limit or loses the
-context costs its executor's child, whose successor is up before the next request; no other candidate's verdict is
-touched by that.
+Most of what a run costs is not the GPU's: values travel, memory is laid out, graphs are captured. So each GPU has
+several executors, each with one request at a time, and what is timed is alone all the same: whoever uses a GPU takes
+turns (`harness.cuda.turns`), the executors of other processes and the oracle too. A timing has three requests, of which
+only the middle one needs the GPU for itself. References have an executor of their own, so that compiling them holds
+nobody up. A request that outlives its limit or loses the context costs its executor's child, whose successor is up
+before the next request; no other candidate's verdict is touched by that.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import queue
-import signal
-import socket
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -31,141 +26,48 @@ from ...core.candidate import Failure, ReferenceTiming
 from ...core.outcome import Outcome
 from ...core.plan import LaunchPlan
 from ...core.serialisation import from_plain, to_plain
-from ..errors import SandboxError
-from ..sandbox import wire
 from ..sandbox.protocol import RunReply, RunRequest
 from ..sandbox.sandbox import read_run_result
+from .processes import Executor, Lost, Parent
 from .protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
-from .turns import Turns
 
-_START_TIMEOUT_S = 120.0
 _COMPILE_LIMIT_S = 300.0
-_MAX_FRAME = 1 << 36
+_MOST_EXECUTORS = 4
+_PROCESSORS_AN_EXECUTOR = 4
+"""What prepares runs is a processor's work, so that more executors than this are of no use."""
 GetBlob = Callable[[str], bytes | None]
 WAITING_FOR_EXECUTOR, WAITING_FOR_TURN = "waiting for an executor", "waiting for a turn"
 """Kinds of `CudaBackend.seconds` that are no work."""
 
 
-class _Lost(Exception):
-    """The child ended or was ended; `failure` is what that says of the plan."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
-
-
-class Executor:
-    """One GPU's executor process; used by one thread at a time."""
-
-    def __init__(self, device: int) -> None:
-        self.device = device
-        self.name = ""
-        self.num_restarts = 0
-        self.longest_restart_s = 0.0
-        self._control, theirs = socket.socketpair()
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the executor)
-        command = [sys.executable, "-m", f"{__package__}.executor", "--control", str(theirs.fileno())]
-        with theirs:
-            self._process = subprocess.Popen(
-                [*command, "--device", str(device)],
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=self._log,
-                stderr=self._log,
-                start_new_session=True,
-            )
-        self._control.settimeout(_START_TIMEOUT_S)
-        self._connection: socket.socket | None = None
-        self._child = -1
-        try:
-            self._expect(self._control.recv(1) == b"r")
-            self._open()
-        except OSError as error:
-            self.close()
-            raise SandboxError(f"the executor of GPU {device} did not start: {error}") from error
-
-    def _expect(self, fine: bool) -> None:
-        if not fine:
-            self._log.seek(0)
-            lines = self._log.read().decode(errors="replace").strip().splitlines()
-            raise SandboxError(f"the executor of GPU {self.device} ended: {lines[-1] if lines else 'it said nothing'}")
-
-    def _open(self) -> None:
-        """Fork a child that opens the device."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            socket.send_fds(self._control, [b"f"], [theirs.fileno()])
-        answer = self._control.recv(10)
-        self._expect(bool(answer))
-        self._child = int(answer)
-        ours.settimeout(_START_TIMEOUT_S)
-        try:
-            header, _ = wire.read(ours.recv, 1 << 16)
-        except (OSError, wire.FrameError):
-            header = {}
-        self._expect("ready" in header)
-        self.name, self.turns = str(header["name"]), Turns(str(header["uuid"]))
-        self._connection = ours
-
-    def _drop(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self._child, signal.SIGKILL)
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = None
-
-    def ask(self, header: dict[str, Any], blobs: Sequence[bytes], limit_s: float) -> tuple[dict[str, Any], list[bytes]]:
-        """One request's reply; raises _Lost where the plan took the child down, SandboxError where nothing works."""
-        if self._connection is None:
-            began = time.perf_counter()
-            self._open()
-            self.num_restarts += 1
-            self.longest_restart_s = max(self.longest_restart_s, time.perf_counter() - began)
-        connection = self._connection
-        assert connection is not None
-        connection.settimeout(limit_s)
-        try:
-            connection.sendall(wire.encode(header, blobs))
-            reply, outputs = wire.read(connection.recv, _MAX_FRAME)
-        except TimeoutError:
-            self._drop()
-            failure = Failure(outcome=Outcome.TIMEOUT, message=f"still running on the GPU after {limit_s:g} s")
-            raise _Lost(failure) from None
-        except (OSError, wire.FrameError) as error:
-            self._drop()
-            raise _Lost(Failure(outcome=Outcome.CRASHED, message=f"the executor ended: {error}")) from None
-        if "fatal" in reply:
-            self._drop()
-            raise _Lost(from_plain(reply["fatal"], Failure))
-        return reply, outputs
-
-    def close(self) -> None:
-        """End the process and its child."""
-        self._drop()
-        self._control.close()
-        try:
-            self._process.wait(5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._log.close()
-
-
 class CudaBackend:
-    """Executors for some GPUs; thread-safe, a context manager."""
+    """Executors for some GPUs, `per_gpu` on each (by default as many as processors keep busy).
 
-    def __init__(self, get_blob: GetBlob, devices: Iterable[int] = (0,), limit_s: float = 30.0) -> None:
+    Thread-safe, a context manager.
+    """
+
+    def __init__(
+        self, get_blob: GetBlob, devices: Iterable[int] = (0,), limit_s: float = 30.0, per_gpu: int | None = None
+    ) -> None:
         self._get_blob = get_blob
         self._limit_s = limit_s
-        self.executors = [Executor(device) for device in devices]
+        processors = len(os.sched_getaffinity(0)) // _PROCESSORS_AN_EXECUTOR
+        number = per_gpu or min(_MOST_EXECUTORS, max(1, processors))
+        self._parent = Parent()
+        wanted = [device for _ in range(number) for device in devices]
+        try:
+            with ThreadPoolExecutor(len(wanted)) as pool:
+                self.executors = list(pool.map(lambda device: Executor(self._parent, device), wanted))
+        except BaseException:
+            self._parent.close()
+            raise
         self.seconds: defaultdict[str, float] = defaultdict(float)
         """What requests took so far, by kind, and what threads waited for their executor and its turn."""
-        self._counting = threading.Lock()
         self._reference_executor: Executor | None = None
         self.measuring_references = threading.RLock()
-        self._free: queue.SimpleQueue[Executor] = queue.SimpleQueue()
-        for executor in self.executors:
-            self._free.put(executor)
+        self._free = list(self.executors)
+        self._change = threading.Condition()
+        self._known: dict[str, Executor] = {}
 
     def __enter__(self) -> CudaBackend:
         return self
@@ -180,6 +82,7 @@ class CudaBackend:
         for executor in (*self.executors, self._reference_executor):
             if executor is not None:
                 executor.close()
+        self._parent.close()
 
     def run(self, source: str, requests: Sequence[RunRequest]) -> RunReply:
         """Run plans; the source plays no part, since no candidate's Python is needed."""
@@ -191,8 +94,9 @@ class CudaBackend:
         ]
         header = {"kind": "run", "requests": plains, "binaries": self._binaries([r.plan for r in requests], blobs)}
         try:
-            reply, outputs = self._ask(header, blobs)
-        except _Lost as lost:
+            with self._executor() as executor:
+                reply, outputs = self._ask(executor, header, blobs)
+        except Lost as lost:
             return RunReply(failure=lost.failure, seconds=time.perf_counter() - began)
         results = tuple(read_run_result(plain, outputs) for plain in reply["results"])
         return RunReply(results=results, seconds=time.perf_counter() - began)
@@ -213,28 +117,62 @@ class CudaBackend:
         """A plan's trials beside those of its reference, on the values in `storages`, and its results on both."""
         blobs: list[bytes] = []
         header = {
-            "kind": "time",
+            "kind": "prepare timing",
             "plan": to_plain(plan),
             "storages": _place(storages, blobs),
-            "others": _place(others, blobs),
             "binaries": self._binaries([plan], blobs),
             "source": to_plain(source) if source is not None else None,
             "protocol": to_plain(protocol),
         }
+        fresh: list[bytes] = []
+        finish = {"kind": "finish timing", "others": _place(others, fresh)}
         limit_s = self._limit_s + (protocol.attempts + 1) * protocol.budget_s
-        try:
+
+        def measure(executor: Executor) -> Timed:
+            reply, _ = self._ask(executor, header, blobs)
+            if reply["failure"] is None:
+                reply, _ = self._ask(executor, {"kind": "measure timing"}, [], limit_s, alone=True)
+            if reply["failure"] is not None:
+                return Timed(failure=from_plain(reply["failure"], Failure))
+            reply, outputs = self._ask(executor, finish, fresh)
+            timed = from_plain(reply["timed"], Timed)
+            if not reply["results"]:
+                return timed
+            first, last = (read_run_result(plain, outputs) for plain in reply["results"])
+            return evolve(timed, first=first, fresh=last)
+
+        with self._executor(source.task.task_id if source is not None else "") as executor:
             try:
-                reply, outputs = self._ask(header, blobs, limit_s, alone=True)
-            except _Lost:
-                # a reference is kept from one request to the next, where an earlier candidate may have spoilt it
-                reply, outputs = self._ask(header, blobs, limit_s, alone=True)
-        except _Lost as lost:
-            return Timed(failure=lost.failure)
-        timed = from_plain(reply["timed"], Timed)
-        if not reply["results"]:
-            return timed
-        first, fresh = (read_run_result(plain, outputs) for plain in reply["results"])
-        return evolve(timed, first=first, fresh=fresh)
+                try:
+                    return measure(executor)
+                except Lost:
+                    # a reference is kept from one request to the next, where an earlier candidate may have spoilt it
+                    return measure(executor)
+            except Lost as lost:
+                return Timed(failure=lost.failure)
+
+    def rank(
+        self, plans: Sequence[LaunchPlan], storages: Sequence[dict[int, bytes]], protocol: Protocol
+    ) -> list[float | None] | Failure:
+        """Microseconds of several plans in turns, null for one that does not run here."""
+        blobs: list[bytes] = []
+        header = {
+            "kind": "rank",
+            "plans": [to_plain(plan) for plan in plans],
+            "storages": [_place(one, blobs) for one in storages],
+            "binaries": self._binaries(plans, blobs),
+            "protocol": to_plain(protocol),
+        }
+        try:
+            with self._executor() as executor:
+                limit_s = self._limit_s + len(plans) * protocol.budget_s
+                reply, _ = self._ask(executor, header, blobs, limit_s, alone=True)
+        except Lost as lost:
+            return lost.failure
+        if reply["failure"] is not None:
+            return from_plain(reply["failure"], Failure)
+        ranked: list[float | None] = reply["us"]
+        return ranked
 
     def compare_protocols(
         self, plan: LaunchPlan, storages: dict[int, bytes], protocol: Protocol, num_repeats: int
@@ -250,8 +188,10 @@ class CudaBackend:
             "num_repeats": num_repeats,
         }
         try:
-            reply, _ = self._ask(header, blobs, self._limit_s + 4 * num_repeats * protocol.budget_s, alone=True)
-        except _Lost as lost:
+            with self._executor() as executor:
+                limit_s = self._limit_s + 4 * num_repeats * protocol.budget_s
+                reply, _ = self._ask(executor, header, blobs, limit_s, alone=True)
+        except Lost as lost:
             return lost.failure
         if reply["failure"] is not None:
             return from_plain(reply["failure"], Failure)
@@ -263,7 +203,7 @@ class CudaBackend:
         began = time.perf_counter()
         with self.measuring_references:
             if self._reference_executor is None:
-                self._reference_executor = Executor(self.executors[0].device)
+                self._reference_executor = Executor(self._parent, self.executors[0].device)
             executor = self._reference_executor
             header = {"kind": "prepare reference", "request": to_plain(request)}
             try:
@@ -272,30 +212,48 @@ class CudaBackend:
                     again = {**header, "kind": "measure reference", "notes": reply["notes"]}
                     with executor.turns.exclusive():
                         reply, _ = executor.ask(again, [], self._limit_s + 8 * request.protocol.budget_s)
-            except _Lost as lost:
+            except Lost as lost:
                 return lost.failure
         if reply["failure"] is not None:
             return Failure(outcome=Outcome.UNSUPPORTED, message=str(reply["failure"]))
         return evolve(from_plain(reply["timing"], ReferenceTiming), seconds=time.perf_counter() - began)
 
-    def _ask(
-        self, header: dict[str, Any], blobs: list[bytes], limit_s: float | None = None, alone: bool = False
-    ) -> tuple[dict[str, Any], list[bytes]]:
-        marks = [time.perf_counter()]
-        executor = self._free.get()
-        marks.append(time.perf_counter())
+    @contextmanager
+    def _executor(self, subject: str = "") -> Iterator[Executor]:
+        """A free executor, if there is a choice the one that had this subject before: it has its reference ready."""
+        began = time.perf_counter()
+        with self._change:
+            self._change.wait_for(lambda: self._free)
+            executor = self._known.get(subject, self._free[0])
+            executor = executor if executor in self._free else self._free[0]
+            self._free.remove(executor)
+            if subject:
+                self._known[subject] = executor
+            self.seconds[WAITING_FOR_EXECUTOR] += time.perf_counter() - began
         try:
-            with executor.turns.exclusive() if alone else executor.turns.shared():
-                marks.append(time.perf_counter())
-                return executor.ask(header, blobs, limit_s or self._limit_s)
+            yield executor
         finally:
-            self._free.put(executor)
-            marks.append(time.perf_counter())
-            with self._counting:
-                for kind, (start, stop) in zip(
-                    (WAITING_FOR_EXECUTOR, WAITING_FOR_TURN, str(header["kind"])), pairwise(marks), strict=False
-                ):
-                    self.seconds[kind] += stop - start
+            with self._change:
+                self._free.append(executor)
+                self._change.notify()
+
+    def _ask(
+        self,
+        executor: Executor,
+        header: dict[str, Any],
+        blobs: list[bytes],
+        limit_s: float | None = None,
+        alone: bool = False,
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        began = time.perf_counter()
+        with executor.turns.exclusive() if alone else executor.turns.shared():
+            has_turn = time.perf_counter()
+            try:
+                return executor.ask(header, blobs, limit_s or self._limit_s)
+            finally:
+                with self._change:
+                    self.seconds[WAITING_FOR_TURN] += has_turn - began
+                    self.seconds[str(header["kind"])] += time.perf_counter() - has_turn
 
     def _binaries(self, plans: Sequence[LaunchPlan], blobs: list[bytes]) -> dict[str, int]:
         found: dict[str, int] = {}

@@ -5,8 +5,9 @@ A kernel that ends the context (an illegal address) or never ends takes the chil
 fresh one after a fork and a context's start, not after imports. The parent ends when the judge's socket closes.
 
 A request is a frame (`harness.sandbox.wire`) with plans, initial values and compiled kernels as raw bytes, and asks for
-runs or for a timing. Kernels stay loaded while they are used again and again. A timing has the task's reference beside
-the candidate, on values that the candidate never sees (`harness.cuda.references`).
+runs, for a part of a timing, or how long each of several plans takes. Kernels stay loaded while they are used again and
+again. A timing has the task's reference beside the candidate, on values that the candidate never sees
+(`harness.cuda.references`).
 """
 
 from __future__ import annotations
@@ -60,8 +61,14 @@ class Executor:
         """The reply to one request."""
         binaries = {sha256: blobs[index] for sha256, index in header.get("binaries", {}).items()}
         match header["kind"]:
-            case "time":
-                return self._time(header, binaries, blobs)
+            case "prepare timing":
+                return {"failure": self._prepare_timing(header, binaries, blobs)}, []
+            case "measure timing":
+                return {"failure": _attempt(self._timer.measure_plan)}, []
+            case "finish timing":
+                return self._finish_timing(header, blobs)
+            case "rank":
+                return self._rank(header, binaries, blobs), []
             case "compare":
                 return self._compare(header, binaries, blobs), []
             case "prepare reference" | "measure reference":
@@ -132,29 +139,56 @@ class Executor:
             self._used_timer = Timer()
         return self._used_timer
 
-    def _time(
+    def _prepare_timing(
         self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]
-    ) -> tuple[dict[str, Any], list[bytes]]:
+    ) -> dict[str, Any] | None:
         plan, protocol = from_plain(header["plan"], LaunchPlan), from_plain(header["protocol"], Protocol)
         source = from_plain(header["source"], ReferenceSource) if header["source"] is not None else None
 
-        def measure() -> Timed:
-            given, others = (_given(plan, header[name], blobs) for name in ("storages", "others"))
-            return self._timer.time_plan(plan, given, others, source, protocol, self._preparing(binaries))
+        def prepare() -> None:
+            given = _given(plan, header["storages"], blobs)
+            self._timer.prepare_plan(plan, given, source, protocol, self._preparing(binaries))
 
-        try:
+        def prepare_with_room() -> None:
             try:
-                timed = measure()
+                prepare()
             except torch.cuda.OutOfMemoryError:
                 self._timer.clear()
-                timed = measure()
-        except ReferenceFailed as error:
-            timed = Timed(failure=Failure(outcome=Outcome.UNSUPPORTED, message=str(error)))
+                prepare()
+
+        return _attempt(prepare_with_room)
+
+    def _finish_timing(self, header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
+        try:
+            timed = self._timer.finish_plan(lambda plan: _given(plan, header["others"], blobs))
         except Exception as error:
             timed = Timed(failure=_failure_of(error))
         outputs: list[bytes] = []
         results = [_to_plain(result, outputs) for result in (timed.first, timed.fresh) if result is not None]
         return {"timed": to_plain(evolve(timed, first=None, fresh=None)), "results": results}, outputs
+
+    def _rank(self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]) -> dict[str, Any]:
+        protocol = from_plain(header["protocol"], Protocol)
+        plans = [from_plain(plain, LaunchPlan) for plain in header["plans"]]
+        failures: list[Failure] = []
+
+        def prepare(number: int) -> tuple[DeviceBuffers, Callable[[], None]] | None:
+            plan = plans[number]
+            try:
+                buffers = DeviceBuffers(plan, _given(plan, header["storages"][number], blobs))
+                return buffers, self._prepare(plan, buffers, binaries)
+            except Exception as error:
+                failures.append(_failure_of(error))
+                return None
+
+        try:
+            us = self._timer.rank(prepare, len(plans), protocol)
+        except Exception as error:
+            failures.append(_failure_of(error))
+            us = []
+        if any(one is not None for one in us):
+            return {"us": us, "failure": None}
+        return {"us": us, "failure": to_plain(failures[0]) if failures else None}
 
     def _preparing(self, binaries: dict[str, bytes]) -> Prepare:
         return lambda plan, buffers: self._prepare(plan, buffers, binaries)
@@ -182,6 +216,22 @@ class Executor:
             return {"failure": _failure_of(error).message}
 
 
+def _attempt(work: Callable[[], None]) -> dict[str, Any] | None:
+    """The failure that some work ends in, as plain data; None for none."""
+    try:
+        work()
+    except ReferenceFailed as error:
+        return _plain_failure(Failure(outcome=Outcome.UNSUPPORTED, message=str(error)))
+    except Exception as error:
+        return _plain_failure(_failure_of(error))
+    return None
+
+
+def _plain_failure(failure: Failure) -> dict[str, Any]:
+    plain: dict[str, Any] = to_plain(failure)
+    return plain
+
+
 def _to_plain(result: RunResult, outputs: list[bytes]) -> dict[str, Any]:
     """A result with its outputs among the frame's blobs."""
     first = len(outputs)
@@ -202,6 +252,8 @@ def _given(plan: LaunchPlan, storages: dict[str, int], blobs: list[bytes]) -> di
 
 
 def _failure_of(error: Exception) -> Failure:
+    if isinstance(error, Fatal):
+        raise error
     text = str(error).splitlines()[0][:300] if str(error) else type(error).__name__
     if any(name in text for name in _FATAL):
         raise Fatal(Failure(outcome=Outcome.OUT_OF_BOUNDS, message=text)) from error
@@ -235,10 +287,12 @@ def _serve(connection: socket.socket, device: int) -> None:
 
 
 def main() -> None:
-    """Import, then fork a child for each byte that the judge sends; a child serves on the socket that came with it."""
+    """Import, then fork a child for each byte that the judge sends.
+
+    The byte is the number of the child's GPU; the child serves on the socket that came with it.
+    """
     parser = argparse.ArgumentParser()
     parser.add_argument("--control", type=int, required=True)
-    parser.add_argument("--device", type=int, required=True)
     arguments = parser.parse_args()
     control = socket.socket(fileno=arguments.control)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies
@@ -257,7 +311,7 @@ def main() -> None:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 syscalls.control_process(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
                 control.close()
-                _serve(connection, arguments.device)
+                _serve(connection, data[0])
                 status = 0
             except BaseException as error:
                 print(f"{type(error).__name__}: {error}"[:500], file=sys.stderr, flush=True)

@@ -1,23 +1,52 @@
-"""The oracle on a GPU that others use as well: what it computes there takes a turn, so that nobody times meanwhile."""
+"""The oracle on a GPU that others use as well: what it computes there takes a turn, so that nobody times meanwhile.
+
+Drawing inputs and parameters takes longer than computing on them, and takes no turn. Sizes that a GPU runs whole make
+results of many megabytes, and a task's candidates come one after the other or all mixed up, so more of them are kept
+than without a GPU. Where float64 needs more memory than the GPU has, results are computed in float32, without TF32.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
 from ...core.task import Task
-from ...stages.variants import VariantInputs
-from ..oracle import ExpectedRun, Oracle
+from ..oracle import MAX_CACHED_BYTES, Oracle
+from ..reference import call_model, is_floating
+from .references import forbid_tf32
 from .turns import Turns
+
+_SHARE_OF_MEMORY = 16
+_MOST_CACHED_BYTES = 8 << 30
 
 
 class SharedOracle(Oracle):
-    """An oracle that computes on the current GPU, in its turn."""
+    """An oracle that computes on a GPU, in its turn."""
+
+    device = "cuda"
 
     def __init__(self, seed: int, turns: Turns) -> None:
-        super().__init__(seed, device="cuda")
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        super().__init__(seed, max(MAX_CACHED_BYTES, min(_MOST_CACHED_BYTES, memory // _SHARE_OF_MEMORY)))
         self._turns = turns
 
-    def expected(
-        self, task: Task, inputs: VariantInputs, seeded_parameters: frozenset[str] = frozenset()
-    ) -> ExpectedRun:
-        """The reference's results on one variant's inputs."""
+    def _call(self, task: Task, model: torch.nn.Module, inputs: list[Any]) -> tuple[Sequence[torch.Tensor], str]:
         with self._turns.shared():
-            return super().expected(task, inputs, seeded_parameters)
+            try:
+                return self._call_in(torch.float64, task, model, inputs), "float64"
+            except torch.cuda.OutOfMemoryError:
+                pass  # its traceback would hold what did not fit
+            model.cpu()
+            torch.cuda.empty_cache()
+            forbid_tf32()
+            return self._call_in(torch.float32, task, model, inputs), "float32"
+
+    def _call_in(
+        self, dtype: torch.dtype, task: Task, model: torch.nn.Module, inputs: list[Any]
+    ) -> Sequence[torch.Tensor]:
+        placed = [value.to(self.device) if isinstance(value, torch.Tensor) else value for value in inputs]
+        placed = [value.to(dtype) if is_floating(value) else value for value in placed]
+        return [output.cpu() for output in call_model(task, model.to(self.device).to(dtype), placed)]

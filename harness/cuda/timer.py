@@ -1,4 +1,7 @@
-"""How an executor answers what is to be timed: a plan beside its reference, or a reference alone.
+"""How an executor answers what is to be timed: a plan beside its reference, several plans, or a reference alone.
+
+Timing a plan has three parts, of which only the trials need the GPU alone; others may work during what comes before
+and after them.
 
 A kernel must not be able to tell a timed run from one that is judged, or be quick because it need not work: it runs on
 values that no earlier run had; before each trial every temporary holds NaN again, so that no result is left to be
@@ -14,14 +17,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from attrs import evolve
+from attrs import define, evolve, field
 from triton.testing import do_bench
 
 from ...core.candidate import ReferenceTiming, Variant
 from ...core.plan import LaunchPlan
+from ...core.statistics import trimmed_mean
 from ..reference import one_line
 from ..sandbox.protocol import RunResult
 from .clocks import read_clocks
+from .launcher import DriverError
 from .memory import DeviceBuffers, bytes_of
 from .protocol import Protocol, ReferenceRequest, ReferenceSource, Timed, Trials
 from .references import References, forbid_tf32
@@ -45,6 +50,11 @@ _SHORT_OF = 0.5
 _DO_BENCH_WARMUP_MS, _DO_BENCH_MS = 10, 50
 """Half of its defaults, which are for one kernel at a time."""
 
+_RANKING_WARMUPS, _RANKING_TRIALS = 3, 12
+"""A tuner needs to know which is the quickest, and not how quick it is."""
+_NEVER_CHOSEN = ("OUT_OF_RESOURCES", "INVALID_VALUE", "INVALID_CONFIGURATION")
+"""Why the driver does not launch a configuration that needs more than there is."""
+
 Prepare = Callable[[LaunchPlan, DeviceBuffers], Callable[[], None]]
 """All steps of a plan as one function that puts them on the stream."""
 
@@ -59,9 +69,11 @@ class Timer:
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
         self._device = properties.name
         self._uuid = f"GPU-{properties.uuid}"
+        self._pending: _Pending | None = None
 
     def clear(self) -> None:
         """Give back what memory can be given back."""
+        self._pending = None
         self._references.clear()
         self._scratch = Scratch()
         torch.cuda.empty_cache()
@@ -72,16 +84,16 @@ class Timer:
         if free < _SHORT_OF * total:
             torch.cuda.empty_cache()
 
-    def time_plan(
+    def prepare_plan(
         self,
         plan: LaunchPlan,
         given: Mapping[int, torch.Tensor],
-        others: Mapping[int, torch.Tensor],
         source: ReferenceSource | None,
         protocol: Protocol,
         prepare: Prepare,
-    ) -> Timed:
-        """A plan's trials on the values `given`, and its results on these and on `others`."""
+    ) -> None:
+        """Make ready to time a plan on the values `given`: all that others may work beside."""
+        self._pending = None
         self._make_room()
         reference = self._references.get(source) if source is not None else None
         if not protocol.is_calibrated:
@@ -89,14 +101,12 @@ class Timer:
             perform = prepare(plan, buffers)
             perform()  # loads the code
             buffers.reset()
-            us: dict[str, tuple[float, ...]] = {"candidate": (time_once(perform),)}
             if reference is not None:
                 reference.run()
-                us["reference"] = (time_once(reference.run),)
-            first = _result(buffers)
-            buffers.give(others)
-            perform()
-            return Timed(trials=Trials(us=us, clocks=read_clocks(self._uuid)), first=first, fresh=_result(buffers))
+            torch.cuda.synchronize()
+            once = [("candidate", perform), *([("reference", reference.run)] if reference is not None else [])]
+            self._pending = _Pending(plan=plan, protocol=protocol, buffers=[buffers], perform=perform, once=once)
+            return
         replicas = self._place_replicas(plan, given, prepare, protocol)
         replicas[0].work()
         first = _result(replicas[0].buffers)
@@ -106,14 +116,83 @@ class Timer:
         subjects = [Subject(name="candidate", lanes=lanes), Subject(name="control", lanes=lanes)]
         if reference is not None:
             subjects.append(Subject(name="reference", lanes=reference.eager(protocol.placements)))
-        found = self._stopwatch.measure(subjects, protocol, ("candidate", "control"))
-        mutated = {index for replica in replicas for index in replica.buffers.mutated()}
-        out_of_bounds = {index for replica in replicas for index in replica.buffers.out_of_bounds()}
+        torch.cuda.synchronize()
+        self._pending = _Pending(
+            plan=plan,
+            protocol=protocol,
+            buffers=[replica.buffers for replica in replicas],
+            perform=replicas[0].work,
+            replicas=replicas,
+            subjects=subjects,
+            first=first,
+        )
+
+    def measure_plan(self) -> None:
+        """Take the trials of the plan that was made ready; nobody else may use the GPU meanwhile."""
+        pending = self._get_pending()
+        if pending.once:
+            us: dict[str, tuple[float, ...]] = {name: (time_once(work),) for name, work in pending.once}
+            pending.trials = Trials(us=us, clocks=read_clocks(self._uuid))
+            return
+        found = self._stopwatch.measure(pending.subjects, pending.protocol, ("candidate", "control"))
+        pending.trials = self._report(found)
+
+    def finish_plan(self, others_of: Callable[[LaunchPlan], Mapping[int, torch.Tensor]]) -> Timed:
+        """What was found, with the results of the runs that were timed and of a replay on other values."""
+        pending = self._get_pending()
+        self._pending = None
+        buffers = pending.buffers[0]
+        first = pending.first or _result(buffers)
+        mutated = {index for each in pending.buffers for index in each.mutated()}
+        out_of_bounds = {index for each in pending.buffers for index in each.out_of_bounds()}
         first = evolve(first, mutated=tuple(sorted(mutated)), out_of_bounds=tuple(sorted(out_of_bounds)))
-        replicas[0].buffers.give(others)
-        replicas[0].work()
-        fresh = _result(replicas[0].buffers)
-        return Timed(trials=self._report(found), first=first, fresh=fresh, deviations=find_worst(replicas))
+        buffers.give(others_of(pending.plan))
+        pending.perform()
+        deviations = find_worst(pending.replicas) if pending.replicas else ()
+        return Timed(trials=pending.trials, first=first, fresh=_result(buffers), deviations=deviations)
+
+    def _get_pending(self) -> _Pending:
+        if self._pending is None:
+            raise ValueError("no plan was made ready")
+        return self._pending
+
+    def rank(
+        self, prepare: Callable[[int], tuple[DeviceBuffers, Callable[[], None]] | None], number: int, protocol: Protocol
+    ) -> list[float | None]:
+        """Microseconds of so many pieces of work in turns, as a tuner wants them: few trials, one place each.
+
+        What `prepare` has none of is None, and so is what cannot be launched. In turns are those that fit in memory
+        together; the others come after them.
+        """
+        brief = evolve(protocol, warmups=_RANKING_WARMUPS, trials=_RANKING_TRIALS, placements=1, attempts=1)
+        us: list[float | None] = [None] * number
+        waiting = list(range(number))
+        while waiting:
+            self._make_room()
+            before = torch.cuda.memory_allocated()
+            kept: list[DeviceBuffers] = []
+            subjects: list[Subject] = []
+            while waiting and torch.cuda.memory_allocated() - before < _MAX_REPLICATED_BYTES:
+                at = waiting.pop(0)
+                made = prepare(at)
+                if made is None:
+                    continue
+                buffers, perform = made
+                try:
+                    perform()
+                    torch.cuda.synchronize()
+                except DriverError as error:
+                    if not any(reason in str(error) for reason in _NEVER_CHOSEN):
+                        raise
+                    continue
+                work, _ = capture_or_launch(perform, self._scratch)
+                kept.append(buffers)
+                lane = Lane(work=work, before=buffers.blank if buffers.has_temporaries else _skip)
+                subjects.append(Subject(name=str(at), lanes=(lane,)))
+            if subjects:
+                for name, trials in self._stopwatch.measure(subjects, brief).us.items():
+                    us[int(name)] = trimmed_mean(trials, protocol.trim)
+        return us
 
     def _place_replicas(
         self, plan: LaunchPlan, given: Mapping[int, torch.Tensor], prepare: Prepare, protocol: Protocol
@@ -186,6 +265,22 @@ class Timer:
         lanes = tuple(replica.lane for replica in replicas)
         found = self._stopwatch.measure([Subject(name=name, lanes=lanes) for name in ("a", "b")], protocol, ("a", "b"))
         return {**us, "calibrated": found.us["a"], "control": found.us["b"]}
+
+
+@define(kw_only=True)
+class _Pending:
+    """A plan that is ready to be timed, and what was found so far."""
+
+    plan: LaunchPlan
+    protocol: Protocol
+    buffers: list[DeviceBuffers]
+    perform: Callable[[], None]
+    replicas: list[Replica] = field(factory=list)
+    subjects: list[Subject] = field(factory=list)
+    once: list[tuple[str, Callable[[], object]]] = field(factory=list)
+    """What the single protocol runs once."""
+    first: RunResult | None = None
+    trials: Trials | None = None
 
 
 class Replica:

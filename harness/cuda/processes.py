@@ -1,0 +1,146 @@
+"""The executors' processes as the judge sees them: one parent that has imported what they need, and its children.
+
+The parent never touches a device. A child opens one and serves one thread at a time; when it dies, its successor costs
+a fork and a context's start, not imports.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.candidate import Failure
+from ...core.outcome import Outcome
+from ...core.serialisation import from_plain
+from ..errors import SandboxError
+from ..sandbox import wire
+from .turns import Turns
+
+_START_TIMEOUT_S = 120.0
+_MAX_FRAME = 1 << 36
+
+
+class Lost(Exception):
+    """The child ended or was ended; `failure` is what that says of the plan."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class Parent:
+    """The process that forks executors; threads take turns with it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._control, theirs = socket.socketpair()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the parent)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", f"{__package__}.executor", "--control", str(theirs.fileno())],
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=self._log,
+                start_new_session=True,
+            )
+        self._control.settimeout(_START_TIMEOUT_S)
+        try:
+            self.expect(self._control.recv(1) == b"r")
+        except OSError as error:
+            self.close()
+            raise SandboxError(f"the executors' process did not start: {error}") from error
+
+    def expect(self, fine: bool) -> None:
+        """Raise SandboxError with the process's last words where something is not fine."""
+        if not fine:
+            self._log.seek(0)
+            lines = self._log.read().decode(errors="replace").strip().splitlines()
+            raise SandboxError(f"an executor ended: {lines[-1] if lines else 'it said nothing'}")
+
+    def fork(self, device: int) -> tuple[int, socket.socket]:
+        """A child that opens the device, and the socket on which it serves."""
+        ours, theirs = socket.socketpair()
+        with theirs, self._lock:
+            socket.send_fds(self._control, [bytes([device])], [theirs.fileno()])
+            answer = self._control.recv(10)
+        self.expect(bool(answer))
+        return int(answer), ours
+
+    def close(self) -> None:
+        """End the process; its children end with their sockets."""
+        self._control.close()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._log.close()
+
+
+class Executor:
+    """One child on one GPU; used by one thread at a time."""
+
+    def __init__(self, parent: Parent, device: int) -> None:
+        self.device = device
+        self.name = ""
+        self.num_restarts = 0
+        self.longest_restart_s = 0.0
+        self._parent = parent
+        self._connection: socket.socket | None = None
+        self._child = -1
+        self._open()
+
+    def _open(self) -> None:
+        self._child, connection = self._parent.fork(self.device)
+        connection.settimeout(_START_TIMEOUT_S)
+        try:
+            header, _ = wire.read(connection.recv, 1 << 16)
+        except (OSError, wire.FrameError):
+            header = {}
+        self._parent.expect("ready" in header)
+        self.name, self.turns = str(header["name"]), Turns(str(header["uuid"]))
+        self._connection = connection
+
+    def close(self) -> None:
+        """End the child."""
+        if self._connection is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._child, signal.SIGKILL)
+        self._connection.close()
+        self._connection = None
+
+    def ask(self, header: dict[str, Any], blobs: Sequence[bytes], limit_s: float) -> tuple[dict[str, Any], list[bytes]]:
+        """One request's reply; raises Lost where the plan took the child down, SandboxError where nothing works."""
+        if self._connection is None:
+            began = time.perf_counter()
+            self._open()
+            self.num_restarts += 1
+            self.longest_restart_s = max(self.longest_restart_s, time.perf_counter() - began)
+        connection = self._connection
+        assert connection is not None
+        connection.settimeout(limit_s)
+        try:
+            connection.sendall(wire.encode(header, blobs))
+            reply, outputs = wire.read(connection.recv, _MAX_FRAME)
+        except TimeoutError:
+            self.close()
+            failure = Failure(outcome=Outcome.TIMEOUT, message=f"still running on the GPU after {limit_s:g} s")
+            raise Lost(failure) from None
+        except (OSError, wire.FrameError) as error:
+            self.close()
+            raise Lost(Failure(outcome=Outcome.CRASHED, message=f"the executor ended: {error}")) from None
+        if "fatal" in reply:
+            self.close()
+            raise Lost(from_plain(reply["fatal"], Failure))
+        return reply, outputs
