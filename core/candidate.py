@@ -75,6 +75,8 @@ class Variant(StrEnum):
     """Drawn sizes between the largest that is run whole and the declared ones, sampled too."""
     BEYOND = "beyond"
     """Odd sizes beyond the declared ones, sampled too."""
+    AGAIN = "again"
+    """The original values in a second call, after one on values of which a few differ."""
     TIMED = "timed"
     """Another seed at the declared sizes: what a measured clock's trials run on, each of them checked."""
 
@@ -227,6 +229,15 @@ class ReferenceTiming:
 
 
 @frozen(kw_only=True)
+class ConfigurationTime:
+    """How long one of an autotuner's configurations takes, null where it does not run; the quickest is timed."""
+
+    description: str
+    us: float | None = None
+    is_chosen: bool = False
+
+
+@frozen(kw_only=True)
 class TimingReport:
     """Runtimes of candidate and reference, in microseconds, one a trial.
 
@@ -235,6 +246,7 @@ class TimingReport:
     `control_us` is the candidate once more, in turns with the others (the A/A control); `check` compares the results
     of the very trials that were timed, and of a replay on other values, with the oracle; `reference` holds the
     figures that are measured once for a task. `num_late` counts trials of which the queue of launches ran empty.
+    `configurations` are those of an autotuned plan, the one that was timed among them.
     """
 
     simulated: bool
@@ -250,6 +262,7 @@ class TimingReport:
     device: str = ""
     num_attempts: int = 1
     num_late: int = 0
+    configurations: tuple[ConfigurationTime, ...] = ()
 
 
 @frozen(kw_only=True)
@@ -263,6 +276,8 @@ class Evidence:
     """Runs without any launch, where something of the result could be left without them."""
     configurations: tuple[ConfigurationRun, ...] = ()
     """Runs with what an autotuner could choose instead."""
+    interpreted: tuple[RunReport, ...] = ()
+    """Where the plan ran on a GPU, what the interpreter says of it at small sizes."""
     idle: IdleReport | None = None
     recompile: RecompileReport | None = None
     timing: TimingReport | None = None

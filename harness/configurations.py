@@ -70,7 +70,7 @@ def _find_runs(candidate: Candidate, task: Task, bench: Workbench, report: Compi
             if judge_run(found) is not None and _is_never_chosen(candidate, task, bench, known, choice, found):
                 continue
             named = recording if recording.choices else known
-            yield ConfigurationRun(choice=choice, description=_describe(named, choice), report=found)
+            yield ConfigurationRun(choice=choice, description=describe_choice(named, choice), report=found)
             if judge_run(found) is not None:
                 return
             seen.update(_words(named, choice))
@@ -80,12 +80,12 @@ def _find_runs(candidate: Candidate, task: Task, bench: Workbench, report: Compi
         return
     unseen = [choice for choice in _draw(candidate, bench, declared) if not seen.issuperset(_words(declared, choice))]
     for choice, recording in zip(unseen, record_choices(candidate, task, bench, declared, unseen, True), strict=True):
-        if _is_refused_by_compiler(recording.failure):
+        if is_refused_by_compiler(recording.failure):
             continue
-        changed = _with_recording(candidate, declared, recording)
-        failure = _judge(changed, recording)
+        changed = with_recording(candidate, declared, recording)
+        failure = judge_with(changed, recording)
         found = _report(failure) if failure is not None else sample_declared(changed, task, bench)
-        yield ConfigurationRun(choice=choice, description=_describe(declared, choice), report=found)
+        yield ConfigurationRun(choice=choice, description=describe_choice(declared, choice), report=found)
         if judge_run(found) is not None:
             return
 
@@ -120,8 +120,8 @@ def _run_whole(
         recordings = record_choices(candidate, task, bench, known, choices, bench.cuda is not None)
         waiting: list[tuple[Choice, Recording, tuple[RunRequest, ExpectedRun]]] = []
         for choice, recording in zip(choices, recordings, strict=True):
-            changed = _with_recording(candidate, known, recording)
-            failure = _judge(changed, recording)
+            changed = with_recording(candidate, known, recording)
+            failure = judge_with(changed, recording)
             prepared = prepare_run(changed, task, bench, inputs) if failure is None else failure
             if isinstance(prepared, Failure):
                 yield choice, recording, _report(prepared)
@@ -165,7 +165,7 @@ def record_choices(
     return recordings
 
 
-def _with_recording(candidate: Candidate, known: Recording, recording: Recording) -> Candidate:
+def with_recording(candidate: Candidate, known: Recording, recording: Recording) -> Candidate:
     """The candidate as if this recording had been made in the place of the known one."""
     report = candidate.evidence.compile
     assert report is not None
@@ -173,7 +173,8 @@ def _with_recording(candidate: Candidate, known: Recording, recording: Recording
     return candidate.with_evidence(compile=evolve(report, recordings=recordings))
 
 
-def _judge(candidate: Candidate, recording: Recording) -> Failure | None:
+def judge_with(candidate: Candidate, recording: Recording) -> Failure | None:
+    """The compile stage's objection to a recording of this candidate."""
     assert candidate.evidence.compile is not None
     return judge_recording(recording, candidate.evidence.compile, candidate.purity)
 
@@ -182,13 +183,14 @@ def _is_never_chosen(
     candidate: Candidate, task: Task, bench: Workbench, known: Recording, choice: Choice, found: RunReport
 ) -> bool:
     """Whether what is not right does not compile either, so that no tuner chooses it."""
-    if _is_refused_by_compiler(found.failure) or bench.cuda is not None:
-        return _is_refused_by_compiler(found.failure)
+    if is_refused_by_compiler(found.failure) or bench.cuda is not None:
+        return is_refused_by_compiler(found.failure)
     (recording,) = record_choices(candidate, task, bench, known, [choice], True)
-    return _is_refused_by_compiler(recording.failure)
+    return is_refused_by_compiler(recording.failure)
 
 
-def _is_refused_by_compiler(failure: Failure | None) -> bool:
+def is_refused_by_compiler(failure: Failure | None) -> bool:
+    """Whether a configuration fails in a way that makes a tuner leave it out."""
     return failure is not None and failure.outcome in _NEVER_CHOSEN
 
 
@@ -197,7 +199,8 @@ def _words(recording: Recording, choice: Choice) -> list[tuple[int, str]]:
     return [(number, words[at]) for number, (words, at) in enumerate(zip(recording.choices, choice, strict=False))]
 
 
-def _describe(recording: Recording, choice: Choice) -> str:
+def describe_choice(recording: Recording, choice: Choice) -> str:
+    """The configurations that a choice takes of a recording's tuners, in words."""
     return "; ".join(words for _, words in _words(recording, choice))
 
 

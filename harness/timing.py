@@ -3,7 +3,8 @@
 Measured, candidate and eager reference are timed in turns in one executor (`harness.cuda`), on values that no earlier
 run had. The results of the very runs that were timed are compared with the oracle, and what they show counts as one
 more variant of the full run, "timed": a kernel that does its work only when it is not timed is wrong, not fast. How the
-reference does with TF32 and by `torch.compile` is measured once for a task and a device, and kept.
+reference does with TF32 and by `torch.compile` is measured once for a task and a device, and kept. Of an autotuned
+plan the quickest configuration is timed (`harness.tuning`).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from .evidence_store import evidence_key
 from .oracle import ExpectedRun
 from .probes import prepare_run, report_runs
 from .sandbox.protocol import RunRequest
+from .tuning import tune
 from .workbench import Workbench
 
 _LOST = (Outcome.OUT_OF_BOUNDS, Outcome.CRASHED)
@@ -128,6 +130,12 @@ def _measure(
     plan = _find_plan(candidate, task)
     if isinstance(plan, Failure):
         return evolve(report, failure=plan, seconds=time.perf_counter() - began)
+    tuned = tune(candidate, task, bench, cuda, protocol)
+    if isinstance(tuned, Failure):
+        if tuned.outcome in _LOST:
+            report = evolve(report, check=RunReport(variant=Variant.TIMED, seconds=0.0, failure=tuned))
+        return evolve(report, failure=tuned, seconds=time.perf_counter() - began)
+    candidate, report = tuned.candidate, evolve(report, configurations=tuned.times)
     inputs = describe(Variant.TIMED, task.dtypes, Profile.DECLARED)
     others = evolve(inputs, chosen_share=_FEW_VALUES, chosen_scale=_FEW_VALUES_SCALE)
     pairs: list[tuple[RunRequest, ExpectedRun]] = []

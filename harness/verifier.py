@@ -32,6 +32,7 @@ from .declared import probe_declared
 from .errors import UsageError
 from .evidence_store import EvidenceStore
 from .free_memory import MemoryReturn
+from .further_runs import probe_interpreted, probe_second_call
 from .knock_out import probe_idle_launches, probe_knock_out
 from .oracle import Oracle
 from .probes import probe_full, probe_syntax, probe_tiny
@@ -152,6 +153,10 @@ class Verifier:
             candidate = probe_knock_out(candidate, task, self.bench)
         if spec.hidden and judge_full(candidate).passed:
             candidate = probe_configurations(candidate, task, self.bench)
+        if spec.hidden and judge_full(candidate).passed:
+            candidate = probe_second_call(candidate, task, self.bench)
+        if spec.hidden and judge_full(candidate).passed:
+            candidate = probe_interpreted(candidate, task, self.bench)
         if spec.hidden and judge_full(candidate).passed:
             candidate = probe_recompile(candidate, task, self.bench)
         if spec.hidden and judge_full(candidate).passed:

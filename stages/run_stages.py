@@ -35,9 +35,14 @@ def judge_full(candidate: Candidate) -> StageResult:
     evidence = candidate.evidence
     if not evidence.full:
         return skip(Stage.FULL)
-    reports = [*evidence.full, *(report for knock_out in evidence.knock_outs for report in knock_out.reports)]
+    reports = [
+        *evidence.full,
+        *evidence.interpreted,
+        *(report for knock_out in evidence.knock_outs for report in knock_out.reports),
+    ]
     failure = _find_first_failure(evidence.full) or _find_irrelevance(evidence.knock_outs)
     failure = failure or _find_wrong_configuration(evidence.configurations)
+    failure = failure or _find_first_failure(evidence.interpreted, "interpreted, variant")
     seconds = sum(report.seconds for report in reports)
     seconds += sum(run.report.seconds for run in evidence.configurations)
     if evidence.recompile is not None:
@@ -68,11 +73,11 @@ def _find_wrong_configuration(runs: Sequence[ConfigurationRun]) -> Failure | Non
     return None
 
 
-def _find_first_failure(reports: Sequence[RunReport]) -> Failure | None:
+def _find_first_failure(reports: Sequence[RunReport], what: str = "variant") -> Failure | None:
     for report in reports:
         failure = judge_run(report)
         if failure is not None:
-            message = f"variant {report.variant}: {failure.message}".rstrip(": ")
+            message = f"{what} {report.variant}: {failure.message}".rstrip(": ")
             return Failure(outcome=failure.outcome, message=message)
     return None
 

@@ -7,7 +7,7 @@ simulated clock produced fills `estimated_speedup` and never `speedup`.
 The speedup is the one over eager PyTorch, which is timed in turns with the candidate. The one over `torch.compile` is
 that times a ratio of two figures of the reference, which were in their turn measured together: each factor compares
 what ran side by side. What makes a measurement doubtful (held clocks, a control that differs from what it repeats, a
-queue that ran empty) is said in the stage's message, and refuses nothing.
+queue that ran empty) is said in the stage's message, and refuses nothing; so is what an autotuner would have chosen.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def judge_timing(candidate: Candidate) -> StageResult:
         failure = Failure(outcome=Outcome.RUN_FAILED, message="no usable trial")
     if failure is not None:
         return decide(Stage.TIMING, failure, report.seconds)
-    doubts = "; ".join(find_doubts(report))
-    return StageResult(stage=Stage.TIMING, outcome=Outcome.PASSED, seconds=report.seconds, message=doubts)
+    words = "; ".join([*find_doubts(report), *_name_configuration(report)])
+    return StageResult(stage=Stage.TIMING, outcome=Outcome.PASSED, seconds=report.seconds, message=words)
 
 
 def speedup_of(report: TimingReport, trim: float = TRIM) -> float | None:
@@ -64,6 +64,11 @@ def control_ratio_of(report: TimingReport, trim: float = TRIM) -> float | None:
         return None
     control_us = trimmed_mean(report.control_us, trim)
     return trimmed_mean(report.candidate_us, trim) / control_us if control_us > 0.0 else None
+
+
+def _name_configuration(report: TimingReport) -> list[str]:
+    chosen = [one.description for one in report.configurations if one.is_chosen]
+    return [f"timed with {words}, the quickest of {len(report.configurations)}" for words in chosen]
 
 
 def find_doubts(report: TimingReport) -> list[str]:

@@ -108,7 +108,7 @@ def describe(variant: Variant, dtypes: Sequence[str], profile: Profile = Profile
     """A variant's inputs for a task with these dtypes; `profile` is the sizes for those that have none of their own."""
     dtype = dtypes[0]
     match variant:
-        case Variant.ORIGINAL | Variant.REVERSED:
+        case Variant.ORIGINAL | Variant.REVERSED | Variant.AGAIN:
             return VariantInputs(variant=variant, profile=profile, dtype=dtype)
         case Variant.SCALED:
             return VariantInputs(variant=variant, profile=profile, dtype=dtype, scale=2.0)

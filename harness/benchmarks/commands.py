@@ -20,6 +20,9 @@ BenchSeed = Annotated[int, typer.Option("--seed", min=0, help="Which tasks and m
 @guarded
 def bench_verify(
     num_tasks: Annotated[int, typer.Option("--num", "-n", min=1, help="Tasks a level, ten candidates each.")] = 8,
+    verifiers: Annotated[
+        list[str] | None, typer.Option("--verifier", help="Only staged, exhaustive or audit; repeatable.")
+    ] = None,
     seed: BenchSeed = 0,
     jobs: Jobs = None,
     backend: Backend = None,
@@ -36,11 +39,14 @@ def bench_verify(
     from ...core.serialisation import to_plain
     from ..phases import default_jobs
     from ..settings import load_config
-    from .verify import render, run
+    from .verify import VERIFIERS, render, run
 
+    unknown = set(verifiers or []) - set(VERIFIERS)
+    if unknown:
+        raise UsageError(f"--verifier {sorted(unknown)[0]}: must be one of {', '.join(VERIFIERS)}")
     chosen = [f"verifier.backend={backend}"] if backend else []
     config = load_config(settings=[*(settings or []), *chosen])
-    figures = run(config, num_tasks, seed, jobs or default_jobs())
+    figures = run(config, num_tasks, seed, jobs or default_jobs(), verifiers or ())
     print_result(to_plain(figures), render(figures), as_json)
     raise typer.Exit(1 if any(one.unexpected for one in figures.passes) else 0)
 

@@ -39,6 +39,7 @@ from .mix import COMPILER_SPOIL, NUM_A_TASK, Kind, Labelled, draw_candidates, ki
 
 STAGED = VerifierSpec(multi_input=True, staged=True, calibrated=True)
 EXHAUSTIVE = VerifierSpec(multi_input=True, staged=False, calibrated=True)
+VERIFIERS = {"staged": STAGED, "exhaustive": EXHAUSTIVE, "audit": AUDIT}
 _NUM_FORKS = 20
 _SYNTAX_SECONDS = 1.0
 
@@ -65,7 +66,7 @@ class PassFigures:
 
 @frozen(kw_only=True)
 class VerifyFigures:
-    """What `tritonrl bench verify` prints; ratios are exhaustive over staged."""
+    """What `tritonrl bench verify` prints; ratios are exhaustive over staged, null where one was not measured."""
 
     seed: int
     jobs: int
@@ -73,35 +74,33 @@ class VerifyFigures:
     clock: str
     composition: dict[str, int]
     passes: tuple[PassFigures, ...]
-    ratio_wall: float
-    ratio_cpu: float
-    ratio_without_compilers: float
+    ratio_wall: float | None
+    ratio_cpu: float | None
+    ratio_without_compilers: float | None
     ast_per_s_core: float
     first_result_ms: dict[str, float]
 
 
-def run(config: Config, num_tasks: int, seed: int, jobs: int) -> VerifyFigures:
-    """Make the mix of `num_tasks` tasks of each level and run it by each verifier, cold each time."""
+def run(config: Config, num_tasks: int, seed: int, jobs: int, verifiers: Sequence[str] = ()) -> VerifyFigures:
+    """Make the mix of `num_tasks` tasks of each level and run it by each verifier (or by some), cold each time."""
     with open_verifier(config) as verifier:
         verifier.bench.get_ready()
         mix = make_mix(verifier, num_tasks, seed, jobs)
         backend = verifier.backend
         first_result_ms = measure_first_results(verifier.bench.sandbox)
-    passes = tuple(
-        _measure(name, spec, config, mix, jobs)
-        for name, spec in (("staged", STAGED), ("exhaustive", EXHAUSTIVE), ("audit", AUDIT))
-    )
-    staged, exhaustive, _ = passes
+    named = {name: _measure(name, VERIFIERS[name], config, mix, jobs) for name in verifiers or VERIFIERS}
+    staged, exhaustive = named.get("staged"), named.get("exhaustive")
+    both = (exhaustive, staged) if staged is not None and exhaustive is not None else None
     return VerifyFigures(
         seed=seed,
         jobs=jobs,
         backend=backend,
         clock=config.verifier.clock,
         composition={kind.value: sum(candidate.kind is kind for candidate in mix) for kind in Kind},
-        passes=passes,
-        ratio_wall=exhaustive.wall_s / staged.wall_s,
-        ratio_cpu=exhaustive.cpu_s / max(staged.cpu_s, 0.01),
-        ratio_without_compilers=_without_compilers(exhaustive) / _without_compilers(staged),
+        passes=tuple(named.values()),
+        ratio_wall=both and both[0].wall_s / both[1].wall_s,
+        ratio_cpu=both and both[0].cpu_s / max(both[1].cpu_s, 0.01),
+        ratio_without_compilers=both and _without_compilers(both[0]) / _without_compilers(both[1]),
         ast_per_s_core=measure_syntax([candidate.source for candidate in mix]),
         first_result_ms=first_result_ms,
     )
@@ -258,10 +257,11 @@ def render(figures: VerifyFigures) -> list[str]:
         row(f"  stage {stage.value}", (one.seconds_by_stage[stage.value] for one in figures.passes))
     for spoil in figures.passes[0].seconds_by_spoil:
         row(f"  {spoil}", (one.seconds_by_spoil[spoil] for one in figures.passes))
-    lines.append(
-        f"exhaustive over staged: {figures.ratio_wall:.2f}x in seconds, {figures.ratio_cpu:.2f}x in processor seconds; "
-        f"{figures.ratio_without_compilers:.2f}x without what {COMPILER_SPOIL}"
-    )
+    if figures.ratio_wall and figures.ratio_cpu and figures.ratio_without_compilers:
+        lines.append(
+            f"exhaustive over staged: {figures.ratio_wall:.2f}x in seconds, {figures.ratio_cpu:.2f}x in processor seconds; "
+            f"{figures.ratio_without_compilers:.2f}x without what {COMPILER_SPOIL}"
+        )
     lines.append(f"extraction and AST stage: {figures.ast_per_s_core:.0f} candidates/s on one core")
     forks = ", ".join(f"{mode} {ms:.1f} ms" for mode, ms in figures.first_result_ms.items())
     lines.append(f"fork to first result of an empty candidate (median of {_NUM_FORKS}): {forks}")
