@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 from attrs import field, frozen
@@ -55,6 +56,7 @@ class Admission:
         return not equals
 
 
+@lru_cache(maxsize=4)
 def identify_against(config: Config) -> str | None:
     """A fingerprint of the tasks that training is compared with, null where it is not; raises UsageError."""
     if not config.against:

@@ -89,6 +89,10 @@ class ExamIdentity(RunIdentity):
     criterion: Criterion
     adapter: str | None = field(default=None)
 
+    def training(self) -> dict[str, str]:
+        """Nothing: an exam trains on no data."""
+        return {}
+
     def plain(self) -> dict[str, Any]:
         """As plain data, without what an exam's result does not depend on."""
         plain = super().plain()

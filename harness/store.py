@@ -64,8 +64,12 @@ class RunIdentity:
             "policy": self.policy,
             "backend": self.backend,
             "versions": {package: versions[package] for package in _RESULT_CHANGING},
-            **identify_training(self.config),
+            **self.training(),
         }
+
+    def training(self) -> dict[str, str]:
+        """What the configuration's names of data stand for, by content."""
+        return identify_training(self.config)
 
     def cell_fingerprint(self, cell: str, seed: int) -> str:
         """The identity of one cell of the run."""

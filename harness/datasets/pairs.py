@@ -37,20 +37,12 @@ Compare = Callable[[Sequence[str]], list[Flaw | None]]
 
 @frozen(kw_only=True)
 class PairFile:
-    """The rows of a data set as they are, and how one is read."""
+    """The rows of a data set as they are, their SHA-256, and how one is read."""
 
     name: str
     rows: tuple[Any, ...]
+    fingerprint: str
     read: Callable[[Any], SourcePair | Flaw]
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the rows."""
-        digest = hashlib.sha256()
-        for row in self.rows:
-            text = row if isinstance(row, str) else json.dumps(row, sort_keys=True)
-            digest.update(f"{len(text)}:".encode() + text.encode("utf-8", "surrogatepass"))
-        return digest.hexdigest()
 
 
 @frozen(kw_only=True)
@@ -65,7 +57,7 @@ class Chosen:
 
 @lru_cache(maxsize=2)
 def open_pairs(data: str) -> PairFile:
-    """The data set that `sft.data` names; raises UsageError where there is none."""
+    """The data set that `sft.data` names, read once for a process; raises UsageError where there is none."""
     option = f"--data {data}"
     if data.startswith(KERNELBOOK) or data.endswith(".parquet"):
         path = locate(data.removeprefix(KERNELBOOK), option)
@@ -75,10 +67,18 @@ def open_pairs(data: str) -> PairFile:
         rows, read = [line for line in read_text(Path(data)).splitlines() if line.strip()], read_line
     else:
         raise UsageError(f"{option}: expected kernelbook:PARQUET, FILE.jsonl or FILE.parquet")
-    found = PairFile(name=data, rows=tuple(rows), read=read)
+    found = PairFile(name=data, rows=tuple(rows), fingerprint=_fingerprint(rows), read=read)
     if not found.rows:
         raise UsageError(f"{option}: no row there")
     return found
+
+
+def _fingerprint(rows: Iterable[Any]) -> str:
+    digest = hashlib.sha256()
+    for row in rows:
+        text = row if isinstance(row, str) else json.dumps(row, sort_keys=True)
+        digest.update(f"{len(text)}:".encode() + text.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
 
 
 def read_line(line: str) -> SourcePair | Flaw:

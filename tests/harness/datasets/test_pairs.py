@@ -117,7 +117,7 @@ def test_no_more_rows_are_looked_at_than_needed() -> None:
         compared.extend(programs)
         return [Flaw.SHARED if int(program) % 3 == 0 else None for program in programs]
 
-    source = PairFile(name="numbers", rows=tuple(range(1000)), read=read_number)
+    source = PairFile(name="numbers", rows=tuple(range(1000)), fingerprint="", read=read_number)
     chosen = _choose(source, 100, compare=compare)
     assert [prompt for prompt, _ in chosen.pairs] == [f"p{n}" for n in range(200) if n % 3][:100]
     assert dict(chosen.left_out) == {Flaw.SHARED: 50}
