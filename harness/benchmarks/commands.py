@@ -342,7 +342,8 @@ def bench_train(
     batch: Annotated[int, typer.Option("--batch", min=1, help="Pairs a step, of each process.")] = 8,
     steps: Annotated[int, typer.Option("--steps", min=2, help="Steps, those that are not counted included.")] = 30,
     warmup: Annotated[int, typer.Option("--warmup", min=1, help="First steps that are not counted.")] = 10,
-    compilation: Annotated[str, typer.Option("--compile", help="auto, on or off.")] = "auto",
+    compilation: Annotated[str, typer.Option("--compile", help="Layers compiled: auto, on or off.")] = "auto",
+    capture: Annotated[str, typer.Option("--capture", help="Steps as captured graphs: auto, on or off.")] = "auto",
     memory_gb: Annotated[
         float | None, typer.Option("--memory-gb", min=0.1, help="Use no more of the GPU than one of this size has.")
     ] = None,
@@ -367,6 +368,7 @@ def bench_train(
         ("--quantization", quantization, ("none", "8bit")),
         ("--suite", suite, ("corpus", "whole")),
         ("--compile", compilation, ("auto", "on", "off")),
+        ("--capture", capture, ("auto", "on", "off")),
     ):
         if value not in allowed:
             raise UsageError(f"{option} {value}: must be one of {', '.join(allowed)}")
@@ -385,6 +387,7 @@ def bench_train(
         seed=seed,
         threads=threads,
         compile=compilation,  # type: ignore[arg-type]
+        capture=capture,  # type: ignore[arg-type]
         memory_gb=memory_gb,
         with_plain=with_plain,
     )

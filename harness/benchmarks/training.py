@@ -48,7 +48,7 @@ from ..policy.packing import Pair
 from ..policy.parallel import ALONE, World, join_world, leave_world
 
 LEARNING_RATE = 2e-4
-Compilation = Literal["auto", "on", "off"]
+Choice = Literal["auto", "on", "off"]
 
 
 @frozen(kw_only=True)
@@ -65,7 +65,8 @@ class Workload:
     rank: int = 16
     seed: int = 0
     threads: int = 0
-    compile: Compilation = "auto"
+    compile: Choice = "auto"
+    capture: Choice = "auto"
     memory_gb: float | None = None
     with_plain: bool = True
 
@@ -150,7 +151,7 @@ def run(workload: Workload, processes: Sequence[int] = ()) -> TrainingFigures:
     lengths = [[len(tokens) for tokens, _ in batch] for batch in batches]
     padded = sum(max(batch) * len(batch) for batch in lengths)
     read = sum(map(sum, lengths))
-    both = ours.tokens_per_s and plain and plain.tokens_per_s
+    other = plain.tokens_per_s if plain else None
     return TrainingFigures(
         model=f"{workload.policy} ({config.model_type})",
         quantization=workload.quantization,
@@ -164,9 +165,7 @@ def run(workload: Workload, processes: Sequence[int] = ()) -> TrainingFigures:
         memory_gb=workload.memory_gb,
         ours=ours,
         plain=plain,
-        speedup=ours.tokens_per_s / plain.tokens_per_s
-        if both and ours.tokens_per_s and plain and plain.tokens_per_s
-        else None,
+        speedup=ours.tokens_per_s / other if ours.tokens_per_s and other else None,
         scaling=measure_scaling(workload, processes),
         **facts,
     )
@@ -185,9 +184,11 @@ def draw_pairs(policy: Policy, workload: Workload, size: int) -> list[Pair]:
 
 
 def choose(policy: Policy, workload: Workload, encoded: Sequence[Pair]) -> Execution:
-    """How training would be run, but for compilation where the workload says otherwise."""
+    """How training would be run, but for compiling and capturing where the workload says otherwise."""
     chosen = choose_execution(policy, sum(len(tokens) for tokens, _ in encoded))
-    return chosen if workload.compile == "auto" else evolve(chosen, compile=workload.compile == "on")
+    if workload.compile != "auto":
+        chosen = evolve(chosen, compile=workload.compile == "on")
+    return chosen if workload.capture == "auto" else evolve(chosen, capture=workload.capture == "on")
 
 
 def measure_ours(
@@ -331,16 +332,8 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _too_large(error: torch.OutOfMemoryError) -> Rate:
-    message = str(error).splitlines()[0]
-    return Rate(
-        tokens_per_s=None,
-        seconds_a_step=None,
-        first_step_s=None,
-        peak_gb=None,
-        first_loss=None,
-        last_loss=None,
-        message=message,
-    )
+    missing = dict.fromkeys(("tokens_per_s", "seconds_a_step", "first_step_s", "peak_gb", "first_loss", "last_loss"))
+    return Rate(**missing, message=str(error).splitlines()[0])
 
 
 def _wait(device: torch.device) -> None:
@@ -369,10 +362,11 @@ def render(figures: TrainingFigures) -> list[str]:
     lines = [
         f"{one.model}, {one.num_parameters / 1e6:.1f} M parameters ({one.dtype}, quantization {one.quantization}), "
         f"{one.num_trained / 1e6:.2f} M trained, on {one.device}",
-        f"{one.batch} pairs a step, {one.tokens_a_step:,.0f} tokens; in padded rows {one.share_of_padding:.0%} are padding",
+        f"{one.batch} pairs a step, {one.tokens_a_step:,.0f} tokens; {one.share_of_padding:.0%} padding where padded",
         f"ours: at most {way.microbatch_tokens:,} tokens at once"
         + (", layers computed again" if way.recompute else "")
-        + (", compiled" if way.compile else ""),
+        + (", compiled" if way.compile else "")
+        + (", captured" if way.capture else ""),
     ]
     for name, rate in (("ours", one.ours), ("plain", one.plain)):
         if rate is None:

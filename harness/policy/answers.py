@@ -18,10 +18,10 @@ CHUNK_LOGITS = 1 << 27
 
 
 class _AnswerLoss(torch.autograd.Function):
-    """Summed cross-entropy of the tokens that follow `hidden`, and its gradient."""
+    """Weighted sum of the cross-entropy of the tokens that follow `hidden`, and its gradient."""
 
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, targets: Tensor, head: Tensor) -> Tensor:
+    def forward(ctx: Any, hidden: Tensor, targets: Tensor, head: Tensor, weights: Tensor | None) -> Tensor:
         total = torch.zeros((), dtype=torch.float32, device=hidden.device)
         wanted = ctx.needs_input_grad[0]
         gradient = torch.empty_like(hidden) if wanted else None
@@ -31,21 +31,27 @@ class _AnswerLoss(torch.autograd.Function):
             logits = functional.linear(hidden[part], head).float()
             chosen = targets[part, None]
             normalisers = logits.logsumexp(dim=-1, keepdim=True)
-            total += (normalisers - logits.gather(-1, chosen)).sum()
+            losses = normalisers - logits.gather(-1, chosen)
+            total += losses.sum() if weights is None else losses[:, 0] @ weights[part]
             if gradient is not None:
                 shares = logits.sub_(normalisers).exp_()
                 shares.scatter_add_(-1, chosen, shares.new_full(chosen.shape, -1.0))
                 torch.mm(shares.to(head.dtype), head, out=gradient[part])
+        if gradient is not None and weights is not None:
+            gradient *= weights.to(gradient.dtype)[:, None]
         ctx.save_for_backward(gradient)
         return total
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, None, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, None, None, None]:
         (gradient,) = ctx.saved_tensors
-        return gradient * gradients[0].to(gradient.dtype), None, None
+        return gradient * gradients[0].to(gradient.dtype), None, None, None
 
 
-def answer_loss(hidden: Tensor, targets: Tensor, head: Tensor) -> Tensor:
-    """Summed cross-entropy of `targets` (tokens,) by final hidden states (tokens, size) and a frozen head."""
-    loss: Tensor = _AnswerLoss.apply(hidden, targets, head)  # type: ignore[no-untyped-call]
+def answer_loss(hidden: Tensor, targets: Tensor, head: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Summed cross-entropy of `targets` (tokens,) by final hidden states (tokens, size) and a frozen head.
+
+    `weights` (tokens,) in float32 say what each token counts; without them each counts 1.
+    """
+    loss: Tensor = _AnswerLoss.apply(hidden, targets, head, weights)  # type: ignore[no-untyped-call]
     return loss

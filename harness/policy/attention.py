@@ -3,7 +3,8 @@
 Packing is only right if nothing leaks from one document to the next. Three ways give the same result:
 `attend_by_parts` cuts the row at the borders, which is best on a CPU; `attend_by_lengths` hands the borders to one
 kernel (FlashAttention in torch, half precision on a GPU); and a mask of equal documents, dense or compiled by
-FlexAttention, is what pretraining uses, whose rows all have one length.
+FlexAttention, is what pretraining uses, whose rows all have one length. `attend_by_borders` reads the borders from a
+tensor alone, which a captured graph needs where there is no such kernel.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .transformer import Attend, attend_causally
+from .transformer import Attend, attend_causally, attend_densely
 
 
 def attend_by_parts(queries: Tensor, keys: Tensor, values: Tensor, lengths: list[int]) -> Tensor:
@@ -35,6 +36,13 @@ def attend_by_lengths(queries: Tensor, keys: Tensor, values: Tensor, borders: Te
     flat = (states[0].transpose(0, 1).contiguous() for states in (queries, keys, values))
     result: Tensor = function(*flat, borders, borders, longest, longest, **options)
     return result.transpose(0, 1)[None]
+
+
+def attend_by_borders(queries: Tensor, keys: Tensor, values: Tensor, borders: Tensor) -> Tensor:
+    """All documents of one row by a dense mask, made of their starts and the end."""
+    places = torch.arange(queries.shape[2], dtype=borders.dtype, device=borders.device)
+    documents = torch.searchsorted(borders, places, right=True)
+    return attend_densely(queries, keys, values, (documents[:, None] == documents).tril())
 
 
 @cache
@@ -59,9 +67,12 @@ def has_kernel(device: torch.device, dtype: torch.dtype) -> bool:
     return torch.cuda.get_device_capability(device) >= (8, 0)
 
 
-def attend_within(lengths: Sequence[int], device: torch.device, dtype: torch.dtype) -> Attend:
-    """Causal attention within each of the documents of these lengths, which fill one row."""
+def attend_within(lengths: Sequence[int], device: torch.device, dtype: torch.dtype, longest: int) -> Attend:
+    """Causal attention within each of the documents of these lengths, which fill one row; none is over `longest`.
+
+    `longest` may be more than this row's, and should be the same for all: what is compiled for it serves every row.
+    """
     if not has_kernel(device, dtype):
         return partial(attend_by_parts, lengths=list(lengths))
     borders = torch.tensor([0, *accumulate(lengths)], dtype=torch.int32).to(device, non_blocking=True)
-    return partial(attend_by_lengths, borders=borders, longest=max(lengths))
+    return partial(attend_by_lengths, borders=borders, longest=longest)

@@ -7,10 +7,12 @@ adapters, bit for bit on a CPU with the same number of threads.
 
 Where the time goes, and what is done about it: padding (a batch's pairs follow one another in one row, `packing`, and
 attention keeps them apart, `attention`); the many small operations of LoRA (`lora`); logits of prompts and gradients
-of logits (`answers`); and waiting for the GPU, whose losses are read one step late. The model computes in its own
-dtype, bfloat16 on a GPU; adapter, gradients and optimizer are float32. Layers are computed a second time for their
-gradients where their activations would not fit (`MEMORY_SHARE`), and compiled where enough tokens follow
-(`COMPILED_FROM_TOKENS`). Models that `transformer` does not know go through their own forward pass, padded.
+of logits (`answers`); waiting for the GPU, whose losses are read one step late; and launching a few thousand small
+kernels a step, which a captured graph does at once (`static_steps`). The model computes in its own dtype, bfloat16 on
+a GPU; adapter, gradients and optimizer are float32. Layers are computed a second time for their gradients where their
+activations would not fit (`MEMORY_SHARE`), compiled where enough tokens follow (`COMPILED_FROM_TOKENS`), and steps
+captured where enough do (`CAPTURED_FROM_TOKENS`). Models that `transformer` does not know go through their own forward
+pass, padded.
 """
 
 from __future__ import annotations
@@ -24,12 +26,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from .answers import answer_loss
-from .attention import attend_within
+from .attention import attend_within, has_kernel
 from .load import Policy
 from .lora import project_together
 from .packing import Pair, cut, join, share
 from .parallel import ALONE, World
-from .transformer import hidden_states, is_supported, layer_states, rotary_tables
+from .static_steps import GRAIN, Gradients, StaticSteps
+from .transformer import Attend, hidden_states, is_supported, layer_states, rotary_tables
 
 CPU_TOKENS = 4096
 """Tokens that go through the model at once on a CPU; a batch with more is cut, and its gradients are summed."""
@@ -39,6 +42,8 @@ MEMORY_SHARE = 0.25
 """Of a GPU's memory, for what layers keep for their gradients."""
 COMPILED_FROM_TOKENS = 4_000_000
 """Compiling a layer takes some ten seconds, in which a small model reads a million tokens."""
+CAPTURED_FROM_TOKENS = 150_000
+"""Capturing takes a few tenths of a second for each of a few sizes of batches."""
 
 
 @frozen(kw_only=True)
@@ -59,6 +64,7 @@ class Execution:
     microbatch_tokens: int
     recompute: bool = False
     compile: bool = False
+    capture: bool = False
 
 
 def encode_pairs(policy: Policy, pairs: Sequence[tuple[str, str]]) -> list[Pair]:
@@ -92,10 +98,13 @@ def choose_execution(policy: Policy, num_tokens: int) -> Execution:
     recompute = kept * CPU_TOKENS > room
     if recompute:
         kept = config.num_hidden_layers * config.hidden_size * element + 2 * a_layer
+    is_plain = not getattr(policy.base, "is_quantized", False)
+    dtype = policy.base.get_input_embeddings().weight.dtype
     return Execution(
         microbatch_tokens=max(1024, min(GPU_TOKENS, int(room / kept))),
         recompute=recompute,
-        compile=num_tokens >= COMPILED_FROM_TOKENS and not getattr(policy.base, "is_quantized", False),
+        compile=num_tokens >= COMPILED_FROM_TOKENS and is_plain,
+        capture=num_tokens >= CAPTURED_FROM_TOKENS and is_plain and not recompute and has_kernel(device, dtype),
     )
 
 
@@ -111,7 +120,7 @@ class PackedLoss:
     """The summed loss of the answers' tokens of some pairs, all of them in one row."""
 
     def __init__(self, policy: Policy, longest: int, execution: Execution) -> None:
-        self.policy = policy
+        self.policy, self.longest = policy, longest
         self.dtype = policy.base.get_input_embeddings().weight.dtype
         self.tables = rotary_tables(policy.base.config, longest, policy.device, self.dtype)
         self.run: Callable[..., Tensor] = _again if execution.recompute else layer_states
@@ -120,14 +129,23 @@ class PackedLoss:
 
     def __call__(self, pairs: Sequence[Pair]) -> Tensor:
         """Summed loss of a microbatch."""
-        model, device = self.policy.base, self.policy.device
+        device = self.policy.device
         row = join(pairs)
         tokens, positions = torch.tensor([row.tokens, row.positions]).to(device)
         answers = torch.tensor(row.answers).to(device)
+        hidden = self.hidden(tokens, positions, attend_within(row.lengths, device, self.dtype, self.longest))
+        return answer_loss(hidden.index_select(0, answers - 1), tokens[answers], self.head)
+
+    @property
+    def head(self) -> Tensor:
+        """The weights that make logits of hidden states."""
+        weight: Tensor = self.policy.base.get_output_embeddings().weight
+        return weight
+
+    def hidden(self, tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        """Final hidden states (tokens, size) of one row."""
         cosines, sines = (table[positions][None, None] for table in self.tables)
-        attend = attend_within(row.lengths, device, self.dtype)
-        hidden = hidden_states(model, tokens[None], cosines, sines, attend, project_together, self.run)[0]
-        return answer_loss(hidden.index_select(0, answers - 1), tokens[answers], model.get_output_embeddings().weight)
+        return hidden_states(self.policy.base, tokens[None], cosines, sines, attend, project_together, self.run)[0]
 
 
 def pad_rows(policy: Policy, pairs: Sequence[Pair]) -> tuple[Tensor, Tensor, Tensor]:
@@ -158,6 +176,24 @@ def make_loss(
     longest = max((len(tokens) for tokens, _ in encoded), default=1)
     chosen = execution or choose_execution(policy, sum(len(tokens) for tokens, _ in encoded))
     return PackedLoss(policy, longest, chosen)
+
+
+def make_step(
+    policy: Policy, encoded: Sequence[Pair], execution: Execution, gradients: Gradients
+) -> Callable[[Sequence[Pair], int], Tensor]:
+    """How a microbatch, of a batch with so many answer tokens, adds to the gradients; it gives its part of the loss."""
+    if execution.capture and is_supported(policy.base):
+        longest = max((len(tokens) for tokens, _ in encoded), default=1)
+        loss = PackedLoss(policy, max(longest, GRAIN), execution)
+        return StaticSteps(loss.hidden, loss.head, max(longest, GRAIN), gradients)
+    compute = make_loss(policy, encoded, execution)
+
+    def step(part: Sequence[Pair], num_answers: int) -> Tensor:
+        loss = compute(part) / num_answers
+        torch.autograd.backward(loss)
+        return loss.detach()
+
+    return step
 
 
 def draw_batches(encoded: Sequence[Pair], epochs: int, batch_size: int, seed: int) -> list[tuple[int, list[Pair]]]:
@@ -202,7 +238,8 @@ def train(
     batches = draw_batches(encoded, epochs, batch_size, seed)
     num_tokens = sum(len(tokens) for _, batch in batches for tokens, _ in batch)
     execution = execution or choose_execution(policy, num_tokens // world.size)
-    compute = make_loss(policy, encoded, execution)
+    gradients = Gradients(weights)
+    compute = make_step(policy, encoded, execution, gradients)
     late: list[tuple[Tensor, LossPoint]] = []
     points: list[LossPoint] = []
 
@@ -222,22 +259,18 @@ def train(
             for group in optimizer.param_groups:
                 group["lr"] = rate
             num_answers = sum(len(tokens) - prompt for tokens, prompt in batch)
-            total = torch.zeros((), device=policy.device)
+            gradients.clear()
             for part in cut(share(batch, world.rank, world.size), execution.microbatch_tokens):
-                loss = compute(part) / num_answers
-                torch.autograd.backward(loss)
-                total += loss.detach()
-            if world.size > 1:
-                for weight in weights:
-                    weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
-                world.add_up([total, *(weight.grad for weight in weights if weight.grad is not None)])
+                gradients.loss.add_(compute(part, num_answers))
+            world.add_up(gradients.flat)
             torch.nn.utils.clip_grad_norm_(weights, max_gradient_norm)
             optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
             num_read = sum(len(tokens) for tokens, _ in batch)
-            late.append((total, LossPoint(step=step, epoch=epoch, loss=0.0, learning_rate=rate, num_tokens=num_read)))
+            point = LossPoint(step=step, epoch=epoch, loss=0.0, learning_rate=rate, num_tokens=num_read)
+            late.append((gradients.loss.clone(), point))
             # one step late, so that the GPU has work while the CPU waits for a number
             report(upto=1)
         report(upto=0)
+    optimizer.zero_grad(set_to_none=True)
     policy.model.eval()
     return tuple(points)

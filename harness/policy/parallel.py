@@ -11,7 +11,6 @@ the first one verifies for as long as it takes, while the others wait for what c
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -34,14 +33,10 @@ class World:
     device: str | None = None
     _talk: Any = field(default=None, alias="talk", eq=False, repr=False)
 
-    def add_up(self, tensors: Sequence[Tensor]) -> None:
-        """Replace each tensor by its sum over all processes; one message for all of them."""
-        if self.size == 1 or not tensors:
-            return
-        flat = torch.cat([tensor.reshape(-1).float() for tensor in tensors])
-        torch.distributed.all_reduce(flat)
-        parts = torch.split(flat, [one.numel() for one in tensors])
-        torch._foreach_copy_(list(tensors), [part.view_as(one) for one, part in zip(tensors, parts, strict=True)])
+    def add_up(self, numbers: Tensor) -> None:
+        """Replace the numbers by their sum over all processes."""
+        if self.size > 1:
+            torch.distributed.all_reduce(numbers)
 
     def gather_largest(self, value: float) -> float:
         """The largest of the processes' values."""

@@ -38,7 +38,7 @@ EXECUTIONS = [
 ]
 
 
-def dense_within(lengths: Sequence[int], device: torch.device, dtype: torch.dtype) -> Attend:
+def dense_within(lengths: Sequence[int], device: torch.device, dtype: torch.dtype, longest: int) -> Attend:
     """`attend_within` by a mask of equal documents."""
     documents = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))
     mask = (documents[:, None] == documents).tril()

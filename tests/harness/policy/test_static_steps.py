@@ -1,0 +1,103 @@
+"""Steps of fixed sizes: what is filled up counts nothing, and captured graphs compute what is not captured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+from tritonrl.core.config import PolicyConfig
+from tritonrl.harness.policy.adapters import attach_adapter
+from tritonrl.harness.policy.attention import attend_by_borders, attend_by_parts
+from tritonrl.harness.policy.finetune import Execution, choose_execution, finetune
+from tritonrl.harness.policy.load import LoraShape, Policy, load_policy
+from tritonrl.harness.policy.packing import Pair
+from tritonrl.harness.policy.static_steps import GRAIN, Gradients, fill_up, sizes_of
+
+MakePolicy = Callable[[str], Policy]
+PAIRS = [(f"write {word}", f"def {word}(x):\n    return x * {number}") for number, word in enumerate("abcde", start=1)]
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+@given(st.lists(st.tuples(st.integers(2, 900), st.floats(0.0, 1.0)), min_size=1, max_size=40), st.integers(1, 10_000))
+def test_rows_are_filled_up(shapes: list[tuple[int, float]], num_answers: int) -> None:
+    """A filled row holds the pairs, one more document and nothing else; what was added to answers weighs nothing."""
+    pairs: list[Pair] = [
+        ([number] * length, max(1, int(share * (length - 1)))) for number, (length, share) in enumerate(shapes)
+    ]
+    sizes = sizes_of(pairs)
+    inputs = fill_up(pairs, sizes, num_answers)
+    total = sum(length for length, _ in shapes)
+    assert total <= sizes.tokens == len(inputs.tokens) == len(inputs.positions) < total + GRAIN
+    assert len(inputs.answers) == len(inputs.weights) == sizes.answers <= sizes.tokens
+    borders = inputs.borders.tolist()
+    assert len(borders) == sizes.documents + 1
+    assert borders == sorted(borders)
+    assert borders[: len(pairs) + 1] == [sum(length for length, _ in shapes[:end]) for end in range(len(pairs) + 1)]
+    assert set(borders[len(pairs) + 1 :]) == {sizes.tokens}
+    real = sum(len(tokens) - prompt for tokens, prompt in pairs)
+    assert float(inputs.weights.sum()) == pytest.approx(real / num_answers, rel=1e-4)
+    assert int(inputs.positions.max()) < max(GRAIN, *(length for length, _ in shapes))
+
+
+def test_borders_are_parts() -> None:
+    """A mask made of borders, documents of no tokens among them, is attention within parts."""
+    torch.manual_seed(0)
+    queries, keys, values = torch.randn(1, 4, 9, 8), torch.randn(1, 2, 9, 8), torch.randn(1, 2, 9, 8)
+    borders = torch.tensor([0, 4, 6, 9, 9, 9], dtype=torch.int32)
+    expected = attend_by_parts(queries, keys, values, [4, 2, 3])
+    torch.testing.assert_close(attend_by_borders(queries, keys, values, borders), expected)
+
+
+def test_gradients_are_one_tensor() -> None:
+    """What is added to a weight's gradient is in the common tensor, the loss is its end, and clearing empties all."""
+    weights = [torch.nn.Parameter(torch.ones(2, 3)), torch.nn.Parameter(torch.ones(4))]
+    gradients = Gradients(weights)
+    torch.autograd.backward((weights[0] * 2).sum() + (weights[1] * 3).sum())
+    gradients.loss.add_(7.0)
+    assert gradients.flat.tolist() == [2.0] * 6 + [3.0] * 4 + [7.0]
+    gradients.clear()
+    assert not any(weight.grad.any() for weight in weights if weight.grad is not None)
+    assert float(gradients.loss) == 0.0
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen2"])
+def test_fixed_sizes_change_nothing(make_policy: MakePolicy, architecture: str) -> None:
+    """Training with rows that are filled up takes the steps that training without does, in several microbatches too."""
+    results = []
+    for execution in (Execution(microbatch_tokens=4096), Execution(microbatch_tokens=60, capture=True)):
+        policy = make_policy(architecture)
+        attach_adapter(policy, LoraShape(dropout=0.0), 1)
+        finetuned = finetune(policy, PAIRS, epochs=2, learning_rate=1e-2, batch_size=4, seed=0, execution=execution)
+        state = {name: weight.detach() for name, weight in policy.model.named_parameters() if "lora_" in name}
+        results.append((finetuned, state))
+    (plain, expected), (fixed, found) = results
+    assert [point.loss for point in fixed] == pytest.approx([point.loss for point in plain], rel=1e-4)
+    for name, weight in expected.items():
+        torch.testing.assert_close(found[name], weight, rtol=1e-2, atol=2e-4, msg=name)
+
+
+def test_a_cpu_captures_nothing(make_policy: MakePolicy) -> None:
+    """Where there is no GPU, rows are not filled up for nothing."""
+    assert not choose_execution(make_policy("llama"), 10**9).capture
+
+
+@needs_gpu
+def test_captured_steps_are_the_others() -> None:
+    """On a GPU captured, compiled and plain steps reach about the same losses, with several sizes of batches."""
+    pairs = [
+        (f"write {number}", f"def f(x):\n    return x * {number}" + " + 1" * 40 * (number % 7)) for number in range(48)
+    ]
+    losses = []
+    plain = Execution(microbatch_tokens=8192)
+    for execution in (plain, evolve(plain, capture=True), evolve(plain, microbatch_tokens=2048, capture=True)):
+        policy = load_policy(PolicyConfig(name="nano"))
+        attach_adapter(policy, LoraShape(dropout=0.0), 1)
+        points = finetune(policy, pairs, epochs=2, learning_rate=2e-3, batch_size=8, seed=0, execution=execution)
+        losses.append([point.loss for point in points])
+    for found in losses[1:]:
+        assert found == pytest.approx(losses[0], rel=0.05)
+    assert losses[0][-1] < 0.5 * losses[0][0]
