@@ -138,7 +138,8 @@ def recorded_invocation(results: Results, command: str, num_workers: int, device
 
 
 def _count_finished(results: Results) -> int:
-    folders = results.root.glob("cells/*/seed*")
+    # a folder whose name starts with a dot is half a cell, which may be moved away while it is looked at
+    folders = results.root.glob("cells/[!.]*/seed*")
     return sum(
         results.cell_status(path.parent.name, int(path.name.removeprefix("seed"))) == "complete" for path in folders
     )

@@ -104,7 +104,7 @@ def curves_plot(lines: dict[str, Points], behind: Points, style: Style) -> Marku
             _panel(name, line, behind, style, (last, highest), width, edge=number % columns == 0)
             for number, (name, line) in enumerate(lines.items())
         ]
-        return {"concat": panels, "columns": columns, "spacing": {"row": 14, "column": 10}}
+        return {"concat": panels, "columns": columns, "bounds": "flush", "spacing": {"row": 34, "column": 10}}
 
     return draw(style.label, spec)
 

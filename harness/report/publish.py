@@ -2,8 +2,8 @@
 
 What is published says exactly what the run says: before anything is written, the analysis of the small tables is
 compared with that of the run, and a difference is an error. Small means `MAX_BYTES`. Two tables are cut, in ways that
-the analysis does not notice: of the timings, each distinct measurement of a training candidate is kept once (cells share
-candidates and their verdicts); of the sources, those that the page shows, and others up to a limit. Adapters,
+the analysis does not notice: of the timings, each distinct measurement of a training candidate is kept once (as cells
+share candidates and verdicts); of the sources, those that the page shows, and others up to a limit. Adapters,
 completions and evidence stay behind.
 
 The folder is a results folder: `tritonrl report` and `tritonrl show` read it, and publishing it again into itself

@@ -6,8 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from tritonrl.harness.provenance import read_invocations, recorded_invocation
+from tritonrl.harness.provenance import provenance_text, read_invocations, recorded_invocation
 from tritonrl.harness.store import Results
+from tritonrl.harness.tables import TABLES, write_table
+
+from . import hand_made
 
 
 def test_runs_add_up(tmp_path: Path) -> None:
@@ -50,3 +53,25 @@ def test_records_name_no_folder(tmp_path: Path) -> None:
     with recorded_invocation(results, "tritonrl ablate --grid full", 1, ()):
         pass
     assert str(tmp_path) not in (results.root / "provenance.json").read_text()
+
+
+def test_only_whole_cells_count_as_finished(tmp_path: Path) -> None:
+    """A cell that another process is still writing, under a name that starts with a dot, is not finished."""
+    results = Results(root=tmp_path)
+    with recorded_invocation(results, "tritonrl ablate", 1, ()):
+        for name in ("m/seed0", "s/seed1", ".t-0/seed0"):
+            write_table(TABLES["cells"], hand_made.cells("m"), tmp_path / "cells" / name / "cells.parquet")
+    (record,) = read_invocations(results)
+    assert record.num_finished == 2
+
+
+def test_a_published_folder_keeps_its_records(tmp_path: Path) -> None:
+    """Where only `provenance.json` is left, the invocations are read from it."""
+    ours, theirs = Results(root=tmp_path / "run"), Results(root=tmp_path / "published")
+    with recorded_invocation(ours, "tritonrl ablate", 1, ("0",)):
+        pass
+    theirs.root.mkdir()
+    (theirs.root / "provenance.json").write_text((ours.root / "provenance.json").read_text())
+    assert read_invocations(theirs) == read_invocations(ours)
+    assert len(read_invocations(theirs)) == 1
+    assert provenance_text(theirs) == provenance_text(ours)

@@ -1,0 +1,76 @@
+"""One results folder for the tests of the report: grid, controls and noise sweep, with outcomes that differ by cell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from tritonrl.harness.analysis import analyse
+from tritonrl.harness.display import Silent
+from tritonrl.harness.findings import Analysis
+from tritonrl.harness.grid import parse_grid, run_grid
+from tritonrl.harness.provenance import recorded_invocation
+from tritonrl.harness.report.page import as_html
+from tritonrl.harness.store import Results
+from tritonrl.harness.tables import TABLES, write_table
+
+from ..line_stub import stub_line, tiny_config
+
+HOSTILE = "</script><script>document.title = 'owned'</script><img src=https://example.invalid/x onerror=alert(1)>"
+"""What a candidate may hold, and a page must show as text."""
+
+
+def _chance(*parts: str) -> pl.Expr:
+    """A number in [0, 1) that depends on these columns alone."""
+    return (pl.struct(parts).hash(seed=7) % 1000) / 1000
+
+
+@pytest.fixture(scope="session")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """Stand-ins of two seeds; M raises the held-out rate, and a tenth of what training accepted the audit rejects."""
+    config = tiny_config(
+        rl={"rounds": 3, "tasks_per_round": 2, "samples_per_task": 3, "keep": 1},
+        evaluation={"level1_tasks": 3, "level2_tasks": 3, "samples_per_task": 2, "round_samples": 1},
+    )
+    results = Results(root=tmp_path_factory.mktemp("report"))
+    cells = parse_grid("full,controls,noise")
+    with recorded_invocation(results, "tritonrl ablate --grid full,controls,noise --out results/test", 1, ()):
+        run_grid(results, config, cells, range(2), lambda: stub_line(results, config), Silent())
+    right = _chance("cell", "seed", "round", "task", "sample") < pl.when(pl.col("cell").str.contains("m")).then(
+        0.9
+    ).otherwise(0.4)
+    evaluation = results.read("evaluation").with_columns(
+        correct=right,
+        outcome=pl.when(right).then(pl.lit("passed")).otherwise(pl.lit("wrong_values")),
+        message=pl.when(~right).then(pl.lit(HOSTILE)),
+        estimated_speedup=pl.when(right).then(0.5 + 2 * _chance("cell", "task")),
+    )
+    _write(results, "evaluation", evaluation)
+    rejected = pl.col("correct") & (_chance("cell", "round", "task", "sample", "seed") < 0.1)
+    candidates = results.read("candidates").with_columns(
+        audit_correct=pl.col("correct") & ~rejected,
+        audit_outcome=pl.when(rejected).then(pl.lit("wrong_values")).otherwise(pl.col("audit_outcome")),
+    )
+    _write(results, "candidates", candidates)
+    sources = results.read("sources").with_columns(source=pl.col("source") + pl.lit(f"\n# {HOSTILE} é\n"))
+    _write(results, "sources", sources)
+    return results
+
+
+def _write(results: Results, name: str, frame: pl.DataFrame) -> None:
+    write_table(TABLES[name], frame.select(list(TABLES[name].columns)), results.root / f"{name}.parquet")
+
+
+@pytest.fixture(scope="session")
+def analysis(results: Results) -> Analysis:
+    """The analysis of that folder."""
+    return analyse(results)
+
+
+@pytest.fixture(scope="session")
+def page_path(results: Results, analysis: Analysis, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its page."""
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(as_html(analysis, results), encoding="utf-8")
+    return path
