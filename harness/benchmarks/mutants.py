@@ -1,10 +1,10 @@
 """`tritonrl bench mutants`: how many mistakes each verifier finds.
 
 Teachers of the corpus' first part (thirteen families) are mutated, each mutant differing from a kernel that is known to
-be right in one place; the oracle of `mutation_oracle` proves which are wrong. Of those, the table gives the share killed
-by one run, by the one-input verifier, by the five named variants and by the audit verifier: whether multi-input testing
-generalises. A task is the unit of work, and each worker process has a sandbox of its own, so that nothing is shared but
-the seed: the rows are the same for any number of workers.
+be right in one place; the oracle of `mutation_oracle` proves which are wrong. Of those, the table gives the share that
+is killed by one run, by the one-input verifier, by the five named variants and by the audit verifier: whether
+multi-input testing generalises. A task is the unit of work, and each worker process has a sandbox of its own, so that
+nothing is shared but the seed: the rows are the same for any number of workers.
 """
 
 from __future__ import annotations
