@@ -69,11 +69,7 @@ class Execution:
 
 def encode_pairs(policy: Policy, pairs: Sequence[tuple[str, str]]) -> list[Pair]:
     """The tokens of each (user message, answer)."""
-    encoded = []
-    for prompt, answer in pairs:
-        start = policy.encode_prompt(prompt)
-        encoded.append((start + policy.encode_answer(answer), len(start)))
-    return encoded
+    return [(prompt + answer, len(prompt)) for prompt, answer in policy.encode_pairs(pairs)]
 
 
 def learning_rate_share(step: int, num_steps: int, warmup_share: float) -> float:

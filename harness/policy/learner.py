@@ -44,7 +44,7 @@ class PolicyLearner:
         context = getattr(self.policy.base.config, "max_position_embeddings", None)
         if context is None:
             return True
-        return len(self.policy.encode_prompt(prompt)) + len(self.policy.encode_answer(answer)) <= context
+        return len(self.policy.encode_prompt(prompt)) + len(self.policy.encode_answer(answer)) <= int(context)
 
     def sample(
         self,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,14 +63,29 @@ class Policy:
 
     def encode_prompt(self, prompt: str) -> list[int]:
         """Tokens of a user's message in the model's chat template, up to where the answer starts."""
-        text = self.tokenizer.apply_chat_template(
-            [{"role": "user", "content": prompt}], add_generation_prompt=True, tokenize=False
-        )
-        return list(self.tokenizer.encode(text, add_special_tokens=False))
+        return list(self.tokenizer.encode(self._turn(prompt), add_special_tokens=False))
 
     def encode_answer(self, answer: str) -> list[int]:
         """Tokens of an answer with the token that ends it."""
         return [*self.tokenizer.encode(answer, add_special_tokens=False), self.tokenizer.eos_token_id]
+
+    def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[list[int], list[int]]]:
+        """`encode_prompt` and `encode_answer` of each pair, on all processors."""
+        if not pairs:
+            return []
+        prompts, answers = (
+            self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]
+            for texts in zip(*((self._turn(prompt), answer) for prompt, answer in pairs), strict=True)
+        )
+        end = self.tokenizer.eos_token_id
+        return [(list(prompt), [*answer, end]) for prompt, answer in zip(prompts, answers, strict=True)]
+
+    def _turn(self, prompt: str) -> str:
+        """A user's message in the model's chat template, up to where the answer starts."""
+        text: str = self.tokenizer.apply_chat_template(
+            [{"role": "user", "content": prompt}], add_generation_prompt=True, tokenize=False
+        )
+        return text
 
 
 def _folder_digest(folder: Path) -> str:

@@ -19,22 +19,23 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from ...core.corpus import FAMILIES, Split, examples
+from ...core.corpus import ALL_FAMILIES, SUITES, Split, examples
 from ...core.corpus.corruption import corrupt
 from ...core.prompts import assistant_message, user_message
 from ...core.seeds import derive
 from ...core.task import Example
 from .tokenizer import TURN_END, render_prompt
 
-FAMILY_NAMES: tuple[str, ...] = tuple(f"l{level}-{name}" for level, names in FAMILIES.items() for name in names)
+FAMILY_NAMES: tuple[str, ...] = tuple(f"l{level}-{name}" for level, names in ALL_FAMILIES.items() for name in names)
 CHUNK_PAIRS = 500
 
 
 @frozen(kw_only=True)
 class PairsRequest:
-    """Which pairs to make: `num_pairs` in all, `level2_share` of them of level 2, `corrupted_share` spoilt."""
+    """Which pairs of a suite to make: `num_pairs`, `level2_share` of them of level 2, `corrupted_share` spoilt."""
 
     num_pairs: int
+    suite: str = "corpus"
     level2_share: float = 0.5
     corrupted_share: float = 0.25
     split: Split = Split.TRAIN
@@ -80,7 +81,8 @@ def chunk_requests(request: PairsRequest) -> list[tuple[PairsRequest, int, int, 
 def _answers(request: PairsRequest, level: int, number: int, num_pairs: int) -> Iterator[tuple[Example, str]]:
     """Each example of a chunk with its answer, spoilt or not."""
     rng = random.Random(derive(request.seed, request.label, "corruption", level, number))
-    stream = examples(request.split, level, derive(request.seed, request.label, "tasks", level, number))
+    seed = derive(request.seed, request.label, "tasks", level, number)
+    stream = examples(request.split, level, seed, SUITES[request.suite][level])
     for example in islice(stream, num_pairs):
         spoil = rng.random() < request.corrupted_share
         yield example, corrupt(example.solution, rng) if spoil else example.solution

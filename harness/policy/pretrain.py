@@ -28,7 +28,7 @@ from attrs import asdict, evolve, frozen
 from torch import Tensor
 from torch.nn import functional
 
-from ...core.corpus import Split
+from ...core.corpus import SUITES, Split
 from ...core.seeds import derive
 from .pairs import FAMILY_NAMES, PairsRequest, Rows, encode_pairs, pack, render_pairs
 from .tokenizer import render_prompt, train_tokenizer, with_chat_template
@@ -40,6 +40,7 @@ class Recipe:
     """What pretraining does; every field is an option of the command."""
 
     pairs: int = 240_000
+    suite: str = "corpus"
     minutes: float = 4.0
     seed: int = 0
     corrupted_share: float = 0.25
@@ -318,6 +319,8 @@ def parse_arguments(arguments: list[str]) -> tuple[Recipe, argparse.Namespace]:
         else:
             parser.add_argument(flag, type=type(default), default=default, help=f"default {default}")
     options = parser.parse_args(arguments)
+    if options.suite not in SUITES:
+        parser.error(f"--suite {options.suite}: must be one of {', '.join(SUITES)}")
     return Recipe(**{name: getattr(options, name) for name in asdict(Recipe())}), options
 
 
@@ -338,13 +341,9 @@ def main(arguments: list[str]) -> None:
     seconds = {}
 
     begun = time.perf_counter()
-    request = PairsRequest(
-        num_pairs=recipe.pairs,
-        level2_share=recipe.level2_share,
-        corrupted_share=recipe.corrupted_share,
-        seed=recipe.seed,
-    )
-    sample = PairsRequest(num_pairs=recipe.tokenizer_pairs, seed=recipe.seed, label="tokenizer", corrupted_share=0.0)
+    chosen = {name: getattr(recipe, name) for name in ("suite", "level2_share", "corrupted_share", "seed")}
+    request = PairsRequest(num_pairs=recipe.pairs, **chosen)
+    sample = evolve(request, num_pairs=recipe.tokenizer_pairs, label="tokenizer", corrupted_share=0.0)
     texts = (render_prompt(user) + answer for _, user, answer in render_pairs(sample, jobs))
     tokenizer = with_chat_template(train_tokenizer(texts, recipe.vocabulary), recipe.context)
     tokenizer.save_pretrained(options.out / "tokenizer")
@@ -354,9 +353,7 @@ def main(arguments: list[str]) -> None:
     path = str(options.out / "tokenizer" / "tokenizer.json")
     documents = encode_pairs(request, path, recipe.context, jobs)
     rows = pack(documents, recipe.row_length, derive(recipe.seed, "pretrain", "packing") % 2**32)
-    held = PairsRequest(
-        num_pairs=recipe.validation_pairs, corrupted_share=0.0, split=Split.VALIDATION, seed=recipe.seed, label="valid"
-    )
+    held = evolve(sample, num_pairs=recipe.validation_pairs, split=Split.VALIDATION, label="valid")
     validation_rows = pack(encode_pairs(held, path, recipe.context, min(jobs, 4)), recipe.row_length, 0)
     seconds["pairs"] = round(time.perf_counter() - begun, 1)
     facts = {

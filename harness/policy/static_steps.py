@@ -142,7 +142,7 @@ class StaticSteps:
         device = self.head.device
         inputs = Inputs(**{name: getattr(filled, name).to(device) for name in _INPUTS})
         kept = self.gradients.flat.clone()
-        side = torch.cuda.Stream(device)
+        side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(side):
             # what is chosen or loaded at a first run must not be captured
