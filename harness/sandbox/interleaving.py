@@ -9,9 +9,8 @@ the other one waits (a lock), it cannot run there, and no more is said.
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,8 @@ import torch
 from attrs import define, field
 from numpy.typing import NDArray
 
-from .memory import lanes
-from .programs import Place, backwards, run_with
+from .accesses import Access, Watcher, watched_by
+from .programs import Place, backwards, find_cause, run_with
 from .races import DataRace
 
 _MOST_HOLDS = 8
@@ -34,7 +33,7 @@ class _Waiting(Exception):
 
 
 @define
-class _Interleaving:
+class _Interleaving(Watcher):
     """One launch; times count accesses."""
 
     start: int
@@ -51,33 +50,55 @@ class _Interleaving:
     is_inner: bool = False
     has_atomics: bool = False
 
-    def elements(self, pointers: Any, mask: Any) -> NDArray[np.int64]:
+    def load(self, access: Access) -> None:
+        """Note a load."""
+        self._note(self._find_elements(access))
+
+    def prepare_store(self, access: Access) -> NDArray[np.int64]:
+        """Hold the program, if it may be held, and see whether it is about to overwrite what another one has left."""
+        elements = self._find_elements(access)
+        replaced = self._hold(access, elements)
+        if replaced is not None and replaced.any():
+            before = access.held_values()
+            if np.any((before != access.new_values().astype(before.dtype, copy=False)) & replaced):
+                raise DataRace("a program stores what it made of a value that another one has replaced meanwhile")
+        return elements
+
+    def store(self, access: Access, prepared: NDArray[np.int64]) -> None:
+        """Note a store."""
+        self.stored[prepared] = self.clock
+        self._note(prepared)
+
+    def combine(self, access: Access) -> None:
+        """Note an atomic operation."""
+        self._find_elements(access)
+        self.has_atomics |= not self.is_inner
+
+    def _find_elements(self, access: Access) -> NDArray[np.int64]:
         """The accessed elements, at a new time."""
         self.clock += 1
         if self.is_inner:
             self.num_inner += 1
             if self.num_inner > _MOST_ACCESSES:
                 raise _Waiting
-        chosen = np.broadcast_to(np.asarray(mask, dtype=bool), pointers.data.shape)
-        found: NDArray[np.int64] = (pointers.data[chosen].astype(np.int64) - self.start) >> self.shift
-        return found
+        return access.find_elements(self.start, self.shift)
 
-    def note(self, elements: NDArray[np.int64]) -> None:
+    def _note(self, elements: NDArray[np.int64]) -> None:
         """The outer program knows what these elements hold."""
         if not self.is_inner:
             self.loaded.update(dict.fromkeys(elements.tolist(), self.clock))
 
-    def hold(self, builder: Any, elements: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+    def _hold(self, access: Access, elements: NDArray[np.int64]) -> NDArray[np.bool_] | None:
         """Run another program before a store; which of the elements it has stored to since they were loaded."""
         known = np.array([self.loaded.get(element, 0) for element in elements.tolist()])
         may_hold = self.has_atomics and not self.is_inner and self.pending and self.num_holds < _MOST_HOLDS
         if not may_hold or not known.any():
             return None
         self.num_holds += 1
-        outer, self.is_inner, self.num_inner = builder.grid_idx, True, 0
+        outer, self.is_inner, self.num_inner = access.program, True, 0
         self.run_one(self.pending.pop())
         self.is_inner = False
-        builder.set_grid_idx(*outer)
+        access.builder.set_grid_idx(*outer)
         return (known > 0) & (self.stored[elements] > known)
 
     def begin(self, place: Place) -> None:
@@ -103,62 +124,12 @@ def run_interleaved(
         stored = np.zeros(((stop - start) >> shift) + 1, np.int32)
         pending = list(backwards(grid))
         state = _Interleaving(start=start, shift=shift, pending=pending, run_one=run_one, stored=stored)
-        with _watched(state):
+        with watched_by(state):
             while state.pending:
                 state.begin(state.pending.pop())
 
     try:
         run_with(function, grid, arguments, drive)
     except Exception as error:
-        found: BaseException | None = error
-        while found is not None and not isinstance(found, DataRace):
-            found = found.__cause__ or found.__context__
-        if found is not None:
+        if find_cause(error, DataRace) is not None:
             raise
-
-
-@contextlib.contextmanager
-def _watched(state: _Interleaving) -> Iterator[None]:
-    from triton.runtime import interpreter
-
-    builder: Any = interpreter.InterpreterBuilder
-    names = ("create_masked_load", "create_masked_store", "create_atomic_rmw", "create_atomic_cas")
-    plain_load, plain_store, plain_combine, plain_swap = saved = [getattr(builder, name) for name in names]
-
-    def load(self: Any, pointers: Any, mask: Any, *options: Any, **named: Any) -> Any:
-        elements = state.elements(pointers, lanes(mask))
-        result = plain_load(self, pointers, mask, *options, **named)
-        state.note(elements)
-        return result
-
-    def store(self: Any, pointers: Any, value: Any, mask: Any, *options: Any, **named: Any) -> Any:
-        elements = state.elements(pointers, lanes(mask))
-        lost = state.hold(self, elements)
-        if lost is not None and lost.any():
-            before = plain_load(self, pointers, mask, None, None, None, False).data
-            chosen = np.broadcast_to(np.asarray(lanes(mask), dtype=bool), before.shape)
-            after = np.broadcast_to(value.data.astype(before.dtype, copy=False), before.shape)
-            if np.any((before != after)[chosen] & lost):
-                raise DataRace("a program stores what it made of a value that another one has replaced meanwhile")
-        result = plain_store(self, pointers, value, mask, *options, **named)
-        state.stored[elements] = state.clock
-        state.note(elements)
-        return result
-
-    def combine(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
-        state.elements(pointers, mask.data)
-        state.has_atomics |= not state.is_inner
-        return plain_combine(self, operation, pointers, value, mask, *options)
-
-    def swap(self: Any, pointers: Any, *operands: Any) -> Any:
-        state.elements(pointers, True)
-        state.has_atomics |= not state.is_inner
-        return plain_swap(self, pointers, *operands)
-
-    for name, function in zip(names, (load, store, combine, swap), strict=True):
-        setattr(builder, name, function)
-    try:
-        yield
-    finally:
-        for name, function in zip(names, saved, strict=True):
-            setattr(builder, name, function)

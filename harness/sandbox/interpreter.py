@@ -1,11 +1,11 @@
 """In the interpreting child: execute plans on CPU tensors with Triton's interpreter.
 
-Where buffers lie and that nothing else is accessed is decided in `memory`, what temporaries and masked lanes hold in
-`undefined`. The host code of the candidate does not run, not even to be imported: `kernel_module` makes the kernels
-from the source's tree.
+Where buffers lie is decided in `memory`, what temporaries and masked lanes hold in `undefined`, and every access that a
+kernel makes goes through `accesses`. The host code of the candidate does not run, not even to be imported:
+`kernel_module` makes the kernels from the source's tree.
 
 Triton's interpreter runs a program. Which programs of a launch run, and in which order, is decided in `programs`,
-`sampling` and `interleaving`; `scanning` runs many at once, for a hint at those that are worth running.
+`program_choice` and `interleaving`; `scanning` runs many at once, for a hint at those that are worth running.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from .interleaving import run_interleaved
 from .kernel_source import NotKernelLanguage
 from .memory import Storage, StrayAccess, StrayView, bytes_of, place
 from .operators import run_operator
-from .programs import backwards, run_programs
+from .program_choice import ProgramChoice, run_sample
+from .programs import backwards, find_cause, run_programs
 from .protocol import LaunchSample, RunResult, Sample
 from .races import DataRace, watching
-from .sampling import Sampling, run_sample
 from .scanning import NotScannable, start_scan
 from .writes import Writes, follow_writes
 
@@ -57,17 +57,7 @@ def prepare(scratch: str) -> Any:
     """Set this process up for interpreting, warm it, and return what a child performs."""
     import triton  # decorated for the interpreter, by TRITON_INTERPRET at import
 
-    from . import (
-        bfloat16,
-        compiled_semantics,
-        language_patch,
-        libdevice,
-        memory,
-        races,
-        reductions,
-        sampling,
-        undefined,
-    )
+    from . import accesses, bfloat16, compiled_semantics, language_patch, libdevice, reductions
     from .warm_up import CANDIDATE, make_plan
 
     assert triton.knobs.runtime.interpret
@@ -75,10 +65,7 @@ def prepare(scratch: str) -> Any:
     compiled_semantics.install()
     reductions.install()
     libdevice.install()
-    undefined.install()
-    memory.install()
-    sampling.install()
-    races.install()
+    accesses.install()
     language_patch.install()
     _let_tensors_be_indices()
     torch.set_num_threads(1)
@@ -106,7 +93,7 @@ def perform(request: dict[str, Any], blobs: list[bytes], scratch: str) -> Answer
             result = RunResult(variant=variant, failure=failure)
         else:
             storages = {int(index): blobs[number] for index, number in plain["storages"].items()}
-            sampling = Sampling(
+            choice = ProgramChoice(
                 num_programs=plain["num_programs"], seed=plain["seed"], programs=tuple(plain["programs"])
             )
             plan = from_plain(plain["plan"], LaunchPlan)
@@ -114,7 +101,7 @@ def perform(request: dict[str, Any], blobs: list[bytes], scratch: str) -> Answer
                 watched = plain["watched"]
                 result = _scan(variant, plan, storages, kernels, plain["seed"], plain["num_lanes"], watched)
             else:
-                result = _run(variant, plan, storages, kernels, sampling, plain["reverse"])
+                result = _run(variant, plan, storages, kernels, choice, plain["reverse"])
         first, middle = len(outputs), len(outputs) + len(result.outputs)
         last = middle + len(result.written)
         outputs += (*result.outputs, *result.written, *result.tainted)
@@ -133,14 +120,8 @@ def perform(request: dict[str, Any], blobs: list[bytes], scratch: str) -> Answer
     return {"results": results}, outputs
 
 
-def _find(error: BaseException | None, kind: type[Exception]) -> BaseException | None:
-    while error is not None and not isinstance(error, kind):
-        error = error.__cause__ or error.__context__
-    return error
-
-
 def _run(
-    variant: Variant, plan: LaunchPlan, given: dict[int, bytes], kernels: Any, sampling: Sampling, reverse: bool
+    variant: Variant, plan: LaunchPlan, given: dict[int, bytes], kernels: Any, choice: ProgramChoice, reverse: bool
 ) -> RunResult:
     from .compiled_semantics import reorder_by
 
@@ -154,10 +135,10 @@ def _run(
         ]
         if missing:
             raise _Cannot(Outcome.UNSUPPORTED, f"no values for {', '.join(missing[:5])}")
-        storages = place(plan, given, sampling.seed)
-        reorder_by(sampling.seed)
+        storages = place(plan, given, choice.seed)
+        reorder_by(choice.seed)
         views = [storages[view.buffer].view(view) for view in plan.outputs]
-        writes = follow_writes(plan, [storage.memory for storage in storages]) if sampling.num_programs else None
+        writes = follow_writes(plan, [storage.memory for storage in storages]) if choice.num_programs else None
         for step in plan.steps:
             match step:
                 case Fill():
@@ -174,7 +155,7 @@ def _run(
                 case Operator():
                     run_operator(step, lambda view: storages[view.buffer].view(view))
                 case Launch():
-                    _launch(plan.kernels[step.kernel], step, storages, kernels, sampling, writes, reverse)
+                    _launch(plan.kernels[step.kernel], step, storages, kernels, choice, writes, reverse)
         return RunResult(
             variant=variant,
             outputs=tuple(map(bytes_of, views)),
@@ -188,11 +169,11 @@ def _run(
     except StrayView as error:
         return RunResult(variant=variant, failure=Failure(outcome=Outcome.UNSUPPORTED, message=str(error)))
     except BaseException as error:
-        if refused := _find(error, NotKernelLanguage):
+        if refused := find_cause(error, NotKernelLanguage):
             return RunResult(variant=variant, failure=Failure(outcome=Outcome.UNSUPPORTED, message=str(refused)))
-        if race := _find(error, DataRace):
+        if race := find_cause(error, DataRace):
             return RunResult(variant=variant, failure=Failure(outcome=Outcome.RUN_FAILED, message=str(race)))
-        if _find(error, StrayAccess):
+        if find_cause(error, StrayAccess):
             return RunResult(
                 variant=variant, failure=Failure(outcome=Outcome.OUT_OF_BOUNDS, message=str(StrayAccess()))
             )
@@ -241,7 +222,7 @@ def _launch(
     launch: Launch,
     storages: list[Storage],
     kernels: Any,
-    sampling: Sampling,
+    choice: ProgramChoice,
     writes: Writes | None,
     reverse: bool,
 ) -> None:
@@ -251,7 +232,7 @@ def _launch(
     before = [each.clone() for each in memory] if writes is None else []
     with watching(memory, item_bytes) as watch:
         if writes is not None:
-            run_sample(function, kernel, launch, arguments, sampling, writes)
+            run_sample(function, kernel, launch, arguments, choice, writes)
         elif reverse:
             run_programs(function, launch.grid, arguments, backwards(launch.grid))
         else:

@@ -113,13 +113,11 @@ def _confine_accesses(spans: list[tuple[int, int]]) -> None:
     _stops[:] = [stop for _, stop in spans]
 
 
-def check_access(pointers: Any, mask: Any) -> None:
-    """Refuse an access by a handle of pointers unless each lane of the mask lies inside a buffer."""
-    chosen = np.broadcast_to(np.asarray(mask, dtype=bool), pointers.data.shape)
-    addresses = pointers.data[chosen]
+def check_access(addresses: NDArray[np.uint64], element: Any) -> None:
+    """Refuse an access unless each address lies inside a buffer, with all of the Triton type that lies there."""
     if not addresses.size:
         return
-    size = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
+    size = max(1, element.primitive_bitwidth // 8)
     low, high = int(addresses.min()), int(addresses.max())
     first = bisect_right(_starts, low) - 1
     if first < 0:
@@ -128,37 +126,3 @@ def check_access(pointers: Any, mask: Any) -> None:
         found = np.searchsorted(np.array(_starts, dtype=np.uint64), addresses, side="right") - 1
         if np.any(addresses + np.uint64(size) > np.array(_stops, dtype=np.uint64)[found]):
             raise StrayAccess
-
-
-def lanes(mask: Any) -> NDArray[np.bool_]:
-    """A mask's values: a descriptor's is an array, any other a handle."""
-    found: NDArray[np.bool_] = mask if isinstance(mask, np.ndarray) else mask.data
-    return found
-
-
-def install() -> None:
-    """Let this process's interpreter refuse stray accesses."""
-    from triton.runtime import interpreter
-
-    builder: Any = interpreter.InterpreterBuilder
-    plain_load, plain_store = builder.create_masked_load, builder.create_masked_store
-    plain_combine, plain_swap = builder.create_atomic_rmw, builder.create_atomic_cas
-
-    def load(self: Any, pointers: Any, mask: Any, *options: Any, **named: Any) -> Any:
-        check_access(pointers, lanes(mask))
-        return plain_load(self, pointers, mask, *options, **named)
-
-    def store(self: Any, pointers: Any, value: Any, mask: Any, *options: Any, **named: Any) -> Any:
-        check_access(pointers, lanes(mask))
-        return plain_store(self, pointers, value, mask, *options, **named)
-
-    def combine(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
-        check_access(pointers, mask.data)
-        return plain_combine(self, operation, pointers, value, mask, *options)
-
-    def swap(self: Any, pointers: Any, *operands: Any) -> Any:
-        check_access(pointers, True)
-        return plain_swap(self, pointers, *operands)
-
-    builder.create_masked_load, builder.create_masked_store = load, store
-    builder.create_atomic_rmw, builder.create_atomic_cas = combine, swap

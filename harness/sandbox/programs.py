@@ -11,10 +11,11 @@ import itertools
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeVar
 
 Place = tuple[int, int, int]
 Around = Callable[[Place], AbstractContextManager[None]]
+Raised = TypeVar("Raised", bound=Exception)
 
 
 def backwards(grid: Place) -> Iterable[Place]:
@@ -60,3 +61,10 @@ def run_programs(
                 run_one(place)
 
     run_with(function, grid, arguments, drive)
+
+
+def find_cause(error: BaseException | None, kind: type[Raised]) -> Raised | None:
+    """The exception of that kind that an error is, or comes from: the interpreter wraps what a program raises."""
+    while error is not None and not isinstance(error, kind):
+        error = error.__cause__ or error.__context__
+    return error

@@ -17,15 +17,14 @@ from __future__ import annotations
 
 import contextlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
 from attrs import define, field
 from numpy.typing import NDArray
 
-from .memory import lanes
+from .accesses import Access, Watcher, watched_by
 
 _MANY = -1
 
@@ -42,7 +41,7 @@ class DataRace(Exception):
 
 
 @define
-class _Watch:
+class _Watch(Watcher):
     """What one launch has done; times count accesses, and 0 is never."""
 
     start: int
@@ -62,37 +61,64 @@ class _Watch:
     relies_on_atomics: bool = False
     """Whether an access was taken to be in order for the atomics around it alone."""
 
-    def elements(self, builder: Any, pointers: Any, mask: Any) -> NDArray[np.int64]:
-        """The accessed elements, at a new time and in the program that the interpreter now runs."""
-        self.clock += 1
-        if builder.grid_idx != self.program:
-            self.program = builder.grid_idx
-            self.began.append(self.clock)
-            self.last_atomic.append(0)
-        chosen = np.broadcast_to(np.asarray(mask, dtype=bool), pointers.data.shape)
-        found: NDArray[np.int64] = (pointers.data[chosen].astype(np.int64) - self.start) >> self.shift
-        return found
+    def load(self, access: Access) -> None:
+        """Note a load."""
+        elements, lanes = self._find_elements(access), self._number_lanes(access)
+        if self._is_foreign(elements):
+            raise DataRace
+        own = self.stored[elements] > max(self.began[-1] - 1, self.last_barrier)
+        if own.any() and np.any(self.lane[elements][own] != lanes[own]):
+            raise DataRace("a lane loads what another lane has stored, with no barrier between the two")
+        number = len(self.began)
+        readers = self.readers[elements]
+        self.readers[elements] = np.where((readers == 0) | (readers == number), number, _MANY)
 
-    def lanes(self, pointers: Any, mask: Any) -> NDArray[np.int64]:
-        """The numbers of the accessing lanes, ascending and in the order of the elements; other shapes have others."""
-        shape = pointers.data.shape
-        key = self.shapes.setdefault(tuple(size for size in shape if size != 1), len(self.shapes))
-        found: NDArray[np.int64] = np.flatnonzero(np.broadcast_to(np.asarray(mask, dtype=bool), shape)) + (key << 32)
-        return found
+    def prepare_store(self, access: Access) -> NDArray[np.int64]:
+        """Look at what other programs have to do with the elements, before they hold something else."""
+        elements = self._find_elements(access)
+        if (self._is_foreign(elements) or self._is_read_by_others(elements)) and _changes(access):
+            raise DataRace
+        return elements
 
-    def store(self, elements: NDArray[np.int64], lanes: NDArray[np.int64], values: Callable[[], NDArray[Any]]) -> None:
-        """Note a store; the values are asked for where lanes meet."""
+    def store(self, access: Access, prepared: NDArray[np.int64]) -> None:
+        """Note a store."""
+        elements, lanes = prepared, self._number_lanes(access)
         self.stored[elements] = self.clock
         self.lane[elements] = lanes
         if elements.size > 1:
             winners = self.lane[elements]
             if np.any(winners != lanes):
-                given = values()
+                given = access.new_values()
                 others = given[np.searchsorted(lanes, winners)]
                 if np.any((given != others) & ~((given != given) & (others != others))):
                     raise DataRace("two lanes of one store give the same memory different values")
 
-    def foreign(self, elements: NDArray[np.int64], by_atomic: bool = False) -> bool:
+    def combine(self, access: Access) -> None:
+        """Note an atomic operation."""
+        if self._is_foreign(self._find_elements(access), by_atomic=True):
+            raise DataRace
+        self.last_atomic[-1] = self.last_barrier = self.clock
+
+    def wait(self) -> None:
+        """Note a barrier."""
+        self.last_barrier = self.clock
+
+    def _find_elements(self, access: Access) -> NDArray[np.int64]:
+        """The accessed elements, at a new time and in the program that the interpreter now runs."""
+        self.clock += 1
+        if access.program != self.program:
+            self.program = access.program
+            self.began.append(self.clock)
+            self.last_atomic.append(0)
+        return access.find_elements(self.start, self.shift)
+
+    def _number_lanes(self, access: Access) -> NDArray[np.int64]:
+        """The numbers of the accessing lanes, ascending and in the order of the elements; other shapes have others."""
+        key = self.shapes.setdefault(tuple(size for size in access.lanes.shape if size != 1), len(self.shapes))
+        found: NDArray[np.int64] = np.flatnonzero(access.lanes) + (key << 32)
+        return found
+
+    def _is_foreign(self, elements: NDArray[np.int64], by_atomic: bool = False) -> bool:
         """Whether another program has stored to one of them, with no order between the two."""
         times = self.stored[elements]
         times = times[(times > 0) & (times < self.began[-1])]
@@ -103,26 +129,12 @@ class _Watch:
         self.relies_on_atomics |= not by_atomic
         return any(self.last_atomic[bisect_right(self.began, time) - 1] < time for time in np.unique(times).tolist())
 
-    def load(self, elements: NDArray[np.int64], lanes: NDArray[np.int64]) -> None:
-        """Note a load."""
-        if self.foreign(elements):
-            raise DataRace
-        own = self.stored[elements] > max(self.began[-1] - 1, self.last_barrier)
-        if own.any() and np.any(self.lane[elements][own] != lanes[own]):
-            raise DataRace("a lane loads what another lane has stored, with no barrier between the two")
-        number = len(self.began)
-        readers = self.readers[elements]
-        self.readers[elements] = np.where((readers == 0) | (readers == number), number, _MANY)
-
-    def read_by_others(self, elements: NDArray[np.int64]) -> bool:
+    def _is_read_by_others(self, elements: NDArray[np.int64]) -> bool:
         """Whether another program has loaded one of them, with no order between the two."""
         readers = self.readers[elements]
         is_read = bool(np.any((readers != 0) & (readers != len(self.began))))
         self.relies_on_atomics |= is_read
         return is_read and not self.last_atomic[-1]
-
-
-_watches: list[_Watch] = []
 
 
 @contextlib.contextmanager
@@ -133,79 +145,13 @@ def watching(memory: Sequence[torch.Tensor], item_bytes: int) -> Iterator[_Watch
     shift = item_bytes.bit_length() - 1
     size = ((stop - start) >> shift) + 1
     stored, readers, lane = np.zeros(size, np.int32), np.zeros(size, np.int32), np.zeros(size, np.int64)
-    _watches.append(_Watch(start=start, shift=shift, stored=stored, readers=readers, lane=lane))
-    try:
-        yield _watches[-1]
-    finally:
-        _watches.clear()
+    watch = _Watch(start=start, shift=shift, stored=stored, readers=readers, lane=lane)
+    with watched_by(watch):
+        yield watch
 
 
-def install() -> None:
-    """Let this process's interpreter report its accesses; after everything that checks where they go."""
-    from triton.runtime import interpreter
-
-    builder: Any = interpreter.InterpreterBuilder
-    plain_load, plain_store = builder.create_masked_load, builder.create_masked_store
-    plain_combine, plain_swap = builder.create_atomic_rmw, builder.create_atomic_cas
-    plain_barrier = builder.create_barrier
-
-    def load(self: Any, pointers: Any, mask: Any, *options: Any, **named: Any) -> Any:
-        result = plain_load(self, pointers, mask, *options, **named)  # first, as it refuses stray addresses
-        for watch in _watches:
-            watch.load(watch.elements(self, pointers, lanes(mask)), watch.lanes(pointers, lanes(mask)))
-        return result
-
-    def store(self: Any, pointers: Any, value: Any, mask: Any, *options: Any, **named: Any) -> Any:
-        before = None
-        for watch in _watches:
-            elements = watch.elements(self, pointers, lanes(mask))
-            inside = elements[(elements >= 0) & (elements < watch.stored.size)]
-            if watch.foreign(inside) or watch.read_by_others(inside):
-                before = plain_load(self, pointers, mask, None, None, None, False).data
-                if _differs(before, value.data, lanes(mask)):
-                    raise DataRace
-        result = plain_store(self, pointers, value, mask, *options, **named)
-        for watch in _watches:
-            watch.store(elements, watch.lanes(pointers, lanes(mask)), lambda: _chosen(pointers, value, mask))
-        return result
-
-    def combine(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
-        result = plain_combine(self, operation, pointers, value, mask, *options)
-        _note_atomic(self, pointers, mask.data)
-        return result
-
-    def swap(self: Any, pointers: Any, *operands: Any) -> Any:
-        result = plain_swap(self, pointers, *operands)
-        _note_atomic(self, pointers, True)
-        return result
-
-    def wait(self: Any) -> Any:
-        for watch in _watches:
-            watch.last_barrier = watch.clock
-        return plain_barrier(self)
-
-    builder.create_masked_load, builder.create_masked_store = load, store
-    builder.create_atomic_rmw, builder.create_atomic_cas = combine, swap
-    builder.create_barrier = wait
-
-
-def _note_atomic(builder: Any, pointers: Any, mask: Any) -> None:
-    for watch in _watches:
-        elements = watch.elements(builder, pointers, mask)
-        if watch.foreign(elements, by_atomic=True):
-            raise DataRace
-        watch.last_atomic[-1] = watch.last_barrier = watch.clock
-
-
-def _chosen(pointers: Any, value: Any, mask: Any) -> NDArray[Any]:
-    shape = pointers.data.shape
-    found: NDArray[Any] = np.broadcast_to(value.data, shape)[np.broadcast_to(np.asarray(lanes(mask), bool), shape)]
-    return found
-
-
-def _differs(before: NDArray[Any], value: NDArray[Any], mask: Any) -> bool:
+def _changes(access: Access) -> bool:
     """Whether a store changes bits; equal values may be stored by anybody."""
-    shape = before.shape
-    now = np.ascontiguousarray(np.broadcast_to(value.astype(before.dtype, copy=False), shape))
-    changed = (before != now) & ~((before != before) & (now != now))
-    return bool(np.any(changed & np.broadcast_to(np.asarray(mask, dtype=bool), shape)))
+    before = access.held_values()
+    now = access.new_values().astype(before.dtype, copy=False)
+    return bool(np.any((before != now) & ~((before != before) & (now != now))))

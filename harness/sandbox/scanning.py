@@ -13,10 +13,8 @@ depend on each other. So the judge takes from a scan which programs to run one b
 from __future__ import annotations
 
 import contextlib
-import inspect
 import math
 from collections.abc import Callable, Iterator
-from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -25,6 +23,7 @@ from attrs import define, field
 from numpy.typing import NDArray
 
 from ...core.plan import Launch
+from .programs import Place, find_cause, run_programs
 
 _FIRST_PROGRAMS = 16
 _CHUNK_LANES = 1 << 17
@@ -32,6 +31,8 @@ _CHUNK_LANES = 1 << 17
 _MOST_GROUPS = 24
 _LANES_OF_A_DOT = 32
 """Multiplications that cost as much as the access to one element."""
+_ALL_AT_ONCE: Place = (0, 0, 0)
+"""Where the interpreter thinks that it is; programs are numbered by `Scan.numbers`."""
 
 
 class NotScannable(Exception):
@@ -61,7 +62,7 @@ class Scan:
     met: list[list[int]] = field(factory=list)
     """Which programs of each launch had to do with what is watched."""
     _watched: int = -1
-    _grid: tuple[int, int, int] = (1, 1, 1)
+    _grid: Place = (1, 1, 1)
     _programs: NDArray[np.int64] = field(factory=lambda: np.zeros(1, np.int64))
     _used: int = 0
     _widest: int = 0
@@ -96,14 +97,12 @@ class Scan:
             if num_groups > _MOST_GROUPS:
                 raise NotScannable("programs take too many branches")
             try:
-                _run_at_once(function, self._grid, arguments)
+                run_programs(function, self._grid, arguments, [_ALL_AT_ONCE])
             except Exception as error:
-                found: BaseException | None = error
-                while found is not None and not isinstance(found, _Diverged):
-                    found = found.__cause__ or found.__context__
-                if found is None or self._has_atomics:
+                diverged = find_cause(error, _Diverged)
+                if diverged is None or self._has_atomics:
                     raise
-                values = np.broadcast_to(found.values.reshape(-1), self._programs.shape)
+                values = np.broadcast_to(diverged.values.reshape(-1), self._programs.shape)
                 waiting += [self._programs[values == value] for value in np.unique(values)[:_MOST_GROUPS]]
 
     def watch(self, view: torch.Tensor, position: int) -> None:
@@ -164,20 +163,6 @@ def start_scan(buffers: list[torch.Tensor], item_bytes: int, num_lanes: int, see
     shift = item_bytes.bit_length() - 1
     writers = np.zeros(((stop - start) >> shift) + 1, np.int32)
     return Scan(start=start, shift=shift, writers=writers, num_lanes=num_lanes, seed=seed)
-
-
-def _run_at_once(function: Any, grid: tuple[int, int, int], arguments: dict[str, Any]) -> None:
-    from triton.runtime import interpreter
-
-    rewritten, builder = function.rewrite(), interpreter.interpreter_builder
-
-    def run(**values: Any) -> None:
-        builder.set_grid_dim(*grid)
-        rewritten(**values)
-
-    body: Any = FunctionType(run.__code__, rewritten.__globals__, rewritten.__name__, None, run.__closure__)
-    body.__signature__, body.__annotations__ = inspect.signature(rewritten), rewritten.__annotations__
-    interpreter.GridExecutor(body, function.arg_names, (1, 1, 1), function.pre_run_hooks)(**arguments)
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 _INTEGER = 2**16 + 1
 """Odd, so that sums of it do not wrap around to 0 soon."""
@@ -47,31 +48,8 @@ def _extremes(low: int, high: int) -> tuple[int, int, int]:
     return high - 6, low + 3 if low else 0, min(_INTEGER, high - 21)
 
 
-def install() -> None:
-    """Give masked lanes without `other=` undefined values in this process."""
-    import triton.language as tl
-    from triton.runtime import interpreter
-
-    builder: Any = interpreter.InterpreterBuilder
-    original, plain_store = builder.create_masked_load, builder.create_masked_store
-
-    def load(self: Any, pointers: Any, mask: Any, other: Any, *options: Any, **named: Any) -> Any:
-        # a descriptor's mask is an array, not a handle
-        mask = mask if isinstance(mask, interpreter.TensorHandle) else interpreter.TensorHandle(mask, tl.int1)
-        if other is None and not np.all(mask.data):
-            kind = pointers.get_element_ty()
-            other = interpreter.TensorHandle(_undefined(kind, pointers.data.shape), kind)
-        return original(self, pointers, mask, other, *options, **named)
-
-    def store(self: Any, pointers: Any, value: Any, mask: Any, *options: Any, **named: Any) -> Any:
-        mask = mask if isinstance(mask, interpreter.TensorHandle) else interpreter.TensorHandle(mask, tl.int1)
-        return plain_store(self, pointers, value, mask, *options, **named)
-
-    builder.create_masked_load, builder.create_masked_store = load, store
-
-
-def _undefined(kind: Any, shape: tuple[int, ...]) -> Any:
-    """Values for the lanes of one load; which comes first is drawn from the number of loads so far."""
+def make_lanes(kind: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Values for the lanes of one load of a Triton type; which comes first is drawn from the number of loads so far."""
     from triton.runtime import interpreter
 
     if kind.is_bf16():
@@ -89,4 +67,5 @@ def _undefined(kind: Any, shape: tuple[int, ...]) -> Any:
             choices = np.array(_extremes(np.iinfo(dtype).min, np.iinfo(dtype).max), dtype=dtype)
     _loads[0] += 1
     first = _loads[0] * 0x9E3779B1 % 2**32 >> 16
-    return choices[(np.arange(first, first + math.prod(shape)) % len(choices)).reshape(shape)]
+    values: NDArray[Any] = choices[(np.arange(first, first + math.prod(shape)) % len(choices)).reshape(shape)]
+    return values

@@ -18,6 +18,7 @@ from attrs import define, field
 from numpy.typing import NDArray
 
 from ...core.plan import ArgumentKind, BufferKind, Copy, Kernel, Launch, LaunchPlan
+from .accesses import Access, Watcher
 from .protocol import LaunchSample, Sample
 
 _UNWRITTEN, _WRITTEN, _TAINTED, _EARLIER = range(4)
@@ -31,7 +32,7 @@ class UnknownIndex(Exception):
 
 
 @define
-class Writes:
+class Writes(Watcher):
     """States of a stretch of memory at `start`, noted at the first byte of each element.
 
     `returned` are the ranges of bytes of the returned buffers, in which each program's new elements are counted;
@@ -92,11 +93,11 @@ class Writes:
             self._counts.pop()
             self._num_unknown += 1
 
-    def load(self, pointers: Any, mask: Any) -> None:
+    def load(self, access: Access) -> None:
         """Note a load, after which the program may be tainted."""
         if not (self.doubtful or self._has_atomics):
             return
-        offsets = self._offsets(pointers, mask)
+        offsets = access.find_elements(self.start)
         states = self.states[offsets]
         is_tainted = bool(np.any(states == _TAINTED))
         for index in self.doubtful:
@@ -108,16 +109,16 @@ class Writes:
                 is_tainted |= bool(np.any((offsets >= low) & (offsets < high)))
         if is_tainted:
             self.is_tainted = self._had_taint = True
-            if pointers.get_element_ty().is_int() and not self._has_atomics:  # it may hold a lock
+            if access.element.is_int() and not self._has_atomics:  # it may hold a lock
                 raise UnknownIndex
 
-    def store(self, pointers: Any, mask: Any) -> None:
+    def store(self, access: Access, prepared: Any) -> None:
         """Note a store."""
-        self._note(self._offsets(pointers, mask), _TAINTED if self.is_tainted else _WRITTEN)
+        self._note(access.find_elements(self.start), _TAINTED if self.is_tainted else _WRITTEN)
 
-    def combine(self, pointers: Any, mask: Any) -> None:
+    def combine(self, access: Access) -> None:
         """Note an atomic operation."""
-        offsets = self._offsets(pointers, mask)
+        offsets = access.find_elements(self.start)
         if self.doubtful and np.any(self.states[offsets] == _TAINTED):
             self.is_tainted = self._had_taint = True
         self._has_atomics = True
@@ -129,11 +130,6 @@ class Writes:
         if self._is_counted:
             for low, high in self.returned:
                 self._counts[-1] += int(np.count_nonzero((fresh >= low) & (fresh < high)))
-
-    def _offsets(self, pointers: Any, mask: Any) -> NDArray[np.int64]:
-        chosen = np.broadcast_to(np.asarray(mask, dtype=bool), pointers.data.shape)
-        found: NDArray[np.int64] = pointers.data[chosen].astype(np.int64) - self.start
-        return found
 
     def carry(self, copy: Copy, source: torch.Tensor, target: torch.Tensor) -> None:
         """Let a copied element count as what its source was."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from tritonrl.harness.sandbox import races
 from tritonrl.harness.sandbox.races import DataRace, watching
 
 Step = tuple[int, str, int]
@@ -16,22 +16,23 @@ Step = tuple[int, str, int]
 def happens(*steps: Step) -> bool:
     """Whether programs that load, store and do atomics on elements, one after another, race."""
     memory = torch.zeros(64, dtype=torch.uint8)
-    with watching([memory], 4):
-        (watch,) = races._watches
+    with watching([memory], 4) as watch:
         for program, action, element in steps:
-            builder = SimpleNamespace(grid_idx=(program, 0, 0))
-            pointers = SimpleNamespace(data=np.array([memory.data_ptr() + 4 * element]))
+            access: Any = SimpleNamespace(
+                program=(program, 0, 0),
+                lanes=np.ones(1, dtype=bool),
+                find_elements=lambda start, shift, at=element: np.array([at]),
+                held_values=lambda: np.zeros(1),
+                new_values=lambda: np.ones(1),
+            )
             try:
-                if action == "atomic":
-                    races._note_atomic(builder, pointers, True)
-                    continue
-                elements = watch.elements(builder, pointers, np.True_)
-                if action == "load":
-                    watch.load(elements, watch.lanes(pointers, np.True_))
-                elif watch.foreign(elements) or watch.read_by_others(elements):
-                    raise DataRace
-                else:
-                    watch.stored[elements] = watch.clock
+                match action:
+                    case "load":
+                        watch.load(access)
+                    case "store":
+                        watch.store(access, watch.prepare_store(access))
+                    case "atomic":
+                        watch.combine(access)
             except DataRace:
                 return True
     return False

@@ -16,13 +16,13 @@ from typing import Any
 from attrs import frozen
 
 from ...core.plan import Kernel, Launch
-from .memory import lanes
+from .accesses import watched_by
 from .programs import Place, run_programs
 from .writes import Writes
 
 
 @frozen(kw_only=True)
-class Sampling:
+class ProgramChoice:
     """How many programs of each launch run (0 = all), the seed that chooses them, and further ones by their numbers."""
 
     num_programs: int = 0
@@ -61,50 +61,11 @@ def _place(program: int, grid: Place) -> Place:
     return program // (grid[1] * grid[2]), program // grid[2] % grid[1], program % grid[2]
 
 
-_watching: list[Writes] = []
-
-
-def install() -> None:
-    """Let this process's interpreter report accesses to what watches them; after everything that checks addresses."""
-    from triton.runtime import interpreter
-
-    builder: Any = interpreter.InterpreterBuilder
-    plain_load, plain_store = builder.create_masked_load, builder.create_masked_store
-    plain_combine, plain_swap = builder.create_atomic_rmw, builder.create_atomic_cas
-
-    def load(self: Any, pointers: Any, mask: Any, *options: Any, **named: Any) -> Any:
-        result = plain_load(self, pointers, mask, *options, **named)
-        for writes in _watching:
-            writes.load(pointers, lanes(mask))
-        return result
-
-    def store(self: Any, pointers: Any, value: Any, mask: Any, *options: Any, **named: Any) -> Any:
-        result = plain_store(self, pointers, value, mask, *options, **named)
-        for writes in _watching:
-            writes.store(pointers, lanes(mask))
-        return result
-
-    def combine(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
-        result = plain_combine(self, operation, pointers, value, mask, *options)
-        for writes in _watching:
-            writes.combine(pointers, mask.data)
-        return result
-
-    def swap(self: Any, pointers: Any, *operands: Any) -> Any:
-        result = plain_swap(self, pointers, *operands)
-        for writes in _watching:
-            writes.combine(pointers, True)
-        return result
-
-    builder.create_masked_load, builder.create_masked_store = load, store
-    builder.create_atomic_rmw, builder.create_atomic_cas = combine, swap
-
-
 def run_sample(
-    function: Any, kernel: Kernel, launch: Launch, arguments: dict[str, Any], sampling: Sampling, writes: Writes
+    function: Any, kernel: Kernel, launch: Launch, arguments: dict[str, Any], choice: ProgramChoice, writes: Writes
 ) -> None:
     """Run the drawn programs of a launch; the others count in the grid and do nothing."""
-    counted, ends = sampling.draw(launch.grid)
+    counted, ends = choice.draw(launch.grid)
     drawn = frozenset(counted)
 
     @contextlib.contextmanager
@@ -119,9 +80,6 @@ def run_sample(
             writes.give_up()
 
     writes.begin_launch(kernel, launch, is_whole=len(counted) == math.prod(launch.grid))
-    _watching.append(writes)
-    try:
+    with watched_by(writes):
         run_programs(function, launch.grid, arguments, [*counted, *ends], watch)
-    finally:
-        _watching.clear()
     writes.end_launch()
