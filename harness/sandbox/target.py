@@ -7,10 +7,15 @@ Shared memory is the opt-in limit of one block, in bytes: CUDA C++ Programming G
 from __future__ import annotations
 
 import contextlib
+import os
+import subprocess
+import threading
 import types
 from typing import Any
 
 from attrs import frozen
+
+from . import syscalls
 
 _SHARED_BYTES = {
     70: 98304,
@@ -221,16 +226,32 @@ def _make_legacy_type(name: str, dtype: Any) -> Any:
 def run_tools_as_one_user() -> None:
     """Start Triton's assembler with real uid = effective uid, for the rest of this process.
 
-    Under root a child's two uids differ (`confinement`), and on `exec` the kernel would take the effective one away.
-    Elsewhere they are the same, and to name none lets `subprocess` do without a fork, which takes 10 ms here.
+    Under root a child's two uids differ (`confinement`), and on `exec` the kernel would take the effective one away. So
+    a thread starts it whose uids are the same: `subprocess` does without a fork then, as it does where it need not
+    change users, and a fork costs 16 ms here, more than what a small kernel takes to be assembled.
     """
-    import functools
-    import os
-    import subprocess
-
     from triton.backends.nvidia import compiler
 
     shim = types.SimpleNamespace(**vars(subprocess))
     if os.geteuid() == 0:
-        shim.run = functools.partial(subprocess.run, user=0)
+        shim.run = _run_as_one_user
     compiler.subprocess = shim
+
+
+def _run_as_one_user(*arguments: Any, **options: Any) -> Any:
+    finished: list[Any] = []
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            syscalls.set_thread_user(os.geteuid())
+            finished.append(subprocess.run(*arguments, **options))
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]
+    return finished[0]
