@@ -18,7 +18,7 @@ from pathlib import Path
 
 from attrs import field, frozen
 
-from ..core.config import Config
+from ..core.config import Config, LimitsConfig
 from ..core.corpus import SUITES
 from ..core.serialisation import fingerprint
 from ..core.task import Task
@@ -31,6 +31,8 @@ from .work import WorkStore, work_key
 
 EVALUATION = "evaluation"
 NUM_OF_OURS = 1000
+_LIMITS = LimitsConfig(cpu_s=10, wall_s=30)
+"""For one program: tracing takes a tenth of a second, and of thousands some never end."""
 
 
 @frozen(kw_only=True)
@@ -105,7 +107,7 @@ def comparing(admission: Admission | None, jobs: int) -> Iterator[Compare | None
         return
     from .sandbox.sandbox import Sandbox
 
-    with Sandbox() as sandbox, ThreadPoolExecutor(jobs) as pool:
+    with Sandbox(_LIMITS) as sandbox, ThreadPoolExecutor(jobs) as pool:
         sandbox.start("trace")
 
         def look(program: str) -> Flaw | None:
