@@ -259,8 +259,8 @@ def render(figures: VerifyFigures) -> list[str]:
         row(f"  {spoil}", (one.seconds_by_spoil[spoil] for one in figures.passes))
     if figures.ratio_wall and figures.ratio_cpu and figures.ratio_without_compilers:
         lines.append(
-            f"exhaustive over staged: {figures.ratio_wall:.2f}x in seconds, {figures.ratio_cpu:.2f}x in processor seconds; "
-            f"{figures.ratio_without_compilers:.2f}x without what {COMPILER_SPOIL}"
+            f"exhaustive over staged: {figures.ratio_wall:.2f}x in seconds, {figures.ratio_cpu:.2f}x in processor "
+            f"seconds; {figures.ratio_without_compilers:.2f}x without what {COMPILER_SPOIL}"
         )
     lines.append(f"extraction and AST stage: {figures.ast_per_s_core:.0f} candidates/s on one core")
     forks = ", ".join(f"{mode} {ms:.1f} ms" for mode, ms in figures.first_result_ms.items())

@@ -47,17 +47,22 @@ class CudaBackend:
     """
 
     def __init__(
-        self, get_blob: GetBlob, devices: Iterable[int] = (0,), limit_s: float = 30.0, per_gpu: int | None = None
+        self,
+        get_blob: GetBlob,
+        devices: Iterable[int] = (0,),
+        limit_s: float = 30.0,
+        per_gpu: int | None = None,
+        parent: Parent | None = None,
     ) -> None:
         self._get_blob = get_blob
         self._limit_s = limit_s
         processors = len(os.sched_getaffinity(0)) // _PROCESSORS_AN_EXECUTOR
         number = per_gpu or min(_MOST_EXECUTORS, max(1, processors))
-        self._parent = Parent()
+        self._parent = parent or Parent()
         wanted = [device for _ in range(number) for device in devices]
         try:
             with ThreadPoolExecutor(len(wanted)) as pool:
-                self.executors = list(pool.map(lambda device: Executor(self._parent, device), wanted))
+                self.executors = list(pool.map(self._parent.start, wanted))
         except BaseException:
             self._parent.close()
             raise
@@ -203,7 +208,7 @@ class CudaBackend:
         began = time.perf_counter()
         with self.measuring_references:
             if self._reference_executor is None:
-                self._reference_executor = Executor(self._parent, self.executors[0].device)
+                self._reference_executor = self._parent.start(self.executors[0].device)
             executor = self._reference_executor
             header = {"kind": "prepare reference", "request": to_plain(request)}
             try:

@@ -76,6 +76,10 @@ class Parent:
         self.expect(bool(answer))
         return int(answer), ours
 
+    def start(self, device: int) -> Executor:
+        """An executor on a GPU."""
+        return Executor(self, device)
+
     def close(self) -> None:
         """End the process; its children end with their sockets."""
         self._control.close()

@@ -1,0 +1,184 @@
+"""Executors shared by threads, with answers that are made up: who waits for whom, and who is asked what."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from attrs import evolve
+from tritonrl.core.candidate import Failure
+from tritonrl.core.config import ClockConfig
+from tritonrl.core.outcome import Outcome
+from tritonrl.core.plan import LaunchPlan
+from tritonrl.core.serialisation import to_plain
+from tritonrl.harness.cuda.backend import WAITING_FOR_TURN, CudaBackend
+from tritonrl.harness.cuda.processes import Executor, Lost, Parent
+from tritonrl.harness.cuda.protocol import Protocol, ReferenceSource, Timed, Trials
+from tritonrl.harness.cuda.turns import Turns
+
+from ..kernels import POINTWISE
+
+PLAN = LaunchPlan(buffers=(), kernels=(), steps=(), outputs=())
+PROTOCOL = Protocol.of(ClockConfig(), True)
+TIMED = Timed(trials=Trials(us={"candidate": (1.0,)}))
+CRASH = Failure(outcome=Outcome.OUT_OF_BOUNDS, message="an illegal address")
+PATIENCE_S = 20.0
+
+
+class LoggedTurns(Turns):
+    """Turns that nobody else takes, and which kind is held."""
+
+    def __init__(self) -> None:
+        self.held = ""
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """A shared turn."""
+        self.held = "shared"
+        yield
+        self.held = ""
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """An exclusive turn."""
+        self.held = "exclusive"
+        yield
+        self.held = ""
+
+
+class FakeExecutor(Executor):
+    """Answers as an executor does, without a process; loses its child at the kinds in `crashes`, once each."""
+
+    def __init__(self, device: int) -> None:
+        self.device, self.name, self.turns = device, "made up", LoggedTurns()
+        self.num_restarts, self.longest_restart_s = 0, 0.0
+        self.asked: list[tuple[str, str]] = []
+        self.crashes: list[str] = []
+        self.gate: threading.Barrier | None = None
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+    def ask(self, header: dict[str, Any], blobs: Sequence[bytes], limit_s: float) -> tuple[dict[str, Any], list[bytes]]:
+        """The reply to one request."""
+        kind = header["kind"]
+        assert isinstance(self.turns, LoggedTurns)
+        self.asked.append((kind, self.turns.held))
+        if kind in self.crashes:
+            self.crashes.remove(kind)
+            raise Lost(CRASH)
+        if self.gate is not None:
+            self.gate.wait(PATIENCE_S)
+        match kind:
+            case "run":
+                return {"results": []}, []
+            case "rank":
+                return {"us": [2.0, None, 1.0], "failure": None}, []
+            case "finish timing":
+                return {"timed": to_plain(TIMED), "results": []}, []
+        return {"failure": None}, []
+
+
+class FakeParent(Parent):
+    """Starts executors that are made up."""
+
+    def __init__(self) -> None:
+        self.started: list[FakeExecutor] = []
+
+    def start(self, device: int) -> Executor:
+        """One more."""
+        self.started.append(FakeExecutor(device))
+        return self.started[-1]
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+def open_backend(per_gpu: int, devices: Sequence[int] = (0,)) -> tuple[CudaBackend, list[FakeExecutor]]:
+    """A backend with made-up executors."""
+    parent = FakeParent()
+    backend = CudaBackend(lambda _: None, devices, per_gpu=per_gpu, parent=parent)
+    return backend, parent.started
+
+
+def time_task(backend: CudaBackend, task_id: str = "t") -> Timed:
+    """A timing of the empty plan beside a task's reference."""
+    source = ReferenceSource(task=evolve(POINTWISE, task_id=task_id), dtype="float32", seed=0)
+    return backend.time(PLAN, {}, {}, source, PROTOCOL)
+
+
+def test_only_the_trials_need_the_gpu_alone() -> None:
+    """A timing is prepared and finished in shared turns, and measured in an exclusive one."""
+    backend, (executor,) = open_backend(1)
+    assert time_task(backend) == TIMED
+    assert executor.asked == [
+        ("prepare timing", "shared"),
+        ("measure timing", "exclusive"),
+        ("finish timing", "shared"),
+    ]
+    assert {WAITING_FOR_TURN, "prepare timing", "measure timing", "finish timing"} <= set(backend.seconds)
+
+
+def test_runs_go_on_beside_one_another() -> None:
+    """Three executors answer three runs at the same time, each in a shared turn."""
+    backend, executors = open_backend(3)
+    gate = threading.Barrier(3)
+    for executor in executors:
+        executor.gate = gate
+    with ThreadPoolExecutor(3) as pool:
+        replies = list(pool.map(lambda _: backend.run("", []), range(3)))
+    assert [reply.failure for reply in replies] == [None] * 3
+    assert [executor.asked for executor in executors] == [[("run", "shared")]] * 3
+
+
+def test_a_task_returns_to_the_executor_that_has_its_reference() -> None:
+    """Where there is a choice, timings of one task are one executor's; another task may go elsewhere."""
+    backend, executors = open_backend(2)
+    for task_id in ("a", "b", "a", "b", "b", "a"):
+        time_task(backend, task_id)
+    counts = sorted(len(executor.asked) for executor in executors)
+    assert sum(counts) == 18
+    assert counts[0] in (0, 9)
+
+
+@pytest.mark.parametrize("kind", ["prepare timing", "measure timing", "finish timing"])
+def test_a_lost_child_is_tried_once_more(kind: str) -> None:
+    """An earlier candidate may have spoilt what a child keeps, so one loss is no verdict, and two are."""
+    backend, (executor,) = open_backend(1)
+    executor.crashes = [kind]
+    assert time_task(backend) == TIMED
+    executor.crashes = [kind, kind]
+    assert time_task(backend).failure == CRASH
+    assert time_task(backend) == TIMED
+
+
+def test_each_gpu_has_its_executors() -> None:
+    """Two GPUs with two executors each are four, and all are used when four runs come at once."""
+    backend, executors = open_backend(2, devices=(0, 1))
+    gate = threading.Barrier(4)
+    for executor in executors:
+        executor.gate = gate
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: backend.run("", []), range(4)))
+    assert sorted(executor.device for executor in executors if executor.asked) == [0, 0, 1, 1]
+
+
+def test_a_ranking_is_taken_alone() -> None:
+    """What a tuner may choose is measured in an exclusive turn; what does not run has no time."""
+    backend, (executor,) = open_backend(1)
+    assert backend.rank([PLAN] * 3, [{}] * 3, PROTOCOL) == [2.0, None, 1.0]
+    assert executor.asked == [("rank", "exclusive")]
+    executor.crashes = ["rank"]
+    assert backend.rank([PLAN], [{}], PROTOCOL) == CRASH
+
+
+def test_an_executor_is_free_again_whatever_happened() -> None:
+    """A crash leaves nobody waiting."""
+    backend, (executor,) = open_backend(1)
+    executor.crashes = ["run"]
+    assert backend.run("", []).failure == CRASH
+    assert backend.run("", []).failure is None
