@@ -61,7 +61,7 @@ class PassFigures:
     gpu_seconds: dict[str, float]
     """What the GPUs' executors were busy with, and what threads waited for them; empty without a GPU."""
     unexpected: tuple[str, ...]
-    """Candidates of which something else became than the mix says."""
+    """Candidates of which something else became than the mix says, and right ones that should have been timed."""
 
 
 @frozen(kw_only=True)
@@ -148,7 +148,7 @@ def _measure(name: str, spec: VerifierSpec, config: Config, mix: Sequence[Labell
         seconds_by_spoil=dict(by_spoil),
         references_s=references_s,
         gpu_seconds={kind: seconds - gpu_before.get(kind, 0.0) for kind, seconds in gpu_after.items()},
-        unexpected=tuple(_find_unexpected(mix, verdicts)),
+        unexpected=tuple(_find_unexpected(mix, verdicts, config.verifier.clock == "measured")),
     )
 
 
@@ -167,12 +167,14 @@ def _label(candidate: Labelled) -> str:
     return candidate.spoil if candidate.kind is Kind.AST_FAILURE else candidate.kind.value
 
 
-def _find_unexpected(mix: Iterable[Labelled], verdicts: Iterable[Verdict]) -> Iterable[str]:
+def _find_unexpected(mix: Iterable[Labelled], verdicts: Iterable[Verdict], is_timed: bool) -> Iterable[str]:
     for candidate, verdict in zip(mix, verdicts, strict=True):
         found = kind_of(verdict)
+        name = f"{candidate.task.task_id} {verdict.candidate[:12]}"
         if found is not candidate.kind:
-            name = f"{candidate.task.task_id} {verdict.candidate[:12]}"
             yield f"{name}: {found} ({verdict.outcome}), not: {candidate.kind}"
+        elif found is Kind.CORRECT and is_timed and verdict.speedup is None:
+            yield f"{name}: has no speedup: {verdict.stages[-1].outcome}: {verdict.stages[-1].message}"
 
 
 def _without_compilers(figures: PassFigures) -> float:

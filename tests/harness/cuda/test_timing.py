@@ -176,3 +176,43 @@ def test_a_reference_that_does_not_run_is_said(verifier: Verifier) -> None:
     assert isinstance(failed, Failure)
     assert failed.outcome is Outcome.UNSUPPORTED
     assert "ValueError" in failed.message
+
+
+TUNED = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.autotune(configs=[triton.Config({"PART": part}) for part in (400, 1, 100)], key=["n"])
+@triton.jit
+def double(x_ptr, out_ptr, n, PART: tl.constexpr):
+    offsets = tl.program_id(0) * 128 + tl.arange(0, 128)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask).to(tl.float32)
+    for _ in range(PART):
+        x = tl.load(x_ptr + offsets, mask=mask, volatile=True).to(tl.float32)
+    tl.store(out_ptr + offsets, 2.0 * x * tl.sigmoid(x), mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        out = torch.empty_like(x)
+        double[(triton.cdiv(x.numel(), 128),)](x, out, x.numel())
+        return out
+"""
+
+
+def test_the_quickest_configuration_is_chosen_on_the_gpu(verifier: Verifier) -> None:
+    """Of three configurations the one that loads least is timed, and the verdict says so."""
+    verdict = verifier.verify(POINTWISE, TUNED, CALIBRATED)
+    assert verdict.correct, verdict
+    timing = verifier.gather(POINTWISE, TUNED, CALIBRATED).evidence.timing
+    assert timing is not None
+    chosen = [one.is_chosen for one in timing.configurations]
+    us = [one.us for one in timing.configurations]
+    assert chosen == [False, True, False]
+    assert None not in us
+    assert us[1] == min(one for one in us if one is not None)
+    assert verdict.stages[-1].message.endswith("the quickest of 3")
