@@ -118,7 +118,7 @@ def _reference(texts: Sequence[str], operand: Operand) -> str:
     return f"{texts[operand.source]}{output}{reach}"
 
 
-def _needed(graph: OperationGraph) -> set[int]:
+def _find_needed(graph: OperationGraph) -> set[int]:
     needed = {result.source for result in graph.results}
     for place in range(len(graph.operations) - 1, -1, -1):
         if place in needed:
@@ -127,15 +127,15 @@ def _needed(graph: OperationGraph) -> set[int]:
 
 
 def _merge_equals(graph: OperationGraph) -> OperationGraph:
-    """Only what is needed, and one operation for those that do the same to the same; leaves stay apart."""
-    needed = _needed(graph)
+    """The graph of what results need, equal operations on equal operands merged; given tensors stay apart."""
+    needed = _find_needed(graph)
     kept: list[Operation] = []
     places: dict[int, int] = {}
     known: dict[Operation, int] = {}
     for place, operation in enumerate(graph.operations):
         if place not in needed:
             continue
-        moved = evolve(operation, operands=_ordered(operation.name, _move(operation.operands, places)))
+        moved = evolve(operation, operands=_order(operation.name, _move(operation.operands, places)))
         if moved.name == LEAF or moved not in known:
             known[moved] = len(kept)
             kept.append(moved)
@@ -147,7 +147,7 @@ def _move(operands: Iterable[Operand], places: dict[int, int]) -> tuple[Operand,
     return tuple(evolve(operand, source=places[operand.source]) for operand in operands)
 
 
-def _ordered(name: str, operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
+def _order(name: str, operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
     if name not in COMMUTATIVE:
         return operands
     plain = (evolve(operand, role="") for operand in operands)
@@ -177,31 +177,39 @@ def _flatten(graph: OperationGraph) -> OperationGraph:
 
 
 def _refine(graph: OperationGraph) -> list[str]:
-    """A colour an operation: equal for two exactly when what they read and what reads them cannot be told apart."""
+    """A colour for each operation, the same for two where neither what they read nor what reads them differs."""
     readers: list[list[tuple[int, Operand]]] = [[] for _ in graph.operations]
     for place, operation in enumerate(graph.operations):
         for operand in operation.operands:
             readers[operand.source].append((place, operand))
     colours: list[str] = []
     for operation in graph.operations:
-        colours.append(_digest([operation.name, *operation.attributes, *_read(operation, colours)]))
+        colours.append(_digest([operation.name, *operation.attributes, *_describe_operands(operation, colours)]))
     num_classes = 0
     # a round of refinement that splits no class is the last: the next one would see what it saw
     while len(set(colours)) > num_classes:
         num_classes = len(set(colours))
         colours = [
-            _digest([colours[place], "<", *_read(operation, colours), ">", *_readers(readers[place], colours)])
+            _digest(
+                [
+                    colours[place],
+                    "<",
+                    *_describe_operands(operation, colours),
+                    ">",
+                    *_describe_readers(readers[place], colours),
+                ]
+            )
             for place, operation in enumerate(graph.operations)
         ]
     return colours
 
 
-def _read(operation: Operation, colours: Sequence[str]) -> list[str]:
+def _describe_operands(operation: Operation, colours: Sequence[str]) -> list[str]:
     texts = [f"{o.role}:{colours[o.source]}.{o.output}[{o.reach}]" for o in operation.operands]
     return sorted(texts) if operation.name in COMMUTATIVE else texts
 
 
-def _readers(readers: Sequence[tuple[int, Operand]], colours: Sequence[str]) -> list[str]:
+def _describe_readers(readers: Sequence[tuple[int, Operand]], colours: Sequence[str]) -> list[str]:
     return sorted(f"{o.role}:{colours[place]}.{o.output}[{o.reach}]" for place, o in readers)
 
 

@@ -112,40 +112,40 @@ def _wide_sides(spec: Spec) -> tuple[int, ...]:
 
 
 def _read_heads(spec: Spec, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, str], set[tuple[str, ...]]]]:
-    """Each (family, producer) that may begin the same computation, with the chains that go with it."""
+    """Each (family, producer) that may begin the same computation, with the chains that may then follow it."""
     own = (spec.family, spec.producer)
-    implied = _implied_step(spec)
+    implied = _find_own_step(spec)
     if spec.family in ("linear_chain", "matmul_chain") and (implied or own in _PRODUCT_OF_TRANSPOSED):
         for head in _PRODUCT_OF_TRANSPOSED:
             yield head, set(_arrange(names if implied is None else (implied, *names)))
         yield ("linear_chain", "linear"), set(_absorb("bias", names if implied is None else (implied, *names)))
         return
-    for producer in _alike_producers(spec):
-        if _holds_a_step(spec) is None:
+    for producer in _find_alike_producers(spec):
+        if _find_possible_step(spec) is None:
             yield (spec.family, producer), set(_arrange(names))
             continue
         whole = names if implied is None else (implied, *names)
         # with its own bias or weight, or with that as the chain's first step
-        chains = {*_absorb(_holds_a_step(spec) or "", whole), *_arrange(whole)}
+        chains = {*_absorb(_find_possible_step(spec) or "", whole), *_arrange(whole)}
         yield (spec.family, producer), {chain for chain in chains if len(set(chain)) == len(chain)}
 
 
-def _holds_a_step(spec: Spec) -> str | None:
-    """The step that a head may have built in: an added vector, or a product with one."""
+def _find_possible_step(spec: Spec) -> str | None:
+    """The step of a chain that such a layer may have built in: a bias that it adds, a weight that it multiplies by."""
     if spec.family in ("linear_chain", "conv_chain", "transposed_conv_chain", "conv_reduce_chain"):
         return "bias"
     return "gain" if spec.producer == "rms_norm" else None
 
 
-def _implied_step(spec: Spec) -> str | None:
-    """The step that this task's head has built in."""
-    if spec.producer == "linear" or (_holds_a_step(spec) == "bias" and spec.option("bias")):
+def _find_own_step(spec: Spec) -> str | None:
+    """The step that the layer of this very task has built in, if any."""
+    if spec.producer == "linear" or (_find_possible_step(spec) == "bias" and spec.option("bias")):
         return "bias"
     return "gain" if spec.producer == "rms_norm" and spec.option("affine") else None
 
 
-def _alike_producers(spec: Spec) -> tuple[str, ...]:
-    """The producers that this one's windows leave alike: a side of width one is none."""
+def _find_alike_producers(spec: Spec) -> tuple[str, ...]:
+    """The producers that are one where windows are this narrow: pooling along one side, a convolution of one tap."""
     sides = _wide_sides(spec) if spec.option("kernel", "") else ()
     kind, rank = spec.producer[:-2], spec.producer[-2:]
     if spec.family == "pooling_chain" and rank in ("1d", "2d") and len(sides) < 2:
@@ -157,7 +157,7 @@ def _alike_producers(spec: Spec) -> tuple[str, ...]:
 
 
 def _arrange(names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The chain with its sums and its products in every order, under every name."""
+    """The chains that are this one with neighbouring sums, or products, in another order, and with other names."""
     runs = []
     for kind, members in groupby(names, lambda name: "+" if name in _SUMS else "*" if name in _PRODUCTS else name):
         run = tuple(members)
@@ -168,7 +168,7 @@ def _arrange(names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 def _absorb(step: str, names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The chains that are left when a step of the leading sums, or products, is the head's own."""
+    """The chains that are left where the layer does that step itself, if it is among the leading sums, or products."""
     kind = _SUMS if step in _SUMS else _PRODUCTS
     for chain in _arrange(names):
         for place, name in enumerate(chain):
