@@ -22,7 +22,8 @@ def rename_class(source: str, old: str, new: str) -> str:
     """The program with `old` called `new`; raises ValueError where `new` is taken, SyntaxError for no program."""
     if old == new:
         return source
-    pieces = source.splitlines(keepends=True)
+    # lines as tokens count them: a form feed ends none
+    pieces = io.StringIO(source).readlines()
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     except tokenize.TokenError as error:

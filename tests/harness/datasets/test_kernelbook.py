@@ -66,6 +66,7 @@ def test_renaming_leaves_attributes_and_texts() -> None:
     renamed = rename_class(source, "A", "Model")
     assert renamed == "class Model(nn.A):\n    'A'\n    other = nn.A  # A\n\ndef f():\n    return Model(Model.A)\n"
     assert rename_class(renamed, "Model", "A") == source
+    assert rename_class("x = 1\n\x0c\nclass A: pass\nA()\n", "A", "B") == "x = 1\n\x0c\nclass B: pass\nB()\n"
     with pytest.raises(ValueError, match="f is another thing's name"):
         rename_class(source, "A", "f")
 
