@@ -187,5 +187,5 @@ def with_excerpt(text: str, published: Results, link: str) -> str:
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise UsageError(f"no place for the results: {BEGIN} and {END} on lines of their own")
+        raise UsageError(f"no place for the results: it needs {BEGIN} and {END}, each on a line of its own")
     return f"{before}{BEGIN}\n\n{excerpt(published, link)}\n\n{END}{after}"

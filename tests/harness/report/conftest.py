@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
 import pytest
+from tritonrl.core.cells import CellSpec
+from tritonrl.core.config import Config
 from tritonrl.harness.analysis import analyse
-from tritonrl.harness.display import Silent
+from tritonrl.harness.cell import SFT, run_cell, run_start
 from tritonrl.harness.findings import Analysis
-from tritonrl.harness.grid import parse_grid, run_grid
+from tritonrl.harness.grid import parse_grid
 from tritonrl.harness.provenance import recorded_invocation
 from tritonrl.harness.report.page import as_html
-from tritonrl.harness.store import Results
+from tritonrl.harness.store import Results, RunIdentity
 from tritonrl.harness.tables import TABLES, write_table
 
 from ..line_stub import stub_line, tiny_config
@@ -36,7 +39,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     results = Results(root=tmp_path_factory.mktemp("report"))
     cells = parse_grid("full,controls,noise")
     with recorded_invocation(results, "tritonrl ablate --grid full,controls,noise --out results/test", 1, ()):
-        run_grid(results, config, cells, range(2), lambda: stub_line(results, config), Silent())
+        _run(results, config, cells)
     right = _chance("cell", "seed", "round", "task", "sample") < pl.when(pl.col("cell").str.contains("m")).then(
         0.9
     ).otherwise(0.4)
@@ -56,6 +59,18 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     sources = results.read("sources").with_columns(source=pl.col("source") + pl.lit(f"\n# {HOSTILE} é\n"))
     _write(results, "sources", sources)
     return results
+
+
+def _run(results: Results, config: Config, cells: Sequence[CellSpec]) -> None:
+    """As `run_grid` does, but for merging the tables after each of many small cells."""
+    line = stub_line(results, config)
+    run = RunIdentity(config=config, policy=line.learner.fingerprint, backend=line.judge.backend)
+    results.claim(run)
+    for seed in range(2):
+        results.write_cell(run, SFT, seed, run_start(line, seed))
+        for cell in cells:
+            results.write_cell(run, str(cell), seed, run_cell(line, cell, seed))
+    results.merge_cells()
 
 
 def _write(results: Results, name: str, frame: pl.DataFrame) -> None:

@@ -1,0 +1,115 @@
+"""A published folder says what the run says, is small, and can be computed again from its own tables."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import polars as pl
+import pytest
+from tritonrl.core.config import merge
+from tritonrl.core.serialisation import to_plain
+from tritonrl.harness.analysis import analyse
+from tritonrl.harness.errors import UsageError
+from tritonrl.harness.findings import Analysis
+from tritonrl.harness.report import publish as publishing
+from tritonrl.harness.report.account import BEGIN, END, published_readme, with_excerpt
+from tritonrl.harness.report.candidates import gather
+from tritonrl.harness.report.publish import publish
+from tritonrl.harness.store import Results
+
+
+@pytest.fixture(scope="module")
+def published(results: Results, tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """The folder, published."""
+    folder = tmp_path_factory.mktemp("published")
+    publish(results, folder)
+    return Results(root=folder)
+
+
+def test_it_says_what_the_run_says(published: Results, analysis: Analysis) -> None:
+    """The analysis of the published tables is that of the run, to the last digit."""
+    assert json.dumps(to_plain(analyse(published))) == json.dumps(to_plain(analysis))
+
+
+def test_it_holds_what_another_lab_needs(published: Results, results: Results) -> None:
+    """Tables, page, figure, provenance and a configuration that is the run's; adapters and evidence stay behind."""
+    names = {path.name for path in published.root.iterdir()}
+    assert names > {"README.md", "report.html", "effects.svg", "config.toml", "provenance.json", "run.json"}
+    assert "work" not in names
+    assert merge(tomllib.loads((published.root / "config.toml").read_text())) == results.config()
+    (record,) = json.loads((published.root / "provenance.json").read_text())["invocations"]
+    assert record["command"] in (published.root / "README.md").read_text()
+
+
+def test_measurements_are_kept_once(published: Results, results: Results) -> None:
+    """Cells share candidates: every distinct measurement is left, and none twice."""
+    ours, theirs = results.read("timings"), published.read("timings")
+    assert 0 < theirs.height < ours.height
+    assert theirs.join(ours, on=ours.columns, how="anti", nulls_equal=True).is_empty()
+    assert set(theirs["task"]) == set(
+        ours.filter(pl.col("round").is_not_null() & (pl.col("phase") == "rl"))["task"]
+    ) & set(results.read("candidates")["task"])
+
+
+@pytest.fixture
+def no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spares the drawing of a page where a test is about the other files."""
+    monkeypatch.setattr(publishing, "as_html", lambda *_: "<!doctype html>")
+
+
+@pytest.mark.usefixtures("no_page")
+def test_its_readme_can_be_computed_again(published: Results, tmp_path: Path) -> None:
+    """The README is what its tables say; publishing a published folder changes nothing in it."""
+    text = (published.root / "README.md").read_text()
+    assert published_readme(published) == text
+    publish(published, tmp_path)
+    assert (tmp_path / "README.md").read_text() == text
+    assert (tmp_path / "provenance.json").read_text() == (published.root / "provenance.json").read_text()
+
+
+def test_a_changed_table_shows(published: Results, tmp_path: Path) -> None:
+    """A README whose tables were changed after it was written is not what they say."""
+    for path in published.root.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    changed = Results(root=tmp_path)
+    flipped = changed.read("evaluation").with_columns(correct=~pl.col("correct"))
+    flipped.write_parquet(tmp_path / "evaluation.parquet", metadata={"tritonrl.schema": "2"})
+    assert published_readme(changed) != (tmp_path / "README.md").read_text()
+
+
+@pytest.mark.usefixtures("no_page")
+def test_what_is_too_large_is_refused(results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is written where the files together pass the limit, and the largest are named."""
+    monkeypatch.setattr(publishing, "MAX_BYTES", 10_000)
+    with pytest.raises(UsageError, match=r"0 at most: \w+\.\w+ 0\.\d MiB"):
+        publish(results, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("no_page")
+def test_sources_beyond_the_limit_are_left_out(
+    results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sources that the page shows stay, the README counts those that do not, and the figures are the same."""
+    monkeypatch.setattr(publishing, "MAX_SOURCE", 0)
+    monkeypatch.setattr(publishing, "gather", lambda found: gather(found, max_entries=2))
+    publish(results, tmp_path)
+    left = Results(root=tmp_path).read("sources").height
+    assert 0 < left <= 2
+    missing = results.read("sources").height - left
+    assert f"{missing:,} sources are left out" in (tmp_path / "README.md").read_text()
+
+
+def test_a_document_gets_its_part(published: Results) -> None:
+    """What stands between the marks is computed, what is around them stays, and doing it again changes nothing."""
+    text = f"before\n{BEGIN}\nold\n{END}\nafter\n"
+    written = with_excerpt(text, published, "results")
+    assert written.startswith(f"before\n{BEGIN}\n")
+    assert written.endswith(f"{END}\nafter\n")
+    assert "(results/effects.svg)" in written
+    assert "old" not in written
+    assert with_excerpt(written, published, "results") == written
+    with pytest.raises(UsageError, match="no place for the results"):
+        with_excerpt("nothing", published, "results")

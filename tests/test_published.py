@@ -1,0 +1,79 @@
+"""What is committed about the published run is what its committed tables say."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tritonrl.core.serialisation import to_plain
+from tritonrl.harness.analysis import analyse
+from tritonrl.harness.report.account import BEGIN, END, published_readme, with_excerpt
+from tritonrl.harness.report.publish import MAX_BYTES
+from tritonrl.harness.store import Results
+
+ROOT = Path(__file__).resolve().parents[1]
+PUBLISHED = Results(root=ROOT / "results")
+AGAIN = "run `tritonrl report results --publish results --excerpt README.md`"
+
+committed = pytest.mark.skipif(not (ROOT / "results" / "run.json").exists(), reason="no run is published in results/")
+
+
+def test_nothing_is_claimed_without_tables() -> None:
+    """The project's README has a part for results, and numbers in it only where a run is published."""
+    _, begin, rest = (ROOT / "README.md").read_text().partition(BEGIN)
+    part, end, _ = rest.partition(END)
+    assert begin
+    assert end
+    assert PUBLISHED.recorded() is not None or not re.search(r"\d", part)
+
+
+@committed
+def test_readmes_are_what_the_tables_say() -> None:
+    """Every figure of both READMEs' results is computed from the tables: computing them again changes nothing."""
+    assert (ROOT / "results" / "README.md").read_text() == published_readme(PUBLISHED), AGAIN
+    readme = (ROOT / "README.md").read_text()
+    assert with_excerpt(readme, PUBLISHED, "results") == readme, AGAIN
+
+
+@committed
+def test_the_page_is_what_the_tables_say() -> None:
+    """The published page carries the analysis of the published tables, and shows the numbers that it carries."""
+    page = (ROOT / "results" / "report.html").read_text()
+    block = re.search(r'<script type="application/json" id="figures">(.*?)</script>', page, flags=re.DOTALL)
+    assert block is not None
+    carried = json.loads(block.group(1))
+    shown = re.findall(r'<data value="([^"]+)" data-at="([^"]+)"', page)
+    assert len(shown) > 1000
+    for value, at in shown:
+        found: Any = carried
+        for step in at.split("."):
+            found = found[int(step)] if isinstance(found, list) else found[step]
+        assert float(value) == found, at
+    del carried["shelf"]
+    assert not differing(carried, json.loads(json.dumps(to_plain(analyse(PUBLISHED))))), AGAIN
+
+
+def differing(first: Any, second: Any, path: str = "") -> list[str]:
+    """The places where two trees differ by more than rounding."""
+    if isinstance(first, dict) and isinstance(second, dict) and first.keys() == second.keys():
+        return [place for key in first for place in differing(first[key], second[key], f"{path}.{key}")]
+    if isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
+        return [place for i in range(len(first)) for place in differing(first[i], second[i], f"{path}.{i}")]
+    if (
+        isinstance(first, float)
+        and isinstance(second, float)
+        and math.isclose(first, second, rel_tol=1e-6, abs_tol=1e-9)
+    ):
+        return []
+    return [] if first == second else [path]
+
+
+@committed
+def test_it_is_small() -> None:
+    """The published files together stay within the limit."""
+    files = [path for path in (ROOT / "results").iterdir() if path.is_file()]
+    assert sum(path.stat().st_size for path in files) <= MAX_BYTES
