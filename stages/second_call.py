@@ -18,7 +18,8 @@ def run_twice(plan: LaunchPlan) -> tuple[LaunchPlan, dict[int, int]]:
     others = {index: len(plan.buffers) + number for number, index in enumerate(inputs)}
     buffers = (*plan.buffers, *(plan.buffers[index] for index in inputs))
     first = tuple(_redirect(step, others) for step in plan.steps)
-    return evolve(plan, buffers=buffers, steps=(*first, *plan.steps)), others
+    # a plan names each operator that computes as often as it has a step
+    return evolve(plan, buffers=buffers, steps=(*first, *plan.steps), arithmetic=plan.arithmetic * 2), others
 
 
 def _redirect(step: Step, others: dict[int, int]) -> Step:

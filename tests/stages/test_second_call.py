@@ -52,7 +52,8 @@ def plans(draw: st.DrawFn) -> LaunchPlan:
         lambda at: Operator(name="add.Tensor", operands=(operand(at[0]),), outputs=(view(at[1]),))
     )
     steps: list[Step] = draw(st.lists(st.one_of(launches, copies, fills, operators), max_size=5))
-    return LaunchPlan(buffers=buffers, kernels=(), steps=tuple(steps), outputs=(view(0),))
+    arithmetic = tuple(step.name for step in steps if isinstance(step, Operator))
+    return LaunchPlan(buffers=buffers, kernels=(), steps=tuple(steps), outputs=(view(0),), arithmetic=arithmetic)
 
 
 def mentioned(step: Step) -> list[int]:
@@ -86,3 +87,10 @@ def test_the_first_time_reads_other_inputs_and_shares_all_else(plan: LaunchPlan)
     assert set(others) == inputs
     for before, after in zip(plan.steps, twice.steps, strict=False):
         assert mentioned(after) == [others.get(index, index) for index in mentioned(before)]
+
+
+@given(plans())
+def test_operators_are_named_as_often_as_they_compute(plan: LaunchPlan) -> None:
+    """What every backend compares, to know that a plan holds all that computes, stays equal."""
+    twice, _ = run_twice(plan)
+    assert twice.arithmetic == tuple(step.name for step in twice.operators)
