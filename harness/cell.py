@@ -236,6 +236,8 @@ def _run_round(
             # read back from the evidence store: the verdict has the ratio, the evidence its trials
             evidence = line.judge.gather(attempt.task, attempt.source, spec).evidence
             journal.add("timings", *timing_rows(attempt, "training", evidence.timing))
+        if not spec.calibrated:  # else they are the same trials
+            _keep_audit_trials(line, journal, attempt, audits[index])
         journal.add("sources", {"candidate": verdicts[index].candidate, "source": attempt.source})
 
     answers = [(user_message(spread[index][1]), completions[index]) for index in chosen]
@@ -320,6 +322,13 @@ def _verify(
     return verdicts
 
 
+def _keep_audit_trials(line: Line, journal: _Journal, attempt: Attempt, audit: Verdict) -> None:
+    """The audit's trials, where a GPU took them; what a simulated clock would say anybody can compute again."""
+    if audit.correct and line.config.verifier.clock == "measured":
+        evidence = line.judge.gather(attempt.task, attempt.source, AUDIT).evidence
+        journal.add("timings", *timing_rows(attempt, "audit", evidence.timing))
+
+
 def _reinforce(
     line: Line, journal: _Journal, model: Model, answers: Sequence[tuple[str, str]], round_index: int
 ) -> Model:
@@ -374,4 +383,5 @@ def _evaluate(line: Line, journal: _Journal, model: Model, phase: str, round_ind
             source=source,
         )
         journal.add("evaluation", evaluation_row(attempt, verdict))
+        _keep_audit_trials(line, journal, attempt, verdict)
         journal.add("sources", {"candidate": verdict.candidate, "source": source})

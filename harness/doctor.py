@@ -32,7 +32,7 @@ class Finding:
 
 def examine(config: Config, plain: bool = False) -> list[Finding]:
     """Everything worth knowing before a run; `plain`: with the sandbox as where no namespaces are granted."""
-    return [*_software(), *_hardware(), *_sandbox(config, plain), *_policy(config), *_executors()]
+    return [*_software(), *_hardware(), *_sandbox(config, plain), *_gpus(config), *_policy(config), *_executors()]
 
 
 def _software() -> list[Finding]:
@@ -88,6 +88,16 @@ def _sandbox(config: Config, plain: bool) -> list[Finding]:
         for capability in capabilities
     ]
     return [*found, Finding(subject="target", health=Health.OK, detail=f"{target}: compiled ahead of time")]
+
+
+def _gpus(config: Config) -> list[Finding]:
+    """Each GPU with its driver, and whether a kernel goes through the whole verifier on it."""
+    from .gpu_check import check_gpus
+
+    marks = {True: Health.OK, False: Health.MISSING, None: Health.LIMITED}
+    return [
+        Finding(subject=check.subject, health=marks[check.is_fine], detail=check.detail) for check in check_gpus(config)
+    ]
 
 
 def _policy(config: Config) -> list[Finding]:

@@ -103,7 +103,10 @@ class Verifier:
             raise UsageError(f"clock.gpu: must be one of {', '.join(sorted(GPUS))}, got {clock.gpu!r}")
         if sandbox.target != config.target:
             raise UsageError(f"verifier.target: the sandbox compiles for {sandbox.target}, not {config.target}")
-        oracle = Oracle(config.seed) if cuda is None else SharedOracle(config.seed, cuda.executors[0].turns)
+        oracle = Oracle(config.seed)
+        if cuda is not None:
+            first = cuda.executors[0]
+            oracle = SharedOracle(config.seed, first.turns, f"cuda:{first.device}")
         self.bench = Workbench(sandbox=sandbox, oracle=oracle, store=store or EvidenceStore(), cuda=cuda)
         self.backend = self.bench.backend
         self._memory = MemoryReturn()

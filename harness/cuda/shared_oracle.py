@@ -26,12 +26,11 @@ _MOST_CACHED_BYTES = 8 << 30
 class SharedOracle(Oracle):
     """An oracle that computes on a GPU, in its turn."""
 
-    device = "cuda"
-
-    def __init__(self, seed: int, turns: Turns) -> None:
+    def __init__(self, seed: int, turns: Turns, device: str = "cuda:0") -> None:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         super().__init__(seed, max(MAX_CACHED_BYTES, min(_MOST_CACHED_BYTES, memory // _SHARE_OF_MEMORY)))
         self._turns = turns
+        self.device = device
 
     def _call(self, task: Task, model: torch.nn.Module, inputs: list[Any]) -> tuple[Sequence[torch.Tensor], str]:
         with self._turns.shared():
