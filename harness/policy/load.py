@@ -140,7 +140,8 @@ def load_policy(config: PolicyConfig, device: str | None = None) -> Policy:
     if config.threads:
         torch.set_num_threads(config.threads)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    dtype = {"auto": torch.float32 if device == "cpu" else torch.bfloat16}.get(config.dtype)
+    is_cpu = torch.device(device).type == "cpu"
+    dtype = {"auto": torch.float32 if is_cpu else torch.bfloat16}.get(config.dtype)
     dtype = dtype or getattr(torch, config.dtype)
     source, identity = find_weights(config.name)
     try:

@@ -1,53 +1,73 @@
-"""Commands that a launcher starts as several processes: what one process does, done by two."""
+"""Processes that a launcher starts together: what one process does, done by two."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tritonrl.core.config import PolicyConfig
+from tritonrl.harness.errors import UsageError
+from tritonrl.harness.policy.learner import PolicyLearner, open_learner
 from tritonrl.harness.policy.parallel import World
 
-SETTINGS = (
-    *("policy.max_new_tokens=200", "sft.num_pairs=6", "sft.lora_dropout=0.0", "sft.batch_size=3"),
-    *("evaluation.level1_tasks=1", "evaluation.level2_tasks=0", "evaluation.samples_per_task=2"),
-)
+COMMAND = """
+import json, sys
+from pathlib import Path
+from tritonrl.core.config import PolicyConfig
+from tritonrl.harness.learner import Sampling, Training
+from tritonrl.harness.policy.crew import assembled, load_learner
+
+config, out = PolicyConfig(threads=1), Path(sys.argv[1])
+training = Training(epochs=1, learning_rate=1e-3, batch_size=3, warmup_share=0.0, lora_rank=4, lora_alpha=8,
+                    lora_dropout=0.0, seed=5)
+pairs = [(f"write {number}", f"def f(x):\\n    return x * {number}" + " + 1" * number) for number in range(7)]
+prompts, told = ["write 3", "write 3", "write 8", "write 9", "write 9"], []
+with assembled(config) as leads:
+    if leads:
+        learner = load_learner(config)
+        losses = learner.finetune(None, pairs, training, out / "adapter", told.append)
+        texts = learner.sample(out / "adapter", prompts, range(5), Sampling(temperature=0.8, top_p=1.0,
+                               max_new_tokens=24), told.append)
+        (out / "found.json").write_text(json.dumps([losses, texts, told[-1]]))
+        print("the command has run")
+"""
 
 
-def supervise(out: Path, *launcher: str) -> str:
-    """What `tritonrl sft` prints, started so."""
-    chosen = [part for setting in SETTINGS for part in ("--set", setting)]
-    command = [*launcher, "-m", "tritonrl.cli", "sft", "--preset", "quick", *chosen, "--out", str(out)]
+def run(folder: Path, *launcher: str) -> tuple[list[float], list[str], int]:
+    """Losses, texts and the last progress of the command, started so; it must have run once."""
+    folder.mkdir()
+    script = folder / "command.py"
+    script.write_text(COMMAND)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(
-        [sys.executable, *command, "--display", "none"], env=environment, capture_output=True, text=True, timeout=120
-    )
+    command = [sys.executable, *launcher, str(script), str(folder)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert done.stdout.count("the command has run") == 1
+    losses, texts, last = json.loads((folder / "found.json").read_text())
+    return losses, texts, last
 
 
-def losses_and_answers(out: Path) -> tuple[list[float], list[str]]:
-    """The loss of every step, and the candidates of the evaluation."""
-    return (
-        pl.read_parquet(out / "training.parquet")["loss"].to_list(),
-        pl.read_parquet(out / "evaluation.parquet")["candidate"].to_list(),
-    )
-
-
-def test_a_launched_command_does_what_one_process_does(tmp_path: Path) -> None:
-    """Two processes of torchrun train and sample what one does; one of them prints and writes, once."""
-    said = supervise(tmp_path / "two", "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
-    supervise(tmp_path / "one")
-    assert said.count("seed 0: complete") == 1
-    (losses, answers), (expected, texts) = (losses_and_answers(tmp_path / name) for name in ("two", "one"))
-    assert len(losses) == 2
+def test_launched_processes_do_what_one_does(tmp_path: Path) -> None:
+    """Two processes of torchrun train and sample what one does; the command itself runs in one of them alone."""
+    losses, texts, last = run(tmp_path / "two", "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
+    expected, written, _ = run(tmp_path / "one")
+    assert len(losses) == 3
     assert losses == pytest.approx(expected, rel=1e-4)
-    assert answers == texts
+    assert texts == written
+    assert len(set(texts)) > 2
+    assert last == 5
+
+
+def test_vllm_is_for_one_process() -> None:
+    """vLLM spreads over GPUs itself, so several processes of ours with it are an error of usage."""
+    with pytest.raises(UsageError, match="start one process"):
+        open_learner(PolicyConfig(engine="vllm"), World(rank=0, size=2), PolicyLearner)
 
 
 @given(st.integers(0, 40), st.integers(1, 9))
