@@ -153,6 +153,21 @@ class Operand:
     items: tuple[Operand, ...] = ()
 
 
+def plain_value(given: Argument | Operand) -> bool | int | float | str | None:
+    """The value of an argument that is nothing, a truth value, a number or a text; of any other, its `text`."""
+    match given.kind:
+        case ArgumentKind.NONE:
+            return None
+        case ArgumentKind.BOOL:
+            return bool(given.number)
+        case ArgumentKind.INT:
+            return given.number
+        case ArgumentKind.FLOAT:
+            # JSON has no form for what is not finite, so that is kept as text
+            return float(given.text if given.number is None else given.number)  # type: ignore[arg-type]
+    return given.text
+
+
 @frozen(kw_only=True)
 class Operator:
     """Compute a functional ATen operator, such as "add.Tensor", and store its results in `outputs`."""

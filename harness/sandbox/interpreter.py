@@ -28,6 +28,7 @@ from ...core.plan import (
     Launch,
     LaunchPlan,
     Operator,
+    plain_value,
 )
 from ...core.serialisation import from_plain, to_plain
 from .candidate_module import describe
@@ -272,15 +273,10 @@ def _value(argument: Argument, storages: list[Storage], kernels: Any) -> Any:
         case ArgumentKind.VIEW:
             assert argument.view is not None
             return storages[argument.view.buffer].view(argument.view)
-        case ArgumentKind.NONE:
-            return None
-        case ArgumentKind.BOOL:
-            return bool(argument.number)
-        case ArgumentKind.FLOAT:
-            number = float(argument.text if argument.number is None else argument.number)  # type: ignore[arg-type]
-            return number if argument.constexpr else float_argument(number)
-        case ArgumentKind.INT:
-            return argument.number
+        case ArgumentKind.FLOAT if not argument.constexpr:
+            number = plain_value(argument)
+            assert isinstance(number, float)
+            return float_argument(number)
         case ArgumentKind.DTYPE:
             return getattr(tl, argument.text or "")
         case ArgumentKind.FUNCTION:
@@ -288,7 +284,7 @@ def _value(argument: Argument, storages: list[Storage], kernels: Any) -> Any:
             if function is None:
                 raise _Cannot(Outcome.UNSUPPORTED, f"function {argument.text} is not found again in the source")
             return function
-    return argument.text
+    return plain_value(argument)
 
 
 def _let_tensors_be_indices() -> None:

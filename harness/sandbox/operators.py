@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from ...core.plan import ArgumentKind, Operand, Operator, View
+from ...core.plan import ArgumentKind, Operand, Operator, View, plain_value
 from .launches import Refusal
 
 _PLACEMENT = ("device", "layout", "pin_memory", "memory_format", "non_blocking")
@@ -144,19 +144,11 @@ def _value(operand: Operand, view: Callable[[View], torch.Tensor]) -> Any:
         case ArgumentKind.VIEW:
             assert operand.view is not None
             return view(operand.view)
-        case ArgumentKind.NONE:
-            return None
-        case ArgumentKind.BOOL:
-            return bool(operand.number)
-        case ArgumentKind.FLOAT:
-            return float(operand.text if operand.number is None else operand.number)  # type: ignore[arg-type]
-        case ArgumentKind.INT:
-            return operand.number
         case ArgumentKind.DTYPE:
             return getattr(torch, operand.text or "")
         case ArgumentKind.LIST:
             return [_value(item, view) for item in operand.items]
-    return operand.text
+    return plain_value(operand)
 
 
 def _tensors(result: Any) -> Iterable[torch.Tensor]:
