@@ -26,14 +26,12 @@ _MOST_TRIALS = 60
 """A task with many constants has more subsets than anybody waits for."""
 
 
-def with_small_sizes(task: Task, constants: dict[str, int]) -> Task:
-    """The task with sizes for the runs that are not the declared ones."""
-    return evolve(
-        task,
-        tiny=shrink(task, constants, TINY),
-        small=shrink(task, constants, SMALL),
-        larger=shrink(task, constants, LARGER),
-    )
+def with_small_sizes(
+    task: Task, constants: dict[str, int], ceilings: tuple[int, int, int] = (TINY, SMALL, LARGER)
+) -> Task:
+    """The task with sizes for the tiny, small and larger runs, none above its ceiling where the reference allows it."""
+    tiny, small, larger = (shrink(task, constants, ceiling) for ceiling in ceilings)
+    return evolve(task, tiny=tiny, small=small, larger=larger)
 
 
 def runs_with(task: Task, constants: Constants) -> bool:

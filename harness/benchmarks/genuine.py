@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from ...core.config import Config
 from ...core.constants import read_constants
@@ -27,11 +27,12 @@ from ...core.task import Task
 from ...core.verdict import Verdict
 from ..errors import UsageError
 from ..settings import read_text
-from ..shrinking import shrink
+from ..shrinking import with_small_sizes
 from ..suites import corpus_examples, find_example, task_from_file
 
 HEADER = "# task: "
-_TINY, _SMALL, _LARGER = 5, 17, 35
+_CEILINGS = (5, 17, 35)
+"""Of the sizes for the tiny, small and larger runs of tasks written by hand."""
 
 
 @frozen(kw_only=True)
@@ -125,13 +126,7 @@ def written_kernels(folder: Path, names: Sequence[str] = ()) -> list[GenuineKern
 
 def _small_task(path: Path) -> Task:
     task = task_from_file(path)
-    constants = read_constants(task.source)
-    return evolve(
-        task,
-        tiny=shrink(task, constants, _TINY),
-        small=shrink(task, constants, _SMALL),
-        larger=shrink(task, constants, _LARGER),
-    )
+    return with_small_sizes(task, read_constants(task.source), _CEILINGS)
 
 
 def verify_kernels(
