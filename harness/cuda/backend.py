@@ -26,12 +26,14 @@ from ...core.candidate import Failure, ReferenceTiming
 from ...core.outcome import Outcome
 from ...core.plan import LaunchPlan
 from ...core.serialisation import from_plain, to_plain
+from ..errors import SandboxError
 from ..sandbox.protocol import RunReply, RunRequest
 from ..sandbox.sandbox import read_run_result
 from .processes import Executor, Lost, Parent
 from .protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
 
 _COMPILE_LIMIT_S = 300.0
+_WARM_UP_LIMIT_S = 120.0
 _MOST_EXECUTORS = 4
 _PROCESSORS_AN_EXECUTOR = 4
 """What prepares runs is a processor's work, so that more executors than this are of no use."""
@@ -62,7 +64,7 @@ class CudaBackend:
         wanted = [device for _ in range(number) for device in devices]
         try:
             with ThreadPoolExecutor(len(wanted)) as pool:
-                self.executors = list(pool.map(self._parent.start, wanted))
+                self.executors = list(pool.map(self._open, wanted))
         except BaseException:
             self._parent.close()
             raise
@@ -73,6 +75,16 @@ class CudaBackend:
         self._free = list(self.executors)
         self._change = threading.Condition()
         self._known: dict[str, Executor] = {}
+
+    def _open(self, device: int) -> Executor:
+        """An executor that has loaded what the first plan would have to."""
+        executor = self._parent.start(device)
+        try:
+            with executor.turns.shared():
+                executor.ask({"kind": "warm up"}, [], _WARM_UP_LIMIT_S)
+        except Lost as lost:
+            raise SandboxError(f"GPU {device} cannot be used: {lost.failure.message}") from lost
+        return executor
 
     def __enter__(self) -> CudaBackend:
         return self

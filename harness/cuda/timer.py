@@ -78,6 +78,18 @@ class Timer:
         self._scratch = Scratch()
         torch.cuda.empty_cache()
 
+    def warm_up(self) -> None:
+        """Load what the first timing would have to."""
+        square = torch.ones(64, 64, device="cuda")
+
+        def work() -> None:
+            product = square @ square
+            torch.linalg.vector_norm(torch.where(product.isnan(), square, product), dtype=torch.float64)
+
+        capture(work, self._scratch)()
+        torch.cuda.synchronize()
+        read_clocks(self._uuid)
+
     def _make_room(self) -> None:
         """Give back what nobody uses before it is short: in the middle of a capture the allocator cannot."""
         free, total = torch.cuda.mem_get_info()

@@ -102,6 +102,9 @@ def open_backend(per_gpu: int, devices: Sequence[int] = (0,)) -> tuple[CudaBacke
     """A backend with made-up executors."""
     parent = FakeParent()
     backend = CudaBackend(lambda _: None, devices, per_gpu=per_gpu, parent=parent)
+    for executor in parent.started:
+        assert executor.asked == [("warm up", "shared")]
+        executor.asked.clear()
     return backend, parent.started
 
 
