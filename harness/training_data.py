@@ -17,7 +17,7 @@ from ..core.seeds import derive
 from .admission import Admission, comparing, identify_against
 from .cell_tasks import permutation, supervised_examples
 from .datasets.kernelbook import Flaw
-from .datasets.pairs import choose_pairs, open_pairs
+from .datasets.pairs import choose_pairs, identify_pairs, open_pairs
 from .errors import UsageError
 
 
@@ -48,7 +48,7 @@ def identify_training(config: Config) -> dict[str, str]:
     """What `sft.data` and `against` name, by content and where they are set; raises UsageError where it is nothing."""
     found = {}
     if config.sft.data:
-        found["files"] = open_pairs(config.sft.data).fingerprint
+        found["files"] = identify_pairs(config.sft.data)
     against = identify_against(config)
     if against is not None:
         found["against"] = against

@@ -55,9 +55,14 @@ class Chosen:
     left_out: tuple[tuple[Flaw, int], ...]
 
 
-@lru_cache(maxsize=2)
+@lru_cache
+def identify_pairs(data: str) -> str:
+    """The SHA-256 of a data set's rows, found once for a process; raises UsageError where there is none."""
+    return open_pairs(data).fingerprint
+
+
 def open_pairs(data: str) -> PairFile:
-    """The data set that `sft.data` names, read once for a process; raises UsageError where there is none."""
+    """The data set that `sft.data` names; raises UsageError where there is none."""
     option = f"--data {data}"
     if data.startswith(KERNELBOOK) or data.endswith(".parquet"):
         path = locate(data.removeprefix(KERNELBOOK), option)

@@ -12,6 +12,7 @@ from tritonrl.harness.admission import Admission, identify_against, open_admissi
 from tritonrl.harness.cell import SFT
 from tritonrl.harness.cell_tasks import evaluation_tasks, root_seed, round_tasks, supervised_examples
 from tritonrl.harness.datasets.kernelbook import Flaw
+from tritonrl.harness.datasets.pairs import identify_pairs
 from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import DriftError, UsageError
 from tritonrl.harness.grid import parse_grid, run_grid
@@ -124,9 +125,7 @@ def test_a_start_on_a_file_is_known_by_its_rows(tmp_path: Path) -> None:
     assert (story["num_pairs"], story["num_rows"]) == (2, 3)
     assert set(results.read("cells")["cell"]) == {SFT}
 
-    from tritonrl.harness.datasets.pairs import open_pairs
-
     write_parquet(path, [other])
-    open_pairs.cache_clear()  # as a later process would find it
+    identify_pairs.cache_clear()  # as a later process would find it
     with pytest.raises(DriftError, match="files"):
         run_grid(results, config, parse_grid("none"), range(1), lambda: pytest.fail("opened"), Silent())
