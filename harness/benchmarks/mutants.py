@@ -113,7 +113,7 @@ def run(
 
     workers = min(jobs or len(os.sched_getaffinity(0)), len(shares))
     if workers == 1:
-        with Workbench(settings, seed) as bench:
+        with MutantBench(settings, seed) as bench:
             for index, share in enumerate(shares):
                 finish(index, bench.judge_task(share))
     else:
@@ -154,7 +154,7 @@ def plan_tasks(count: int, seed: int, families: Sequence[str] | None = None) -> 
     return shares
 
 
-class Workbench:
+class MutantBench:
     """A sandbox with the verifiers and the oracle that use it; a context manager."""
 
     def __init__(self, config: Config, seed: int) -> None:
@@ -166,7 +166,7 @@ class Workbench:
         self.sandbox.start()
         self.oracle = MutationOracle(seed, self.sandbox)
 
-    def __enter__(self) -> Workbench:
+    def __enter__(self) -> MutantBench:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -235,11 +235,11 @@ def _row(
     )
 
 
-_bench: list[Workbench] = []
+_bench: list[MutantBench] = []
 
 
 def _open_workbench(config: Config, seed: int) -> None:
-    _bench.append(Workbench(config, seed))
+    _bench.append(MutantBench(config, seed))
     # pool workers leave without running what `atexit` registered
     Finalize(None, _bench[0].sandbox.close, exitpriority=10)
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tritonrl.core.config import ClockConfig, LimitsConfig, VerifierConfig
 from tritonrl.core.corpus import render
 from tritonrl.core.extensions import AUDIT, Extensions, VerifierSpec
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.verdict import Verdict
 from tritonrl.harness.configurations import MOST_CONFIGURATIONS, draw_choices
-from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verifier import Verifier
 
 RELU = render("l1-unary-7fce4ae6f9f1a504")
@@ -54,13 +51,6 @@ def config(block: int, part: int = 1) -> str:
 def kernel(*configs: str, line: str = "mask = mask & (PART > 0)", options: str = "", name: str = "relu_kernel") -> str:
     """A tuned kernel that does nothing where PART is 0, but for another line."""
     return KERNEL.format(configs=", ".join(configs), line=line, options=options, name=name)
-
-
-@pytest.fixture(scope="module")
-def verifier() -> Iterator[Verifier]:
-    """A verifier without a clock."""
-    with Sandbox(LimitsConfig()) as sandbox:
-        yield Verifier(VerifierConfig(clock="none"), ClockConfig(), sandbox)
 
 
 def verify(verifier: Verifier, *parts: str, spec: VerifierSpec = AUDIT) -> Verdict:

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from attrs import evolve
 from tritonrl.core.candidate import Candidate, Failure, RunReport, Variant
-from tritonrl.core.config import ClockConfig, VerifierConfig
 from tritonrl.core.extensions import AUDIT
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.task import Task
-from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verifier import Verifier
 from tritonrl.stages.run_stages import judge_run
 
 from .kernels import LINEAR, POINTWISE, linear, pointwise
-
-
-@pytest.fixture(scope="module")
-def verifier() -> Iterator[Verifier]:
-    """A verifier of its own."""
-    with Sandbox() as sandbox:
-        yield Verifier(VerifierConfig(), ClockConfig(), sandbox)
 
 
 def declared_report(verifier: Verifier, task: Task, source: str) -> RunReport | None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from attrs import evolve
 from tritonrl.core.candidate import Variant
-from tritonrl.core.config import ClockConfig, LimitsConfig, VerifierConfig
 from tritonrl.core.extensions import AUDIT, VerifierSpec
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.task import Task
-from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verifier import Verifier
 from tritonrl.stages.run_stages import judge_run
 from tritonrl.stages.variants import HIDDEN_VARIANTS
@@ -19,13 +15,6 @@ from tritonrl.stages.variants import HIDDEN_VARIANTS
 from .kernels import ADD, LINEAR, NORM, POINTWISE, add, linear, norm, pointwise
 
 MULTI = VerifierSpec(multi_input=True, staged=True)
-
-
-@pytest.fixture(scope="module")
-def verifier() -> Iterator[Verifier]:
-    """One verifier for the module."""
-    with Sandbox(LimitsConfig()) as sandbox:
-        yield Verifier(VerifierConfig(), ClockConfig(), sandbox)
 
 
 def unary(expression: str, inputs: str) -> Task:

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
 from tritonrl.core.candidate import Candidate
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.task import Task
-from tritonrl.harness.evidence_store import EvidenceStore
-from tritonrl.harness.oracle import Oracle
 from tritonrl.harness.probes import probe_tiny
 from tritonrl.harness.recordings import probe_compile
-from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.workbench import Workbench
 from tritonrl.stages.run_stages import judge_run
 
@@ -67,13 +61,6 @@ class ModelNew(nn.Module):
         sum_kernel[(triton.cdiv(x.numel(), 16),)](x, out, lock, x.numel(), BLOCK=16)
         return out
 """
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[Workbench]:
-    """One bench for the module."""
-    with Sandbox() as sandbox:
-        yield Workbench(sandbox=sandbox, oracle=Oracle(0), store=EvidenceStore())
 
 
 def tiny_outcome(bench: Workbench, before: str, after: str) -> Outcome | None:

@@ -4,27 +4,16 @@ fill or a launch too many are not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from attrs import evolve
-from tritonrl.core.config import ClockConfig, LimitsConfig, VerifierConfig
 from tritonrl.core.extensions import AUDIT, VerifierSpec
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.task import Task
-from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verifier import Verifier
 
 from .kernels import ADD, POINTWISE, add, pointwise
 
 BASELINE = VerifierSpec()
-
-
-@pytest.fixture(scope="module")
-def verifier() -> Iterator[Verifier]:
-    """One verifier for the module."""
-    with Sandbox(LimitsConfig()) as sandbox:
-        yield Verifier(VerifierConfig(), ClockConfig(), sandbox)
 
 
 def unary(expression: str, inputs: str = "torch.randn(ROWS, COLUMNS)") -> Task:

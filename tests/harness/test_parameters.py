@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from attrs import evolve
-from tritonrl.core.config import ClockConfig, LimitsConfig, VerifierConfig
 from tritonrl.core.extensions import AUDIT, VerifierSpec
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.task import Task
-from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verifier import Verifier
 
 from .kernels import LINEAR, POINTWISE, linear, pointwise
-
-
-@pytest.fixture(scope="module")
-def verifier() -> Iterator[Verifier]:
-    """One verifier for the module."""
-    with Sandbox(LimitsConfig()) as sandbox:
-        yield Verifier(VerifierConfig(), ClockConfig(), sandbox)
 
 
 def with_state(init: str, expression: str) -> Task:

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from attrs import evolve
 from tritonrl.core.candidate import Candidate, Failure, Variant
 from tritonrl.core.task import Task
-from tritonrl.harness.evidence_store import EvidenceStore
-from tritonrl.harness.oracle import Oracle
 from tritonrl.harness.probes import prepare_run
 from tritonrl.harness.recordings import probe_compile
 from tritonrl.harness.sandbox.protocol import RunRequest
-from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.workbench import Workbench
 from tritonrl.stages.variants import describe
 
 from .kernels import LINEAR, NORM, POINTWISE, linear, norm, pointwise
 
 LANES = 1 << 22
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[Workbench]:
-    """One bench for the module."""
-    with Sandbox() as sandbox:
-        yield Workbench(sandbox=sandbox, oracle=Oracle(0), store=EvidenceStore())
 
 
 def request_of(bench: Workbench, task: Task, source: str, variant: Variant = Variant.LARGER) -> RunRequest:

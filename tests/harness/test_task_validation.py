@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import islice
 
 import pytest
 from attrs import evolve
 from tritonrl.core.candidate import Variant
-from tritonrl.core.config import ClockConfig, LimitsConfig, VerifierConfig
 from tritonrl.core.corpus.catalogue import ALL_FAMILIES, Split, examples
 from tritonrl.core.task import Task
-from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.task_validation import _is_idle, validate_task
 from tritonrl.harness.verifier import Verifier
 from tritonrl.stages.variants import describe
 
 from .kernels import ADD, LINEAR, NORM, POINTWISE
-
-
-@pytest.fixture(scope="module")
-def verifier() -> Iterator[Verifier]:
-    """A verifier whose sandbox never starts."""
-    with Sandbox(LimitsConfig()) as sandbox:
-        yield Verifier(VerifierConfig(), ClockConfig(), sandbox)
 
 
 def binary(expression: str) -> Task:

@@ -15,8 +15,8 @@ from tritonrl.core.corpus import render
 from tritonrl.core.mutation import Fate, Judge, enumerate_mutants
 from tritonrl.core.task import Profile
 from tritonrl.harness.benchmarks.mutants import (
+    MutantBench,
     MutantsReport,
-    Workbench,
     plan_tasks,
     render_report,
     run,
@@ -29,13 +29,13 @@ EXAMPLE = render("l1-softmax-00c0ffee12345678")
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Workbench]:
-    with Workbench(Config(), 1) as bench:
+def bench() -> Iterator[MutantBench]:
+    with MutantBench(Config(), 1) as bench:
         yield bench
 
 
 @pytest.fixture(scope="module")
-def oracle(bench: Workbench) -> MutationOracle:
+def oracle(bench: MutantBench) -> MutationOracle:
     return bench.oracle
 
 
@@ -130,7 +130,7 @@ def test_the_table_and_the_summary_give_the_same_rates(report: MutantsReport) ->
         assert f"{plain['overall']['rates'][judge]['estimate']:.1%}" in line
 
 
-def test_rows_depend_on_neither_workers_nor_other_tasks(bench: Workbench, report: MutantsReport) -> None:
+def test_rows_depend_on_neither_workers_nor_other_tasks(bench: MutantBench, report: MutantsReport) -> None:
     """A task judged alone in this process has the rows that it had in a run of two workers."""
     first = plan_tasks(6, 1, ["unary", "softmax"])[0]
     assert bench.judge_task(first) == report.rows[: first.count]

@@ -1,4 +1,4 @@
-"""One sandbox for the tests of this folder, and helpers that write requests."""
+"""One sandbox for the tests of this folder, and functions that write requests."""
 
 from __future__ import annotations
 
