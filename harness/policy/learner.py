@@ -72,6 +72,8 @@ class PolicyLearner:
             on_progress=lambda done: on_done(min(len(prompts), done * size)),
         )
         parts = self.world.collect([completion.text for completion in completions])
+        if size > 1:
+            on_done(len(prompts))
         return [text for part in parts for text in part]
 
     def finetune(
