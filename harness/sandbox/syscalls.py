@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import struct
@@ -20,6 +21,7 @@ PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, PR_SET_CHILD_SUBREAPER =
 _LANDLOCK_CREATE_RULESET, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT_SELF = 444, 445, 446
 _CAPSET = {"x86_64": 126, "aarch64": 91}
 _SETRESUID = {"x86_64": 117, "aarch64": 147}
+_MADV_COLLAPSE = 25
 _LINUX_CAPABILITY_VERSION_3 = 0x20080522
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -73,6 +75,22 @@ def drop_capabilities() -> None:
 def set_thread_user(uid: int) -> None:
     """Set the calling thread's three user ids; those of the process's other threads stay, unlike with `os`."""
     _syscall(_SETRESUID[os.uname().machine], *[ctypes.c_uint(uid)] * 3)
+
+
+def gather_into_huge_pages() -> int:
+    """Move this process's private memory into huge pages where the kernel can, and say how many ranges it did.
+
+    A fork copies one entry for each then in the place of 512, and most of its cost is copying entries.
+    """
+    num_gathered = 0
+    with contextlib.suppress(OSError), open("/proc/self/maps") as file:
+        for line in file.readlines():
+            addresses, access, _, _, inode, *name = line.split()
+            if access == "rw-p" and inode == "0" and name in ([], ["[heap]"]):
+                first, last = (int(address, 16) for address in addresses.split("-"))
+                refused = _libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), _MADV_COLLAPSE)
+                num_gathered += not refused  # too small for one, or a kernel before 6.1
+    return num_gathered
 
 
 def landlock_version() -> int:

@@ -287,6 +287,7 @@ def main() -> None:
     perform = _prepare(arguments.mode, arguments.target, arguments.scratch)
     gc.collect()
     gc.freeze()
+    syscalls.gather_into_huge_pages()
     control.send(json.dumps({"ready": asdict(protections)}).encode())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Zygote(control, protections, perform).serve()
