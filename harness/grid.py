@@ -10,6 +10,7 @@ where it was, not begun anew: a cell's sampling, updates and verdicts are stored
 
 from __future__ import annotations
 
+import math
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -52,6 +53,8 @@ class PlannedCell:
     seed: int
     state: Planned
     num_samples: int
+    num_updates: int
+    """Optimiser steps, at most: a round where fewer candidates were worth keeping takes fewer."""
     seconds: float | None
 
 
@@ -96,6 +99,14 @@ def count_samples(config: Config, cell: str) -> int:
     return num_trained_on + (config.rl.rounds - 1) * num_between + num_evaluated
 
 
+def count_updates(config: Config, cell: str) -> int:
+    """Optimiser steps of a cell, at most; the start's are its own, which all cells of a seed share."""
+    if cell == SFT:
+        return math.ceil(config.sft.num_pairs / config.sft.batch_size) * config.sft.epochs
+    kept = config.rl.tasks_per_round * config.rl.keep
+    return config.rl.rounds * math.ceil(kept / config.rl.batch_size) * config.rl.epochs
+
+
 def plan_grid(results: Results, config: Config, cells: Sequence[CellSpec], seeds: Sequence[int]) -> list[PlannedCell]:
     """Where each cell stands, the shared starts first."""
     stale = bool(results.drift(static_identity(config)))
@@ -110,6 +121,7 @@ def plan_grid(results: Results, config: Config, cells: Sequence[CellSpec], seeds
                 seed=seed,
                 state=state,
                 num_samples=0 if state is Planned.CACHED else count_samples(config, cell),
+                num_updates=0 if state is Planned.CACHED else count_updates(config, cell),
                 seconds=0.0 if state is Planned.CACHED else recorded.get(cell == SFT),
             )
         )

@@ -29,11 +29,18 @@ def render_verdict(plain: Mapping[str, Any]) -> list[str]:
 
 def render_plan(planned: Sequence[PlannedCell]) -> list[str]:
     """A dry run, one line a cell, and the total."""
-    lines = [f"{'cell':6} {'seed':>4}  {'state':6} {'samples':>8} {'seconds':>8}"]
+    wide = max(6, *(len(cell.cell) for cell in planned))
+    lines = [f"{'cell':{wide}} {'seed':>4}  {'state':6} {'samples':>8} {'updates':>8} {'seconds':>8}"]
     for cell in planned:
         seconds = "unknown" if cell.seconds is None else f"{cell.seconds:.0f}"
-        lines.append(f"{cell.cell:6} {cell.seed:4}  {cell.state:6} {cell.num_samples:8} {seconds:>8}")
-    total = sum(cell.num_samples for cell in planned)
+        lines.append(
+            f"{cell.cell:{wide}} {cell.seed:4}  {cell.state:6} {cell.num_samples:8} {cell.num_updates:8} {seconds:>8}"
+        )
+    samples, updates = sum(cell.num_samples for cell in planned), sum(cell.num_updates for cell in planned)
     known = [cell.seconds for cell in planned if cell.seconds is not None]
-    minutes = f", about {sum(known) / 60:.1f} minutes" if len(known) == len(planned) else ""
-    return [*lines, f"{len(planned)} cells, {total} samples to draw and verify{minutes}"]
+    if len(known) == len(planned):
+        # the sum over one worker: several share it
+        cost = f", about {sum(known) / 60:.1f} minutes of one worker"
+    else:
+        cost = "; how long that takes is known once a start and a cell have finished in this folder"
+    return [*lines, f"{len(planned)} cells, {samples:,} samples to draw and verify, at most {updates:,} updates{cost}"]

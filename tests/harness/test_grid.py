@@ -18,6 +18,8 @@ from tritonrl.harness.cell import SFT, Line
 from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import DriftError, SandboxError, UsageError
 from tritonrl.harness.grid import NAMED_GRIDS, Planned, count_samples, parse_grid, plan_grid, run_grid
+from tritonrl.harness.plain_text import render_plan
+from tritonrl.harness.settings import load_config
 from tritonrl.harness.store import Results
 from tritonrl.harness.tables import equal_but_for_times
 
@@ -186,6 +188,19 @@ def test_plan_tells_new_cached_and_stale(tmp_path: Path) -> None:
     assert estimated["msct"] is not None
     stale = {cell.cell: cell.state for cell in plan_grid(results, tiny_config(seed=5), CELLS, range(1))}
     assert stale["none"] is Planned.STALE
+
+
+def test_a_dry_run_of_the_published_ablation_lists_its_costs(tmp_path: Path) -> None:
+    """Every cell with its samples and updates in columns that line up, their sums, and no time that nobody measured."""
+    config = load_config("paper")
+    planned = plan_grid(Results(root=tmp_path), config, parse_grid("full,controls,noise"), range(3))
+    assert len(planned) == 3 * (1 + 16 + 2 + 3)
+    assert {cell.num_updates for cell in planned if cell.cell == SFT} == {2000 // 8}
+    *lines, total = render_plan(planned)
+    assert len({len(line) for line in lines}) == 1
+    assert f"{sum(cell.num_samples for cell in planned):,} samples" in total
+    assert f"{sum(cell.num_updates for cell in planned):,} updates" in total
+    assert "minutes" not in total
 
 
 CHILD = """
