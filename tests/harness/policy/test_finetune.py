@@ -108,6 +108,17 @@ def test_packed_gradients_are_the_models_own(
         torch.testing.assert_close(ours[name], gradient, rtol=1e-3, atol=1e-5 * float(gradient.abs().max()) + 1e-6)
 
 
+def test_pairs_are_tokenised_together_as_one_by_one(make_policy: MakePolicy) -> None:
+    """All pairs at once have the tokens of each prompt and each answer, the end included; no pairs have none."""
+    policy = make_policy("llama")
+    expected = [
+        ([*policy.encode_prompt(prompt), *policy.encode_answer(answer)], len(policy.encode_prompt(prompt)))
+        for prompt, answer in PAIRS
+    ]
+    assert encode_pairs(policy, PAIRS) == expected
+    assert encode_pairs(policy, []) == []
+
+
 def test_documents_do_not_leak(make_policy: MakePolicy) -> None:
     """What one pair says changes nothing in the loss of the pairs behind it in the row."""
     policy = make_policy("llama")
