@@ -18,7 +18,7 @@ from ...core.extensions import AUDIT
 from ...core.statistics import Interval, wilson_interval
 from ...core.verdict import Verdict
 from ..verifier import open_verifier
-from .mix import Kind, Labelled
+from .mix import Kind, Labelled, OnProgress, count_done
 from .verify import make_mix
 
 BACKENDS: tuple[Backend, ...] = ("interpret", "cuda")
@@ -52,7 +52,9 @@ class BackendFigures:
     seconds: dict[str, float]
 
 
-def run(config: Config, num_candidates: int, seed: int, jobs: int) -> BackendFigures:
+def run(
+    config: Config, num_candidates: int, seed: int, jobs: int, on_progress: OnProgress | None = None
+) -> BackendFigures:
     """Verify `num_candidates` candidates by both backends; raises UsageError where there is no GPU."""
     seconds: dict[str, float] = {}
     verdicts: dict[str, list[Verdict]] = {}
@@ -66,7 +68,8 @@ def run(config: Config, num_candidates: int, seed: int, jobs: int) -> BackendFig
                 mix = [c for c in make_mix(verifier, -(-num_candidates // 8), seed, jobs) if _reaches_a_kernel(c)]
                 mix = mix[:num_candidates]
             began = time.perf_counter()
-            verdicts[backend] = verifier.verify_many([(c.task, c.source) for c in mix], AUDIT, jobs)
+            pairs = [(c.task, c.source) for c in mix]
+            verdicts[backend] = verifier.verify_many(pairs, AUDIT, jobs, count_done(len(pairs), on_progress))
             seconds[backend] = time.perf_counter() - began
     return compare_verdicts(mix, verdicts["interpret"], verdicts["cuda"], seed, seconds)
 

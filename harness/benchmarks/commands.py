@@ -266,8 +266,10 @@ def bench_backends(
     from ..phases import default_jobs
     from ..settings import load_config
     from .backends import LEAST_AGREEMENT, render, run
+    from .mix import show_every_tenth
 
-    figures = run(load_config(settings=settings or []), candidates, seed, jobs or default_jobs())
+    config = load_config(settings=settings or [])
+    figures = run(config, candidates, seed, jobs or default_jobs(), show_every_tenth)
     print_result(to_plain(figures), render(figures), as_json)
     raise typer.Exit(1 if figures.num_agreeing < LEAST_AGREEMENT * figures.num_candidates else 0)
 
@@ -290,8 +292,9 @@ def bench_crashes(
     from ..phases import default_jobs
     from ..settings import load_config
     from .crashes import render, run
+    from .mix import show_every_tenth
 
-    figures = run(load_config(settings=settings or []), crashes, jobs or default_jobs())
+    figures = run(load_config(settings=settings or []), crashes, jobs or default_jobs(), show_every_tenth)
     print_result(to_plain(figures), render(figures), as_json)
     raise typer.Exit(0 if figures.is_sound else 1)
 

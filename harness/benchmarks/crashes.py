@@ -18,6 +18,7 @@ from ...core.extensions import VerifierSpec
 from ...core.task import Constants, Task
 from ...core.verdict import Verdict
 from ..verifier import open_verifier
+from .mix import OnProgress, count_done
 
 _PLAIN = VerifierSpec(staged=True)
 _SIZE: Constants = (("N", 65536),)
@@ -134,7 +135,7 @@ def _write(number: int, deed: _Deed) -> str:
     return f"# {number}\n{source}"
 
 
-def run(config: Config, num_crashes: int, jobs: int) -> CrashFigures:
+def run(config: Config, num_crashes: int, jobs: int, on_progress: OnProgress | None = None) -> CrashFigures:
     """Verify `num_crashes` crashing candidates and their neighbours; raises UsageError where there is no GPU."""
     task, drawn = crash_task(), draw_sources(num_crashes)
     chosen = evolve(
@@ -145,7 +146,7 @@ def run(config: Config, num_crashes: int, jobs: int) -> CrashFigures:
     began = time.perf_counter()
     with open_verifier(chosen) as verifier:
         pairs = [(task, source) for _, source in drawn]
-        verdicts = verifier.verify_many(pairs, _PLAIN, jobs)
+        verdicts = verifier.verify_many(pairs, _PLAIN, jobs, count_done(len(pairs), on_progress))
         executors = verifier.bench.cuda.executors if verifier.bench.cuda is not None else []
         num_restarts = sum(executor.num_restarts for executor in executors)
         longest = max((executor.longest_restart_s for executor in executors), default=0.0)

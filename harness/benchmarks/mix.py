@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import random
 import re
+import sys
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from itertools import count
 
 from attrs import frozen
 
@@ -29,6 +31,8 @@ _NUM_OTHERS = 2
 _MAX_DRAWS = 300
 
 Spoil = Callable[[Example, random.Random], str]
+OnProgress = Callable[[int, int], None]
+"""Called with how many are done, of how many."""
 
 
 class Kind(StrEnum):
@@ -48,6 +52,23 @@ class Labelled:
     source: str
     kind: Kind
     spoil: str
+
+
+def count_done(num_all: int, on_progress: OnProgress | None) -> Callable[[int, Verdict], None]:
+    """What `Verifier.verify_many` calls for each verdict, to say how many there are."""
+    numbers = count(1)
+
+    def note(_: int, __: Verdict) -> None:
+        if on_progress is not None:
+            on_progress(next(numbers), num_all)
+
+    return note
+
+
+def show_every_tenth(num_done: int, num_all: int) -> None:
+    """Say on stderr how far verification is, ten times in all."""
+    if num_done * 10 // num_all > (num_done - 1) * 10 // num_all:
+        print(f"{num_done} of {num_all} verdicts", file=sys.stderr, flush=True)
 
 
 def kind_of(verdict: Verdict) -> Kind:

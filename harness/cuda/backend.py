@@ -37,13 +37,15 @@ _WARM_UP_LIMIT_S = 120.0
 _MOST_EXECUTORS = 4
 _PROCESSORS_AN_EXECUTOR = 4
 """What prepares runs is a processor's work, so that more executors than this are of no use."""
+_BYTES_AN_EXECUTOR = 32 << 30
+"""References that are kept, and replicas of a plan, take up to half of it."""
 GetBlob = Callable[[str], bytes | None]
 WAITING_FOR_EXECUTOR, WAITING_FOR_TURN = "waiting for an executor", "waiting for a turn"
 """Kinds of `CudaBackend.seconds` that are no work."""
 
 
 class CudaBackend:
-    """Executors for some GPUs, `per_gpu` on each (by default as many as processors keep busy).
+    """Executors for some GPUs, `per_gpu` on each (by default as many as processors and memory allow).
 
     Thread-safe, a context manager.
     """
@@ -58,8 +60,8 @@ class CudaBackend:
     ) -> None:
         self._get_blob = get_blob
         self._limit_s = limit_s
-        processors = len(os.sched_getaffinity(0)) // _PROCESSORS_AN_EXECUTOR
-        number = per_gpu or min(_MOST_EXECUTORS, max(1, processors))
+        devices = list(devices)
+        number = per_gpu or choose_number(devices)
         self._parent = parent or Parent()
         wanted = [device for _ in range(number) for device in devices]
         try:
@@ -146,12 +148,12 @@ class CudaBackend:
         limit_s = self._limit_s + (protocol.attempts + 1) * protocol.budget_s
 
         def measure(executor: Executor) -> Timed:
-            reply, _ = self._ask(executor, header, blobs)
+            reply, _ = self._ask(executor, header, blobs, limit_s)
             if reply["failure"] is None:
                 reply, _ = self._ask(executor, {"kind": "measure timing"}, [], limit_s, alone=True)
             if reply["failure"] is not None:
                 return Timed(failure=from_plain(reply["failure"], Failure))
-            reply, outputs = self._ask(executor, finish, fresh)
+            reply, outputs = self._ask(executor, finish, fresh, limit_s)
             timed = from_plain(reply["timed"], Timed)
             if not reply["results"]:
                 return timed
@@ -280,6 +282,15 @@ class CudaBackend:
                 found[sha256] = len(blobs)
                 blobs.append(binary)
         return found
+
+
+def choose_number(devices: Sequence[int]) -> int:
+    """How many executors each GPU should have here."""
+    import torch
+
+    memory = min(int(torch.cuda.get_device_properties(device).total_memory) for device in devices)
+    processors = len(os.sched_getaffinity(0)) // len(devices)
+    return max(1, min(_MOST_EXECUTORS, processors // _PROCESSORS_AN_EXECUTOR, memory // _BYTES_AN_EXECUTOR))
 
 
 def _place(storages: dict[int, bytes], blobs: list[bytes]) -> dict[str, int]:

@@ -12,7 +12,7 @@ from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.verdict import StageResult, Verdict
 from tritonrl.harness.benchmarks.backends import compare_verdicts
 from tritonrl.harness.benchmarks.crashes import CRASHES, crash_task, draw_sources
-from tritonrl.harness.benchmarks.mix import Kind, Labelled
+from tritonrl.harness.benchmarks.mix import Kind, Labelled, count_done, show_every_tenth
 from tritonrl.harness.probes import probe_syntax
 from tritonrl.harness.recordings import probe_compile
 from tritonrl.harness.sandbox.sandbox import Sandbox
@@ -74,3 +74,14 @@ def test_without_a_gpu_the_benches_say_so(command: str) -> None:
     result = CliRunner().invoke(app, ["bench", command])
     assert result.exit_code == 2
     assert result.stderr.strip().splitlines() == ["tritonrl: verifier.backend: cuda cannot be used: no GPU is seen"]
+
+
+@pytest.mark.parametrize(("num_all", "lines"), [(200, 10), (7, 7), (1, 1)])
+def test_progress_is_said_ten_times_at_most(capsys: pytest.CaptureFixture[str], num_all: int, lines: int) -> None:
+    """Each verdict is counted, and few of them are worth a line; the last one is."""
+    note = count_done(num_all, show_every_tenth)
+    for _ in range(num_all):
+        note(0, verdict(Outcome.PASSED, Stage.TIMING))
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == lines
+    assert said[-1] == f"{num_all} of {num_all} verdicts"

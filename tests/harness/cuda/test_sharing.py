@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,13 +10,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import torch
 from attrs import evolve
 from tritonrl.core.candidate import Failure
 from tritonrl.core.config import ClockConfig
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import LaunchPlan
 from tritonrl.core.serialisation import to_plain
-from tritonrl.harness.cuda.backend import WAITING_FOR_TURN, CudaBackend
+from tritonrl.harness.cuda.backend import WAITING_FOR_TURN, CudaBackend, choose_number
 from tritonrl.harness.cuda.processes import Executor, Lost, Parent
 from tritonrl.harness.cuda.protocol import Protocol, ReferenceSource, Timed, Trials
 from tritonrl.harness.cuda.turns import Turns
@@ -185,3 +187,21 @@ def test_an_executor_is_free_again_whatever_happened() -> None:
     executor.crashes = ["run"]
     assert backend.run("", []).failure == CRASH
     assert backend.run("", []).failure is None
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "processors", "devices", "expected"),
+    [([141], 16, [0], 4), ([141], 64, [0], 4), ([141], 2, [0], 1), ([24], 16, [0], 1), ([141, 80], 16, [0, 1], 2)],
+)
+def test_executors_are_as_many_as_processors_and_memory_allow(
+    monkeypatch: pytest.MonkeyPatch, gigabytes: list[int], processors: int, devices: list[int], expected: int
+) -> None:
+    """Four at most, one for four processors, one for 32 GB of the smallest GPU, and never none."""
+
+    class Properties:
+        def __init__(self, device: int) -> None:
+            self.total_memory = gigabytes[device] << 30
+
+    monkeypatch.setattr(torch.cuda, "get_device_properties", Properties)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(processors)))
+    assert choose_number(devices) == expected
