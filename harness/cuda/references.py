@@ -73,9 +73,7 @@ class Reference:
 
     def compiled(self, mode: Compiling, placements: int) -> tuple[Lane, ...]:
         """The reference by `torch.compile`; raises whatever that raises."""
-        import torch._inductor.config as inductor
-
-        inductor.compile_threads = 1  # this process holds a GPU and starts no others
+        _settle_compiler()
         compiled: Any = torch.compile(self._model, mode=_MODES[mode], dynamic=False)
 
         def run() -> object:
@@ -115,6 +113,24 @@ def _place(value: Any, dtype: torch.dtype) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     return value.to(device="cuda", dtype=dtype) if is_floating(value) else value.cuda()
+
+
+def load_compiler() -> None:
+    """Have `torch.compile` load all that it needs, by something that hardly uses the GPU."""
+    _settle_compiler()
+
+    def add(values: torch.Tensor) -> torch.Tensor:
+        return values + 1.0
+
+    compiled: Any = torch.compile(add, dynamic=False)
+    compiled(torch.zeros(4, device="cuda"))
+    torch.cuda.synchronize()
+
+
+def _settle_compiler() -> None:
+    import torch._inductor.config as inductor
+
+    inductor.compile_threads = 1  # this process holds a GPU and starts no others
 
 
 def forbid_tf32() -> None:

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import torch
 from attrs import evolve
-from tritonrl.core.candidate import Failure
+from tritonrl.core.candidate import Failure, ReferenceTiming
 from tritonrl.core.config import ClockConfig
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import LaunchPlan
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.cuda.backend import WAITING_FOR_TURN, CudaBackend, choose_number
 from tritonrl.harness.cuda.processes import Executor, Lost, Parent
-from tritonrl.harness.cuda.protocol import Protocol, ReferenceSource, Timed, Trials
+from tritonrl.harness.cuda.protocol import Protocol, ReferenceRequest, ReferenceSource, Timed, Trials
 from tritonrl.harness.cuda.turns import Turns
 
 from ..kernels import POINTWISE
@@ -80,6 +80,10 @@ class FakeExecutor(Executor):
                 return {"results": []}, []
             case "rank":
                 return {"us": [2.0, None, 1.0], "failure": None}, []
+            case "prepare reference":
+                return {"notes": [], "failure": None}, []
+            case "measure reference":
+                return {"timing": to_plain(ReferenceTiming(device="made up", eager_us=(3.0,))), "failure": None}, []
             case "finish timing":
                 return {"timed": to_plain(TIMED), "results": []}, []
         return {"failure": None}, []
@@ -179,6 +183,21 @@ def test_a_ranking_is_taken_alone() -> None:
     assert executor.asked == [("rank", "exclusive")]
     executor.crashes = ["rank"]
     assert backend.rank([PLAN], [{}], PROTOCOL) == CRASH
+
+
+def test_a_reference_is_compiled_in_a_turn_and_timed_alone() -> None:
+    """Only the loading of a compiler, which hardly touches the GPU, takes no turn, and is done once."""
+    backend, executors = open_backend(1)
+    source = ReferenceSource(task=POINTWISE, dtype="float32", seed=0)
+    request = ReferenceRequest(source=source, protocol=PROTOCOL, compiling="default")
+    found = backend.measure_reference(request)
+    assert isinstance(found, ReferenceTiming)
+    assert found.eager_us == (3.0,)
+    once = [("prepare reference", "shared"), ("measure reference", "exclusive")]
+    assert executors[1].asked == [("load compiler", ""), *once]
+    backend.measure_reference(request)
+    assert executors[1].asked == [("load compiler", ""), *once, *once]
+    assert executors[0].asked == []
 
 
 def test_an_executor_is_free_again_whatever_happened() -> None:
