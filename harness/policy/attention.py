@@ -27,15 +27,28 @@ def attend_by_parts(queries: Tensor, keys: Tensor, values: Tensor, lengths: list
     return torch.cat([attend_causally(*part) for part in parts], dim=2)
 
 
-def attend_by_lengths(queries: Tensor, keys: Tensor, values: Tensor, borders: Tensor, longest: int) -> Tensor:
+def attend_by_lengths(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    borders: Tensor,
+    longest: int,
+    kernel: Callable[..., Any],
+    shares_heads: bool,
+) -> Tensor:
     """All documents of one row in one kernel; `borders` are their starts and the end, int32 on the device."""
-    function, options, shares_heads = _variable_length_attention()
     if not shares_heads and queries.shape[1] != keys.shape[1]:
         groups = queries.shape[1] // keys.shape[1]
         keys, values = keys.repeat_interleave(groups, dim=1), values.repeat_interleave(groups, dim=1)
     flat = (states[0].transpose(0, 1).contiguous() for states in (queries, keys, values))
-    result: Tensor = function(*flat, borders, borders, longest, longest, **options)
+    result: Tensor = kernel(*flat, borders, borders, longest, longest)
     return result.transpose(0, 1)[None]
+
+
+def by_lengths(borders: Tensor, longest: int) -> Attend:
+    """`attend_by_lengths` by torch's kernel, which is looked up here so that no compiler has to."""
+    kernel, shares_heads = _variable_length_attention()
+    return partial(attend_by_lengths, borders=borders, longest=longest, kernel=kernel, shares_heads=shares_heads)
 
 
 def attend_by_borders(queries: Tensor, keys: Tensor, values: Tensor, borders: Tensor) -> Tensor:
@@ -46,14 +59,14 @@ def attend_by_borders(queries: Tensor, keys: Tensor, values: Tensor, borders: Te
 
 
 @cache
-def _variable_length_attention() -> tuple[Callable[..., Any], dict[str, Any], bool]:
-    """torch's function, how to ask it for causality, and whether it takes fewer heads of keys: its versions differ."""
+def _variable_length_attention() -> tuple[Callable[..., Any], bool]:
+    """torch's causal kernel, and whether it takes fewer heads of keys than of queries: its versions differ."""
     from torch.nn.attention.varlen import varlen_attn
 
     known = inspect.signature(varlen_attn).parameters
     options: dict[str, Any] = {"window_size": (-1, 0)} if "window_size" in known else {"is_causal": True}
     shares_heads = "enable_gqa" in known
-    return varlen_attn, {**options, **({"enable_gqa": True} if shares_heads else {})}, shares_heads
+    return partial(varlen_attn, **options, **({"enable_gqa": True} if shares_heads else {})), shares_heads
 
 
 def has_kernel(device: torch.device, dtype: torch.dtype) -> bool:
@@ -75,4 +88,4 @@ def attend_within(lengths: Sequence[int], device: torch.device, dtype: torch.dty
     if not has_kernel(device, dtype):
         return partial(attend_by_parts, lengths=list(lengths))
     borders = torch.tensor([0, *accumulate(lengths)], dtype=torch.int32).to(device, non_blocking=True)
-    return partial(attend_by_lengths, borders=borders, longest=longest)
+    return by_lengths(borders, longest)

@@ -21,7 +21,7 @@ from attrs import fields, frozen
 from torch import Tensor
 
 from .answers import answer_loss
-from .attention import attend_by_borders, attend_by_lengths, has_kernel
+from .attention import attend_by_borders, by_lengths, has_kernel
 from .packing import Pair, join
 from .transformer import Attend
 
@@ -129,7 +129,7 @@ class StaticSteps:
         """Forward and backward pass."""
         attend: Attend
         if has_kernel(self.head.device, self.head.dtype):
-            attend = partial(attend_by_lengths, borders=inputs.borders, longest=self.longest)
+            attend = by_lengths(inputs.borders, self.longest)
         else:
             attend = partial(attend_by_borders, borders=inputs.borders)
         hidden = self.hidden(inputs.tokens, inputs.positions, attend)
