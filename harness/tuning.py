@@ -68,7 +68,7 @@ def tune(candidate: Candidate, task: Task, bench: Workbench, cuda: CudaBackend, 
     if isinstance(ranked, Failure):
         return ranked
     us = {number: found for (number, *_), found in zip(usable, ranked, strict=True) if found is not None}
-    best = min(us, key=us.__getitem__)
+    best = min(us, key=us.__getitem__, default=None)
     times = tuple(
         ConfigurationTime(
             description=describe_choice(recording if recording.choices else known, choice),
@@ -77,4 +77,6 @@ def tune(candidate: Candidate, task: Task, bench: Workbench, cuda: CudaBackend, 
         )
         for number, (choice, recording) in enumerate(zip(choices, recordings, strict=True))
     )
-    return Tuned(candidate=next(changed for number, changed, _ in usable if number == best), times=times)
+    # where none runs, the recorded one says why when it is timed
+    chosen = next((changed for number, changed, _ in usable if number == best), candidate)
+    return Tuned(candidate=chosen, times=times)

@@ -84,6 +84,14 @@ def test_what_does_not_run_is_never_chosen(verifier: Verifier) -> None:
     assert [(one.us, one.is_chosen) for one in tuned.times] == [(None, False), (4.0, True)]
 
 
+def test_where_none_runs_the_recorded_one_is_left(verifier: Verifier) -> None:
+    """Configurations that all need more than the GPU has are no error here: timing the recorded one says what is."""
+    before, tuned = tune_with(verifier, MadeUpGpu([None, None]), kernel(config(256), config(512)), MODEL)
+    assert isinstance(tuned, Tuned)
+    assert tuned.candidate == before
+    assert [(one.us, one.is_chosen) for one in tuned.times] == [(None, False), (None, False)]
+
+
 def test_a_configuration_that_ends_the_executor_is_the_candidates_failure(verifier: Verifier) -> None:
     """It would have ended the user's process as well."""
     crash = Failure(outcome=Outcome.OUT_OF_BOUNDS, message="an illegal address")
