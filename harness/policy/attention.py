@@ -65,8 +65,9 @@ def _variable_length_attention() -> tuple[Callable[..., Any], bool]:
 
     known = inspect.signature(varlen_attn).parameters
     options: dict[str, Any] = {"window_size": (-1, 0)} if "window_size" in known else {"is_causal": True}
-    shares_heads = "enable_gqa" in known
-    return partial(varlen_attn, **options, **({"enable_gqa": True} if shares_heads else {})), shares_heads
+    if "enable_gqa" in known:
+        options["enable_gqa"] = True
+    return partial(varlen_attn, **options), "enable_gqa" in known
 
 
 def has_kernel(device: torch.device, dtype: torch.dtype) -> bool:
