@@ -170,7 +170,10 @@ def remarks(
     )
     found += _task_remarks(evaluation)
     failed = cells.filter(pl.col("status") == "failed")
-    found += [f"{cell} seed {seed} failed: {why}" for cell, seed, why in failed["cell", "seed", "message"].iter_rows()]
+    found += [
+        f"{cell} seed {seed} failed: {_first_line(why)}"
+        for cell, seed, why in failed["cell", "seed", "message"].iter_rows()
+    ]
     missing = len(ALL_CELLS) - grid_cells(cells)["cell"].n_unique()
     if missing:
         found.append(f"{missing} of 16 cells were not run; interactions may be confounded with one another.")
@@ -180,6 +183,11 @@ def remarks(
             "which takes learning for linear in seconds (evaluation.round_samples adds points between)."
         )
     return (*found, *_effect_remarks(effects))
+
+
+def _first_line(message: str | None) -> str:
+    lines = (message or "").strip().splitlines()
+    return lines[0][:200] if lines else "no reason recorded"
 
 
 def _task_remarks(evaluation: pl.DataFrame) -> list[str]:
