@@ -5,7 +5,7 @@ from __future__ import annotations
 from tritonrl.core.task import Task
 
 POINTWISE = Task(
-    task_id="test-scaled-tanh",
+    task_id="test-doubled-silu",
     level=1,
     family="unary",
     description="y = 2 * x * sigmoid(x)",

@@ -131,7 +131,7 @@ def test_results_rounded_to_half_at_large_sizes_are_refused(verifier: Verifier) 
 
 def test_a_mask_left_out_at_multiples_of_the_block_is_refused(verifier: Verifier) -> None:
     """Beyond the declared sizes nothing is a multiple of a block."""
-    source = pointwise().replace("mask = offsets < n", "mask = (offsets < n) | (n > 100000)")
+    source = pointwise().replace("mask = offsets < n", "mask = (offsets < n) | (n >= 1024 * 2048)")
     assert declared_failure(verifier, source, Variant.BEYOND).outcome is Outcome.OUT_OF_BOUNDS
 
 
