@@ -89,7 +89,8 @@ def product_kernel(
         return f"tl.load({words.pointer(operand)} + {words.offsets}, mask=mask)"
 
     lines += [
-        f"{words.offsets} = (n * {words.filters} + {channel}) * {plane} + {rm} % {plane}",
+        # not `rm % plane`: beside `rm // plane` it made LLVM abort on one of 500 teachers
+        f"{words.offsets} = {code.result_address(f'n * {words.filters} + {channel}')}",
         f"mask = ({rm} < M) & ({rn} < {filters})",
         *epilogue(acc, load),
         f"tl.store({words.out_pointer} + {words.offsets}, {acc}, mask=mask)",

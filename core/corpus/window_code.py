@@ -131,6 +131,10 @@ class WindowCode:
         """The input's element in a plane."""
         return self._fold(plane, [(axis, self.source(side)) for side, axis in enumerate(self.axes)])
 
+    def result_address(self, plane: str) -> str:
+        """The result's element in a plane."""
+        return self._fold(plane, [(out, self.place(side)) for side, out in enumerate(self.outs)])
+
     def tap_address(self, first: str) -> str:
         """A weight's element for a filter (and channel) and the loops' taps."""
         pairs = [
