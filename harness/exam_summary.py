@@ -62,7 +62,8 @@ def summarise(frame: pl.DataFrame) -> ExamSummary:
 
 
 def _rate(group: str, rows: pl.DataFrame, k: int) -> Rates:
-    timed = rows.filter(pl.col("speedup").is_not_null())
+    judged = rows.drop_nulls("correct")
+    is_timed = judged["speedup"].is_not_null().any()
     return Rates(
         group=group,
         num_tasks=rows["slot"].n_unique(),
@@ -71,7 +72,7 @@ def _rate(group: str, rows: pl.DataFrame, k: int) -> Rates:
         compiled=_share(rows["compiled"]),
         correct=_share(rows["correct"]),
         pass_at_k=_pass_at(rows, "correct", k),
-        fast_1=fast_p(rows["correct"].to_list(), rows["speedup"].to_list(), 1.0) if timed.height else None,
+        fast_1=fast_p(judged["correct"].to_list(), judged["speedup"].to_list(), 1.0) if is_timed else None,
         suite_correct=_share(rows["suite_correct"]),
         suite_pass_at_k=_pass_at(rows, "suite_correct", k),
     )

@@ -186,6 +186,16 @@ def test_task_that_cannot_be_audited_leaves_the_others(tmp_path: Path) -> None:
     assert summarise(frame).rates[2].correct is None
 
 
+def test_what_was_not_audited_is_not_slow() -> None:
+    """fast_1 is a share of the samples that the audit judged, as the correct rate is."""
+    judged = [(True, 2.0), (True, 0.5), (False, None), (None, None)]
+    place = {**dict.fromkeys(exam.EXAM.columns), "cell": "exam", "phase": "exam", "seed": 0}
+    place |= {"task": "a", "family": "unary", "level": 1}
+    rows = [{**place, "slot": n, "sample": 0, "correct": c, "speedup": s} for n, (c, s) in enumerate(judged)]
+    rates = summarise(exam.EXAM.frame(rows)).rates[0]
+    assert (rates.num_samples, rates.correct, rates.fast_1) == (4, 2 / 3, 1 / 3)
+
+
 @pytest.mark.parametrize("is_finished", [True, False])
 def test_another_exam_is_refused_with_what_differs(
     is_finished: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
