@@ -17,7 +17,8 @@ def runs(source: str) -> list[int]:
     from pygments.lexers.python import PythonLexer
 
     found: list[int] = []
-    for kind, text in PythonLexer(stripnl=False, ensurenl=False).get_tokens(source):
+    # unprocessed: what Pygments tidies away first (a byte order mark, carriage returns) would shift all that follows
+    for _, kind, text in PythonLexer().get_tokens_unprocessed(source):
         number = KINDS.index(_kind(kind))
         # blanks take the colour of what stands before them: fewer runs, same picture
         if found and (found[-1] == number or not text.strip()):
