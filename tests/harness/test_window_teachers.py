@@ -27,6 +27,7 @@ def verifier() -> Iterator[Verifier]:
         "l1-transposed_conv-7976bf21c65405cb",
         "l1-avg_pool-9e3779b97f4a7c15",
         "l2-conv_reduce_chain-bf6f9291e61c5155",
+        "l2-transposed_conv_chain-b71b1dc5132ad641",  # with one division more LLVM aborted on it
     ],
 )
 def test_a_teacher_is_accepted_and_its_task_is_sound(verifier: Verifier, task_id: str) -> None:
