@@ -14,6 +14,9 @@ from markupsafe import Markup
 from .theme import BLUE, INK, MUTED, PAPER, Layout, Spec, draw, typeset
 
 _ROW = 22
+_FIRST = 250
+"""Of the first of several panels, without the names of its rows, in pixels."""
+
 _LABELS = 150
 """Room for the numbers beside a panel, in pixels."""
 
@@ -55,8 +58,8 @@ def forest_plot(label: str, panels: Sequence[Panel], unit: float = 100.0, limit:
     known = [panel for panel in panels if any(mark.value is not None for mark in panel.marks)]
 
     def spec(layout: Layout) -> Spec:
-        rest = (layout.width - 300 - 18 * (len(known) - 1)) // max(1, len(known) - 1)
-        widths = [layout.width - 60] * len(known) if layout.narrow else [240 if len(known) > 1 else 560, *[rest] * 9]
+        rest = (layout.width - _FIRST - 100 - 18 * (len(known) - 1)) // max(1, len(known) - 1)
+        widths = [layout.width - 85] * len(known) if layout.narrow else [_FIRST if len(known) > 1 else 560, *[rest] * 9]
         drawn = [
             _panel(panel, reach, width, unit, labelled=layout.narrow or index == 0, last=layout.width)
             for index, (panel, width) in enumerate(zip(known, widths, strict=False))
