@@ -32,7 +32,7 @@ from .exam import (
     run_exam,
 )
 from .learner import Sampling
-from .settings import read_text
+from .settings import read_lines, read_text
 from .store import Results
 from .suite_criterion import judge_by_suite
 from .suites import find_task
@@ -138,7 +138,7 @@ def read_batch(path: Path) -> list[tuple[Task, str]]:
     """The (task, source) pairs of a JSONL file; a candidate is source text, or the path of a file beside the batch."""
     pairs = []
     tasks: dict[str, Task] = {}
-    for number, line in enumerate(read_text(path).splitlines(), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():
             continue
         try:
@@ -146,7 +146,7 @@ def read_batch(path: Path) -> list[tuple[Task, str]]:
             name, candidate = entry["task"], entry["candidate"]
             if not isinstance(name, str) or not isinstance(candidate, str):
                 raise TypeError
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise UsageError(f'{path}:{number}: expected {{"task": "...", "candidate": "..."}}') from None
         if name not in tasks:
             beside = path.parent / name

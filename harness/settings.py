@@ -62,6 +62,14 @@ def read_text(path: Path) -> str:
         raise UsageError(f"{path}: {reason}") from None
 
 
+def read_lines(path: Path) -> list[str]:
+    """The lines of a JSONL file that a user named; raises UsageError where there is none.
+
+    Only line feeds end one: a string of JSON may hold, as they are, other characters that end lines of text.
+    """
+    return read_text(path).split("\n")
+
+
 def to_toml(config: Config) -> str:
     """Every key of a configuration as TOML that `load_config` reads back."""
     plain = to_plain(config)

@@ -11,7 +11,9 @@ import pytest
 from tritonrl.cli import app
 from tritonrl.core.corpus import Split, examples
 from tritonrl.harness.display import Silent
+from tritonrl.harness.errors import UsageError
 from tritonrl.harness.grid import parse_grid, run_grid
+from tritonrl.harness.phases import read_batch
 from tritonrl.harness.settings import to_toml
 from tritonrl.harness.store import Results
 from typer.testing import CliRunner, Result
@@ -141,6 +143,17 @@ def test_usage_errors_are_one_line_and_exit_2(arguments: list[str], named: str) 
 def test_unknown_option_is_exit_2() -> None:
     """The parser's own refusals are usage errors too."""
     assert invoke("ablate", "--gird", "full").exit_code == 2
+
+
+def test_a_batch_has_a_line_for_each_line_feed(tmp_path: Path) -> None:
+    """What else ends lines of text may stand in a candidate as it is; a line that nests too deep is named."""
+    batch = tmp_path / "batch.jsonl"
+    entry = json.dumps({"task": TASK, "candidate": "x = '\u2028'\n"}, ensure_ascii=False)
+    batch.write_bytes(f"{entry}\n\n{entry}".encode())
+    assert [source for _, source in read_batch(batch)] == ["x = '\u2028'\n"] * 2
+    batch.write_text("[" * 100_000)
+    with pytest.raises(UsageError, match=r"batch\.jsonl:1: expected"):
+        read_batch(batch)
 
 
 def test_bad_batch_line_is_named(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from attrs import frozen
 from ...core.extraction import extract
 from ...core.renaming import class_names
 from ..errors import UsageError
-from ..settings import read_text
+from ..settings import read_lines
 from . import kernelbook
 from .kernelbook import Flaw, SourcePair, has_kernel
 from .place import locate, read_parquet
@@ -69,7 +69,7 @@ def open_pairs(data: str) -> PairFile:
         rows: Iterable[Any] = read_parquet(path, kernelbook.COLUMNS, option, kernelbook.WRITTEN)
         read: Callable[[Any], SourcePair | Flaw] = kernelbook.read_row
     elif data.endswith(".jsonl"):
-        rows, read = [line for line in read_text(Path(data)).splitlines() if line.strip()], read_line
+        rows, read = [line for line in read_lines(Path(data)) if line.strip()], read_line
     else:
         raise UsageError(f"{option}: expected kernelbook:PARQUET, FILE.jsonl or FILE.parquet")
     found = PairFile(name=data, rows=tuple(rows), fingerprint=_fingerprint(rows), read=read)

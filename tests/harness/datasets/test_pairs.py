@@ -93,6 +93,15 @@ def test_a_bad_line_has_a_reason(line: str, flaw: Flaw) -> None:
     assert read_line(line) is flaw
 
 
+def test_what_strings_hold_ends_no_line(tmp_path: Path) -> None:
+    """A JSON string may hold characters that end a line of other text, written as they are."""
+    line = json.dumps({"prompt": "one\u2028two\x85three", "answer": ANSWER}, ensure_ascii=False)
+    other = line.replace("three", "four")
+    (tmp_path / "pairs.jsonl").write_bytes(f"{line}\r\n\n{other}\n".encode())
+    chosen = _choose(open_pairs(str(tmp_path / "pairs.jsonl")), 10)
+    assert [prompt for prompt, _ in chosen.pairs] == ["one\u2028two\x85three", "one\u2028two\x85four"]
+
+
 def test_rows_are_counted_by_their_flaws(tmp_path: Path) -> None:
     """Bad rows, repeated ones, and those that do not fit are left out and counted; the sound ones remain in order."""
     sound = [make_row(python_code=make_row()["python_code"].replace("[4, 8]", f"[{n}, 8]")) for n in (2, 3, 5)]
