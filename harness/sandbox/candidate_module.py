@@ -43,13 +43,6 @@ def import_candidate(source: str, scratch: str) -> ModuleType:
     return module
 
 
-def unwrap_kernel(kernel: Any) -> Any:
-    """The jit function inside `@triton.autotune` and `@triton.heuristics`."""
-    while not inspect.isfunction(getattr(kernel, "fn", None)) and hasattr(kernel, "fn"):
-        kernel = kernel.fn
-    return kernel
-
-
 def identify(kernel: Any) -> tuple[str, str]:
     """A jit function's qualified name and the SHA-256 of its text (decorators included)."""
     function = kernel.fn

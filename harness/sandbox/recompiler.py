@@ -19,7 +19,7 @@ import torch
 
 from ...core.candidate import Failure
 from ...core.outcome import Outcome
-from ...core.plan import Argument, ArgumentKind, Kernel, Launch, LaunchPlan
+from ...core.plan import Argument, ArgumentKind, Kernel, Launch, LaunchPlan, plain_value
 from ...core.serialisation import to_plain
 from .candidate_module import import_candidate, message_of
 from .kernel_source import KernelSource, NotKernelLanguage, check_expression, check_function, dotted, free_names
@@ -75,20 +75,12 @@ def _value(argument: Argument, module: Any) -> Any:
             view = argument.view
             dtype = getattr(torch, view.dtype)
             return Pointer(dtype=dtype, shape=torch.Size(view.shape), offset_bytes=view.offset * dtype.itemsize)
-        case ArgumentKind.NONE:
-            return None
-        case ArgumentKind.BOOL:
-            return bool(argument.number)
-        case ArgumentKind.FLOAT:
-            return float(argument.text if argument.number is None else argument.number)  # type: ignore[arg-type]
-        case ArgumentKind.INT:
-            return argument.number
         case ArgumentKind.DTYPE:
             return getattr(tl, argument.text or "")
         case ArgumentKind.FUNCTION:
             home, _, name = (argument.text or "").rpartition(":")
             return getattr(importlib.import_module(home) if home else module, name.rpartition(".")[2])
-    return argument.text
+    return plain_value(argument)
 
 
 class Cut:
