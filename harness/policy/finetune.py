@@ -40,7 +40,7 @@ GPU_TOKENS = 16_384
 """The same on a GPU, if they fit: launching takes as long for few as for many."""
 MEMORY_SHARE = 0.25
 """Of a GPU's memory, for what layers keep for their gradients."""
-COMPILED_FROM_TOKENS = 4_000_000
+COMPILED_FROM_TOKENS = 60_000_000
 """Compiling a layer takes some ten seconds, in which a small model reads a million tokens."""
 CAPTURED_FROM_TOKENS = 150_000
 """Capturing takes a few tenths of a second for each of a few sizes of batches."""
