@@ -134,8 +134,8 @@ def test_equal_responses_have_no_effects(value: float) -> None:
     assert all(effect.estimate == 0.0 and not effect.conclusive for effect in analysis.effects)
 
 
-def test_what_is_resampled_is_said() -> None:
-    """One seed leaves the tasks to resample; one number a cell leaves nothing, so there is no interval."""
+def test_what_intervals_are_over_is_said() -> None:
+    """One seed leaves the tasks to be over; one number a cell leaves nothing, so there is no interval."""
     one_seed = [response for response in noisy() if response.seed == 0]
     analysis = analyse(one_seed)
     assert analysis is not None
