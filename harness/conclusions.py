@@ -18,6 +18,7 @@ from ..core.statistics import wilson_interval
 from .cell import SFT
 from .findings import Answer, Budget, CellFacts, Estimate, NoiseSetting
 from .rates import grid_cells
+from .report.figures import Form, written
 
 Effects = Mapping[str, factorial.Analysis | None]
 """Effects by metric; null where no cell is complete."""
@@ -61,6 +62,10 @@ def answers(
     )
 
 
+def _points(share: float) -> str:
+    return written(share, Form.POINTS)
+
+
 def _paragraph(*sentences: str) -> str:
     return " ".join(sentence for sentence in sentences if sentence)
 
@@ -98,8 +103,8 @@ def _timing(
     for setting in sweep:
         found = setting.difference
         if setting.metric == "correct" and setting.cv and found.value is not None:
-            bounds = f"{(found.low or 0.0) * 100:+.1f} to {(found.high or 0.0) * 100:+.1f}"
-            parts.append(f"Injected noise of {setting.cv:.0%}: {found.value * 100:+.1f} points ({bounds}).")
+            bounds = f"{_points(found.low or 0.0)} to {_points(found.high or 0.0)}"
+            parts.append(f"Injected noise of {setting.cv:.0%}: {_points(found.value)} points ({bounds}).")
     return _paragraph(*parts)
 
 
@@ -108,9 +113,9 @@ def _at_budget(budget: Budget, metric: str, term: str) -> str:
     effect = None if found is None else found.effect(term)
     if budget.seconds is None or effect is None or effect.estimate is None:
         return ""
-    size = f"{effect.estimate * 100:+.1f} points"
+    size = f"{_points(effect.estimate)} points"
     if effect.low is not None and effect.high is not None:
-        size += f" ({effect.low * 100:+.1f} to {effect.high * 100:+.1f})"
+        size += f" ({_points(effect.low)} to {_points(effect.high)})"
     return f"At equal verification seconds ({budget.seconds:.0f} s a run): {size}."
 
 
@@ -129,12 +134,12 @@ def _sentence(effects: Effects, metric: str, term: str) -> str:
     effect = None if found is None else found.effect(term)
     if found is None or effect is None or effect.estimate is None:
         return _CANNOT_TELL
-    size = f"{effect.estimate * 100:+.1f} points"
+    size = f"{_points(effect.estimate)} points"
     if effect.low is None or effect.high is None:
         return f"Its main effect is {size}, with nothing to judge its noise by, so nothing can be concluded."
     if effect.low == effect.high == 0.0:
         return "No difference at all was seen between the cells with it and those without."
-    bounds = f"{size} (95% interval {effect.low * 100:+.1f} to {effect.high * 100:+.1f}, {_resampling(found)})"
+    bounds = f"{size} (95% interval {_points(effect.low)} to {_points(effect.high)}, {_resampling(found)})"
     if not effect.conclusive:
         return f"Too little data to tell an effect from noise: {bounds}."
     if not effect.confirmed:

@@ -10,7 +10,7 @@ from tritonrl.harness.analysis import analyse
 from tritonrl.harness.comparisons import COMPARED, compare_controls, sweep_noise
 from tritonrl.harness.findings import Comparison, Estimate
 from tritonrl.harness.rates import by_task, complete_runs, final, grid_cells, rate_over_tasks
-from tritonrl.harness.report import as_json
+from tritonrl.harness.report.text import as_json
 from tritonrl.harness.store import Results
 from tritonrl.harness.tables import TABLES, write_table
 
