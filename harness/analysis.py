@@ -12,7 +12,7 @@ from itertools import combinations, product
 import polars as pl
 
 from ..core import factorial
-from ..core.extensions import ALL_CELLS, LETTERS, Extensions
+from ..core.extensions import LETTERS, Extensions
 from ..core.outcome import Stage
 from ..core.statistics import fast_p, pass_at_k
 from .budget import at_equal_seconds, cost_effects, learning_points, staging_saving
@@ -22,10 +22,9 @@ from .conclusions import answers, remarks
 from .findings import METRICS, Analysis, CellFacts, Curve, Estimate, FunnelStage, PairMean
 from .measurement_noise import timing_noise
 from .provenance import add_up, read_invocations
-from .rates import by_task, complete_runs, final, grid_cells, mean, rate, rate_over_tasks
+from .rates import by_task, complete_runs, final, grid_cells, mean, place_in_tables, rate, rate_over_tasks
 from .store import Results
 
-_ORDER = (SFT, *map(str, ALL_CELLS))
 _FLAGS = ("multi_input", "staged", "curriculum", "timing")
 
 
@@ -36,9 +35,10 @@ def analyse(results: Results) -> Analysis:
     cells, rounds, candidates, stages = (results.read(name) for name in ("cells", "rounds", "candidates", "stages"))
     every_evaluation = results.read("evaluation")
     evaluation = final(every_evaluation)
-    names = sorted(set(cells["cell"]), key=_place)
+    names = sorted(set(cells["cell"]), key=place_in_tables)
     facts = {name: _cell_facts(name, cells, evaluation, candidates, clock) for name in names}
-    grid = tuple(fact for name, fact in facts.items() if name in _ORDER and name != SFT)
+    in_grid = set(grid_cells(cells)["cell"])
+    grid = tuple(fact for name, fact in facts.items() if name in in_grid)
     effects = {metric: _effects(metric, cells, evaluation) for metric in METRICS}
     budget = at_equal_seconds(cells, rounds, every_evaluation)
     funnel = _funnel(cells, stages)
@@ -64,7 +64,7 @@ def analyse(results: Results) -> Analysis:
         staging_saving=saving,
         pairs=_pair_means(cells, evaluation),
         learning=learning_points(rounds, candidates),
-        controls=tuple(fact for name, fact in facts.items() if name not in _ORDER),
+        controls=tuple(fact for name, fact in facts.items() if name not in in_grid | {SFT}),
         comparisons=compare_controls(cells, evaluation),
         noise_sweep=sweep,
         timing_noise=noise,
@@ -191,11 +191,6 @@ def _funnel(cells: pl.DataFrame, stages: pl.DataFrame) -> tuple[FunnelStage, ...
     return tuple(found)
 
 
-def _place(cell: str) -> tuple[int, str]:
-    """Where a cell stands in tables: the start, the grid, then what is beside it."""
-    return (_ORDER.index(cell) if cell in _ORDER else len(_ORDER), cell)
-
-
 def _curves(rounds: pl.DataFrame, column: str) -> tuple[Curve, ...]:
     means = rounds.group_by("cell", "round").agg(pl.col(column).mean()).sort("cell", "round")
     return _by_cell(means, column)
@@ -208,7 +203,7 @@ def _losses(training: pl.DataFrame) -> tuple[Curve, ...]:
 
 
 def _by_cell(frame: pl.DataFrame, column: str) -> tuple[Curve, ...]:
-    names = sorted(set(frame["cell"]), key=_place)
+    names = sorted(set(frame["cell"]), key=place_in_tables)
     return tuple(Curve(cell=name, values=tuple(frame.filter(pl.col("cell") == name)[column])) for name in names)
 
 

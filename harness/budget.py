@@ -27,7 +27,7 @@ from ..core.seeds import derive
 from ..core.statistics import clustered_rate_interval, percentile_ends, resampling_weights
 from .cell import SFT
 from .findings import METRICS, Budget, BudgetCell, Estimate, LearningPoint
-from .rates import by_task, complete_runs, grid_cells, rate_over_tasks
+from .rates import by_task, complete_runs, grid_cells, place_in_tables, rate_over_tasks
 
 
 @frozen(kw_only=True)
@@ -114,7 +114,7 @@ def _budget_cells(seconds: float, runs: Sequence[_Run], rates: Sequence[dict[str
                 correct=rate_over_tasks([value for _, value in values], [task for task, _ in values]),
             )
         )
-    return tuple(sorted(found, key=lambda cell: (len(cell.cell) if cell.cell != "none" else 0, cell.cell)))
+    return tuple(sorted(found, key=lambda cell: place_in_tables(cell.cell)))
 
 
 def learning_points(rounds: pl.DataFrame, candidates: pl.DataFrame) -> tuple[LearningPoint, ...]:

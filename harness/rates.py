@@ -9,10 +9,13 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from ..core.extensions import ALL_CELLS
 from ..core.seeds import derive
 from ..core.statistics import bootstrap_interval, clustered_rate_interval
 from .cell import SFT
 from .findings import Estimate
+
+_ORDER = (SFT, *map(str, ALL_CELLS))
 
 
 def rate(frame: pl.DataFrame, mark: pl.Expr) -> Estimate:
@@ -31,6 +34,11 @@ def mean(frame: pl.DataFrame, column: str) -> Estimate:
     measured = frame.drop_nulls(column)
     interval = bootstrap_interval(measured[column].to_list(), derive(0, "report", column), measured["task"].to_list())
     return Estimate.over(measured.height, interval)
+
+
+def place_in_tables(cell: str) -> tuple[int, str]:
+    """What tables order cells by: the start, the grid with the fewest extensions first, then what is beside it."""
+    return (_ORDER.index(cell) if cell in _ORDER else len(_ORDER), cell)
 
 
 def complete_runs(cells: pl.DataFrame) -> pl.DataFrame:
