@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from attrs import evolve
 from tritonrl.core.candidate import Candidate, Variant
-from tritonrl.core.config import ClockConfig, LimitsConfig, VerifierConfig
 from tritonrl.core.extensions import VerifierSpec
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.task import Task
 from tritonrl.harness.cuda.backend import CudaBackend
 from tritonrl.harness.further_runs import probe_interpreted, probe_second_call
-from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verifier import Verifier
 from tritonrl.harness.workbench import Workbench
 from tritonrl.stages.run_stages import judge_full
@@ -28,13 +24,6 @@ class NoGpu(CudaBackend):
 
     def __init__(self) -> None:
         pass
-
-
-@pytest.fixture(scope="module")
-def verifier() -> Iterator[Verifier]:
-    """A verifier without a clock."""
-    with Sandbox(LimitsConfig()) as sandbox:
-        yield Verifier(VerifierConfig(clock="none"), ClockConfig(), sandbox)
 
 
 def with_gpu(bench: Workbench) -> Workbench:

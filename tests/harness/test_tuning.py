@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 from attrs import evolve
 from tritonrl.core.candidate import Candidate, Evidence, Failure, TimingReport
-from tritonrl.core.config import ClockConfig, LimitsConfig, VerifierConfig
+from tritonrl.core.config import ClockConfig
 from tritonrl.core.extensions import VerifierSpec
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import LaunchPlan
 from tritonrl.core.task import Profile
 from tritonrl.harness.cuda.backend import CudaBackend
 from tritonrl.harness.cuda.protocol import Protocol
-from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.tuning import Tuned, tune
 from tritonrl.harness.verifier import Verifier
 from tritonrl.stages.compile_stage import find_recording
@@ -40,13 +39,6 @@ class MadeUpGpu(CudaBackend):
         self.ranked = list(plans)
         assert all(len(one) == 1 for one in storages)  # the input's values
         return self._us
-
-
-@pytest.fixture(scope="module")
-def verifier() -> Iterator[Verifier]:
-    """A verifier without a clock."""
-    with Sandbox(LimitsConfig()) as sandbox:
-        yield Verifier(VerifierConfig(clock="none"), ClockConfig(), sandbox)
 
 
 def tune_with(verifier: Verifier, gpu: MadeUpGpu, *parts: str) -> tuple[Candidate, Tuned | Failure]:
