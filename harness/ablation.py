@@ -11,6 +11,7 @@ from pathlib import Path
 from ..core.cells import CellSpec
 from ..core.config import Config
 from .display import DisplayKind, open_display
+from .errors import UsageError
 from .executors import ExecutorKind, run_on_ray, run_on_slurm
 from .grid import GridOutcome, order_cells, run_grid, static_identity
 from .local_workers import run_locally, visible_devices, worker_command
@@ -37,6 +38,9 @@ def run_ablation(
     `workers` are the processes of a local run; by default one a GPU where there is work for several, and else this one.
     """
     results = Results(root=out)
+    if (out / "cells.parquet").exists() and not (out / "cells").exists():
+        # merging would replace all of it by what this run has finished
+        raise UsageError(f"{out}: published tables, not a run; use another --out")
     results.require_same(static_identity(config))
     config_file, text = out / "config.toml", to_toml(config)
     if not config_file.exists() or config_file.read_text() != text:

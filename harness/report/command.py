@@ -30,6 +30,7 @@ def report(
     """Show what a results folder says.
 
     Example: tritonrl report results/quick --html quick.html
+
     Example: tritonrl report results/paper --publish results --excerpt README.md
     """
     from ..analysis import analyse

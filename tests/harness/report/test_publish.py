@@ -10,9 +10,11 @@ import polars as pl
 import pytest
 from tritonrl.core.config import merge
 from tritonrl.core.serialisation import to_plain
+from tritonrl.harness.ablation import run_ablation
 from tritonrl.harness.analysis import analyse
 from tritonrl.harness.errors import UsageError
 from tritonrl.harness.findings import Analysis
+from tritonrl.harness.grid import parse_grid
 from tritonrl.harness.report import publish as publishing
 from tritonrl.harness.report.account import BEGIN, END, published_readme, with_excerpt
 from tritonrl.harness.report.candidates import gather
@@ -100,6 +102,14 @@ def test_sources_beyond_the_limit_are_left_out(
     assert 0 < left <= 2
     missing = results.read("sources").height - left
     assert f"{missing:,} sources are left out" in (tmp_path / "README.md").read_text()
+
+
+def test_a_published_folder_is_not_run_into(published: Results) -> None:
+    """A run into a published folder would replace its tables by those of the cells that it has finished."""
+    before = (published.root / "cells.parquet").read_bytes()
+    with pytest.raises(UsageError, match="published tables, not a run"):
+        run_ablation(published.config(), published.root, parse_grid("none"), 1)
+    assert (published.root / "cells.parquet").read_bytes() == before
 
 
 def test_a_document_gets_its_part(published: Results) -> None:
