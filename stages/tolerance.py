@@ -41,7 +41,7 @@ TOLERANCES = {
     "bfloat16": Tolerance(relative_error=3e-2, worst_excess=1.5e-1),
 }
 SHARE_WITHOUT_PRODUCTS = 0.1
-"""Of float32's limits, where neither task nor plan multiplies matrices; right kernels stay below 0.03 of them."""
+"""Of float32's limits, where the task multiplies no matrices, nor a plan on a GPU; right kernels take 0.03 at most."""
 SHARE_WITH_TF32 = 4.0
 """Of float32's limits, where the task multiplies matrices and the plan does in TF32.
 

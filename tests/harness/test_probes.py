@@ -18,9 +18,9 @@ from tritonrl.harness.recordings import probe_compile
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.storages import fill_storages
 from tritonrl.harness.workbench import Workbench
-from tritonrl.stages.compile_stage import find_recording, judge_compile
+from tritonrl.stages.compile_stage import find_recording, judge_compile, uses_matrix_units
 from tritonrl.stages.run_stages import judge_run
-from tritonrl.stages.tolerance import SHARE_WITH_TF32
+from tritonrl.stages.tolerance import SHARE_WITH_TF32, SHARE_WITHOUT_PRODUCTS
 from tritonrl.stages.variants import TRAINING_VARIANTS, describe
 
 from .kernels import ADD, LINEAR, NORM, POINTWISE, add, linear, norm, pointwise
@@ -63,6 +63,18 @@ def test_a_product_in_tf32_may_be_as_wrong_as_tf32_is(bench: Workbench, how: str
     prepared = prepare_run(candidate, LINEAR, bench, bench.describe(Variant.ORIGINAL, LINEAR))
     assert not isinstance(prepared, Failure)
     assert prepared[1].share_of_tolerance == share
+
+
+def test_a_product_that_the_task_has_not_excuses_nothing(bench: Workbench) -> None:
+    """The interpreter multiplies exactly, so a kernel that multiplies matrices for show has the narrow tolerance."""
+    show = "    at = tl.arange(0, 16)\n    a = tl.zeros((16, 16), tl.float32) + n\n"
+    show += "    if n < 0:\n        tl.store(out_ptr + at[:, None] * 16 + at[None, :], tl.dot(a, a))\n"
+    candidate = compiled(POINTWISE, pointwise().replace("    tl.store(", f"{show}    tl.store(", 1), bench)
+    prepared = prepare_run(candidate, POINTWISE, bench, bench.describe(Variant.ORIGINAL, POINTWISE))
+    assert not isinstance(prepared, Failure), prepared
+    assert candidate.evidence.compile is not None
+    assert uses_matrix_units(candidate.evidence.compile)
+    assert prepared[1].share_of_tolerance == SHARE_WITHOUT_PRODUCTS
 
 
 def test_the_run_that_all_verifiers_share_is_made_once(bench: Workbench) -> None:
