@@ -11,6 +11,7 @@ from attrs import frozen
 from markupsafe import Markup
 
 from ...core.cells import CellSpec
+from ..cell import SFT
 from ..findings import Analysis, Curve
 from .theme import BLUE, GREY, Layout, Spec, draw
 
@@ -52,8 +53,8 @@ def rewards_plot(analysis: Analysis) -> Markup | None:
 
 
 def losses_plot(analysis: Analysis) -> Markup | None:
-    """Loss by step of fine-tuning."""
-    lines = _lines(analysis.losses)
+    """Loss by step of each cell's rounds; the start's many steps would leave no room for them."""
+    lines = _lines([curve for curve in analysis.losses if curve.cell != SFT])
     style = Style(label="Loss by step, a panel a cell", form=".2f")
     return curves_plot(_in_order(lines, analysis), lines.get(BASELINE, []), style)
 

@@ -127,11 +127,13 @@ def costs(analysis: Analysis, sheet: Sheet) -> Table | None:
     found = analysis.cost_effects
     if found is None or not any(effect.estimable for effect in found.effects):
         return None
+    spread = (
+        f" [95% interval, over {found.over}] p = Holm's" if found.over != "nothing" else ", from one seed, so without an interval"
+    )
     return Table(
         name="cost-effects",
         title="Effects on the cost of verifying",
-        caption=f"times the training verifier's seconds a candidate [95% interval, over {found.over}] p = Holm's; "
-        "1.00 = no difference",
+        caption=f"times the training verifier's seconds a candidate{spread}; 1.00 = no difference",
         columns=("effect", "times the seconds"),
         rows=tuple(
             (

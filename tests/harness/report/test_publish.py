@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from tritonrl.cli import app
 from tritonrl.core.config import merge
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.ablation import run_ablation
@@ -20,6 +21,7 @@ from tritonrl.harness.report.account import BEGIN, END, published_readme, with_e
 from tritonrl.harness.report.candidates import gather
 from tritonrl.harness.report.publish import publish
 from tritonrl.harness.store import Results
+from typer.testing import CliRunner
 
 
 @pytest.fixture(scope="module")
@@ -123,3 +125,20 @@ def test_a_document_gets_its_part(published: Results) -> None:
     assert with_excerpt(written, published, "results") == written
     with pytest.raises(UsageError, match="no place for the results"):
         with_excerpt("nothing", published, "results")
+
+
+@pytest.mark.usefixtures("no_page")
+def test_the_command_publishes(results: Results, tmp_path: Path) -> None:
+    """One command writes the folder and the document's part; a document without a place for it is one line and exit 2."""
+    document = tmp_path / "README.md"
+    document.write_text(f"{BEGIN}\n{END}\n")
+    call = ["report", str(results.root), "--publish", str(tmp_path / "out"), "--excerpt", str(document)]
+    done = CliRunner().invoke(app, call)
+    assert done.exit_code == 0, done.output
+    assert "(out/effects.svg)" in document.read_text()
+    assert with_excerpt(document.read_text(), Results(root=tmp_path / "out"), "out") == document.read_text()
+    document.write_text("no place")
+    done = CliRunner().invoke(app, call)
+    assert done.exit_code == 2
+    assert "no place for the results" in done.output
+    assert document.read_text() == "no place"
