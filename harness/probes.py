@@ -24,7 +24,7 @@ from ..stages.compile_stage import (
     find_unseen_operator,
     judge_compile,
     judge_recording,
-    uses_matrix_units,
+    narrows,
 )
 from ..stages.plan_audit import check_structure
 from ..stages.syntax import judge_syntax
@@ -197,8 +197,9 @@ def _choose_share(report: CompileReport, task: Task, bench: Workbench, inputs: V
     """The share of the dtype's tolerance that a run may use."""
     is_large = inputs.variant in (Variant.SATURATED, Variant.HEAVY)
     is_product = bench.oracle.multiplies_matrices(task)
-    # the interpreter multiplies exactly, so that a product which the task does not ask for excuses nothing there
-    if is_product or (bench.cuda is not None and uses_matrix_units(report)):
+    # products which the task does not ask for excuse the rounding of TF32 alone, and that where it is done: on a GPU
+    is_cut = bench.cuda is not None and cuts_to_tf32(report) and not narrows(report)
+    if is_product or is_cut:
         if is_large:  # exponentials of large values magnify the rounding of matrix units without bound
             return WHERE_FINITE
         return SHARE_WITH_TF32 if is_product and inputs.dtype == "float32" and cuts_to_tf32(report) else 1.0

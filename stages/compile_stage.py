@@ -78,12 +78,6 @@ def multiplies_narrowly(report: CompileReport) -> bool:
     return any(map(_is_narrow, (name for kernel in report.recordings[0].plan.kernels for name in kernel.dot_operands)))
 
 
-def uses_matrix_units(report: CompileReport) -> bool:
-    """Whether a kernel of any plan multiplies matrices; only compiled ones are known not to."""
-    plans = [recording.plan for recording in report.recordings[:1] if recording.plan is not None]
-    return not plans or any(kernel.has_dot or kernel.binary is None for plan in plans for kernel in plan.kernels)
-
-
 def cuts_to_tf32(report: CompileReport) -> bool:
     """Whether a kernel multiplies float32 values by matrix units that see TF32 of them."""
     plans = [recording.plan for recording in report.recordings[:1] if recording.plan is not None]

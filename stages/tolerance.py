@@ -41,7 +41,7 @@ TOLERANCES = {
     "bfloat16": Tolerance(relative_error=3e-2, worst_excess=1.5e-1),
 }
 SHARE_WITHOUT_PRODUCTS = 0.1
-"""Of float32's limits, where the task multiplies no matrices, nor a plan on a GPU; right kernels take 0.03 at most."""
+"""Of float32's limits, where the task multiplies no matrices, nor a GPU in TF32; right kernels take 0.03 at most."""
 SHARE_WITH_TF32 = 4.0
 """Of float32's limits, where the task multiplies matrices and the plan does in TF32.
 

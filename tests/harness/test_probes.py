@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -13,12 +15,12 @@ from tritonrl.core.plan import BufferKind
 from tritonrl.core.task import Profile
 from tritonrl.harness.evidence_store import EvidenceStore
 from tritonrl.harness.oracle import Oracle
-from tritonrl.harness.probes import prepare_run, probe_full, probe_tiny
+from tritonrl.harness.probes import _choose_share, prepare_run, probe_full, probe_tiny
 from tritonrl.harness.recordings import probe_compile
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.storages import fill_storages
 from tritonrl.harness.workbench import Workbench
-from tritonrl.stages.compile_stage import find_recording, judge_compile, uses_matrix_units
+from tritonrl.stages.compile_stage import cuts_to_tf32, find_recording, judge_compile
 from tritonrl.stages.run_stages import judge_run
 from tritonrl.stages.tolerance import SHARE_WITH_TF32, SHARE_WITHOUT_PRODUCTS
 from tritonrl.stages.variants import TRAINING_VARIANTS, describe
@@ -66,15 +68,26 @@ def test_a_product_in_tf32_may_be_as_wrong_as_tf32_is(bench: Workbench, how: str
 
 
 def test_a_product_that_the_task_has_not_excuses_nothing(bench: Workbench) -> None:
-    """The interpreter multiplies exactly, so a kernel that multiplies matrices for show has the narrow tolerance."""
+    """The interpreter multiplies exactly, so a kernel that multiplies matrices for show has the narrow tolerance.
+
+    On a GPU it may round as TF32 does, if it rounds nothing to a narrower type beside.
+    """
     show = "    at = tl.arange(0, 16)\n    a = tl.zeros((16, 16), tl.float32) + n\n"
     show += "    if n < 0:\n        tl.store(out_ptr + at[:, None] * 16 + at[None, :], tl.dot(a, a))\n"
-    candidate = compiled(POINTWISE, pointwise().replace("    tl.store(", f"{show}    tl.store(", 1), bench)
+    source = pointwise().replace("    tl.store(", f"{show}    tl.store(", 1)
+    candidate = compiled(POINTWISE, source, bench)
     prepared = prepare_run(candidate, POINTWISE, bench, bench.describe(Variant.ORIGINAL, POINTWISE))
     assert not isinstance(prepared, Failure), prepared
-    assert candidate.evidence.compile is not None
-    assert uses_matrix_units(candidate.evidence.compile)
     assert prepared[1].share_of_tolerance == SHARE_WITHOUT_PRODUCTS
+    rounded = source.replace("2.0 * x", "2.0 * x.to(tl.float16).to(tl.float32)")
+    on_a_gpu: Any = SimpleNamespace(cuda=object(), oracle=bench.oracle)
+    shares = []
+    for one in (candidate, compiled(POINTWISE, rounded, bench)):
+        assert one.evidence.compile is not None
+        assert cuts_to_tf32(one.evidence.compile)
+        inputs = bench.describe(Variant.ORIGINAL, POINTWISE)
+        shares.append(_choose_share(one.evidence.compile, POINTWISE, on_a_gpu, inputs))
+    assert shares == [1.0, SHARE_WITHOUT_PRODUCTS]
 
 
 def test_the_run_that_all_verifiers_share_is_made_once(bench: Workbench) -> None:
