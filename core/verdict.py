@@ -89,6 +89,16 @@ class Verdict:
         return Outcome.PASSED
 
     @property
+    def where(self) -> str:
+        """The outcome and the stage that decided, such as "wrong_values@full"."""
+        return f"{self.outcome.code}@{self.reached}"
+
+    @property
+    def objection(self) -> str:
+        """What the first stage that failed says; empty where none did, or where it says nothing."""
+        return next((result.message for result in self.stages if not result.passed), "")
+
+    @property
     def seconds(self) -> float:
         """Verification time over the attempted stages."""
         return sum(result.seconds for result in self.stages)

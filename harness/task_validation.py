@@ -32,8 +32,8 @@ def validate_task(verifier: Verifier, task: Task, solution: str | None = None) -
     if solution is not None:
         verdict = verifier.verify(task, solution, AUDIT)
         if not verdict.correct:
-            message = next((r.message for r in verdict.stages if not r.passed), "")
-            problems.append(f"the solution is rejected at {verdict.reached}: {verdict.outcome} {message}".rstrip())
+            why = f"{verdict.outcome} {verdict.objection}".rstrip()
+            problems.append(f"the solution is rejected at {verdict.reached}: {why}")
     return tuple(problems)
 
 

@@ -81,8 +81,7 @@ def run(
 def _find_surprise(attack: Attack, verdict: Verdict, seed: int) -> list[Surprise]:
     if (verdict.outcome, verdict.reached) in attack.answers:
         return []
-    message = next((result.message for result in verdict.stages if not result.passed), "")
-    answer = f"{verdict.outcome.code}@{verdict.reached}{': ' if message else ''}{message}"
+    answer = f"{verdict.where}: {verdict.objection}".rstrip(": ")
     return [Surprise(attack=attack.name, seed=seed, is_accepted=verdict.correct, answer=answer)]
 
 

@@ -89,16 +89,16 @@ def compare_verdicts(
     pairs = list(zip(interpreted, executed, strict=True))
     agreeing = sum(one.correct == other.correct for one, other in pairs)
     different = Counter(
-        f"{_where(one)} / {_where(other)}"
+        f"{one.where} / {other.where}"
         for one, other in pairs
-        if not one.correct and not other.correct and _where(one) != _where(other)
+        if not one.correct and not other.correct and one.where != other.where
     )
     return BackendFigures(
         seed=seed,
         num_candidates=len(pairs),
         num_accepted={"interpret": sum(v.correct for v in interpreted), "cuda": sum(v.correct for v in executed)},
         num_agreeing=agreeing,
-        same_outcome=sum(_where(one) == _where(other) for one, other in pairs),
+        same_outcome=sum(one.where == other.where for one, other in pairs),
         agreement=wilson_interval(agreeing, len(pairs)),
         disagreements=tuple(
             Disagreement(
@@ -116,13 +116,8 @@ def compare_verdicts(
     )
 
 
-def _where(verdict: Verdict) -> str:
-    return f"{verdict.outcome.code}@{verdict.reached}"
-
-
 def _describe(verdict: Verdict) -> str:
-    message = next((result.message for result in verdict.stages if not result.passed), "")
-    return f"{_where(verdict)}: {message}".rstrip(": ")
+    return f"{verdict.where}: {verdict.objection}".rstrip(": ")
 
 
 def render(figures: BackendFigures) -> list[str]:

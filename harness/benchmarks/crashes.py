@@ -16,7 +16,6 @@ from attrs import evolve, frozen
 from ...core.config import Config
 from ...core.extensions import VerifierSpec
 from ...core.task import Constants, Task
-from ...core.verdict import Verdict
 from ..verifier import open_verifier
 from .mix import OnProgress, count_done
 
@@ -155,17 +154,13 @@ def run(config: Config, num_crashes: int, jobs: int, on_progress: OnProgress | N
     return CrashFigures(
         num_crashes=num_crashes,
         num_neighbours=len(right),
-        outcomes=tuple(sorted(Counter(f"{name}: {_where(verdict)}" for (name, _), verdict in found).items())),
+        outcomes=tuple(sorted(Counter(f"{name}: {verdict.where}" for (name, _), verdict in found).items())),
         accepted_crashes=tuple(name for (name, _), verdict in found if name != "is right" and verdict.correct),
-        refused_neighbours=tuple(_where(verdict) for verdict in right if not verdict.correct),
+        refused_neighbours=tuple(verdict.where for verdict in right if not verdict.correct),
         num_restarts=num_restarts,
         longest_restart_s=longest,
         seconds=time.perf_counter() - began,
     )
-
-
-def _where(verdict: Verdict) -> str:
-    return f"{verdict.outcome.code}@{verdict.reached}"
 
 
 def render(figures: CrashFigures) -> list[str]:

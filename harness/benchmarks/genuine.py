@@ -157,13 +157,12 @@ def verify_kernels(
 
 
 def _explain(kernel: GenuineKernel, verdict: Verdict) -> Rejection:
-    message = next((result.message for result in verdict.stages if not result.passed), "")
     return Rejection(
         name=kernel.name,
         group=kernel.group,
         reached=verdict.reached.value,
         outcome=verdict.outcome.code,
-        message=message,
+        message=verdict.objection,
     )
 
 

@@ -43,8 +43,7 @@ def verdicts(verifier: Verifier, request: pytest.FixtureRequest) -> dict[str, Ve
 
 def describe(verdict: Verdict) -> str:
     """Where and why a verdict refuses."""
-    message = next((result.message for result in verdict.stages if not result.passed), "")
-    return f"{verdict.outcome.code}@{verdict.reached}: {message}"
+    return f"{verdict.where}: {verdict.objection}"
 
 
 @pytest.mark.parametrize(
