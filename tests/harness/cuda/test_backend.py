@@ -94,14 +94,19 @@ def spoilt(line: str) -> str:
     return source.replace("    mask = offsets < n\n", f"    mask = offsets < n\n    {line}\n")
 
 
+def num_restarts(gpu: Gpu) -> int:
+    """Restarts of the GPU's executors together: which of them a plan meets is not ours to say."""
+    return sum(executor.num_restarts for executor in gpu.backend.executors)
+
+
 def test_wild_store_ends_its_executor_alone(gpu: Gpu) -> None:
     """An illegal address is the candidate's outcome; the next plan runs in a fresh executor."""
-    before = gpu.backend.executors[0].num_restarts
+    before = num_restarts(gpu)
     found = gpu.run(POINTWISE, spoilt("tl.store(out_ptr + 100000000000 + offsets, 1.0)"))
     assert isinstance(found, Failure)
     assert found.outcome is Outcome.OUT_OF_BOUNDS
     assert gpu.is_right(POINTWISE, pointwise())
-    assert gpu.backend.executors[0].num_restarts == before + 1
+    assert num_restarts(gpu) == before + 1
 
 
 def test_endless_kernel_is_a_timeout(gpu: Gpu) -> None:
@@ -135,8 +140,8 @@ def test_memory_beyond_the_device_is_refused(gpu: Gpu) -> None:
         plan, buffers=tuple(evolve(b, num_elements=2**45) if b.blob is None and not b.name else b for b in plan.buffers)
     )
     assert huge != plan
-    before = gpu.backend.executors[0].num_restarts
+    before = num_restarts(gpu)
     (result,) = gpu.backend.run("", [evolve(request, plan=huge)]).results
     assert result.failure is not None
     assert result.failure.outcome is Outcome.MEMORY_LIMIT
-    assert gpu.backend.executors[0].num_restarts == before
+    assert num_restarts(gpu) == before
