@@ -14,7 +14,6 @@ import polars as pl
 
 from ...core.extensions import LETTERS
 from ...core.serialisation import to_plain
-from ..analysis import analyse
 from ..errors import UsageError
 from ..findings import Analysis
 from ..store import Results
@@ -44,9 +43,8 @@ _WHAT = {
 }
 
 
-def published_readme(published: Results) -> str:
-    """The README of a published folder."""
-    analysis = analyse(published)
+def published_readme(published: Results, analysis: Analysis) -> str:
+    """The README of a published folder, whose analysis this is."""
     sheet = Sheet(plain=to_plain(analysis))
     tables = [grid(analysis, sheet), *effects(analysis, sheet)]
     parts = [
@@ -147,9 +145,8 @@ def _size(path: Path) -> str:
     return f"{path.stat().st_size / 1000:,.0f}"
 
 
-def excerpt(published: Results, link: str) -> str:
+def excerpt(published: Results, analysis: Analysis, link: str) -> str:
     """The project's part about the published run; `link` leads to the folder from where the part stands."""
-    analysis = analyse(published)
     sheet = Sheet(plain=to_plain(analysis))
     parts = [
         f"{_what(analysis)} {headline(analysis)}",
@@ -182,10 +179,16 @@ def _main_effects(analysis: Analysis, sheet: Sheet) -> Table:
     )
 
 
-def with_excerpt(text: str, published: Results, link: str) -> str:
-    """A document with the part between its marks computed anew; raises UsageError where it has no such marks."""
+def around(text: str) -> tuple[str, str]:
+    """What stands before and after the marks of a document; raises UsageError where it has none."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise UsageError(f"no place for the results: it needs {BEGIN} and {END}, each on a line of its own")
-    return f"{before}{BEGIN}\n\n{excerpt(published, link)}\n\n{END}{after}"
+    return before, after
+
+
+def with_excerpt(text: str, published: Results, analysis: Analysis, link: str) -> str:
+    """A document with the part between its marks computed anew; raises UsageError where it has no such marks."""
+    before, after = around(text)
+    return f"{before}{BEGIN}\n\n{excerpt(published, analysis, link)}\n\n{END}{after}"

@@ -40,15 +40,15 @@ def report(
     if form not in set(ReportFormat):
         raise UsageError(f"--format {form}: must be one of {', '.join(ReportFormat)}")
     folder = Results(root=results)
-    analysis = analyse(folder)
     # the page first: a path that cannot be written is said before anything is printed
     if html is not None:
         from .page import as_html
 
-        html.write_text(as_html(analysis, folder), encoding="utf-8")
+        html.write_text(as_html(analyse(folder), folder), encoding="utf-8")
     if publish is not None or excerpt is not None:
         _publish(folder, publish, excerpt)
         return
+    analysis = analyse(folder)
     if form == ReportFormat.RICH:
         print_report(analysis, open_console())
     else:
@@ -56,11 +56,14 @@ def report(
 
 
 def _publish(results: Results, target: Path | None, document: Path | None) -> None:
+    from ..analysis import analyse
     from ..settings import read_text
     from ..store import Results
-    from .account import with_excerpt
+    from .account import around, with_excerpt
     from .publish import publish
 
+    if document is not None:
+        around(read_text(document))
     if target is not None:
         files = publish(results, target)
         total = sum(path.stat().st_size for path in files)
@@ -68,5 +71,5 @@ def _publish(results: Results, target: Path | None, document: Path | None) -> No
     if document is not None:
         published = Results(root=target) if target is not None else results
         link = os.path.relpath(published.root, document.parent)
-        document.write_text(with_excerpt(read_text(document), published, link), encoding="utf-8")
+        document.write_text(with_excerpt(read_text(document), published, analyse(published), link), encoding="utf-8")
         print(f"{document}: the results between its marks are those of {published.root}")

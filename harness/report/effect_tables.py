@@ -128,7 +128,9 @@ def costs(analysis: Analysis, sheet: Sheet) -> Table | None:
     if found is None or not any(effect.estimable for effect in found.effects):
         return None
     spread = (
-        f" [95% interval, over {found.over}] p = Holm's" if found.over != "nothing" else ", from one seed, so without an interval"
+        ", from one seed, so without an interval"
+        if found.over == "nothing"
+        else f" [95% interval, over {found.over}] p = Holm's"
     )
     return Table(
         name="cost-effects",

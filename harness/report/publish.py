@@ -71,7 +71,7 @@ def _account(analysis: Analysis, files: dict[str, bytes]) -> bytes:
         for name, data in files.items():
             (published.root / name).write_bytes(data)
         _require_equal(analysis, analyse(published))
-        return published_readme(published).encode()
+        return published_readme(published, analysis).encode()
 
 
 def _small_tables(results: Results) -> dict[str, pl.DataFrame]:

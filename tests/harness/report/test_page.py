@@ -28,6 +28,12 @@ def browser() -> Iterator[Any]:
         yield browser
 
 
+@pytest.fixture(scope="module")
+def page(browser: Any, page_path: Path) -> Any:
+    """The page, opened, for tests that only read it."""
+    return opened(browser, page_path)[0]
+
+
 def opened(browser: Any, path: Path, width: int = 1100, scheme: str = "light") -> tuple[Any, list[str]]:
     """The page at that width and scheme, with all that is folded opened, and a list that fills with what went wrong."""
     page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()
@@ -58,9 +64,8 @@ def test_a_page_is_complete_quiet_and_legible(browser: Any, page_path: Path, wid
     assert page.title() == "tritonrl: which parts of the recipe help"
 
 
-def test_its_figures_are_the_analysis(browser: Any, page_path: Path, analysis: Analysis) -> None:
+def test_its_figures_are_the_analysis(page: Any, analysis: Analysis) -> None:
     """The page carries the whole analysis, and every number in a table is the one of its place there, as written."""
-    page, _ = opened(browser, page_path)
     carried = json.loads(page.evaluate("document.getElementById('figures').textContent"))
     shelf = carried.pop("shelf")
     assert carried == json.loads(json.dumps(to_plain(analysis)))
@@ -75,9 +80,8 @@ def test_its_figures_are_the_analysis(browser: Any, page_path: Path, analysis: A
         assert text == typeset(written(sheet.look_up(at), Form(form)))
 
 
-def test_its_figures_equal_the_parquet(browser: Any, page_path: Path, results: Results) -> None:
+def test_its_figures_equal_the_parquet(page: Any, results: Results) -> None:
     """Rates of every cell and counts of every outcome on the page are those of the tables."""
-    page, _ = opened(browser, page_path)
     rows = page.evaluate(
         "[...document.querySelectorAll('#table-grid tbody tr')].map((row) => [...row.cells].map((cell) =>"
         " cell.querySelector('data')?.value ?? cell.textContent))"
@@ -97,9 +101,8 @@ def test_its_figures_equal_the_parquet(browser: Any, page_path: Path, results: R
     assert [sum(column) for column in zip(*outcomes, strict=True)] == wanted
 
 
-def test_its_tables_are_those_of_the_other_forms(browser: Any, page_path: Path, analysis: Analysis) -> None:
+def test_its_tables_are_those_of_the_other_forms(page: Any, analysis: Analysis) -> None:
     """Each table of the text forms is on the page, row by row, but for lines that are drawn in characters."""
-    page, _ = opened(browser, page_path)
     tables = [section for section in sections(analysis) if isinstance(section, Table)]
     assert {table.name for table in tables} > {
         "effects",
@@ -143,9 +146,8 @@ def test_candidates_can_be_searched(browser: Any, page_path: Path, results: Resu
     assert not troubles
 
 
-def test_it_is_built_for_everyone(browser: Any, page_path: Path) -> None:
+def test_it_is_built_for_everyone(browser: Any, page: Any, page_path: Path) -> None:
     """Headings leave no level out; tables have captions, drawings and fields have names; it reads without script."""
-    page, _ = opened(browser, page_path)
     levels = page.evaluate("[...document.querySelectorAll('h1, h2, h3, h4')].map((one) => Number(one.tagName[1]))")
     assert levels.count(1) == 1
     assert all(after <= before + 1 for before, after in pairwise(levels))

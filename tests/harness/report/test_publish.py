@@ -64,10 +64,10 @@ def no_page(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_page")
-def test_its_readme_can_be_computed_again(published: Results, tmp_path: Path) -> None:
+def test_its_readme_can_be_computed_again(published: Results, analysis: Analysis, tmp_path: Path) -> None:
     """The README is what its tables say; publishing a published folder changes nothing in it."""
     text = (published.root / "README.md").read_text()
-    assert published_readme(published) == text
+    assert published_readme(published, analysis) == text
     publish(published, tmp_path)
     assert (tmp_path / "README.md").read_text() == text
     assert (tmp_path / "provenance.json").read_text() == (published.root / "provenance.json").read_text()
@@ -80,7 +80,7 @@ def test_a_changed_table_shows(published: Results, tmp_path: Path) -> None:
     changed = Results(root=tmp_path)
     flipped = changed.read("evaluation").with_columns(correct=~pl.col("correct"))
     flipped.write_parquet(tmp_path / "evaluation.parquet", metadata={"tritonrl.schema": "2"})
-    assert published_readme(changed) != (tmp_path / "README.md").read_text()
+    assert published_readme(changed, analyse(changed)) != (tmp_path / "README.md").read_text()
 
 
 @pytest.mark.usefixtures("no_page")
@@ -114,31 +114,32 @@ def test_a_published_folder_is_not_run_into(published: Results) -> None:
     assert (published.root / "cells.parquet").read_bytes() == before
 
 
-def test_a_document_gets_its_part(published: Results) -> None:
+def test_a_document_gets_its_part(published: Results, analysis: Analysis) -> None:
     """What stands between the marks is computed, what is around them stays, and doing it again changes nothing."""
     text = f"before\n{BEGIN}\nold\n{END}\nafter\n"
-    written = with_excerpt(text, published, "results")
+    written = with_excerpt(text, published, analysis, "results")
     assert written.startswith(f"before\n{BEGIN}\n")
     assert written.endswith(f"{END}\nafter\n")
     assert "(results/effects.svg)" in written
     assert "old" not in written
-    assert with_excerpt(written, published, "results") == written
+    assert with_excerpt(written, published, analysis, "results") == written
     with pytest.raises(UsageError, match="no place for the results"):
-        with_excerpt("nothing", published, "results")
+        with_excerpt("nothing", published, analysis, "results")
 
 
 @pytest.mark.usefixtures("no_page")
 def test_the_command_publishes(results: Results, tmp_path: Path) -> None:
-    """One command writes the folder and the document's part; a document without a place for it is one line and exit 2."""
+    """One command writes the folder and the document's part; where that has no place for it, nothing is written."""
     document = tmp_path / "README.md"
     document.write_text(f"{BEGIN}\n{END}\n")
     call = ["report", str(results.root), "--publish", str(tmp_path / "out"), "--excerpt", str(document)]
     done = CliRunner().invoke(app, call)
     assert done.exit_code == 0, done.output
     assert "(out/effects.svg)" in document.read_text()
-    assert with_excerpt(document.read_text(), Results(root=tmp_path / "out"), "out") == document.read_text()
+    assert "| M |" in document.read_text()
     document.write_text("no place")
-    done = CliRunner().invoke(app, call)
+    done = CliRunner().invoke(app, [*call[:3], str(tmp_path / "other"), *call[4:]])
     assert done.exit_code == 2
+    assert not (tmp_path / "other").exists()
     assert "no place for the results" in done.output
     assert document.read_text() == "no place"
