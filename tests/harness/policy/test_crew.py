@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -39,24 +40,23 @@ with assembled(config) as leads:
 """
 
 
-def run(folder: Path, *launcher: str) -> tuple[list[float], list[str], int]:
-    """Losses, texts and the last progress of the command, started so; it must have run once."""
-    folder.mkdir()
-    script = folder / "command.py"
+def test_launched_processes_do_what_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes of torchrun train and sample what one does; the command itself runs in one of them alone."""
+    script, two, one = (tmp_path / name for name in ("command.py", "two", "one"))
     script.write_text(COMMAND)
+    two.mkdir()
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    command = [sys.executable, *launcher, str(script), str(folder)]
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    command = [sys.executable, *launcher, str(script), str(two)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("the command has run") == 1
-    losses, texts, last = json.loads((folder / "found.json").read_text())
-    return losses, texts, last
+    losses, texts, last = json.loads((two / "found.json").read_text())
 
-
-def test_launched_processes_do_what_one_does(tmp_path: Path) -> None:
-    """Two processes of torchrun train and sample what one does; the command itself runs in one of them alone."""
-    losses, texts, last = run(tmp_path / "two", "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
-    expected, written, _ = run(tmp_path / "one")
+    one.mkdir()
+    monkeypatch.setattr(sys, "argv", [str(script), str(one)])
+    runpy.run_path(str(script))
+    expected, written, _ = json.loads((one / "found.json").read_text())
     assert len(losses) == 3
     assert losses == pytest.approx(expected, rel=1e-4)
     assert texts == written
