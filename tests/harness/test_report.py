@@ -12,6 +12,7 @@ from tritonrl.harness.analysis import analyse
 from tritonrl.harness.display import Silent
 from tritonrl.harness.findings import Analysis
 from tritonrl.harness.grid import run_grid
+from tritonrl.harness.report.headline import headline
 from tritonrl.harness.report.page import as_html
 from tritonrl.harness.report.sections import sections
 from tritonrl.harness.report.sparkline import sparkline
@@ -116,6 +117,25 @@ def test_every_form_shows_the_same_sections(results: Results, analysis: Analysis
     assert plain["clock"] == "simulated clock"
     assert "simulated clock" in markdown
     assert "simulated clock" in html
+
+
+def test_the_headline_says_no_more_than_was_found(results: Results, analysis: Analysis, tmp_path: Path) -> None:
+    """It names what Holm's p allows, with its interval, and says whether one training run is all that there was."""
+    told = headline(analysis)
+    assert told.startswith(
+        "Multi-input testing raised the rate of correct kernels by 100.0 points (95% interval +100.0"
+    )
+    assert "For staged evaluation, the curriculum and calibrated timing the data is too small" in told
+    assert "in this one training run" not in told
+    one = analyse(filtered(results, tmp_path / "one", 0, "simulated clock"))
+    assert "in this one training run" in headline(one)
+    even = Results(root=tmp_path / "even")
+    for name, table in TABLES.items():
+        frame = results.read(name)
+        if name == "evaluation":
+            frame = frame.with_columns(correct=(pl.col("sample") + pl.col("slot")) % 2 == 0)
+        write_table(table, frame, even.root / f"{name}.parquet")
+    assert headline(analyse(even)).startswith("None of the four extensions changed the rate of correct kernels")
 
 
 def test_small_data_is_said(analysis: Analysis) -> None:
