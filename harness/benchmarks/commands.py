@@ -343,8 +343,8 @@ def bench_train(
     quantization: Annotated[str, typer.Option("--quantization", help="none or 8bit (bitsandbytes).")] = "none",
     suite: Annotated[str, typer.Option("--suite", help="Whose pairs: corpus or whole.")] = "corpus",
     batch: Annotated[int, typer.Option("--batch", min=1, help="Pairs a step, of each process.")] = 8,
-    steps: Annotated[int, typer.Option("--steps", min=2, help="Steps, those that are not counted included.")] = 30,
-    warmup: Annotated[int, typer.Option("--warmup", min=1, help="First steps that are not counted.")] = 10,
+    steps: Annotated[int, typer.Option("--steps", min=2, help="Steps, those that are not counted included.")] = 60,
+    warmup: Annotated[int, typer.Option("--warmup", min=1, help="First steps that are not counted.")] = 30,
     compilation: Annotated[str, typer.Option("--compile", help="Layers compiled: auto, on or off.")] = "auto",
     capture: Annotated[str, typer.Option("--capture", help="Steps as captured graphs: auto, on or off.")] = "auto",
     memory_gb: Annotated[

@@ -53,15 +53,18 @@ Choice = Literal["auto", "on", "off"]
 
 @frozen(kw_only=True)
 class Workload:
-    """What is trained on what: `batch` pairs a step and process, `warmup` steps of `steps` are not counted."""
+    """What is trained on what: `batch` pairs a step and process, `warmup` steps of `steps` are not counted.
+
+    That many, because sizes of batches that come for the first time are captured then.
+    """
 
     policy: str
     quantization: str = "none"
     suite: str = "corpus"
     pairs: int = 512
     batch: int = 8
-    steps: int = 30
-    warmup: int = 10
+    steps: int = 60
+    warmup: int = 30
     rank: int = 16
     seed: int = 0
     threads: int = 0
