@@ -11,7 +11,7 @@ from tritonrl.core.extensions import ALL_CELLS, Extensions
 from tritonrl.harness.analysis import analyse
 from tritonrl.harness.display import Silent
 from tritonrl.harness.findings import Analysis
-from tritonrl.harness.grid import run_grid
+from tritonrl.harness.grid import parse_grid, run_grid
 from tritonrl.harness.report.headline import headline
 from tritonrl.harness.report.page import as_html
 from tritonrl.harness.report.sections import sections
@@ -213,7 +213,20 @@ def test_partial_grid_names_what_it_cannot_tell(tmp_path: Path) -> None:
     assert any("14 of 16 cells were not run" in remark for remark in found.remarks)
     markdown = as_markdown(found)
     assert markdown.count("the grid is too small") == 1
+    assert "cannot tell one extension from another" in as_html(found, results)
     assert "confounded with" not in markdown.split("## Research questions")[0]
+
+
+def test_a_control_alone_has_a_page(tmp_path: Path) -> None:
+    """With nothing of the grid, and no clock, every form can still be made, and says what is missing."""
+    config, results = tiny_config(verifier={"clock": "none"}), Results(root=tmp_path)
+    run_grid(results, config, parse_grid("c+binary"), range(1), lambda: stub_line(results, config), Silent())
+    found = analyse(results)
+    html = as_html(found, results)
+    assert "No cell of the grid has been run." in html
+    assert "c+binary" in html
+    assert "Cells beside the grid" in as_markdown(found)
+    assert headline(found) == "No cell is complete, so nothing can be said of the extensions yet."
 
 
 def test_sparkline_spans_the_series() -> None:
