@@ -1,8 +1,8 @@
 """What a run's numbers say about the four research questions, in sentences, and what they do not say.
 
-A sentence never claims more than was resampled: with one training run an effect is this run's, whatever its interval
-over tasks. Many effects are looked at, so an effect is called one only where Holm's
-adjusted p allows it, and how many intervals exclude 0 by chance is said beside them.
+A sentence never claims more than its interval is over: with one training run an effect is this run's, however sure it
+is over tasks. Many effects are looked at, so an effect is called one only where Holm's adjusted p allows it, and how
+many intervals exclude 0 by chance is said beside them.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _sentence(effects: Effects, metric: str, term: str) -> str:
         return f"Its main effect is {size}, with nothing to judge its noise by, so nothing can be concluded."
     if effect.low == effect.high == 0.0:
         return "No difference at all was seen between the cells with it and those without."
-    bounds = f"{size} (95% interval {_points(effect.low)} to {_points(effect.high)}, {_resampling(found)})"
+    bounds = f"{size} (95% interval {_points(effect.low)} to {_points(effect.high)} {_scope(found)})"
     if not effect.conclusive:
         return f"Too little data to tell an effect from noise: {bounds}."
     if not effect.confirmed:
@@ -150,11 +150,11 @@ def _sentence(effects: Effects, metric: str, term: str) -> str:
     return f"It {'helps' if effect.estimate > 0 else 'hurts'}: {bounds}."
 
 
-def _resampling(found: factorial.Analysis) -> str:
+def _scope(found: factorial.Analysis) -> str:
     if "seeds" not in found.over:
-        return f"resampling {found.over} only, so it says nothing of another seed"
-    few = f", of only {found.num_seeds} seeds" if found.num_seeds < _MIN_SEEDS else ""
-    return f"resampling {found.over}{few}"
+        return f"over {found.over} only, so it says nothing of another seed"
+    few = f", with only {found.num_seeds} seeds" if found.num_seeds < _MIN_SEEDS else ""
+    return f"over {found.over}{few}"
 
 
 def remarks(
@@ -223,5 +223,5 @@ def _effect_remarks(effects: Effects) -> list[str]:
             f"({len(judged) / 20:.1f} of {len(judged)}) would by chance alone."
         )
     if "seeds" not in primary.over:
-        found.append(f"Intervals of effects resample {primary.over} only: they say nothing of another seed.")
+        found.append(f"Intervals of effects are over {primary.over} only: they say nothing of another seed.")
     return found

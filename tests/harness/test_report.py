@@ -177,14 +177,14 @@ def test_one_seed_speaks_of_one_training_run(results: Results, tmp_path: Path) -
     found = analyse(filtered(results, tmp_path, 0, "simulated clock"))
     text = " ".join(answer.answer for answer in found.answers)
     assert "In this one training run it helped: +100.0 points" in found.answers[0].answer
-    assert "resampling tasks only, so it says nothing of another seed" in found.answers[0].answer
+    assert "over tasks only, so it says nothing of another seed" in found.answers[0].answer
     assert "It helps" not in text
     assert "It hurts" not in text
 
 
 def test_few_seeds_are_said_in_the_answer(analysis: Analysis) -> None:
     """Where an answer rests on two seeds it says so."""
-    assert "resampling seeds and tasks, of only 2 seeds" in analysis.answers[0].answer
+    assert "over seeds and tasks, with only 2 seeds" in analysis.answers[0].answer
 
 
 def test_without_a_clock_nothing_is_said_of_noise(results: Results, tmp_path: Path) -> None:
