@@ -4,7 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: ablate test lint types pytest setup smollm2 gpu-nano gpu-nano-whole gpu-train gpu-scale gpu-smollm2 gpu-smollm2-exam clean
+.PHONY: ablate test lint types pytest setup smollm2 clean
+.PHONY: gpu-nano gpu-nano-whole gpu-train gpu-scale gpu-smollm2 gpu-smollm2-exam gpu-verifier
+
 
 ablate: $(READY)
 	$(BIN)/tritonrl ablate --grid full --preset quick --out results/quick
@@ -64,6 +66,16 @@ gpu-train:
 	$(TRITONRL) bench train --random qwen2.5-coder-7b --quantization 8bit --memory-gb 40 --steps 10 --warmup 3 \
 		--no-with-plain --json > $(GPU_OUT)/train-7b-8bit.json
 	$(TRITONRL) bench sample --random smollm2-135m --json > $(GPU_OUT)/sample-135m.json
+
+# What is measured on a GPU of the verifier: docs/decisions/0006 and 0010. A bar that is missed does not end it.
+gpu-verifier:
+	mkdir -p $(GPU_OUT)
+	-$(TRITONRL) doctor > $(GPU_OUT)/doctor.txt
+	-$(TRITONRL) bench verify --backend cuda --set verifier.clock=measured > $(GPU_OUT)/verify.txt
+	-$(TRITONRL) bench timing -n 30 --visits 5 --repeats 3 --json > $(GPU_OUT)/timing.json
+	-$(TRITONRL) bench backends -n 500 > $(GPU_OUT)/backends.txt
+	-$(TRITONRL) bench crashes -n 200 --set limits.wall_s=3 > $(GPU_OUT)/crashes.txt
+	-$(TRITONRL) bench attacks tests/attacks --backend cuda --set verifier.clock=measured > $(GPU_OUT)/attacks.txt
 
 # One process a GPU.
 gpu-scale:

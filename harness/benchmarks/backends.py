@@ -2,7 +2,9 @@
 
 Right and wrong candidates of the fixed mix (those that reach a kernel) are verified by both backends with the same
 seed. They agree where both accept or both refuse: where a wrong kernel is first seen to be wrong may differ, since a
-GPU runs the declared sizes whole and knows nothing of undefined values, and is counted apart.
+GPU runs the declared sizes whole and knows nothing of undefined values, and is counted apart. The verifier is the one
+that training uses with the five named variants: the audit asks the interpreter beside a GPU, so it would agree with
+itself.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from collections.abc import Sequence
 from attrs import evolve, frozen
 
 from ...core.config import Backend, Config
-from ...core.extensions import AUDIT
+from ...core.extensions import VerifierSpec
 from ...core.statistics import Interval, wilson_interval
 from ...core.verdict import Verdict
 from ..verifier import open_verifier
@@ -23,6 +25,7 @@ from .verify import make_mix
 
 BACKENDS: tuple[Backend, ...] = ("interpret", "cuda")
 LEAST_AGREEMENT = 0.995
+_FIVE_VARIANTS = VerifierSpec(multi_input=True, staged=True)
 
 
 @frozen(kw_only=True)
@@ -69,7 +72,7 @@ def run(
                 mix = mix[:num_candidates]
             began = time.perf_counter()
             pairs = [(c.task, c.source) for c in mix]
-            verdicts[backend] = verifier.verify_many(pairs, AUDIT, jobs, count_done(len(pairs), on_progress))
+            verdicts[backend] = verifier.verify_many(pairs, _FIVE_VARIANTS, jobs, count_done(len(pairs), on_progress))
             seconds[backend] = time.perf_counter() - began
     return compare_verdicts(mix, verdicts["interpret"], verdicts["cuda"], seed, seconds)
 
