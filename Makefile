@@ -7,7 +7,6 @@ READY  := $(VENV)/.ready
 .PHONY: ablate test lint types pytest setup smollm2 clean
 .PHONY: gpu-nano gpu-nano-whole gpu-train gpu-scale gpu-smollm2 gpu-smollm2-exam gpu-verifier
 
-
 ablate: $(READY)
 	$(BIN)/tritonrl ablate --grid full --preset quick --out results/quick
 	$(BIN)/tritonrl report results/quick
