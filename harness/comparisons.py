@@ -70,7 +70,7 @@ def sweep_noise(cells: pl.DataFrame, evaluation: pl.DataFrame, clock: str) -> tu
 def _describe(spec: CellSpec) -> str:
     if spec.noise_cv is not None:
         return "injected"
-    return "calibrated" if spec.extensions.timing else "measured"
+    return "calibrated" if spec.extensions.timing else "single"
 
 
 def _differences(

@@ -140,7 +140,7 @@ class NoiseSetting:
 
     cell: str
     noise: str
-    """ "calibrated", "measured" or "injected"."""
+    """ "calibrated", "single" or "injected"."""
     cv: float | None
     """The injected coefficient of variation; null where none was injected."""
     metric: str

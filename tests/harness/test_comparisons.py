@@ -96,7 +96,7 @@ def test_the_sweep_compares_every_noise_with_calibrated_timing() -> None:
     found = sweep_noise(cells(*NAMES, seeds=(0, 1)), table("evaluation", evaluation(*NAMES)), "measured")
     rows = [one for one in found if one.metric == "correct"]
     assert [(one.cell, one.noise, one.cv, one.counterpart) for one in rows] == [
-        ("none", "measured", None, "t"),
+        ("none", "single", None, "t"),
         ("t", "calibrated", None, None),
         ("t+cv5", "injected", 0.05, "t"),
         ("t+cv30", "injected", 0.3, "t"),
