@@ -31,9 +31,9 @@ from .harness.command_line import (
 )
 from .harness.display import DisplayKind
 from .harness.errors import UsageError
-from .harness.exam_command import evaluate
+from .harness.exam.command import evaluate
 from .harness.report.command import report
-from .harness.task_commands import tasks_app
+from .harness.tasks.commands import tasks_app
 
 app = typer.Typer(
     name="tritonrl",
@@ -77,8 +77,8 @@ def verify(
     from .harness.phases import default_jobs, read_batch, verdict_plain
     from .harness.plain_text import render_verdict
     from .harness.settings import load_config, read_text, with_drawn_seed
-    from .harness.suites import find_task
-    from .harness.verifier import open_verifier
+    from .harness.tasks.suites import find_task
+    from .harness.verification.verifier import open_verifier
 
     config = load_config(
         preset,
@@ -132,11 +132,11 @@ def ablate(
     Example: tritonrl ablate --grid full --preset quick --out results/quick
     """
     from .core.serialisation import to_plain
-    from .harness.executors import ExecutorKind
-    from .harness.grid import parse_grid, plan_grid
     from .harness.plain_text import render_plan
     from .harness.settings import load_config
-    from .harness.store import Results
+    from .harness.study.executors import ExecutorKind
+    from .harness.study.grid import parse_grid, plan_grid
+    from .harness.study.store import Results
 
     config = load_config(preset, config_file, settings or [])
     cells = parse_grid(grid, limit)
@@ -146,7 +146,7 @@ def ablate(
         planned = plan_grid(Results(root=out), config, cells, range(seeds))
         print_result(to_plain(planned), render_plan(planned), as_json)
         return
-    from .harness.ablation import run_ablation
+    from .harness.study.ablation import run_ablation
 
     outcome = run_ablation(
         config,
@@ -233,12 +233,12 @@ def _run_phase(
     display: DisplayKind | None,
     jobs: int | None,
 ) -> None:
-    from .harness.ablation import run_ablation
     from .harness.policy.crew import assembled
     from .harness.policy.parallel import is_launched
     from .harness.settings import load_config
-    from .harness.store import Results
-    from .harness.training_data import describe
+    from .harness.study.ablation import run_ablation
+    from .harness.study.store import Results
+    from .harness.study.training_data import describe
 
     config = load_config(preset, config_file, settings or [])
     with assembled(config.policy) as leads:
@@ -273,7 +273,7 @@ def sample(
     """
     from .harness.phases import sample_task
     from .harness.settings import load_config
-    from .harness.suites import find_task
+    from .harness.tasks.suites import find_task
 
     config = load_config(preset, config_file, [*(settings or []), *([f"policy.name={policy}"] if policy else [])])
     for completion, source in sample_task(config, find_task(task), num, adapter):
@@ -293,8 +293,8 @@ def show(
 
     Example: tritonrl show results/quick msct
     """
-    from .harness.cell_view import cell_view, find_source, print_view
-    from .harness.store import Results
+    from .harness.report.cell_view import cell_view, find_source, print_view
+    from .harness.study.store import Results
 
     if source is not None:
         print(find_source(Results(root=results), source))

@@ -1,7 +1,7 @@
 """A candidate solution and the evidence gathered about it.
 
-Probes (`harness.probes`) do the work and attach evidence; stages (`stages`) read it and decide. Evidence is plain
-data, so a decision can be tested without a sandbox and replayed years later from what was stored.
+Probes (`harness.verification.probes`) do the work and attach evidence; stages (`stages`) read it and decide. Evidence
+is plain data, so a decision can be tested without a sandbox and replayed years later from what was stored.
 """
 
 from __future__ import annotations

@@ -270,7 +270,8 @@ class Config:
     suite: TrainingSuite = field(default="corpus", validator=_check_choice)
     """Whose tasks are trained on and held out: `corpus` has the families that `nano` knows, `whole` has all."""
     against: str = _text("")
-    """A suite that training shares no task with, up to names and constants, or `evaluation` (`harness.admission`)."""
+    """A suite that training shares no task with, up to names and constants, or `evaluation`
+    (`harness.study.admission`)."""
     policy: PolicyConfig = field(factory=PolicyConfig)
     sft: SftConfig = field(factory=SftConfig)
     rl: RlConfig = field(factory=RlConfig)

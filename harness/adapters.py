@@ -25,7 +25,7 @@ from ..core.serialisation import from_plain
 from ..core.task import Task
 from .errors import UsageError
 from .settings import with_drawn_seed
-from .verifier import open_verifier
+from .verification.verifier import open_verifier
 
 TaskLike = Task | str | Mapping[str, Any]
 Completion = str | Sequence[Mapping[str, Any]]

@@ -11,7 +11,7 @@ from attrs import frozen
 
 from ..core.config import Config
 from .errors import TritonrlError
-from .store import package_versions
+from .study.store import package_versions
 
 
 class Health(StrEnum):

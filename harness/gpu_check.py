@@ -17,9 +17,9 @@ from ..stages.timing_stage import control_ratio_of
 from .benchmarks.crashes import crash_task, draw_sources
 from .cuda.backend import CudaBackend
 from .errors import TritonrlError
-from .evidence_store import EvidenceStore
 from .sandbox.sandbox import Sandbox
-from .verifier import Verifier
+from .verification.evidence_store import EvidenceStore
+from .verification.verifier import Verifier
 
 _CALIBRATED = VerifierSpec(staged=True, calibrated=True)
 

@@ -18,10 +18,9 @@ from ..core.reward import combine
 from ..core.seeds import derive
 from ..core.task import Task
 from ..core.verdict import Verdict
-from .cell import Line
 from .display import DisplayKind, Progress, open_display
 from .errors import UsageError
-from .exam import (
+from .exam.exam import (
     BySuite,
     Criterion,
     ExamIdentity,
@@ -31,12 +30,13 @@ from .exam import (
     identify_questions,
     run_exam,
 )
-from .learner import Sampling
+from .exam.suite_criterion import judge_by_suite
 from .settings import read_lines, read_text
-from .store import Results
-from .suite_criterion import judge_by_suite
-from .suites import find_task
-from .verifier import Verifier, open_verifier
+from .study.cell import Line
+from .study.learner import Sampling
+from .study.store import Results
+from .tasks.suites import find_task
+from .verification.verifier import Verifier, open_verifier
 
 
 def default_jobs() -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.outcome import Outcome
-from .grid import PlannedCell
+from .study.grid import PlannedCell
 
 
 def render_verdict(plain: Mapping[str, Any]) -> list[str]:

@@ -12,10 +12,10 @@ from tritonrl.cli import app
 from tritonrl.core.corpus import Split, examples
 from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import UsageError
-from tritonrl.harness.grid import parse_grid, run_grid
 from tritonrl.harness.phases import read_batch
 from tritonrl.harness.settings import to_toml
-from tritonrl.harness.store import Results
+from tritonrl.harness.study.grid import parse_grid, run_grid
+from tritonrl.harness.study.store import Results
 from typer.testing import CliRunner, Result
 
 from .harness.line_stub import stub_line, tiny_config
@@ -211,7 +211,7 @@ def test_interrupt_is_exit_130(monkeypatch: pytest.MonkeyPatch, finished: Path) 
     def interrupt(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tritonrl.harness.analysis.analyse", interrupt)
+    monkeypatch.setattr("tritonrl.harness.analysis.analysis.analyse", interrupt)
     result = invoke("report", finished / "out")
     assert result.exit_code == 130
     assert "resume" in result.stderr
@@ -225,7 +225,7 @@ def test_a_mistake_of_ours_is_exit_3_with_its_traceback_in_a_file(
     def fail(_: object) -> None:
         raise ValueError("two\nlines")
 
-    monkeypatch.setattr("tritonrl.harness.analysis.analyse", fail)
+    monkeypatch.setattr("tritonrl.harness.analysis.analysis.analyse", fail)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     result = invoke("report", finished / "out")
     assert result.exit_code == 3

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from tritonrl.cli import app
 from tritonrl.core.corpus import SUITES
-from tritonrl.harness.suite_figures import SuiteFigures, measure_suite, render_figures
+from tritonrl.harness.tasks.suite_figures import SuiteFigures, measure_suite, render_figures
 from typer.testing import CliRunner, Result
 
 from .harness.datasets.made_up import write_folder

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from tritonrl.core.serialisation import to_plain
-from tritonrl.harness.analysis import analyse
+from tritonrl.harness.analysis.analysis import analyse
 from tritonrl.harness.report.account import BEGIN, END, published_readme, with_excerpt
 from tritonrl.harness.report.publish import MAX_BYTES
-from tritonrl.harness.store import Results
+from tritonrl.harness.study.store import Results
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLISHED = Results(root=ROOT / "results")

@@ -10,7 +10,8 @@ for a held-out task to be one that no model has seen: ReLU is ReLU at every size
   because sums and products may be reordered, a layer's bias is an added vector, and `hardtanh` is `clamp`.
 
 This module is pure and knows no graph. That its rules agree with operation graphs is checked by sample, in
-`tests/harness/test_decontamination.py` and by `tritonrl tasks validate --suite whole:novel --against whole:train`.
+`tests/harness/tasks/test_decontamination.py` and by
+`tritonrl tasks validate --suite whole:novel --against whole:train`.
 """
 
 from __future__ import annotations

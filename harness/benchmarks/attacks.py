@@ -54,7 +54,7 @@ def run(
     on_round: Callable[[int, Sequence[Surprise]], None] | None = None,
 ) -> AttackFigures:
     """Every attack once a round; `on_round` is called with the seed and its surprises after each."""
-    from ..verifier import open_verifier
+    from ..verification.verifier import open_verifier
 
     began = time.perf_counter()
     seeds = tuple(secrets.randbits(53) for _ in range(num_rounds))

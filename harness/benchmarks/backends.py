@@ -19,7 +19,7 @@ from ...core.config import Backend, Config
 from ...core.extensions import VerifierSpec
 from ...core.statistics import Interval, wilson_interval
 from ...core.verdict import Verdict
-from ..verifier import open_verifier
+from ..verification.verifier import open_verifier
 from .mix import Kind, Labelled, OnProgress, count_done
 from .verify import make_mix
 

@@ -16,7 +16,7 @@ from attrs import evolve, frozen
 from ...core.config import Config
 from ...core.extensions import VerifierSpec
 from ...core.task import Constants, Task
-from ..verifier import open_verifier
+from ..verification.verifier import open_verifier
 from .mix import OnProgress, count_done
 
 _PLAIN = VerifierSpec(staged=True)

@@ -17,8 +17,8 @@ from ...core.config import Config
 from ...core.extensions import VerifierSpec
 from ...core.extraction import extract
 from ...core.task import Task
-from ..suites import corpus_examples
-from ..verifier import Verifier, open_verifier
+from ..tasks.suites import corpus_examples
+from ..verification.verifier import Verifier, open_verifier
 from .fuzz_reading import choose_for_funnel, read_apart, read_texts
 from .fuzz_texts import fuzzed
 

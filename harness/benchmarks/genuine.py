@@ -26,9 +26,9 @@ from ...core.extensions import AUDIT
 from ...core.task import Task
 from ...core.verdict import Verdict
 from ..errors import UsageError
+from ..reference.shrinking import with_small_sizes
 from ..settings import read_text
-from ..shrinking import with_small_sizes
-from ..suites import corpus_examples, find_example, task_from_file
+from ..tasks.suites import corpus_examples, find_example, task_from_file
 
 HEADER = "# task: "
 _CEILINGS = (5, 17, 35)
@@ -136,7 +136,7 @@ def verify_kernels(
     on_done: Callable[[GenuineKernel, Verdict], None] | None = None,
 ) -> GenuineFigures:
     """The audit verifier's word on each, `on_done` called as they are judged."""
-    from ..verifier import open_verifier
+    from ..verification.verifier import open_verifier
 
     def finish(index: int, verdict: Verdict) -> None:
         if on_done is not None:

@@ -44,7 +44,7 @@ from ...stages.compile_stage import judge_compile
 from ...stages.run_stages import judge_full
 from ...stages.syntax import judge_syntax
 from ..sandbox.sandbox import Sandbox
-from ..verifier import Verifier
+from ..verification.verifier import Verifier
 from ..work import write_atomically
 from .mutation_oracle import Battery, MutationOracle
 

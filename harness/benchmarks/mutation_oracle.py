@@ -27,11 +27,11 @@ from ...core.task import Constants, Example, Profile, Task
 from ...stages.tolerance import TOLERANCES, compare
 from ...stages.variants import VariantInputs
 from ..errors import TaskError
-from ..oracle import ExpectedRun, Oracle
-from ..probes import find_seeded_parameters
 from ..sandbox.protocol import RecordRequest, RunRequest, RunResult
 from ..sandbox.sandbox import Sandbox
-from ..storages import fill_storages, from_bytes
+from ..verification.oracle import ExpectedRun, Oracle
+from ..verification.probes import find_seeded_parameters
+from ..verification.storages import fill_storages, from_bytes
 
 MARGIN = 2.0
 """A proof needs an error of this many tolerances; the teacher's must stay under one over as many."""

@@ -31,8 +31,8 @@ from ...core.task import Example, Profile, Task
 from ..sandbox.protocol import RecordRequest, TensorSpec
 from ..sandbox.sandbox import Sandbox
 from ..sandbox.watch import processes
-from ..suites import corpus_examples
-from ..verifier import Verifier, open_verifier
+from ..tasks.suites import corpus_examples
+from ..verification.verifier import Verifier, open_verifier
 from .mix import SPOILS, restyle
 
 _MARKER = "tritonrl-soak"

@@ -29,13 +29,13 @@ from ...core.statistics import coefficient_of_variation, kendall_tau, share_with
 from ...core.task import Example, Profile
 from ...stages.variants import describe
 from ..cuda.protocol import Protocol
-from ..declared_sizes import with_declared
 from ..errors import TaskError, UsageError
-from ..recordings import record_request
-from ..reference import trace_operators
-from ..storages import fill_storages
-from ..suites import corpus_examples
-from ..verifier import Verifier, open_verifier
+from ..reference.declared_sizes import with_declared
+from ..reference.reference import trace_operators
+from ..tasks.suites import corpus_examples
+from ..verification.recordings import record_request
+from ..verification.storages import fill_storages
+from ..verification.verifier import Verifier, open_verifier
 
 PROTOCOLS = ("calibrated", "single", "events", "do_bench")
 _GROWTHS = (1, 4, 1, 16, 2, 64)

@@ -29,12 +29,12 @@ from ...core.prompts import assistant_message
 from ...core.task import Example
 from ...core.verdict import Verdict
 from ...stages.syntax import judge_syntax
-from ..probes import probe_syntax
 from ..sandbox.protocol import RecordReply, RunReply
 from ..sandbox.sandbox import Sandbox
-from ..suites import corpus_examples
-from ..timing import find_reference_timing
-from ..verifier import Verifier, open_verifier
+from ..tasks.suites import corpus_examples
+from ..verification.probes import probe_syntax
+from ..verification.timing import find_reference_timing
+from ..verification.verifier import Verifier, open_verifier
 from .mix import COMPILER_SPOIL, NUM_A_TASK, Kind, Labelled, draw_candidates, kind_of
 
 STAGED = VerifierSpec(multi_input=True, staged=True, calibrated=True)

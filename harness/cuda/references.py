@@ -18,7 +18,7 @@ from ...core.config import Compiling
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Profile
-from ..reference import build_model, draw_inputs, is_floating, load_task, one_line, randomise, torch_dtype
+from ..reference.reference import build_model, draw_inputs, is_floating, load_task, one_line, randomise, torch_dtype
 from .protocol import ReferenceSource
 from .stopwatch import Lane, Spread, capture, capture_or_launch, is_short
 

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from ...core.task import Task
-from ..oracle import MAX_CACHED_BYTES, Oracle
-from ..reference import call_model, is_floating
+from ..reference.reference import call_model, is_floating
+from ..verification.oracle import MAX_CACHED_BYTES, Oracle
 from .references import forbid_tf32
 from .turns import Turns
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from ...core.config import PolicyConfig
 from ..errors import TritonrlError
-from ..learner import Sampling, Training
+from ..study.learner import Sampling, Training
 from .learner import PolicyLearner, open_learner
 from .parallel import World, is_launched, join_world, leave_world
 

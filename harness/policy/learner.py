@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from ...core.config import PolicyConfig
 from ..errors import UsageError
-from ..learner import Sampling, Training
+from ..study.learner import Sampling, Training
 from .adapters import attach_adapter, load_adapter, reset_adapter, save_adapter
 from .finetune import finetune
 from .load import LoraShape, Policy, load_policy
@@ -27,7 +27,7 @@ L = TypeVar("L", bound="PolicyLearner")
 
 
 class PolicyLearner:
-    """A loaded policy as a `harness.learner.Learner`."""
+    """A loaded policy as a `harness.study.learner.Learner`."""
 
     def __init__(self, policy: Policy, world: World = ALONE, engine: VllmEngine | None = None) -> None:
         self.policy, self.world, self.engine = policy, world, engine

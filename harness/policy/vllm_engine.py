@@ -23,7 +23,7 @@ from typing import Any
 
 from ...core.config import PolicyConfig
 from ..errors import UsageError
-from ..learner import Sampling
+from ..study.learner import Sampling
 from .load import Policy, find_weights
 from .shapes import PREFIX
 

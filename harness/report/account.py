@@ -14,9 +14,9 @@ import polars as pl
 
 from ...core.extensions import LETTERS
 from ...core.serialisation import to_plain
+from ..analysis.findings import Analysis
 from ..errors import UsageError
-from ..findings import Analysis
-from ..store import Results
+from ..study.store import Results
 from ..tables import TABLES
 from .cell_tables import grid
 from .effect_tables import effects

@@ -16,7 +16,7 @@ import polars as pl
 from attrs import frozen
 
 from ...core.outcome import Outcome
-from ..store import Results
+from ..study.store import Results
 from .tokens import runs
 
 MAX_ENTRIES = 500

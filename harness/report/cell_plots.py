@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 from ...core.extensions import LETTERS, Extensions
-from ..cell import SFT
-from ..findings import Analysis, CellFacts, Estimate
+from ..analysis.findings import Analysis, CellFacts, Estimate
+from ..study.cell import SFT
 from .figures import Form, written
 from .theme import BLUE, FAINT, GREY, INK, MUTED, ORANGE, PAPER, Layout, Spec, draw
 

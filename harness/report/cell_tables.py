@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..findings import Analysis, CellFacts
+from ..analysis.findings import Analysis, CellFacts
 from .figures import Cell, Form, Part, Sheet, words
 from .sparkline import sparkline
 from .tables import Table

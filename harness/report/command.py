@@ -12,7 +12,7 @@ from ..command_line import guarded, open_console
 from ..errors import UsageError
 
 if TYPE_CHECKING:
-    from ..store import Results
+    from ..study.store import Results
 
 
 @guarded
@@ -33,8 +33,8 @@ def report(
 
     Example: tritonrl report results/paper --publish results --excerpt README.md
     """
-    from ..analysis import analyse
-    from ..store import Results
+    from ..analysis.analysis import analyse
+    from ..study.store import Results
     from .text import ReportFormat, as_json, as_markdown, print_report
 
     if form not in set(ReportFormat):
@@ -56,9 +56,9 @@ def report(
 
 
 def _publish(results: Results, target: Path | None, document: Path | None) -> None:
-    from ..analysis import analyse
+    from ..analysis.analysis import analyse
     from ..settings import read_text
-    from ..store import Results
+    from ..study.store import Results
     from .account import around, with_excerpt
     from .publish import publish
 

@@ -11,8 +11,8 @@ from attrs import frozen
 from markupsafe import Markup
 
 from ...core.cells import CellSpec
-from ..cell import SFT
-from ..findings import Analysis, Curve
+from ..analysis.findings import Analysis, Curve
+from ..study.cell import SFT
 from .theme import BLUE, GREY, Layout, Spec, draw
 
 BASELINE = "none"

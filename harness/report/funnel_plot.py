@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from ..findings import FunnelStage
+from ..analysis.findings import FunnelStage
 from .figures import Form, written
 from .theme import BLUE, INK, MUTED, ORANGE, PAPER, Layout, Spec, draw
 

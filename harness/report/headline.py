@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...core import factorial
 from ...core.extensions import LETTERS
-from ..findings import Analysis
+from ..analysis.findings import Analysis
 from .figures import Form, written
 
 NAMES = {"m": "multi-input testing", "s": "staged evaluation", "c": "the curriculum", "t": "calibrated timing"}

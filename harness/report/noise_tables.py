@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..comparisons import COMPARED
-from ..findings import Analysis
+from ..analysis.comparisons import COMPARED
+from ..analysis.findings import Analysis
 from .figures import Cell, Form, Part, Sheet, words
 from .tables import METRIC_TITLES, Table
 

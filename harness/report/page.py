@@ -16,8 +16,8 @@ from typing import Any
 from markupsafe import Markup
 
 from ...core.serialisation import to_plain
-from ..findings import Analysis
-from ..store import Results
+from ..analysis.findings import Analysis
+from ..study.store import Results
 from .candidates import Shelf, gather
 from .cell_plots import cost_plot, grid_plot
 from .curve_plots import curriculum_plot, learning_plot, losses_plot, rewards_plot

@@ -19,13 +19,13 @@ from tempfile import TemporaryDirectory
 import polars as pl
 
 from ...core.serialisation import to_plain
-from ..analysis import analyse
+from ..analysis.analysis import analyse
+from ..analysis.findings import Analysis
+from ..analysis.measurement_noise import distinct_measurements
 from ..errors import DriftError, UsageError
-from ..findings import Analysis
-from ..measurement_noise import distinct_measurements
-from ..provenance import provenance_text
 from ..settings import to_toml
-from ..store import Results
+from ..study.provenance import provenance_text
+from ..study.store import Results
 from ..tables import TABLES, encode_table
 from ..work import write_atomically
 from .account import TABLE_FILES, published_readme

@@ -6,7 +6,7 @@ A part is a table or prose. `name` is the part's anchor on the page, where plots
 from __future__ import annotations
 
 from ...core.serialisation import to_plain
-from ..findings import Analysis
+from ..analysis.findings import Analysis
 from . import cell_tables, effect_tables, noise_tables
 from .figures import Sheet
 from .tables import Prose, Section

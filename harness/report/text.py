@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ...core.serialisation import to_plain
-from ..findings import Analysis
+from ..analysis.findings import Analysis
 from .sections import sections
 from .tables import Prose, Table
 

@@ -14,7 +14,7 @@ from tritonrl.core.outcome import Outcome
 from tritonrl.core.verdict import Verdict
 from tritonrl.harness.benchmarks.attack_files import NUM_MECHANISMS, Attack, read_attacks
 from tritonrl.harness.sandbox.sandbox import Sandbox
-from tritonrl.harness.verifier import Verifier
+from tritonrl.harness.verification.verifier import Verifier
 
 FOLDER = Path(__file__).parent
 ATTACKS = read_attacks(FOLDER)

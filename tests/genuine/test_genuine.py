@@ -10,7 +10,7 @@ from tritonrl.core.corpus import is_corpus_id
 from tritonrl.core.extensions import AUDIT
 from tritonrl.core.verdict import Verdict
 from tritonrl.harness.benchmarks.genuine import HEADER, written_kernels
-from tritonrl.harness.verifier import open_verifier
+from tritonrl.harness.verification.verifier import open_verifier
 
 FOLDER = Path(__file__).parent
 NAMES = sorted(path.stem for path in (FOLDER / "candidates").glob("*.py"))

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from tritonrl.core.config import ClockConfig, VerifierConfig
 from tritonrl.harness.sandbox.sandbox import Sandbox
-from tritonrl.harness.verifier import Verifier
-from tritonrl.harness.workbench import Workbench
+from tritonrl.harness.verification.verifier import Verifier
+from tritonrl.harness.verification.workbench import Workbench
 
 
 @pytest.fixture(scope="module")

@@ -16,11 +16,11 @@ from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.prompts import assistant_message, user_message
 from tritonrl.core.task import Task
 from tritonrl.core.verdict import StageResult, Verdict
-from tritonrl.harness.cell import Line
-from tritonrl.harness.cell_tasks import evaluation_tasks, root_seed, round_tasks
 from tritonrl.harness.display import Progress, Silent
-from tritonrl.harness.learner import OnDone, Sampling, Training
-from tritonrl.harness.store import Results
+from tritonrl.harness.study.cell import Line
+from tritonrl.harness.study.cell_tasks import evaluation_tasks, root_seed, round_tasks
+from tritonrl.harness.study.learner import OnDone, Sampling, Training
+from tritonrl.harness.study.store import Results
 
 BROKEN = "```python\nclass ModelNew:\n    pass\n```"
 

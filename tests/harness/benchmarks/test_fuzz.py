@@ -14,8 +14,8 @@ from tritonrl.harness.benchmarks.fuzz import verify_texts
 from tritonrl.harness.benchmarks.fuzz_reading import choose_for_funnel, read_apart, read_texts
 from tritonrl.harness.benchmarks.fuzz_texts import fuzzed
 from tritonrl.harness.settings import load_config
-from tritonrl.harness.suites import corpus_examples
-from tritonrl.harness.verifier import open_verifier
+from tritonrl.harness.tasks.suites import corpus_examples
+from tritonrl.harness.verification.verifier import open_verifier
 from tritonrl.stages.syntax import inspect_source, judge_syntax
 
 from .readers import end_at_seven

@@ -13,10 +13,10 @@ from tritonrl.core.verdict import StageResult, Verdict
 from tritonrl.harness.benchmarks.backends import compare_verdicts
 from tritonrl.harness.benchmarks.crashes import CRASHES, crash_task, draw_sources
 from tritonrl.harness.benchmarks.mix import Kind, Labelled, count_done, show_every_tenth
-from tritonrl.harness.probes import probe_syntax
-from tritonrl.harness.recordings import probe_compile
 from tritonrl.harness.sandbox.sandbox import Sandbox
-from tritonrl.harness.verifier import Verifier
+from tritonrl.harness.verification.probes import probe_syntax
+from tritonrl.harness.verification.recordings import probe_compile
+from tritonrl.harness.verification.verifier import Verifier
 from tritonrl.stages.compile_stage import judge_compile
 from tritonrl.stages.syntax import judge_syntax
 from typer.testing import CliRunner

@@ -8,7 +8,7 @@ import pytest
 from tritonrl.core.constants import read_constants
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.benchmarks.timing import PROTOCOLS, Trials, condense, draw, grow, least_tau, render, summarise
-from tritonrl.harness.suites import corpus_examples
+from tritonrl.harness.tasks.suites import corpus_examples
 
 
 def measurement(us: float, control_us: float, single_us: float = 50.0, do_bench_us: float | None = None) -> Trials:

@@ -8,7 +8,7 @@ from tritonrl.cli import app
 from tritonrl.core.task import Example
 from tritonrl.harness.benchmarks.mix import SPOILS, restyle
 from tritonrl.harness.benchmarks.verify import tree_cpu_s
-from tritonrl.harness.suites import corpus_examples
+from tritonrl.harness.tasks.suites import corpus_examples
 from tritonrl.stages.syntax import inspect_source
 from typer.testing import CliRunner
 

@@ -16,7 +16,7 @@ from tritonrl.core.outcome import Outcome
 from tritonrl.core.task import Profile, Task
 from tritonrl.harness.cuda.shared_oracle import SharedOracle
 from tritonrl.harness.cuda.turns import Turns
-from tritonrl.harness.oracle import Oracle
+from tritonrl.harness.verification.oracle import Oracle
 from tritonrl.stages.run_stages import judge_full
 from tritonrl.stages.variants import describe
 

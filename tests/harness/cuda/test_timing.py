@@ -14,9 +14,9 @@ from tritonrl.core.extensions import VerifierSpec
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.task import Profile, Task
 from tritonrl.harness.cuda.protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
-from tritonrl.harness.storages import fill_storages, from_bytes
-from tritonrl.harness.timing import find_reference_timing
-from tritonrl.harness.verifier import Verifier, open_verifier
+from tritonrl.harness.verification.storages import fill_storages, from_bytes
+from tritonrl.harness.verification.timing import find_reference_timing
+from tritonrl.harness.verification.verifier import Verifier, open_verifier
 from tritonrl.stages.tolerance import accepts, compare
 from tritonrl.stages.variants import describe
 

@@ -13,7 +13,7 @@ import pytest
 from tritonrl.harness.datasets.kernelbench import read_kernelbench
 from tritonrl.harness.datasets.place import locate, read_parquet
 from tritonrl.harness.errors import UsageError
-from tritonrl.harness.suites import identify_suite, load_suite
+from tritonrl.harness.tasks.suites import identify_suite, load_suite
 
 from .made_up import HEAD, PROBLEMS, SMALL_PROBLEM, write_folder
 

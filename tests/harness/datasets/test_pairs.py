@@ -13,7 +13,7 @@ from tritonrl.harness.datasets.export import export_pairs, with_init_pairs
 from tritonrl.harness.datasets.kernelbook import COLUMNS, Flaw, SourcePair
 from tritonrl.harness.datasets.pairs import Chosen, PairFile, choose_pairs, open_pairs, read_line
 from tritonrl.harness.errors import UsageError
-from tritonrl.harness.suites import corpus_examples, task_from_file
+from tritonrl.harness.tasks.suites import corpus_examples, task_from_file
 
 from .made_up_pairs import make_row, write_parquet
 

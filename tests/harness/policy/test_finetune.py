@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 from tritonrl.core.config import PolicyConfig
-from tritonrl.harness.learner import Sampling, Training
 from tritonrl.harness.policy import answers
 from tritonrl.harness.policy import finetune as module
 from tritonrl.harness.policy.adapters import attach_adapter, load_adapter, reset_adapter, save_adapter
@@ -27,6 +26,7 @@ from tritonrl.harness.policy.load import LoraShape, Policy, load_policy
 from tritonrl.harness.policy.lora import project_together
 from tritonrl.harness.policy.packing import Pair
 from tritonrl.harness.policy.transformer import Attend, attend_densely
+from tritonrl.harness.study.learner import Sampling, Training
 
 MakePolicy = Callable[[str], Policy]
 PAIRS = [(f"write {word}", f"def {word}(x):\n    return x * {number}") for number, word in enumerate("abcd", start=1)]

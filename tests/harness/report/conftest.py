@@ -9,13 +9,13 @@ import polars as pl
 import pytest
 from tritonrl.core.cells import CellSpec
 from tritonrl.core.config import Config
-from tritonrl.harness.analysis import analyse
-from tritonrl.harness.cell import SFT, run_cell, run_start
-from tritonrl.harness.findings import Analysis
-from tritonrl.harness.grid import parse_grid
-from tritonrl.harness.provenance import recorded_invocation
+from tritonrl.harness.analysis.analysis import analyse
+from tritonrl.harness.analysis.findings import Analysis
 from tritonrl.harness.report.page import as_html
-from tritonrl.harness.store import Results, RunIdentity
+from tritonrl.harness.study.cell import SFT, run_cell, run_start
+from tritonrl.harness.study.grid import parse_grid
+from tritonrl.harness.study.provenance import recorded_invocation
+from tritonrl.harness.study.store import Results, RunIdentity
 from tritonrl.harness.tables import TABLES, write_table
 
 from ..line_stub import stub_line, tiny_config

@@ -6,7 +6,7 @@ from collections import Counter
 
 import polars as pl
 from tritonrl.harness.report.candidates import choose, gather
-from tritonrl.harness.store import Results
+from tritonrl.harness.study.store import Results
 
 
 def test_every_source_is_one_entry(results: Results) -> None:

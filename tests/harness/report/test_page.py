@@ -11,12 +11,12 @@ from typing import Any
 import polars as pl
 import pytest
 from tritonrl.core.serialisation import to_plain
-from tritonrl.harness.findings import Analysis
+from tritonrl.harness.analysis.findings import Analysis
 from tritonrl.harness.report.figures import Form, Sheet, written
 from tritonrl.harness.report.sections import sections
 from tritonrl.harness.report.tables import Table
 from tritonrl.harness.report.theme import typeset
-from tritonrl.harness.store import Results
+from tritonrl.harness.study.store import Results
 
 from .browsing import CONTRAST, open_browser
 

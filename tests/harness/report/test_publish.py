@@ -11,16 +11,16 @@ import pytest
 from tritonrl.cli import app
 from tritonrl.core.config import merge
 from tritonrl.core.serialisation import to_plain
-from tritonrl.harness.ablation import run_ablation
-from tritonrl.harness.analysis import analyse
+from tritonrl.harness.analysis.analysis import analyse
+from tritonrl.harness.analysis.findings import Analysis
 from tritonrl.harness.errors import UsageError
-from tritonrl.harness.findings import Analysis
-from tritonrl.harness.grid import parse_grid
 from tritonrl.harness.report import publish as publishing
 from tritonrl.harness.report.account import BEGIN, END, published_readme, with_excerpt
 from tritonrl.harness.report.candidates import gather
 from tritonrl.harness.report.publish import publish
-from tritonrl.harness.store import Results
+from tritonrl.harness.study.ablation import run_ablation
+from tritonrl.harness.study.grid import parse_grid
+from tritonrl.harness.study.store import Results
 from typer.testing import CliRunner
 
 

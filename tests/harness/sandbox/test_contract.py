@@ -18,8 +18,8 @@ from tritonrl.core.config import ClockConfig, VerifierConfig
 from tritonrl.core.extensions import AUDIT
 from tritonrl.core.outcome import Outcome
 from tritonrl.harness.sandbox.sandbox import Sandbox
-from tritonrl.harness.suites import find_example
-from tritonrl.harness.verifier import Verifier
+from tritonrl.harness.tasks.suites import find_example
+from tritonrl.harness.verification.verifier import Verifier
 
 from .conftest import IDENTITY, SMALL_LIMITS, only, request
 

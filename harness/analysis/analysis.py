@@ -1,0 +1,212 @@
+"""What a results folder shows, computed once from its Parquet and used by every form of the report.
+
+Samples of one task are alike, so the intervals of rates and means resample tasks; they are about the training runs
+that were made. Effects allow for seeds as well, where there are several (`core.factorial`). What cannot be concluded is
+said (`conclusions`), and a number that was not measured is null.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import polars as pl
+
+from ...core import factorial
+from ...core.extensions import LETTERS, Extensions
+from ...core.outcome import Stage
+from ...core.statistics import fast_p, pass_at_k
+from ..study.cell import SFT
+from ..study.provenance import add_up, read_invocations
+from ..study.store import Results
+from .budget import at_equal_seconds, cost_effects, learning_points, staging_saving
+from .comparisons import compare_controls, sweep_noise
+from .conclusions import answers, remarks
+from .findings import METRICS, Analysis, CellFacts, Curve, Estimate, FunnelStage, PairMean
+from .measurement_noise import timing_noise
+from .rates import by_task, complete_runs, final, grid_cells, mean, place_in_tables, rate, rate_over_tasks
+
+_FLAGS = ("multi_input", "staged", "curriculum", "timing")
+
+
+def analyse(results: Results) -> Analysis:
+    """Everything that a report of this folder shows."""
+    recorded = results.recorded() or {}
+    clock = str(recorded.get("clock", "no clock"))
+    cells, rounds, candidates, stages = (results.read(name) for name in ("cells", "rounds", "candidates", "stages"))
+    every_evaluation = results.read("evaluation")
+    evaluation = final(every_evaluation)
+    names = sorted(set(cells["cell"]), key=place_in_tables)
+    facts = {name: _cell_facts(name, cells, evaluation, candidates, clock) for name in names}
+    in_grid = set(grid_cells(cells)["cell"])
+    grid = tuple(fact for name, fact in facts.items() if name in in_grid)
+    effects = {metric: _effects(metric, cells, evaluation) for metric in METRICS}
+    budget = at_equal_seconds(cells, rounds, every_evaluation)
+    funnel = _funnel(cells, stages)
+    saving, costs = staging_saving(cells, stages), cost_effects(cells, rounds)
+    sweep, noise = sweep_noise(cells, evaluation, clock), timing_noise(results.read("timings"), candidates)
+    num_seeds, invocations = int(cells["seed"].n_unique()), read_invocations(results)
+    return Analysis(
+        clock=clock,
+        backend=str(recorded.get("backend", "unknown")),
+        policy=str(recorded.get("config", {}).get("policy", {}).get("name", "unknown")),
+        versions=recorded.get("all_versions", {}),
+        invocations=invocations,
+        totals=add_up(invocations),
+        num_seeds=num_seeds,
+        num_complete=complete_runs(cells).filter(pl.col("cell") != SFT).height,
+        num_failed=cells.filter(pl.col("status") == "failed").height,
+        samples_per_task=_samples_per_task(evaluation),
+        start=facts.get(SFT),
+        cells=grid,
+        effects=effects,
+        budget=budget,
+        cost_effects=costs,
+        staging_saving=saving,
+        pairs=_pair_means(cells, evaluation),
+        learning=learning_points(rounds, candidates),
+        controls=tuple(fact for name, fact in facts.items() if name not in in_grid | {SFT}),
+        comparisons=compare_controls(cells, evaluation),
+        noise_sweep=sweep,
+        timing_noise=noise,
+        funnel=funnel,
+        curriculum=_curves(rounds, "level2_share"),
+        rewards=_curves(rounds, "mean_reward"),
+        losses=_losses(results.read("training")),
+        outcomes=_outcomes(candidates),
+        answers=answers(effects, budget, saving, costs, grid, sweep, clock),
+        remarks=remarks(cells, evaluation, effects, budget, num_seeds, clock),
+    )
+
+
+def _cell_facts(
+    name: str, cells: pl.DataFrame, evaluation: pl.DataFrame, candidates: pl.DataFrame, clock: str
+) -> CellFacts:
+    own, judged = cells.filter(pl.col("cell") == name), evaluation.filter(pl.col("cell") == name)
+    sampled = candidates.filter(pl.col("cell") == name)
+    correct = judged.filter("correct")
+    accepted, audited = sampled.filter("correct"), sampled.filter("audit_correct")
+    return CellFacts(
+        cell=name,
+        num_seeds=own.height,
+        num_failed=own.filter(pl.col("status") == "failed").height,
+        valid=rate(judged, pl.col("valid")),
+        compiled=rate(judged, pl.col("compiled")),
+        correct=rate(judged, pl.col("correct")),
+        correct_level1=rate(judged.filter(pl.col("level") == 1), pl.col("correct")),
+        correct_level2=rate(judged.filter(pl.col("level") == 2), pl.col("correct")),
+        pass_at_1=_pass_at(judged, 1),
+        pass_at_k=_pass_at(judged, _samples_per_task(evaluation)),
+        speedup=mean(correct, "speedup"),
+        estimated_speedup=mean(correct, "estimated_speedup"),
+        fast_1=_fast_1(judged, "speedup", clock == "measured"),
+        estimated_fast_1=_fast_1(judged, "estimated_speedup", clock == "simulated clock"),
+        false_positives=rate(accepted, ~pl.col("audit_correct")),
+        false_negatives=rate(audited, ~pl.col("correct")),
+        wall_seconds=float(own["wall_s"].sum()),
+        train_seconds=float(own["train_s"].sum()),
+        sample_seconds=float(own["sample_s"].sum()),
+        verify_seconds=float(own["verify_s"].sum()),
+    )
+
+
+def _samples_per_task(evaluation: pl.DataFrame) -> int:
+    """Samples of a task in one cell with one seed; the fewest, should they differ, so that pass@k exists for all."""
+    fewest = evaluation.group_by("cell", "seed", "task").len()["len"].min()
+    return fewest if isinstance(fewest, int) else 1
+
+
+def _pass_at(judged: pl.DataFrame, k: int) -> Estimate:
+    counts = judged.group_by("seed", "task").agg(pl.len(), pl.col("correct").sum()).sort("seed", "task")
+    chances = [(task, pass_at_k(len_, right, k)) for _, task, len_, right in counts.iter_rows()]
+    known = [(task, chance) for task, chance in chances if chance is not None]
+    return rate_over_tasks([chance for _, chance in known], [task for task, _ in known])
+
+
+def _fast_1(judged: pl.DataFrame, column: str, clocked: bool) -> Estimate:
+    """fast_1 over samples: a correct sample whose time is not known does not count as fast."""
+    if not clocked or fast_p(judged["correct"].to_list(), judged[column].to_list(), 1.0) is None:
+        return Estimate(count=0)
+    return rate(judged, pl.col("correct") & (pl.col(column) > 1.0).fill_null(False))
+
+
+def _effects(metric: str, cells: pl.DataFrame, evaluation: pl.DataFrame) -> factorial.Analysis | None:
+    """Effects on a rate, from the complete runs of the grid."""
+    shares = by_task(metric, evaluation.join(complete_runs(grid_cells(cells)), on=["cell", "seed"]))
+    return factorial.analyse(
+        [
+            factorial.Response(cell=Extensions.parse(cell), seed=seed, task=task, value=value)
+            for cell, seed, _, task, value in shares.iter_rows()
+        ]
+    )
+
+
+def _pair_means(cells: pl.DataFrame, evaluation: pl.DataFrame) -> tuple[PairMean, ...]:
+    """Rates over the cells at each combination of two extensions, where there are such cells."""
+    names = dict(zip(LETTERS, _FLAGS, strict=True))
+    flagged = evaluation.join(grid_cells(cells).select("cell", "seed", *_FLAGS), on=["cell", "seed"])
+    found = []
+    for first, second in combinations(LETTERS, 2):
+        for first_on, second_on in product((False, True), repeat=2):
+            own = flagged.filter((pl.col(names[first]) == first_on) & (pl.col(names[second]) == second_on))
+            if own.height:
+                share = rate(own, pl.col("correct"))
+                found.append(
+                    PairMean(
+                        metric="correct",
+                        first=first,
+                        second=second,
+                        first_on=first_on,
+                        second_on=second_on,
+                        rate=share,
+                    )
+                )
+    return tuple(found)
+
+
+def _funnel(cells: pl.DataFrame, stages: pl.DataFrame) -> tuple[FunnelStage, ...]:
+    sample = ["cell", "seed", "phase", "round", "slot", "sample"]
+    ours = stages.filter(pl.col("verifier") == "training").join(
+        grid_cells(cells).select("cell", "seed", "staged"), on=["cell", "seed"]
+    )
+    # a stage is saved by staging where an earlier stage of the same candidate had failed
+    ours = ours.sort("stage_index").with_columns(
+        failed_before=((~pl.col("passed")).cast(pl.Int64).cum_sum().over(sample) - (~pl.col("passed")).cast(pl.Int64))
+        > 0
+    )
+    found = []
+    for staged in (False, True):
+        for stage in Stage:
+            rows = ours.filter((pl.col("staged") == staged) & (pl.col("stage") == stage.value))
+            if ours.filter(pl.col("staged") == staged).height:
+                found.append(
+                    FunnelStage(
+                        staged=staged,
+                        stage=stage,
+                        num_attempted=rows.height,
+                        num_failed=rows.filter(~pl.col("passed")).height,
+                        seconds=float(rows["stage_s"].sum()),
+                        saved_seconds=float(rows.filter("failed_before")["stage_s"].sum()),
+                    )
+                )
+    return tuple(found)
+
+
+def _curves(rounds: pl.DataFrame, column: str) -> tuple[Curve, ...]:
+    means = rounds.group_by("cell", "round").agg(pl.col(column).mean()).sort("cell", "round")
+    return _by_cell(means, column)
+
+
+def _losses(training: pl.DataFrame) -> tuple[Curve, ...]:
+    ordered = training.with_columns(pl.col("round").fill_null(-1))
+    means = ordered.group_by("cell", "round", "step").agg(pl.col("loss").mean()).sort("cell", "round", "step")
+    return _by_cell(means, "loss")
+
+
+def _by_cell(frame: pl.DataFrame, column: str) -> tuple[Curve, ...]:
+    names = sorted(set(frame["cell"]), key=place_in_tables)
+    return tuple(Curve(cell=name, values=tuple(frame.filter(pl.col("cell") == name)[column])) for name in names)
+
+
+def _outcomes(candidates: pl.DataFrame) -> tuple[tuple[str, int], ...]:
+    counts = candidates.group_by("outcome").len().sort(["len", "outcome"], descending=[True, False])
+    return tuple((str(code), int(number)) for code, number in counts.iter_rows())

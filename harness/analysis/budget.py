@@ -1,0 +1,194 @@
+"""The grid at equal verification seconds: what each cell had reached when all had spent the same on verifying.
+
+Multi-input testing and calibrated timing cost more for each sample, so a comparison at equal samples flatters them. The
+budget is the most training-verifier seconds that every complete run of the grid spent. A run's rate at the budget is
+interpolated, task by task, between its evaluations on the same held-out tasks: the supervised start at 0 seconds, one
+after each round where `evaluation.round_samples` asked for them, and the final one at the run's own total. The effects
+of these rates are then estimated exactly as at equal samples.
+
+Limits. With evaluations at the start and the end alone the interpolation takes learning for linear in seconds, so an
+early plateau of a dear cell is not seen; `BudgetCell.num_evaluations` says how many there were. Seconds are those that
+the verdicts took when they were first computed, on whatever machine and under whatever load that was. The budget is
+treated as known: the intervals do not allow for its own noise.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+
+import polars as pl
+from attrs import frozen
+
+from ...core import factorial
+from ...core.extensions import Extensions
+from ...core.seeds import derive
+from ...core.statistics import clustered_rate_interval, percentile_ends, resampling_weights
+from ..study.cell import SFT
+from .findings import METRICS, Budget, BudgetCell, Estimate, LearningPoint
+from .rates import by_task, complete_runs, grid_cells, place_in_tables, rate_over_tasks
+
+
+@frozen(kw_only=True)
+class _Run:
+    """One complete run of the grid: where it was evaluated, as (seconds, cell, round), in order of seconds."""
+
+    cell: str
+    seed: int
+    total: float
+    knots: tuple[tuple[float, str, int | None], ...]
+
+
+def at_equal_seconds(cells: pl.DataFrame, rounds: pl.DataFrame, evaluation: pl.DataFrame) -> Budget:
+    """The view at the largest budget that all complete runs of the grid reached."""
+    runs = _runs(cells, rounds, evaluation)
+    seconds = min((run.total for run in runs), default=0.0)
+    if seconds <= 0.0 or any(run.knots[0][0] > 0.0 for run in runs):
+        return Budget(seconds=None, cells=(), effects=dict.fromkeys(METRICS))
+    rates = {metric: _rates_at(seconds, runs, by_task(metric, evaluation)) for metric in METRICS}
+    return Budget(
+        seconds=seconds,
+        cells=_budget_cells(seconds, runs, rates[METRICS[0]]),
+        effects={
+            metric: factorial.analyse(
+                [
+                    factorial.Response(cell=Extensions.parse(run.cell), seed=run.seed, task=task, value=value)
+                    for run, found in zip(runs, rates[metric], strict=True)
+                    for task, value in found.items()
+                ]
+            )
+            for metric in METRICS
+        },
+    )
+
+
+def _runs(cells: pl.DataFrame, rounds: pl.DataFrame, evaluation: pl.DataFrame) -> list[_Run]:
+    seconds: dict[tuple[str, int], list[float]] = {}
+    for cell, seed, spent in rounds.sort("cell", "seed", "round")["cell", "seed", "verify_s"].iter_rows():
+        seconds.setdefault((cell, seed), []).append(spent)
+    evaluated = set(evaluation["cell", "seed", "round"].unique().iter_rows())
+    found = []
+    for cell, seed in complete_runs(grid_cells(cells)).sort("cell", "seed").iter_rows():
+        spent = seconds.get((cell, seed), [])
+        total = math.fsum(spent)
+        places: list[tuple[float, str, int | None]] = [(0.0, SFT, None)] if (SFT, seed, None) in evaluated else []
+        places += [
+            (math.fsum(spent[: index + 1]), cell, index)
+            for index in range(len(spent) - 1)
+            if (cell, seed, index) in evaluated
+        ]
+        places += [(total, cell, None)] if (cell, seed, None) in evaluated else []
+        if places:
+            found.append(_Run(cell=cell, seed=seed, total=total, knots=tuple(places)))
+    return found
+
+
+def _rates_at(seconds: float, runs: Sequence[_Run], shares: pl.DataFrame) -> list[dict[str, float]]:
+    """The rate of each task at the budget, run by run."""
+    table: dict[tuple[str, int, int | None], dict[str, float]] = {}
+    for cell, seed, index, task, value in shares.iter_rows():
+        table.setdefault((cell, seed, index), {})[task] = value
+    found = []
+    for run in runs:
+        after = bisect_right([knot[0] for knot in run.knots], seconds)
+        first, last = run.knots[max(after - 1, 0)], run.knots[min(after, len(run.knots) - 1)]
+        span = last[0] - first[0]
+        weight = (seconds - first[0]) / span if span > 0.0 else 0.0
+        low, high = table.get((first[1], run.seed, first[2]), {}), table.get((last[1], run.seed, last[2]), {})
+        found.append({task: low[task] + (high[task] - low[task]) * weight for task in low.keys() & high.keys()})
+    return found
+
+
+def _budget_cells(seconds: float, runs: Sequence[_Run], rates: Sequence[dict[str, float]]) -> tuple[BudgetCell, ...]:
+    found = []
+    for name in dict.fromkeys(run.cell for run in runs):
+        own = [(run, rate) for run, rate in zip(runs, rates, strict=True) if run.cell == name]
+        values = [(task, value) for _, rate in own for task, value in sorted(rate.items())]
+        found.append(
+            BudgetCell(
+                cell=name,
+                total_seconds=math.fsum(run.total for run, _ in own) / len(own),
+                share=math.fsum(seconds / run.total for run, _ in own) / len(own),
+                num_evaluations=min(len(run.knots) for run, _ in own),
+                correct=rate_over_tasks([value for _, value in values], [task for task, _ in values]),
+            )
+        )
+    return tuple(sorted(found, key=lambda cell: place_in_tables(cell.cell)))
+
+
+def learning_points(rounds: pl.DataFrame, candidates: pl.DataFrame) -> tuple[LearningPoint, ...]:
+    """Each cell's quality in training against what verifying had cost until then."""
+    ordered = rounds.sort("cell", "seed", "round").with_columns(
+        before=(pl.col("verify_s").cum_sum() - pl.col("verify_s")).over("cell", "seed")
+    )
+    means = ordered.group_by("cell", "round").agg(pl.col("before").mean(), pl.col("mean_reward").mean())
+    return tuple(
+        LearningPoint(
+            cell=cell,
+            round=index,
+            seconds=before,
+            mean_reward=reward,
+            correct=_levels_alike(candidates.filter((pl.col("cell") == cell) & (pl.col("round") == index))),
+        )
+        for cell, index, before, reward in means.sort("cell", "round").iter_rows()
+    )
+
+
+def _levels_alike(sampled: pl.DataFrame) -> Estimate:
+    """The audit's rate of correct candidates, the mean of the levels' own rates.
+
+    What is resampled is that mean plus each candidate's weighted difference to its level's rate: a draw with more tasks
+    of one level than another then weights the levels as before, and no rate passes 1.
+    """
+    if sampled.is_empty():
+        return Estimate(count=0)
+    marks = sampled.select(pl.col("task"), pl.col("level"), mark=pl.col("audit_correct").cast(pl.Float64))
+    rates = marks.group_by("level").agg(pl.col("mark").mean()).sort("level")["mark"].to_list()
+    overall = math.fsum(rates) / len(rates)
+    weight = pl.len() / (len(rates) * pl.len().over("level"))
+    values = marks.select(
+        pl.col("task"), value=overall + (pl.col("mark") - pl.col("mark").mean().over("level")) * weight
+    )
+    found = clustered_rate_interval(
+        values["value"].to_list(), values["task"].to_list(), derive(0, "report", "learning")
+    )
+    if found is None:
+        return Estimate(count=0)
+    return Estimate(count=sampled.height, value=overall, low=max(0.0, found.low), high=min(1.0, found.high))
+
+
+def cost_effects(cells: pl.DataFrame, rounds: pl.DataFrame) -> factorial.Analysis | None:
+    """Effects on the logarithm of the training verifier's seconds a candidate, by run."""
+    runs = rounds.join(complete_runs(grid_cells(cells)), on=["cell", "seed"]).group_by("cell", "seed")
+    costs = runs.agg(pl.col("verify_s").sum() / pl.col("num_candidates").sum()).sort("cell", "seed")
+    return factorial.analyse(
+        [
+            factorial.Response(cell=Extensions.parse(cell), seed=seed, value=math.log(cost))
+            for cell, seed, cost in costs.iter_rows()
+            if cost > 0.0
+        ]
+    )
+
+
+def staging_saving(cells: pl.DataFrame, stages: pl.DataFrame) -> Estimate:
+    """The share of the seconds of exhaustive verification that were spent after a stage had failed."""
+    sample = ["cell", "seed", "phase", "round", "slot", "sample"]
+    exhaustive = grid_cells(cells).filter(~pl.col("staged")).select("cell", "seed")
+    ours = stages.filter(pl.col("verifier") == "training").join(exhaustive, on=["cell", "seed"]).sort("stage_index")
+    failed = ~pl.col("passed")
+    before = ours.with_columns(late=(failed.cast(pl.Int64).cum_sum().over(sample) - failed.cast(pl.Int64)) > 0)
+    by_tasks = before.group_by("task").agg(
+        pl.col("stage_s").sum().alias("spent"), pl.col("stage_s").filter(pl.col("late")).sum().alias("saved")
+    )
+    ordered = by_tasks.sort("task")
+    spent, saved = ordered["spent"].to_numpy(), ordered["saved"].to_numpy()
+    count = ours.select(sample).n_unique() if ours.height else 0
+    if not count or math.fsum(spent) <= 0.0:
+        return Estimate(count=0)
+    weights = resampling_weights(len(spent), 2000, derive(0, "report", "staging"))
+    totals = weights @ spent
+    draws = (weights @ saved)[totals > 0.0] / totals[totals > 0.0]
+    value = math.fsum(saved) / math.fsum(spent)
+    low, high = percentile_ends(draws, 0.95)
+    return Estimate(count=count, value=value, low=min(low, value), high=max(high, value))

@@ -1,0 +1,89 @@
+"""Cells beside the grid against their counterparts in it: the reward controls, the start, and the noise sweep.
+
+A difference is over the pairs of seed and task that both cells were judged on, by the same audit with the same sampling
+seeds, so tasks and starts cancel. A control is compared with the cell that has its extensions and another reward, and
+with the baseline; the supervised start, which is the control without reinforcement learning, with the baseline and the
+full recipe. In the sweep every setting is compared with calibrated timing.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ...core.cells import NOISE_SWEEP, CellSpec
+from ...core.factorial import Response, compare
+from ...core.statistics import Interval
+from ..study.cell import SFT
+from .findings import Comparison, Estimate, NoiseSetting
+from .rates import by_task, complete_runs, final, rate_over_tasks
+
+COMPARED = ("correct", "correct_level1", "correct_level2")
+"""The metrics that differences are given for."""
+
+_CALIBRATED = "t"
+
+
+def compare_controls(cells: pl.DataFrame, evaluation: pl.DataFrame) -> tuple[Comparison, ...]:
+    """Differences of each control, and of the start, to their counterparts."""
+    names = set(complete_runs(cells)["cell"])
+    pairs = [(SFT, "none"), (SFT, "msct")]
+    for name in sorted(names - {SFT}):
+        spec = CellSpec.parse(name)
+        if spec.variation is not None and spec.noise_cv is None:
+            pairs += [(name, counterpart) for counterpart in dict.fromkeys((str(spec.extensions), "none"))]
+    present = [pair for pair in pairs if set(pair) <= names]
+    return tuple(
+        Comparison(cell=pair[0], counterpart=pair[1], metric=metric, difference=difference)
+        for metric in COMPARED
+        for pair, difference in zip(present, _differences(metric, cells, evaluation, present), strict=True)
+    )
+
+
+def sweep_noise(cells: pl.DataFrame, evaluation: pl.DataFrame, clock: str) -> tuple[NoiseSetting, ...]:
+    """The settings of the noise sweep that were run; none where no cell had noise injected, or nothing was timed."""
+    names = set(complete_runs(cells)["cell"])
+    specs = [spec for spec in NOISE_SWEEP if str(spec) in names]
+    if clock == "no clock" or not any(spec.noise_cv for spec in specs):
+        return ()
+    counterpart = _CALIBRATED if _CALIBRATED in names else None
+    found = []
+    for metric in COMPARED:
+        pairs = [(str(spec), _CALIBRATED) for spec in specs if counterpart and str(spec) != _CALIBRATED]
+        differences = dict(zip(pairs, _differences(metric, cells, evaluation, pairs), strict=True))
+        shares = by_task(metric, final(evaluation).join(complete_runs(cells), on=["cell", "seed"]))
+        for spec in specs:
+            own = shares.filter(pl.col("cell") == str(spec))
+            found.append(
+                NoiseSetting(
+                    cell=str(spec),
+                    noise=_describe(spec),
+                    cv=spec.noise_cv,
+                    metric=metric,
+                    rate=rate_over_tasks(own["value"].to_list(), own["task"].to_list()),
+                    counterpart=counterpart if str(spec) != _CALIBRATED else None,
+                    difference=differences.get((str(spec), _CALIBRATED), Estimate(count=0)),
+                )
+            )
+    return tuple(found)
+
+
+def _describe(spec: CellSpec) -> str:
+    if spec.noise_cv is not None:
+        return "injected"
+    return "calibrated" if spec.extensions.timing else "single"
+
+
+def _differences(
+    metric: str, cells: pl.DataFrame, evaluation: pl.DataFrame, pairs: list[tuple[str, str]]
+) -> list[Estimate]:
+    shares = by_task(metric, final(evaluation).join(complete_runs(cells), on=["cell", "seed"]))
+    responses = [
+        Response(cell=str(cell), seed=int(seed), task=str(task), value=float(value))
+        for cell, seed, _, task, value in shares.iter_rows()
+    ]
+    places = {name: {(r.seed, r.task) for r in responses if r.cell == name} for pair in pairs for name in pair}
+    intervals: tuple[Interval | None, ...] = compare(responses, pairs)
+    return [
+        Estimate.over(len(places[first] & places[second]), interval)
+        for (first, second), interval in zip(pairs, intervals, strict=True)
+    ]

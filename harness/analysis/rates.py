@@ -1,0 +1,64 @@
+"""Shares and means of samples with their intervals, as every part of the analysis states them.
+
+Samples of one task are alike, so intervals resample tasks and take the samples of a task for one fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from ...core.extensions import ALL_CELLS
+from ...core.seeds import derive
+from ...core.statistics import bootstrap_interval, clustered_rate_interval
+from ..study.cell import SFT
+from .findings import Estimate
+
+_ORDER = (SFT, *map(str, ALL_CELLS))
+
+
+def rate(frame: pl.DataFrame, mark: pl.Expr) -> Estimate:
+    """The share of a frame's samples that are marked."""
+    marks = frame.select(mark.alias("mark"))["mark"].to_list()
+    return rate_over_tasks([float(value) for value in marks], frame["task"].to_list())
+
+
+def rate_over_tasks(shares: Sequence[float], tasks: Sequence[str]) -> Estimate:
+    """The mean of shares in [0, 1], one for each entry of `tasks`."""
+    return Estimate.over(len(shares), clustered_rate_interval(shares, tasks, derive(0, "report", "rates")))
+
+
+def mean(frame: pl.DataFrame, column: str) -> Estimate:
+    """The mean of a column where it is not null."""
+    measured = frame.drop_nulls(column)
+    interval = bootstrap_interval(measured[column].to_list(), derive(0, "report", column), measured["task"].to_list())
+    return Estimate.over(measured.height, interval)
+
+
+def place_in_tables(cell: str) -> tuple[int, str]:
+    """What tables order cells by: the start, the grid with the fewest extensions first, then what is beside it."""
+    return (_ORDER.index(cell) if cell in _ORDER else len(_ORDER), cell)
+
+
+def complete_runs(cells: pl.DataFrame) -> pl.DataFrame:
+    """(cell, seed) of the runs that finished, the start's included."""
+    return cells.filter(pl.col("status") == "complete").select("cell", "seed")
+
+
+def grid_cells(cells: pl.DataFrame) -> pl.DataFrame:
+    """The rows of `cells` that belong to the grid: neither the start nor a variation."""
+    return cells.filter((pl.col("cell") != SFT) & pl.col("variation").is_null())
+
+
+def final(evaluation: pl.DataFrame) -> pl.DataFrame:
+    """The evaluation that ends each phase, without those between rounds."""
+    return evaluation.filter(pl.col("round").is_null())
+
+
+def by_task(metric: str, evaluation: pl.DataFrame) -> pl.DataFrame:
+    """The mean of a metric by cell, seed, round and task, as `value`: "correct", or "correct_level2" for one level."""
+    name, _, level = metric.partition("_level")
+    frame = evaluation.filter(pl.col("level") == int(level)) if level else evaluation
+    grouped = frame.drop_nulls(name).group_by("cell", "seed", "round", "task").agg(pl.col(name).mean().alias("value"))
+    return grouped.sort("cell", "seed", "round", "task")

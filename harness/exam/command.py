@@ -1,0 +1,109 @@
+"""The command `tritonrl eval`: an exam of a policy on a suite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..command_line import ConfigFile, Display, Jobs, Json, Preset, Settings, guarded, print_result
+from ..display import DisplayKind
+from ..errors import UsageError
+
+_MOST_PLACES = 100_000
+"""More than any suite has; a mistyped range ends in an error and not in a full memory."""
+
+
+@guarded
+def evaluate(
+    policy: Annotated[
+        str | None, typer.Option("--policy", help="nano, a Hugging Face name, or a folder (of a model or an adapter).")
+    ] = None,
+    adapter: Annotated[Path | None, typer.Option("--adapter", help="A LoRA adapter's folder.")] = None,
+    suite: Annotated[
+        str | None,
+        typer.Option("--suite", help="corpus:heldout, kernelbench:FOLDER, ... (default: the preset's held-out tasks)."),
+    ] = None,
+    levels: Annotated[str | None, typer.Option("--levels", help="Such as 1,2.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many tasks a level.")] = None,
+    tasks: Annotated[
+        str | None, typer.Option("--tasks", help="Places in the suite, from 0 on, such as 100-119,130.")
+    ] = None,
+    samples: Annotated[int | None, typer.Option("--samples", min=1, help="Samples a task.")] = None,
+    temperature: Annotated[float | None, typer.Option("--temperature", help="Of sampling; 0 is greedy.")] = None,
+    criterion: Annotated[
+        str, typer.Option("--criterion", help="Who judges a suite that is not ours: suite, audit or both.")
+    ] = "both",
+    out: Annotated[Path | None, typer.Option("--out", help="Keep the results here; the same command resumes.")] = None,
+    preset: Preset = None,
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    display: Display = None,
+    jobs: Jobs = None,
+    as_json: Json = False,
+) -> None:
+    """Examine a policy on a suite: valid, compiled and correct rates, pass@k, and what disagrees.
+
+    A suite that is not ours is judged by its own criterion and by the audit verifier, side by side.
+
+    Example: tritonrl eval --policy nano --suite corpus:heldout --levels 1 --samples 10 --out results/exam
+    """
+    from ...core.serialisation import to_plain
+    from ..phases import take_exam
+    from ..policy.crew import assembled
+    from ..settings import load_config
+    from .exam import Criterion, Questions
+    from .summary import render_exam, summarise
+
+    if criterion not in set(Criterion):
+        raise UsageError(f"--criterion {criterion}: must be one of {', '.join(Criterion)}")
+    if policy is not None and (Path(policy) / "adapter_config.json").exists():
+        if adapter is not None:
+            raise UsageError(f"--policy {policy}: an adapter's folder, and --adapter names another")
+        adapter, policy = Path(policy), None
+    settings = [*(settings or []), *([] if policy is None else [f"policy.name={policy}"])]
+    settings += [] if samples is None else [f"evaluation.samples_per_task={samples}"]
+    settings += [] if temperature is None else [f"evaluation.temperature={temperature}"]
+    questions = Questions(
+        suite=suite,
+        levels=None if levels is None else tuple(_numbers("--levels", levels)),
+        limit=limit,
+        picks=None if tasks is None else tuple(_numbers("--tasks", tasks)),
+    )
+    if suite is None and (levels, limit, tasks) != (None, None, None):
+        raise UsageError("--levels, --limit and --tasks choose from a suite: name one with --suite")
+    if criterion == Criterion.SUITE and not (suite or "").startswith("kernelbench:"):
+        asked = suite or "held-out tasks"
+        raise UsageError(f"--criterion suite: {asked}: judged by the audit alone")
+    config = load_config(preset, config_file, settings)
+    with assembled(config.policy) as leads:
+        if not leads:
+            return
+        result = take_exam(
+            config, questions, Criterion(criterion), adapter, out, DisplayKind.NONE if as_json else display, jobs
+        )
+    summary = summarise(result.frame)
+    skipped = [(entry.name, entry.reason) for entry in result.skipped]
+    plain = {
+        "suite": suite,
+        "out": None if out is None else str(out),
+        **to_plain(summary),
+        "skipped": [{"name": name, "reason": reason} for name, reason in skipped],
+        "rows": result.frame.to_dicts(),
+    }
+    lines = render_exam(summary, skipped)
+    print_result(plain, [*lines, *([] if out is None else [f"table: {out / 'evaluation.parquet'}"])], as_json)
+
+
+def _numbers(option: str, text: str) -> list[int]:
+    """The numbers of a text such as `0-19,25`; raises UsageError."""
+    numbers: list[int] = []
+    for part in text.split(","):
+        first, separator, last = part.strip().partition("-")
+        if not (first.isdecimal() and (last.isdecimal() or not separator)):
+            raise UsageError(f"{option} {text}: expected numbers and ranges, such as 0-19,25")
+        if int(last or first) - int(first) not in range(_MOST_PLACES):
+            raise UsageError(f"{option} {text}: {part.strip()} is an empty range, or one of more than {_MOST_PLACES}")
+        numbers += range(int(first), int(last or first) + 1)
+    return numbers

@@ -1,0 +1,296 @@
+"""An exam: what a policy gets right of a suite, sample by sample, written as the `evaluation` table.
+
+On our own suites the audit verifier judges. On a suite that is not ours results are given twice, side by side: by its
+own criterion (`harness.exam.suite_criterion`), so that they can be compared with published ones, and by the audit;
+where the two disagree is a finding about both.
+
+Completions are drawn by the chunk and kept, verdicts are kept as they are found, and the table is written last. So the
+same command continues what was killed, and does nothing but read a finished exam; a folder that holds another exam is
+refused with what differs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import AbstractContextManager
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from attrs import field, frozen
+
+from ...core.config import Config
+from ...core.extensions import AUDIT
+from ...core.extraction import extract
+from ...core.seeds import derive
+from ...core.serialisation import fingerprint, to_plain
+from ...core.task import Task
+from ...core.verdict import Verdict
+from ..datasets.kernelbench import Skipped
+from ..display import Progress
+from ..errors import TaskError, UsageError
+from ..study.cell import Line, Model, draw_completions
+from ..study.cell_tasks import evaluation_tasks, root_seed
+from ..study.learner import Sampling
+from ..study.rows import Attempt, evaluation_row
+from ..study.store import Results, RunIdentity
+from ..tables import TABLES, Row, Table, read_table, write_table
+from ..tasks.suites import Suite, SuiteTask, identify_suite, load_suite
+from ..work import write_atomically
+from .suite_criterion import SuiteVerdict
+
+BySuite = Callable[[Task, str], SuiteVerdict]
+
+EXAM = Table(
+    name="evaluation",
+    columns={
+        **TABLES["evaluation"].columns,
+        "suite_correct": pl.Boolean(),  # by the suite's own criterion, which our suites have not beside the audit
+        "suite_sizes": pl.String(),  # declared, or small where the interpreter cannot run those
+        "suite_excess": pl.Float64(),  # largest |error| / (1 + |expected|)
+        "suite_message": pl.String(),
+        "suite_s": pl.Float64(),
+    },
+    key=TABLES["evaluation"].key,
+)
+_CHUNK = 256
+"""Completions that a killed exam may lose; as many as keep a GPU busy."""
+_CONFIG = ("seed", "policy", "verifier", "clock", "evaluation", "limits")
+"""The parts of a configuration that an exam's result depends on."""
+
+
+class Criterion(StrEnum):
+    """Who judges a suite that is not ours."""
+
+    SUITE = "suite"
+    AUDIT = "audit"
+    BOTH = "both"
+
+
+@frozen(kw_only=True)
+class Questions:
+    """Which tasks an exam asks; without a suite's name they are the configuration's held-out ones."""
+
+    suite: str | None = None
+    levels: tuple[int, ...] | None = None
+    limit: int | None = None
+    picks: tuple[int, ...] | None = None
+
+
+@frozen(kw_only=True)
+class ExamIdentity(RunIdentity):
+    """What an exam's folder is about."""
+
+    tasks: str
+    criterion: Criterion
+    adapter: str | None = field(default=None)
+
+    def training(self) -> dict[str, str]:
+        """Nothing: an exam trains on no data."""
+        return {}
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data, without what an exam's result does not depend on."""
+        plain = super().plain()
+        config = {key: value for key, value in plain["config"].items() if key in _CONFIG}
+        exam = {"tasks": self.tasks, "criterion": self.criterion.value, "adapter": self.adapter}
+        return {**plain, "config": config, "exam": exam}
+
+
+@frozen(kw_only=True)
+class ExamResult:
+    """The table of a finished exam, and the tasks that could not be asked."""
+
+    frame: pl.DataFrame
+    skipped: tuple[Skipped, ...]
+
+
+def run_exam(
+    results: Results,
+    identity: ExamIdentity,
+    questions: Questions,
+    adapter: Path | None,
+    open_line: Callable[[], AbstractContextManager[tuple[Line, BySuite]]],
+    progress: Progress,
+) -> ExamResult:
+    """Ask the questions that `results` has no answers to yet; `open_line` is called only if there are any.
+
+    `identity` lacks what only a loaded model tells (policy and backend), which is compared once that is known.
+    """
+    wanted = identity.plain()
+    results.require_same({key: wanted[key] for key in ("config", "versions", "exam")})
+    finished = results.root / "evaluation.parquet"
+    if finished.exists():
+        told = json.loads((results.root / "suite.json").read_text())
+        skipped = tuple(Skipped(**entry) for entry in told["skipped"])
+        return ExamResult(frame=read_table(EXAM, finished), skipped=skipped)
+    results.sweep()
+    progress.phase("preparing tasks", 0)
+    suite = _load(identity, questions, progress.advance)
+    if not suite.tasks:
+        reasons = "; ".join(f"{entry.name}: {entry.reason}" for entry in suite.skipped[:3])
+        raise UsageError(f"--suite {suite.name}: no task to ask{f' ({reasons})' if reasons else ''}")
+    with open_line() as (line, by_suite):
+        found = ExamIdentity(
+            config=identity.config,
+            policy=line.learner.fingerprint,
+            backend=line.judge.backend,
+            tasks=identity.tasks,
+            criterion=identity.criterion,
+            adapter=identity.adapter,
+        )
+        results.claim(found)
+        model = Model() if adapter is None else Model(key=f"outside {identity.adapter}", folder=adapter)
+        rows: list[Row] = []
+        sources: dict[str, Row] = {}
+        chunks = list(_cut(suite.tasks, identity.config.evaluation.samples_per_task))
+        for number, chunk in enumerate(chunks, start=1):
+            phase = f"part {number} of {len(chunks)}"
+            attempts = _draw(line, model, chunk, phase)
+            rows += _judge(line, attempts, suite, identity.criterion, by_suite, phase)
+            for attempt, row in zip(attempts, rows[-len(attempts) :], strict=True):
+                sources[row["candidate"]] = {"candidate": row["candidate"], "source": attempt.source}
+    frame = EXAM.frame(rows)
+    write_table(TABLES["sources"], TABLES["sources"].frame(sources.values()), results.root / "sources.parquet")
+    told = {"suite": suite.name, "skipped": [to_plain(entry) for entry in suite.skipped]}
+    write_atomically(results.root / "suite.json", json.dumps(told, indent=2).encode())
+    # last, since its presence says that the exam is finished
+    write_table(EXAM, frame, finished)
+    return ExamResult(frame=frame, skipped=suite.skipped)
+
+
+def identify_questions(config: Config, questions: Questions) -> str:
+    """A fingerprint of the tasks that are asked, without preparing them; raises UsageError."""
+    if questions.suite is None:
+        return fingerprint([task.task_id for task in evaluation_tasks(config)])
+    return identify_suite(
+        questions.suite, levels=questions.levels, num=questions.limit, seed=config.seed, picks=questions.picks
+    )
+
+
+def fingerprint_adapter(folder: Path | None) -> str | None:
+    """The identity of an adapter's files, wherever they are; raises UsageError where there is none."""
+    if folder is None:
+        return None
+    if not (folder / "adapter_config.json").exists():
+        raise UsageError(f"--adapter {folder}: no adapter_config.json there")
+    files = sorted(path for path in folder.glob("adapter_*") if path.is_file())
+    return fingerprint([[path.name, hashlib.sha256(path.read_bytes()).hexdigest()] for path in files])
+
+
+def _load(identity: ExamIdentity, questions: Questions, on_prepared: Callable[[int], None]) -> Suite:
+    if questions.suite is None:
+        asked = evaluation_tasks(identity.config)
+        return Suite(name="held-out tasks", tasks=tuple(SuiteTask(index=i, task=t) for i, t in enumerate(asked)))
+    return load_suite(
+        questions.suite,
+        levels=questions.levels,
+        num=questions.limit,
+        seed=identity.config.seed,
+        picks=questions.picks,
+        on_done=on_prepared,
+    )
+
+
+def _cut(tasks: Sequence[SuiteTask], num_samples: int) -> Iterator[Sequence[SuiteTask]]:
+    size = max(1, _CHUNK // num_samples)
+    for start in range(0, len(tasks), size):
+        yield tasks[start : start + size]
+
+
+def _draw(line: Line, model: Model, chunk: Sequence[SuiteTask], phase: str) -> list[Attempt]:
+    config = line.config.evaluation
+    spread = [(entry, sample) for entry in chunk for sample in range(config.samples_per_task)]
+    root = root_seed(line.config, 0)
+    seeds = [derive(root, "evaluation sample", entry.index, sample) for entry, sample in spread]
+    sampling = Sampling(
+        temperature=config.temperature, top_p=config.top_p, max_new_tokens=line.config.policy.max_new_tokens
+    )
+    work = draw_completions(line, model, [entry.shown for entry, _ in spread], seeds, sampling, phase)
+    return [
+        Attempt(
+            cell="exam",
+            seed=0,
+            phase="exam",
+            round=None,
+            slot=entry.index,
+            task=entry.task,
+            sample=sample,
+            source=extract(text) or "",
+        )
+        for (entry, sample), text in zip(spread, work.value, strict=True)
+    ]
+
+
+def _judge(
+    line: Line, attempts: Sequence[Attempt], suite: Suite, criterion: Criterion, by_suite: BySuite, phase: str
+) -> list[Row]:
+    pairs = [(attempt.task, attempt.source) for attempt in attempts]
+    audits: list[Verdict | str | None] = [None] * len(pairs)
+    if not suite.is_foreign or criterion is not Criterion.SUITE:
+        line.progress.phase(f"{phase}: auditing", len(pairs))
+        audits = _audit(line, pairs)
+    verdicts: list[SuiteVerdict | None] = [None] * len(pairs)
+    if suite.is_foreign and criterion is not Criterion.AUDIT:
+        line.progress.phase(f"{phase}: judging by the suite's criterion", len(pairs))
+        verdicts = _ask_suite(line, pairs, by_suite)
+    return [
+        {**_audit_row(attempt, audit), **_suite_columns(verdict)}
+        for attempt, audit, verdict in zip(attempts, audits, verdicts, strict=True)
+    ]
+
+
+def _audit(line: Line, pairs: Sequence[tuple[Task, str]]) -> list[Verdict | str | None]:
+    """A verdict for each pair, or why the task cannot be audited."""
+    done = 0
+
+    def count(*_: object) -> None:
+        nonlocal done
+        done += 1
+        line.progress.advance(done)
+
+    try:
+        return list(line.judge.verify_many(pairs, AUDIT, line.jobs, count))
+    except TaskError:
+        pass  # of a task that is not ours; the others are found out one by one, from the evidence store where known
+    done = 0
+    found: list[Verdict | str | None] = []
+    for pair in pairs:
+        try:
+            found += line.judge.verify_many([pair], AUDIT, 1, count)
+        except TaskError as error:
+            found.append(str(error))
+    return found
+
+
+def _ask_suite(line: Line, pairs: Sequence[tuple[Task, str]], by_suite: BySuite) -> list[SuiteVerdict | None]:
+    distinct = {(task.task_id, source): (task, source) for task, source in pairs}
+    pool = ThreadPoolExecutor(max_workers=line.jobs, thread_name_prefix="suite")
+    try:
+        running = {key: pool.submit(by_suite, *pair) for key, pair in distinct.items()}
+        for number, _ in enumerate(as_completed(running.values()), start=1):
+            line.progress.advance(number)
+    finally:
+        # after an interrupt, what has not begun is dropped
+        pool.shutdown(wait=True, cancel_futures=True)
+    return [running[task.task_id, source].result() for task, source in pairs]
+
+
+def _audit_row(attempt: Attempt, audit: Verdict | str | None) -> Row:
+    if isinstance(audit, str):
+        return evaluation_row(attempt, None, audit)
+    return evaluation_row(attempt, audit)
+
+
+def _suite_columns(verdict: SuiteVerdict | None) -> dict[str, Any]:
+    return {
+        "suite_correct": None if verdict is None else verdict.correct,
+        "suite_sizes": None if verdict is None else verdict.sizes.value,
+        "suite_excess": None if verdict is None else verdict.excess,
+        "suite_message": None if verdict is None or not verdict.message else verdict.message,
+        "suite_s": None if verdict is None else verdict.seconds,
+    }

@@ -1,0 +1,217 @@
+"""What KernelBench itself calls correct, for results that are to be compared with published ones.
+
+Its criterion, as published (Ouyang et al. 2025, arXiv 2502.10517, and `eval_kernel_against_ref` in its repository): the
+declared shapes, the declared dtype, five draws of the inputs, parameters as the constructor leaves them, and
+`torch.allclose` with atol = rtol = 1e-2 against the reference in its own precision. Nothing is asked of how the result
+came about. Its repository has since narrowed float32 to 1e-4: so the figure that decides is kept beside the decision
+(`excess`, the largest |error| / (1 + |expected|), which must not exceed the tolerance).
+
+Three departures. Plans are recorded and executed as ever, so what cannot be recorded at all is not correct here either.
+A parameter that has the reference's name has the reference's values, whatever the order of construction. And on the
+interpreter declared shapes that are too large to run whole are replaced by the task's small ones; `sizes` says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+from attrs import evolve, frozen
+from numpy.typing import NDArray
+
+from ...core.candidate import Candidate, CompileReport, Failure, Recording, Variant
+from ...core.extensions import AUDIT
+from ...core.outcome import Outcome
+from ...core.plan import LaunchPlan
+from ...core.seeds import derive
+from ...core.serialisation import fingerprint
+from ...core.task import Profile, Task
+from ...stages.compile_stage import find_recording
+from ...stages.plan_audit import check_structure
+from ..errors import TaskError
+from ..reference.declared_sizes import measure
+from ..reference.reference import build_model, call_model, draw_inputs, dtype_name, load_task
+from ..sandbox.protocol import RunRequest, RunResult
+from ..verification.oracle import ExpectedRun
+from ..verification.recordings import probe_compile, record_own_values
+from ..verification.storages import fill_storages, from_bytes
+from ..verification.workbench import Workbench
+
+NUM_TRIALS = 5
+TOLERANCE = 1e-2
+_MOST_BYTES, _MOST_FLOPS = 1 << 20, 5e7
+"""Declared sizes that the interpreter runs whole in a few seconds."""
+
+
+@frozen(kw_only=True)
+class SuiteVerdict:
+    """What the suite's criterion says of a candidate; null where the task itself cannot be computed here."""
+
+    correct: bool | None
+    sizes: Profile
+    excess: float | None = None
+    """The largest |error| / (1 + |expected|) of all trials; null where values were not compared, or not finite."""
+    message: str = ""
+    seconds: float = 0.0
+
+
+def judge_by_suite(task: Task, source: str, bench: Workbench) -> SuiteVerdict:
+    """The suite's own word on a candidate, kept in the evidence store."""
+    candidate = Candidate(task_id=task.task_id, source=source, purity="lenient")
+    key = bench.key(candidate, task, "suite")
+    verdict = bench.store.get(key, SuiteVerdict)
+    if verdict is None:
+        began = time.perf_counter()
+        verdict = evolve(_judge(candidate, task, bench), seconds=time.perf_counter() - began)
+        bench.store.put(key, verdict)
+    return verdict
+
+
+def choose_sizes(task: Task, bench: Workbench) -> Profile:
+    """The declared sizes, or small ones where the interpreter cannot run those; the same for every candidate."""
+    if bench.cuda is not None:
+        return Profile.DECLARED
+    num_bytes, num_flops = measure(task)
+    return Profile.DECLARED if num_bytes <= _MOST_BYTES and num_flops <= _MOST_FLOPS else Profile.SMALL
+
+
+def _judge(candidate: Candidate, task: Task, bench: Workbench) -> SuiteVerdict:
+    sizes = choose_sizes(task, bench)
+    if not candidate.source.strip():
+        return SuiteVerdict(correct=False, sizes=sizes, message="no program was extracted")
+    report = probe_compile(candidate, task, bench, AUDIT.staged).evidence.compile
+    assert report is not None
+    recording = _find_plan(candidate, task, bench, report, sizes)
+    if isinstance(recording, Failure):
+        return SuiteVerdict(correct=False, sizes=sizes, message=_sentence(recording))
+    assert recording.plan is not None
+    # a GPU holds one trial of large sizes at a time; a child of the interpreter costs more than its trials
+    groups = [range(NUM_TRIALS)] if bench.cuda is None else [range(n, n + 1) for n in range(NUM_TRIALS)]
+    worst = 0.0
+    for trials in groups:
+        try:
+            excess = _run_trials(candidate, task, bench, recording.plan, sizes, trials)
+        except TaskError as error:
+            return SuiteVerdict(correct=None, sizes=sizes, message=str(error))
+        if isinstance(excess, Failure):
+            return SuiteVerdict(correct=False, sizes=sizes, message=_sentence(excess))
+        worst = max(worst, excess)
+        if not worst <= TOLERANCE:
+            break
+    finite = worst if np.isfinite(worst) else None
+    message = "" if worst <= TOLERANCE else "values that are not finite" if finite is None else f"excess {worst:.2g}"
+    return SuiteVerdict(correct=worst <= TOLERANCE, sizes=sizes, excess=finite, message=message)
+
+
+def _sentence(failure: Failure) -> str:
+    return f"{failure.outcome}: {failure.message}".rstrip(": ")
+
+
+def _find_plan(
+    candidate: Candidate, task: Task, bench: Workbench, report: CompileReport, sizes: Profile
+) -> Recording | Failure:
+    """The recording to run, or why there is none."""
+    if report.failure is not None:
+        return report.failure
+    recording = find_recording(report, sizes, task.dtypes[0])
+    if recording is None:
+        # recording ended at sizes that the audit objects to and the suite may not
+        report_of_all = probe_compile(candidate, task, bench).evidence.compile
+        recording = None if report_of_all is None else find_recording(report_of_all, sizes, task.dtypes[0])
+    if recording is not None and sizes is Profile.DECLARED:
+        recording = record_own_values(candidate, task, bench, recording)
+    if recording is None or (recording.plan is None and recording.failure is None):
+        return Failure(outcome=Outcome.BROKEN_PROTOCOL, message=f"nothing was recorded at {sizes} sizes")
+    if recording.failure is not None or recording.plan is None:
+        return recording.failure or Failure(outcome=Outcome.BROKEN_PROTOCOL)
+    failure = check_structure(recording.plan)
+    if failure is None and len(recording.plan.arithmetic) != len(recording.plan.operators):
+        names = ", ".join(sorted(set(recording.plan.arithmetic)))
+        failure = Failure(outcome=Outcome.TORCH_ARITHMETIC, message=f"operators that no plan can hold: {names}")
+    return failure or recording
+
+
+def _run_trials(
+    candidate: Candidate, task: Task, bench: Workbench, plan: LaunchPlan, sizes: Profile, trials: Sequence[int]
+) -> float | Failure:
+    """The excess of some trials in one child, infinite where values are not finite, or why nothing was compared."""
+    runs = [_run_reference(task, bench, sizes, trial) for trial in trials]
+    requests = []
+    for trial, expected in zip(trials, runs, strict=True):
+        storages = fill_storages(plan, expected, bench.store.get_blob)
+        if isinstance(storages, Failure):
+            return storages
+        seed = derive(bench.oracle.seed, candidate.sha256, "suite layout", trial)
+        requests.append(RunRequest(variant=Variant.ORIGINAL, plan=plan, storages=storages, seed=seed))
+    bench.get_ready()
+    reply = bench.runner.run(candidate.source, requests)
+    if reply.failure is not None:
+        return reply.failure
+    worst = 0.0
+    for result, expected in zip(reply.results, runs, strict=True):
+        excess = result.failure or _find_excess(plan, result, expected)
+        if isinstance(excess, Failure):
+            return excess
+        worst = max(worst, excess)
+    return worst
+
+
+def _run_reference(task: Task, bench: Workbench, sizes: Profile, trial: int) -> ExpectedRun:
+    """Inputs of a trial, parameters as constructed, and what the reference makes of them in its own precision."""
+    oracle = bench.oracle
+    # nobody may time on a GPU meanwhile
+    turn = nullcontext() if bench.cuda is None else bench.cuda.executors[0].turns.shared()
+    module = load_task(task, sizes)
+    inputs = draw_inputs(task, module, derive(oracle.seed, fingerprint(task), "suite inputs", trial))
+    model = build_model(task, module, oracle.init_seed(task))
+    parameters = {name: value.detach().clone() for name, value in model.state_dict().items()}
+    with turn:
+        placed = [_place(value, oracle.device) for value in inputs]
+        outputs = call_model(task, model.to(oracle.device), placed)
+        expected = tuple(_to_array(output) for output in outputs)
+    return ExpectedRun(
+        inputs=tuple(value if isinstance(value, torch.Tensor) else None for value in inputs),
+        parameters=parameters,
+        expected=expected,
+        dtypes=tuple(dtype_name(output) for output in outputs),
+    )
+
+
+def _place(value: Any, device: str) -> Any:
+    return value.to(device) if isinstance(value, torch.Tensor) else value
+
+
+def _to_array(tensor: torch.Tensor) -> NDArray[np.generic]:
+    # NumPy has no bfloat16
+    return (tensor.float() if tensor.is_floating_point() and tensor.itemsize < 4 else tensor).detach().cpu().numpy()
+
+
+def _find_excess(plan: LaunchPlan, result: RunResult, expected: ExpectedRun) -> float | Failure:
+    if not len(plan.outputs) == len(result.outputs) == len(expected.expected):
+        message = f"returns {len(plan.outputs)} tensors, the reference {len(expected.expected)}"
+        return Failure(outcome=Outcome.WRONG_SIGNATURE, message=message)
+    worst = 0.0
+    for view, data, wanted, dtype in zip(plan.outputs, result.outputs, expected.expected, expected.dtypes, strict=True):
+        found = from_bytes(data, view)
+        if found is None:
+            return Failure(outcome=Outcome.BROKEN_PROTOCOL, message="a result's size is not what the plan says")
+        if view.dtype != dtype or found.shape != wanted.shape:
+            message = f"{view.dtype} {list(found.shape)} where the reference returns {dtype} {list(wanted.shape)}"
+            return Failure(outcome=Outcome.WRONG_SIGNATURE, message=message)
+        worst = max(worst, find_excess(found, wanted))
+    return worst
+
+
+def find_excess(found: NDArray[np.generic], wanted: NDArray[np.generic]) -> float:
+    """The least t for which `torch.allclose` with atol = rtol = t holds; infinite where no t does."""
+    a, b = found.astype(np.float64), wanted.astype(np.float64)
+    with np.errstate(all="ignore"):
+        ratios = np.where(a == b, 0.0, np.abs(a - b) / (1.0 + np.abs(b)))
+    if not ratios.size:
+        return 0.0
+    # NaN is close to nothing, and an infinity to itself alone
+    return float(np.where(np.isfinite(ratios) & ~(np.isinf(b) & (a != b)), ratios, np.inf).max())

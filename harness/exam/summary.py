@@ -1,0 +1,129 @@
+"""What an exam's table comes to: rates and pass@k by level and by family, and where two criteria disagree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+from attrs import frozen
+
+from ...core.outcome import Outcome
+from ...core.statistics import fast_p, pass_at_k
+
+
+@frozen(kw_only=True)
+class Rates:
+    """Shares of samples, and of tasks for pass@k; null where nothing was judged, or timed for `fast_1`."""
+
+    group: str
+    num_tasks: int
+    num_samples: int
+    valid: float | None
+    compiled: float | None
+    correct: float | None
+    pass_at_k: float | None
+    fast_1: float | None
+    suite_correct: float | None
+    suite_pass_at_k: float | None
+
+
+@frozen(kw_only=True)
+class ExamSummary:
+    """Rates by group; `k` is the number of samples of a task.
+
+    `sizes` counts the samples that the suite's criterion judged by the sizes it used. `only_suite` counts those that it
+    alone accepts, by the audit's outcome; `only_audit` those that the audit alone accepts.
+    """
+
+    k: int
+    rates: tuple[Rates, ...]
+    sizes: dict[str, int]
+    only_suite: dict[str, int]
+    only_audit: int
+
+
+def summarise(frame: pl.DataFrame) -> ExamSummary:
+    """The summary of an exam's table."""
+    k = int(frame.group_by("slot").len()["len"].min() or 0)  # type: ignore[arg-type]
+    groups = [("all", frame)] if frame["level"].n_unique() > 1 else []
+    for column, label in (("level", "level {}"), ("family", "{}")):
+        for value in frame[column].unique(maintain_order=True).to_list():
+            groups.append((label.format(value), frame.filter(pl.col(column) == value)))
+    right, accepted = pl.col("correct"), pl.col("suite_correct")
+    alone = frame.filter(accepted & ~right)["outcome"].value_counts(sort=True)
+    judged = frame.filter(accepted.is_not_null())["suite_sizes"].value_counts(sort=True)
+    return ExamSummary(
+        k=k,
+        rates=tuple(_rate(name, rows, k) for name, rows in groups),
+        sizes=dict(judged.iter_rows()),
+        only_suite=dict(alone.iter_rows()),
+        only_audit=frame.filter(right & ~accepted).height,
+    )
+
+
+def _rate(group: str, rows: pl.DataFrame, k: int) -> Rates:
+    judged = rows.drop_nulls("correct")
+    is_timed = judged["speedup"].is_not_null().any()
+    return Rates(
+        group=group,
+        num_tasks=rows["slot"].n_unique(),
+        num_samples=rows.height,
+        valid=_share(rows["valid"]),
+        compiled=_share(rows["compiled"]),
+        correct=_share(rows["correct"]),
+        pass_at_k=_pass_at(rows, "correct", k),
+        fast_1=fast_p(judged["correct"].to_list(), judged["speedup"].to_list(), 1.0) if is_timed else None,
+        suite_correct=_share(rows["suite_correct"]),
+        suite_pass_at_k=_pass_at(rows, "suite_correct", k),
+    )
+
+
+def _share(marks: pl.Series) -> float | None:
+    known = marks.drop_nulls()
+    return sum(known) / len(known) if len(known) else None
+
+
+def _pass_at(rows: pl.DataFrame, column: str, k: int) -> float | None:
+    known = rows.filter(pl.col(column).is_not_null()).group_by("slot").agg(pl.len(), pl.col(column).sum())
+    chances = [pass_at_k(num, right, k) for _, num, right in known.iter_rows()]
+    found = [chance for chance in chances if chance is not None]
+    return sum(found) / len(found) if found else None
+
+
+def render_exam(summary: ExamSummary, skipped: Sequence[tuple[str, str]]) -> list[str]:
+    """Plain lines for a person."""
+    by_suite = any(rates.suite_correct is not None for rates in summary.rates)
+    last = f" {'suite: correct':>15} {f'pass@{summary.k}':>8}" if by_suite else ""
+    lines = [
+        f"{'':22} {'tasks':>6} {'samples':>8} {'valid':>6} {'compiled':>9} {'correct':>8} {f'pass@{summary.k}':>8}"
+        f" {'fast_1':>7}{last}"
+    ]
+    for rates in summary.rates:
+        own = f" {_percent(rates.suite_correct):>15} {_percent(rates.suite_pass_at_k):>8}" if by_suite else ""
+        lines.append(
+            f"{rates.group:22} {rates.num_tasks:6} {rates.num_samples:8} {_percent(rates.valid):>6}"
+            f" {_percent(rates.compiled):>9} {_percent(rates.correct):>8} {_percent(rates.pass_at_k):>8}"
+            f" {_percent(rates.fast_1):>7}{own}"
+        )
+    if by_suite:
+        lines += _render_disagreement(summary)
+    if skipped:
+        lines.append(f"{len(skipped)} tasks could not be asked:")
+        lines += [f"  {name}: {reason}" for name, reason in skipped]
+    return lines
+
+
+def _render_disagreement(summary: ExamSummary) -> list[str]:
+    lines = []
+    if summary.sizes.get("small"):
+        lines.append(f"the suite's criterion saw small sizes in {summary.sizes['small']} samples: no GPU here")
+    if summary.only_suite:
+        reasons = ", ".join(f"{count} {Outcome.from_code(code)}" for code, count in summary.only_suite.items())
+        lines.append(f"accepted by the suite's criterion alone: {sum(summary.only_suite.values())} ({reasons})")
+    if summary.only_audit:
+        lines.append(f"accepted by the audit alone: {summary.only_audit}")
+    return lines
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.0%}"

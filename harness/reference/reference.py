@@ -1,0 +1,248 @@
+"""A task's reference program, loaded and built in the judge's process.
+
+Tasks are trusted input: their source is executed here. Whatever is wrong with one is a `TaskError` that names the
+task, never a verdict about a candidate. Sizes and dtypes are found with fake tensors, so that a task of any declared
+size costs no memory.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import types
+import warnings
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from attrs import evolve
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+from ...core.constants import with_constants
+from ...core.task import Constants, Profile, Task
+from ...stages.roofline import EagerOperator
+from ..errors import TaskError
+
+# torch's default generator is process-wide state: whoever seeds it must be alone
+_SEEDED = threading.RLock()
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """The torch dtype with this name."""
+    dtype = getattr(torch, name)
+    if not isinstance(dtype, torch.dtype):
+        raise ValueError(f"{name} is no dtype")
+    return dtype
+
+
+def dtype_name(tensor: torch.Tensor) -> str:
+    """The name of a tensor's dtype, such as "float32"."""
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def load_task(task: Task, profile: Profile) -> types.ModuleType:
+    """The reference program as a module, with the constants of `profile`; raises TaskError."""
+    try:
+        source = with_constants(task.source, task.constants(profile))
+        module = types.ModuleType("task")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            code = compile(source, f"<{task.task_id}>", "exec")
+        exec(code, module.__dict__)
+    except Exception as error:
+        raise TaskError(f"{task.task_id}: the reference does not import: {one_line(error)}") from error
+    for name in ("Model", "get_inputs"):
+        if not hasattr(module, name):
+            raise TaskError(f"{task.task_id}: the reference defines no {name}")
+    return module
+
+
+def one_line(error: BaseException) -> str:
+    """An exception's class and the first line of its message."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+
+
+@contextmanager
+def seeded(seed: int | None) -> Iterator[None]:
+    """Torch's default CPU generator at `seed`, put back afterwards; None leaves it alone (fake tensors need none)."""
+    if seed is None:
+        yield
+        return
+    with _SEEDED:
+        state = torch.get_rng_state()
+        try:
+            torch.manual_seed(seed)
+            yield
+        finally:
+            torch.set_rng_state(state)
+
+
+def init_arguments(task: Task, module: types.ModuleType) -> tuple[list[Any], dict[str, Any]]:
+    """Positional and keyword arguments of both models' constructors."""
+    made = module.get_init_inputs() if hasattr(module, "get_init_inputs") else []
+    if isinstance(made, dict):
+        return [], made
+    if isinstance(made, list) and [type(part) for part in made] in ([list, dict], [tuple, dict]):
+        return list(made[0]), made[1]  # KernelBook's form
+    if isinstance(made, (list, tuple)):
+        return list(made), {}
+    raise TaskError(f"{task.task_id}: get_init_inputs() must return a list or a dict")
+
+
+def build_model(task: Task, module: types.ModuleType, seed: int | None) -> torch.nn.Module:
+    """`Model(*init)` under a seed."""
+    args, kwargs = init_arguments(task, module)
+    try:
+        with seeded(seed):
+            model = module.Model(*args, **kwargs)
+    except Exception as error:
+        raise TaskError(f"{task.task_id}: building Model failed: {one_line(error)}") from error
+    if not isinstance(model, torch.nn.Module):
+        raise TaskError(f"{task.task_id}: Model is no torch.nn.Module")
+    return model
+
+
+def draw_inputs(task: Task, module: types.ModuleType, seed: int | None) -> list[Any]:
+    """`get_inputs()` under a seed."""
+    try:
+        with seeded(seed):
+            inputs = list(module.get_inputs())
+    except Exception as error:
+        raise TaskError(f"{task.task_id}: get_inputs() failed: {one_line(error)}") from error
+    if not any(isinstance(value, torch.Tensor) for value in inputs):
+        raise TaskError(f"{task.task_id}: get_inputs() returns no tensor")
+    return inputs
+
+
+def call_model(task: Task, model: torch.nn.Module, inputs: list[Any]) -> tuple[torch.Tensor, ...]:
+    """The reference's results as a tuple; inputs are cloned, as some references work in place."""
+    cloned = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
+    try:
+        with torch.no_grad():
+            result = model(*cloned)
+    except Exception as error:
+        raise TaskError(f"{task.task_id}: running the reference failed: {one_line(error)}") from error
+    outputs = tuple(result) if isinstance(result, (tuple, list)) else (result,)
+    if not outputs or not all(isinstance(output, torch.Tensor) for output in outputs):
+        raise TaskError(f"{task.task_id}: forward must return a tensor or a tuple of tensors")
+    return outputs
+
+
+def equal_results(left: tuple[torch.Tensor, ...], right: tuple[torch.Tensor, ...]) -> bool:
+    """Whether two calls returned the same values."""
+    return len(left) == len(right) and all(torch.equal(a, b) for a, b in zip(left, right, strict=True))
+
+
+def runs_with(task: Task, constants: Constants) -> bool:
+    """Whether the reference runs with these constants; real values, since shapes alone do not show every refusal."""
+    sized = evolve(task, tiny=constants)
+    try:
+        module = load_task(sized, Profile.TINY)
+        call_model(sized, build_model(sized, module, 0), draw_inputs(sized, module, 0))
+    except TaskError:
+        return False
+    return True
+
+
+@contextmanager
+def fake_reference(task: Task, profile: Profile, dtype: str) -> Iterator[tuple[torch.nn.Module, list[Any]]]:
+    """The reference and its inputs without values, in `dtype`; nothing of the declared sizes is allocated."""
+    module = load_task(task, profile)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        wanted = torch_dtype(dtype)
+        model = build_model(task, module, None)
+        _convert(model, wanted)
+        drawn = draw_inputs(task, module, None)
+        yield model, [value.to(wanted) if is_floating(value) else value for value in drawn]
+
+
+def _convert(model: torch.nn.Module, dtype: torch.dtype) -> None:
+    """`model.to(dtype)`, which refuses fake parameters."""
+    for module in model.modules():
+        for name, parameter in list(module._parameters.items()):
+            if parameter is not None and parameter.is_floating_point():
+                module._parameters[name] = torch.nn.Parameter(parameter.detach().to(dtype), requires_grad=False)
+        for name, buffer in list(module._buffers.items()):
+            if buffer is not None and buffer.is_floating_point():
+                module._buffers[name] = buffer.to(dtype)
+
+
+def is_floating(value: object) -> bool:
+    """Whether a value is a floating-point tensor."""
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def randomise(
+    model: torch.nn.Module, generator: torch.Generator, seeded_names: Collection[str], dtype: torch.dtype
+) -> None:
+    """Give parameters and buffers fresh values of the scale that construction chose, exact in `dtype`.
+
+    Constant ones (norm weights, biases, running statistics) become values around that constant. Of the others those
+    in `seeded_names` stay as constructed.
+    """
+    with torch.no_grad():
+        for name, tensor in model.state_dict().items():
+            if not tensor.is_floating_point() or tensor.numel() == 0:
+                continue
+            fresh = torch.rand(tensor.shape, generator=generator, dtype=torch.float64)
+            low, high = float(tensor.min()), float(tensor.max())
+            if low == high:
+                # a variance must stay positive; an added constant of either sign is as good as another
+                positive = low > 0.0 or "var" in name
+                fresh = (low or 1.0) * (0.5 + fresh) if positive else low + (fresh - 0.5)
+            elif name in seeded_names:
+                fresh = tensor.double()
+            else:
+                spread = float(tensor.double().std()) * math.sqrt(12.0)
+                fresh = float(tensor.double().mean()) + spread * (fresh - 0.5)
+            tensor.copy_(fresh.to(dtype).to(tensor.dtype))
+
+
+class _OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Collects the operators that would each be a kernel: those that return something other than a view."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.operators: list[EagerOperator] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        returns_view = any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
+        outputs = [t for t in _leaves(result) if isinstance(t, torch.Tensor)]
+        if returns_view or not outputs or func._schema.name.startswith(("aten::empty", "aten::detach", "prim::")):
+            return result
+        tensors = [*(t for t in _leaves((args, kwargs or {})) if isinstance(t, torch.Tensor)), *outputs]
+        count = flop_registry.get(func._overloadpacket)
+        self.operators.append(
+            EagerOperator(
+                name=str(func),
+                num_bytes=sum(t.numel() * t.element_size() for t in tensors),
+                matmul_flops=int(count(*args, **(kwargs or {}), out_val=result)) if count is not None else 0,
+                dtype=dtype_name(outputs[0]),
+            )
+        )
+        return result
+
+
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [leaf for item in value.values() for leaf in _leaves(item)]
+    if isinstance(value, (list, tuple)):
+        return [leaf for item in value for leaf in _leaves(item)]
+    return [value]
+
+
+def trace_operators(task: Task) -> tuple[EagerOperator, ...]:
+    """The operators that eager PyTorch would run at the declared sizes, with bytes and matrix operations."""
+    with fake_reference(task, Profile.DECLARED, task.dtypes[0]) as (model, inputs):
+        trace = _OperatorTrace()
+        with torch.no_grad(), trace:
+            try:
+                model(*inputs)
+            except Exception as error:
+                raise TaskError(f"{task.task_id}: running the reference failed: {one_line(error)}") from error
+    return tuple(trace.operators)

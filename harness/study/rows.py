@@ -1,0 +1,186 @@
+"""From verdicts, rewards and losses to rows of the tables (`harness.tables`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import frozen
+
+from ...core.candidate import Candidate, TimingReport
+from ...core.outcome import Stage
+from ...core.task import Task
+from ...core.verdict import Reward, Verdict
+from ..tables import TABLES, Row
+
+
+@frozen(kw_only=True)
+class Attempt:
+    """One sample for one task: where it stands in a run, and the source that was extracted ("" = none)."""
+
+    cell: str
+    seed: int
+    phase: str
+    round: int | None
+    slot: int
+    task: Task
+    sample: int
+    source: str
+
+
+def _place(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "cell": attempt.cell,
+        "seed": attempt.seed,
+        "phase": attempt.phase,
+        "round": attempt.round,
+        "slot": attempt.slot,
+        "task": attempt.task.task_id,
+        "level": attempt.task.level,
+        "family": attempt.task.family,
+        "sample": attempt.sample,
+    }
+
+
+def failure_message(verdict: Verdict) -> str | None:
+    """The message of the stage that decided, null where there is none."""
+    for result in verdict.stages:
+        if result.stage is verdict.reached:
+            return result.message or None
+    return None
+
+
+def stage_seconds(verdict: Verdict) -> dict[str, float | None]:
+    """Seconds by stage, as columns; null for a stage that was not attempted."""
+    seconds = {result.stage: result.seconds for result in verdict.stages if result.attempted}
+    return {f"{stage.value}_s": seconds.get(stage) for stage in Stage}
+
+
+def _judgement(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "candidate": verdict.candidate,
+        "backend": verdict.backend,
+        "reached": verdict.reached.value,
+        "outcome": verdict.outcome.code,
+        "message": failure_message(verdict),
+        "valid": verdict.valid,
+        "compiled": verdict.compiled,
+        "correct": verdict.correct,
+        "torch_operators": verdict.torch_operators,
+        "speedup": verdict.speedup,
+        "estimated_speedup": verdict.estimated_speedup,
+    }
+
+
+def candidate_row(attempt: Attempt, verdict: Verdict, audit: Verdict, reward: Reward, selected: bool) -> Row:
+    """A sampled candidate with what the training verifier and the audit made of it."""
+    return {
+        **_place(attempt),
+        **_judgement(verdict),
+        "audit_reached": audit.reached.value,
+        "audit_outcome": audit.outcome.code,
+        "audit_valid": audit.valid,
+        "audit_compiled": audit.compiled,
+        "audit_correct": audit.correct,
+        "reward_correctness": reward.correctness,
+        "reward_performance": reward.performance,
+        "reward": reward.total,
+        "selected": selected,
+        **stage_seconds(verdict),
+    }
+
+
+def stage_rows(attempt: Attempt, verifier: str, verdict: Verdict) -> list[Row]:
+    """One row for each stage that a verifier attempted."""
+    return [
+        {
+            **_place(attempt),
+            "verifier": verifier,
+            "stage": result.stage.value,
+            "stage_index": index,
+            "outcome": result.outcome.code,
+            "passed": result.passed,
+            "message": result.message or None,
+            "stage_s": result.seconds,
+        }
+        for index, result in enumerate(verdict.stages)
+        if result.attempted
+    ]
+
+
+def timing_rows(attempt: Attempt, verifier: str, timing: TimingReport | None) -> list[Row]:
+    """Every trial of candidate and reference, and of the control and the reference's other figures where there are."""
+    if timing is None:
+        return []
+    subjects = [("candidate", timing.candidate_us), ("reference", timing.reference_us), ("control", timing.control_us)]
+    if timing.reference is not None:
+        subjects += [("reference_tf32", timing.reference.tf32_us), ("reference_compiled", timing.reference.compiled_us)]
+    return [
+        {
+            **_place(attempt),
+            "verifier": verifier,
+            "subject": subject,
+            "simulated": timing.simulated,
+            "calibrated": timing.calibrated,
+            "trial": trial,
+            "runtime_us": runtime_us,
+        }
+        for subject, runtimes in subjects
+        for trial, runtime_us in enumerate(runtimes)
+    ]
+
+
+def training_rows(cell: str, seed: int, phase: str, round_index: int | None, losses: Sequence[float]) -> list[Row]:
+    """The loss by step of one fine-tuning run."""
+    return [
+        {"cell": cell, "seed": seed, "phase": phase, "round": round_index, "step": step, "loss": float(loss)}
+        for step, loss in enumerate(losses)
+    ]
+
+
+def evaluation_row(attempt: Attempt, verdict: Verdict | None, message: str | None = None) -> Row:
+    """A held-out sample with the audit's verdict; nulls and the message where the audit was not asked, or had none."""
+    if verdict is not None:
+        return {**_place(attempt), **_judgement(verdict), "verify_s": verdict.seconds}
+    sha256 = Candidate(task_id=attempt.task.task_id, source=attempt.source).sha256
+    nulls = dict.fromkeys(TABLES["evaluation"].columns)
+    return {**nulls, **_place(attempt), "candidate": sha256, "message": message}
+
+
+def round_row(
+    cell: str,
+    seed: int,
+    round_index: int,
+    level2_share: float,
+    attempts: Sequence[Attempt],
+    verdicts: Sequence[Verdict],
+    audits: Sequence[Verdict],
+    rewards: Sequence[Reward],
+    chosen: Sequence[int],
+) -> dict[str, Any]:
+    """A round's summary, without its seconds; accuracies are null where the round had no task of the level."""
+
+    def accuracy(level: int, judged: Sequence[Verdict]) -> float | None:
+        marks = [
+            verdict.correct for attempt, verdict in zip(attempts, judged, strict=True) if attempt.task.level == level
+        ]
+        return sum(marks) / len(marks) if marks else None
+
+    def num_tasks(level: int) -> int:
+        return len({attempt.slot for attempt in attempts if attempt.task.level == level})
+
+    return {
+        "cell": cell,
+        "seed": seed,
+        "round": round_index,
+        "level2_share": level2_share,
+        "num_level1_tasks": num_tasks(1),
+        "num_level2_tasks": num_tasks(2),
+        "num_candidates": len(attempts),
+        "num_selected": len(chosen),
+        "mean_reward": sum(reward.total for reward in rewards) / len(rewards),
+        "level1_accuracy": accuracy(1, verdicts),
+        "level2_accuracy": accuracy(2, verdicts),
+        "level1_audit_accuracy": accuracy(1, audits),
+        "level2_audit_accuracy": accuracy(2, audits),
+    }

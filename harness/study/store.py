@@ -1,0 +1,235 @@
+"""A results folder: what made it, the tables of each finished cell, and the merged tables.
+
+    run.json                   configuration, policy and versions, compared on every later run
+    cells/CELL/seedK/*.parquet one cell's tables; the folder appears whole when the cell has ended
+    *.parquet                  all cells, merged
+    work                       content-addressed work and evidence; safe to delete once finished
+
+A folder holds one configuration. Running another one into it would mix two experiments, so it is refused with the
+fields that differ.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from attrs import frozen
+
+from ...core.cells import CellSpec
+from ...core.config import Config, identity, merge
+from ...core.serialisation import canonical_json, differences, fingerprint
+from ..errors import DriftError, UsageError
+from ..tables import TABLES, Row, read_table, write_table
+from ..work import WorkStore, sweep_partials, write_atomically
+from .cell import SFT, CellResult, Seconds
+from .training_data import identify_training
+
+_PACKAGES = ("tritonrl", "torch", "triton", "transformers", "peft", "polars", "numpy")
+_RESULT_CHANGING = ("tritonrl", "torch", "triton", "transformers", "peft")
+"""The packages whose version can change a result, and so may not change within a folder."""
+
+
+def package_versions() -> dict[str, str | None]:
+    """Versions of the packages that a result rests on, and of Python; null for one that is not installed."""
+    versions: dict[str, str | None] = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = None
+    return versions
+
+
+@frozen(kw_only=True)
+class RunIdentity:
+    """What a results folder is about: everything shared by its cells that can change a result."""
+
+    config: Config
+    policy: str
+    backend: str
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data, without what only describes the machine."""
+        versions = package_versions()
+        return {
+            "config": identity(self.config),
+            "policy": self.policy,
+            "backend": self.backend,
+            "versions": {package: versions[package] for package in _RESULT_CHANGING},
+            **self.training(),
+        }
+
+    def training(self) -> dict[str, str]:
+        """What the configuration's names of data stand for, by content."""
+        return identify_training(self.config)
+
+    def cell_fingerprint(self, cell: str, seed: int) -> str:
+        """The identity of one cell of the run."""
+        return fingerprint({"run": self.plain(), "cell": cell, "seed": seed})
+
+
+def clock_label(config: Config) -> str:
+    """How runtimes were obtained, in the words that every table and report uses."""
+    return {"none": "no clock", "simulated": "simulated clock", "measured": "measured"}[config.verifier.clock]
+
+
+@frozen(kw_only=True)
+class Results:
+    """A results folder."""
+
+    root: Path
+
+    @property
+    def work(self) -> WorkStore:
+        """The folder's content-addressed work."""
+        return WorkStore(root=self.root / "work")
+
+    @property
+    def evidence_path(self) -> Path:
+        """The file of the verifier's evidence store."""
+        return self.root / "work" / "evidence.sqlite"
+
+    def recorded(self) -> dict[str, Any] | None:
+        """What `run.json` says, null where the folder is new; raises DriftError for one that cannot be read."""
+        path = self.root / "run.json"
+        if not path.exists():
+            return None
+        try:
+            plain: dict[str, Any] = json.loads(path.read_text())
+        except ValueError as error:
+            raise DriftError(f"{path}: {error}") from error
+        return plain
+
+    def config(self) -> Config:
+        """The configuration that made this folder."""
+        recorded = self.recorded()
+        if recorded is None:
+            raise UsageError(f"{self.root}: no results here (run `tritonrl ablate --out {self.root}` first)")
+        return merge(recorded["config"])
+
+    def drift(self, wanted: Mapping[str, Any]) -> tuple[str, ...]:
+        """The fields of `wanted` (all of a run's identity, or a part) that differ from what made this folder."""
+        recorded = self.recorded()
+        if recorded is None:
+            return ()
+        return differences({key: recorded.get(key) for key in wanted}, dict(wanted))
+
+    def require_same(self, wanted: Mapping[str, Any]) -> None:
+        """Raise DriftError, with the fields that differ, where this folder was made by another run."""
+        changed = self.drift(wanted)
+        if changed:
+            listed = "\n".join(f"  {line}" for line in changed)
+            raise DriftError(f"{self.root} was made by another run; use another --out, or restore:\n{listed}")
+
+    def claim(self, run: RunIdentity) -> None:
+        """Record what makes this folder; raises DriftError where something else made it."""
+        plain = json.loads(canonical_json(run.plain()))
+        with self.work.locked("run"):
+            self.require_same(plain)
+            if self.recorded() is None:
+                record = {**plain, "fingerprint": fingerprint(plain), "clock": clock_label(run.config)}
+                text = json.dumps({**record, "all_versions": package_versions()}, indent=2, sort_keys=True)
+                write_atomically(self.root / "run.json", text.encode())
+
+    def claimed_cell(self, cell: str, seed: int) -> AbstractContextManager[bool]:
+        """The right to run a cell, for as long as the context lasts; false where another process has it."""
+        return self.work.claimed(f"cell {cell} seed {seed}")
+
+    def forget_failures(self, places: Iterable[tuple[str, int]]) -> None:
+        """Let the cells that failed be run again, but for those that another process is running."""
+        for cell, seed in places:
+            if self.cell_status(cell, seed) == "failed":
+                with self.claimed_cell(cell, seed) as ours:
+                    if ours:
+                        shutil.rmtree(self.cell_folder(cell, seed), ignore_errors=True)
+
+    def cell_folder(self, cell: str, seed: int) -> Path:
+        """Where one cell's tables are."""
+        return self.root / "cells" / cell / f"seed{seed}"
+
+    def cell_status(self, cell: str, seed: int) -> str | None:
+        """ "complete", "failed", or null where the cell has not finished."""
+        path = self.cell_folder(cell, seed) / "cells.parquet"
+        try:
+            status: str = read_table(TABLES["cells"], path)["status"][0]
+        except FileNotFoundError:  # also where another process has just taken it away
+            return None
+        return status
+
+    def write_cell(self, run: RunIdentity, cell: str, seed: int, result: CellResult) -> None:
+        """Store a finished cell's tables."""
+        self._write(run, cell, seed, result, None)
+
+    def write_failure(self, run: RunIdentity, cell: str, seed: int, message: str) -> None:
+        """Record that a cell failed, and why."""
+        self._write(run, cell, seed, CellResult(rows={}, seconds=Seconds(), wall_s=0.0), message)
+
+    def _write(self, run: RunIdentity, cell: str, seed: int, result: CellResult, message: str | None) -> None:
+        folder, beside = self.cell_folder(cell, seed), self.root / "cells" / f".{cell}-{seed}"
+        # workers of a cluster share the starts: the first to finish one writes it, and none reads half a cell
+        with self.work.locked("tables"):
+            if self.cell_status(cell, seed) == "complete":
+                return
+            shutil.rmtree(beside, ignore_errors=True)
+            for name, table in TABLES.items():
+                if name != "cells":
+                    frame = table.frame(result.rows.get(name, []))
+                    write_table(table, frame.unique(maintain_order=True), beside / f"{name}.parquet")
+            row = _cell_row(run, cell, seed, result, message, self.root)
+            write_table(TABLES["cells"], TABLES["cells"].frame([row]), beside / "cells.parquet")
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            beside.rename(folder)
+
+    def sweep(self) -> None:
+        """Remove what killed runs left of unfinished tables."""
+        sweep_partials(self.root)
+
+    def merge_cells(self) -> None:
+        """Write the merged tables from all cells that have finished or failed."""
+        with self.work.locked("tables"):
+            folders = sorted(path.parent for path in self.root.glob("cells/*/seed*/cells.parquet"))
+            for name, table in TABLES.items():
+                frames = [read_table(table, folder / f"{name}.parquet") for folder in folders]
+                merged = pl.concat([table.frame([]), *frames]).unique(maintain_order=True)
+                write_table(table, merged.sort(table.key, maintain_order=True), self.root / f"{name}.parquet")
+
+    def read(self, name: str) -> pl.DataFrame:
+        """A merged table."""
+        path = self.root / f"{name}.parquet"
+        if not path.exists():
+            raise UsageError(f"{path}: not found (run `tritonrl ablate --out {self.root}` first)")
+        return read_table(TABLES[name], path)
+
+
+def _cell_row(
+    run: RunIdentity, cell: str, seed: int, result: CellResult, message: str | None, adapter_root: Path
+) -> Row:
+    spec = None if cell == SFT else CellSpec.parse(cell)
+    on = (None,) * 4 if spec is None else spec.extensions.flags
+    names = ("multi_input", "staged", "curriculum", "timing")
+    return {
+        "cell": cell,
+        **dict(zip(names, on, strict=True)),
+        "variation": None if spec is None or spec.variation is None else spec.variation.value,
+        "seed": seed,
+        "fingerprint": run.cell_fingerprint(cell, seed),
+        "status": "complete" if message is None else "failed",
+        "message": message,
+        "adapter": None if result.adapter is None else result.adapter.relative_to(adapter_root).as_posix(),
+        "backend": run.backend,
+        "clock": clock_label(run.config),
+        "versions": canonical_json(package_versions()),
+        "wall_s": result.wall_s,
+        "sample_s": result.seconds.sample,
+        "verify_s": result.seconds.verify,
+        "train_s": result.seconds.train,
+    }

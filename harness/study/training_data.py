@@ -1,0 +1,113 @@
+"""What a supervised start trains on: teachers' pairs of the corpus, or pairs from files, and what was left out of them.
+
+`sft.data` names files; without it the pairs are teachers'. With `against` both leave out what equals a task of that
+suite. All of it is a function of the configuration, the seed's root, the files' rows and the policy's context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import frozen
+
+from ...core.config import Config
+from ...core.prompts import assistant_message, user_message
+from ...core.seeds import derive
+from ..datasets.kernelbook import Flaw
+from ..datasets.pairs import choose_pairs, identify_pairs, open_pairs
+from ..errors import UsageError
+from .admission import Admission, comparing, identify_against
+from .cell_tasks import permutation, supervised_examples
+
+
+@frozen(kw_only=True)
+class TrainingData:
+    """Pairs in the order of training, and their story: `source`, what was looked at, what was left out and why."""
+
+    pairs: tuple[tuple[str, str], ...]
+    source: str
+    num_rows: int | None
+    num_seen: int
+    left_out: tuple[tuple[Flaw, int], ...]
+    not_compared: tuple[str, ...] = ()
+
+    def plain(self) -> dict[str, Any]:
+        """The story without the pairs."""
+        return {
+            "source": self.source,
+            "num_pairs": len(self.pairs),
+            "num_rows": self.num_rows,
+            "num_seen": self.num_seen,
+            "left_out": {flaw.value: number for flaw, number in self.left_out},
+            "not_compared": list(self.not_compared),
+        }
+
+
+def identify_training(config: Config) -> dict[str, str]:
+    """What `sft.data` and `against` name, by content and where they are set; raises UsageError where it is nothing."""
+    found = {}
+    if config.sft.data:
+        found["files"] = identify_pairs(config.sft.data)
+    against = identify_against(config)
+    if against is not None:
+        found["against"] = against
+    return found
+
+
+def draw_training_data(
+    config: Config,
+    root: int,
+    fits: Callable[[str, str], bool],
+    admission: Admission | None,
+    jobs: int = 1,
+    on_seen: Callable[[int], None] | None = None,
+) -> TrainingData:
+    """The pairs of the supervised start whose streams derive from `root`; raises UsageError where there is none."""
+    untraced = () if admission is None else admission.untraced
+    if not config.sft.data:
+        examples = list(supervised_examples(config, root, None if admission is None else admission.admits))
+        pairs = [(user_message(example.task), assistant_message(example.solution)) for example in examples]
+        num_refused = 0 if admission is None else len(admission.refused)
+        found = TrainingData(
+            pairs=tuple(pairs),
+            source=f"teachers of {config.suite}",
+            num_rows=None,
+            num_seen=len(pairs) + num_refused,
+            left_out=((Flaw.SHARED, num_refused),) if num_refused else (),
+            not_compared=untraced,
+        )
+    else:
+        source = open_pairs(config.sft.data)
+        order = permutation(derive(root, "rows"), len(source.rows))
+        with comparing(admission, jobs) as compare:
+            chosen = choose_pairs(source, config.sft.num_pairs, order, fits, compare, on_seen)
+        found = TrainingData(
+            pairs=chosen.pairs,
+            source=config.sft.data,
+            num_rows=chosen.num_rows,
+            num_seen=chosen.num_seen,
+            left_out=chosen.left_out,
+            not_compared=untraced,
+        )
+    if not found.pairs:
+        raise UsageError(f"{found.source}: no pair to train on; {describe(found.plain())}")
+    shuffled = permutation(derive(root, "order"), len(found.pairs))
+    return TrainingData(
+        pairs=tuple(found.pairs[index] for index in shuffled),
+        source=found.source,
+        num_rows=found.num_rows,
+        num_seen=found.num_seen,
+        left_out=found.left_out,
+        not_compared=found.not_compared,
+    )
+
+
+def describe(plain: dict[str, Any]) -> str:
+    """The story in one line."""
+    rows = "" if plain["num_rows"] is None else f" of {plain['num_rows']}"
+    text = f"{plain['num_pairs']} pairs of {plain['source']}; {plain['num_seen']}{rows} looked at"
+    left_out = [f"{number} for {reason}" for reason, number in plain["left_out"].items()]
+    text += f"; left out: {', '.join(left_out)}" if left_out else "; none left out"
+    unknown = plain["not_compared"]
+    return text + (f"; not compared with {len(unknown)} tasks that could not be traced" if unknown else "")

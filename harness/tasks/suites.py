@@ -1,0 +1,238 @@
+"""Tasks by name: an id of the corpus, a file in KernelBench's form, or a suite such as `corpus:heldout`.
+
+A file needs no annotations: its sizes for the tiny, small and larger runs are found by shrinking its module-level
+integer constants (`harness.reference.shrinking`). A program of KernelBench is first written anew so that its sizes are
+such constants (`core.named_sizes`); models are shown what was published.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from attrs import evolve, frozen
+
+from ...core.constants import read_constants
+from ...core.corpus import SUITES, Split, examples, is_corpus_id, novel_examples, render
+from ...core.named_sizes import name_sizes
+from ...core.prompts import assistant_message, user_message
+from ...core.seeds import derive
+from ...core.serialisation import fingerprint
+from ...core.task import DTYPES, Example, Profile, Task
+from ..datasets.kernelbench import LEVELS, Problem, Skipped, read_kernelbench
+from ..errors import TaskError, UsageError
+from ..reference.shrinking import with_small_sizes
+from ..settings import read_text
+
+NOVEL = "whole:novel"
+"""The suite of held-out tasks that no training task equals up to names and constants: docs/decisions/0007."""
+
+_OUR_SUITES = (*(f"{prefix}:{split.value}" for prefix in SUITES for split in Split), NOVEL)
+
+
+def find_task(name: str) -> Task:
+    """The task with that id, or in that file; raises TaskError or UsageError."""
+    if name.endswith(".py") or Path(name).is_file():
+        return task_from_file(Path(name))
+    return find_example(name).task
+
+
+def find_example(task_id: str) -> Example:
+    """The corpus task with that id, with its teacher solution."""
+    try:
+        return render(task_id)
+    except (ValueError, KeyError) as error:
+        raise UsageError(f"--task {task_id}: neither a file nor an id of the corpus ({error})") from None
+
+
+def corpus_examples(suite: str, seed: int, count: int, levels: tuple[int, ...] = (1, 2)) -> Iterator[Example]:
+    """`count` examples a level of `corpus:SPLIT`, `whole:SPLIT` or `whole:novel`; raises UsageError for another."""
+    prefix, _, name = suite.partition(":")
+    if suite not in _OUR_SUITES:
+        raise UsageError(f"--suite {suite}: no such suite; there are {', '.join(_OUR_SUITES)}")
+    for level in dict.fromkeys(levels):
+        if level not in SUITES[prefix]:
+            raise UsageError(f"--levels: {suite} has no level {level}; there are {', '.join(map(str, SUITES[prefix]))}")
+        seed_of_level = derive(seed, "suite", name, level)
+        chosen = SUITES[prefix][level]
+        if suite == NOVEL:
+            drawn = novel_examples(level, seed_of_level, chosen)
+        else:
+            drawn = examples(Split(name), level, seed_of_level, chosen)
+        yield from islice(drawn, count)
+
+
+@frozen(kw_only=True)
+class SuiteTask:
+    """A task of a suite, with its place there from 0 on and its teacher's solution where it has one.
+
+    `published` is the program as its suite prints it, where `task.source` was rewritten so that its sizes have names.
+    """
+
+    index: int
+    task: Task
+    solution: str | None = None
+    published: str | None = None
+
+    @property
+    def shown(self) -> Task:
+        """The task as a model is to see it."""
+        return self.task if self.published is None else evolve(self.task, source=self.published)
+
+
+@frozen(kw_only=True)
+class Suite:
+    """The tasks that were asked for; `skipped` are those that cannot be used, each with its reason."""
+
+    name: str
+    tasks: tuple[SuiteTask, ...]
+    skipped: tuple[Skipped, ...] = ()
+    is_foreign: bool = False
+    """Whether it is not ours, and so has a criterion of its own."""
+
+
+def load_suite(
+    name: str,
+    *,
+    levels: Sequence[int] | None = None,
+    num: int | None = None,
+    seed: int = 0,
+    picks: Sequence[int] | None = None,
+    on_done: Callable[[int], None] | None = None,
+) -> Suite:
+    """A suite by its name; raises UsageError where there is none.
+
+    Names: `corpus:SPLIT`, `whole:SPLIT`, `whole:novel` or `kernelbench:FOLDER|PARQUET|HUB_NAME`.
+    `levels`: these alone; `num`: so many of each (of a corpus, which has no end, 10); `seed`: which a corpus draws;
+    `picks`: those places of the suite alone, KernelBench's being ordered by level and number (100 is the first of
+    Level 2); `on_done`: called with the number of tasks prepared.
+    """
+    if _is_ours(name):
+        return Suite(name=name, tasks=tuple(_draw(name, levels, num, seed, picks)))
+    problems, skipped = read_kernelbench(name.partition(":")[2])
+    tasks = []
+    for done, (index, problem) in enumerate(_choose(problems, levels, num, picks), start=1):
+        try:
+            tasks.append(_prepare(index, problem))
+        except TaskError as error:
+            skipped.append(Skipped(name=problem.name, reason=str(error)))
+        if on_done is not None:
+            on_done(done)
+    return Suite(name=name, tasks=tuple(tasks), skipped=tuple(skipped), is_foreign=True)
+
+
+def identify_suite(
+    name: str,
+    *,
+    levels: Sequence[int] | None = None,
+    num: int | None = None,
+    seed: int = 0,
+    picks: Sequence[int] | None = None,
+) -> str:
+    """A fingerprint of what `load_suite` would give, by content and not by place; nothing is prepared for it."""
+    if _is_ours(name):
+        return fingerprint([[entry.index, entry.task.task_id] for entry in _draw(name, levels, num, seed, picks)])
+    problems, _ = read_kernelbench(name.partition(":")[2])
+    return fingerprint([[index, problem.task_id] for index, problem in _choose(problems, levels, num, picks)])
+
+
+def _is_ours(name: str) -> bool:
+    kind, separator, _ = name.partition(":")
+    if kind not in (*SUITES, "kernelbench") or not separator:
+        known = [*_OUR_SUITES, "kernelbench:FOLDER or PARQUET"]
+        raise UsageError(f"--suite {name}: no such suite; there are {', '.join(known)}")
+    return kind in SUITES
+
+
+def _draw(
+    name: str, levels: Sequence[int] | None, num: int | None, seed: int, picks: Sequence[int] | None
+) -> Iterator[SuiteTask]:
+    for index, example in enumerate(corpus_examples(name, seed, num or 10, tuple(levels or (1, 2)))):
+        if picks is None or index in picks:
+            yield SuiteTask(index=index, task=example.task, solution=example.solution)
+
+
+def _choose(
+    problems: Sequence[Problem], levels: Sequence[int] | None, num: int | None, picks: Sequence[int] | None
+) -> Iterator[tuple[int, Problem]]:
+    for level in dict.fromkeys(levels or LEVELS):
+        if level not in LEVELS:
+            raise UsageError(
+                f"--levels: KernelBench has no level {level} here; there are {', '.join(map(str, LEVELS))}"
+            )
+        own = [(i, p) for i, p in enumerate(problems) if p.level == level and (picks is None or i in picks)]
+        yield from own[:num]
+
+
+def _prepare(index: int, problem: Problem) -> SuiteTask:
+    from ..reference.declared_sizes import is_within_reach, with_declared
+
+    text = problem.name.replace("_", " ")
+    try:
+        source = name_sizes(problem.code)
+    except (SyntaxError, ValueError) as error:
+        raise TaskError(f"{problem.task_id}: {error}") from None
+    task = _sized_task(problem.task_id, problem.level, "kernelbench", text, source)
+    # what any backend needs: the judge finds out at tiny sizes which inputs matter
+    if not is_within_reach(with_declared(task, task.tiny)):
+        raise TaskError(f"{task.task_id}: no small sizes were found at which the reference runs")
+    return SuiteTask(index=index, task=task, published=None if source == problem.code else problem.code)
+
+
+def task_from_file(path: Path) -> Task:
+    """A task from a file in KernelBench's form (`Model`, `get_inputs`, `get_init_inputs`)."""
+    source = read_text(path)
+    identity = hashlib.sha256(source.encode()).hexdigest()[:12]
+    return _sized_task(f"file-{path.stem}-{identity}", 1, "file", path.stem, source)
+
+
+def _sized_task(task_id: str, level: int, family: str, description: str, source: str) -> Task:
+    """A task from source in KernelBench's form, its sizes found by shrinking; raises TaskError."""
+    try:
+        constants = read_constants(source)
+    except (SyntaxError, ValueError) as error:
+        raise TaskError(f"{task_id}: {error}") from None
+    task = Task(task_id=task_id, level=level, family=family, description=description, source=source)
+    return with_small_sizes(evolve(task, dtypes=(declared_dtype(task),)), constants)
+
+
+def declared_dtype(task: Task) -> str:
+    """The dtype of the first floating input; raises TaskError where the reference does not run as it stands."""
+    from ..reference.reference import call_model, draw_inputs, dtype_name, fake_reference, is_floating, load_task
+
+    with fake_reference(task, Profile.DECLARED, "float32") as (model, inputs):
+        call_model(task, model, inputs)
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        drawn = draw_inputs(task, load_task(task, Profile.DECLARED), None)
+    found = next((dtype_name(value) for value in drawn if is_floating(value)), "float32")
+    if found not in DTYPES:
+        raise TaskError(f"{task.task_id}: inputs of dtype {found}; supported are {', '.join(DTYPES)}")
+    return found
+
+
+def named_examples(names: Sequence[str]) -> list[tuple[Task, str | None]]:
+    """Tasks by file or id, with the teacher's solution where there is one."""
+    found: list[tuple[Task, str | None]] = []
+    for name in names:
+        example = find_example(name) if is_corpus_id(name) else None
+        found.append((find_task(name), None) if example is None else (example.task, example.solution))
+    return found
+
+
+def export_examples(folder: Path, chosen: Iterator[Example]) -> int:
+    """Write each task, its solution and a line of `prompts.jsonl`; returns how many."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = []
+    for example in chosen:
+        task = example.task
+        (folder / f"{task.task_id}.py").write_text(task.source, encoding="utf-8")
+        (folder / f"{task.task_id}.solution.py").write_text(example.solution, encoding="utf-8")
+        messages = {"prompt": user_message(task), "answer": assistant_message(example.solution)}
+        lines.append(json.dumps({"task": task.task_id, "level": task.level, "family": task.family, **messages}))
+    (folder / "prompts.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return len(lines)

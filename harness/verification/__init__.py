@@ -1,0 +1,1 @@
+"""The verifier: the probes that find out about a candidate, the oracle that they ask, and the verdict."""

@@ -1,0 +1,59 @@
+"""Which of the wanted input variants a task and a candidate's plan allow.
+
+A variant may refuse what is wrong and never what is merely written otherwise, so those with unusual values are run only
+where something vouches for them. Where the reference itself, in the task's own dtype, is well within the tolerance on
+such values, ties and zeros are fair; values that differ in their last digits alone are fair where they are only
+compared (many a right kernel takes a variance as a difference of two squares, and loses those digits). Where the result
+of a multiple of the inputs is that multiple (a relu, a product of matrices), so are large and faint values: nothing in
+such a formula leaves the range that its result has not left. Elsewhere large values need a reason in the plan: that it
+narrows what the task computes in float32. Where the reference has an operator that PyTorch computes by exponentials
+and keeps from overflowing, large values are fair if it stays exact; so they are in a float16 that it stays exact in.
+And widely spread values are for references that begin with an operator that PyTorch defines to be right whatever the
+magnitudes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...core.candidate import Candidate, Variant
+from ...core.task import Task
+from ...stages.compile_stage import multiplies_narrowly, narrows
+from .workbench import Workbench
+
+_WITHOUT_MAXIMUM = (Variant.DEEP, Variant.SPREAD)
+
+
+def find_inapplicable(candidate: Candidate, task: Task, bench: Workbench, variants: Sequence[Variant]) -> set[Variant]:
+    """Those of the variants that say nothing about this candidate."""
+    return {variant for variant in variants if not _applies(variant, candidate, task, bench)}
+
+
+def _applies(variant: Variant, candidate: Candidate, task: Task, bench: Workbench) -> bool:
+    oracle, inputs = bench.oracle, bench.describe(variant, task)
+    original = bench.describe(Variant.ORIGINAL, task)
+    if variant is Variant.REMAINDER:
+        return bool(oracle.remainder(task))
+    if variant is Variant.REVERSED:  # the order of programs is no one's to choose on a GPU
+        return bench.cuda is None
+    if variant is Variant.MASSIVE:
+        report = candidate.evidence.compile
+        if report is None:
+            return False
+        is_fair = narrows(report) or bool(oracle.degree(task, original))
+        return multiplies_narrowly(report) or (is_fair and oracle.is_exact(task, inputs))
+    if variant is Variant.MINUTE:
+        return bool(oracle.degree(task, original)) and oracle.is_exact(task, inputs)
+    if variant is Variant.SLIGHT:
+        return oracle.degree(task, original) == 0 and oracle.is_exact(task, inputs)
+    if variant is Variant.SATURATED:
+        return oracle.saturates(task) and oracle.is_exact(task, inputs)
+    if variant is Variant.HEAVY:
+        return inputs.dtype == "float16" != task.dtypes[0] and oracle.is_exact(task, inputs)
+    if variant in _WITHOUT_MAXIMUM:
+        return oracle.subtracts_maximum(task)
+    if variant is Variant.OFFSET:
+        return oracle.orders_inputs(task) and oracle.is_exact(task, inputs)
+    if variant is Variant.TIES:
+        return oracle.resolves_ties(task) and oracle.is_exact(task, inputs)
+    return True

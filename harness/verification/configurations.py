@@ -1,0 +1,208 @@
+"""The probe of an autotuner's other configurations: each one that the tuner could choose has to be right.
+
+On a device a tuner takes whatever configuration is the fastest, and one that does nothing is. So for the audit every
+configuration is recorded and run on the original inputs, at the sizes that the backend runs whole; beyond a bound, and
+where the configurations of several tuners combine, a drawn part of them. Those that a tuner has at the declared sizes
+alone, as where it leaves some out by size, are looked at there by a sample, if the sizes can be looked at at all. A
+configuration that cannot be compiled is none that a tuner would choose. Candidates without a tuner have nothing to
+probe.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+from attrs import evolve, frozen
+
+from ...core.candidate import Candidate, CompileReport, ConfigurationRun, Failure, Recording, RunReport, Variant
+from ...core.outcome import Outcome
+from ...core.seeds import derive
+from ...core.task import Profile, Task
+from ...stages.compile_stage import find_recording, judge_recording
+from ...stages.run_stages import judge_run
+from ..sandbox.protocol import RunRequest
+from .declared import sample_declared
+from .oracle import ExpectedRun
+from .probes import prepare_run, run_prepared
+from .recordings import keep_blobs, record_request
+from .workbench import Workbench
+
+MOST_CONFIGURATIONS = 16
+_MOST_ROUNDS = 3
+"""So deep may the use of one tuner hang on what others have chosen."""
+Choice = tuple[int, ...]
+_NEVER_CHOSEN = (Outcome.OUT_OF_RESOURCES, Outcome.COMPILE_FAILED)
+
+
+@frozen(kw_only=True)
+class _Kept:
+    """What the store keeps."""
+
+    runs: tuple[ConfigurationRun, ...]
+
+
+def probe_configurations(candidate: Candidate, task: Task, bench: Workbench) -> Candidate:
+    """Run the configurations that the recorded plans do not have."""
+    report = candidate.evidence.compile
+    if report is None or not any(_num_combinations(recording) > 1 for recording in report.recordings):
+        return candidate
+    key = bench.key(candidate, task, "configurations")
+    kept = bench.store.get(key, _Kept)
+    if kept is None:
+        kept = _Kept(runs=tuple(_find_runs(candidate, task, bench, report)))
+        bench.store.put(key, kept)
+    return candidate.with_evidence(configurations=kept.runs)
+
+
+def _num_combinations(recording: Recording) -> int:
+    return math.prod(map(len, recording.choices))
+
+
+def _find_runs(candidate: Candidate, task: Task, bench: Workbench, report: CompileReport) -> Iterator[ConfigurationRun]:
+    """Runs up to the first that objects."""
+    known = find_recording(report, bench.profile, task.dtypes[0])
+    seen: set[tuple[int, str]] = set()
+    if known is not None and known.plan is not None:
+        for choice, recording, found in _run_whole(candidate, task, bench, known):
+            if judge_run(found) is not None and _is_never_chosen(candidate, task, bench, known, choice, found):
+                continue
+            named = recording if recording.choices else known
+            yield ConfigurationRun(choice=choice, description=describe_choice(named, choice), report=found)
+            if judge_run(found) is not None:
+                return
+            seen.update(_words(named, choice))
+    declared = find_recording(report, Profile.DECLARED, task.dtypes[0])
+    is_elsewhere = bench.profile is not Profile.DECLARED and bench.oracle.is_within_reach(task)
+    if declared is None or declared.plan is None or not is_elsewhere:
+        return
+    unseen = [choice for choice in _draw(candidate, bench, declared) if not seen.issuperset(_words(declared, choice))]
+    for choice, recording in zip(unseen, record_choices(candidate, task, bench, declared, unseen, True), strict=True):
+        if is_refused_by_compiler(recording.failure):
+            continue
+        changed = with_recording(candidate, declared, recording)
+        failure = judge_with(changed, recording)
+        found = _report(failure) if failure is not None else sample_declared(changed, task, bench)
+        yield ConfigurationRun(choice=choice, description=describe_choice(declared, choice), report=found)
+        if judge_run(found) is not None:
+            return
+
+
+def _draw(candidate: Candidate, bench: Workbench, recording: Recording) -> list[Choice]:
+    seed = derive(bench.oracle.seed, candidate.sha256, "configurations", recording.profile.value)
+    return draw_choices(tuple(map(len, recording.choices)), seed)
+
+
+def draw_choices(counts: Choice, seed: int, most: int = MOST_CONFIGURATIONS) -> list[Choice]:
+    """Combinations of configurations, of which each tuner has so many: all, or a drawn part.
+
+    In the part each tuner has as many different configurations as fit.
+    """
+    if math.prod(counts) <= most:
+        return list(product(*map(range, counts)))
+    draw = random.Random(seed)
+    orders = [draw.sample(range(count), count) for count in counts]
+    chosen = {tuple(order[number % len(order)] for order in orders): None for number in range(min(most, max(counts)))}
+    while len(chosen) < most:
+        chosen[tuple(draw.randrange(count) for count in counts)] = None
+    return list(chosen)
+
+
+def _run_whole(
+    candidate: Candidate, task: Task, bench: Workbench, known: Recording
+) -> Iterator[tuple[Choice, Recording, RunReport]]:
+    """A report for each choice, the runs in one child while none takes the others down."""
+    inputs = bench.describe(Variant.ORIGINAL, task)
+    choices = _draw(candidate, bench, known)
+    for _ in range(_MOST_ROUNDS):
+        recordings = record_choices(candidate, task, bench, known, choices, bench.cuda is not None)
+        waiting: list[tuple[Choice, Recording, tuple[RunRequest, ExpectedRun]]] = []
+        for choice, recording in zip(choices, recordings, strict=True):
+            changed = with_recording(candidate, known, recording)
+            failure = judge_with(changed, recording)
+            prepared = prepare_run(changed, task, bench, inputs) if failure is None else failure
+            if isinstance(prepared, Failure):
+                yield choice, recording, _report(prepared)
+            else:
+                waiting.append((choice, recording, prepared))
+        while waiting:
+            reports = run_prepared(candidate, bench, [prepared for _, _, prepared in waiting])
+            for (choice, recording, _), report in zip(waiting, reports, strict=False):
+                yield choice, recording, report
+            waiting = waiting[len(reports) :]
+        choices = _extend(choices, recordings)[:MOST_CONFIGURATIONS]
+
+
+def _extend(choices: Sequence[Choice], recordings: Sequence[Recording]) -> list[Choice]:
+    """Choices for tuners that host code uses only where others have chosen something."""
+    extended: list[Choice] = []
+    for choice, recording in zip(choices, recordings, strict=True):
+        further = tuple(map(len, recording.choices[len(choice) :]))
+        extended += [(*choice, *more) for more in draw_choices(further, len(extended)) if any(more)]
+    return extended
+
+
+def record_choices(
+    candidate: Candidate, task: Task, bench: Workbench, known: Recording, choices: Sequence[Choice], is_compiled: bool
+) -> list[Recording]:
+    """Recordings as the known one, with these configurations: in one child, or one by one where it fails as a whole."""
+    base = record_request(task, bench.oracle, known.profile, known.dtype, is_compiled)
+    bench.get_ready()
+    groups: list[Sequence[Choice]] = [choices] if choices else []
+    recordings: list[Recording] = []
+    while groups:
+        group = groups.pop(0)
+        reply = bench.sandbox.record(candidate.source, [evolve(base, choice=choice) for choice in group])
+        if reply.failure is not None and len(group) > 1:
+            groups = [[choice] for choice in group]
+        elif reply.failure is not None:
+            recordings.append(evolve(known, plan=None, failure=reply.failure))
+        else:
+            recordings += reply.recordings
+            keep_blobs(bench, reply.recordings, reply.blobs)
+    return recordings
+
+
+def with_recording(candidate: Candidate, known: Recording, recording: Recording) -> Candidate:
+    """The candidate as if this recording had been made in the place of the known one."""
+    report = candidate.evidence.compile
+    assert report is not None
+    recordings = tuple(recording if other is known else other for other in report.recordings)
+    return candidate.with_evidence(compile=evolve(report, recordings=recordings))
+
+
+def judge_with(candidate: Candidate, recording: Recording) -> Failure | None:
+    """The compile stage's objection to a recording of this candidate."""
+    assert candidate.evidence.compile is not None
+    return judge_recording(recording, candidate.evidence.compile, candidate.purity)
+
+
+def _is_never_chosen(
+    candidate: Candidate, task: Task, bench: Workbench, known: Recording, choice: Choice, found: RunReport
+) -> bool:
+    """Whether what is not right does not compile either, so that no tuner chooses it."""
+    if is_refused_by_compiler(found.failure) or bench.cuda is not None:
+        return is_refused_by_compiler(found.failure)
+    (recording,) = record_choices(candidate, task, bench, known, [choice], True)
+    return is_refused_by_compiler(recording.failure)
+
+
+def is_refused_by_compiler(failure: Failure | None) -> bool:
+    """Whether a configuration fails in a way that makes a tuner leave it out."""
+    return failure is not None and failure.outcome in _NEVER_CHOSEN
+
+
+def _words(recording: Recording, choice: Choice) -> list[tuple[int, str]]:
+    """Each tuner's configuration, with the tuner's number."""
+    return [(number, words[at]) for number, (words, at) in enumerate(zip(recording.choices, choice, strict=False))]
+
+
+def describe_choice(recording: Recording, choice: Choice) -> str:
+    """The configurations that a choice takes of a recording's tuners, in words."""
+    return "; ".join(words for _, words in _words(recording, choice))
+
+
+def _report(failure: Failure) -> RunReport:
+    return RunReport(variant=Variant.ORIGINAL, seconds=0.0, failure=failure)

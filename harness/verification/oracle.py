@@ -1,0 +1,400 @@
+"""The trusted side: what a task's reference returns, in fp64, for inputs that only the judge knows.
+
+Tasks are trusted input and run in this process; candidate code never does. Two choices decide what a wrong candidate
+can get away with. Parameters are randomised, because a freshly built norm has weight 1 and bias 0 and a kernel that
+omits both would pass; and expected values are computed in fp64 from inputs rounded to the dtype under test, so that
+the error that is measured is the candidate's own.
+
+A candidate that names its parameters as the reference does receives the randomised values. One that adds parameters
+of its own can only rely on KernelBench's convention, the same seed and order of construction: then those that it does
+not name keep their seeded values in the reference too, except for those that construction makes constant (all ones, all
+zeros), which stay randomised, so that renaming a parameter is no way to have it left out.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import torch
+from attrs import evolve, frozen
+from numpy.typing import NDArray
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from ...core.candidate import ReferenceSignature, Variant
+from ...core.seeds import derive
+from ...core.serialisation import fingerprint
+from ...core.task import Constants, Profile, Task
+from ...stages.roofline import EagerOperator
+from ...stages.tolerance import LARGEST_FINITE, accepts, compare, find_scale
+from ...stages.variants import HIDDEN_VARIANTS, VariantInputs
+from ..errors import TaskError
+from ..reference.declared_sizes import accepted_remainders, find_between, find_beyond, is_within_reach, with_declared
+from ..reference.reference import (
+    build_model,
+    call_model,
+    draw_inputs,
+    dtype_name,
+    equal_results,
+    fake_reference,
+    init_arguments,
+    is_floating,
+    load_task,
+    randomise,
+    torch_dtype,
+    trace_operators,
+)
+from ..sandbox.protocol import InitArgument, TensorSpec
+
+T = TypeVar("T")
+_STABLE_OPERATORS = frozenset({"_softmax", "_log_softmax", "logsumexp"})
+_PRODUCTS = ("mm", "conv", "attention", "linear", "matmul", "dot", "mv", "lstm", "gru", "rnn", "cdist", "einsum")
+_EXPONENTIAL_OPERATORS = frozenset(
+    {"tanh", "sigmoid", "silu", "gelu", "elu", "softplus", "mish", "log_sigmoid_forward", *_STABLE_OPERATORS}
+)
+_UNORDERED_OPERATORS = frozenset({"topk", "sort", "argsort", "kthvalue", "median", "nanmedian", "mode"})
+_FLOATING = ("float64", "float32", "float16", "bfloat16")
+MAX_CACHED_BYTES = 256 << 20
+_SHARE_OF_SCALE = 1e-2
+_SHARE_OF_TOLERANCE = 0.25
+
+
+@frozen(kw_only=True)
+class ExpectedRun:
+    """One variant's inputs (null where an input is a plain number), parameters and expected results.
+
+    `inputs` hold values that are exact in the variant's dtype; `expected` are fp64 (integers for integer results)
+    with the dtypes that the reference itself returns in `dtypes`.
+    """
+
+    inputs: tuple[torch.Tensor | None, ...]
+    parameters: dict[str, torch.Tensor]
+    expected: tuple[NDArray[np.generic], ...]
+    dtypes: tuple[str, ...]
+    computed_in: str = "float64"
+    share_of_tolerance: float = 1.0
+    least_scales: tuple[float, ...] = ()
+    """For each result, the scale below which errors are not measured; empty where its own scale is the measure."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory held."""
+        return _num_bytes((*self.inputs, *self.parameters.values())) + sum(array.nbytes for array in self.expected)
+
+
+@frozen(kw_only=True)
+class Build:
+    """How the candidate must build and call its model in one profile and dtype."""
+
+    init_json: str
+    inputs: tuple[TensorSpec | InitArgument, ...]
+
+
+class Oracle:
+    """Reference results of tasks, computed on demand and kept while they fit; safe to use from several threads.
+
+    `harness.cuda.shared_oracle` has a GPU compute them; inputs and parameters are always drawn on the CPU.
+    """
+
+    device = "cpu"
+    """Where references run."""
+
+    def __init__(self, seed: int, max_cached_bytes: int = MAX_CACHED_BYTES) -> None:
+        self.seed = seed
+        self._max_bytes = max_cached_bytes
+        self._held_bytes = 0
+        self._cache: OrderedDict[tuple[Any, ...], tuple[Any, int]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._making: dict[tuple[Any, ...], threading.Lock] = {}
+
+    def init_seed(self, task: Task) -> int:
+        """The seed under which both models are built."""
+        return derive(self.seed, fingerprint(task), "init")
+
+    def signature(self, task: Task) -> ReferenceSignature:
+        """What the reference returns at the declared sizes, and which inputs and parameters it has."""
+        return self._cached(("signature", fingerprint(task)), lambda: self._find_signature(task), lambda _: 1 << 12)
+
+    def build(self, task: Task, profile: Profile, dtype: str) -> Build:
+        """Init arguments and input descriptions for recording a candidate."""
+        key = ("build", fingerprint(task), profile, dtype)
+        return self._cached(key, lambda: self._find_build(task, profile, dtype), lambda _: 1 << 12)
+
+    def operators(self, task: Task) -> tuple[EagerOperator, ...]:
+        """The operators that eager PyTorch would run at the declared sizes."""
+        return self._cached(("operators", fingerprint(task)), lambda: trace_operators(task), lambda _: 1 << 12)
+
+    def subtracts_maximum(self, task: Task) -> bool:
+        """Whether the reference begins with an operator that PyTorch defines to be right whatever the magnitudes."""
+        return self._first_operator(task) in _STABLE_OPERATORS
+
+    def multiplies_matrices(self, task: Task) -> bool:
+        """Whether any of the reference's operators may be computed by matrix units."""
+        names = [operator.name.split(".")[1] for operator in self.operators(task)]
+        has_flops = any(operator.matmul_flops for operator in self.operators(task))
+        return has_flops or any(part in name for name in names for part in _PRODUCTS)
+
+    def saturates(self, task: Task) -> bool:
+        """Whether the reference has an operator that takes exponentials and stays finite whatever the magnitudes."""
+        return any(operator.name.split(".")[1] in _EXPONENTIAL_OPERATORS for operator in self.operators(task))
+
+    def orders_inputs(self, task: Task) -> bool:
+        """Whether the reference begins with an operator that compares its inputs and computes nothing of them."""
+        return self._first_operator(task) in ("argmax", "argmin")
+
+    def _first_operator(self, task: Task) -> str:
+        return next((operator.name.split(".")[1] for operator in self.operators(task)), "")
+
+    def resolves_ties(self, task: Task) -> bool:
+        """Whether PyTorch says which of several equal values an integer result stands for: the first of them."""
+        dtypes = self.signature(task).dtypes
+        names = {operator.name.split(".")[1] for operator in self.operators(task)}
+        return all(dtype in _FLOATING for dtype in dtypes) or not names & _UNORDERED_OPERATORS
+
+    def expected(
+        self, task: Task, inputs: VariantInputs, seeded_parameters: frozenset[str] = frozenset()
+    ) -> ExpectedRun:
+        """The reference's results on one variant's inputs."""
+        key = ("expected", fingerprint(task), inputs, seeded_parameters)
+        return self._cached(key, lambda: self._compute(task, inputs, seeded_parameters), lambda run: run.num_bytes)
+
+    def is_exact(self, task: Task, inputs: VariantInputs) -> bool:
+        """Whether the reference itself, in the variant's dtype, is well within the tolerance, and all is finite."""
+        key = ("exact", fingerprint(task), inputs)
+        return self._cached(key, lambda: self._is_exact(task, inputs), lambda _: 1 << 8)
+
+    def degree(self, task: Task, inputs: VariantInputs) -> int | None:
+        """The power of a factor of all inputs that the result is multiplied by; None where there is no such power."""
+        key = ("degree", fingerprint(task), inputs)
+        return self._cached(key, lambda: self._find_degree(task, inputs), lambda _: 1 << 8)
+
+    def remainder(self, task: Task) -> Constants:
+        """The sizes of the variant "remainder" that the reference accepts; empty where it accepts none."""
+        key = ("remainder", fingerprint(task))
+        return self._cached(key, lambda: accepted_remainders(task), lambda _: 1 << 12)
+
+    def beyond(self, task: Task) -> Constants:
+        """The sizes of the variant "beyond" that the reference accepts; empty where there are none within reach."""
+        key = ("beyond", fingerprint(task))
+        return self._cached(key, lambda: find_beyond(task, self.remainder(task)), lambda _: 1 << 12)
+
+    def between(self, task: Task) -> Constants:
+        """The sizes of the variant "between", which this seed draws; empty where there is no room for any."""
+        return self._cached(("between", fingerprint(task)), lambda: self._find_between(task), lambda _: 1 << 12)
+
+    def _find_between(self, task: Task) -> Constants:
+        if not self.is_within_reach(task):
+            return ()
+        return find_between(task, self.remainder(task), derive(self.seed, fingerprint(task), "between"))
+
+    def is_within_reach(self, task: Task) -> bool:
+        """Whether the declared sizes can be computed here in about a second."""
+        key = ("reach", fingerprint(task))
+        return self._cached(key, lambda: is_within_reach(task), lambda _: 1 << 8)
+
+    def _sized(self, task: Task, profile: Profile) -> tuple[Task, Profile]:
+        """The task with a derived profile's sizes in the place of `LARGER`, and the profile to load it with."""
+        if profile is Profile.BEYOND:
+            return with_declared(task, self.beyond(task)), Profile.DECLARED
+        if profile is Profile.BETWEEN:
+            sizes = self.between(task)
+            return (with_declared(task, sizes), Profile.DECLARED) if sizes else (task, Profile.SMALL)
+        if profile is not Profile.REMAINDER:
+            return task, profile
+        small = {**dict(task.small), **dict(self.remainder(task))}
+        return evolve(task, larger=tuple(small.items())), Profile.LARGER
+
+    def _cached(self, key: tuple[Any, ...], make: Callable[[], T], measure: Callable[[T], int]) -> T:
+        """What `make` returns, made once: threads that need it meanwhile wait, those that need something else do not.
+
+        What is made may need other cached values, as long as none of them needs it in turn.
+        """
+        with self._lock:
+            if key in self._cache:
+                return cast(T, self._get(key))
+            making = self._making.setdefault(key, threading.Lock())
+        with making:
+            with self._lock:
+                if key in self._cache:
+                    return cast(T, self._get(key))
+            made = make()
+            with self._lock:
+                self._making.pop(key, None)
+                self._cache[key] = (made, measure(made))
+                self._held_bytes += self._cache[key][1]
+                while self._held_bytes > self._max_bytes and len(self._cache) > 1:
+                    _, (_, released) = self._cache.popitem(last=False)
+                    self._held_bytes -= released
+            return made
+
+    def _get(self, key: tuple[Any, ...]) -> Any:
+        self._cache.move_to_end(key)
+        return self._cache[key][0]
+
+    def _find_signature(self, task: Task) -> ReferenceSignature:
+        with fake_reference(task, Profile.DECLARED, task.dtypes[0]) as (model, inputs):
+            outputs = call_model(task, model, inputs)
+            shapes = tuple(tuple(output.shape) for output in outputs)
+            dtypes = tuple(dtype_name(output) for output in outputs)
+            parameters = tuple(model.state_dict().keys())
+        return ReferenceSignature(
+            shapes=shapes, dtypes=dtypes, used_inputs=self._find_used_inputs(task), parameters=parameters
+        )
+
+    def _find_used_inputs(self, task: Task) -> tuple[int, ...]:
+        """Positions of tensors whose replacement by fresh values changes the result at tiny sizes."""
+        module = load_task(task, Profile.TINY)
+        draws = [draw_inputs(task, module, derive(self.seed, fingerprint(task), "used", n)) for n in range(4)]
+        model = build_model(task, module, self.init_seed(task)).double()
+        base = [_to_double(value) for value in draws[0]]
+        reference = call_model(task, model, base)
+        used: list[int] = []
+        for position, value in enumerate(base):
+            if not isinstance(value, torch.Tensor):
+                continue
+            for fresh in draws[1:]:
+                changed = [*base[:position], _to_double(fresh[position]), *base[position + 1 :]]
+                if not equal_results(call_model(task, model, changed), reference):
+                    used.append(position)
+                    break
+        return tuple(used)
+
+    def _find_build(self, task: Task, profile: Profile, dtype: str) -> Build:
+        task, profile = self._sized(task, profile)
+        module = load_task(task, profile)
+        with FakeTensorMode():
+            drawn = draw_inputs(task, module, None)
+        args, kwargs = init_arguments(task, module)
+        try:
+            init_json = json.dumps({"args": args, "kwargs": kwargs}, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise TaskError(f"{task.task_id}: get_init_inputs() must return plain numbers or text: {error}") from error
+        return Build(init_json=init_json, inputs=tuple(_describe_input(task, value, dtype) for value in drawn))
+
+    def _is_exact(self, task: Task, spec: VariantInputs) -> bool:
+        run = self.expected(task, spec)
+        try:
+            model, inputs = self._prepare(task, spec, frozenset())
+            found = call_model(task, model.to(torch_dtype(spec.dtype)), inputs)
+        except TaskError:  # not every operator exists for every dtype on a CPU
+            return False
+        return all(map(_is_in_range, run.expected, run.dtypes)) and all(
+            accepts(compare(_values(tensor), wanted, dtype), _SHARE_OF_TOLERANCE)
+            for tensor, wanted, dtype in zip(found, run.expected, run.dtypes, strict=True)
+        )
+
+    def _find_degree(self, task: Task, spec: VariantInputs) -> int | None:
+        small, large = (self.expected(task, evolve(spec, scale=spec.scale * factor)).expected for factor in (1.0, 4.0))
+        if not all(
+            np.issubdtype(wanted.dtype, np.floating) and np.isfinite(wanted).all() for wanted in (*small, *large)
+        ):
+            return None
+        for degree in range(4):
+            pairs = zip(small, large, strict=True)
+            if all(np.allclose(b, np.multiply(a, 4.0**degree), rtol=1e-3, atol=1e-4 * find_scale(b)) for a, b in pairs):
+                return degree
+        return None
+
+    def _prepare(
+        self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]
+    ) -> tuple[torch.nn.Module, list[Any]]:
+        """The model with its parameters, and the variant's inputs."""
+        identity = fingerprint(task)
+        profile, dtype = spec.profile, torch_dtype(spec.dtype)
+
+        def draw(*labels: str) -> list[Any]:
+            module = load_task(*self._sized(task, profile))
+            return draw_inputs(task, module, derive(self.seed, identity, "inputs", spec.stream, *labels))
+
+        def build() -> torch.nn.Module:
+            module = load_task(*self._sized(task, profile))
+            model = build_model(task, module, derive(self.seed, identity, "init"))
+            generator = torch.Generator().manual_seed(derive(self.seed, identity, "parameters"))
+            randomise(model, generator, seeded_parameters, dtype)
+            return model
+
+        # variants of one stream share the draw, and those of one size and dtype the model
+        inputs_key = ("inputs", identity, profile, spec.stream)
+        drawn = [*self._cached(inputs_key, draw, _num_bytes)]
+        if spec.fresh_input is not None:
+            drawn[spec.fresh_input] = draw("fresh")[spec.fresh_input]
+        inputs = [_transform(value, spec, dtype) for value in drawn]
+        model_key = ("model", identity, profile, spec.dtype, seeded_parameters)
+        model = self._cached(model_key, build, lambda made: _num_bytes(made.state_dict().values()))
+        try:
+            return copy.deepcopy(model), inputs
+        except RuntimeError:  # it keeps a tensor that was computed from parameters
+            return build(), inputs
+
+    def _call(self, task: Task, model: torch.nn.Module, inputs: list[Any]) -> tuple[Sequence[torch.Tensor], str]:
+        """The reference's results, on the CPU, and the dtype in which floating-point ones were computed."""
+        return call_model(task, model.double(), [_to_double(value) for value in inputs]), "float64"
+
+    def _compute(self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]) -> ExpectedRun:
+        model, inputs = self._prepare(task, spec, seeded_parameters)
+        parameters = {name: value.detach().clone() for name, value in model.state_dict().items()}
+        outputs, computed_in = self._call(task, model, inputs)
+        return ExpectedRun(
+            inputs=tuple(value if isinstance(value, torch.Tensor) else None for value in inputs),
+            parameters=parameters,
+            expected=tuple(output.detach().numpy().copy() for output in outputs),
+            computed_in=computed_in,
+            dtypes=self._result_dtypes(task, spec.dtype),
+            least_scales=self._least_scales(task, spec, seeded_parameters),
+        )
+
+    def _result_dtypes(self, task: Task, dtype: str) -> tuple[str, ...]:
+        """The dtypes that the reference returns where its floating-point inputs have this one; no size changes them."""
+
+        def find() -> tuple[str, ...]:
+            with fake_reference(task, Profile.TINY, dtype) as (model, inputs):
+                return tuple(dtype_name(output) for output in call_model(task, model, inputs))
+
+        return self._cached(("dtypes", fingerprint(task), dtype), find, lambda _: 1 << 8)
+
+    def _least_scales(self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]) -> tuple[float, ...]:
+        original = VariantInputs(variant=Variant.ORIGINAL, profile=spec.profile, dtype=spec.dtype)
+        if spec.variant not in HIDDEN_VARIANTS or spec.stream != original.stream or abs(spec.scale) < 1.0:
+            return ()
+        ordinary = self.expected(task, original, seeded_parameters)
+        return tuple(_SHARE_OF_SCALE * find_scale(wanted) for wanted in ordinary.expected)
+
+
+def _num_bytes(values: Iterable[Any]) -> int:
+    return sum(value.nbytes for value in values if isinstance(value, torch.Tensor))
+
+
+def _is_in_range(wanted: NDArray[np.generic], dtype: str) -> bool:
+    """Whether all values are finite, and well below what the dtype can hold."""
+    largest = float(np.max(np.abs(wanted), initial=0.0)) if wanted.dtype.kind == "f" else 0.0
+    return largest < 0.9 * LARGEST_FINITE.get(dtype, np.inf)
+
+
+def _describe_input(task: Task, value: Any, dtype: str) -> TensorSpec | InitArgument:
+    if isinstance(value, torch.Tensor):
+        return TensorSpec(shape=tuple(value.shape), dtype=dtype if is_floating(value) else dtype_name(value))
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TaskError(f"{task.task_id}: get_inputs() returns a {type(value).__name__}, which is no tensor or number")
+
+
+def _transform(value: Any, spec: VariantInputs, dtype: torch.dtype) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    if not value.is_floating_point():
+        return value.contiguous()
+    changed = spec.transform(value.double().contiguous().numpy())
+    return torch.from_numpy(np.ascontiguousarray(changed)).to(dtype)
+
+
+def _to_double(value: Any) -> Any:
+    return value.double() if is_floating(value) else value
+
+
+def _values(tensor: torch.Tensor) -> NDArray[np.generic]:
+    return (tensor.double() if tensor.is_floating_point() else tensor).detach().cpu().numpy()  # NumPy has no bfloat16

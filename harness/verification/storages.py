@@ -1,0 +1,78 @@
+"""Values between the judge and a plan: raw bytes in, arrays out.
+
+A plan comes from an untrusted process, so everything it claims about its buffers is checked against what the judge
+knows before any value is handed over; a disagreement is the candidate's failure, never an exception.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ...core.candidate import Failure
+from ...core.outcome import Outcome
+from ...core.plan import Buffer, BufferKind, LaunchPlan, View
+from ...stages.roofline import ITEM_BYTES
+from ..reference.reference import dtype_name, torch_dtype
+from .oracle import ExpectedRun
+
+_NUMPY = {
+    "float64": np.float64,
+    "float32": np.float32,
+    "float16": np.float16,
+    "int64": np.int64,
+    "int32": np.int32,
+    "int16": np.int16,
+    "int8": np.int8,
+    "uint8": np.uint8,
+    "bool": np.bool_,
+}
+
+
+def to_bytes(tensor: torch.Tensor) -> bytes:
+    """A tensor's raw bytes, contiguous."""
+    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+
+
+def from_bytes(data: bytes, view: View) -> NDArray[np.generic] | None:
+    """The contiguous array that a returned view's bytes hold, or None where their number does not fit."""
+    if view.dtype not in ITEM_BYTES or len(data) != math.prod(view.shape) * ITEM_BYTES[view.dtype]:
+        return None
+    if view.dtype == "bfloat16":
+        widened = np.frombuffer(data, dtype=np.uint16).astype(np.uint32) << 16
+        return widened.view(np.float32).reshape(view.shape)
+    return np.frombuffer(data, dtype=_NUMPY[view.dtype]).reshape(view.shape)
+
+
+def fill_storages(
+    plan: LaunchPlan, expected: ExpectedRun, get_blob: Callable[[str], bytes | None]
+) -> dict[int, bytes] | Failure:
+    """Initial bytes of every buffer that is not a temporary, by index, or why the plan's claims do not hold."""
+    storages: dict[int, bytes] = {}
+    for index, buffer in enumerate(plan.buffers):
+        if buffer.kind is BufferKind.TEMPORARY:
+            continue
+        data = _initial_bytes(buffer, expected, get_blob)
+        if data is None or len(data) != buffer.num_elements * ITEM_BYTES.get(buffer.dtype, 0):
+            return Failure(
+                outcome=Outcome.BROKEN_PROTOCOL, message=f"no values fit {buffer.kind} {buffer.name!r} of the plan"
+            )
+        storages[index] = data
+    return storages
+
+
+def _initial_bytes(buffer: Buffer, expected: ExpectedRun, get_blob: Callable[[str], bytes | None]) -> bytes | None:
+    if buffer.kind is BufferKind.INPUT:
+        position = int(buffer.name) if buffer.name.isascii() and buffer.name.isdigit() else -1
+        tensor = expected.inputs[position] if 0 <= position < len(expected.inputs) else None
+        return to_bytes(tensor) if tensor is not None and dtype_name(tensor) == buffer.dtype else None
+    if buffer.kind is BufferKind.PARAMETER:
+        parameter = expected.parameters.get(buffer.name)
+        if parameter is not None and parameter.numel() == buffer.num_elements:
+            return to_bytes(parameter.to(torch_dtype(buffer.dtype))) if buffer.dtype in ITEM_BYTES else None
+    return get_blob(buffer.blob) if buffer.blob is not None else None

@@ -1,0 +1,224 @@
+"""The probes of the timing stage: the simulated clock's estimate, and the GPU's own time.
+
+Measured, candidate and eager reference are timed in turns in one executor (`harness.cuda`), on values that no earlier
+run had. The results of the very runs that were timed are compared with the oracle, and what they show counts as one
+more variant of the full run, "timed": a kernel that does its work only when it is not timed is wrong, not fast. How the
+reference does with TF32 and by `torch.compile` is measured once for a task and a device, and kept. Of an autotuned
+plan the quickest configuration is timed (`harness.verification.tuning`).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+from attrs import evolve
+
+from ...core.candidate import Candidate, Comparison, Failure, ReferenceTiming, RunReport, TimingReport, Variant
+from ...core.config import ClockConfig
+from ...core.outcome import Outcome
+from ...core.plan import LaunchPlan
+from ...core.seeds import derive
+from ...core.serialisation import fingerprint
+from ...core.task import Profile, Task
+from ...stages.compile_stage import find_recording
+from ...stages.plan_audit import check_structure
+from ...stages.roofline import Gpu, add_noise, estimate_plan_us, estimate_reference_us
+from ...stages.tolerance import TOLERANCES
+from ...stages.variants import describe
+from ..cuda.backend import CudaBackend
+from ..cuda.protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
+from ..sandbox.protocol import RunRequest
+from .evidence_store import evidence_key
+from .oracle import ExpectedRun
+from .probes import prepare_run, report_runs
+from .tuning import tune
+from .workbench import Workbench
+
+_LOST = (Outcome.OUT_OF_BOUNDS, Outcome.CRASHED)
+"""Ends of a timed run that say that the kernel is wrong, and not only slow."""
+_FEW_VALUES, _FEW_VALUES_SCALE = 1 / 64, 0.5
+"""What differs between the values that are timed and those of the replay afterwards: enough for any result to differ,
+and little enough that a kernel that looks at some of its inputs, to know them again, sees no difference."""
+
+
+def probe_simulated(
+    candidate: Candidate, task: Task, bench: Workbench, clock: ClockConfig, gpu: Gpu, calibrated: bool
+) -> Candidate:
+    """Estimate both runtimes by the simulated clock, with the noise of the protocol; nothing is measured here.
+
+    It is too cheap to be stored. The noise depends on seed, task, source and protocol alone, so that every cell sees
+    the same figure for the same candidate.
+    """
+    began = time.perf_counter()
+    plan = _find_plan(candidate, task)
+    failure = plan if isinstance(plan, Failure) else None
+    candidate_us: tuple[float, ...] = ()
+    reference_us: tuple[float, ...] = ()
+    if isinstance(plan, LaunchPlan):
+        operators = bench.oracle.operators(task)
+        cv, num_trials = (clock.calibrated_cv, clock.trials) if calibrated else (clock.single_cv, 1)
+        labels = (fingerprint(task), candidate.sha256, "timing", _name_protocol(calibrated))
+        candidate_us = add_noise(
+            estimate_plan_us(plan, sum(operator.matmul_flops for operator in operators), gpu),
+            cv,
+            num_trials,
+            derive(bench.oracle.seed, *labels, "candidate"),
+        )
+        reference_us = add_noise(
+            estimate_reference_us(operators, gpu), cv, num_trials, derive(bench.oracle.seed, *labels, "reference")
+        )
+    timing = TimingReport(
+        simulated=True,
+        calibrated=calibrated,
+        candidate_us=candidate_us,
+        reference_us=reference_us,
+        seconds=time.perf_counter() - began,
+        failure=failure,
+    )
+    return candidate.with_evidence(timing=timing)
+
+
+def _name_protocol(calibrated: bool) -> str:
+    return "calibrated" if calibrated else "single"
+
+
+def _find_plan(candidate: Candidate, task: Task) -> LaunchPlan | Failure:
+    """The declared plan, or why there is none to time."""
+    report = candidate.evidence.compile
+    recording = find_recording(report, Profile.DECLARED, task.dtypes[0]) if report is not None else None
+    failure = report.failure if report is not None else None
+    if recording is not None and recording.plan is not None:
+        return failure or check_structure(recording.plan) or recording.plan
+    if failure is None and recording is not None:
+        failure = recording.failure
+    return failure or Failure(outcome=Outcome.BROKEN_PROTOCOL, message="no plan to time")
+
+
+def probe_measured(
+    candidate: Candidate, task: Task, bench: Workbench, clock: ClockConfig, calibrated: bool
+) -> Candidate:
+    """Measure both runtimes on the GPU, and add what the timed runs' results were to the full run's reports."""
+    cuda = bench.cuda
+    if cuda is None:
+        raise ValueError("a measured clock needs a GPU")
+    protocol = Protocol.of(clock, calibrated)
+    identity = fingerprint([protocol, clock.torch_compile, cuda.device_name])
+    key = bench.key(candidate, task, f"timing:{_name_protocol(calibrated)}:{identity}")
+    report = bench.store.get(key, TimingReport)
+    if report is None:
+        report = _measure(candidate, task, bench, cuda, clock, protocol)
+        bench.store.put(key, report)
+    candidate = candidate.with_evidence(timing=report)
+    if report.check is None:
+        return candidate
+    return candidate.with_evidence(full=(*candidate.evidence.full, report.check))
+
+
+def _measure(
+    candidate: Candidate, task: Task, bench: Workbench, cuda: CudaBackend, clock: ClockConfig, protocol: Protocol
+) -> TimingReport:
+    began = time.perf_counter()
+    report = TimingReport(
+        simulated=False,
+        calibrated=protocol.is_calibrated,
+        candidate_us=(),
+        reference_us=(),
+        seconds=0.0,
+        device=cuda.device_name,
+    )
+    plan = _find_plan(candidate, task)
+    if isinstance(plan, Failure):
+        return evolve(report, failure=plan, seconds=time.perf_counter() - began)
+    tuned = tune(candidate, task, bench, cuda, protocol)
+    if isinstance(tuned, Failure):
+        if tuned.outcome in _LOST:
+            report = evolve(report, check=RunReport(variant=Variant.TIMED, seconds=0.0, failure=tuned))
+        return evolve(report, failure=tuned, seconds=time.perf_counter() - began)
+    candidate, report = tuned.candidate, evolve(report, configurations=tuned.times)
+    inputs = describe(Variant.TIMED, task.dtypes, Profile.DECLARED)
+    others = evolve(inputs, chosen_share=_FEW_VALUES, chosen_scale=_FEW_VALUES_SCALE)
+    pairs: list[tuple[RunRequest, ExpectedRun]] = []
+    for wanted in (inputs, others):
+        prepared = prepare_run(candidate, task, bench, wanted)
+        if isinstance(prepared, Failure):
+            return evolve(report, failure=prepared, seconds=time.perf_counter() - began)
+        pairs.append(prepared)
+    first, second = (request for request, _ in pairs)
+    source = _describe_reference(task, bench)
+    timed = cuda.time(first.plan, first.storages, second.storages, source, protocol)
+    failure = timed.failure
+    if failure is not None and failure.outcome in _LOST:
+        report = evolve(report, check=RunReport(variant=Variant.TIMED, seconds=0.0, failure=failure))
+    elif timed.first is not None and timed.fresh is not None:
+        report = evolve(report, check=_check(pairs, timed))
+    if timed.trials is not None:
+        us = timed.trials.us
+        report = evolve(
+            report,
+            candidate_us=us["candidate"],
+            reference_us=us.get("reference", ()),
+            control_us=us.get("control", ()),
+            clocks=timed.trials.clocks,
+            num_attempts=timed.trials.num_attempts,
+            num_late=timed.trials.num_late,
+        )
+    seconds = time.perf_counter() - began  # the candidate's own: what follows is the task's
+    if failure is None and protocol.is_calibrated:
+        report = evolve(report, reference=find_reference_timing(task, bench, cuda, clock))
+    return evolve(report, failure=failure, seconds=seconds)
+
+
+def _describe_reference(task: Task, bench: Workbench) -> ReferenceSource:
+    return ReferenceSource(task=task, dtype=task.dtypes[0], seed=derive(bench.oracle.seed, fingerprint(task), "timing"))
+
+
+def find_reference_timing(task: Task, bench: Workbench, cuda: CudaBackend, clock: ClockConfig) -> ReferenceTiming:
+    """The reference's own figures on this device: measured once, and kept in the evidence store."""
+    protocol = Protocol.of(clock, True)
+    source = _describe_reference(task, bench)
+    request = ReferenceRequest(source=source, protocol=protocol, compiling=clock.torch_compile)
+    key = evidence_key(
+        source_sha256="",
+        task_fingerprint=fingerprint(task),
+        probe=f"reference timing:{fingerprint([protocol, clock.torch_compile, cuda.device_name])}",
+        backend=bench.backend,
+        target=bench.sandbox.target,
+        seed=bench.oracle.seed,
+        limits=bench.sandbox.limits,
+    )
+    with cuda.measuring_references:  # two threads that need the same figures measure them once
+        kept = bench.store.get(key, ReferenceTiming)
+        if kept is not None:
+            return kept
+        found = cuda.measure_reference(request)
+        if isinstance(found, Failure):
+            found = ReferenceTiming(device=cuda.device_name, notes=(found.message or str(found.outcome),))
+        bench.store.put(key, found)
+    return found
+
+
+def _check(pairs: list[tuple[RunRequest, ExpectedRun]], timed: Timed) -> RunReport:
+    """One report of what the timed runs returned: the first, the farthest from it, and the replay on other values."""
+    assert timed.first is not None
+    assert timed.fresh is not None
+    first, fresh = report_runs(pairs, [timed.first, timed.fresh], None, 0.0)
+    seconds, failure = first.seconds + fresh.seconds, first.failure or fresh.failure
+    if failure is not None:
+        return RunReport(variant=Variant.TIMED, seconds=seconds, failure=failure)
+    strayed = map(describe_deviation, first.comparisons, timed.deviations)
+    comparisons = (*first.comparisons, *fresh.comparisons, *strayed)
+    return RunReport(variant=Variant.TIMED, seconds=seconds, comparisons=comparisons)
+
+
+def describe_deviation(of_first: Comparison, deviation: float | None) -> Comparison:
+    """How far the trials' results strayed from the first run's, as a comparison that the tolerance judges.
+
+    The tolerance is the dtype's own: between two runs of one kernel lies no more than the order of its additions.
+    """
+    plain = Comparison(dtype=of_first.dtype, shape_matches=True, dtype_matches=True, num_elements=of_first.num_elements)
+    if deviation is None:
+        return evolve(plain, num_nonfinite=max(1, plain.num_elements))
+    if plain.dtype in TOLERANCES:
+        return evolve(plain, relative_error=deviation)
+    return evolve(plain, num_different=math.ceil(deviation * plain.num_elements))

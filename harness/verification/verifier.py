@@ -1,0 +1,208 @@
+"""The verifier: a task, a source text and a specification in, a verdict out.
+
+It walks the funnel: a probe gathers evidence, the pure stage decides, and a staged specification stops at the first
+failure while an exhaustive one attempts every probe whatever failed before. A verdict depends on source, task, seed,
+target and backend alone, never on what else is verified or in which order; what was found out once is read from the
+evidence store. A bad candidate is a verdict; a bad task is a `TaskError`; a broken sandbox is a `SandboxError`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from ...core.candidate import Candidate, Variant
+from ...core.config import ClockConfig, Config, VerifierConfig
+from ...core.extensions import VerifierSpec
+from ...core.outcome import Stage
+from ...core.serialisation import fingerprint
+from ...core.task import Task
+from ...core.verdict import Verdict
+from ...stages.funnel import FUNNEL, fold
+from ...stages.roofline import GPUS
+from ...stages.run_stages import judge_full
+from ...stages.variants import variants_of
+from ..cuda.backend import CudaBackend
+from ..cuda.shared_oracle import SharedOracle
+from ..errors import UsageError
+from ..sandbox.sandbox import Sandbox
+from .configurations import probe_configurations
+from .declared import probe_declared
+from .evidence_store import EvidenceStore
+from .free_memory import MemoryReturn
+from .further_runs import probe_interpreted, probe_second_call
+from .knock_out import probe_idle_launches, probe_knock_out
+from .oracle import Oracle
+from .probes import probe_full, probe_syntax, probe_tiny
+from .recompile import probe_recompile
+from .recordings import probe_compile
+from .timing import probe_measured, probe_simulated
+from .workbench import Workbench
+
+Probe = Callable[[Candidate], Candidate]
+
+
+def choose_backend(config: VerifierConfig) -> str:
+    """The backend to use here; raises UsageError for one that this machine cannot offer.
+
+    "auto" is the GPU where there is one of the target's architecture, and the interpreter elsewhere.
+    """
+    import torch
+
+    backend, problem = "interpret", "no GPU is seen"
+    if config.backend != "interpret" and torch.cuda.is_available():
+        major, minor = torch.cuda.get_device_capability()
+        backend = "cuda" if config.target == f"sm_{major}{minor}" else "interpret"
+        problem = f"the GPU is sm_{major}{minor}, and verifier.target is {config.target}"
+    if config.backend == "cuda" and backend != "cuda":
+        raise UsageError(f"verifier.backend: cuda cannot be used: {problem}")
+    return backend
+
+
+@contextmanager
+def open_verifier(config: Config, evidence: Path | None = None) -> Iterator[Verifier]:
+    """A verifier with its sandbox, its evidence store (in memory, or in a file) and its GPUs."""
+    with ExitStack() as stack:
+        sandbox = stack.enter_context(Sandbox(config.limits, target=config.verifier.target))
+        store = stack.enter_context(EvidenceStore(evidence))
+        cuda = None
+        if choose_backend(config.verifier) == "cuda":
+            import torch
+
+            devices, limit_s = range(torch.cuda.device_count()), config.limits.wall_s
+            cuda = stack.enter_context(CudaBackend(store.get_blob, devices, limit_s))
+        yield Verifier(config.verifier, config.clock, sandbox, store, cuda)
+
+
+class Verifier:
+    """Judges candidates; safe to use from several threads.
+
+    Without a store, evidence is kept in memory for the verifier's lifetime; without executors for GPUs, plans are
+    interpreted.
+    """
+
+    def __init__(
+        self,
+        config: VerifierConfig,
+        clock: ClockConfig,
+        sandbox: Sandbox,
+        store: EvidenceStore | None = None,
+        cuda: CudaBackend | None = None,
+    ) -> None:
+        if config.clock == "measured" and cuda is None:
+            raise UsageError(
+                "verifier.clock: measured needs a GPU of the target's architecture (verifier.backend cuda); "
+                "use --set verifier.clock=simulated (estimates, never called speedups) or =none"
+            )
+        self.config = config
+        self.clock = clock
+        if clock.gpu not in GPUS:
+            raise UsageError(f"clock.gpu: must be one of {', '.join(sorted(GPUS))}, got {clock.gpu!r}")
+        if sandbox.target != config.target:
+            raise UsageError(f"verifier.target: the sandbox compiles for {sandbox.target}, not {config.target}")
+        oracle = Oracle(config.seed)
+        if cuda is not None:
+            first = cuda.executors[0]
+            oracle = SharedOracle(config.seed, first.turns, f"cuda:{first.device}")
+        self.bench = Workbench(sandbox=sandbox, oracle=oracle, store=store or EvidenceStore(), cuda=cuda)
+        self.backend = self.bench.backend
+        self._memory = MemoryReturn()
+
+    def verify(self, task: Task, source: str, spec: VerifierSpec) -> Verdict:
+        """The verdict on one source text."""
+        candidate = self.gather(task, source, spec)
+        self._memory.count()
+        return fold(candidate, spec.staged, self.backend, self.clock.trim)
+
+    def gather(self, task: Task, source: str, spec: VerifierSpec) -> Candidate:
+        """The candidate with all evidence that `spec` asks for; staged, it ends where the funnel does."""
+        candidate = Candidate(task_id=task.task_id, source=source, purity=self.config.purity)
+        probes = self._probes(task, spec)
+        for stage, judge in FUNNEL:
+            probe = probes.get(stage)
+            if probe is None:
+                continue
+            candidate = probe(candidate)
+            if spec.staged and not judge(candidate).passed:
+                break
+        return candidate
+
+    def _probes(self, task: Task, spec: VerifierSpec) -> dict[Stage, Probe]:
+        bench, clock = self.bench, self.clock
+        probes: dict[Stage, Probe] = {
+            Stage.AST: probe_syntax,
+            Stage.COMPILE: lambda candidate: probe_compile(candidate, task, bench, spec.staged),
+            Stage.TINY: lambda candidate: probe_tiny(candidate, task, bench),
+            Stage.FULL: lambda candidate: self._probe_full(candidate, task, spec),
+        }
+        if self.config.clock == "simulated":
+            gpu = GPUS[clock.gpu]
+            probes[Stage.TIMING] = lambda found: probe_simulated(found, task, bench, clock, gpu, spec.calibrated)
+        elif self.config.clock == "measured":
+            probes[Stage.TIMING] = lambda found: probe_measured(found, task, bench, clock, spec.calibrated)
+        return probes
+
+    def _probe_full(self, candidate: Candidate, task: Task, spec: VerifierSpec) -> Candidate:
+        """The variants' runs, and for what they accept the runs that leave launches out or configure them
+        otherwise, and the second compilation."""
+        variants = variants_of(spec)
+        candidate = probe_full(candidate, task, self.bench, variants)
+        if judge_full(candidate).passed:
+            candidate = probe_declared(candidate, task, self.bench, Variant.DECLARED in variants)
+        if judge_full(candidate).passed:
+            candidate = probe_knock_out(candidate, task, self.bench)
+        if spec.hidden and judge_full(candidate).passed:
+            candidate = probe_configurations(candidate, task, self.bench)
+        if spec.hidden and judge_full(candidate).passed:
+            candidate = probe_second_call(candidate, task, self.bench)
+        if spec.hidden and judge_full(candidate).passed:
+            candidate = probe_interpreted(candidate, task, self.bench)
+        if spec.hidden and judge_full(candidate).passed:
+            candidate = probe_recompile(candidate, task, self.bench)
+        if spec.hidden and judge_full(candidate).passed:
+            candidate = probe_idle_launches(candidate, task, self.bench)
+        return candidate
+
+    def verify_many(
+        self,
+        pairs: Sequence[tuple[Task, str]],
+        spec: VerifierSpec,
+        jobs: int = 1,
+        on_done: Callable[[int, Verdict], None] | None = None,
+    ) -> list[Verdict]:
+        """Verdicts in the order of `pairs`; equal pairs are verified once.
+
+        `on_done(index, verdict)` is called in this thread as verdicts arrive, once for each pair.
+        """
+        import torch
+
+        indices: dict[tuple[str, str], list[int]] = {}
+        for index, (task, source) in enumerate(pairs):
+            indices.setdefault((fingerprint(task), source), []).append(index)
+        verdicts: dict[int, Verdict] = {}
+
+        def finish(same: list[int], verdict: Verdict) -> None:
+            for index in same:
+                verdicts[index] = verdict
+                if on_done is not None:
+                    on_done(index, verdict)
+
+        if jobs <= 1:
+            for same in indices.values():
+                finish(same, self.verify(*pairs[same[0]], spec))
+        else:
+            num_threads = torch.get_num_threads()
+            # each thread with threads of its own would spend more time waiting for them than they save
+            pool = ThreadPoolExecutor(jobs, "verify", torch.set_num_threads, (1,))
+            try:
+                running = {pool.submit(self.verify, *pairs[same[0]], spec): same for same in indices.values()}
+                for future in as_completed(running):
+                    finish(running[future], future.result())
+            finally:
+                # after an error or an interrupt, what has not begun is dropped
+                pool.shutdown(wait=True, cancel_futures=sys.exc_info()[0] is not None)
+                torch.set_num_threads(num_threads)
+        return [verdicts[index] for index in range(len(pairs))]

@@ -1,0 +1,131 @@
+"""What training draws: pairs of files and of the corpus, and none that equals a task of the suite in `against`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tritonrl.core.config import Config, ConfigError, merge
+from tritonrl.core.corpus import Split, split_of
+from tritonrl.harness.datasets.kernelbook import Flaw
+from tritonrl.harness.datasets.pairs import identify_pairs
+from tritonrl.harness.display import Silent
+from tritonrl.harness.errors import DriftError, UsageError
+from tritonrl.harness.reference.operation_trace import fingerprint_task
+from tritonrl.harness.study.admission import Admission, identify_against, open_admission
+from tritonrl.harness.study.cell import SFT
+from tritonrl.harness.study.cell_tasks import evaluation_tasks, root_seed, round_tasks, supervised_examples
+from tritonrl.harness.study.grid import parse_grid, run_grid
+from tritonrl.harness.study.store import Results
+from tritonrl.harness.study.training_data import describe, draw_training_data
+from tritonrl.harness.work import WorkStore
+
+from ..datasets.made_up_pairs import make_row, write_parquet
+from ..line_stub import TeacherLearner, solutions, stub_line, tiny_config
+
+SUITE = {"evaluation": {"level1_tasks": 9, "level2_tasks": 4}, "sft": {"num_pairs": 30}, "against": "evaluation"}
+
+
+def _fits(prompt: str, answer: str) -> bool:
+    return True
+
+
+@pytest.fixture(scope="module")
+def admission(tmp_path_factory: pytest.TempPathFactory) -> Admission:
+    """What a run of the first part's families refuses because its own evaluation has it."""
+    found = open_admission(merge(SUITE), WorkStore(root=tmp_path_factory.mktemp("work")))
+    assert found is not None
+    return found
+
+
+def test_training_shares_no_graph_with_the_evaluation(admission: Admission) -> None:
+    """No pair and no task of a round equals a held-out task, where without the key most of Level 1 does."""
+    config = merge(SUITE)
+    assert admission.graphs == {fingerprint_task(task) for task in evaluation_tasks(config)}
+    root = root_seed(config, 0)
+    drawn = [example.task for example in supervised_examples(config, root, admission.admits)]
+    drawn += [task for number in range(3) for task in round_tasks(root, number, (1, 2), "corpus", admission.admits)]
+    assert len(drawn) == 30 + 6
+    assert {split_of(task) for task in drawn} == {Split.TRAIN}
+    assert not admission.graphs & {fingerprint_task(task) for task in drawn}
+    plain = [example.task for example in supervised_examples(config, root)]
+    assert admission.graphs & {fingerprint_task(task) for task in plain}
+    assert admission.refused
+
+
+def test_what_is_admitted_keeps_its_order() -> None:
+    """Where nothing is refused the draws are those without a filter, and a refused family gives its turn away."""
+    config, root = merge(SUITE), 5
+    plain = list(supervised_examples(config, root))
+    assert list(supervised_examples(config, root, lambda _: True)) == plain
+    without = list(supervised_examples(config, root, lambda task: task.family != "softmax"))
+    assert len(without) == len(plain)
+    assert {example.task.family for example in plain} - {e.task.family for e in without} == {"softmax"}
+    assert round_tasks(root, 0, (1,) * 9, "corpus", lambda _: True) == round_tasks(root, 0, (1,) * 9)
+    families = [task.family for task in round_tasks(root, 0, (1,) * 9, "corpus", lambda t: t.family != "softmax")]
+    assert "softmax" not in families
+    assert len(families) == 9
+
+
+def test_nothing_left_to_train_on_is_a_usage_error() -> None:
+    """Where a suite has everything, the run ends in one line before anything is trained."""
+    with pytest.raises(UsageError, match="level 1 has 0 tasks left"):
+        list(supervised_examples(merge(SUITE), 0, lambda task: task.level == 2))
+    with pytest.raises(UsageError, match="no family of level 2 has a task left"):
+        round_tasks(0, 0, (1, 2), "corpus", lambda task: task.level == 1)
+
+
+def test_a_suite_of_another_name_is_refused_at_once(tmp_path: Path) -> None:
+    """`against` names a suite or the evaluation; another name is one line that says which there are."""
+    config = merge({"against": "corpus:novel"})
+    with pytest.raises(UsageError, match=r"against = corpus:novel: .*; or evaluation"):
+        run_grid(Results(root=tmp_path), config, (), range(1), lambda: pytest.fail("opened"), Silent())
+    assert identify_against(Config()) is None
+    with pytest.raises(ConfigError, match="against"):
+        merge({"against": " "})
+
+
+def test_rows_that_equal_a_held_out_task_are_left_out(tmp_path: Path, admission: Admission) -> None:
+    """A data set's programs are compared as the corpus' tasks are; one that cannot be is left out as well."""
+    held_out = evaluation_tasks(merge(SUITE))[0]
+    rows = [
+        make_row(),
+        make_row(python_code=make_row()["python_code"] + "\nraise RuntimeError('not today')\n"),
+        make_row(python_code=held_out.source.replace("Model", "ShiftedGate")),
+    ]
+    path = write_parquet(tmp_path / "rows.parquet", rows)
+    config = merge({**SUITE, "sft": {"num_pairs": 9, "data": f"kernelbook:{path}"}})
+    data = draw_training_data(config, 0, _fits, admission)
+    assert len(data.pairs) == 1
+    assert dict(data.left_out) == {Flaw.SHARED: 1, Flaw.NOT_COMPARED: 1}
+    assert "left out: 1 for the same computation as a task that is left out" in describe(data.plain())
+
+
+def test_no_pair_at_all_is_a_usage_error_with_the_reasons(tmp_path: Path) -> None:
+    """A data set of which nothing can be used ends in one line that says why."""
+    path = write_parquet(tmp_path / "rows.parquet", [make_row(), make_row(entry_point="Other")])
+    config = merge({"sft": {"data": f"kernelbook:{path}"}})
+    with pytest.raises(UsageError, match=r"no pair to train on.*1 for no class .*, 1 for longer than the policy"):
+        draw_training_data(config, 0, lambda *_: False, None)
+
+
+def test_a_start_on_a_file_is_known_by_its_rows(tmp_path: Path) -> None:
+    """The start trains on the file's pairs and says so; another file in its place is another experiment."""
+    path = tmp_path / "rows.parquet"
+    other = make_row(python_code=make_row()["python_code"].replace("[4, 8]", "[5, 8]"))
+    write_parquet(path, [make_row(), other, make_row(triton_code="")])
+    config = tiny_config(sft={"num_pairs": 2, "data": f"kernelbook:{path}"})
+    results = Results(root=tmp_path / "out")
+    learner = TeacherLearner(answers=solutions(config, range(1)))
+    outcome = run_grid(results, config, (), range(1), lambda: stub_line(results, config, learner), Silent())
+    assert outcome.num_complete == 1
+    adapter = results.root / results.read("cells")["adapter"][0]
+    story = json.loads(adapter.with_name("data.json").read_text())
+    assert (story["num_pairs"], story["num_rows"]) == (2, 3)
+    assert set(results.read("cells")["cell"]) == {SFT}
+
+    write_parquet(path, [other])
+    identify_pairs.cache_clear()  # as a later process would find it
+    with pytest.raises(DriftError, match="files"):
+        run_grid(results, config, parse_grid("none"), range(1), lambda: pytest.fail("opened"), Silent())

@@ -1,0 +1,179 @@
+"""Sampled runs at the declared sizes, in real sandboxes."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+from tritonrl.core.candidate import Candidate, Failure, RunReport, Variant
+from tritonrl.core.extensions import AUDIT
+from tritonrl.core.outcome import Outcome
+from tritonrl.core.task import Task
+from tritonrl.harness.verification.verifier import Verifier
+from tritonrl.stages.run_stages import judge_run
+
+from ..kernels import LINEAR, POINTWISE, linear, pointwise
+
+
+def declared_report(verifier: Verifier, task: Task, source: str) -> RunReport | None:
+    """What the audit found at the declared sizes, after everything else was accepted."""
+    candidate: Candidate = verifier.gather(task, source, AUDIT)
+    assert {Variant.ORIGINAL, Variant.REMAINDER} <= {report.variant for report in candidate.evidence.full}
+    return next((report for report in candidate.evidence.full if report.variant is Variant.DECLARED), None)
+
+
+def failure_of(report: RunReport | None) -> Failure:
+    """Why the report is not right."""
+    assert report is not None
+    failure = judge_run(report)
+    assert failure is not None
+    return failure
+
+
+@pytest.mark.parametrize(
+    ("task", "source"), [(POINTWISE, pointwise()), (LINEAR, linear())], ids=["pointwise", "linear"]
+)
+def test_right_kernels_pass(verifier: Verifier, task: Task, source: str) -> None:
+    """A right kernel's sample is compared, and covers the result."""
+    report = declared_report(verifier, task, source)
+    assert report is not None
+    assert judge_run(report) is None
+    assert report.comparisons[0].num_elements > 0
+
+
+GRID = "triton.cdiv(n, 128)"
+
+
+def test_a_grid_that_stops_growing_is_refused(verifier: Verifier) -> None:
+    """A grid that covers small sizes only leaves the declared result unwritten."""
+    source = pointwise()
+    assert GRID in source
+    failure = failure_of(declared_report(verifier, POINTWISE, source.replace(GRID, f"min({GRID}, 64)")))
+    assert failure.outcome is Outcome.OUTPUT_NOT_WRITTEN
+
+
+def test_a_kernel_that_is_wrong_at_large_sizes_is_refused(verifier: Verifier) -> None:
+    """A kernel whose arithmetic depends on the size is compared with the oracle at that size."""
+    source = pointwise("tl.where(n > 100000, x, 2.0 * x * tl.sigmoid(x))")
+    assert failure_of(declared_report(verifier, POINTWISE, source)).outcome is Outcome.WRONG_VALUES
+
+
+def test_sizes_beyond_the_oracles_reach_are_left_out(verifier: Verifier) -> None:
+    """A task of gigabytes is verified without its declared sizes."""
+    huge = evolve(POINTWISE, task_id="test-huge", source=POINTWISE.source.replace("ROWS = 1024", "ROWS = 1048576"))
+    assert declared_report(verifier, huge, pointwise()) is None
+
+
+def declared_failure(verifier: Verifier, source: str, variant: Variant = Variant.DECLARED) -> Failure:
+    """Why the audit refuses a pointwise kernel in one of the sampled variants, the last that it looked at."""
+    candidate = verifier.gather(POINTWISE, source, AUDIT)
+    assert candidate.evidence.full[-1].variant is variant
+    return failure_of(candidate.evidence.full[-1])
+
+
+IDLE = """@triton.jit
+def idle(out_ptr):
+    tl.store(out_ptr, 1.0)
+
+
+class ModelNew"""
+
+
+def with_second_launch(source: str) -> str:
+    """The source with a launch beside the one that matters."""
+    source = source.replace("class ModelNew", IDLE)
+    return source.replace(
+        "        return out", "        idle[(1,)](torch.empty(1, device=x.device))\n        return out"
+    )
+
+
+SKIPPED = "tl.where(n > 100000, x, 2.0 * x * tl.sigmoid(x))"
+
+
+@pytest.mark.parametrize("is_right", [True, False], ids=["right", "wrong"])
+def test_every_launch_is_sampled(verifier: Verifier, is_right: bool) -> None:
+    """A second launch does not keep the first from being compared, where not all programs can run."""
+    source = with_second_launch(pointwise() if is_right else pointwise(SKIPPED))
+    if is_right:
+        assert judge_run(declared_report(verifier, POINTWISE, source) or pytest.fail("no report")) is None
+    else:
+        assert declared_failure(verifier, source).outcome is Outcome.WRONG_VALUES
+
+
+def test_an_atomic_on_another_buffer_hides_nothing(verifier: Verifier) -> None:
+    """Elements that no atomic touched are compared."""
+    source = pointwise(SKIPPED).replace("out_ptr, n, BLOCK: tl", "out_ptr, n, count_ptr, BLOCK: tl")
+    source = source.replace("    x = tl.load", "    tl.atomic_add(count_ptr, 1.0)\n    x = tl.load")
+    source = source.replace("(x, out, n, BLOCK", "(x, out, n, torch.zeros(1, device=x.device), BLOCK")
+    assert declared_failure(verifier, source).outcome is Outcome.WRONG_VALUES
+
+
+def test_a_grid_of_millions_is_sampled(verifier: Verifier) -> None:
+    """Programs that do not run cost nothing, so that no grid is too large."""
+    source = pointwise().replace(f"({GRID},)", f"({GRID}, 1000 if n > 100000 else 1)")
+    source = source.replace("mask = offsets < n", "mask = (offsets < n) & (n < 100000)")
+    assert declared_failure(verifier, source).outcome is Outcome.OUTPUT_NOT_WRITTEN
+
+
+def test_what_the_interpreter_has_not_is_refused(verifier: Verifier) -> None:
+    """Language that only the declared sizes use cannot be looked at."""
+    assembly = 'tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], dtype=tl.float32, is_pure=True, pack=1)'
+    source = pointwise("y").replace("    tl.store", "    y = 2.0 * x * tl.sigmoid(x)\n    tl.store")
+    source = source.replace("    tl.store", f"    if n > 100000:\n        y = {assembly}\n    tl.store")
+    assert declared_failure(verifier, source).outcome is Outcome.UNSUPPORTED
+
+
+def test_results_rounded_to_half_at_large_sizes_are_refused(verifier: Verifier) -> None:
+    """The declared sizes are held to the tolerance of the others: a tenth of float32's where nothing is multiplied."""
+    value = "2.0 * x * tl.sigmoid(x)"
+    source = pointwise(f"tl.where(n > 100000, ({value}).to(tl.float16).to(tl.float32), {value})")
+    assert declared_failure(verifier, source).outcome is Outcome.WRONG_VALUES
+
+
+def test_a_mask_left_out_at_multiples_of_the_block_is_refused(verifier: Verifier) -> None:
+    """Beyond the declared sizes nothing is a multiple of a block."""
+    source = pointwise().replace("mask = offsets < n", "mask = (offsets < n) | (n >= 1024 * 2048)")
+    assert declared_failure(verifier, source, Variant.BEYOND).outcome is Outcome.OUT_OF_BOUNDS
+
+
+def test_the_second_dtype_is_looked_at(verifier: Verifier) -> None:
+    """A kernel that is wrong for many halves is compared at the declared sizes in that dtype."""
+    wrong = "tl.where((n > 100000) & (x_ptr.dtype.element_ty == tl.float16), x, 2.0 * x * tl.sigmoid(x))"
+    assert declared_failure(verifier, pointwise(wrong), Variant.DECLARED_PRECISION).outcome is Outcome.WRONG_VALUES
+
+
+def test_memory_that_nobody_uses_hides_nothing(verifier: Verifier) -> None:
+    """Whether the sizes are within reach is the task's doing alone."""
+    source = pointwise(SKIPPED).replace(
+        "        n = x.numel()\n",
+        "        n = x.numel()\n        spare = n > 100000 and torch.empty(100_000_000, device=x.device)\n",
+    )
+    assert declared_failure(verifier, source).outcome is Outcome.WRONG_VALUES
+
+
+def test_a_window_below_the_declared_sizes_is_met(verifier: Verifier) -> None:
+    """A kernel that does nothing at sizes which are neither run whole nor declared is refused at a drawn one."""
+    source = pointwise().replace("mask = offsets < n", "mask = (offsets < n) & ((n < 3000) | (n > 500000))")
+    assert "500000" in source
+    assert declared_failure(verifier, source, Variant.BETWEEN).outcome is Outcome.OUTPUT_NOT_WRITTEN
+
+
+@pytest.mark.parametrize("wrong", ["0.0 * x", "tl.where(mask, x, 0.0)"])
+def test_one_program_in_a_hundred_is_found(verifier: Verifier, wrong: str) -> None:
+    """A scan points to the few programs that are wrong, and these are run by themselves."""
+    source = pointwise(f"tl.where(tl.program_id(0) % 101 == 100, {wrong}, 2.0 * x * tl.sigmoid(x))")
+    assert declared_failure(verifier, source).outcome is Outcome.WRONG_VALUES
+
+
+@pytest.mark.parametrize("is_right", [True, False], ids=["right", "wrong"])
+def test_what_too_many_programs_add_up_to_is_looked_at(verifier: Verifier, is_right: bool) -> None:
+    """Two programs add to each element by atomics; where one adds too little once sizes are large, sums tell."""
+    task = evolve(POINTWISE, task_id="test-sums", dtypes=("float32",))
+    share = "0.5" if is_right else "tl.where((n > 100000) & (tl.program_id(1) == 1), 0.1, 0.5)"
+    source = pointwise(f"2.0 * x * tl.sigmoid(x) * {share}").replace("tl.store(", "tl.atomic_add(")
+    source = source.replace("torch.empty_like", "torch.zeros_like").replace(f"({GRID},)", f"({GRID}, 2)")
+    report = declared_report(verifier, task, source)
+    assert report is not None
+    if is_right:
+        assert judge_run(report) is None
+    else:
+        assert failure_of(report).outcome is Outcome.WRONG_VALUES

@@ -1,0 +1,95 @@
+"""Second calls, and what the interpreter says beside a GPU."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+from tritonrl.core.candidate import Candidate, Variant
+from tritonrl.core.extensions import VerifierSpec
+from tritonrl.core.outcome import Outcome
+from tritonrl.core.task import Task
+from tritonrl.harness.cuda.backend import CudaBackend
+from tritonrl.harness.verification.further_runs import probe_interpreted, probe_second_call
+from tritonrl.harness.verification.verifier import Verifier
+from tritonrl.harness.verification.workbench import Workbench
+from tritonrl.stages.run_stages import judge_full
+
+from ..kernels import LINEAR, POINTWISE, linear, pointwise
+
+STAGED = VerifierSpec(staged=True)
+
+
+class NoGpu(CudaBackend):
+    """Stands for executors that are not asked."""
+
+    def __init__(self) -> None:
+        pass
+
+
+def with_gpu(bench: Workbench) -> Workbench:
+    """The same bench as where plans run on a GPU."""
+    return evolve(bench, cuda=NoGpu())
+
+
+@pytest.mark.parametrize(("task", "source"), [(POINTWISE, pointwise()), (LINEAR, linear())])
+def test_a_right_kernel_is_right_in_a_second_call(verifier: Verifier, task: Task, source: str) -> None:
+    """What the first call leaves does not matter to it."""
+    candidate = probe_second_call(verifier.gather(task, source, STAGED), task, verifier.bench)
+    assert candidate.evidence.full[-1].variant is Variant.AGAIN
+    assert judge_full(candidate).passed
+
+
+def test_a_result_that_is_kept_is_wrong_in_a_second_call(verifier: Verifier) -> None:
+    """A kernel that keeps its result beside one of its inputs passes one call, and is found out in the next."""
+    keep = (
+        "out, kept = torch.empty_like(x), torch.empty(2 * x.numel() + 128, device=x.device)\n"
+        "        n = x.numel()\n"
+        "        kernel[(triton.cdiv(n, 128),)](x, kept, out, n, BLOCK=128)\n"
+        "        return out"
+    )
+    source = pointwise(forward=keep).replace("(x_ptr, out_ptr, n", "(x_ptr, kept_ptr, out_ptr, n")
+    body = source[source.index("    x = tl.load(") : source.index("\n\n\nclass ModelNew")]
+    source = source.replace(
+        body,
+        """    first = tl.load(x_ptr + tl.program_id(0) * BLOCK).to(tl.float32)
+    if tl.load(kept_ptr + n + tl.program_id(0)) == first:
+        tl.store(out_ptr + offsets, tl.load(kept_ptr + offsets, mask=mask), mask=mask)
+    else:
+        x = tl.load(x_ptr + offsets, mask=mask).to(tl.float32)
+        result = 2.0 * x * tl.sigmoid(x)
+        tl.store(out_ptr + offsets, result, mask=mask)
+        tl.store(kept_ptr + offsets, result, mask=mask)
+        tl.store(kept_ptr + n + tl.program_id(0), first)""",
+    )
+    candidate = verifier.gather(POINTWISE, source, STAGED)
+    assert judge_full(candidate).passed
+    result = judge_full(probe_second_call(candidate, POINTWISE, verifier.bench))
+    assert (result.outcome, result.message.partition(":")[0]) == (Outcome.WRONG_VALUES, "variant again")
+
+
+def interpret(verifier: Verifier, source: str) -> Candidate:
+    """The candidate with what the interpreter says where a GPU ran its plan."""
+    return probe_interpreted(verifier.gather(POINTWISE, source, STAGED), POINTWISE, with_gpu(verifier.bench))
+
+
+def test_beside_a_gpu_the_interpreter_looks_at_small_sizes(verifier: Verifier) -> None:
+    """A right kernel is right at tiny and small sizes and at those of no profile."""
+    candidate = interpret(verifier, pointwise())
+    assert [report.variant for report in candidate.evidence.interpreted] == ["original", "original", "remainder"]
+    assert judge_full(candidate).passed
+
+
+def test_what_only_the_interpreter_sees_refuses(verifier: Verifier) -> None:
+    """Its objection is the full stage's, and says whose it is."""
+    right = verifier.gather(POINTWISE, pointwise(), STAGED)
+    wrong = interpret(verifier, pointwise("tl.load(x_ptr + offsets - n - 5000) * 0.0 + 2.0 * x * tl.sigmoid(x)"))
+    candidate = right.with_evidence(interpreted=wrong.evidence.interpreted)
+    result = judge_full(candidate)
+    assert result.outcome is Outcome.OUT_OF_BOUNDS
+    assert result.message.startswith("interpreted, variant original")
+
+
+def test_without_a_gpu_nothing_is_interpreted_twice(verifier: Verifier) -> None:
+    """Where plans are interpreted anyway the probe adds nothing."""
+    candidate = verifier.gather(POINTWISE, pointwise(), STAGED)
+    assert probe_interpreted(candidate, POINTWISE, verifier.bench) == candidate

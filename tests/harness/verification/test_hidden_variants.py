@@ -1,0 +1,129 @@
+"""The audit's hidden inputs on real sandboxes: each finds what the five training variants let through."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+from tritonrl.core.candidate import Variant
+from tritonrl.core.extensions import AUDIT, VerifierSpec
+from tritonrl.core.outcome import Outcome, Stage
+from tritonrl.core.task import Task
+from tritonrl.harness.verification.verifier import Verifier
+from tritonrl.stages.run_stages import judge_run
+from tritonrl.stages.variants import HIDDEN_VARIANTS
+
+from ..kernels import ADD, LINEAR, NORM, POINTWISE, add, linear, norm, pointwise
+
+MULTI = VerifierSpec(multi_input=True, staged=True)
+
+
+def unary(expression: str, inputs: str) -> Task:
+    """The pointwise task with another function and other inputs."""
+    source = POINTWISE.source.replace("2.0 * x * torch.sigmoid(x)", expression)
+    source = source.replace("torch.randn(ROWS, COLUMNS)", inputs)
+    return evolve(POINTWISE, task_id="test-unary", source=source, dtypes=("float32",))
+
+
+RELU = unary("torch.relu(x)", "torch.randn(ROWS, COLUMNS)")
+LOG_SOFTMAX = evolve(
+    NORM,
+    task_id="test-log-softmax",
+    source=NORM.source.replace("self.norm(x)", "torch.log_softmax(x, dim=-1)"),
+)
+UNSTABLE = (
+    norm(scale="")
+    .replace("mean = tl.sum(x) / n", "top = tl.max(tl.where(mask, x, -float('inf')))")
+    .replace("tl.where(mask, x - mean, 0.0)", "tl.where(mask, tl.exp(x - top), 0.0)")
+    .replace("variance = tl.sum(centred * centred) / n", "y = tl.log(centred / tl.sum(centred))")
+    .replace("    y = centred / tl.sqrt(variance + 1e-5)\n", "")
+)
+HALF_SQUARES = """low = centred.to(x_ptr.dtype.element_ty)
+    variance = tl.sum((low * low).to(tl.float32)) / n"""
+POSITIVE = unary("torch.abs(x) * x", "torch.rand(ROWS, COLUMNS) + 0.5")
+FOUND = {
+    "a sign that no input had": (POSITIVE, pointwise("x * x"), {Variant.NEGATED, Variant.FLIPPED}),
+    "one sign for the whole block": (
+        POSITIVE,
+        pointwise("tl.where(tl.sum(tl.where(mask, x, 0.0)) > 0.0, x * x, -x * x)"),
+        {Variant.FLIPPED},
+    ),
+    "values beyond those seen": (ADD, add("tl.minimum(x + y, 13.0)"), {Variant.OUTLIERS}),
+    "one past the last block": (
+        ADD,
+        add().replace("mask = offsets < n", "mask = offsets < tl.where(n % 256 == 1, n - 1, n)"),
+        {Variant.REMAINDER},
+    ),
+    "a ceiling far above": (RELU, pointwise("tl.minimum(tl.maximum(x, 0.0), 1000.0)"), {Variant.MASSIVE}),
+    "faint values are zero": (RELU, pointwise("tl.where(x > 1e-5, x, 0.0)"), {Variant.MINUTE}),
+    "operands rounded to half precision": (
+        LINEAR,
+        linear().replace("tl.dot(a, b)", "tl.dot(a.to(tl.float16).to(tl.float32), b)"),
+        {Variant.MASSIVE},
+    ),
+    "a zero divides": (RELU, pointwise("(x * x + x * tl.abs(x)) / (2.0 * tl.abs(x))"), {Variant.TIES}),
+    "a logarithm of what has vanished": (LOG_SOFTMAX, UNSTABLE, {Variant.SPREAD}),
+    "hardly an epsilon": (NORM, norm().replace("1e-5", "1e-9"), {Variant.SLIGHT}),
+    "a branch by the shape": (ADD, add("tl.where(n == 513, x, x + y)"), {Variant.REMAINDER}),
+    "a tanh that overflows": (
+        unary("torch.tanh(x)", "torch.randn(ROWS, COLUMNS)"),
+        pointwise("(tl.exp(2.0 * x) - 1.0) / (tl.exp(2.0 * x) + 1.0)"),
+        {Variant.SATURATED},
+    ),
+    "squares in float16": (
+        evolve(NORM, task_id="test-half-norm", dtypes=("float32", "float16")),
+        norm().replace("variance = tl.sum(centred * centred) / n", HALF_SQUARES),
+        {Variant.HEAVY},
+    ),
+    "a product in half precision": (
+        LINEAR,
+        linear()
+        .replace("tl.dot(a, b)", "tl.dot(a.to(tl.float16), b.to(tl.float16))")
+        .replace("    accumulator +=", "    accumulator +="),
+        {Variant.MASSIVE},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_hidden_inputs_find_what_training_inputs_do_not(verifier: Verifier, name: str) -> None:
+    """The multi-input verifier accepts it, and these hidden inputs at least do not."""
+    task, source, variants = FOUND[name]
+    assert verifier.verify(task, source, MULTI).correct
+    candidate = verifier.gather(task, source, AUDIT)
+    failed = {report.variant for report in candidate.evidence.full if judge_run(report) is not None}
+    assert variants <= failed <= set(HIDDEN_VARIANTS)
+    verdict = verifier.verify(task, source, AUDIT)
+    assert verdict.reached is Stage.FULL
+    assert verdict.outcome in (Outcome.WRONG_VALUES, Outcome.NOT_FINITE)
+
+
+def test_massive_inputs_are_for_narrow_products_alone(verifier: Verifier) -> None:
+    """A product of float32 values is never run on them."""
+    candidate = verifier.gather(LINEAR, linear(), AUDIT)
+    assert Variant.MASSIVE not in {report.variant for report in candidate.evidence.full}
+
+
+def test_what_the_reference_cannot_do_is_not_asked_for(verifier: Verifier) -> None:
+    """An exponential may overflow where PyTorch's does, and squares in float16 where the reference takes them too."""
+    exponential = unary("torch.sigmoid(x) * torch.exp(x)", "torch.randn(ROWS, COLUMNS)")
+    source = pointwise("tl.exp(x) * tl.exp(x) / (1.0 + tl.exp(x))")
+    assert verifier.verify(exponential, source, AUDIT).correct
+    squares = evolve(unary("x * x", "torch.randn(ROWS, COLUMNS)"), dtypes=("float32", "float16"))
+    assert verifier.verify(squares, pointwise("x * x"), AUDIT).correct
+
+
+def test_rounding_that_matrix_units_excuse_is_refused_without_them(verifier: Verifier) -> None:
+    """A softsign in half precision is within the limits for products in TF32, and not within those for no products."""
+    task = unary("x / (1.0 + x.abs())", "torch.randn(ROWS, COLUMNS)")
+    assert verifier.verify(task, pointwise("x / (1.0 + tl.abs(x))"), MULTI).correct
+    half = "x.to(tl.float16).to(tl.float32)"
+    verdict = verifier.verify(task, pointwise(f"{half} / (1.0 + tl.abs({half}))"), MULTI)
+    assert verdict.outcome is Outcome.WRONG_VALUES
+
+
+def test_a_variance_as_a_difference_of_squares_is_accepted(verifier: Verifier) -> None:
+    """It loses digits where the mean is large, as many a right kernel does, so no input asks for them."""
+    squares = norm().replace(
+        "variance = tl.sum(centred * centred) / n", "variance = tl.maximum(tl.sum(x * x) / n - mean * mean, 0.0)"
+    )
+    assert verifier.verify(NORM, squares, AUDIT).correct

@@ -1,0 +1,143 @@
+"""The oracle: fp64 results on inputs that follow from seed, task and variant alone."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from attrs import evolve
+from tritonrl.core.candidate import Variant
+from tritonrl.core.task import Profile, Task
+from tritonrl.harness.errors import TaskError
+from tritonrl.harness.verification.oracle import Oracle
+from tritonrl.stages.variants import describe
+
+from ..kernels import ADD, LINEAR, NORM, POINTWISE
+
+ORIGINAL = describe(Variant.ORIGINAL, ("float32",))
+
+
+def test_expected_values_are_the_formulas_in_fp64() -> None:
+    """On the inputs that it hands out, the oracle's values are those of an independent fp64 computation."""
+    run = Oracle(0).expected(LINEAR, ORIGINAL)
+    x = run.inputs[0]
+    assert x is not None
+    weight, bias = (run.parameters[f"linear.{name}"].double().numpy() for name in ("weight", "bias"))
+    wanted = np.maximum(x.double().numpy() @ weight.T + bias, 0.0)
+    assert run.expected[0].dtype == np.float64
+    np.testing.assert_allclose(run.expected[0], wanted, rtol=1e-12)
+    assert run.dtypes == ("float32",)
+
+
+def test_values_depend_on_the_seed_and_on_nothing_else() -> None:
+    """Two oracles with one seed agree, whatever the global generator does or was asked before; another seed differs."""
+    first = Oracle(7).expected(NORM, ORIGINAL)
+    torch.manual_seed(123)
+    state = torch.get_rng_state()
+    other = Oracle(7)
+    other.expected(ADD, ORIGINAL)
+    second = other.expected(NORM, ORIGINAL)
+    assert np.array_equal(first.expected[0], second.expected[0])
+    assert torch.equal(torch.get_rng_state(), state)
+    assert not np.array_equal(first.expected[0], Oracle(8).expected(NORM, ORIGINAL).expected[0])
+
+
+@pytest.mark.parametrize("seeded", [False, True])
+def test_parameters_hide_nothing(seeded: bool) -> None:
+    """A norm's weight is never 1 and its bias never 0, also where seeded values are asked for."""
+    run = Oracle(0).expected(
+        NORM, ORIGINAL, seeded_parameters=frozenset({"norm.weight", "norm.bias"} if seeded else ())
+    )
+    assert run.parameters["norm.weight"].std() > 0.1
+    assert run.parameters["norm.weight"].min() > 0
+    assert run.parameters["norm.bias"].std() > 0.1
+
+
+def test_seeded_parameters_are_those_of_construction() -> None:
+    """Where the candidate relies on the seed, drawn values are kept as construction drew them."""
+    oracle = Oracle(0)
+    torch.manual_seed(oracle.init_seed(LINEAR))
+    layer = torch.nn.Linear(33, 20)
+    run = oracle.expected(LINEAR, ORIGINAL, seeded_parameters=frozenset({"linear.weight"}))
+    assert torch.equal(run.parameters["linear.weight"], layer.weight.detach())
+    fresh = oracle.expected(LINEAR, ORIGINAL).parameters["linear.weight"]
+    assert not torch.equal(fresh, layer.weight.detach())
+    assert 0.5 < float(fresh.std() / layer.weight.detach().std()) < 2.0
+
+
+def test_variants_do_what_they_say() -> None:
+    """Scaling doubles the original's values, larger has other sizes, precision is exact in its dtype."""
+    oracle = Oracle(0)
+    runs = {v: oracle.expected(POINTWISE, describe(v, POINTWISE.dtypes)) for v in Variant}
+    inputs = {variant: run.inputs[0] for variant, run in runs.items()}
+    assert torch.equal(inputs[Variant.SCALED], 2 * inputs[Variant.ORIGINAL])
+    assert torch.equal(inputs[Variant.NEGATED], -inputs[Variant.ORIGINAL])
+    assert inputs[Variant.RESEEDED].shape == inputs[Variant.ORIGINAL].shape
+    assert not torch.equal(inputs[Variant.RESEEDED], inputs[Variant.ORIGINAL])
+    assert inputs[Variant.LARGER].shape == (19, 70)
+    assert inputs[Variant.PRECISION].dtype == torch.float16
+    assert runs[Variant.PRECISION].dtypes == ("float16",)
+
+
+def test_the_signature_is_found_at_declared_sizes_without_values() -> None:
+    """Shapes are the source's own, also where computing them would take terabytes."""
+    huge = evolve(ADD, source=ADD.source.replace("65536", "1000000000000"))
+    signature = Oracle(0).signature(huge)
+    assert signature.shapes == ((10**12,),)
+    assert signature.dtypes == ("float32",)
+    assert signature.used_inputs == (0, 1)
+    assert Oracle(0).signature(LINEAR).parameters == ("linear.weight", "linear.bias")
+
+
+def test_an_ignored_input_is_not_counted_as_used() -> None:
+    """Only inputs that change the result are used."""
+    task = evolve(ADD, source=ADD.source.replace("x + y", "y.clone()"))
+    assert Oracle(0).signature(task).used_inputs == (1,)
+
+
+def test_build_describes_both_constructors() -> None:
+    """Init arguments and input descriptions follow the profile's sizes and the dtype."""
+    build = Oracle(0).build(LINEAR, Profile.TINY, "float16")
+    assert json.loads(build.init_json) == {"args": [5, 7], "kwargs": {}}
+    assert [(given.shape, given.dtype) for given in build.inputs] == [((3, 5), "float16")]
+
+
+def test_operators_have_bytes_and_operations() -> None:
+    """A linear layer with ReLU is two kernels of eager PyTorch, and 2MNK operations of a matrix product."""
+    product, relu = Oracle(0).operators(LINEAR)
+    assert product.matmul_flops == 2 * 128 * 512 * 256
+    assert product.num_bytes == 4 * (128 * 512 + 512 * 256 + 256 + 128 * 256)
+    assert (relu.matmul_flops, relu.num_bytes) == (0, 4 * 2 * 128 * 256)
+
+
+def test_memory_is_bounded() -> None:
+    """Results beyond the bound are dropped, the newest are kept, and asking again computes them again."""
+    oracle = Oracle(0, max_cached_bytes=100_000)
+    first = oracle.expected(ADD, ORIGINAL)
+    for size in range(20):
+        oracle.expected(evolve(ADD, small=(("SIZE", 2000 + size),)), ORIGINAL)
+    assert oracle._held_bytes <= 100_000 + 3 * 2020 * 8
+    assert len(oracle._cache) < 20
+    again = oracle.expected(ADD, ORIGINAL)
+    assert again is not first
+    assert np.array_equal(again.expected[0], first.expected[0])
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        (evolve(ADD, source="def f(:"), "does not import"),
+        (evolve(ADD, source="x = 1", tiny=(), small=()), "no Model"),
+        (evolve(ADD, source=ADD.source.replace("x + y", "x + z")), "running the reference"),
+        (evolve(ADD, source=ADD.source.replace("x + y", "3")), "tensor"),
+        (evolve(ADD, source=ADD.source.replace("torch.randn(SIZE), torch.randn(SIZE)", "")), "no tensor"),
+        (evolve(ADD, small=(("NOTHING", 3),)), "NOTHING"),
+    ],
+)
+def test_a_broken_task_says_what_is_wrong(task: Task, message: str) -> None:
+    """Each way in which a reference can be unusable is a TaskError of one line."""
+    with pytest.raises(TaskError, match=message) as caught:
+        Oracle(0).expected(task, ORIGINAL)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,76 @@
+"""What timed runs say, without a GPU: deviations as comparisons, trials as rows, and what a protocol holds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tritonrl.core.candidate import Comparison, ReferenceTiming, TimingReport
+from tritonrl.core.config import ClockConfig
+from tritonrl.harness.cuda.protocol import Protocol
+from tritonrl.harness.study.rows import Attempt, timing_rows
+from tritonrl.harness.tables import TABLES
+from tritonrl.harness.verification.timing import describe_deviation
+from tritonrl.stages.tolerance import TOLERANCES, accepts
+
+from ..kernels import ADD
+
+
+def first_run(dtype: str) -> Comparison:
+    """The first timed run's comparison: right, with a tenth of the tolerance granted."""
+    return Comparison(
+        dtype=dtype,
+        shape_matches=True,
+        dtype_matches=True,
+        num_elements=1000,
+        share_of_tolerance=0.1,
+        relative_error=1e-6,
+    )
+
+
+@given(st.sampled_from(sorted(TOLERANCES)), st.floats(0.0, 1.0))
+def test_trials_may_stray_as_far_as_the_tolerance(dtype: str, deviation: float) -> None:
+    """A deviation within the dtype's tolerance is accepted, and any other is not."""
+    assert accepts(describe_deviation(first_run(dtype), deviation)) == (deviation <= TOLERANCES[dtype].relative_error)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
+def test_a_trial_that_left_something_unwritten_is_wrong(dtype: str) -> None:
+    """What is not finite is never accepted, whatever the dtype."""
+    assert not accepts(describe_deviation(first_run(dtype), None))
+
+
+@given(st.floats(1e-9, 1.0))
+def test_integers_may_not_stray_at_all(deviation: float) -> None:
+    """One element in a billion is one too many."""
+    assert accepts(describe_deviation(first_run("int64"), 0.0))
+    assert not accepts(describe_deviation(first_run("int64"), deviation))
+
+
+def test_every_trial_is_a_row() -> None:
+    """Candidate, reference, control and the reference's other figures fill the table, each trial once."""
+    reference = ReferenceTiming(device="gpu", eager_us=(9.0,), tf32_us=(7.0, 7.1), compiled_us=(5.0,))
+    report = TimingReport(
+        simulated=False,
+        calibrated=True,
+        candidate_us=(1.0, 1.1),
+        reference_us=(2.0, 2.1),
+        control_us=(1.05, 1.0),
+        seconds=0.1,
+        reference=reference,
+    )
+    attempt = Attempt(cell="t", seed=0, phase="rl", round=1, slot=2, task=ADD, sample=3, source="")
+    table = TABLES["timings"].frame(timing_rows(attempt, "training", report))
+    counts = dict(table.group_by("subject").len().rows())
+    assert counts == {"candidate": 2, "reference": 2, "control": 2, "reference_tf32": 2, "reference_compiled": 1}
+    assert table["runtime_us"].sum() == pytest.approx(2.1 + 4.1 + 2.05 + 14.1 + 5.0)
+    assert not any(table["simulated"])
+
+
+def test_a_protocol_has_the_configurations_numbers() -> None:
+    """What the executor is told is what the configuration says."""
+    clock = ClockConfig(warmups=7, trials=9, trim=0.2, replays=2, placements=3, flush_mb=0, budget_s=1.0, attempts=4)
+    protocol = Protocol.of(clock, True)
+    for name in ("warmups", "trials", "trim", "replays", "placements", "flush_mb", "budget_s", "attempts", "short_us"):
+        assert getattr(protocol, name) == getattr(clock, name), name
+    assert protocol.is_calibrated

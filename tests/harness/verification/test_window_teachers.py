@@ -1,0 +1,38 @@
+"""Convolutions and pooling under the audit verifier, on the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tritonrl.core.config import ClockConfig, LimitsConfig, VerifierConfig
+from tritonrl.core.corpus import render
+from tritonrl.core.extensions import AUDIT
+from tritonrl.harness.sandbox.sandbox import Sandbox
+from tritonrl.harness.tasks.validation import validate_task
+from tritonrl.harness.verification.verifier import Verifier
+
+
+@pytest.fixture(scope="module")
+def verifier() -> Iterator[Verifier]:
+    """A verifier on the interpreter."""
+    with Sandbox(LimitsConfig()) as sandbox:
+        yield Verifier(VerifierConfig(backend="interpret"), ClockConfig(), sandbox)
+
+
+@pytest.mark.parametrize(
+    "task_id",
+    [
+        "conv-bn-relu",
+        "l1-transposed_conv-7976bf21c65405cb",
+        "l1-avg_pool-9e3779b97f4a7c15",
+        "l2-conv_reduce_chain-bf6f9291e61c5155",
+        "l2-transposed_conv_chain-b71b1dc5132ad641",  # with one division more LLVM aborted on it
+    ],
+)
+def test_a_teacher_is_accepted_and_its_task_is_sound(verifier: Verifier, task_id: str) -> None:
+    """The audit accepts the solution on every variant, and no cheap wrong answer would pass."""
+    example = render(task_id)
+    verdict = verifier.verify(example.task, example.solution, AUDIT)
+    assert verdict.correct, [stage.message for stage in verdict.stages]
+    assert validate_task(verifier, example.task) == ()
