@@ -89,11 +89,11 @@ gpu-smollm2:
 	$(TRITONRL) sft --preset paper --set sft.num_pairs=$(SFT_PAIRS) $(SFT_SET) --set evaluation.level1_tasks=1 \
 		--set evaluation.level2_tasks=0 --set evaluation.samples_per_task=1 --out $(GPU_OUT)/sft-$(SFT_PAIRS)
 	$(TRITONRL) eval --preset paper --set verifier.clock=none --set verifier.backend=interpret --samples 4 \
-		--adapter $(GPU_OUT)/sft-$(SFT_PAIRS)/work/adapters/*/*/adapter --suite corpus:validation --limit 26 \
+		--adapter $(GPU_OUT)/sft-$(SFT_PAIRS)/*/adapters/*/*/adapter --suite corpus:validation --limit 26 \
 		--out $(GPU_OUT)/validation-$(SFT_PAIRS)
 gpu-smollm2-exam:
 	$(TRITONRL) eval --preset paper --set verifier.backend=cuda --samples 10 \
-		--adapter $(GPU_OUT)/sft-$(SFT_PAIRS)/work/adapters/*/*/adapter --suite corpus:heldout --limit 100 \
+		--adapter $(GPU_OUT)/sft-$(SFT_PAIRS)/*/adapters/*/*/adapter --suite corpus:heldout --limit 100 \
 		--out $(GPU_OUT)/exam-$(SFT_PAIRS)
 
 clean:
