@@ -13,6 +13,7 @@ from attrs import evolve, frozen
 from ..core.config import Config
 from ..core.extensions import VerifierSpec
 from ..core.outcome import Outcome
+from ..stages.funnel import fold
 from ..stages.timing_stage import control_ratio_of
 from .benchmarks.crashes import crash_task, draw_sources
 from .cuda.backend import CudaBackend
@@ -66,7 +67,7 @@ def _verify_on(config: Config, device: int, subject: str) -> Check:
         ):
             verifier = Verifier(verifier_config, clock, sandbox, store, cuda)
             candidate = verifier.gather(crash_task(), source, _CALIBRATED)
-            verdict = verifier.verify(crash_task(), source, _CALIBRATED)
+            verdict = fold(candidate, _CALIBRATED.staged, verifier.backend, clock.trim)
     except TritonrlError as error:
         return Check(subject=subject, is_fine=False, detail=str(error))
     report = candidate.evidence.timing

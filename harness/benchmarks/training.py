@@ -79,6 +79,11 @@ class Workload:
         quantization: Any = self.quantization
         return PolicyConfig(name=self.policy, quantization=quantization, threads=self.threads)
 
+    @property
+    def lora(self) -> LoraShape:
+        """The adapter that both ways train."""
+        return LoraShape(rank=self.rank, alpha=2 * self.rank)
+
 
 @frozen(kw_only=True)
 class Rate:
@@ -139,7 +144,7 @@ def run(workload: Workload, processes: Sequence[int] = ()) -> TrainingFigures:
         "dtype": str(policy.base.dtype).removeprefix("torch."),
         "num_parameters": sum(weight.numel() for weight in policy.base.parameters()),
     }
-    attach_adapter(policy, LoraShape(rank=workload.rank, alpha=2 * workload.rank), workload.seed)
+    attach_adapter(policy, workload.lora, workload.seed)
     facts["num_trained"] = sum(weight.numel() for weight in policy.model.parameters() if weight.requires_grad)
     ours = measure_ours(policy, encoded, workload, execution)
     del policy
@@ -237,7 +242,7 @@ def measure_plain(policy: Policy, encoded: Sequence[Pair], workload: Workload, e
     """The loop that one writes with transformers and peft."""
     from peft import LoraConfig, get_peft_model
 
-    shape = LoraShape(rank=workload.rank, alpha=2 * workload.rank)
+    shape = workload.lora
     lora = LoraConfig(r=shape.rank, lora_alpha=shape.alpha, lora_dropout=shape.dropout, target_modules="all-linear")
     model = get_peft_model(policy.model, lora).train()
     if execution.recompute:
@@ -326,7 +331,7 @@ def main(arguments: Sequence[str]) -> None:
     world = join_world(cpu=not torch.cuda.is_available())
     policy = load_policy(workload.config, world.device)
     encoded = draw_pairs(policy, workload, world.size)
-    attach_adapter(policy, LoraShape(rank=workload.rank, alpha=2 * workload.rank), workload.seed)
+    attach_adapter(policy, workload.lora, workload.seed)
     execution = choose(policy, workload, encoded[: len(encoded) // world.size])
     rate = measure_ours(policy, encoded, workload, execution, world)
     if world.rank == 0:

@@ -22,7 +22,7 @@ from .cell_tables import grid
 from .effect_tables import effects
 from .figures import Form, Sheet, words
 from .headline import headline
-from .sections import describe_work
+from .sections import describe_versions, describe_work
 from .tables import Table, term_name
 from .text import markdown_table
 
@@ -95,8 +95,7 @@ def _made(analysis: Analysis) -> str:
             f"{found.num_workers} worker(s); {gpus}; {machine.num_processors} x {machine.processor}, "
             f"{machine.memory_gb} GB; {commit}{changed}"
         )
-    versions = ", ".join(f"{name} {number}" for name, number in sorted(analysis.versions.items()) if number)
-    return "\n".join([*lines, f"- {versions}"])
+    return "\n".join([*lines, f"- {describe_versions(analysis)}"])
 
 
 def _again(analysis: Analysis) -> str:

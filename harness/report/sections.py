@@ -40,12 +40,11 @@ def sections(analysis: Analysis) -> tuple[Section, ...]:
 
 
 def _run(analysis: Analysis) -> Prose:
-    versions = ", ".join(f"{name} {number}" for name, number in sorted(analysis.versions.items()) if number)
     lines = [
         f"{analysis.num_complete} cell runs complete, {analysis.num_failed} failed, {analysis.num_seeds} seed(s); "
         f"policy {analysis.policy}, backend {analysis.backend}, {analysis.clock}.",
         describe_work(analysis),
-        versions,
+        describe_versions(analysis),
     ]
     return Prose(name="run", title="Run", lines=tuple(line for line in lines if line))
 
@@ -59,6 +58,11 @@ def describe_work(analysis: Analysis) -> str:
     gpus = sorted({gpu for found in analysis.invocations for gpu in found.machine.gpus})
     held = f" and {totals.gpu_hours:.2f} GPU-hours ({', '.join(gpus)})" if gpus else " without a GPU"
     return f"{many}, {totals.wall_hours:.2f} hours of wall time{held}."
+
+
+def describe_versions(analysis: Analysis) -> str:
+    """The packages that the run used, with their versions."""
+    return ", ".join(f"{name} {number}" for name, number in sorted(analysis.versions.items()) if number)
 
 
 def _questions(analysis: Analysis) -> Prose:

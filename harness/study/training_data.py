@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ...core.config import Config
 from ...core.prompts import assistant_message, user_message
@@ -93,14 +93,7 @@ def draw_training_data(
     if not found.pairs:
         raise UsageError(f"{found.source}: no pair to train on; {describe(found.plain())}")
     shuffled = permutation(derive(root, "order"), len(found.pairs))
-    return TrainingData(
-        pairs=tuple(found.pairs[index] for index in shuffled),
-        source=found.source,
-        num_rows=found.num_rows,
-        num_seen=found.num_seen,
-        left_out=found.left_out,
-        not_compared=found.not_compared,
-    )
+    return evolve(found, pairs=tuple(found.pairs[index] for index in shuffled))
 
 
 def describe(plain: dict[str, Any]) -> str:
