@@ -127,7 +127,7 @@ def _measure(name: str, spec: VerifierSpec, config: Config, mix: Sequence[Labell
     with open_verifier(config) as verifier:
         verifier.bench.get_ready()
         references_s = _measure_references(verifier, mix)
-        cuda = verifier.bench.cuda
+        cuda = verifier.gpu_bench.cuda if verifier.gpu_bench is not None else None
         gpu_before = dict(cuda.seconds) if cuda is not None else {}
         cpu_before, began = tree_cpu_s(), time.perf_counter()
         verdicts = verifier.verify_many(pairs, spec, jobs)
@@ -156,12 +156,12 @@ def _measure(name: str, spec: VerifierSpec, config: Config, mix: Sequence[Labell
 
 def _measure_references(verifier: Verifier, mix: Iterable[Labelled]) -> float:
     """Seconds that the references' own figures take, which a measured clock needs once for a task and keeps."""
-    cuda = verifier.bench.cuda
-    if cuda is None or verifier.config.clock != "measured":
+    bench = verifier.gpu_bench
+    if bench is None or bench.cuda is None or verifier.config.clock != "measured":
         return 0.0
     began = time.perf_counter()
     for task in {candidate.task.task_id: candidate.task for candidate in mix}.values():
-        find_reference_timing(task, verifier.bench, cuda, verifier.clock)
+        find_reference_timing(task, bench, bench.cuda, verifier.clock)
     return time.perf_counter() - began
 
 

@@ -34,10 +34,10 @@ from .protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
 
 _COMPILE_LIMIT_S = 300.0
 _WARM_UP_LIMIT_S = 120.0
-_MOST_EXECUTORS = 4
-_PROCESSORS_AN_EXECUTOR = 4
+_MOST_EXECUTORS = 8
+_PROCESSORS_AN_EXECUTOR = 2
 """What prepares runs is a processor's work, so that more executors than this are of no use."""
-_BYTES_AN_EXECUTOR = 32 << 30
+_BYTES_AN_EXECUTOR = 16 << 30
 """References that are kept, and replicas of a plan, take up to half of it."""
 GetBlob = Callable[[str], bytes | None]
 WAITING_FOR_EXECUTOR, WAITING_FOR_TURN = "waiting for an executor", "waiting for a turn"

@@ -3,7 +3,9 @@
 An executor serves one request at a time, but it is not the only one on its GPU: the oracle computes there, and other
 processes (other cells of a grid, other users of the same machine) have executors of their own. So whoever uses a GPU
 holds a lock on a file that is named after it: shared to run, exclusive to time. Compiling takes no turn. A second file
-is the gate that all pass: who waits to time holds it, and nobody overtakes.
+says that somebody waits to time: shared by all who do, and to be had alone for a moment by whoever begins to run. So
+nobody overtakes a timing, and those who wait to time when the last run has ended follow one another, instead of waiting
+for new runs each. A timing is prepared in a shared turn, so that runs are not held up for longer than that.
 
 The system releases the locks of a process that dies.
 """
@@ -25,7 +27,7 @@ class Turns:
 
     def __init__(self, gpu: str, folder: Path | None = None) -> None:
         stem = "tritonrl-" + re.sub(r"[^A-Za-z0-9-]", "-", gpu)
-        self._paths = [str((folder or Path(tempfile.gettempdir())) / f"{stem}.{kind}") for kind in ("gate", "turn")]
+        self._paths = [str((folder or Path(tempfile.gettempdir())) / f"{stem}.{kind}") for kind in ("wish", "turn")]
         self._own = threading.local()
 
     @contextmanager
@@ -48,17 +50,22 @@ class Turns:
                 raise RuntimeError("a shared turn cannot become an exclusive one")
             yield
             return
-        gate, turn = map(_open, self._paths)
+        wish, turn = map(_open, self._paths)
         try:
-            fcntl.flock(gate, fcntl.LOCK_EX)
-            fcntl.flock(turn, kind)
-            fcntl.flock(gate, fcntl.LOCK_UN)
+            if kind == fcntl.LOCK_EX:
+                fcntl.flock(wish, fcntl.LOCK_SH)
+                fcntl.flock(turn, fcntl.LOCK_EX)
+            else:
+                fcntl.flock(wish, fcntl.LOCK_EX)
+                fcntl.flock(turn, fcntl.LOCK_SH)
+                fcntl.flock(wish, fcntl.LOCK_UN)
             self._own.kind = kind
             yield
         finally:
             self._own.kind = None
-            os.close(gate)
+            # the turn first: who waits for the wish may then begin at once
             os.close(turn)
+            os.close(wish)
 
 
 def _open(path: str) -> int:

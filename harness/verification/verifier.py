@@ -14,6 +14,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from attrs import evolve
+
 from ...core.candidate import Candidate, Variant
 from ...core.config import ClockConfig, Config, VerifierConfig
 from ...core.extensions import VerifierSpec
@@ -69,7 +71,7 @@ def open_verifier(config: Config, evidence: Path | None = None) -> Iterator[Veri
         sandbox = stack.enter_context(Sandbox(config.limits, target=config.verifier.target))
         store = stack.enter_context(EvidenceStore(evidence))
         cuda = None
-        if choose_backend(config.verifier) == "cuda":
+        if _needs_gpu(config.verifier):
             import torch
 
             devices, limit_s = range(torch.cuda.device_count()), config.limits.wall_s
@@ -77,11 +79,18 @@ def open_verifier(config: Config, evidence: Path | None = None) -> Iterator[Veri
         yield Verifier(config.verifier, config.clock, sandbox, store, cuda)
 
 
+def _needs_gpu(config: VerifierConfig) -> bool:
+    """Whether plans are to run on a GPU, or to be timed on one that is there."""
+    wanted = config.backend == "interpret" and config.clock == "measured"
+    return choose_backend(evolve(config, backend="auto") if wanted else config) == "cuda"
+
+
 class Verifier:
     """Judges candidates; safe to use from several threads.
 
-    Without a store, evidence is kept in memory for the verifier's lifetime; without executors for GPUs, plans are
-    interpreted.
+    Without a store, evidence is kept in memory for the verifier's lifetime. Plans run where there are executors for
+    GPUs, unless the configuration says "interpret": then they are interpreted all the same, and what is right is timed
+    on a GPU, whose timed runs are judged. Interpreting takes processors, of which there are more than GPUs.
     """
 
     def __init__(
@@ -94,7 +103,7 @@ class Verifier:
     ) -> None:
         if config.clock == "measured" and cuda is None:
             raise UsageError(
-                "verifier.clock: measured needs a GPU of the target's architecture (verifier.backend cuda); "
+                "verifier.clock: measured needs a GPU of the target's architecture; "
                 "use --set verifier.clock=simulated (estimates, never called speedups) or =none"
             )
         self.config = config
@@ -103,11 +112,17 @@ class Verifier:
             raise UsageError(f"clock.gpu: must be one of {', '.join(sorted(GPUS))}, got {clock.gpu!r}")
         if sandbox.target != config.target:
             raise UsageError(f"verifier.target: the sandbox compiles for {sandbox.target}, not {config.target}")
-        oracle = Oracle(config.seed)
+        store = store or EvidenceStore()
+        self.gpu_bench: Workbench | None = None
+        """Where plans are timed."""
         if cuda is not None:
             first = cuda.executors[0]
-            oracle = SharedOracle(config.seed, first.turns, f"cuda:{first.device}")
-        self.bench = Workbench(sandbox=sandbox, oracle=oracle, store=store or EvidenceStore(), cuda=cuda)
+            shared = SharedOracle(config.seed, first.turns, f"cuda:{first.device}")
+            self.gpu_bench = Workbench(sandbox=sandbox, oracle=shared, store=store, cuda=cuda)
+        if self.gpu_bench is not None and config.backend != "interpret":
+            self.bench = self.gpu_bench
+        else:
+            self.bench = Workbench(sandbox=sandbox, oracle=Oracle(config.seed), store=store)
         self.backend = self.bench.backend
         self._memory = MemoryReturn()
 
@@ -141,8 +156,9 @@ class Verifier:
         if self.config.clock == "simulated":
             gpu = GPUS[clock.gpu]
             probes[Stage.TIMING] = lambda found: probe_simulated(found, task, bench, clock, gpu, spec.calibrated)
-        elif self.config.clock == "measured":
-            probes[Stage.TIMING] = lambda found: probe_measured(found, task, bench, clock, spec.calibrated)
+        elif self.config.clock == "measured" and self.gpu_bench is not None:
+            gpu_bench = self.gpu_bench
+            probes[Stage.TIMING] = lambda found: probe_measured(found, task, gpu_bench, clock, spec.calibrated)
         return probes
 
     def _probe_full(self, candidate: Candidate, task: Task, spec: VerifierSpec) -> Candidate:

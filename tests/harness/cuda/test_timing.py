@@ -117,6 +117,20 @@ def test_a_kernel_that_works_now_and_then_is_found_out(gpu: Gpu, verifier: Verif
     assert timed.deviations == (None,) or not right[0]
 
 
+def test_interpreted_candidates_are_timed_on_a_gpu() -> None:
+    """With backend "interpret" a measured clock times what the interpreter accepts, and its timed runs are judged."""
+    config = Config(verifier=VerifierConfig(clock="measured", backend="interpret"), clock=CLOCK)
+    with open_verifier(config) as verifier:
+        verdict = verifier.verify(LINEAR, linear(), CALIBRATED)
+        assert (verdict.backend, verdict.correct, verdict.reached) == ("interpret", True, Stage.TIMING)
+        assert verdict.speedup is not None
+        reports = verifier.gather(LINEAR, linear(), CALIBRATED).evidence.full
+        assert Variant.TIMED in {report.variant for report in reports}
+        blinking = verifier.verify(POINTWISE, BLINKING, CALIBRATED)
+        assert not blinking.correct
+        assert blinking.speedup is None
+
+
 def test_a_verdict_has_measured_speedups(verifier: Verifier) -> None:
     """Eager and compiled references are measured, the reference's figures once, and a repeated verdict is the same."""
     first = verifier.verify(LINEAR, linear(), CALIBRATED)

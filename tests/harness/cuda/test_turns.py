@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,32 @@ def test_nobody_overtakes_who_waits_to_time(tmp_path: Path) -> None:
     assert late.wait(PATIENCE_S)
     first.join()
     second.join()
+
+
+def test_who_waits_to_time_comes_before_who_waits_to_run(tmp_path: Path) -> None:
+    """Timings that were asked for while runs were under way follow one another; new runs begin after the last."""
+    turns = Turns("gpu", tmp_path)
+    order: list[str] = []
+
+    def take(kind: str, name: str, asked: threading.Event) -> None:
+        asked.set()
+        with getattr(turns, kind)():
+            order.append(name)
+            time.sleep(0.05)
+
+    threads = []
+    with turns.shared():
+        for kind, name in (("exclusive", "t1"), ("shared", "r1"), ("exclusive", "t2"), ("shared", "r2")):
+            asked = threading.Event()
+            threads.append(threading.Thread(target=take, args=(kind, name, asked), daemon=True))
+            threads[-1].start()
+            assert asked.wait(PATIENCE_S)
+            time.sleep(0.2)
+        assert order == []
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert sorted(order[:2]) == ["t1", "t2"]
+    assert sorted(order[2:]) == ["r1", "r2"]
 
 
 def test_a_thread_with_a_turn_may_take_it_again(tmp_path: Path) -> None:
