@@ -210,12 +210,12 @@ def test_an_executor_is_free_again_whatever_happened() -> None:
 
 @pytest.mark.parametrize(
     ("gigabytes", "processors", "devices", "expected"),
-    [([141], 16, [0], 4), ([141], 64, [0], 4), ([141], 2, [0], 1), ([24], 16, [0], 1), ([141, 80], 16, [0, 1], 2)],
+    [([141], 16, [0], 8), ([141], 64, [0], 8), ([141], 2, [0], 1), ([24], 16, [0], 1), ([141, 80], 16, [0, 1], 4)],
 )
 def test_executors_are_as_many_as_processors_and_memory_allow(
     monkeypatch: pytest.MonkeyPatch, gigabytes: list[int], processors: int, devices: list[int], expected: int
 ) -> None:
-    """Four at most, one for four processors, one for 32 GB of the smallest GPU, and never none."""
+    """Eight at most, one for two processors, one for 16 GB of the smallest GPU, and never none."""
 
     class Properties:
         def __init__(self, device: int) -> None:
