@@ -43,7 +43,7 @@ def evaluate(
     jobs: Jobs = None,
     as_json: Json = False,
 ) -> None:
-    """Examine a policy on a suite: valid, compiled and correct rates, pass@k, and what disagrees.
+    """Examine a policy on a suite: valid, compiled and correct rates, pass@k, why families fail, and what disagrees.
 
     A suite that is not ours is judged by its own criterion and by the audit verifier, side by side.
 

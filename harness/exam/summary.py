@@ -1,4 +1,5 @@
-"""What an exam's table comes to: rates and pass@k by level and by family, and where two criteria disagree."""
+"""What an exam's table comes to: rates and pass@k by level and by family, why families fail, and where two criteria
+disagree."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from attrs import frozen
 
 from ...core.outcome import Outcome
 from ...core.statistics import fast_p, pass_at_k
+from .failures import FamilyFailures, count_failures, render_failures
 
 
 @frozen(kw_only=True)
@@ -37,6 +39,7 @@ class ExamSummary:
 
     k: int
     rates: tuple[Rates, ...]
+    failures: tuple[FamilyFailures, ...]
     sizes: dict[str, int]
     only_suite: dict[str, int]
     only_audit: int
@@ -55,6 +58,7 @@ def summarise(frame: pl.DataFrame) -> ExamSummary:
     return ExamSummary(
         k=k,
         rates=tuple(_rate(name, rows, k) for name, rows in groups),
+        failures=count_failures(frame),
         sizes=dict(judged.iter_rows()),
         only_suite=dict(alone.iter_rows()),
         only_audit=frame.filter(right & ~accepted).height,
@@ -105,6 +109,7 @@ def render_exam(summary: ExamSummary, skipped: Sequence[tuple[str, str]]) -> lis
             f" {_percent(rates.compiled):>9} {_percent(rates.correct):>8} {_percent(rates.pass_at_k):>8}"
             f" {_percent(rates.fast_1):>7}{own}"
         )
+    lines += render_failures(summary.failures)
     if by_suite:
         lines += _render_disagreement(summary)
     if skipped:
