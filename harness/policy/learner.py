@@ -17,6 +17,7 @@ from ...core.config import PolicyConfig
 from ..errors import UsageError
 from ..study.learner import Sampling, Training
 from .adapters import attach_adapter, load_adapter, reset_adapter, save_adapter
+from .breathing import in_turn, open_turns
 from .finetune import finetune
 from .load import LoraShape, Policy, load_policy
 from .parallel import ALONE, World
@@ -31,6 +32,7 @@ class PolicyLearner:
 
     def __init__(self, policy: Policy, world: World = ALONE, engine: VllmEngine | None = None) -> None:
         self.policy, self.world, self.engine = policy, world, engine
+        self.turns = open_turns(policy.device)
 
     @property
     def fingerprint(self) -> str:
@@ -62,15 +64,16 @@ class PolicyLearner:
         elif self.policy.lora is not None:
             reset_adapter(self.policy, 0)
         share, size = self.world.slice_of(len(prompts)), self.world.size
-        completions = sample(
-            self.policy,
-            prompts[share],
-            seeds[share],
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            max_new_tokens=sampling.max_new_tokens,
-            on_progress=lambda done: on_done(min(len(prompts), done * size)),
-        )
+        with in_turn(self.turns, lambda done: on_done(min(len(prompts), done * size))) as report:
+            completions = sample(
+                self.policy,
+                prompts[share],
+                seeds[share],
+                temperature=sampling.temperature,
+                top_p=sampling.top_p,
+                max_new_tokens=sampling.max_new_tokens,
+                on_progress=report,
+            )
         parts = self.world.collect([completion.text for completion in completions])
         if size > 1:
             on_done(len(prompts))
@@ -92,17 +95,18 @@ class PolicyLearner:
             attach_adapter(self.policy, shape, training.seed)
         else:
             load_adapter(self.policy, adapter)
-        points = finetune(
-            self.policy,
-            pairs,
-            epochs=training.epochs,
-            learning_rate=training.learning_rate,
-            batch_size=training.batch_size,
-            seed=training.seed,
-            warmup_share=training.warmup_share,
-            on_step=lambda point: on_done(point.step + 1),
-            world=self.world,
-        )
+        with in_turn(self.turns, on_done) as report:
+            points = finetune(
+                self.policy,
+                pairs,
+                epochs=training.epochs,
+                learning_rate=training.learning_rate,
+                batch_size=training.batch_size,
+                seed=training.seed,
+                warmup_share=training.warmup_share,
+                on_step=lambda point: report(point.step + 1),
+                world=self.world,
+            )
         if self.world.rank == 0:
             save_adapter(self.policy, target)
         return [point.loss for point in points]

@@ -12,6 +12,7 @@ task with the same sampling seeds in every cell of a seed, so what differs betwe
 from __future__ import annotations
 
 import json
+import random
 import time
 from collections.abc import Sequence
 from itertools import count
@@ -316,7 +317,11 @@ def _verify(
 ) -> list[Verdict]:
     line.progress.phase(phase, len(pairs))
     done = count(1)
-    verdicts = line.judge.verify_many(pairs, spec, line.jobs, lambda *_: line.progress.advance(next(done)))
+    # workers that come to the same candidates at the same time begin at different ones, and find each other's evidence
+    first = random.randrange(len(pairs)) if pairs else 0
+    turned = [*pairs[first:], *pairs[:first]]
+    verdicts = line.judge.verify_many(turned, spec, line.jobs, lambda *_: line.progress.advance(next(done)))
+    verdicts = [*verdicts[len(pairs) - first :], *verdicts[: len(pairs) - first]]
     if journal is not None:
         journal.seconds.verify += sum(verdict.seconds for verdict in verdicts)
     return verdicts

@@ -1,0 +1,58 @@
+"""The policy's turn on a GPU that others time kernels on: a sampler that runs beside a measurement would be in it.
+
+Sampling and fine-tuning hold a shared turn (`harness.cuda.turns`), which is let go of for a moment about once a second:
+several processes may share a GPU, and nobody should wait to time for as long as a whole batch takes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import torch
+
+from ..cuda.turns import Turns
+
+HOLD_S = 1.0
+"""A measurement takes some tenths of a second, and several may be waiting."""
+
+OnDone = Callable[[int], None]
+
+
+def open_turns(device: torch.device) -> Turns | None:
+    """The turns of a device, as its executors take them; null where nothing is ever timed."""
+    if device.type != "cuda":
+        return None
+    return Turns(f"GPU-{torch.cuda.get_device_properties(device).uuid}")
+
+
+@contextmanager
+def in_turn(turns: Turns | None, on_done: OnDone) -> Iterator[OnDone]:
+    """A shared turn for as long as the context lasts; `on_done` as it must be called, which now and then lets go."""
+    if turns is None:
+        yield on_done
+        return
+    with ExitStack() as stack:
+        stack.enter_context(turns.shared())
+        since = time.monotonic()
+
+        def report(done: int) -> None:
+            nonlocal since
+            on_done(done)
+            if time.monotonic() - since >= HOLD_S:
+                _settle()
+                stack.close()
+                stack.enter_context(turns.shared())
+                since = time.monotonic()
+
+        try:
+            yield report
+        finally:
+            _settle()
+
+
+def _settle() -> None:
+    """Wait for what this process has queued: a turn is over when the GPU is done with it."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()

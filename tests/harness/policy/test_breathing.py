@@ -1,0 +1,63 @@
+"""The policy's turn on a GPU: it keeps measurements waiting, but never for long, and passes on what is reported."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from tritonrl.harness.cuda.turns import Turns
+from tritonrl.harness.policy import breathing
+from tritonrl.harness.policy.breathing import in_turn, open_turns
+
+
+def time_once(turns: Turns, timed: threading.Event) -> threading.Thread:
+    """A thread that waits for the GPU to itself."""
+
+    def run() -> None:
+        with turns.exclusive():
+            timed.set()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_nobody_times_while_the_policy_has_its_turn(tmp_path: Path) -> None:
+    """Whoever wants the GPU to itself waits until the policy is done."""
+    turns, timed, told = Turns("gpu", tmp_path), threading.Event(), list[int]()
+    with in_turn(turns, told.append) as report:
+        thread = time_once(Turns("gpu", tmp_path), timed)
+        report(3)
+        assert not timed.wait(0.2)
+    thread.join(10)
+    assert timed.is_set()
+    assert told == [3]
+
+
+def test_a_long_turn_is_let_go_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the turn has been held for long, a report lets those who wait to time go first."""
+    monkeypatch.setattr(breathing, "HOLD_S", 0.0)
+    turns, timed = Turns("gpu", tmp_path), threading.Event()
+    with in_turn(turns, lambda _: None) as report:
+        thread = time_once(Turns("gpu", tmp_path), timed)
+        for done in range(100):
+            report(done)
+            if timed.wait(0.05):
+                break
+        assert timed.is_set()
+        again = threading.Event()
+        other = time_once(Turns("gpu", tmp_path), again)
+        assert not again.wait(0.2)  # the policy has its turn back
+    thread.join(10)
+    other.join(10)
+
+
+def test_a_processor_has_no_turns() -> None:
+    """Without a GPU nothing is timed, and what is reported is passed on as it is."""
+    assert open_turns(torch.device("cpu")) is None
+    told: list[int] = []
+    with in_turn(None, told.append) as report:
+        report(1)
+    assert told == [1]
