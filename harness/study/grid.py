@@ -136,9 +136,10 @@ def static_identity(config: Config) -> dict[str, object]:
 
 def _recorded_seconds(results: Results) -> dict[bool, float]:
     """Mean wall time of the folder's finished cells: under False for cells, under True for shared starts."""
-    if not (results.root / "cells.parquet").exists():
+    try:
+        frame = results.read("cells")
+    except UsageError:
         return {}
-    frame = results.read("cells")
     found = {}
     for is_start in (False, True):
         walls = frame.filter((frame["status"] == "complete") & ((frame["cell"] == SFT) == is_start))["wall_s"]
@@ -180,7 +181,7 @@ def run_grid(
         run = RunIdentity(config=config, policy=line.learner.fingerprint, backend=line.judge.backend)
         results.claim(run)
         _run_waiting(results, run, line, waiting)
-    # also where every cell was finished: an earlier run may have been killed before it merged
+    # once, at the end: with many cells merging takes seconds, and whoever reads the tables before then merges them
     results.merge_cells()
     return count_outcome(results, order, len(done))
 
@@ -218,5 +219,4 @@ def _run_one(results: Results, run: RunIdentity, line: Line, cell: str, seed: in
         line.progress.cell(cell, seed, CellState.FAILED, message)
         return
     results.write_cell(run, cell, seed, result)
-    results.merge_cells()
     line.progress.cell(cell, seed, CellState.COMPLETE)

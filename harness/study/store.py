@@ -194,20 +194,52 @@ class Results:
         sweep_partials(self.root)
 
     def merge_cells(self) -> None:
-        """Write the merged tables from all cells that have finished or failed."""
+        """Write the merged tables from all cells that have finished or failed, unless they are up to date."""
+        if not self._places():
+            return
         with self.work.locked("tables"):
-            folders = sorted(path.parent for path in self.root.glob("cells/*/seed*/cells.parquet"))
-            for name, table in TABLES.items():
-                frames = [read_table(table, folder / f"{name}.parquet") for folder in folders]
-                merged = pl.concat([table.frame([]), *frames]).unique(maintain_order=True)
-                write_table(table, merged.sort(table.key, maintain_order=True), self.root / f"{name}.parquet")
+            places = self._places()
+            if self._is_merged(places):
+                return
+            # the table of cells last: where it is up to date the others are
+            for name, table in sorted(TABLES.items(), key=lambda item: item[0] == "cells"):
+                frames = [read_table(table, self.cell_folder(*place) / f"{name}.parquet") for place in sorted(places)]
+                merged = pl.concat([table.frame([]), *frames])
+                if table.key[:2] != ("cell", "seed"):
+                    # of the other tables each cell has its own rows, in the order of the key
+                    merged = merged.unique(maintain_order=True).sort(table.key, maintain_order=True)
+                write_table(table, merged, self.root / f"{name}.parquet")
+
+    def _is_merged(self, places: set[tuple[str, int]]) -> bool:
+        """Whether the merged tables are of these cells, and none has been written since."""
+        paths = [self.root / f"{name}.parquet" for name in TABLES]
+        if not all(path.exists() for path in paths):
+            return False
+        since = (self.root / "cells.parquet").stat().st_mtime_ns
+        merged = read_table(TABLES["cells"], self.root / "cells.parquet")
+        ended = [self.cell_folder(*place) / "cells.parquet" for place in places]
+        return set(merged["cell", "seed"].iter_rows()) == places and all(_modified(path) <= since for path in ended)
+
+    def _places(self) -> set[tuple[str, int]]:
+        """The cells whose tables are here, each with its seed."""
+        # a folder whose name starts with a dot is half a cell
+        found = (path.parent for path in self.root.glob("cells/[!.]*/seed*/cells.parquet"))
+        return {(folder.parent.name, int(folder.name.removeprefix("seed"))) for folder in found}
 
     def read(self, name: str) -> pl.DataFrame:
-        """A merged table."""
+        """A merged table, up to date."""
+        self.merge_cells()
         path = self.root / f"{name}.parquet"
         if not path.exists():
             raise UsageError(f"{path}: not found (run `tritonrl ablate --out {self.root}` first)")
         return read_table(TABLES[name], path)
+
+
+def _modified(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:  # another process has just taken it away, to run the cell again
+        return 0
 
 
 def _cell_row(
