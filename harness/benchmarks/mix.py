@@ -23,7 +23,6 @@ from ...core.outcome import Stage
 from ...core.task import Example, Task
 from ...core.verdict import Verdict
 
-NUM_A_TASK = 10
 COMPILER_SPOIL = "hands the work to torch.compile"
 """The one spoil that costs an exhaustive verifier seconds: each fresh process imports a compiler."""
 _NUM_AST_FAILURES = 4

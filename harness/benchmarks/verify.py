@@ -12,6 +12,7 @@ stand beside them, since they are nearly the same on a busy one.
 from __future__ import annotations
 
 import os
+import random
 import statistics
 import time
 from collections import defaultdict
@@ -35,7 +36,7 @@ from ..tasks.suites import corpus_examples
 from ..verification.probes import probe_syntax
 from ..verification.timing import find_reference_timing
 from ..verification.verifier import Verifier, open_verifier
-from .mix import COMPILER_SPOIL, NUM_A_TASK, Kind, Labelled, draw_candidates, kind_of
+from .mix import COMPILER_SPOIL, Kind, Labelled, draw_candidates, kind_of
 
 STAGED = VerifierSpec(multi_input=True, staged=True, calibrated=True)
 EXHAUSTIVE = VerifierSpec(multi_input=True, staged=False, calibrated=True)
@@ -119,7 +120,9 @@ def make_mix(verifier: Verifier, num_tasks: int, seed: int, jobs: int) -> list[L
 
     with ThreadPoolExecutor(max_workers=jobs) as pool:
         groups = list(pool.map(draw, enumerate(corpus_examples("corpus:train", seed, num_tasks))))
-    return [group[number] for number in range(NUM_A_TASK) for group in groups]
+    mix = [candidate for group in groups for candidate in group]
+    random.Random(seed).shuffle(mix)
+    return mix
 
 
 def _measure(name: str, spec: VerifierSpec, config: Config, mix: Sequence[Labelled], jobs: int) -> PassFigures:

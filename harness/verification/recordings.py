@@ -151,9 +151,9 @@ def _record_requests(task: Task, bench: Workbench, staged: bool) -> list[RecordR
 
 
 def keep_blobs(bench: Workbench, recordings: Sequence[Recording], blobs: dict[str, bytes]) -> None:
-    """Keep what running the plans takes: values that they carry, and for a GPU their kernels' code."""
+    """Keep what running the plans takes: values that they carry, and where one is for a GPU their kernels' code."""
     plans = [recording.plan for recording in recordings if recording.plan is not None]
     needed = {buffer.blob for plan in plans for buffer in plan.buffers}
-    if bench.cuda is not None:
+    if bench.keeps_code:
         needed |= {kernel.binary for plan in plans for kernel in plan.kernels}
     bench.store.put_blobs({sha256: blob for sha256, blob in blobs.items() if sha256 in needed})

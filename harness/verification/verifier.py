@@ -122,7 +122,10 @@ class Verifier:
         if self.gpu_bench is not None and config.backend != "interpret":
             self.bench = self.gpu_bench
         else:
-            self.bench = Workbench(sandbox=sandbox, oracle=Oracle(config.seed), store=store)
+            is_timed = self.gpu_bench is not None and config.clock == "measured"
+            self.bench = Workbench(
+                sandbox=sandbox, oracle=Oracle(config.seed), store=store, is_timed_elsewhere=is_timed
+            )
         self.backend = self.bench.backend
         self._memory = MemoryReturn()
 

@@ -24,6 +24,8 @@ class Workbench:
     oracle: Oracle
     store: EvidenceStore
     cuda: CudaBackend | None = None
+    is_timed_elsewhere: bool = False
+    """Whether plans that are right here are then timed on a GPU, which needs their code."""
     _started: threading.Event = field(factory=threading.Event)
 
     @property
@@ -35,6 +37,11 @@ class Workbench:
     def runner(self) -> Sandbox | CudaBackend:
         """What runs plans."""
         return self.sandbox if self.cuda is None else self.cuda
+
+    @property
+    def keeps_code(self) -> bool:
+        """Whether what was compiled is wanted after it is known that it compiles."""
+        return self.cuda is not None or self.is_timed_elsewhere
 
     @property
     def profile(self) -> Profile:
@@ -53,12 +60,14 @@ class Workbench:
 
     def key(self, candidate: Candidate, task: Task, probe: str) -> str:
         """Where the evidence of one probe is kept."""
+        if probe.startswith("compile"):
+            probe = f"{probe}:timed" if self.is_timed_elsewhere else probe
+        elif candidate.purity != "strict":
+            probe = f"{probe}:{candidate.purity}"
         return evidence_key(
             source_sha256=candidate.sha256,
             task_fingerprint=fingerprint(task),
-            probe=probe
-            if probe.startswith("compile") or candidate.purity == "strict"
-            else f"{probe}:{candidate.purity}",
+            probe=probe,
             backend=self.backend,
             target=self.sandbox.target,
             seed=self.oracle.seed,
