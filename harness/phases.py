@@ -24,12 +24,12 @@ from .exam.exam import (
     BySuite,
     Criterion,
     ExamIdentity,
-    ExamResult,
     Questions,
     fingerprint_adapter,
     identify_questions,
     run_exam,
 )
+from .exam.finished import ExamResult
 from .exam.suite_criterion import judge_by_suite
 from .settings import read_lines, read_text
 from .study.cell import Line

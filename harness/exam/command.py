@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..command_line import ConfigFile, Display, Jobs, Json, Preset, Settings, guarded, print_result
 from ..display import DisplayKind
 from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from .finished import ExamResult
 
 _MOST_PLACES = 100_000
 """More than any suite has; a mistyped range ends in an error and not in a full memory."""
@@ -36,6 +39,10 @@ def evaluate(
         str, typer.Option("--criterion", help="Who judges a suite that is not ours: suite, audit or both.")
     ] = "both",
     out: Annotated[Path | None, typer.Option("--out", help="Keep the results here; the same command resumes.")] = None,
+    read: Annotated[
+        list[Path] | None,
+        typer.Option("--read", help="Only print the finished exam of a folder; repeated, the parts of one as one."),
+    ] = None,
     preset: Preset = None,
     config_file: ConfigFile = None,
     settings: Settings = None,
@@ -48,13 +55,24 @@ def evaluate(
     A suite that is not ours is judged by its own criterion and by the audit verifier, side by side.
 
     Example: tritonrl eval --policy nano --suite corpus:heldout --levels 1 --samples 10 --out results/exam
+
+    Example: tritonrl eval --read results/part-0 --read results/part-1
     """
-    from ...core.serialisation import to_plain
+    if read:
+        told: dict[str, object] = {"--policy": policy, "--adapter": adapter, "--suite": suite, "--levels": levels}
+        told |= {"--limit": limit, "--tasks": tasks, "--samples": samples, "--temperature": temperature, "--out": out}
+        told |= {"--preset": preset, "--config": config_file, "--set": settings or None}
+        given = [name for name, value in told.items() if value is not None]
+        if given:
+            raise UsageError(f"--read takes no exam: leave out {', '.join(given)}")
+        from .finished import read_parts
+
+        _print(read_parts(read), {"read": [str(folder) for folder in read]}, [], as_json)
+        return
     from ..phases import take_exam
     from ..policy.crew import assembled
     from ..settings import load_config
     from .exam import Criterion, Questions
-    from .summary import render_exam, summarise
 
     if criterion not in set(Criterion):
         raise UsageError(f"--criterion {criterion}: must be one of {', '.join(Criterion)}")
@@ -83,17 +101,24 @@ def evaluate(
         result = take_exam(
             config, questions, Criterion(criterion), adapter, out, DisplayKind.NONE if as_json else display, jobs
         )
+    where = [] if out is None else [f"table: {out / 'evaluation.parquet'}"]
+    _print(result, {"suite": suite, "out": None if out is None else str(out)}, where, as_json)
+
+
+def _print(result: ExamResult, about: dict[str, Any], last: list[str], as_json: bool) -> None:
+    """The result of an exam; `about` says in JSON whose it is."""
+    from ...core.serialisation import to_plain
+    from .summary import render_exam, summarise
+
     summary = summarise(result.frame)
     skipped = [(entry.name, entry.reason) for entry in result.skipped]
     plain = {
-        "suite": suite,
-        "out": None if out is None else str(out),
+        **about,
         **to_plain(summary),
         "skipped": [{"name": name, "reason": reason} for name, reason in skipped],
         "rows": result.frame.to_dicts(),
     }
-    lines = render_exam(summary, skipped)
-    print_result(plain, [*lines, *([] if out is None else [f"table: {out / 'evaluation.parquet'}"])], as_json)
+    print_result(plain, [*render_exam(summary, skipped), *last], as_json)
 
 
 def _numbers(option: str, text: str) -> list[int]:

@@ -20,7 +20,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 from attrs import field, frozen
 
 from ...core.config import Config
@@ -30,7 +29,6 @@ from ...core.seeds import derive
 from ...core.serialisation import fingerprint, to_plain
 from ...core.task import Task
 from ...core.verdict import Verdict
-from ..datasets.kernelbench import Skipped
 from ..display import Progress
 from ..errors import TaskError, UsageError
 from ..study.cell import Line, Model, draw_completions
@@ -38,25 +36,14 @@ from ..study.cell_tasks import evaluation_tasks, root_seed
 from ..study.learner import Sampling
 from ..study.rows import Attempt, evaluation_row
 from ..study.store import Results, RunIdentity
-from ..tables import TABLES, Row, Table, read_table, write_table
+from ..tables import TABLES, Row, write_table
 from ..tasks.suites import Suite, SuiteTask, identify_suite, load_suite
 from ..work import write_atomically
+from .finished import EXAM, ExamResult, read_finished
 from .suite_criterion import SuiteVerdict
 
 BySuite = Callable[[Task, str], SuiteVerdict]
 
-EXAM = Table(
-    name="evaluation",
-    columns={
-        **TABLES["evaluation"].columns,
-        "suite_correct": pl.Boolean(),  # by the suite's own criterion, which our suites have not beside the audit
-        "suite_sizes": pl.String(),  # declared, or small where the interpreter cannot run those
-        "suite_excess": pl.Float64(),  # largest |error| / (1 + |expected|)
-        "suite_message": pl.String(),
-        "suite_s": pl.Float64(),
-    },
-    key=TABLES["evaluation"].key,
-)
 _CHUNK = 256
 """Completions that a killed exam may lose; as many as keep a GPU busy."""
 _CONFIG = ("seed", "policy", "verifier", "clock", "evaluation", "limits")
@@ -101,14 +88,6 @@ class ExamIdentity(RunIdentity):
         return {**plain, "config": config, "exam": exam}
 
 
-@frozen(kw_only=True)
-class ExamResult:
-    """The table of a finished exam, and the tasks that could not be asked."""
-
-    frame: pl.DataFrame
-    skipped: tuple[Skipped, ...]
-
-
 def run_exam(
     results: Results,
     identity: ExamIdentity,
@@ -123,11 +102,9 @@ def run_exam(
     """
     wanted = identity.plain()
     results.require_same({key: wanted[key] for key in ("config", "versions", "exam")})
-    finished = results.root / "evaluation.parquet"
-    if finished.exists():
-        told = json.loads((results.root / "suite.json").read_text())
-        skipped = tuple(Skipped(**entry) for entry in told["skipped"])
-        return ExamResult(frame=read_table(EXAM, finished), skipped=skipped)
+    finished = read_finished(results.root)
+    if finished is not None:
+        return finished
     results.sweep()
     progress.phase("preparing tasks", 0)
     suite = _load(identity, questions, progress.advance)
@@ -159,7 +136,7 @@ def run_exam(
     told = {"suite": suite.name, "skipped": [to_plain(entry) for entry in suite.skipped]}
     write_atomically(results.root / "suite.json", json.dumps(told, indent=2).encode())
     # last, since its presence says that the exam is finished
-    write_table(EXAM, frame, finished)
+    write_table(EXAM, frame, results.root / "evaluation.parquet")
     return ExamResult(frame=frame, skipped=suite.skipped)
 
 
