@@ -33,6 +33,7 @@ from .harness.display import DisplayKind
 from .harness.errors import UsageError
 from .harness.exam.command import evaluate
 from .harness.report.command import report
+from .harness.study.commands import pack, unpack
 from .harness.tasks.commands import tasks_app
 
 app = typer.Typer(
@@ -166,6 +167,8 @@ def ablate(
 
 
 app.command("report")(report)
+app.command("pack")(pack)
+app.command("unpack")(unpack)
 
 
 @app.command()

@@ -45,6 +45,7 @@ def run_ablation(
     config_file, text = out / "config.toml", to_toml(config)
     if not config_file.exists() or config_file.read_text() != text:
         write_atomically(config_file, text.encode())
+    results.plan(order_cells(cells, range(num_seeds)))
     if executor is ExecutorKind.SLURM:
         return run_on_slurm(results, cells, num_seeds, config_file, executor_options)
     if executor is ExecutorKind.RAY:

@@ -1,6 +1,7 @@
 """A results folder: what made it, the tables of each finished cell, and the merged tables.
 
     run.json                   configuration, policy and versions, compared on every later run
+    planned.json               the cells that commands were to run, with their seeds
     cells/CELL/seedK/*.parquet one cell's tables; the folder appears whole when the cell has ended
     *.parquet                  all cells, merged
     work                       content-addressed work and evidence; safe to delete once finished
@@ -195,10 +196,10 @@ class Results:
 
     def merge_cells(self) -> None:
         """Write the merged tables from all cells that have finished or failed, unless they are up to date."""
-        if not self._places():
+        if not self.places():
             return
         with self.work.locked("tables"):
-            places = self._places()
+            places = self.places()
             if self._is_merged(places):
                 return
             # the table of cells last: where it is up to date the others are
@@ -220,7 +221,27 @@ class Results:
         ended = [self.cell_folder(*place) / "cells.parquet" for place in places]
         return set(merged["cell", "seed"].iter_rows()) == places and all(_modified(path) <= since for path in ended)
 
-    def _places(self) -> set[tuple[str, int]]:
+    def plan(self, order: Iterable[tuple[str, int]]) -> None:
+        """Record that these cells are to be run here, beside those that were to be already."""
+        with self.work.locked("run"):
+            known = self.planned()
+            wanted = sorted({*known, *order})
+            if wanted != sorted(known):
+                write_atomically(self.root / "planned.json", json.dumps(wanted, indent=0).encode())
+
+    def planned(self) -> set[tuple[str, int]]:
+        """The cells that some command was to run here, each with its seed."""
+        path = self.root / "planned.json"
+        return {(str(cell), int(seed)) for cell, seed in json.loads(path.read_text())} if path.exists() else set()
+
+    def adapter_folder(self, cell: str, seed: int) -> Path | None:
+        """The final adapter of a complete cell; null for the base model, and for a cell that is not complete."""
+        if self.cell_status(cell, seed) != "complete":
+            return None
+        adapter = read_table(TABLES["cells"], self.cell_folder(cell, seed) / "cells.parquet")["adapter"][0]
+        return None if adapter is None else self.root / adapter
+
+    def places(self) -> set[tuple[str, int]]:
         """The cells whose tables are here, each with its seed."""
         # a folder whose name starts with a dot is half a cell
         found = (path.parent for path in self.root.glob("cells/[!.]*/seed*/cells.parquet"))

@@ -1,0 +1,170 @@
+"""What of a results folder another machine needs to go on with it: a tar archive, in parts that can be sent.
+
+Carried are the folder's identity, its invocations, the tables of cells that have ended, and the supervised start of
+each seed that has cells left to run. The start is carried because training it anew on another machine gives another one
+in the last digits, and the cells of a seed are compared as having one start. All else is left: cells that were cut off
+begin anew, from that start; their later adapters and their evidence would be gigabytes, and nobody else needs them.
+What the cells of such a seed had in common is sampled and judged again where it is needed again: equal but for measured
+times, which are another measurement's then.
+
+The parts are a plain tar archive cut up, so that `cat *.part | tar -x` reads them as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import shutil
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from attrs import frozen
+
+from ..errors import DriftError, UsageError
+from ..work import write_atomically
+from .cell import SFT
+from .provenance import write_provenance
+from .store import Results
+
+_PART = re.compile(r"carry-([0-9a-f]{8})-(\d+)-of-(\d+)\.part")
+_FILES = ("run.json", "config.toml", "planned.json")
+
+
+@frozen(kw_only=True)
+class Carried:
+    """What a pack holds, or what of it was new: cells with the supervised starts, adapters, and bytes in all."""
+
+    num_cells: int
+    num_starts: int
+    num_bytes: int
+    num_parts: int
+
+
+def pack(results: Results, target: Path, part_bytes: int) -> Carried:
+    """Write the parts into `target`, in place of an earlier pack's; raises UsageError where there is nothing yet."""
+    if results.recorded() is None:
+        raise UsageError(f"{results.root}: no results here (run `tritonrl ablate --out {results.root}` first)")
+    cells, starts = sorted(results.places()), _needed_starts(results)
+    paths = [results.root / name for name in _FILES if (results.root / name).exists()]
+    paths += sorted((results.root / "invocations").glob("*.json"))
+    for folder in (*(results.cell_folder(*place) for place in cells), *starts):
+        paths += sorted(path for path in folder.rglob("*") if path.is_file())
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for path in paths:
+            archive.add(path, path.relative_to(results.root).as_posix(), recursive=False)
+    data = buffer.getvalue()
+    name = hashlib.sha256(data).hexdigest()[:8]
+    pieces = [data[first : first + part_bytes] for first in range(0, len(data), part_bytes)]
+    target.mkdir(parents=True, exist_ok=True)
+    for path in _parts(target):
+        path.unlink()
+    for number, piece in enumerate(pieces, start=1):
+        write_atomically(target / f"carry-{name}-{number:03}-of-{len(pieces):03}.part", piece)
+    return Carried(num_cells=len(cells), num_starts=len(starts), num_bytes=len(data), num_parts=len(pieces))
+
+
+def unpack(source: Path, results: Results) -> Carried:
+    """Put what the parts in `source` hold into a results folder, new or begun; what is there already stays as it is.
+
+    Raises UsageError for parts that are missing or spoilt, DriftError where the folder is another run's.
+    """
+    data, num_parts = _join(source)
+    arrived = results.work.root / "unfinished" / ".unpacked"
+    # nobody reads what has arrived in part, and cells and adapters are put into place whole
+    with results.work.locked("unpacking"):
+        shutil.rmtree(arrived, ignore_errors=True)
+        arrived.mkdir(parents=True)
+        try:
+            with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+                archive.extractall(arrived, filter="data")
+            _require_same_run(arrived, results)
+            cells, starts = _settle(arrived, results)
+        except tarfile.TarError as error:
+            raise UsageError(f"{source}: {error}") from error
+        finally:
+            shutil.rmtree(arrived, ignore_errors=True)
+    results.merge_cells()
+    write_provenance(results)
+    return Carried(num_cells=cells, num_starts=starts, num_bytes=len(data), num_parts=num_parts)
+
+
+def _needed_starts(results: Results) -> list[Path]:
+    """The stored starts, each a unit of work, but for those of seeds of which nothing is left to run."""
+    planned = results.planned()
+    left = {seed for cell, seed in planned if results.cell_status(cell, seed) != "complete"}
+    over = {results.adapter_folder(SFT, seed) for _, seed in planned if seed not in left}
+    # of all adapters only a start's has the story of its data beside it
+    units = sorted(path.parent for path in results.root.glob("work/adapters/*/*/data.json"))
+    return [unit for unit in units if unit / "adapter" not in over]
+
+
+def _parts(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("*.part") if _PART.fullmatch(path.name))
+
+
+def _join(source: Path) -> tuple[bytes, int]:
+    """The archive that the parts in a folder make, and their number."""
+    paths = _parts(source)
+    found = [match for path in paths if (match := _PART.fullmatch(path.name))]
+    packs = {(match[1], int(match[3])) for match in found}
+    if len(packs) != 1:
+        raise UsageError(f"{source}: {'parts of several packs' if packs else 'no parts of a pack'}")
+    name, number = packs.pop()
+    missing = sorted(set(range(1, number + 1)) - {int(match[2]) for match in found})
+    if missing:
+        raise UsageError(f"{source}: of {number} parts there is no {', '.join(map(str, missing))}")
+    data = b"".join(path.read_bytes() for path in paths)
+    if hashlib.sha256(data).hexdigest()[:8] != name:
+        raise UsageError(f"{source}: the parts are not as they were written")
+    return data, number
+
+
+def _require_same_run(arrived: Path, results: Results) -> None:
+    theirs, ours = Results(root=arrived).recorded(), results.recorded()
+    if theirs is None:
+        raise UsageError("the pack holds no results")
+    if ours is not None and ours["fingerprint"] != theirs["fingerprint"]:
+        raise DriftError(f"{results.root} was made by another run than what is unpacked; use another --out")
+
+
+def _settle(arrived: Path, results: Results) -> tuple[int, int]:
+    """Move all that is new into the folder; how many cells and starts were."""
+    theirs = Results(root=arrived)
+    results.plan(theirs.planned())
+    cells = 0
+    with results.work.locked("tables"):
+        for place in theirs.places():
+            folder = results.cell_folder(*place)
+            if results.cell_status(*place) != "complete":
+                cells += 1
+                shutil.rmtree(folder, ignore_errors=True)
+                _move(theirs.cell_folder(*place), folder)
+                (folder / "cells.parquet").touch()  # since when the merged tables lack it
+    starts = sum(_move(path, results.root / path.relative_to(arrived)) for path in _units(arrived))
+    for path in (*(arrived / name for name in _FILES), *(arrived / "invocations").glob("*.json")):
+        if path.exists():
+            _move(path, results.root / path.relative_to(arrived))
+    return cells, starts
+
+
+def _units(arrived: Path) -> Iterator[Path]:
+    yield from (path.parent for path in arrived.glob("work/adapters/*/*/value.json"))
+
+
+def _move(path: Path, target: Path) -> bool:
+    """Move to where nothing is yet; whether that was so."""
+    if target.exists():
+        return False
+    target.parent.mkdir(parents=True, exist_ok=True)
+    path.rename(target)
+    return True
+
+
+def describe(carried: Carried) -> str:
+    """A pack in one line."""
+    size = f"{carried.num_bytes / 1e6:.1f} MB in {carried.num_parts} part{'s' * (carried.num_parts != 1)}"
+    starts = f"{carried.num_starts} supervised start{'s' * (carried.num_starts != 1)}"
+    return f"{carried.num_cells} ended cell{'s' * (carried.num_cells != 1)}, {starts}; {size}"
