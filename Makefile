@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .PHONY: ablate test lint types pytest setup smollm2 clean
-.PHONY: gpu-nano gpu-nano-whole gpu-train gpu-scale gpu-smollm2 gpu-smollm2-exam gpu-verifier
+.PHONY: gpu-nano gpu-nano-whole gpu-nano-whole-exam gpu-train gpu-scale gpu-smollm2 gpu-smollm2-exam gpu-verifier
 
 ablate: $(READY)
 	$(BIN)/tritonrl ablate --grid full --preset quick --out results/quick
@@ -44,16 +44,29 @@ pytest: $(READY)
 NANO_OUT ?= build/nano
 gpu-nano:
 	mkdir -p build/import && ln -sfn ../.. build/import/tritonrl
-	PYTHONPATH=build/import $(PYTHON) -m tritonrl.harness.policy.pretrain --out $(NANO_OUT) --pairs 300000 --minutes 2 \
+	PYTHONPATH=build/import:$$PYTHONPATH $(PYTHON) -m tritonrl.harness.policy.pretrain --out $(NANO_OUT) --pairs 300000 --minutes 2 \
 		--hidden 192 --heads 3 --kv-heads 1 --layers 6 --mlp 576 --corrupted-share 0.5 --save-at 0.06,0.08,0.1,0.12,0.15
 
-# The same on the whole corpus, whose pairs are longer; 6.7 M parameters. Not shipped: it has not been measured yet.
+# The same on the whole corpus, whose pairs are longer. Not shipped: it has not been measured yet.
+NANO_PAIRS ?= 200000
+NANO_SHAPE ?= --hidden 256 --heads 4 --kv-heads 2 --layers 8 --mlp 768
+NANO_WHOLE ?= $(NANO_OUT)-whole
 gpu-nano-whole:
 	mkdir -p build/import && ln -sfn ../.. build/import/tritonrl
-	PYTHONPATH=build/import $(PYTHON) -m tritonrl.harness.policy.pretrain --out $(NANO_OUT)-whole --suite whole \
-		--pairs $(NANO_PAIRS) --minutes 2 --context 2048 --row-length 4096 --batch-rows 16 \
-		--hidden 256 --heads 4 --kv-heads 2 --layers 8 --mlp 768 --corrupted-share 0.5 --save-at 0.1,0.2,0.4,1.0
-NANO_PAIRS ?= 200000
+	PYTHONPATH=build/import:$$PYTHONPATH $(PYTHON) -m tritonrl.harness.policy.pretrain --out $(NANO_WHOLE) --suite whole \
+		--pairs $(NANO_PAIRS) --minutes 2 --context 2048 --row-length 4096 --batch-rows 16 $(NANO_SHAPE) \
+		--corrupted-share 0.5 --save-at 0.1,0.2,0.3,0.4,0.6,1.0
+
+# One of its checkpoints on validation tasks, as it is and after the quick preset's supervised start.
+NANO_CHECKPOINT ?= checkpoint-0.20
+NANO_SET := --preset quick --set policy.name=$(NANO_WHOLE)/$(NANO_CHECKPOINT) --set policy.max_new_tokens=1024 \
+	--set verifier.backend=interpret --set verifier.clock=none
+NANO_EXAM := --suite whole:validation --limit 41 --samples 2 --temperature 0.8
+gpu-nano-whole-exam:
+	$(TRITONRL) eval $(NANO_SET) $(NANO_EXAM) --out $(NANO_WHOLE)/$(NANO_CHECKPOINT)-base
+	$(TRITONRL) sft $(NANO_SET) --set suite=whole $(ONE_SAMPLE) --out $(NANO_WHOLE)/$(NANO_CHECKPOINT)-sft
+	$(TRITONRL) eval $(NANO_SET) $(NANO_EXAM) --adapter $(NANO_WHOLE)/$(NANO_CHECKPOINT)-sft/*/adapters/*/*/adapter \
+		--out $(NANO_WHOLE)/$(NANO_CHECKPOINT)-tuned
 
 # What is measured on GPUs of training and sampling, as JSON in $(GPU_OUT): docs/decisions/0008, docs/log.md.
 TRITONRL ?= $(BIN)/tritonrl
@@ -82,19 +95,40 @@ gpu-scale:
 	$(TRITONRL) bench train --random smollm2-135m --batch 32 --steps 40 --no-with-plain --processes 2,4 --json \
 		> $(GPU_OUT)/scale-135m.json
 
-# SmolLM2-135M-Instruct: the number of pairs is chosen on validation tasks, and the exam is on held-out ones.
+# SmolLM2-135M-Instruct (`make smollm2`). Suite, number of pairs and learning rate are chosen on validation tasks, each
+# choice on a GPU of its own: CUDA_VISIBLE_DEVICES=1 make gpu-smollm2 SFT_SUITE=whole SFT_PAIRS=20000
+SFT_SUITE ?= corpus
 SFT_PAIRS ?= 8000
-SFT_SET   ?= --set sft.learning_rate=1e-3 --set sft.batch_size=16
+SFT_RATE  ?= 1e-3
+SFT_SET   ?= --set sft.batch_size=16
+SFT_OUT   ?= $(GPU_OUT)/smollm2/$(SFT_SUITE)-$(SFT_PAIRS)-$(SFT_RATE)
+ADAPTER   := $(SFT_OUT)/sft/*/adapters/*/*/adapter
+ONE_SAMPLE := --set evaluation.level1_tasks=1 --set evaluation.level2_tasks=0 --set evaluation.samples_per_task=1
 gpu-smollm2:
-	$(TRITONRL) sft --preset paper --set sft.num_pairs=$(SFT_PAIRS) $(SFT_SET) --set evaluation.level1_tasks=1 \
-		--set evaluation.level2_tasks=0 --set evaluation.samples_per_task=1 --out $(GPU_OUT)/sft-$(SFT_PAIRS)
-	$(TRITONRL) eval --preset paper --set verifier.clock=none --set verifier.backend=interpret --samples 4 \
-		--adapter $(GPU_OUT)/sft-$(SFT_PAIRS)/*/adapters/*/*/adapter --suite corpus:validation --limit 26 \
-		--out $(GPU_OUT)/validation-$(SFT_PAIRS)
+	$(TRITONRL) sft --preset paper --set suite=$(SFT_SUITE) --set sft.num_pairs=$(SFT_PAIRS) $(SFT_SET) \
+		--set sft.learning_rate=$(SFT_RATE) --set verifier.backend=interpret --set verifier.clock=none \
+		$(ONE_SAMPLE) --out $(SFT_OUT)/sft
+	$(TRITONRL) eval --preset paper --set verifier.backend=interpret --set verifier.clock=none --adapter $(ADAPTER) \
+		--suite $(SFT_SUITE):validation --limit 41 --samples 2 --out $(SFT_OUT)/validation
+
+# The exam on held-out tasks, a part on each GPU that EXAM_GPUS names, with its share of the processors.
+EXAM_GPUS  ?= 0
+EXAM_SUITE ?= $(SFT_SUITE)
+EXAM_TASKS ?= 100
+EXAM_SET   ?= --set verifier.backend=cuda
+EXAM_OUT   ?= $(SFT_OUT)/exam-$(EXAM_SUITE)
+EXAM_PARTS := $(patsubst %,--read $(EXAM_OUT)/part-%,$(shell seq 0 $$(( $(words $(EXAM_GPUS)) - 1 ))))
 gpu-smollm2-exam:
-	$(TRITONRL) eval --preset paper --set verifier.backend=cuda --samples 10 \
-		--adapter $(GPU_OUT)/sft-$(SFT_PAIRS)/*/adapters/*/*/adapter --suite corpus:heldout --limit 100 \
-		--out $(GPU_OUT)/exam-$(SFT_PAIRS)
+	mkdir -p $(EXAM_OUT)
+	set -- $(EXAM_GPUS); parts=$$#; part=0; share=$$(( $$(nproc) / parts )); for gpu; do \
+		from=$$(( part * $(EXAM_TASKS) / parts )); to=$$(( (part + 1) * $(EXAM_TASKS) / parts - 1 )); \
+		CUDA_VISIBLE_DEVICES=$$gpu OMP_NUM_THREADS=$$share $(TRITONRL) eval --preset paper $(EXAM_SET) --jobs $$share \
+			--adapter $(ADAPTER) --suite $(EXAM_SUITE):heldout --limit $(EXAM_TASKS) --samples 10 \
+			--tasks $$from-$$to,$$(( $(EXAM_TASKS) + from ))-$$(( $(EXAM_TASKS) + to )) --out $(EXAM_OUT)/part-$$part & \
+		part=$$(( part + 1 )); \
+	done; wait
+	$(TRITONRL) eval $(EXAM_PARTS) --json > $(EXAM_OUT)/exam.json
+	$(TRITONRL) eval $(EXAM_PARTS)
 
 clean:
 	rm -rf $(VENV) build *.egg-info
