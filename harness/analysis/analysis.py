@@ -44,7 +44,9 @@ def analyse(results: Results) -> Analysis:
     funnel = _funnel(cells, stages)
     saving, costs = staging_saving(cells, stages), cost_effects(cells, rounds)
     sweep, noise = sweep_noise(cells, evaluation, clock), timing_noise(results.read("timings"), candidates)
-    num_seeds, invocations = int(cells["seed"].n_unique()), read_invocations(results)
+    own = complete_runs(cells).filter(pl.col("cell") != SFT)
+    # a start alone is no training run
+    num_seeds, invocations = int((cells if own.is_empty() else own)["seed"].n_unique()), read_invocations(results)
     return Analysis(
         clock=clock,
         backend=str(recorded.get("backend", "unknown")),
@@ -53,7 +55,7 @@ def analyse(results: Results) -> Analysis:
         invocations=invocations,
         totals=add_up(invocations),
         num_seeds=num_seeds,
-        num_complete=complete_runs(cells).filter(pl.col("cell") != SFT).height,
+        num_complete=own.height,
         num_failed=cells.filter(pl.col("status") == "failed").height,
         samples_per_task=_samples_per_task(evaluation),
         start=facts.get(SFT),

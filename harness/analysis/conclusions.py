@@ -18,7 +18,7 @@ from ...core.statistics import wilson_interval
 from ..report.figures import Form, written
 from ..study.cell import SFT
 from .findings import Answer, Budget, CellFacts, Estimate, NoiseSetting
-from .rates import grid_cells
+from .rates import complete_runs, grid_cells
 
 Effects = Mapping[str, factorial.Analysis | None]
 """Effects by metric; null where no cell is complete."""
@@ -174,6 +174,7 @@ def remarks(
         "they say nothing of another training run."
     )
     found += _task_remarks(evaluation)
+    found += _seed_remarks(cells)
     failed = cells.filter(pl.col("status") == "failed")
     found += [
         f"{cell} seed {seed} failed: {_first_line(why)}"
@@ -188,6 +189,24 @@ def remarks(
             "which takes learning for linear in seconds (evaluation.round_samples adds points between)."
         )
     return (*found, *_effect_remarks(effects))
+
+
+def _seed_remarks(cells: pl.DataFrame) -> list[str]:
+    """Which seeds lack cells that another has, and what is made of them."""
+    names, grid, seeds = set(cells["cell"]) - {SFT}, set(grid_cells(cells)["cell"]), sorted(set(cells["seed"]))
+    complete = complete_runs(cells)
+    has = {seed: set(complete.filter(pl.col("seed") == seed)["cell"]) & names for seed in seeds}
+    is_any_whole = any(grid <= has[seed] for seed in seeds)
+    found = []
+    for seed in seeds if len(seeds) > 1 else []:
+        if has[seed] == names:
+            continue
+        left_out = "; effects leave it out, and" if is_any_whole and not grid <= has[seed] else ";"
+        found.append(
+            f"Seed {seed} is not whole: {len(has[seed])} of {len(names)} cells are complete{left_out} what is said of "
+            "one cell is over the seeds that it has."
+        )
+    return found
 
 
 def _first_line(message: str | None) -> str:

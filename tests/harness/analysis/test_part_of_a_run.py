@@ -1,0 +1,93 @@
+"""A run of which only some seeds are whole: it is said plainly which, and effects rest on the whole ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import polars as pl
+from tritonrl.core.extensions import ALL_CELLS
+from tritonrl.harness.analysis.analysis import Analysis, analyse
+from tritonrl.harness.report.text import as_markdown
+from tritonrl.harness.study.store import Results
+from tritonrl.harness.tables import TABLES, write_table
+
+from ..hand_made import cells, judged, spent, table
+
+GRID = tuple(map(str, ALL_CELLS))
+OTHERS = ("c+binary", "t+cv5")
+
+
+def analyse_cells(root: Path, by_seed: Mapping[int, Sequence[str]]) -> Analysis:
+    """The analysis of a folder with these cells, all complete; those with M have one sample more right."""
+    frames = {
+        "cells": pl.concat([cells(*names, seeds=(seed,)) for seed, names in by_seed.items()]),
+        "evaluation": table(
+            "evaluation",
+            [
+                row
+                for seed, names in by_seed.items()
+                for name in names
+                for row in judged(name, {"a": (1, seed == 0), "b": ("m" in name.partition("+")[0], 0)}, seed)
+            ],
+        ),
+        "rounds": table(
+            "rounds",
+            [
+                row
+                for seed, names in by_seed.items()
+                for name in names
+                if name != "sft"
+                for row in spent(name, [1], seed)
+            ],
+        ),
+    }
+    for name, kind in TABLES.items():
+        write_table(kind, frames.get(name, kind.frame([])), root / f"{name}.parquet")
+    return analyse(Results(root=root))
+
+
+def said_of_seeds(found: Analysis) -> list[str]:
+    """The remarks about seeds that are not whole."""
+    return [remark for remark in found.remarks if remark.startswith("Seed ")]
+
+
+def test_effects_leave_out_a_seed_that_lacks_cells(tmp_path: Path) -> None:
+    """With two whole seeds and a third that was cut off, effects are over two, and the report says why."""
+    whole = ("sft", *GRID, *OTHERS)
+    found = analyse_cells(tmp_path, {0: whole, 1: whole, 2: ("sft", *GRID[:5])})
+    assert said_of_seeds(found) == [
+        "Seed 2 is not whole: 5 of 18 cells are complete; effects leave it out, and what is said of one cell is over "
+        "the seeds that it has."
+    ]
+    primary = found.effects["correct"]
+    assert primary is not None
+    assert primary.num_seeds == 2
+    assert primary.effect("m").estimate == 0.25
+    assert "Seed 2 is not whole" in as_markdown(found)
+
+
+def test_a_start_alone_is_no_training_run(tmp_path: Path) -> None:
+    """Seeds of which only the start has run are named, and are not counted as seeds."""
+    found = analyse_cells(tmp_path, {0: ("sft", *GRID), 1: ("sft",), 2: ("sft",)})
+    assert found.num_seeds == 1
+    assert [remark[:46] for remark in said_of_seeds(found)] == [
+        "Seed 1 is not whole: 0 of 16 cells are complet",
+        "Seed 2 is not whole: 0 of 16 cells are complet",
+    ]
+    primary = found.effects["correct"]
+    assert primary is not None
+    assert primary.over == "tasks"
+
+
+def test_a_seed_that_lacks_a_control_keeps_its_effects(tmp_path: Path) -> None:
+    """Where only a cell outside the grid is missing, effects are over that seed too, and a whole run says nothing."""
+    found = analyse_cells(tmp_path, {0: ("sft", *GRID, *OTHERS), 1: ("sft", *GRID, "c+binary")})
+    assert said_of_seeds(found) == [
+        "Seed 1 is not whole: 17 of 18 cells are complete; what is said of one cell is over the seeds that it has."
+    ]
+    primary = found.effects["correct"]
+    assert primary is not None
+    assert primary.num_seeds == 2
+    again = analyse_cells(tmp_path, {0: ("sft", *GRID, *OTHERS), 1: ("sft", *GRID, *OTHERS)})
+    assert said_of_seeds(again) == []
