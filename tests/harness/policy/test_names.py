@@ -32,6 +32,8 @@ def test_smollm2_is_sampled_as_generate_does() -> None:
         assert tokens == expected[0, len(prompt) :].tolist()
     assert "Paris" in policy.tokenizer.decode(written[0])
     assert policy.tokenizer.tokenize("a\n\n12") == ["a", "ĊĊ", "1", "2"]
+    assert policy.end_tokens == {policy.tokenizer.convert_tokens_to_ids("<|im_end|>")}
+    assert policy.tokenizer.decode(policy.encode_answer("a . b , 'c'"), skip_special_tokens=True) == "a . b , 'c'"
 
 
 def test_missing_files_are_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
