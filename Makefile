@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .PHONY: ablate test lint types pytest setup smollm2 clean
+.PHONY: gpu-paper gpu-paper-try
 .PHONY: gpu-nano gpu-nano-whole gpu-nano-whole-exam gpu-train gpu-scale gpu-smollm2 gpu-smollm2-exam gpu-verifier
 
 ablate: $(READY)
@@ -103,12 +104,13 @@ SFT_RATE  ?= 1e-3
 SFT_SET   ?= --set sft.batch_size=16
 SFT_OUT   ?= $(GPU_OUT)/smollm2/$(SFT_SUITE)-$(SFT_PAIRS)-$(SFT_RATE)
 ADAPTER   := $(SFT_OUT)/sft/*/adapters/*/*/adapter
+SMOLLM2   := --preset paper --set policy.max_new_tokens=1536
 ONE_SAMPLE := --set evaluation.level1_tasks=1 --set evaluation.level2_tasks=0 --set evaluation.samples_per_task=1
 gpu-smollm2:
-	$(TRITONRL) sft --preset paper --set suite=$(SFT_SUITE) --set sft.num_pairs=$(SFT_PAIRS) $(SFT_SET) \
+	$(TRITONRL) sft $(SMOLLM2) --set suite=$(SFT_SUITE) --set sft.num_pairs=$(SFT_PAIRS) $(SFT_SET) \
 		--set sft.learning_rate=$(SFT_RATE) --set verifier.backend=interpret --set verifier.clock=none \
 		$(ONE_SAMPLE) --out $(SFT_OUT)/sft
-	$(TRITONRL) eval --preset paper --set verifier.backend=interpret --set verifier.clock=none --adapter $(ADAPTER) \
+	$(TRITONRL) eval $(SMOLLM2) --set verifier.backend=interpret --set verifier.clock=none --adapter $(ADAPTER) \
 		--suite $(SFT_SUITE):validation --limit 41 --samples 2 --out $(SFT_OUT)/validation
 
 # The exam on held-out tasks, a part on each GPU that EXAM_GPUS names, with its share of the processors.
@@ -122,13 +124,39 @@ gpu-smollm2-exam:
 	mkdir -p $(EXAM_OUT)
 	set -- $(EXAM_GPUS); parts=$$#; part=0; share=$$(( $$(nproc) / parts )); for gpu; do \
 		from=$$(( part * $(EXAM_TASKS) / parts )); to=$$(( (part + 1) * $(EXAM_TASKS) / parts - 1 )); \
-		CUDA_VISIBLE_DEVICES=$$gpu OMP_NUM_THREADS=$$share $(TRITONRL) eval --preset paper $(EXAM_SET) --jobs $$share \
+		CUDA_VISIBLE_DEVICES=$$gpu OMP_NUM_THREADS=$$share $(TRITONRL) eval $(SMOLLM2) $(EXAM_SET) --jobs $$share \
 			--adapter $(ADAPTER) --suite $(EXAM_SUITE):heldout --limit $(EXAM_TASKS) --samples 10 \
 			--tasks $$from-$$to,$$(( $(EXAM_TASKS) + from ))-$$(( $(EXAM_TASKS) + to )) --out $(EXAM_OUT)/part-$$part & \
 		part=$$(( part + 1 )); \
 	done; wait
 	$(TRITONRL) eval $(EXAM_PARTS) --json > $(EXAM_OUT)/exam.json
 	$(TRITONRL) eval $(EXAM_PARTS)
+
+# The published ablation, for so many seconds on a machine that may then be gone: from the parts in PAPER_FROM, if there
+# are any and the run is not here already, and to those in PAPER_TO, at every end. Repeat it until 66 of 66 are complete.
+PAPER_OUT     ?= build/paper/run
+PAPER_FROM    ?= build/paper/parts
+PAPER_TO      ?= build/paper/parts
+PAPER_SECONDS ?= 540
+PAPER_WORKERS ?= 8
+PAPER_JOBS    ?= 12
+PAPER_GRID    ?= --grid full,controls,noise --preset paper --seeds 3
+PAPER_SET     ?=
+gpu-paper:
+	if test ! -e $(PAPER_OUT)/run.json && ls $(PAPER_FROM)/*.part > /dev/null 2>&1; then \
+		$(TRITONRL) unpack $(PAPER_FROM) --out $(PAPER_OUT); fi
+	-timeout --signal=INT --kill-after=20 $(PAPER_SECONDS) $(TRITONRL) ablate $(PAPER_GRID) $(PAPER_SET) \
+		--workers $(PAPER_WORKERS) --jobs $(PAPER_JOBS) --display plain --out $(PAPER_OUT)
+	$(TRITONRL) pack $(PAPER_OUT) --to $(PAPER_TO)
+
+# The same in small, to see that it goes, and how long what takes: five cells of one seed, two workers, cut off and resumed.
+PAPER_TRY := --grid none,t,msct,c+binary,t+cv15 --preset paper --seeds 1 --set sft.num_pairs=400 --set rl.rounds=2 \
+	--set rl.tasks_per_round=4 --set evaluation.level1_tasks=6 --set evaluation.level2_tasks=6
+gpu-paper-try:
+	rm -rf build/paper-try
+	for seconds in 75 150; do $(MAKE) gpu-paper PAPER_GRID="$(PAPER_TRY)" PAPER_WORKERS=2 PAPER_SECONDS=$$seconds \
+		PAPER_OUT=build/paper-try/$$seconds PAPER_FROM=build/paper-try/parts PAPER_TO=build/paper-try/parts; done
+	$(TRITONRL) report build/paper-try/150 --format markdown
 
 clean:
 	rm -rf $(VENV) build *.egg-info
