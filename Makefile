@@ -104,8 +104,6 @@ SFT_RATE  ?= 1e-3
 SFT_SET   ?= --set sft.batch_size=16
 SFT_OUT   ?= $(GPU_OUT)/smollm2/$(SFT_SUITE)-$(SFT_PAIRS)-$(SFT_RATE)
 ADAPTER   := $(SFT_OUT)/sft/*/adapters/*/*/adapter
-# the longest teacher of all families takes 1,483 of this model's tokens
-SMOLLM2_EXAM := eval --preset paper --set policy.max_new_tokens=1536 --adapter $(ADAPTER)
 SMOLLM2   := --preset paper --set policy.max_new_tokens=1536
 ONE_SAMPLE := --set evaluation.level1_tasks=1 --set evaluation.level2_tasks=0 --set evaluation.samples_per_task=1
 gpu-smollm2:
