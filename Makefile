@@ -115,17 +115,17 @@ gpu-smollm2:
 
 # The exam on held-out tasks, a part on each GPU that EXAM_GPUS names, with its share of the processors.
 EXAM_GPUS  ?= 0
-EXAM_SUITE ?= $(SFT_SUITE)
+EXAM_SUITE ?= $(SFT_SUITE):heldout
 EXAM_TASKS ?= 100
 EXAM_SET   ?= --set verifier.backend=cuda
-EXAM_OUT   ?= $(SFT_OUT)/exam-$(EXAM_SUITE)
+EXAM_OUT   ?= $(SFT_OUT)/exam-$(subst :,-,$(EXAM_SUITE))
 EXAM_PARTS := $(patsubst %,--read $(EXAM_OUT)/part-%,$(shell seq 0 $$(( $(words $(EXAM_GPUS)) - 1 ))))
 gpu-smollm2-exam:
 	mkdir -p $(EXAM_OUT)
 	set -- $(EXAM_GPUS); parts=$$#; part=0; share=$$(( $$(nproc) / parts )); for gpu; do \
 		from=$$(( part * $(EXAM_TASKS) / parts )); to=$$(( (part + 1) * $(EXAM_TASKS) / parts - 1 )); \
 		CUDA_VISIBLE_DEVICES=$$gpu OMP_NUM_THREADS=$$share $(TRITONRL) eval $(SMOLLM2) $(EXAM_SET) --jobs $$share \
-			--adapter $(ADAPTER) --suite $(EXAM_SUITE):heldout --limit $(EXAM_TASKS) --samples 10 \
+			--adapter $(ADAPTER) --suite $(EXAM_SUITE) --limit $(EXAM_TASKS) --samples 10 \
 			--tasks $$from-$$to,$$(( $(EXAM_TASKS) + from ))-$$(( $(EXAM_TASKS) + to )) --out $(EXAM_OUT)/part-$$part & \
 		part=$$(( part + 1 )); \
 	done; wait
