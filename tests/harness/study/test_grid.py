@@ -19,7 +19,7 @@ from tritonrl.harness.errors import DriftError, SandboxError, UsageError
 from tritonrl.harness.plain_text import render_plan
 from tritonrl.harness.settings import load_config
 from tritonrl.harness.study.cell import SFT, Line
-from tritonrl.harness.study.grid import NAMED_GRIDS, Planned, count_samples, parse_grid, plan_grid, run_grid
+from tritonrl.harness.study.grid import NAMED_GRIDS, Planned, count_samples, order_cells, parse_grid, plan_grid, run_grid
 from tritonrl.harness.study.store import Results
 from tritonrl.harness.tables import equal_but_for_times
 
@@ -34,6 +34,12 @@ def run(results: Results, learner: TeacherLearner | None = None, grid: str = "no
     return run_grid(
         results, config, parse_grid(grid), range(seeds), lambda: stub_line(results, config, learner), Silent()
     )
+
+
+def test_seeds_follow_one_another() -> None:
+    """All cells of a seed come before those of the next, so that a run that is cut off leaves whole seeds."""
+    order = order_cells(CELLS, range(2))
+    assert order == [(SFT, 0), (SFT, 1), ("none", 0), ("msct", 0), ("none", 1), ("msct", 1)]
 
 
 def test_named_grids_have_their_sizes() -> None:
