@@ -19,7 +19,15 @@ from tritonrl.harness.errors import DriftError, SandboxError, UsageError
 from tritonrl.harness.plain_text import render_plan
 from tritonrl.harness.settings import load_config
 from tritonrl.harness.study.cell import SFT, Line
-from tritonrl.harness.study.grid import NAMED_GRIDS, Planned, count_samples, order_cells, parse_grid, plan_grid, run_grid
+from tritonrl.harness.study.grid import (
+    NAMED_GRIDS,
+    Planned,
+    count_samples,
+    order_cells,
+    parse_grid,
+    plan_grid,
+    run_grid,
+)
 from tritonrl.harness.study.store import Results
 from tritonrl.harness.tables import equal_but_for_times
 
