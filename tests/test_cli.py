@@ -26,7 +26,8 @@ BROKEN = "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self
 KEYS = {"task", "candidate", "backend", "stages", "reached", "valid", "compiled", "correct", "speedup", "reward"}
 KEYS |= {"torch_operators", "idle_launches", "seed"}
 COMMANDS = [
-    *(["verify"], ["ablate"], ["report"], ["sft"], ["rl"], ["eval"], ["sample"], ["show"], ["doctor"]),
+    *(["verify"], ["ablate"], ["report"], ["pack"], ["unpack"], ["sft"], ["rl"], ["eval"], ["sample"], ["show"]),
+    ["doctor"],
     *(["tasks", "ls"], ["tasks", "show"], ["tasks", "validate"], ["tasks", "export"]),
     *(["bench", "verify"], ["bench", "fuzz"], ["bench", "mutants"], ["bench", "genuine"], ["bench", "soak"]),
 ]
@@ -128,6 +129,8 @@ def test_verify_batch_answers_in_order(tmp_path: Path) -> None:
         (["ablate", "--executor", "cloud"], "--executor"),
         (["ablate", "--set", "clock.warmup=3"], "clock.warmup"),
         (["report", "/nonexistent"], "/nonexistent"),
+        (["pack", "/nonexistent", "--to", "/nonexistent"], "/nonexistent"),
+        (["unpack", "/nonexistent", "--out", "/nonexistent"], "/nonexistent"),
         (["tasks", "ls", "--suite", "corpus:all"], "--suite"),
     ],
 )
@@ -173,6 +176,18 @@ def test_finished_grid_is_reported_as_cached(finished: Path) -> None:
     assert json.loads(result.stdout) == {"out": str(finished / "out"), "complete": 3, "failed": 0, "cached": 3}
     planned = json.loads(invoke(*arguments, "--dry-run", "--json").stdout)
     assert {cell["state"] for cell in planned} == {"cached"}
+
+
+def test_a_run_is_packed_and_unpacked(finished: Path, tmp_path: Path) -> None:
+    """Two commands carry a run to another folder, where it is reported as it was."""
+    packed = invoke("pack", finished / "out", "--to", tmp_path / "parts", "--part-mib", 1)
+    assert packed.exit_code == 0, packed.stderr
+    assert "3 ended cells" in packed.stdout
+    unpacked = invoke("unpack", tmp_path / "parts", "--out", tmp_path / "out")
+    assert unpacked.exit_code == 0, unpacked.stderr
+    reports = [invoke("report", folder, "--format", "json").stdout for folder in (finished / "out", tmp_path / "out")]
+    assert reports[0] == reports[1]
+    assert json.loads(reports[0])["num_complete"] == 2
 
 
 def test_drift_is_exit_3_with_the_field(finished: Path) -> None:

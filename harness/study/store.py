@@ -196,8 +196,8 @@ class Results:
 
     def merge_cells(self) -> None:
         """Write the merged tables from all cells that have finished or failed, unless they are up to date."""
-        if not self.places():
-            return
+        if not (places := self.places()) or self._is_merged(places):
+            return  # without a lock: whoever only reads may not be allowed to write
         with self.work.locked("tables"):
             places = self.places()
             if self._is_merged(places):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import DriftError, SandboxError, UsageError
 from tritonrl.harness.plain_text import render_plan
 from tritonrl.harness.settings import load_config
-from tritonrl.harness.study.cell import SFT, Line
+from tritonrl.harness.study.cell import SFT, Line, run_cell
 from tritonrl.harness.study.grid import (
     NAMED_GRIDS,
     Planned,
@@ -28,7 +29,7 @@ from tritonrl.harness.study.grid import (
     plan_grid,
     run_grid,
 )
-from tritonrl.harness.study.store import Results
+from tritonrl.harness.study.store import Results, RunIdentity
 from tritonrl.harness.tables import equal_but_for_times
 
 from ..line_stub import TeacherLearner, TextJudge, solutions, stub_line, tiny_config
@@ -131,6 +132,24 @@ def test_finished_grid_is_a_no_op(tmp_path: Path) -> None:
     outcome = run_grid(results, tiny_config(), CELLS, range(1), refuse, Silent())
     assert outcome.num_cached == 3
     assert before == {path.name: path.read_bytes() for path in tmp_path.glob("*.parquet")}
+
+
+def test_tables_are_merged_when_they_are_read(tmp_path: Path) -> None:
+    """What has ended since the last merge is in the tables that a reader gets; one who only reads needs no lock."""
+    results, config = Results(root=tmp_path), tiny_config()
+    run(results, grid="none")
+    line = stub_line(results, config)
+    identity = RunIdentity(config=config, policy=line.learner.fingerprint, backend=line.judge.backend)
+    results.write_cell(identity, "msct", 0, run_cell(line, CellSpec.parse("msct"), 0))
+    assert pl.read_parquet(tmp_path / "cells.parquet").height == 2
+    assert set(results.read("rounds")["cell"]) == {"none", "msct"}
+    assert pl.read_parquet(tmp_path / "cells.parquet").height == 3
+    whole = Results(root=tmp_path / "whole")
+    run(whole)
+    assert equal_but_for_times(results.root, whole.root)
+    shutil.rmtree(tmp_path / "work")
+    assert results.read("cells").height == 3
+    assert not (tmp_path / "work").exists()
 
 
 def test_same_seed_gives_the_same_tables(tmp_path: Path) -> None:
