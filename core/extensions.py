@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 LETTERS = "msct"
 
@@ -56,12 +56,14 @@ class VerifierSpec:
 
     `multi_input`: five input variants instead of one. `staged`: stop at the first failed stage. `calibrated`: the
     calibrated timing protocol instead of one cold measurement. `hidden`: the input variants that no cell trains with.
+    `timed`: whether what is right is timed at all, where there is a clock.
     """
 
     multi_input: bool = False
     staged: bool = False
     calibrated: bool = False
     hidden: bool = False
+    timed: bool = True
 
     @classmethod
     def for_training(cls, extensions: Extensions) -> VerifierSpec:
@@ -71,3 +73,5 @@ class VerifierSpec:
 
 AUDIT = VerifierSpec(multi_input=True, staged=True, calibrated=True, hidden=True)
 """The one verifier that evaluates every cell."""
+AUDIT_UNTIMED = evolve(AUDIT, timed=False)
+"""The audit without its clock, for evaluations of which only the rates are used."""

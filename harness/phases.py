@@ -45,11 +45,11 @@ def default_jobs() -> int:
 
 
 @contextmanager
-def open_line(config: Config, results: Results, progress: Progress, jobs: int) -> Iterator[Line]:
-    """The real line: the configured model, the real verifier, the folder's work."""
+def open_line(config: Config, results: Results, progress: Progress, jobs: int, num_sharing: int = 1) -> Iterator[Line]:
+    """The real line: the configured model, the real verifier, the folder's work; so many processes share each GPU."""
     from .policy.crew import load_learner
 
-    with open_verifier(config, results.evidence_path) as verifier:
+    with open_verifier(config, results.evidence_path, num_sharing) as verifier:
         learner = load_learner(config.policy)
         yield Line(config=config, learner=learner, judge=verifier, work=results.work, progress=progress, jobs=jobs)
 

@@ -2,8 +2,9 @@
 
 Most of what a run costs is not the GPU's: values travel, memory is laid out, graphs are captured. So each GPU has
 several executors, each with one request at a time, and what is timed is alone all the same: whoever uses a GPU takes
-turns (`harness.cuda.turns`), the executors of other processes and the oracle too. A timing has three requests, of which
-only the middle one needs the GPU for itself. References have an executor of their own, so that compiling them holds
+turns (`harness.cuda.turns`), the executors of other processes and the oracle too. A timing is several requests: it is
+received without a turn, prepared in shared ones that are short, so that nobody who times waits for long, measured in an
+exclusive one, and finished in a shared one. References have an executor of their own, so that compiling them holds
 nobody up. A request that outlives its limit or loses the context costs its executor's child, whose successor is up
 before the next request; no other candidate's verdict is touched by that.
 """
@@ -16,7 +17,8 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from enum import Enum, auto
 from types import TracebackType
 from typing import Any
 
@@ -42,6 +44,14 @@ _BYTES_AN_EXECUTOR = 16 << 30
 GetBlob = Callable[[str], bytes | None]
 WAITING_FOR_EXECUTOR, WAITING_FOR_TURN = "waiting for an executor", "waiting for a turn"
 """Kinds of `CudaBackend.seconds` that are no work."""
+
+
+class Turn(Enum):
+    """What a request needs of the GPU: nothing, some of it, or all."""
+
+    NONE = auto()
+    SHARED = auto()
+    ALONE = auto()
 
 
 class CudaBackend:
@@ -76,6 +86,9 @@ class CudaBackend:
         self.measuring_references = threading.RLock()
         self._free = list(self.executors)
         self._change = threading.Condition()
+        self._waited = threading.local()
+        self._busy_until: defaultdict[int, float] = defaultdict(float)
+        """When the last exclusive turn on each GPU ended, on the monotonic clock."""
         self._known: dict[str, Executor] = {}
 
     def _open(self, device: int) -> Executor:
@@ -136,7 +149,7 @@ class CudaBackend:
         """A plan's trials beside those of its reference, on the values in `storages`, and its results on both."""
         blobs: list[bytes] = []
         header = {
-            "kind": "prepare timing",
+            "kind": "receive timing",
             "plan": to_plain(plan),
             "storages": _place(storages, blobs),
             "binaries": self._binaries([plan], blobs),
@@ -148,9 +161,13 @@ class CudaBackend:
         limit_s = self._limit_s + (protocol.attempts + 1) * protocol.budget_s
 
         def measure(executor: Executor) -> Timed:
-            reply, _ = self._ask(executor, header, blobs, limit_s)
+            reply, _ = self._ask(executor, header, blobs, limit_s, Turn.NONE)
+            is_ready = False
+            while reply["failure"] is None and not is_ready:
+                reply, _ = self._ask(executor, {"kind": "prepare timing"}, [], limit_s)
+                is_ready = not reply["more"]
             if reply["failure"] is None:
-                reply, _ = self._ask(executor, {"kind": "measure timing"}, [], limit_s, alone=True)
+                reply, _ = self._ask(executor, {"kind": "measure timing"}, [], limit_s, Turn.ALONE)
             if reply["failure"] is not None:
                 return Timed(failure=from_plain(reply["failure"], Failure))
             reply, outputs = self._ask(executor, finish, fresh, limit_s)
@@ -185,7 +202,7 @@ class CudaBackend:
         try:
             with self._executor() as executor:
                 limit_s = self._limit_s + len(plans) * protocol.budget_s
-                reply, _ = self._ask(executor, header, blobs, limit_s, alone=True)
+                reply, _ = self._ask(executor, header, blobs, limit_s, Turn.ALONE)
         except Lost as lost:
             return lost.failure
         if reply["failure"] is not None:
@@ -209,7 +226,7 @@ class CudaBackend:
         try:
             with self._executor() as executor:
                 limit_s = self._limit_s + 4 * num_repeats * protocol.budget_s
-                reply, _ = self._ask(executor, header, blobs, limit_s, alone=True)
+                reply, _ = self._ask(executor, header, blobs, limit_s, Turn.ALONE)
         except Lost as lost:
             return lost.failure
         if reply["failure"] is not None:
@@ -254,7 +271,7 @@ class CudaBackend:
             self._free.remove(executor)
             if subject:
                 self._known[subject] = executor
-            self.seconds[WAITING_FOR_EXECUTOR] += time.perf_counter() - began
+            self._count_wait(WAITING_FOR_EXECUTOR, time.perf_counter() - began)
         try:
             yield executor
         finally:
@@ -268,17 +285,39 @@ class CudaBackend:
         header: dict[str, Any],
         blobs: list[bytes],
         limit_s: float | None = None,
-        alone: bool = False,
+        turn: Turn = Turn.SHARED,
     ) -> tuple[dict[str, Any], list[bytes]]:
         began = time.perf_counter()
-        with executor.turns.exclusive() if alone else executor.turns.shared():
+        with self._take(executor, turn):
             has_turn = time.perf_counter()
+            if turn is Turn.ALONE:
+                header = {**header, "busy_until": self._busy_until[executor.device]}
             try:
                 return executor.ask(header, blobs, limit_s or self._limit_s)
             finally:
+                if turn is Turn.ALONE:
+                    self._busy_until[executor.device] = time.monotonic()
                 with self._change:
-                    self.seconds[WAITING_FOR_TURN] += has_turn - began
+                    self._count_wait(WAITING_FOR_TURN, has_turn - began)
                     self.seconds[str(header["kind"])] += time.perf_counter() - has_turn
+
+    def _take(self, executor: Executor, turn: Turn) -> AbstractContextManager[None]:
+        match turn:
+            case Turn.NONE:
+                return nullcontext()
+            case Turn.SHARED:
+                return executor.turns.shared()
+            case Turn.ALONE:
+                return executor.turns.exclusive()
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds that this thread has waited for an executor or its turn so far: none of its candidate's."""
+        return float(getattr(self._waited, "seconds", 0.0))
+
+    def _count_wait(self, kind: str, seconds: float) -> None:
+        self.seconds[kind] += seconds
+        self._waited.seconds = self.waited_s + seconds
 
     def _binaries(self, plans: Sequence[LaunchPlan], blobs: list[bytes]) -> dict[str, int]:
         found: dict[str, int] = {}
@@ -290,13 +329,14 @@ class CudaBackend:
         return found
 
 
-def choose_number(devices: Sequence[int]) -> int:
-    """How many executors each GPU should have here."""
+def choose_number(devices: Sequence[int], num_sharing: int = 1) -> int:
+    """How many executors each GPU should have here, where so many processes like this one share it."""
     import torch
 
     memory = min(int(torch.cuda.get_device_properties(device).total_memory) for device in devices)
     processors = len(os.sched_getaffinity(0)) // len(devices)
-    return max(1, min(_MOST_EXECUTORS, processors // _PROCESSORS_AN_EXECUTOR, memory // _BYTES_AN_EXECUTOR))
+    affordable = min(processors // _PROCESSORS_AN_EXECUTOR, memory // _BYTES_AN_EXECUTOR) // num_sharing
+    return max(1, min(_MOST_EXECUTORS, affordable))
 
 
 def _place(storages: dict[int, bytes], blobs: list[bytes]) -> dict[str, int]:

@@ -17,8 +17,9 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -38,6 +39,9 @@ from .references import ReferenceFailed, load_compiler
 from .timer import Prepare, Timer
 
 _MAX_LOADED = 256
+_PIECE_S = 0.015
+"""Preparing goes on for so long, or for one piece, before others may have their turn."""
+_OVER = object()
 _MAX_FRAME = 1 << 36
 _FATAL = ("ILLEGAL_ADDRESS", "LAUNCH_FAILED", "illegal memory access", "unspecified launch failure", "misaligned")
 
@@ -56,6 +60,9 @@ class Executor:
     def __init__(self) -> None:
         self._kernels: OrderedDict[tuple[str, str], LoadedKernel] = OrderedDict()
         self._used_timer: Timer | None = None
+        self._begin: Callable[[], Iterator[None]] = lambda: iter(())
+        self._preparation: Iterator[None] | None = None
+        self._may_clear = True
 
     def answer(self, header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
         """The reply to one request."""
@@ -67,10 +74,12 @@ class Executor:
             case "load compiler":
                 # a compiler that does not work is a note on each reference, and no failure
                 return {"failure": _attempt(load_compiler)}, []
+            case "receive timing":
+                return {"failure": _attempt(lambda: self._receive_timing(header, binaries, blobs))}, []
             case "prepare timing":
-                return {"failure": self._prepare_timing(header, binaries, blobs)}, []
+                return self._prepare_timing(), []
             case "measure timing":
-                return {"failure": _attempt(self._timer.measure_plan)}, []
+                return {"failure": _attempt(lambda: self._timer.measure_plan(float(header["busy_until"])))}, []
             case "finish timing":
                 return self._finish_timing(header, blobs)
             case "rank":
@@ -83,7 +92,7 @@ class Executor:
         outputs: list[bytes] = []
         for plain in header["requests"]:
             plan = from_plain(plain["plan"], LaunchPlan)
-            result = self._run(Variant(plain["variant"]), plan, _given(plan, plain["storages"], blobs), binaries)
+            result = self._run(Variant(plain["variant"]), plan, _place(_read(plan, plain["storages"], blobs)), binaries)
             results.append(_to_plain(result, outputs))
         return {"results": results}, outputs
 
@@ -145,28 +154,53 @@ class Executor:
             self._used_timer = Timer()
         return self._used_timer
 
-    def _prepare_timing(
-        self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]
-    ) -> dict[str, Any] | None:
+    def _receive_timing(self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]) -> None:
+        """All of a timing's preparation that takes no GPU."""
         plan, protocol = from_plain(header["plan"], LaunchPlan), from_plain(header["protocol"], Protocol)
         source = from_plain(header["source"], ReferenceSource) if header["source"] is not None else None
+        if source is not None:
+            self._timer.draw_reference(source)
+        values = _read(plan, header["storages"], blobs)
 
-        def prepare() -> None:
-            given = _given(plan, header["storages"], blobs)
-            self._timer.prepare_plan(plan, given, source, protocol, self._preparing(binaries))
+        def begin() -> Iterator[None]:
+            return self._timer.prepare_plan(plan, _place(values), source, protocol, self._preparing(binaries))
 
-        def prepare_with_room() -> None:
+        self._begin, self._preparation, self._may_clear = begin, None, True
+
+    def _prepare_timing(self) -> dict[str, Any]:
+        """The next pieces of what was received last; whether there are `more`. At the end nothing is under way."""
+        is_over = False
+
+        def go_on() -> None:
+            nonlocal is_over
+            if self._preparation is None:
+                self._preparation = self._begin()
+            until = time.monotonic() + _PIECE_S
+            while not is_over and time.monotonic() < until:
+                is_over = next(self._preparation, _OVER) is _OVER
+            torch.cuda.synchronize()
+
+        def go_on_with_room() -> None:
             try:
-                prepare()
+                go_on()
             except torch.cuda.OutOfMemoryError:
-                self._timer.clear()
-                prepare()
+                if not self._may_clear:
+                    raise
+            else:
+                return
+            # after the handler, whose traceback holds what did not fit
+            self._preparation, self._may_clear = None, False
+            self._timer.clear()
+            go_on()
 
-        return _attempt(prepare_with_room)
+        failure = _attempt(go_on_with_room)
+        if failure is not None or is_over:
+            self._preparation = None
+        return {"failure": failure, "more": self._preparation is not None}
 
     def _finish_timing(self, header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
         try:
-            timed = self._timer.finish_plan(lambda plan: _given(plan, header["others"], blobs))
+            timed = self._timer.finish_plan(lambda plan: _place(_read(plan, header["others"], blobs)))
         except Exception as error:
             timed = Timed(failure=_failure_of(error))
         outputs: list[bytes] = []
@@ -181,7 +215,7 @@ class Executor:
         def prepare(number: int) -> tuple[DeviceBuffers, Callable[[], None]] | None:
             plan = plans[number]
             try:
-                buffers = DeviceBuffers(plan, _given(plan, header["storages"][number], blobs))
+                buffers = DeviceBuffers(plan, _place(_read(plan, header["storages"][number], blobs)))
                 return buffers, self._prepare(plan, buffers, binaries)
             except Exception as error:
                 failures.append(_failure_of(error))
@@ -202,7 +236,7 @@ class Executor:
     def _compare(self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]) -> dict[str, Any]:
         plan, protocol = from_plain(header["plan"], LaunchPlan), from_plain(header["protocol"], Protocol)
         try:
-            given, prepare = _given(plan, header["storages"], blobs), self._preparing(binaries)
+            given, prepare = _place(_read(plan, header["storages"], blobs)), self._preparing(binaries)
             repeats = range(header["num_repeats"])
             us = [self._timer.compare_protocols(plan, given, protocol, prepare) for _ in repeats]
             return {"us": us, "failure": None}
@@ -245,16 +279,19 @@ def _to_plain(result: RunResult, outputs: list[bytes]) -> dict[str, Any]:
     return {**to_plain(evolve(result, outputs=())), "outputs": list(range(first, len(outputs))), "written": []}
 
 
-def _given(plan: LaunchPlan, storages: dict[str, int], blobs: list[bytes]) -> dict[int, torch.Tensor]:
-    """The initial values on the device, as bytes."""
-    given = {}
-    for text, number in storages.items():
-        data = torch.frombuffer(bytearray(blobs[number]) or bytearray(1), dtype=torch.uint8)[: len(blobs[number])]
-        given[int(text)] = data.cuda()
+def _read(plan: LaunchPlan, storages: dict[str, int], blobs: list[bytes]) -> dict[int, torch.Tensor]:
+    """The initial values as bytes, on the processor."""
     wanted = {index for index, buffer in enumerate(plan.buffers) if buffer.kind is not BufferKind.TEMPORARY}
-    if missing := sorted(wanted - given.keys()):
+    if missing := sorted(wanted - set(map(int, storages))):
         raise ValueError(f"no values for buffers {missing}")
-    return given
+    return {
+        int(text): torch.frombuffer(bytearray(blobs[at]) or bytearray(1), dtype=torch.uint8)[: len(blobs[at])]
+        for text, at in storages.items()
+    }
+
+
+def _place(values: dict[int, torch.Tensor]) -> dict[int, torch.Tensor]:
+    return {index: data.cuda() for index, data in values.items()}
 
 
 def _failure_of(error: Exception) -> Failure:

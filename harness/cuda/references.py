@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from attrs import frozen
 
 from ...core.config import Compiling
 from ...core.seeds import derive
@@ -29,21 +30,40 @@ _MAX_CAPTURED_BYTES = 2 << 30
 _MODES = {"default": None, "max-autotune": "max-autotune-no-cudagraphs"}
 
 
+@frozen(kw_only=True)
+class DrawnReference:
+    """A reference's model and inputs before they are on a device."""
+
+    model: torch.nn.Module
+    inputs: list[Any]
+    dtype: torch.dtype
+
+
+def draw_reference(source: ReferenceSource) -> DrawnReference:
+    """Build the model and draw its parameters and inputs; uses no GPU."""
+    task, dtype = source.task, torch_dtype(source.dtype)
+    module = load_task(task, Profile.DECLARED)
+    model = build_model(task, module, derive(source.seed, "timed reference", "init"))
+    generator = torch.Generator().manual_seed(derive(source.seed, "timed reference", "parameters"))
+    randomise(model, generator, frozenset(), dtype)
+    inputs = draw_inputs(task, module, derive(source.seed, "timed reference", "inputs"))
+    return DrawnReference(model=model, inputs=inputs, dtype=dtype)
+
+
 class Reference:
     """A reference ready to be run: model and inputs on the current device."""
 
-    def __init__(self, source: ReferenceSource) -> None:
-        task, dtype = source.task, torch_dtype(source.dtype)
+    def __init__(self, drawn: DrawnReference) -> None:
         before = torch.cuda.memory_allocated()
-        module = load_task(task, Profile.DECLARED)
-        model = build_model(task, module, derive(source.seed, "timed reference", "init"))
-        generator = torch.Generator().manual_seed(derive(source.seed, "timed reference", "parameters"))
-        randomise(model, generator, frozenset(), dtype)
-        self._model = model.to(device="cuda", dtype=dtype)
-        drawn = draw_inputs(task, module, derive(source.seed, "timed reference", "inputs"))
-        self._inputs = [_place(value, dtype) for value in drawn]
+        self._model = drawn.model.to(device="cuda", dtype=drawn.dtype)
+        self._inputs = [_place(value, drawn.dtype) for value in drawn.inputs]
         self._eager = _Captures(self.run)
-        self.num_bytes = torch.cuda.memory_allocated() - before
+        self._num_own_bytes = torch.cuda.memory_allocated() - before
+
+    @property
+    def num_bytes(self) -> int:
+        """What it takes of the device's memory."""
+        return self._num_own_bytes + self._eager.num_bytes
 
     @property
     def is_captured(self) -> bool:
@@ -55,12 +75,9 @@ class Reference:
         with torch.no_grad():
             return self._model(*self._inputs)
 
-    def eager(self, placements: int) -> tuple[Lane, ...]:
-        """The reference as it is, in so many places, or in fewer where it takes much memory."""
-        before = torch.cuda.memory_allocated()
-        lanes = self._eager.get(placements)
-        self.num_bytes += torch.cuda.memory_allocated() - before
-        return lanes
+    def eager(self, placements: int) -> Iterator[Lane]:
+        """The reference as it is, in so many places, or in fewer where it takes much memory; captured one by one."""
+        return self._eager.get(placements)
 
     def tf32(self, placements: int) -> tuple[Lane, ...]:
         """The reference with TF32 allowed."""
@@ -69,7 +86,7 @@ class Reference:
             with _tf32():
                 self.run()
 
-        return _Captures(run).get(placements)
+        return tuple(_Captures(run).get(placements))
 
     def compiled(self, mode: Compiling, placements: int) -> tuple[Lane, ...]:
         """The reference by `torch.compile`; raises whatever that raises."""
@@ -82,7 +99,7 @@ class Reference:
 
         run()
         torch.cuda.synchronize()
-        return _Captures(run).get(placements)
+        return tuple(_Captures(run).get(placements))
 
 
 class _Captures:
@@ -94,19 +111,25 @@ class _Captures:
         replay, self.are_graphs = capture_or_launch(run)
         self._num_bytes_each = max(1, torch.cuda.memory_reserved() - before)
         self._lanes = [Lane(work=replay)]
+        self.num_bytes = 0
+        """What captures after the first take."""
 
-    def get(self, placements: int) -> tuple[Lane, ...]:
+    def get(self, placements: int) -> Iterator[Lane]:
         """So many lanes, or as many as there is memory to spare for."""
         affordable = max(1, _MAX_CAPTURED_BYTES // self._num_bytes_each) if self.are_graphs else 1
         wanted = min(placements, affordable)
-        if len(self._lanes) < wanted:
-            spread = Spread() if is_short(self._lanes[0].work) else None
-            while len(self._lanes) < wanted:
-                if spread is not None:
-                    spread.move_on()
-                self._lanes.append(Lane(work=capture(self._run, is_first=False)))
-                self._lanes[-1].work()
-        return tuple(self._lanes[:placements])
+        yield from self._lanes[:placements]
+        if len(self._lanes) >= wanted:
+            return
+        spread = Spread() if is_short(self._lanes[0].work) else None
+        while len(self._lanes) < wanted:
+            before = torch.cuda.memory_allocated()
+            if spread is not None:
+                spread.move_on()
+            self._lanes.append(Lane(work=capture(self._run, is_first=False)))
+            self._lanes[-1].work()
+            self.num_bytes += torch.cuda.memory_allocated() - before
+            yield self._lanes[-1]
 
 
 def _place(value: Any, dtype: torch.dtype) -> Any:
@@ -154,16 +177,24 @@ class References:
 
     def __init__(self) -> None:
         self._held: OrderedDict[str, Reference] = OrderedDict()
+        self._drawn: tuple[str, DrawnReference] | None = None
+
+    def draw(self, source: ReferenceSource) -> None:
+        """Draw what `get` will be asked for next, unless it is ready; raises ReferenceFailed where it cannot be."""
+        key = fingerprint(source)
+        if key not in self._held:
+            with _failing():
+                self._drawn = key, draw_reference(source)
 
     def get(self, source: ReferenceSource) -> Reference:
         """The reference of a source; raises ReferenceFailed where it does not run here."""
         key = fingerprint(source)
         if key not in self._held:
             forbid_tf32()
-            try:
-                self._held[key] = Reference(source)
-            except Exception as error:
-                raise ReferenceFailed(f"the reference cannot be timed: {one_line(error)}"[:300]) from error
+            drawn, self._drawn = self._drawn, None
+            with _failing():
+                is_same = drawn is not None and drawn[0] == key
+                self._held[key] = Reference(drawn[1] if drawn is not None and is_same else draw_reference(source))
         self._held.move_to_end(key)
         while len(self._held) > 1 and self._is_too_much():
             self._held.popitem(last=False)
@@ -175,6 +206,14 @@ class References:
     def clear(self) -> None:
         """Let go of all."""
         self._held.clear()
+
+
+@contextmanager
+def _failing() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise ReferenceFailed(f"the reference cannot be timed: {one_line(error)}"[:300]) from error
 
 
 class ReferenceFailed(Exception):

@@ -205,6 +205,10 @@ class Stopwatch:
         self._last_used = time.monotonic()
         return found
 
+    def note_busy(self, until: float) -> None:
+        """Others kept the device busy until then, on the monotonic clock."""
+        self._last_used = max(self._last_used, until)
+
     def _raise_clocks(self) -> None:
         """Keep the device busy for a moment, unless it was just now."""
         if time.monotonic() - self._last_used < _RISE_AFTER_S:

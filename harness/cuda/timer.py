@@ -1,7 +1,7 @@
 """How an executor answers what is to be timed: a plan beside its reference, several plans, or a reference alone.
 
-Timing a plan has three parts, of which only the trials need the GPU alone; others may work during what comes before
-and after them.
+Timing a plan has parts, of which only the trials need the GPU alone; others may work during what comes before and after
+them. What comes before is done in short pieces, so that the trials of others need not wait for all of it.
 
 A kernel must not be able to tell a timed run from one that is judged, or be quick because it need not work: it runs on
 values that no earlier run had; before each trial every temporary holds NaN again, so that no result is left to be
@@ -13,7 +13,7 @@ inputs are looked at once more at the end.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -103,11 +103,12 @@ class Timer:
         source: ReferenceSource | None,
         protocol: Protocol,
         prepare: Prepare,
-    ) -> None:
-        """Make ready to time a plan on the values `given`: all that others may work beside."""
+    ) -> Iterator[None]:
+        """Make ready to time a plan on the values `given`, piece by piece: all that others may work beside."""
         self._pending = None
         self._make_room()
         reference = self._references.get(source) if source is not None else None
+        yield
         if not protocol.is_calibrated:
             buffers = DeviceBuffers(plan, given)
             perform = prepare(plan, buffers)
@@ -115,20 +116,28 @@ class Timer:
             buffers.reset()
             if reference is not None:
                 reference.run()
-            torch.cuda.synchronize()
             once = [("candidate", perform), *([("reference", reference.run)] if reference is not None else [])]
             self._pending = _Pending(plan=plan, protocol=protocol, buffers=[buffers], perform=perform, once=once)
             return
-        replicas = self._place_replicas(plan, given, prepare, protocol)
+        eager: list[Lane] = []
+        if reference is not None:
+            for lane in reference.eager(protocol.placements):
+                eager.append(lane)
+                yield
+        replicas: list[Replica] = []
+        for replica in self._place_replicas(plan, given, prepare, protocol):
+            replicas.append(replica)
+            yield
+        replicas[0].buffers.reset()
         replicas[0].work()
         first = _result(replicas[0].buffers)
         for replica in replicas:
             replica.watch(replicas[0])
+            yield
         lanes = tuple(replica.lane for replica in replicas)
         subjects = [Subject(name="candidate", lanes=lanes), Subject(name="control", lanes=lanes)]
-        if reference is not None:
-            subjects.append(Subject(name="reference", lanes=reference.eager(protocol.placements)))
-        torch.cuda.synchronize()
+        if eager:
+            subjects.append(Subject(name="reference", lanes=tuple(eager)))
         self._pending = _Pending(
             plan=plan,
             protocol=protocol,
@@ -139,13 +148,21 @@ class Timer:
             first=first,
         )
 
-    def measure_plan(self) -> None:
-        """Take the trials of the plan that was made ready; nobody else may use the GPU meanwhile."""
+    def draw_reference(self, source: ReferenceSource) -> None:
+        """Have a reference's values, which takes no GPU."""
+        self._references.draw(source)
+
+    def measure_plan(self, busy_until: float) -> None:
+        """Take the trials of the plan that was made ready; nobody else may use the GPU meanwhile.
+
+        Until `busy_until`, on the monotonic clock, others were known to keep it busy.
+        """
         pending = self._get_pending()
         if pending.once:
             us: dict[str, tuple[float, ...]] = {name: (time_once(work),) for name, work in pending.once}
             pending.trials = Trials(us=us, clocks=read_clocks(self._uuid))
             return
+        self._stopwatch.note_busy(busy_until)
         found = self._stopwatch.measure(pending.subjects, pending.protocol, ("candidate", "control"))
         pending.trials = self._report(found)
 
@@ -208,17 +225,16 @@ class Timer:
 
     def _place_replicas(
         self, plan: LaunchPlan, given: Mapping[int, torch.Tensor], prepare: Prepare, protocol: Protocol
-    ) -> list[Replica]:
+    ) -> Iterator[Replica]:
         """The plan in several places in memory, or in fewer where it takes much of it."""
-        replicas = [Replica(plan, given, prepare, self._scratch)]
-        affordable = max(1, _MAX_REPLICATED_BYTES // replicas[0].num_bytes)
-        spread = Spread() if is_short(replicas[0].work) else None
-        while len(replicas) < min(protocol.placements, affordable):
+        first = Replica(plan, given, prepare, self._scratch)
+        affordable = max(1, _MAX_REPLICATED_BYTES // first.num_bytes)
+        spread = Spread() if is_short(first.work) else None
+        yield first
+        for _ in range(1, min(protocol.placements, affordable)):
             if spread is not None:
                 spread.move_on()
-            replicas.append(Replica(plan, given, prepare, self._scratch))
-        replicas[0].buffers.reset()
-        return replicas
+            yield Replica(plan, given, prepare, self._scratch)
 
     def _report(self, found: Measurement) -> Trials:
         us = {name: tuple(trials) for name, trials in found.us.items()}
@@ -231,7 +247,7 @@ class Timer:
         reference = self._references.get(request.source)
         notes = [] if reference.is_captured else ["the reference cannot be captured: Python launches it"]
         places = request.protocol.placements
-        self._subjects = [Subject(name="eager", lanes=reference.eager(places))]
+        self._subjects = [Subject(name="eager", lanes=tuple(reference.eager(places)))]
         self._subjects.append(Subject(name="tf32", lanes=reference.tf32(places)))
         if request.compiling != "none":
             try:
@@ -270,7 +286,8 @@ class Timer:
         us["events"] = [time_once(perform) for _ in range(protocol.trials)]
         times_ms: Any = do_bench(perform, warmup=_DO_BENCH_WARMUP_MS, rep=_DO_BENCH_MS, return_mode="all")
         us["do_bench"] = [1e3 * float(one) for one in times_ms]
-        replicas = self._place_replicas(plan, given, prepare, protocol)
+        replicas = list(self._place_replicas(plan, given, prepare, protocol))
+        replicas[0].buffers.reset()
         replicas[0].work()
         for replica in replicas:
             replica.watch(replicas[0])

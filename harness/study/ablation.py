@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 from collections.abc import Sequence
@@ -79,7 +80,8 @@ def _run_here(
             results.sweep()
             results.forget_failures(order)
             share = jobs or max(1, default_jobs() // num_workers)
-            worker = worker_command(results, cells, num_seeds, config_file, share)
+            num_sharing = math.ceil(num_workers / max(1, len(devices)))
+            worker = worker_command(results, cells, num_seeds, config_file, share, num_sharing)
             return run_locally(results, cells, num_seeds, worker, num_workers, devices, progress)
         return run_grid(
             results,

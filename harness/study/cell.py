@@ -23,7 +23,7 @@ from attrs import Factory, define, frozen
 from ...core.cells import CellSpec
 from ...core.config import Config, RlConfig, SftConfig
 from ...core.curriculum import CurriculumState, advance, draw_levels, start
-from ...core.extensions import AUDIT, VerifierSpec
+from ...core.extensions import AUDIT, AUDIT_UNTIMED, VerifierSpec
 from ...core.extraction import extract
 from ...core.prompts import user_message
 from ...core.reward import reward_of
@@ -205,7 +205,7 @@ def _run_round(
     spec = VerifierSpec.for_training(extensions)
     verdicts = _verify(line, journal, pairs, spec, f"{prefix}: verifying")
     # the audit is not part of what the cell would cost, so its seconds are not counted as the cell's
-    audits = _verify(line, None, pairs, AUDIT, f"{prefix}: auditing")
+    audits = _verify(line, None, pairs, AUDIT_UNTIMED, f"{prefix}: auditing")
     factors = [_noise(cell, root, *pair) for pair in pairs]
     verdicts = [
         verdict if factor is None else with_noise(verdict, factor)
@@ -237,8 +237,6 @@ def _run_round(
             # read back from the evidence store: the verdict has the ratio, the evidence its trials
             evidence = line.judge.gather(attempt.task, attempt.source, spec).evidence
             journal.add("timings", *timing_rows(attempt, "training", evidence.timing))
-        if not spec.calibrated:  # else they are the same trials
-            _keep_audit_trials(line, journal, attempt, audits[index])
         journal.add("sources", {"candidate": verdicts[index].candidate, "source": attempt.source})
 
     answers = [(user_message(spread[index][1]), completions[index]) for index in chosen]
@@ -375,7 +373,9 @@ def _evaluate(line: Line, journal: _Journal, model: Model, phase: str, round_ind
     )
     completions = _sample(line, journal, model, [task for _, task, _ in spread], seeds, sampling, "evaluation")
     pairs = [(task, extract(text) or "") for (_, task, _), text in zip(spread, completions, strict=True)]
-    verdicts = _verify(line, None, pairs, AUDIT, "evaluation: auditing")
+    # between rounds only rates are looked at, and timing would take as long as all else
+    spec = AUDIT if round_index is None else AUDIT_UNTIMED
+    verdicts = _verify(line, None, pairs, spec, "evaluation: auditing")
     for (slot, task, sample), (_, source), verdict in zip(spread, pairs, verdicts, strict=True):
         attempt = Attempt(
             cell=journal.cell,
@@ -388,5 +388,6 @@ def _evaluate(line: Line, journal: _Journal, model: Model, phase: str, round_ind
             source=source,
         )
         journal.add("evaluation", evaluation_row(attempt, verdict))
-        _keep_audit_trials(line, journal, attempt, verdict)
+        if spec.timed:
+            _keep_audit_trials(line, journal, attempt, verdict)
         journal.add("sources", {"candidate": verdict.candidate, "source": source})

@@ -90,11 +90,14 @@ def visible_devices() -> tuple[str, ...]:
     return tuple(named[:count]) if named else tuple(map(str, range(count)))
 
 
-def worker_command(results: Results, cells: Sequence[CellSpec], seeds: int, config_file: Path, jobs: int) -> list[str]:
-    """The command of one worker."""
+def worker_command(
+    results: Results, cells: Sequence[CellSpec], seeds: int, config_file: Path, jobs: int, num_sharing: int
+) -> list[str]:
+    """The command of one worker; so many share a GPU."""
     return [
         *(sys.executable, "-m", "tritonrl.harness.study.worker"),
         *("--grid", ",".join(map(str, cells)), "--seeds", str(seeds), "--jobs", str(jobs)),
+        *("--sharing", str(num_sharing)),
         *("--config", str(config_file.resolve()), "--out", str(results.root.resolve())),
     ]
 

@@ -22,6 +22,7 @@ def main() -> int:
     parser.add_argument("--grid", required=True)
     parser.add_argument("--seeds", type=int, required=True)
     parser.add_argument("--jobs", type=int, required=True)
+    parser.add_argument("--sharing", type=int, default=1, help="workers on each GPU")
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
@@ -34,7 +35,7 @@ def main() -> int:
                 config,
                 parse_grid(given.grid),
                 range(given.seeds),
-                lambda: stack.enter_context(open_line(config, results, progress, given.jobs)),
+                lambda: stack.enter_context(open_line(config, results, progress, given.jobs, given.sharing)),
                 progress,
                 retry_failed=False,
             )

@@ -27,7 +27,7 @@ from ...stages.funnel import FUNNEL, fold
 from ...stages.roofline import GPUS
 from ...stages.run_stages import judge_full
 from ...stages.variants import variants_of
-from ..cuda.backend import CudaBackend
+from ..cuda.backend import CudaBackend, choose_number
 from ..cuda.shared_oracle import SharedOracle
 from ..errors import UsageError
 from ..sandbox.sandbox import Sandbox
@@ -65,8 +65,11 @@ def choose_backend(config: VerifierConfig) -> str:
 
 
 @contextmanager
-def open_verifier(config: Config, evidence: Path | None = None) -> Iterator[Verifier]:
-    """A verifier with its sandbox, its evidence store (in memory, or in a file) and its GPUs."""
+def open_verifier(config: Config, evidence: Path | None = None, num_sharing: int = 1) -> Iterator[Verifier]:
+    """A verifier with its sandbox, its evidence store (in memory, or in a file) and its GPUs.
+
+    `num_sharing` processes with a verifier share each GPU.
+    """
     with ExitStack() as stack:
         sandbox = stack.enter_context(Sandbox(config.limits, target=config.verifier.target))
         store = stack.enter_context(EvidenceStore(evidence))
@@ -75,7 +78,8 @@ def open_verifier(config: Config, evidence: Path | None = None) -> Iterator[Veri
             import torch
 
             devices, limit_s = range(torch.cuda.device_count()), config.limits.wall_s
-            cuda = stack.enter_context(CudaBackend(store.get_blob, devices, limit_s))
+            number = choose_number(devices, num_sharing)
+            cuda = stack.enter_context(CudaBackend(store.get_blob, devices, limit_s, number))
         yield Verifier(config.verifier, config.clock, sandbox, store, cuda)
 
 
@@ -156,6 +160,8 @@ class Verifier:
             Stage.TINY: lambda candidate: probe_tiny(candidate, task, bench),
             Stage.FULL: lambda candidate: self._probe_full(candidate, task, spec),
         }
+        if not spec.timed:
+            return probes
         if self.config.clock == "simulated":
             gpu = GPUS[clock.gpu]
             probes[Stage.TIMING] = lambda found: probe_simulated(found, task, bench, clock, gpu, spec.calibrated)
