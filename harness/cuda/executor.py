@@ -176,8 +176,10 @@ class Executor:
             if self._preparation is None:
                 self._preparation = self._begin()
             until = time.monotonic() + _PIECE_S
-            while not is_over and time.monotonic() < until:
+            while not is_over:
                 is_over = next(self._preparation, _OVER) is _OVER
+                if time.monotonic() >= until:
+                    break
             torch.cuda.synchronize()
 
         def go_on_with_room() -> None:

@@ -1,0 +1,142 @@
+"""What an executor does with the requests of a timing, on a GPU that is made up (`pretend.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from attrs import evolve
+from tritonrl.core.config import ClockConfig
+from tritonrl.core.outcome import Outcome
+from tritonrl.core.plan import Buffer, BufferKind, Copy, LaunchPlan, View
+from tritonrl.core.serialisation import to_plain
+from tritonrl.harness.cuda import executor as executor_module
+from tritonrl.harness.cuda.executor import Executor
+from tritonrl.harness.cuda.memory import DeviceBuffers
+from tritonrl.harness.cuda.protocol import Protocol, ReferenceSource
+
+from ..kernels import POINTWISE
+from .pretend import pretend_gpu
+
+SHAPE = (9, 33)
+NUM_ELEMENTS = 9 * 33
+PROTOCOL = Protocol.of(ClockConfig(trials=6, warmups=1, flush_mb=1, placements=3), True)
+SMALL = evolve(POINTWISE, source=POINTWISE.source.replace("1024", "9").replace("2048", "33"))
+SOURCE = ReferenceSource(task=SMALL, dtype="float32", seed=1)
+
+
+def view(buffer: int) -> View:
+    """All of a buffer."""
+    return View(buffer=buffer, offset=0, shape=SHAPE, stride=(33, 1), dtype="float32")
+
+
+PLAN = LaunchPlan(
+    buffers=(
+        Buffer(kind=BufferKind.INPUT, name="0", dtype="float32", num_elements=NUM_ELEMENTS),
+        Buffer(kind=BufferKind.TEMPORARY, name="", dtype="float32", num_elements=NUM_ELEMENTS),
+    ),
+    kernels=(),
+    steps=(Copy(source=view(0), target=view(1)),),
+    outputs=(view(1),),
+)
+VALUES, OTHERS = (np.arange(NUM_ELEMENTS, dtype=np.float32) + first for first in (0.0, 5.0))
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """A GPU that is made up, and what was waited for."""
+    with pretend_gpu(monkeypatch) as found:
+        yield found
+
+
+def receive(executor: Executor, source: ReferenceSource | None = SOURCE, protocol: Protocol = PROTOCOL) -> Any:
+    """The answer to the request that brings the plan and its values."""
+    header = {
+        "kind": "receive timing",
+        "plan": to_plain(PLAN),
+        "storages": {"0": 0},
+        "source": to_plain(source) if source is not None else None,
+        "protocol": to_plain(protocol),
+    }
+    return executor.answer(header, [VALUES.tobytes()])[0]
+
+
+def prepare(executor: Executor) -> tuple[Any, int]:
+    """The last answer of the pieces of preparing, and how many there were."""
+    for number in range(1, 1000):
+        reply, _ = executor.answer({"kind": "prepare timing"}, [])
+        if not reply["more"]:
+            return reply, number
+    raise AssertionError("preparing never ends")
+
+
+def finish(executor: Executor) -> tuple[Any, list[bytes]]:
+    """Trials, and what the runs returned."""
+    assert executor.answer({"kind": "measure timing", "busy_until": 0.0}, [])[0] == {"failure": None}
+    return executor.answer({"kind": "finish timing", "others": {"0": 0}}, [OTHERS.tobytes()])
+
+
+@pytest.mark.parametrize("calibrated", [True, False])
+def test_a_plan_is_timed_by_a_sequence_of_requests(waits: list[str], calibrated: bool) -> None:
+    """Received, prepared, measured and finished, a plan has its trials, and its results on both sets of values."""
+    executor = Executor()
+    protocol = Protocol.of(ClockConfig(trials=6, warmups=1, flush_mb=1, placements=3), calibrated)
+    assert receive(executor, protocol=protocol) == {"failure": None}
+    assert prepare(executor)[0] == {"failure": None, "more": False}
+    assert waits
+    reply, outputs = finish(executor)
+    us = reply["timed"]["trials"]["us"]
+    counts = {"candidate": 6, "control": 6, "reference": 6} if calibrated else {"candidate": 1, "reference": 1}
+    assert {name: len(trials) for name, trials in us.items()} == counts
+    assert outputs == [VALUES.tobytes(), OTHERS.tobytes()]
+    assert reply["timed"]["deviations"] == ([0.0] if calibrated else [])
+
+
+def test_preparing_stops_between_its_pieces(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each answer comes when nothing is under way on the device; a piece is a place at most."""
+    monkeypatch.setattr(executor_module, "_PIECE_S", 1e-9)
+    executor = Executor()
+    assert receive(executor, None) == {"failure": None}
+    waits.clear()
+    reply, number = prepare(executor)
+    assert reply["failure"] is None
+    assert number == 2 + 2 * PROTOCOL.placements
+    assert len(waits) >= number
+    assert set(finish(executor)[0]["timed"]["trials"]["us"]) == {"candidate", "control"}
+
+
+def test_a_reference_that_does_not_run_is_found_before_a_turn_is_taken(waits: list[str]) -> None:
+    """The answer says what is wrong with it, and the executor serves on."""
+    executor = Executor()
+    broken = evolve(SOURCE, task=evolve(SMALL, source=SMALL.source.replace("torch.randn(", "torch.rund(")))
+    failure = receive(executor, broken)["failure"]
+    assert failure["outcome"] == Outcome.UNSUPPORTED.name.lower()
+    assert "rund" in failure["message"]
+    assert receive(executor) == {"failure": None}
+    assert prepare(executor)[0]["failure"] is None
+
+
+@pytest.mark.parametrize("num_times", [1, 2])
+def test_memory_that_is_short_once_is_made(waits: list[str], monkeypatch: pytest.MonkeyPatch, num_times: int) -> None:
+    """Where something does not fit all that is kept is given back, and preparing begins anew; twice is a failure."""
+    executor = Executor()
+    assert receive(executor) == {"failure": None}
+    left = [num_times]
+    reset = DeviceBuffers.reset
+
+    def run_out(self: DeviceBuffers) -> None:
+        if left[0]:
+            left[0] -= 1
+            raise torch.cuda.OutOfMemoryError("out of memory")
+        reset(self)
+
+    monkeypatch.setattr(DeviceBuffers, "reset", run_out)
+    reply, _ = prepare(executor)
+    if num_times == 1:
+        assert reply["failure"] is None
+        assert finish(executor)[1] == [VALUES.tobytes(), OTHERS.tobytes()]
+    else:
+        assert reply["failure"]["outcome"] == Outcome.MEMORY_LIMIT.name.lower()
