@@ -1,6 +1,7 @@
 """The oracle on a GPU that others use as well: what it computes there takes a turn, so that nobody times meanwhile.
 
-Drawing inputs and parameters takes longer than computing on them, and takes no turn. Sizes that a GPU runs whole make
+Drawing inputs and parameters takes longer than computing on them, and takes no turn; nor do sizes so small that a
+processor is done before a turn would have come. Sizes that a GPU runs whole make
 results of many megabytes, and a task's candidates come one after the other or all mixed up, so more of them are kept
 than without a GPU. Where float64 needs more memory than the GPU has, results are computed in float32, without TF32.
 """
@@ -19,6 +20,8 @@ from ..verification.oracle import MAX_CACHED_BYTES, Oracle
 from .references import forbid_tf32
 from .turns import Turns
 
+_FEW_ELEMENTS = 1 << 14
+"""So many elements of inputs a processor computes on in less than a millisecond or two."""
 _SHARE_OF_MEMORY = 16
 _MOST_CACHED_BYTES = 8 << 30
 
@@ -33,6 +36,8 @@ class SharedOracle(Oracle):
         self.device = device
 
     def _call(self, task: Task, model: torch.nn.Module, inputs: list[Any]) -> tuple[Sequence[torch.Tensor], str]:
+        if sum(value.numel() for value in inputs if isinstance(value, torch.Tensor)) <= _FEW_ELEMENTS:
+            return super()._call(task, model.cpu(), inputs)
         with self._turns.shared():
             try:
                 return self._call_in(torch.float64, task, model, inputs), "float64"

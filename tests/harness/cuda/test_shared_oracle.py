@@ -14,6 +14,7 @@ from attrs import evolve
 from tritonrl.core.candidate import Candidate, Comparison, Evidence, RunReport, Variant
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.task import Profile, Task
+from tritonrl.harness.cuda import shared_oracle
 from tritonrl.harness.cuda.shared_oracle import SharedOracle
 from tritonrl.harness.cuda.turns import Turns
 from tritonrl.harness.verification.oracle import Oracle
@@ -48,6 +49,22 @@ class SmallGpu(SharedOracle):
         if dtype is torch.float64:
             raise torch.cuda.OutOfMemoryError("no room")
         return super()._call_in(dtype, task, model, inputs)
+
+
+@pytest.fixture(autouse=True)
+def _no_size_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_oracle, "_FEW_ELEMENTS", 0)
+
+
+def test_small_sizes_take_no_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a processor is quick with is computed there, and what is larger is not."""
+    monkeypatch.setattr(shared_oracle, "_FEW_ELEMENTS", 20)
+    turns = CountedTurns("oracle", tmp_path)
+    oracle = SharedOracle(3, turns, "cpu")
+    expected = oracle.expected(POINTWISE, describe(Variant.ORIGINAL, POINTWISE.dtypes, Profile.TINY))
+    assert (expected.computed_in, turns.num_taken) == ("float64", 0)
+    oracle.expected(POINTWISE, describe(Variant.ORIGINAL, POINTWISE.dtypes, Profile.SMALL))
+    assert turns.num_taken == 1
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.task_id)
