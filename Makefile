@@ -93,7 +93,7 @@ gpu-verifier:
 # One process a GPU.
 gpu-scale:
 	mkdir -p $(GPU_OUT)
-	$(TRITONRL) bench train --random smollm2-135m --batch 32 --steps 40 --no-with-plain --processes 2,4 --json \
+	$(TRITONRL) bench train --random smollm2-135m --batch 32 --steps 160 --warmup 100 --no-with-plain --processes 2,4 --json \
 		> $(GPU_OUT)/scale-135m.json
 
 # SmolLM2-135M-Instruct (`make smollm2`). Suite, number of pairs and learning rate are chosen on validation tasks, each
