@@ -2,30 +2,30 @@
 
 Right and wrong candidates of the fixed mix (those that reach a kernel) are verified by both backends with the same
 seed. They agree where both accept or both refuse: where a wrong kernel is first seen to be wrong may differ, since a
-GPU runs the declared sizes whole and knows nothing of undefined values, and is counted apart. The verifier is the one
-that training uses with the five named variants: the audit asks the interpreter beside a GPU, so it would agree with
-itself.
+GPU runs the declared sizes whole and knows nothing of undefined values, and is counted apart. The verifier is the
+audit, whose verdict is the one that matters, with its samples of the declared sizes, and without a clock. A GPU's
+audit asks the interpreter too, and would agree with it as far as that goes, so here it does not.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from attrs import evolve, frozen
+from attrs import define, evolve, frozen
 
 from ...core.config import Backend, Config
-from ...core.extensions import VerifierSpec
+from ...core.extensions import AUDIT
 from ...core.statistics import Interval, wilson_interval
 from ...core.verdict import Verdict
 from ..verification.verifier import open_verifier
-from .mix import Kind, Labelled, OnProgress, count_done
+from .mix import Kind, Labelled
 from .verify import make_mix
 
 BACKENDS: tuple[Backend, ...] = ("interpret", "cuda")
 LEAST_AGREEMENT = 0.995
-_FIVE_VARIANTS = VerifierSpec(multi_input=True, staged=True)
+_EVERY = 25
 
 
 @frozen(kw_only=True)
@@ -56,14 +56,22 @@ class BackendFigures:
 
 
 def run(
-    config: Config, num_candidates: int, seed: int, jobs: int, on_progress: OnProgress | None = None
+    config: Config,
+    num_candidates: int,
+    seed: int,
+    jobs: int,
+    say: Callable[[str], None] | None = None,
 ) -> BackendFigures:
-    """Verify `num_candidates` candidates by both backends; raises UsageError where there is no GPU."""
+    """Verify `num_candidates` candidates by both backends; raises UsageError where there is no GPU.
+
+    `say` is told now and then how far it is, in words.
+    """
     seconds: dict[str, float] = {}
     verdicts: dict[str, list[Verdict]] = {}
     mix: list[Labelled] = []
     for backend in reversed(BACKENDS):
-        chosen = evolve(config, verifier=evolve(config.verifier, backend=backend))
+        own = evolve(config.verifier, backend=backend, clock="none", ask_interpreter=False)
+        chosen = evolve(config, verifier=own)
         with open_verifier(chosen) as verifier:
             verifier.bench.get_ready()
             if not mix:
@@ -72,9 +80,34 @@ def run(
                 mix = mix[:num_candidates]
             began = time.perf_counter()
             pairs = [(c.task, c.source) for c in mix]
-            verdicts[backend] = verifier.verify_many(pairs, _FIVE_VARIANTS, jobs, count_done(len(pairs), on_progress))
+            count = VerdictCount(backend=backend, num_all=len(pairs), others=verdicts.get("cuda", []), say=say)
+            verdicts[backend] = verifier.verify_many(pairs, AUDIT, jobs, count.note)
             seconds[backend] = time.perf_counter() - began
     return compare_verdicts(mix, verdicts["interpret"], verdicts["cuda"], seed, seconds)
+
+
+@define
+class VerdictCount:
+    """Of one backend's verdicts; `others` are the first backend's, once there are any."""
+
+    backend: Backend
+    num_all: int
+    others: Sequence[Verdict]
+    say: Callable[[str], None] | None
+    num_done: int = 0
+    num_accepted: int = 0
+    num_agreeing: int = 0
+
+    def note(self, index: int, verdict: Verdict) -> None:
+        """Count one, and say so for one in 25."""
+        self.num_done += 1
+        self.num_accepted += verdict.correct
+        self.num_agreeing += bool(self.others) and verdict.correct == self.others[index].correct
+        if self.say is not None and (self.num_done % _EVERY == 0 or self.num_done == self.num_all):
+            agreeing = f", {self.num_agreeing} agree" if self.others else ""
+            self.say(
+                f"{self.backend}: {self.num_done} of {self.num_all} verdicts, {self.num_accepted} accepted{agreeing}"
+            )
 
 
 def _reaches_a_kernel(candidate: Labelled) -> bool:

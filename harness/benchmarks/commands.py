@@ -135,13 +135,15 @@ def bench_genuine(
     from ..phases import default_jobs
     from ..settings import load_config
     from .genuine import GenuineKernel, render, run
+    from .mix import RunningCount
 
     if suite not in SUITES:
         raise UsageError(f"--suite {suite}: must be one of {', '.join(SUITES)}")
 
+    running = RunningCount()
+
     def show(kernel: GenuineKernel, verdict: Verdict) -> None:
-        if not verdict.correct:
-            print(f"{kernel.name} ({kernel.group}): {verdict.outcome.code}", file=sys.stderr, flush=True)
+        running.note(verdict, f"{kernel.name} ({kernel.group})")
 
     figures = run(load_config(settings=settings or []), number, seed, jobs or default_jobs(), folder, show, suite)
     print_result(to_plain(figures), render(figures), as_json)
@@ -256,7 +258,7 @@ def bench_backends(
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """Whether the interpreter and a GPU accept the same candidates; each disagreement is listed.
+    """Whether the audits by the interpreter and by a GPU accept the same candidates; each disagreement is listed.
 
     Needs a GPU. Exit 1 where fewer than 99.5% of the verdicts agree.
 
@@ -266,10 +268,11 @@ def bench_backends(
     from ..phases import default_jobs
     from ..settings import load_config
     from .backends import LEAST_AGREEMENT, render, run
-    from .mix import show_every_tenth
 
-    config = load_config(settings=settings or [])
-    figures = run(config, candidates, seed, jobs or default_jobs(), show_every_tenth)
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    figures = run(load_config(settings=settings or []), candidates, seed, jobs or default_jobs(), say)
     print_result(to_plain(figures), render(figures), as_json)
     raise typer.Exit(1 if figures.num_agreeing < LEAST_AGREEMENT * figures.num_candidates else 0)
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from itertools import count
 
-from attrs import frozen
+from attrs import define, frozen
 
 from ...core.corpus import corrupt
 from ...core.outcome import Stage
@@ -62,6 +62,24 @@ def count_done(num_all: int, on_progress: OnProgress | None) -> Callable[[int, V
             on_progress(next(numbers), num_all)
 
     return note
+
+
+@define
+class RunningCount:
+    """Says now and then how many verdicts there are and how many reject, so that a run that is cut off has a figure."""
+
+    every: int = 25
+    num_done: int = 0
+    num_rejected: int = 0
+
+    def note(self, verdict: Verdict, name: str) -> None:
+        """Count one; one in `every` is worth a line on stderr, and so is each that rejects."""
+        self.num_done += 1
+        self.num_rejected += not verdict.correct
+        if not verdict.correct:
+            print(f"{name}: {verdict.where}: {verdict.objection}".rstrip(": "), file=sys.stderr, flush=True)
+        if self.num_done % self.every == 0:
+            print(f"{self.num_done} verdicts, {self.num_rejected} rejected", file=sys.stderr, flush=True)
 
 
 def show_every_tenth(num_done: int, num_all: int) -> None:

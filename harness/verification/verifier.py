@@ -183,7 +183,7 @@ class Verifier:
             candidate = probe_configurations(candidate, task, self.bench)
         if spec.hidden and judge_full(candidate).passed:
             candidate = probe_second_call(candidate, task, self.bench)
-        if spec.hidden and judge_full(candidate).passed:
+        if spec.hidden and self.config.ask_interpreter and judge_full(candidate).passed:
             candidate = probe_interpreted(candidate, task, self.bench)
         if spec.hidden and judge_full(candidate).passed:
             candidate = probe_recompile(candidate, task, self.bench)

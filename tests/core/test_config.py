@@ -9,8 +9,13 @@ from hypothesis import strategies as st
 from tritonrl.core import serialisation
 from tritonrl.core.config import Config, ConfigError, RlConfig, fingerprint, identity, keys, parse_toml, with_overrides
 
-LATER = {"against": "whole:novel", "policy.engine": "vllm", "sft.data": "pairs.jsonl"}
-LATER_DEFAULTS = {"against": "''", "policy.engine": "own", "sft.data": "''"}
+LATER = {
+    "against": "whole:novel",
+    "policy.engine": "vllm",
+    "sft.data": "pairs.jsonl",
+    "verifier.ask_interpreter": "false",
+}
+LATER_DEFAULTS = {"against": "''", "policy.engine": "own", "sft.data": "''", "verifier.ask_interpreter": "true"}
 
 
 @pytest.mark.parametrize(
@@ -30,6 +35,8 @@ LATER_DEFAULTS = {"against": "''", "policy.engine": "own", "sft.data": "''"}
         ("sft.data = ' '", "sft.data: expected one line of text, got ' '"),
         ("against = 3", "against: expected one line of text, got 3"),
         ("seed = [1]", "seed: expected an integer, got [1]"),
+        ("verifier.ask_interpreter = 0", "verifier.ask_interpreter: expected true or false, got 0"),
+        ("verifier.ask_interpreter = 'no'", "verifier.ask_interpreter: expected true or false, got 'no'"),
     ],
 )
 def test_a_wrong_document_is_one_line_that_names_the_key(text: str, message: str) -> None:

@@ -10,9 +10,9 @@ from tritonrl.core.config import ClockConfig, VerifierConfig
 from tritonrl.core.extensions import AUDIT
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.verdict import StageResult, Verdict
-from tritonrl.harness.benchmarks.backends import compare_verdicts
+from tritonrl.harness.benchmarks.backends import VerdictCount, compare_verdicts
 from tritonrl.harness.benchmarks.crashes import CRASHES, crash_task, draw_sources
-from tritonrl.harness.benchmarks.mix import Kind, Labelled, count_done, show_every_tenth
+from tritonrl.harness.benchmarks.mix import Kind, Labelled, RunningCount, count_done, show_every_tenth
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verification.probes import probe_syntax
 from tritonrl.harness.verification.recordings import probe_compile
@@ -85,3 +85,26 @@ def test_progress_is_said_ten_times_at_most(capsys: pytest.CaptureFixture[str], 
     said = capsys.readouterr().err.splitlines()
     assert len(said) == lines
     assert said[-1] == f"{num_all} of {num_all} verdicts"
+
+
+def test_a_bench_that_is_cut_off_has_said_how_many_it_rejected(capsys: pytest.CaptureFixture[str]) -> None:
+    """One verdict in 25 is worth a line, with what was rejected by then, and so is each rejection, with its reason."""
+    running = RunningCount()
+    for number in range(60):
+        outcome = Outcome.WRONG_VALUES if number == 30 else Outcome.PASSED
+        running.note(verdict(outcome, Stage.FULL), str(number))
+    said = ["25 verdicts, 0 rejected", "30: wrong_values@full: why", "50 verdicts, 1 rejected"]
+    assert capsys.readouterr().err.splitlines() == said
+
+
+def test_two_backends_are_compared_while_they_are_at_it() -> None:
+    """The second backend's count says how many verdicts agree so far, in whatever order they arrive."""
+    accepted, wrong = verdict(Outcome.PASSED, Stage.TIMING), verdict(Outcome.WRONG_VALUES, Stage.FULL)
+    said: list[str] = []
+    first = VerdictCount(backend="cuda", num_all=2, others=[], say=said.append)
+    second = VerdictCount(backend="interpret", num_all=2, others=[accepted, wrong], say=said.append)
+    first.note(0, accepted)
+    first.note(1, wrong)
+    second.note(1, accepted)
+    second.note(0, accepted)
+    assert said == ["cuda: 2 of 2 verdicts, 1 accepted", "interpret: 2 of 2 verdicts, 2 accepted, 1 agree"]

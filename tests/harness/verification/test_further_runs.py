@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from attrs import evolve
 from tritonrl.core.candidate import Candidate, Variant
+from tritonrl.core.config import ClockConfig, VerifierConfig
 from tritonrl.core.extensions import VerifierSpec
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.task import Task
 from tritonrl.harness.cuda.backend import CudaBackend
+from tritonrl.harness.reference.declared_sizes import with_declared
+from tritonrl.harness.sandbox.protocol import RunReply, RunRequest
+from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verification.further_runs import probe_interpreted, probe_second_call
 from tritonrl.harness.verification.verifier import Verifier
 from tritonrl.harness.verification.workbench import Workbench
@@ -24,6 +30,17 @@ class NoGpu(CudaBackend):
 
     def __init__(self) -> None:
         pass
+
+
+class InterpretedGpu(CudaBackend):
+    """Stands for executors that run plans whole."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+
+    def run(self, source: str, requests: Sequence[RunRequest]) -> RunReply:
+        """What the interpreter finds."""
+        return self._sandbox.run(source, requests)
 
 
 def with_gpu(bench: Workbench) -> Workbench:
@@ -93,3 +110,15 @@ def test_without_a_gpu_nothing_is_interpreted_twice(verifier: Verifier) -> None:
     """Where plans are interpreted anyway the probe adds nothing."""
     candidate = verifier.gather(POINTWISE, pointwise(), STAGED)
     assert probe_interpreted(candidate, POINTWISE, verifier.bench) == candidate
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_the_interpreter_is_asked_where_the_configuration_says_so(verifier: Verifier, is_asked: bool) -> None:
+    """The audit on a GPU has nothing interpreted beside it where that is switched off."""
+    sandbox, store = verifier.bench.sandbox, verifier.bench.store
+    own = Verifier(VerifierConfig(backend="interpret", ask_interpreter=is_asked), ClockConfig(), sandbox, store)
+    own.bench = evolve(own.bench, cuda=InterpretedGpu(sandbox))
+    task = with_declared(POINTWISE, (("ROWS", 9), ("COLUMNS", 33)))
+    candidate = own.gather(task, pointwise(), VerifierSpec(staged=True, hidden=True))
+    assert judge_full(candidate).passed
+    assert bool(candidate.evidence.interpreted) is is_asked
