@@ -5,9 +5,10 @@ figure of ours has several times as many completions as slots, with ends that co
 learning: rows that end are refilled.
 
 The bound is the time that reading all weights, and the keys and values that a step needs, takes at the bandwidth of a
-large copy on the same device. The check of greedy tokens lets transformers read what we wrote: each token must be the
-likeliest by transformers' own logits, or as likely up to the noise of its own arithmetic, which is measured as the
-distance of its logits to those in float32.
+large copy on the same device. Our first call makes what later ones find, as in a run (`policy.keeping`); every call
+merges its weights. The check of greedy tokens lets transformers read what we wrote: each token must be the likeliest by
+transformers' own logits, or as likely up to the noise of its own arithmetic, which is measured as the distance of its
+logits to those in float32.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from ..policy.continuous import can_capture
 from ..policy.decoding import has_fused_form
 from ..policy.drawing import uniforms
 from ..policy.fused import FusedModel
+from ..policy.keeping import release
 from ..policy.load import Policy, load_policy
 from ..policy.sample import sample_tokens
-from ..policy.slots import Sizes, Slots, Start
+from ..policy.slots import Drawing, Sizes, Slots, Start
 
 _REFILLED = 4
 """Completions for each slot where rows are refilled."""
@@ -126,6 +128,8 @@ def run(
         for _ in range(2):
             spent, count = _time(lambda: sample_once(_REFILLED * batch, ends), device)
         refilled = count / spent
+    # what follows has the memory that it would have alone
+    release(policy)
     step_s = _time_step(policy, prompts.tolist(), new_tokens) if is_fast else None
     bandwidth = _copy_bandwidth(device)
     step_bytes = _bytes_of_step(model, batch, prompt_tokens + (new_tokens + 1) / 2)
@@ -182,7 +186,7 @@ def _time(work: Callable[[], int], device: torch.device) -> tuple[float, int]:
     return time.perf_counter() - started, result
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def _time_step(policy: Policy, prompts: list[list[int]], new_tokens: int) -> float:
     """Seconds of one step where half of the tokens are written."""
     from ..policy import kernels
@@ -190,7 +194,8 @@ def _time_step(policy: Policy, prompts: list[list[int]], new_tokens: int) -> flo
     count, longest = len(prompts), max(map(len, prompts))
     sizes = Sizes(rows=count, prompts=count, prompt_tokens=longest, new_tokens=new_tokens)
     model = FusedModel(policy.base)
-    slots = Slots(model, kernels, sizes, ends=frozenset(), temperature=1.0, top_p=1.0, captures=True)
+    drawing = Drawing(ends=frozenset(), temperature=1.0, top_p=1.0)
+    slots = Slots(model, kernels, sizes, drawing, captures=True)
     slots.read(prompts, range(count))
     slots.begin(
         [

@@ -2,10 +2,13 @@
 
 The GPU is looked at once in some steps only, since each look costs the time of a launch queue that runs dry. What a
 row writes past its end until then is thrown away, so a completion is what it would be alone.
+
+Slots of the call before are used again where they are large enough (`keeping`).
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -16,7 +19,8 @@ from attrs import define, frozen
 
 from .drawing import uniforms
 from .fused import FusedModel
-from .slots import Sizes, Slots, Start
+from .keeping import Kept, free_bytes
+from .slots import Drawing, Sizes, Slots, Start
 
 STEPS_PER_LOOK = 8
 REFILL_SHARE = 8
@@ -67,19 +71,40 @@ def can_capture(model: Any) -> bool:
     return weight.is_cuda and len(devices) == 1 and weight.is_floating_point() and torch.version.hip is None
 
 
-def choose_sizes(model: FusedModel, request: Request, most_rows: int) -> Sizes:
-    """As many rows as are asked for, wanted, and fit into the memory that is free."""
+def choose_sizes(model: FusedModel, request: Request, most_rows: int, room: float) -> Sizes:
+    """As many rows as are asked for, wanted, and fit into `room`, which is in bytes."""
     longest = max(map(len, request.prompts))
     per_token = 2 * len(model.layers) * model.num_kv_heads * model.size * model.embedding.element_size()
-    rows = min(most_rows, len(request.prompts))
-    if model.device.type == "cuda":
-        free = torch.cuda.mem_get_info(model.device)[0]
-        free += torch.cuda.memory_reserved(model.device) - torch.cuda.memory_allocated(model.device)
-        rows = max(1, min(rows, int(MEMORY_SHARE * free) // (per_token * (longest + request.max_new_tokens))))
+    affordable = room // (per_token * (longest + request.max_new_tokens))
+    rows = max(1, int(min(most_rows, len(request.prompts), affordable)))
     prompts = min(rows, len({tuple(prompt) for prompt in request.prompts}))
     return Sizes(rows=rows, prompts=prompts, prompt_tokens=longest, new_tokens=request.max_new_tokens)
 
 
+def _open_slots(
+    model: FusedModel, operations: ModuleType, request: Request, most_rows: int, captures: bool, kept: Kept | None
+) -> tuple[Slots, Sizes]:
+    """Slots for a request, kept ones where they will do, and the sizes that the request makes use of."""
+    drawing = Drawing(ends=request.ends, temperature=request.temperature, top_p=request.top_p)
+    sizes = choose_sizes(model, request, most_rows, math.inf)
+    slots = None if kept is None else kept.take()
+    if slots is not None and slots.sizes.hold(sizes):
+        slots.serve(drawing, sizes.rows)
+        return slots, sizes
+    past = None if slots is None else slots.sizes
+    # before memory is looked at
+    del slots
+    room = MEMORY_SHARE * free_bytes(model.device) if model.device.type == "cuda" else math.inf
+    sizes = choose_sizes(model, request, most_rows, room)
+    made = Slots(model, operations, sizes if kept is None else kept.plan(sizes, past, room), drawing, captures=captures)
+    made.serve(drawing, sizes.rows)
+    return made, sizes
+
+
+# graphs that outlive a call must be captured out of inference mode: the first one's capture makes tensors for torch's
+# generator, which training's graphs write to out of it
+@torch.inference_mode(False)
+@torch.no_grad()
 def complete(
     model: FusedModel,
     operations: ModuleType,
@@ -88,18 +113,13 @@ def complete(
     most_rows: int,
     captures: bool,
     on_done: Callable[[int], None],
+    kept: Kept | None = None,
 ) -> list[list[int]]:
-    """The tokens of each completion, its end token included; `on_done` hears how many have ended."""
-    sizes = choose_sizes(model, request, most_rows)
-    slots = Slots(
-        model,
-        operations,
-        sizes,
-        ends=request.ends,
-        temperature=request.temperature,
-        top_p=request.top_p,
-        captures=captures,
-    )
+    """The tokens of each completion, its end token included; `on_done` hears how many have ended.
+
+    `kept` lends the slots of the call before, which must have had the same `model`, `operations` and `captures`.
+    """
+    slots, sizes = _open_slots(model, operations, request, most_rows, captures, kept)
     prompts = [tuple(prompt) for prompt in request.prompts]
     first: dict[tuple[int, ...], int] = {}
     for number, prompt in enumerate(prompts):
@@ -138,4 +158,6 @@ def complete(
             vacant.append(row)
             num_done += 1
             on_done(num_done)
+    if kept is not None:
+        kept.put_back(slots)
     return result

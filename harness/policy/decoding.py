@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .fused import PREFILL_TOKENS, FusedModel, pad
+from .fused import PREFILL_TOKENS, pad
+from .keeping import merge
 from .load import Policy
 from .transformer import attend_causally, is_supported
 
@@ -44,7 +45,7 @@ class FusedDecoder:
     """Decoding over fused weights with the prompts' caches shared."""
 
     def __init__(self, policy: Policy, max_new_tokens: int) -> None:
-        self.model, self.max_new_tokens = FusedModel(policy.base), max_new_tokens
+        self.model, self.max_new_tokens = merge(policy), max_new_tokens
         self.size, self.layers = self.model.size, self.model.layers
         self.num_heads, self.num_kv_heads = self.model.num_heads, self.model.num_kv_heads
         self.steps = 0
@@ -178,7 +179,8 @@ def has_fused_form(policy: Policy) -> bool:
         return False
     if policy.device.type == "cuda":
         size = sum(parameter.numel() * parameter.element_size() for parameter in base.parameters())
-        return bool(size < COPY_SHARE * torch.cuda.mem_get_info(policy.device)[0])
+        # where they are kept they have their memory
+        return policy.kept is not None or bool(size < COPY_SHARE * torch.cuda.mem_get_info(policy.device)[0])
     return bool(base.num_parameters() <= FUSED_LIMIT)
 
 

@@ -27,6 +27,7 @@ from torch.nn import functional
 
 from .answers import answer_loss
 from .attention import attend_within, has_kernel
+from .keeping import make_room
 from .load import Policy
 from .lora import project_together
 from .packing import Pair, cut, join, share
@@ -234,6 +235,7 @@ def train(
     batches = draw_batches(encoded, epochs, batch_size, seed)
     num_tokens = sum(len(tokens) for _, batch in batches for tokens, _ in batch)
     execution = execution or choose_execution(policy, num_tokens // world.size)
+    make_room(policy, is_long=execution.capture or execution.compile)
     gradients = Gradients(weights)
     compute = make_step(policy, encoded, execution, gradients)
     late: list[tuple[Tensor, LossPoint]] = []

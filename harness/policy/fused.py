@@ -1,7 +1,8 @@
 """A Llama- or Qwen2-type model as decoding wants it: fused weights, LoRA merged into copies.
 
 Query, key and value weights are one matrix, as are gate and up. Where a layer has a LoRA adapter, its delta is added
-to a copy, so that the model's own weights never drift, and nothing has to be unmerged afterwards.
+to a copy, so that the model's own weights never drift, and nothing has to be unmerged afterwards. The copies stay
+where they are when another adapter is merged into them (`fill`), so that graphs captured over them stay valid.
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ class Layer:
     gates: Linear
     down: Linear
 
+    @property
+    def fused(self) -> tuple[Linear, ...]:
+        """The linear layers in the order of their use."""
+        return self.projections, self.output, self.gates, self.down
+
 
 def _merged(linear: Any) -> Linear:
     """Weight and bias of a linear layer with its LoRA delta added."""
@@ -46,10 +52,23 @@ def _merged(linear: Any) -> Linear:
     return linear.weight.detach(), linear.bias
 
 
-def _fused(*linears: Any) -> Linear:
-    """One weight and bias that compute several linear layers of one input."""
-    weights, biases = zip(*(_merged(linear) for linear in linears), strict=True)
-    return torch.cat(weights), None if biases[0] is None else torch.cat([bias.detach() for bias in biases])
+def _room_for(*linears: Any) -> Linear:
+    """Empty weight and bias for several linear layers of one input, one below the other."""
+    bases = [linear.get_base_layer() if hasattr(linear, "get_base_layer") else linear for linear in linears]
+    weight, bias, rows = bases[0].weight, bases[0].bias, sum(len(base.weight) for base in bases)
+    return weight.new_empty(rows, weight.shape[1]), None if bias is None else bias.new_empty(rows)
+
+
+def _fill(target: Linear, *linears: Any) -> None:
+    """Write the merged weights and biases of linear layers into `target`."""
+    start = 0
+    for linear in linears:
+        merged = _merged(linear)
+        end = start + len(merged[0])
+        for whole, part in zip(target, merged, strict=True):
+            if whole is not None and part is not None:
+                whole[start:end] = part
+        start = end
 
 
 def pad(prompts: Sequence[Sequence[int]], device: torch.device) -> Tensor:
@@ -60,27 +79,75 @@ def pad(prompts: Sequence[Sequence[int]], device: torch.device) -> Tensor:
     return tokens.to(device)
 
 
+def _place(weight: Tensor) -> tuple[torch.device, torch.dtype, torch.Size, int]:
+    """Where a tensor is, and of what kind."""
+    return weight.device, weight.dtype, weight.shape, weight.data_ptr()
+
+
+def _linears(layer: Any) -> tuple[tuple[Any, ...], ...]:
+    """The linear layers of a layer, those of one input together, in the order of their use."""
+    attention, mlp = layer.self_attn, layer.mlp
+    return (
+        (attention.q_proj, attention.k_proj, attention.v_proj),
+        (attention.o_proj,),
+        (mlp.gate_proj, mlp.up_proj),
+        (mlp.down_proj,),
+    )
+
+
+def _shared(model: Any) -> list[Tensor]:
+    """The weights that are used where they are: head, embedding, and norms."""
+    norms = [
+        norm.weight for layer in model.model.layers for norm in (layer.input_layernorm, layer.post_attention_layernorm)
+    ]
+    weights = [model.get_output_embeddings().weight, model.model.embed_tokens.weight, model.model.norm.weight, *norms]
+    return [weight.detach() for weight in weights]
+
+
 class FusedModel:
     """Fused weights of a model of transformers, and the steps of its forward pass."""
 
+    # ordinary tensors, also where inference is under way: they are written to in other calls
+    @torch.inference_mode(False)
+    @torch.no_grad()
     def __init__(self, model: Any) -> None:
         self.config = model.config
         self.size, self.epsilon = head_size(self.config), self.config.rms_norm_eps
         self.num_heads, self.num_kv_heads = self.config.num_attention_heads, self.config.num_key_value_heads
-        self.head: Tensor = model.get_output_embeddings().weight.detach()
-        self.embedding: Tensor = model.model.embed_tokens.weight.detach()
-        self.final_norm: Tensor = model.model.norm.weight.detach()
-        self.layers = [
-            Layer(
-                attention_norm=layer.input_layernorm.weight.detach(),
-                projections=_fused(layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj),
-                output=_merged(layer.self_attn.o_proj),
-                feed_norm=layer.post_attention_layernorm.weight.detach(),
-                gates=_fused(layer.mlp.gate_proj, layer.mlp.up_proj),
-                down=_merged(layer.mlp.down_proj),
+        self.shared = _shared(model)
+        self.head, self.embedding, self.final_norm, *norms = self.shared
+        self.layers = []
+        for layer, before, between in zip(model.model.layers, norms[::2], norms[1::2], strict=True):
+            projections, output, gates, down = (_room_for(*linears) for linears in _linears(layer))
+            self.layers.append(
+                Layer(
+                    attention_norm=before,
+                    projections=projections,
+                    output=output,
+                    feed_norm=between,
+                    gates=gates,
+                    down=down,
+                )
             )
-            for layer in model.model.layers
-        ]
+        self.fill(model)
+
+    @torch.inference_mode(False)
+    @torch.no_grad()
+    def fill(self, model: Any) -> None:
+        """Write the weights of `model`, which this was made of, with its present adapter merged."""
+        for own, layer in zip(self.layers, model.model.layers, strict=True):
+            for target, linears in zip(own.fused, _linears(layer), strict=True):
+                _fill(target, *linears)
+
+    def is_of(self, model: Any) -> bool:
+        """Whether the weights that are used where they are, are those of `model`: it was neither moved nor replaced."""
+        return [_place(weight) for weight in self.shared] == [_place(weight) for weight in _shared(model)]
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the copies."""
+        tensors = [tensor for layer in self.layers for pair in layer.fused for tensor in pair if tensor is not None]
+        return sum(tensor.nbytes for tensor in tensors)
 
     @property
     def device(self) -> torch.device:

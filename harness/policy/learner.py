@@ -1,7 +1,8 @@
 """The policy as a grid's cells see it: sampling and fine-tuning as functions of an adapter's folder.
 
 Every call loads the adapter that it names, so that no state passes from one call to the next, and a run that resumes
-computes what an uninterrupted one does. One of several processes computes its share of every call (`parallel`).
+computes what an uninterrupted one does; what sampling keeps between calls (`keeping`) is none of the adapter's. One of
+several processes computes its share of every call (`parallel`).
 
 `policy.engine` says who samples: this project's own sampler, or vLLM, an engine that is kept beside the model.
 """

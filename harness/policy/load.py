@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 from ...core.config import PolicyConfig
 from ..errors import UsageError
@@ -36,13 +36,17 @@ class LoraShape:
 
 @define(kw_only=True)
 class Policy:
-    """A causal language model with its tokenizer; `model` gains LoRA layers when an adapter is attached."""
+    """A causal language model with its tokenizer; `model` gains LoRA layers when an adapter is attached.
+
+    `kept` is what sampling keeps between calls (`keeping.Kept`), or null.
+    """
 
     model: Any
     tokenizer: Any
     name: str
     fingerprint: str
     lora: LoraShape | None = None
+    kept: Any = field(default=None, init=False, eq=False, repr=False)
 
     @property
     def base(self) -> Any:

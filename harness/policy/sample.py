@@ -4,7 +4,7 @@ On a GPU, Llama- and Qwen2-type models are sampled by `continuous`, with capture
 Elsewhere all completions of a batch go in step, by the decoder that `decoding` chooses. Each completion has its own
 seed, and draws its tokens by inverting the cumulative distribution at uniforms that depend on that seed and the step
 alone. So a completion does not depend on which others are in the batch, but for floating-point noise in the logits;
-the same call gives the same completions.
+the same call gives the same completions. What does not depend on the adapter is kept between calls (`keeping`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ import numpy as np
 import torch
 from attrs import frozen
 
-from . import continuous
+from . import continuous, keeping
 from .decoding import has_fused_form, make_decoder
 from .drawing import draw, uniforms
-from .fused import FusedModel
 from .load import Policy
 
 __all__ = ["Completion", "draw", "sample", "sample_tokens", "uniforms"]
@@ -102,9 +101,11 @@ def sample_tokens(
     if has_fused_form(policy) and continuous.can_capture(policy.base):
         from . import kernels  # triton, which only GPUs need
 
-        model = FusedModel(policy.base)
+        model = keeping.merge(policy)
         most_rows = max_slots or MAX_ROWS
-        return continuous.complete(model, kernels, request, most_rows=most_rows, captures=True, on_done=on_done)
+        return continuous.complete(
+            model, kernels, request, most_rows=most_rows, captures=True, on_done=on_done, kept=policy.kept
+        )
     return _complete_in_step(policy, request, max_slots or MAX_SLOTS, on_done)
 
 

@@ -7,6 +7,10 @@ lengths where they are, so one graph serves all of them.
 
 A prompt is read up to its last token, once for all its completions; that last token is the first that a row reads. So
 a row starts like it goes on, and giving a row another completion of a prompt that is there costs nothing.
+
+Slots serve one request after the other (`serve`), also with fewer rows than they have: which graphs are used, and so
+how many rows are computed together, follows from the request alone. What a request fixes in a graph, graphs are kept
+by.
 """
 
 from __future__ import annotations
@@ -21,9 +25,13 @@ from attrs import frozen
 from torch import Tensor
 from torch.nn import functional
 
+from .aside import run_aside
 from .fused import PREFILL_TOKENS, FusedModel, pad
 from .operations import Places
 from .transformer import attend_causally
+
+MOST_GRAPHS = 64
+"""Requests have a few sizes and temperatures; graphs beyond that are those of sizes that do not come again."""
 
 
 @frozen(kw_only=True)
@@ -39,6 +47,29 @@ class Sizes:
     def num_tokens(self) -> int:
         """Tokens in a layer's pool; one row more than can be used stands for those that are not."""
         return self.prompts * self.prompt_tokens + (self.rows + 1) * self.new_tokens
+
+    def num_bytes(self, model: FusedModel) -> int:
+        """Bytes of a model's pool, and of what is there by row and token."""
+        per_token = int(2 * len(model.layers) * model.num_kv_heads * model.size * model.dtype.itemsize)
+        return per_token * self.num_tokens + 16 * (self.rows + 1) * self.new_tokens
+
+    def hold(self, other: Sizes) -> bool:
+        """Whether a request of the `other` sizes can be served; the limit of new tokens is fixed in graphs."""
+        return (
+            self.rows >= other.rows
+            and self.prompts >= other.prompts
+            and self.prompt_tokens >= other.prompt_tokens
+            and self.new_tokens == other.new_tokens
+        )
+
+
+@frozen(kw_only=True)
+class Drawing:
+    """How tokens are drawn, and which of them end a completion."""
+
+    ends: frozenset[int]
+    temperature: float
+    top_p: float
 
 
 @frozen(kw_only=True)
@@ -71,20 +102,16 @@ class Slots:
         model: FusedModel,
         operations: ModuleType,
         sizes: Sizes,
+        drawing: Drawing,
         *,
-        ends: frozenset[int],
-        temperature: float,
-        top_p: float,
         captures: bool,
     ) -> None:
-        self.model, self.operations, self.sizes = model, operations, sizes
-        self.temperature, self.top_p, self.captures = temperature, top_p, captures
+        self.model, self.operations, self.sizes, self.captures = model, operations, sizes, captures
         device, dtype, rows = model.device, model.dtype, sizes.rows + 1
         shape = (sizes.num_tokens, model.num_kv_heads, model.size)
         self.keys = [torch.empty(shape, dtype=dtype, device=device) for _ in model.layers]
         self.values = [torch.empty(shape, dtype=dtype, device=device) for _ in model.layers]
         self.cosines, self.sines = model.tables(sizes.prompt_tokens + sizes.new_tokens)
-        self.ends = torch.tensor(sorted(ends), dtype=torch.long, device=device)
 
         def per_row(*more: int, dtype: torch.dtype = torch.long) -> Tensor:
             return torch.zeros(rows, *more, dtype=dtype, device=device)
@@ -95,8 +122,24 @@ class Slots:
         self.uniforms = per_row(sizes.new_tokens, dtype=torch.float64)
         self.written = per_row(sizes.new_tokens)
         self.listed = torch.full((sizes.rows,), sizes.rows, dtype=torch.long, device=device)
-        self.graphs: dict[int, Any] = {}
+        self.graphs: dict[tuple[Drawing, int], Any] = {}
+        self.ends_of: dict[frozenset[int], Tensor] = {}
         self.memory: Any = None
+        self.serve(drawing, sizes.rows)
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all that is held, but for what a step needs while it runs."""
+        return self.sizes.num_bytes(self.model)
+
+    def serve(self, drawing: Drawing, rows: int) -> None:
+        """Serve a request of at most so many `rows` from now on; every row is free."""
+        if len(self.graphs) > MOST_GRAPHS:
+            self.graphs, self.ends_of, self.memory = {}, {}, None
+        if drawing.ends not in self.ends_of:
+            listed = torch.tensor(sorted(drawing.ends), dtype=torch.long, device=self.model.device)
+            self.ends_of[drawing.ends] = listed
+        self.drawing, self.rows = drawing, rows
 
     def read(self, prompts: Sequence[Sequence[int]], places: Sequence[int]) -> None:
         """Put the keys and values of all tokens but the last of each prompt into the pool."""
@@ -156,7 +199,7 @@ class Slots:
 
         A row that has ended, or is full, may go on with nothing of its completion lost.
         """
-        size = bucket(len(rows), self.sizes.rows)
+        size = bucket(len(rows), self.rows)
         graph = self._capture(size) if self.captures else None
         self._list(rows, size)
         for _ in range(steps):
@@ -179,24 +222,20 @@ class Slots:
 
     def _capture(self, size: int) -> Any:
         """The graph of one step for `size` rows."""
-        if size not in self.graphs:
+        key = (self.drawing, size)
+        if key not in self.graphs:
             self._list([], size)
-            # once without capturing, so that kernels are compiled and libraries have what they need
-            aside = torch.cuda.Stream(self.model.device)  # type: ignore[no-untyped-call]
-            aside.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(aside):
-                self._step(size)
-            torch.cuda.current_stream().wait_stream(aside)
+            run_aside(lambda: self._step(size), self.model.device)
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, pool=self.memory):
                 self._step(size)
             self.memory = graph.pool()
-            self.graphs[size] = graph
-        return self.graphs[size]
+            self.graphs[key] = graph
+        return self.graphs[key]
 
     def _step(self, size: int) -> None:
         """One token for the first `size` listed rows."""
-        operations, rows = self.operations, self.listed[:size]
+        operations, drawing, rows = self.operations, self.drawing, self.listed[:size]
         most = self.sizes.new_tokens
         lengths = self.lengths[rows]
         at = lengths.clamp(max=most - 1)
@@ -215,11 +254,11 @@ class Slots:
             return mixed
 
         logits = functional.linear(self._run(self.tokens[rows], attend), self.model.head)
-        chosen = operations.draw(logits, self.uniforms[rows, at], self.temperature, self.top_p)
+        chosen = operations.draw(logits, self.uniforms[rows, at], drawing.temperature, drawing.top_p)
         # what is past the last token is thrown away
         goes_on = lengths < most
         self.written[rows, at] = torch.where(goes_on, chosen, self.written[rows, at])
-        ends = goes_on & (self.ended[rows] == 0) & (chosen[:, None] == self.ends).any(-1)
+        ends = goes_on & (self.ended[rows] == 0) & (chosen[:, None] == self.ends_of[drawing.ends]).any(-1)
         self.ended[rows] = torch.where(ends, lengths + 1, self.ended[rows])
         self.tokens[rows] = chosen
         self.lengths[rows] = (lengths + 1).clamp(max=most)

@@ -21,6 +21,7 @@ from attrs import fields, frozen
 from torch import Tensor
 
 from .answers import answer_loss
+from .aside import run_aside
 from .attention import attend_by_borders, by_lengths, has_kernel
 from .packing import Pair, join
 from .transformer import Attend
@@ -142,12 +143,7 @@ class StaticSteps:
         device = self.head.device
         inputs = Inputs(**{name: getattr(filled, name).to(device) for name in _INPUTS})
         kept = self.gradients.flat.clone()
-        side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream(device))
-        with torch.cuda.stream(side):
-            # what is chosen or loaded at a first run must not be captured
-            self._run(inputs)
-        torch.cuda.current_stream(device).wait_stream(side)
+        run_aside(lambda: self._run(inputs), device)
         graph = torch.cuda.CUDAGraph()
         # other threads may go on with what capturing forbids, as the one does that watches over the processes' sums
         with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):

@@ -1,0 +1,312 @@
+"""What is kept between calls: adapters in any order give what each gives alone, and nothing grows."""
+
+from __future__ import annotations
+
+import copy
+import gc
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from tritonrl.harness.policy import finetune as tuning
+from tritonrl.harness.policy import keeping, operations
+from tritonrl.harness.policy.adapters import attach_adapter, load_adapter, reset_adapter, save_adapter
+from tritonrl.harness.policy.continuous import Request, complete
+from tritonrl.harness.policy.finetune import Execution, finetune
+from tritonrl.harness.policy.fused import FusedModel
+from tritonrl.harness.policy.keeping import Kept, make_room, merge, release
+from tritonrl.harness.policy.learner import PolicyLearner
+from tritonrl.harness.policy.load import LoraShape, Policy
+from tritonrl.harness.policy.sample import sample
+from tritonrl.harness.policy.slots import Slots
+from tritonrl.harness.study.learner import Sampling, Training
+
+MakePolicy = Callable[[str], Policy]
+PROMPTS = [text for text in ("one", "def forward(self, x):\n    return x * 12", "1 2 3") for _ in range(3)]
+PAIRS = [(f"write {word}", f"def {word}(x):\n    return x * {number}") for number, word in enumerate("abcd", start=1)]
+TRAINING = Training(
+    epochs=2, learning_rate=1e-2, batch_size=2, warmup_share=0.0, lora_rank=4, lora_alpha=8, lora_dropout=0.1, seed=3
+)
+ORDER = (None, "a", "b", "a", "wide", None, "b")
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+@pytest.fixture
+def adapters(make_varied_policy: MakePolicy, tmp_path: Path) -> Callable[[str], dict[str | None, Path | None]]:
+    """Folders of adapters that change much, two of one shape and one of another; null is the base model."""
+
+    def make(architecture: str) -> dict[str | None, Path | None]:
+        folders: dict[str | None, Path | None] = {None: None}
+        for number, (name, rank) in enumerate((("a", 4), ("b", 4), ("wide", 6))):
+            policy = make_varied_policy(architecture)
+            attach_adapter(policy, LoraShape(rank=rank, alpha=8, dropout=0.1), number)
+            torch.manual_seed(number)
+            with torch.no_grad():
+                for key, weight in policy.model.named_parameters():
+                    if "lora_B" in key:
+                        weight.normal_(std=0.2)
+            save_adapter(policy, tmp_path / name)
+            folders[name] = tmp_path / name
+        return folders
+
+    return make
+
+
+def texts_of(
+    learner: PolicyLearner, adapter: Path | None, temperature: float, prompts: Sequence[str] = PROMPTS
+) -> list[str]:
+    sampling = Sampling(temperature=temperature, top_p=1.0, max_new_tokens=24)
+    return learner.sample(adapter, prompts, range(len(prompts)), sampling, lambda _: None)
+
+
+def put(policy: Policy, folder: Path | None) -> None:
+    if folder is not None:
+        load_adapter(policy, folder)
+    elif policy.lora is not None:
+        reset_adapter(policy, 0)
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen2"])
+def test_any_order_gives_what_each_gives_alone(
+    make_varied_policy: MakePolicy, adapters: Callable[[str], dict[str | None, Path | None]], architecture: str
+) -> None:
+    """One learner that samples adapters in turn, and trains in between, writes what a new learner for each writes."""
+    folders = adapters(architecture)
+    expected = {
+        (name, temperature): texts_of(PolicyLearner(make_varied_policy(architecture)), folder, temperature)
+        for name, folder in folders.items()
+        for temperature in (0.0, 1.0)
+    }
+    assert len({tuple(texts) for texts in expected.values()}) == len(expected)
+    learner, folder = PolicyLearner(make_varied_policy(architecture)), folders["a"]
+    assert folder is not None
+    models = set()
+    for turn, name in enumerate(ORDER):
+        for temperature in (0.0, 1.0):
+            assert texts_of(learner, folders[name], temperature) == expected[name, temperature], (turn, name)
+        models.add(id(learner.policy.kept.model))
+        learner.finetune(folders[name], PAIRS, TRAINING, folder.with_name("trained"), lambda _: None)
+    assert len(models) == 1
+
+
+def test_training_after_sampling_is_training(
+    make_varied_policy: MakePolicy, adapters: Callable[[str], dict[str | None, Path | None]]
+) -> None:
+    """An adapter that is trained after sampling with another is, bit for bit, the one that is trained at once."""
+    folder = adapters("llama")["a"]
+    assert folder is not None
+    files = []
+    for name, samples_first in (("at_once", False), ("after", True)):
+        learner = PolicyLearner(make_varied_policy("llama"))
+        if samples_first:
+            texts_of(learner, folder, 1.0)
+        learner.finetune(None, PAIRS, TRAINING, folder.with_name(name), lambda _: None)
+        files.append((folder.with_name(name) / "adapter_model.safetensors").read_bytes())
+    assert files[0] == files[1]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_merged_weights_are_exact(
+    make_varied_policy: MakePolicy, adapters: Callable[[str], dict[str | None, Path | None]], dtype: torch.dtype
+) -> None:
+    """After any adapters the tensors hold base plus delta, bit for bit, where they were; the base never changes."""
+    folders = adapters("qwen2")
+    policy = make_varied_policy("qwen2")
+    policy.model.to(dtype)
+    base = copy.deepcopy(policy.model.state_dict())
+    places = set()
+    for name in ORDER:
+        put(policy, folders[name])
+        model = merge(policy)
+        places.add(tuple(tensor.data_ptr() for layer in model.layers for pair in layer.fused for tensor in pair[:1]))
+        for own, layer in zip(model.layers, policy.base.model.layers, strict=True):
+            attention, mlp = layer.self_attn, layer.mlp
+            parts = [(attention.q_proj, attention.k_proj, attention.v_proj), (attention.o_proj,)]
+            parts += [(mlp.gate_proj, mlp.up_proj), (mlp.down_proj,)]
+            for (weight, bias), linears in zip(own.fused, parts, strict=True):
+                assert torch.equal(weight, torch.cat([merged_weight(linear) for linear in linears]))
+                if bias is not None:
+                    assert torch.equal(bias, torch.cat([linear.bias for linear in linears]))
+        after = {key.replace("base_layer.", ""): value for key, value in policy.base.state_dict().items()}
+        assert all(torch.equal(after[key], value) for key, value in base.items())
+    assert len(places) == 1
+
+
+def merged_weight(linear: torch.nn.Module) -> torch.Tensor:
+    """A layer's weight, with its delta rounded to the weight's type and added, in new tensors."""
+    if not hasattr(linear, "get_delta_weight"):
+        return linear.weight.detach()
+    weight = linear.get_base_layer().weight.detach()
+    return weight + linear.get_delta_weight("default").detach().to(weight.dtype)
+
+
+def requests(policy: Policy) -> list[Request]:
+    """Requests of several sizes and temperatures, with ends of several kinds."""
+    encoded = [policy.encode_prompt(prompt) for prompt in PROMPTS]
+    longer = [policy.encode_prompt("a rather longer request " * 6), [7], *encoded]
+
+    def request(prompts: Sequence[list[int]], temperature: float, ends: Sequence[int] = (), most: int = 21) -> Request:
+        return Request(
+            prompts=prompts,
+            seeds=range(len(prompts)),
+            ends=frozenset(ends),
+            temperature=temperature,
+            top_p=0.9 if ends else 1.0,
+            max_new_tokens=most,
+        )
+
+    return [
+        request(encoded, 1.0),
+        request(encoded[:4], 0.0),
+        request(longer * 2, 1.0, range(0, 600, 9)),
+        request(encoded, 1.0),
+        request(longer, 0.7),
+        request(encoded[:1], 1.0, range(50)),
+        request(encoded, 1.0, most=9),
+    ]
+
+
+def answer(
+    model: FusedModel,
+    request: Request,
+    kept: Kept | None,
+    most_rows: int,
+    module: ModuleType = operations,
+    on_done: Callable[[int], None] = lambda _: None,
+) -> list[list[int]]:
+    captures = module is not operations
+    return complete(model, module, request, most_rows=most_rows, captures=captures, on_done=on_done, kept=kept)
+
+
+@pytest.mark.parametrize("most_rows", [3, 64])
+def test_slots_serve_one_request_after_the_other(make_varied_policy: MakePolicy, most_rows: int) -> None:
+    """Slots that served other requests, larger and smaller ones, write what new ones write; soon none is made anew."""
+    policy = make_varied_policy("llama")
+    model = FusedModel(policy.base)
+    kept = Kept(model)
+    expected = [answer(model, request, None, most_rows) for request in requests(policy)]
+    assert [answer(model, request, kept, most_rows) for request in requests(policy)] == expected
+    served = set()
+    for request, tokens in list(zip(requests(policy), expected, strict=True))[:-1] * 2:
+        assert answer(model, request, kept, most_rows) == tokens
+        served.add(id(kept.slots))
+    # one besides, for the first of them follows one with another limit
+    assert len(served) <= 2
+
+
+def test_a_failed_call_leaves_nothing(make_varied_policy: MakePolicy) -> None:
+    """Slots of a call that fails are gone, and the next call is right."""
+    policy = make_varied_policy("llama")
+    model = FusedModel(policy.base)
+    kept, request = Kept(model), requests(policy)[0]
+    expected = answer(model, request, kept, 3)
+    assert kept.slots is not None
+
+    def fail(_: int) -> None:
+        raise RuntimeError("the progress bar broke")
+
+    with pytest.raises(RuntimeError):
+        answer(model, request, kept, 3, on_done=fail)
+    assert kept.slots is None
+    assert answer(model, request, kept, 3) == expected
+
+
+def test_only_what_is_small_is_kept(make_varied_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights above the limit are not kept, nor is a pool with which they exceed it; the tokens are the same."""
+    policy = make_varied_policy("llama")
+    request = requests(policy)[0]
+    expected = answer(merge(policy), request, policy.kept, 64)
+    assert isinstance(policy.kept.slots, Slots)
+    limit = policy.kept.model.num_bytes
+    for most, keeps_weights in ((limit - 1, False), (limit, True)):
+        monkeypatch.setattr(keeping, "KEPT_BYTES", most)
+        release(policy)
+        assert answer(merge(policy), request, policy.kept, 64) == expected
+        assert (policy.kept is not None) is keeps_weights
+        assert policy.kept is None or policy.kept.slots is None
+
+
+def test_kept_weights_are_of_the_model(make_varied_policy: MakePolicy) -> None:
+    """Where a policy's weights were replaced or moved, nothing old is used; training on a CPU gives nothing up."""
+    policy = make_varied_policy("llama")
+    sample(policy, PROMPTS, range(9), temperature=0.0, max_new_tokens=8)
+    before = policy.kept
+    make_room(policy, is_long=True)
+    assert policy.kept is before
+    policy.model = make_varied_policy("llama").model
+    with torch.no_grad():
+        policy.model.model.norm.weight.normal_()
+    found = sample(policy, PROMPTS, range(9), temperature=0.0, max_new_tokens=8)
+    assert policy.kept is not before
+    release(policy)
+    assert sample(policy, PROMPTS, range(9), temperature=0.0, max_new_tokens=8) == found
+
+
+@needs_gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_kept_graphs_write_what_new_ones_write(
+    make_varied_policy: MakePolicy,
+    adapters: Callable[[str], dict[str | None, Path | None]],
+    monkeypatch: pytest.MonkeyPatch,
+    dtype: torch.dtype,
+) -> None:
+    """On a GPU adapters in turn, with captured training between, write what each writes alone; nothing grows."""
+    folders = adapters("llama")
+    calls = [(name, temperature, count) for name in ORDER for temperature in (0.0, 1.0) for count in (9, 40)]
+
+    def prompts(count: int) -> list[str]:
+        return [f"{PROMPTS[number % 9]} {number % 5}" for number in range(count)]
+
+    def open_learner() -> PolicyLearner:
+        policy = make_varied_policy("llama")
+        policy.model.to("cuda", dtype)
+        return PolicyLearner(policy)
+
+    expected = [
+        texts_of(open_learner(), folders[name], temperature, prompts(count)) for name, temperature, count in calls
+    ]
+    assert len({tuple(texts) for texts in expected}) == 2 * 2 * len(folders)
+
+    # what is kept stays beside the graphs of training, although a long one would give it up
+    monkeypatch.setattr(tuning, "make_room", lambda *_, **__: None)
+    execution = Execution(microbatch_tokens=4096, capture=dtype == torch.bfloat16)
+
+    def train(policy: Policy) -> list[float]:
+        attach_adapter(policy, LoraShape(rank=4, alpha=8, dropout=0.1), 0)
+        points = finetune(policy, PAIRS, epochs=2, learning_rate=1e-2, batch_size=2, seed=0, execution=execution)
+        return [point.loss for point in points]
+
+    losses, learner = train(open_learner().policy), open_learner()
+    graphs, used = [], []
+    for _ in range(3):
+        for (name, temperature, count), texts in zip(calls, expected, strict=True):
+            assert texts_of(learner, folders[name], temperature, prompts(count)) == texts, (name, temperature, count)
+        graphs.append({key: id(graph) for key, graph in learner.policy.kept.slots.graphs.items()})
+        assert train(learner.policy) == pytest.approx(losses, rel=0.02)
+        gc.collect()
+        used.append(torch.cuda.memory_allocated())
+    assert graphs[0]
+    assert graphs[0] == graphs[1] == graphs[2]
+    assert used[1] == used[2]
+
+
+@needs_gpu
+def test_training_on_a_gpu_gives_up_what_is_kept(
+    make_varied_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a long training, or where little is free, what sampling keeps goes back; else it stays."""
+    policy = make_varied_policy("llama")
+    policy.model.to("cuda")
+
+    def kept_after(is_long: bool) -> bool:
+        sample(policy, PROMPTS, range(9), temperature=1.0, max_new_tokens=8)
+        assert policy.kept.slots is not None
+        make_room(policy, is_long=is_long)
+        return policy.kept is not None
+
+    assert kept_after(False)
+    assert not kept_after(True)
+    monkeypatch.setattr(keeping, "FREE_SHARE", 1.0)
+    assert not kept_after(False)
