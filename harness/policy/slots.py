@@ -25,7 +25,7 @@ from attrs import frozen
 from torch import Tensor
 from torch.nn import functional
 
-from .aside import run_aside
+from .capturing import capture
 from .fused import PREFILL_TOKENS, FusedModel, pad
 from .operations import Places
 from .transformer import attend_causally
@@ -225,10 +225,7 @@ class Slots:
         key = (self.drawing, size)
         if key not in self.graphs:
             self._list([], size)
-            run_aside(lambda: self._step(size), self.model.device)
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=self.memory):
-                self._step(size)
+            graph = capture(lambda: self._step(size), self.model.device, self.memory)
             self.memory = graph.pool()
             self.graphs[key] = graph
         return self.graphs[key]

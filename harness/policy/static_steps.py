@@ -21,8 +21,8 @@ from attrs import fields, frozen
 from torch import Tensor
 
 from .answers import answer_loss
-from .aside import run_aside
 from .attention import attend_by_borders, by_lengths, has_kernel
+from .capturing import run_aside
 from .packing import Pair, join
 from .transformer import Attend
 

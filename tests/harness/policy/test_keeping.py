@@ -6,12 +6,15 @@ import copy
 import gc
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from tritonrl.harness.policy import finetune as tuning
 from tritonrl.harness.policy import keeping, operations
+from tritonrl.harness.policy import slots as slotting
 from tritonrl.harness.policy.adapters import attach_adapter, load_adapter, reset_adapter, save_adapter
 from tritonrl.harness.policy.continuous import Request, complete
 from tritonrl.harness.policy.finetune import Execution, finetune
@@ -173,11 +176,10 @@ def answer(
     request: Request,
     kept: Kept | None,
     most_rows: int,
-    module: ModuleType = operations,
     on_done: Callable[[int], None] = lambda _: None,
+    captures: bool = False,
 ) -> list[list[int]]:
-    captures = module is not operations
-    return complete(model, module, request, most_rows=most_rows, captures=captures, on_done=on_done, kept=kept)
+    return complete(model, operations, request, most_rows=most_rows, captures=captures, on_done=on_done, kept=kept)
 
 
 @pytest.mark.parametrize("most_rows", [3, 64])
@@ -194,6 +196,60 @@ def test_slots_serve_one_request_after_the_other(make_varied_policy: MakePolicy,
         served.add(id(kept.slots))
     # one besides, for the first of them follows one with another limit
     assert len(served) <= 2
+
+
+class Recording(TorchDispatchMode):
+    """What a captured graph is, on a CPU: operations that run again on the tensors that they ran on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[Any, tuple[Any, ...], dict[str, Any], Any]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.calls.append((func, args, kwargs or {}, result))
+        return result
+
+    def replay(self) -> None:
+        for func, args, kwargs, before in self.calls:
+            for old, new in zip(tree_leaves(before), tree_leaves(func(*args, **kwargs)), strict=True):
+                if old.data_ptr() != new.data_ptr():
+                    old.copy_(new)
+
+    def pool(self) -> None:
+        """Memory of its own."""
+
+
+def record(work: Callable[[], object], device: torch.device, memory: object) -> Recording:
+    with Recording() as recording:
+        work()
+    return recording
+
+
+def test_kept_graphs_serve_other_adapters(
+    make_varied_policy: MakePolicy,
+    adapters: Callable[[str], dict[str | None, Path | None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Recorded steps, which fix all but the contents of tensors, write for later adapters what new steps write."""
+    folders, expected = adapters("llama"), []
+    calls = [(name, number) for name in ORDER for number in range(len(requests(make_varied_policy("llama"))) - 1)]
+    for name, number in calls:
+        policy = make_varied_policy("llama")
+        put(policy, folders[name])
+        expected.append(answer(merge(policy), requests(policy)[number], None, 64))
+    # one of six requests comes twice
+    assert len({str(tokens) for tokens in expected}) == 5 * len(folders)
+
+    monkeypatch.setattr(slotting, "capture", record)
+    policy, graphs = make_varied_policy("llama"), []
+    for (name, number), tokens in zip(calls, expected, strict=True):
+        put(policy, folders[name])
+        request = requests(policy)[number]
+        assert answer(merge(policy), request, policy.kept, 64, captures=True) == tokens, (name, number)
+        graphs.append({id(graph) for graph in policy.kept.slots.graphs.values()})
+    # the second adapter's requests find all that they need
+    assert graphs[2 * len(calls) // len(ORDER) - 1] == graphs[-1]
 
 
 def test_a_failed_call_leaves_nothing(make_varied_policy: MakePolicy) -> None:
