@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -269,10 +270,8 @@ def bench_backends(
     from ..settings import load_config
     from .backends import LEAST_AGREEMENT, render, run
 
-    def say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
-    figures = run(load_config(settings=settings or []), candidates, seed, jobs or default_jobs(), say)
+    config = load_config(settings=settings or [])
+    figures = run(config, candidates, seed, jobs or default_jobs(), partial(print, file=sys.stderr, flush=True))
     print_result(to_plain(figures), render(figures), as_json)
     raise typer.Exit(1 if figures.num_agreeing < LEAST_AGREEMENT * figures.num_candidates else 0)
 

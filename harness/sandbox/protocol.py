@@ -104,10 +104,12 @@ class LaunchSample:
     """What the drawn programs of a launch wrote: for each, the elements of returned buffers that none had written.
 
     `num_unknown` of them are not among these, as what they do hangs on what programs that did not run have to write.
+    `overlaps` says that one of them stored to such an element that another one had written.
     """
 
     written_by_program: tuple[int, ...]
     num_unknown: int = 0
+    overlaps: bool = False
 
 
 @frozen(kw_only=True)

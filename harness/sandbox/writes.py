@@ -51,6 +51,8 @@ class Writes(Watcher):
     _counts: list[int] = field(factory=list)
     _num_unknown: int = 0
     _is_counted: bool = False
+    _own: list[NDArray[np.int64]] = field(factory=list)
+    _overlaps: bool = False
     _has_atomics: bool = False
     _had_taint: bool = False
     _given: set[int] = field(factory=set)
@@ -65,6 +67,7 @@ class Writes(Watcher):
         self._given = set(given.values())
         self._written = {index for name, index in given.items() if not is_compiled or name in kernel.writes}
         self._is_whole, self._counts, self._num_unknown, self._had_taint = is_whole, [], 0, False
+        self._overlaps = False
         if not is_whole and self.launches:
             for low, high in map(self.temporaries.__getitem__, self._written):
                 states = self.states[low:high]
@@ -78,11 +81,13 @@ class Writes(Watcher):
                 states[states == _EARLIER] = _TAINTED
         if not self._is_whole or self._had_taint:
             self.doubtful |= self._written
-        self.launches.append(LaunchSample(written_by_program=tuple(self._counts), num_unknown=self._num_unknown))
+        self.launches.append(
+            LaunchSample(written_by_program=tuple(self._counts), num_unknown=self._num_unknown, overlaps=self._overlaps)
+        )
 
     def begin_program(self, is_counted: bool) -> None:
         """Prepare for a program; those that are not counted run to be compared alone."""
-        self.is_tainted, self._has_atomics, self._is_counted = False, False, is_counted
+        self.is_tainted, self._has_atomics, self._is_counted, self._own = False, False, is_counted, []
         if is_counted:
             self._counts.append(0)
 
@@ -125,11 +130,18 @@ class Writes(Watcher):
         self._note(offsets, _WRITTEN if self._is_whole and not self.is_tainted else _TAINTED)
 
     def _note(self, offsets: NDArray[np.int64], state: int) -> None:
-        fresh = np.unique(offsets[self.states[offsets] == _UNWRITTEN])
+        known = self.states[offsets]
+        fresh = np.unique(offsets[known == _UNWRITTEN])
         self.states[offsets] = state
-        if self._is_counted:
-            for low, high in self.returned:
-                self._counts[-1] += int(np.count_nonzero((fresh >= low) & (fresh < high)))
+        if not self._is_counted:
+            return
+        again = offsets[known == _WRITTEN]
+        for low, high in self.returned:
+            self._counts[-1] += int(np.count_nonzero((fresh >= low) & (fresh < high)))
+            if again.size and not (self._is_whole or self._overlaps):
+                inside = again[(again >= low) & (again < high)]
+                self._overlaps = not np.isin(inside, np.concatenate([*self._own, fresh])).all()
+        self._own.append(fresh)
 
     def carry(self, copy: Copy, source: torch.Tensor, target: torch.Tensor) -> None:
         """Let a copied element count as what its source was."""

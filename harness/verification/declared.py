@@ -175,6 +175,8 @@ class _Look:
     seconds_each: float = 0.0
     has_sums: bool = False
     """Something was not compared, as programs that did not run have to do with it."""
+    overlaps: bool = False
+    """Programs wrote what others had written, so that how much each writes does not add up."""
 
     @property
     def outcome(self) -> Outcome | None:
@@ -226,8 +228,8 @@ class _Sampler:
             is_quick = look.outcome is not None or look.seconds_each * sum(grids) <= most_seconds
             whole = self._take(max(grids)) if is_quick else look
             look = look if whole.outcome is Outcome.TIMEOUT else whole
-        if look.has_sums and not is_wrong and is_declared and len(grids) == 1:
-            failure = self._check_a_sum()
+        if (look.has_sums or look.overlaps) and not is_wrong and is_declared and len(grids) == 1:
+            failure = self._check_a_sum() if look.has_sums else self._check_the_rest()
             look = look if failure is None else _Look(report=self._report(failure))
         return evolve(look.report, seconds=first.seconds + time.perf_counter() - began)
 
@@ -269,6 +271,15 @@ class _Sampler:
             return None
         message = f"{len(programs)} programs add up to {float(alone[at]):.4g} where {float(wanted[at]):.4g} is right"
         return Failure(outcome=Outcome.WRONG_VALUES, message=message)
+
+    def _check_the_rest(self) -> Failure | None:
+        """An objection where programs write over each other's elements, and a scan of all leaves others unwritten."""
+        seen = self._scan()
+        hints = None if seen is None else self._read_hints(seen)
+        if hints is None or not hints.is_lacking:
+            return None
+        message = "programs write what others have written, and all of them do not write the whole result"
+        return Failure(outcome=Outcome.OUTPUT_NOT_WRITTEN, message=message)
 
     def _scan(self, watched: tuple[int, int] | None = None) -> RunResult | None:
         request = evolve(self.request, num_lanes=SUM_LANES, watched=watched)
@@ -335,12 +346,14 @@ class _Sampler:
             for launch, taken in zip(plan.launches, sample.launches, strict=True)
         )
         num_run = sum(len(launch.written_by_program) + launch.num_unknown for launch in launches)
+        overlaps = any(taken.overlaps for taken in sample.launches)
         failure = judge_coverage(Coverage(num_needed=num_needed, launches=launches))
         return _Look(
             report=self._report(failure) if failure is not None else self._report(comparisons=tuple(comparisons)),
-            is_doubtful=failure is not None or num_tainted > 0 or len(launches) > 1,
+            is_doubtful=failure is not None or num_tainted > 0 or len(launches) > 1 or overlaps,
             seconds_each=result.seconds / max(1, num_run),
             has_sums=num_tainted > 0,
+            overlaps=overlaps,
         )
 
     def _report(self, failure: Failure | None = None, comparisons: tuple[Comparison, ...] = ()) -> RunReport:

@@ -77,6 +77,20 @@ def test_the_oracles_own_infinities_are_accepted() -> None:
     assert not accepts(compare(np.array([-np.inf, np.nan, np.inf, 1.0]), expected, "float32"))
 
 
+@pytest.mark.parametrize(("dtype", "largest"), [("float32", 3.4028235e38), ("float16", 65504.0)])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_at_the_end_of_a_range_either_side_is_right(dtype: str, largest: float, sign: float) -> None:
+    """A value within tolerance of the largest may be that or infinite; neither is right further from it."""
+    for expected in (largest * 0.9999, largest * 1.0001):
+        for found in (largest, np.inf):
+            assert accepts(compare(np.array([sign * found, 1.0]), np.array([sign * expected, 1.0]), dtype))
+        assert not accepts(compare(np.array([-sign * np.inf, 1.0]), np.array([sign * expected, 1.0]), dtype))
+        assert not accepts(compare(np.array([np.nan, 1.0]), np.array([sign * expected, 1.0]), dtype))
+        assert not accepts(compare(np.array([sign, 1.0]), np.array([sign * expected, 1.0]), dtype))
+    assert not accepts(compare(np.array([sign * np.inf, 1.0]), np.array([sign * largest * 0.9, 1.0]), dtype))
+    assert not accepts(compare(np.array([sign * largest, 1.0]), np.array([sign * largest * 1.1, 1.0]), dtype))
+
+
 @pytest.mark.parametrize(
     ("dtype", "expected", "flushed"), [("float32", 1e-60, 0.0), ("float16", 1.03e-6, 1.01e-6), ("bfloat16", 1e-40, 0.0)]
 )
