@@ -76,9 +76,15 @@ class _Watch(Watcher):
     def prepare_store(self, access: Access) -> NDArray[np.int64]:
         """Look at what other programs have to do with the elements, before they hold something else."""
         elements = self._find_elements(access)
-        if (self._is_foreign(elements) or self._is_read_by_others(elements)) and _changes(access):
-            raise DataRace
+        if self._is_shared(elements):
+            changed = elements[_find_changed(access)]
+            if changed.size and self._is_shared(changed):
+                raise DataRace
         return elements
+
+    def _is_shared(self, elements: NDArray[np.int64]) -> bool:
+        """Whether another program has stored to one of them or loaded one, with no order between the two."""
+        return self._is_foreign(elements) or self._is_read_by_others(elements)
 
     def store(self, access: Access, prepared: NDArray[np.int64]) -> None:
         """Note a store."""
@@ -150,8 +156,8 @@ def watching(memory: Sequence[torch.Tensor], item_bytes: int) -> Iterator[_Watch
         yield watch
 
 
-def _changes(access: Access) -> bool:
-    """Whether a store changes bits; equal values may be stored by anybody."""
+def _find_changed(access: Access) -> NDArray[np.bool_]:
+    """Which elements a store changes; equal values may be stored by anybody."""
     before = access.held_values()
     now = access.new_values().astype(before.dtype, copy=False)
-    return bool(np.any((before != now) & ~((before != before) & (now != now))))
+    return np.asarray((before != now) & ~((before != before) & (now != now)))

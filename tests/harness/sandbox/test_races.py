@@ -74,3 +74,31 @@ def test_each_launch_begins_anew() -> None:
     """What one launch has stored, the next may load: launches run one after another."""
     assert not happens((0, "store", 0))
     assert not happens((1, "load", 0))
+
+
+def stores_collide(*stores: tuple[int, dict[int, float]]) -> bool:
+    """Whether programs race that store these values to these elements, one after another."""
+    memory, held = torch.zeros(64, dtype=torch.uint8), np.zeros(16)
+    with watching([memory], 4) as watch:
+        for program, values in stores:
+            elements, given = np.array(list(values)), np.array(list(values.values()))
+            access: Any = SimpleNamespace(
+                program=(program, 0, 0),
+                lanes=np.ones(len(values), dtype=bool),
+                find_elements=lambda start, shift, at=elements: at,
+                held_values=lambda at=elements: held[at],
+                new_values=lambda new=given: new,
+            )
+            try:
+                watch.store(access, watch.prepare_store(access))
+            except DataRace:
+                return True
+            held[elements] = given
+    return False
+
+
+def test_blocks_that_overlap_may_store_equal_values() -> None:
+    """What another program has stored must stay as it is; what nobody has may change beside it."""
+    assert not stores_collide((0, {0: 1.0, 1: 2.0}), (1, {1: 2.0, 2: 3.0}))
+    assert stores_collide((0, {0: 1.0, 1: 2.0}), (1, {1: 2.5, 2: 3.0}))
+    assert stores_collide((0, {0: 1.0, 1: 2.0}), (1, {1: 2.0, 2: 3.0}), (2, {2: 3.0, 0: 4.0}))

@@ -177,3 +177,43 @@ def test_what_too_many_programs_add_up_to_is_looked_at(verifier: Verifier, is_ri
         assert judge_run(report) is None
     else:
         assert failure_of(report).outcome is Outcome.WRONG_VALUES
+
+
+ROWS_OF_BLOCKS = """out = torch.empty_like(x)
+        m, n = x.shape
+        kernel[(m, triton.cdiv(n, 120))](x, out, n, BLOCK=120, WIDTH=128)
+        return out"""
+"""Of the declared rows 18 blocks each: more programs than are ever run one by one."""
+
+
+def in_blocks(start: str) -> str:
+    """A pointwise candidate with a program for each block of a row, which begins at `start`."""
+    source = pointwise(forward=ROWS_OF_BLOCKS).replace(
+        "BLOCK: tl.constexpr", "BLOCK: tl.constexpr, WIDTH: tl.constexpr"
+    )
+    source = source.replace(
+        "    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n    mask = offsets < n\n",
+        f"""    columns = {start} + tl.arange(0, WIDTH)
+    mask = columns < n
+    offsets = tl.program_id(0) * n + columns
+""",
+    )
+    assert "columns = tl" in source
+    return source
+
+
+def test_an_axis_that_makes_no_difference_is_refused(verifier: Verifier) -> None:
+    """Programs along it write the same elements, so that what a few of them write says nothing of the rest."""
+    failure = failure_of(declared_report(verifier, POINTWISE, in_blocks("tl.program_id(2) * BLOCK")))
+    assert (failure.outcome, failure.message.partition(",")[0]) == (
+        Outcome.OUTPUT_NOT_WRITTEN,
+        "programs write what others have written",
+    )
+
+
+def test_blocks_that_overlap_are_no_objection(verifier: Verifier) -> None:
+    """A last block that ends where the row does writes again what the ones before it wrote, and the same."""
+    source = in_blocks("tl.minimum(tl.program_id(1) * BLOCK, tl.maximum(n - WIDTH, 0))")
+    report = declared_report(verifier, POINTWISE, source)
+    assert report is not None
+    assert judge_run(report) is None
