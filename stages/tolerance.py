@@ -8,9 +8,10 @@ where nothing multiplies matrices, and wider for TF32, as PyTorch itself may use
 fail by orders of magnitude wherever the task is a sound one. What a dtype cannot hold is forgiven: values beyond its
 range count as infinite, and an error smaller than its smallest number (float16 keeps subnormals, GPUs flush those of
 the wider ones) counts as none. What is expected so near the end of a range that an error within tolerance crosses it
-may be infinite or not. Where inputs were transformed, results may all be tiny remainders of what the task
-computes on ordinary ones (a softplus of large negative values): then errors are measured against a hundredth of the
-ordinary results' scale. Integer results (argmax) are compared exactly.
+may be infinite or not, and so may what a formula reaches by way of values beyond the range. Where inputs were
+transformed, results may all be tiny remainders of what the task computes on ordinary ones (a softplus of large negative
+values): then errors are measured against a hundredth of the ordinary results' scale. Integer results (argmax) are
+compared exactly.
 """
 
 from __future__ import annotations
@@ -61,10 +62,12 @@ def compare(
     dtype: str,
     expected_dtype: str | None = None,
     least_scale: float = 0.0,
+    largest_safe: float = np.inf,
 ) -> Comparison:
     """How `actual` (of torch dtype `dtype`, as an array of any numpy dtype) differs from the oracle's values.
 
-    Errors are measured against `least_scale` where the expected values' own scale is smaller.
+    Errors are measured against `least_scale` where the expected values' own scale is smaller. Expected values beyond
+    `largest_safe` may be infinite.
     """
     dtype_matches = dtype == (expected_dtype or dtype)
     if actual.shape != expected.shape:
@@ -85,8 +88,10 @@ def compare(
     limit = LARGEST_FINITE[dtype]
     with np.errstate(all="ignore"):
         infinite = np.copysign(np.inf, wanted)
-        is_at_end = np.abs(np.abs(wanted) / limit - 1.0) <= TOLERANCES[dtype].worst_excess
-        is_infinite = np.where(is_at_end, found == infinite, np.abs(wanted) > limit)
+        slack = TOLERANCES[dtype].worst_excess
+        sizes = np.abs(wanted) / limit
+        is_at_end = (sizes >= min(1.0 - slack, largest_safe / limit)) & (sizes <= 1.0 + slack)
+        is_infinite = np.where(is_at_end, found == infinite, sizes > 1.0)
         wanted = np.where(is_infinite, infinite, wanted)
         both_finite = np.isfinite(wanted) & np.isfinite(found)
         same_nonfinite = (np.isnan(wanted) & np.isnan(found)) | (np.isinf(wanted) & (wanted == found))

@@ -60,8 +60,7 @@ _EXPONENTIAL_OPERATORS = frozenset(
 _UNORDERED_OPERATORS = frozenset({"topk", "sort", "argsort", "kthvalue", "median", "nanmedian", "mode"})
 _FLOATING = ("float64", "float32", "float16", "bfloat16")
 MAX_CACHED_BYTES = 256 << 20
-_SHARE_OF_SCALE = 1e-2
-_SHARE_OF_TOLERANCE = 0.25
+_SHARE_OF_SCALE, _SHARE_OF_TOLERANCE = 1e-2, 0.25
 
 
 @frozen(kw_only=True)
@@ -69,7 +68,7 @@ class ExpectedRun:
     """One variant's inputs (null where an input is a plain number), parameters and expected results.
 
     `inputs` hold values that are exact in the variant's dtype; `expected` are fp64 (integers for integer results)
-    with the dtypes that the reference itself returns in `dtypes`.
+    with the dtypes that the reference itself returns in `dtypes`. Beyond `largest_safe` a candidate's may be infinite.
     """
 
     inputs: tuple[torch.Tensor | None, ...]
@@ -78,6 +77,7 @@ class ExpectedRun:
     dtypes: tuple[str, ...]
     computed_in: str = "float64"
     share_of_tolerance: float = 1.0
+    largest_safe: float = np.inf
     least_scales: tuple[float, ...] = ()
     """For each result, the scale below which errors are not measured; empty where its own scale is the measure."""
 

@@ -31,7 +31,7 @@ from ...stages.syntax import judge_syntax
 from ...stages.tolerance import SHARE_WITH_TF32, SHARE_WITHOUT_PRODUCTS, WHERE_FINITE, compare
 from ...stages.variants import SAMPLED_VARIANTS, VariantInputs, describe
 from ..sandbox.protocol import RunRequest, RunResult
-from .applicability import find_inapplicable
+from .applicability import find_inapplicable, find_largest_safe
 from .oracle import ExpectedRun
 from .recordings import later_variants, record_later, record_own_values, record_request
 from .storages import fill_storages, from_bytes
@@ -184,7 +184,8 @@ def prepare_run(
     if failure is not None:
         return failure
     expected = bench.oracle.expected(task, inputs, find_seeded_parameters(plan, report.reference.parameters))
-    expected = evolve(expected, share_of_tolerance=_choose_share(report, task, bench, inputs))
+    share = _choose_share(report, task, bench, inputs)
+    expected = evolve(expected, share_of_tolerance=share, largest_safe=find_largest_safe(task, bench.oracle))
     storages = fill_storages(plan, expected, bench.store.get_blob)
     if isinstance(storages, Failure):
         return storages
@@ -250,7 +251,7 @@ def _judge_result(request: RunRequest, expected: ExpectedRun, result: RunResult)
             if actual is None:
                 failure = Failure(outcome=Outcome.BROKEN_PROTOCOL, message="a result's size is not what the plan says")
                 break
-            comparison = compare(actual, wanted, view.dtype, dtype, scale)
+            comparison = compare(actual, wanted, view.dtype, dtype, scale, expected.largest_safe)
             comparisons.append(evolve(comparison, share_of_tolerance=expected.share_of_tolerance))
     return RunReport(
         variant=request.variant,

@@ -91,6 +91,17 @@ def test_at_the_end_of_a_range_either_side_is_right(dtype: str, largest: float, 
     assert not accepts(compare(np.array([sign * largest, 1.0]), np.array([sign * largest * 1.1, 1.0]), dtype))
 
 
+def test_infinities_are_right_beyond_what_is_safe_alone() -> None:
+    """A product may overflow on its way to a result near the end of the range; smaller results must be right."""
+    expected = np.array([1e35, 1e30, 1.0])
+    assert accepts(compare(np.array([np.inf, 1e30, 1.0]), expected, "float32", largest_safe=1e34))
+    assert accepts(compare(np.array([1e35, 1e30, 1.0]), expected, "float32", largest_safe=1e34))
+    assert not accepts(compare(np.array([np.inf, 1e30, 1.0]), expected, "float32"))
+    for wrong in ([-np.inf, 1e30, 1.0], [np.nan, 1e30, 1.0], [1e34, 1e30, 1.0], [np.inf, np.inf, 1.0]):
+        assert not accepts(compare(np.array(wrong), expected, "float32", largest_safe=1e34))
+    assert not accepts(compare(np.array([np.inf, 1.0]), np.array([6e4, 1.0]), "float16", largest_safe=1e34))
+
+
 @pytest.mark.parametrize(
     ("dtype", "expected", "flushed"), [("float32", 1e-60, 0.0), ("float16", 1.03e-6, 1.01e-6), ("bfloat16", 1e-40, 0.0)]
 )

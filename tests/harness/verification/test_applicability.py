@@ -1,15 +1,16 @@
-"""Which variants say something about a right kernel: products at declared sizes leave float32's range."""
+"""Products at declared sizes leave float32's range, by their variants' making: a right kernel is right all the same."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
-from attrs import evolve
 from numpy.typing import NDArray
 from tritonrl.core.candidate import Candidate, Variant
-from tritonrl.core.task import Profile, Task
+from tritonrl.core.task import Profile
 from tritonrl.harness.tasks.suites import find_example
-from tritonrl.harness.verification.applicability import find_inapplicable
+from tritonrl.harness.verification.applicability import find_inapplicable, find_largest_safe
 from tritonrl.harness.verification.workbench import Workbench
 from tritonrl.stages.tolerance import accepts, compare
 from tritonrl.stages.variants import HIDDEN_VARIANTS, SAMPLED_VARIANTS, TRAINING_VARIANTS
@@ -20,12 +21,7 @@ from .test_further_runs import with_gpu
 PRODUCT = find_example("l1-cumulative_product-408c7f2ab4cb266c").task
 """256 rows of 512 values about one, from the last to the first."""
 RUN_WHOLE = tuple(variant for variant in (*TRAINING_VARIANTS, *HIDDEN_VARIANTS) if variant not in SAMPLED_VARIANTS)
-
-
-def applicable(bench: Workbench, task: Task) -> set[Variant]:
-    """What is run of variants that need no sizes of their own."""
-    candidate = Candidate(task_id=task.task_id, source="")
-    return set(RUN_WHOLE) - find_inapplicable(candidate, task, bench, RUN_WHOLE)
+LARGE = {Variant.SCALED, Variant.TRIPLED, Variant.SHIFTED, Variant.OUTLIERS}
 
 
 def multiply(values: NDArray[np.float32], num_parts: int) -> NDArray[np.float32]:
@@ -36,27 +32,31 @@ def multiply(values: NDArray[np.float32], num_parts: int) -> NDArray[np.float32]
     return parts.reshape(values.shape)
 
 
-@pytest.mark.parametrize("num_parts", [1, 32, 128, 256])
-def test_a_product_is_right_in_any_order_on_what_it_is_run_on(bench: Workbench, num_parts: int) -> None:
-    """Where a formula leaves float32's range in one order and not in another, a right kernel is not run."""
+@pytest.mark.parametrize("num_parts", [1, 128])
+def test_a_product_is_right_in_any_order(bench: Workbench, num_parts: int) -> None:
+    """A formula leaves float32's range in one order and not in another; one that is cut off there is wrong."""
     gpu = with_gpu(bench)
-    wanted = applicable(gpu, PRODUCT)
-    assert {Variant.ORIGINAL, Variant.NEGATED, Variant.FLIPPED, Variant.FAINT, Variant.ABOVE, Variant.TIES} <= wanted
-    assert not {Variant.SCALED, Variant.TRIPLED, Variant.SHIFTED, Variant.OUTLIERS} & wanted
+    wanted = set(RUN_WHOLE) - find_inapplicable(Candidate(task_id="", source=""), PRODUCT, gpu, RUN_WHOLE)
+    assert wanted >= LARGE
+    safe, unequal = find_largest_safe(PRODUCT, gpu.oracle), set()
     for inputs in (gpu.describe(variant, PRODUCT) for variant in wanted):
         if inputs.profile is not Profile.DECLARED:
             continue
         run = gpu.oracle.expected(PRODUCT, inputs)
-        (values,) = run.inputs
+        (values,), (expected,) = run.inputs, run.expected
         assert values is not None
         with np.errstate(all="ignore"):
             found = multiply(values.numpy()[:, ::-1], num_parts)[:, ::-1]
-        assert accepts(compare(found, run.expected[0], "float32"), 0.1), inputs.variant
+        assert accepts(compare(found, expected, "float32", largest_safe=safe), 0.1), inputs.variant
+        if not accepts(compare(found, expected, "float32"), 0.1):
+            unequal.add(inputs.variant)
+        if inputs.variant in LARGE:
+            for ceiling in (1e4, 1e30):
+                cut = np.minimum(found, np.float32(ceiling))
+                assert not accepts(compare(cut, expected, "float32", largest_safe=safe), 0.1)
+    assert unequal == {Variant.OUTLIERS}
 
 
-def test_values_that_stay_within_range_are_run(bench: Workbench) -> None:
-    """Few factors, and formulas that do not grow, have all the variants."""
-    short = evolve(PRODUCT, small=(("ROWS", 9), ("COLS", 20)))
-    large = {Variant.SCALED, Variant.TRIPLED, Variant.SHIFTED, Variant.OUTLIERS, Variant.ABOVE, Variant.BELOW}
-    assert large <= applicable(bench, short)
-    assert large <= applicable(bench, POINTWISE)
+def test_other_formulas_have_no_such_range(bench: Workbench) -> None:
+    """What multiplies few values has no result that may be infinite."""
+    assert find_largest_safe(POINTWISE, bench.oracle) == math.inf
