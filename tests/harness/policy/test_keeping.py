@@ -364,7 +364,7 @@ def test_kept_graphs_write_what_new_ones_write(
         for (name, temperature, count), texts in zip(calls, expected, strict=True):
             assert texts_of(learner, folders[name], temperature, prompts(count)) == texts, (name, temperature, count)
         graphs.append({key: id(graph) for key, graph in learner.policy.kept.slots.graphs.items()})
-        assert train(learner.policy) == pytest.approx(losses, rel=0.02)
+        assert train(learner.policy) == pytest.approx(losses, rel=0.05)
         gc.collect()
         used.append(torch.cuda.memory_allocated())
     assert graphs[0]
