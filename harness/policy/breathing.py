@@ -1,7 +1,7 @@
 """The policy's turn on a GPU that others time kernels on: a sampler that runs beside a measurement would be in it.
 
-Sampling and fine-tuning hold a shared turn (`harness.cuda.turns`), which is let go of for a moment three times a second:
-several processes may share a GPU, and nobody should wait to time for as long as a whole batch takes.
+Sampling and fine-tuning hold a shared turn (`harness.cuda.turns`), which is let go of three times a second: several
+processes may share a GPU, and nobody should wait to time for as long as a whole batch takes.
 """
 
 from __future__ import annotations
