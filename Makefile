@@ -41,14 +41,14 @@ pytest: $(READY)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 # On a machine with a GPU, with the packages of pyproject.toml installed; no virtual environment is made. Writes the
-# checkpoints of the shipped policy to $(NANO_OUT); harness/policy/nano is its checkpoint-0.10.
+# checkpoints of a policy of the corpus' first part to $(NANO_OUT); its checkpoint-0.10 was shipped at first.
 NANO_OUT ?= build/nano
 gpu-nano:
 	mkdir -p build/import && ln -sfn ../.. build/import/tritonrl
 	PYTHONPATH=build/import:$$PYTHONPATH $(PYTHON) -m tritonrl.harness.policy.pretrain --out $(NANO_OUT) --pairs 300000 --minutes 2 \
 		--hidden 192 --heads 3 --kv-heads 1 --layers 6 --mlp 576 --corrupted-share 0.5 --save-at 0.06,0.08,0.1,0.12,0.15
 
-# The same on the whole corpus, whose pairs are longer. Not shipped: it has not been measured yet.
+# The same on the whole corpus, whose pairs are longer, to $(NANO_WHOLE); harness/policy/nano is its checkpoint-0.60.
 NANO_PAIRS ?= 200000
 NANO_SHAPE ?= --hidden 256 --heads 4 --kv-heads 2 --layers 8 --mlp 768
 NANO_WHOLE ?= $(NANO_OUT)-whole
@@ -59,7 +59,7 @@ gpu-nano-whole:
 		--corrupted-share 0.5 --save-at 0.1,0.2,0.3,0.4,0.6,1.0
 
 # One of its checkpoints on validation tasks, as it is and after the quick preset's supervised start.
-NANO_CHECKPOINT ?= checkpoint-0.20
+NANO_CHECKPOINT ?= checkpoint-0.60
 NANO_SET := --preset quick --set policy.name=$(NANO_WHOLE)/$(NANO_CHECKPOINT) --set policy.max_new_tokens=1024 \
 	--set verifier.backend=interpret --set verifier.clock=none
 NANO_EXAM := --suite whole:validation --limit 41 --samples 2 --temperature 0.8

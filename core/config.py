@@ -213,7 +213,7 @@ class Config:
 
     seed: int = whole(0, 0, 2**63 - 1)
     suite: TrainingSuite = field(default="corpus", validator=check_choice)
-    """Whose tasks are trained on and held out: `corpus` has the families that `nano` knows, `whole` has all."""
+    """Whose tasks are trained on and held out: `corpus` has the first part's families (13), `whole` has all."""
     against: str = line("")
     """A suite that training shares no task with, up to names and constants, or `evaluation`
     (`harness.study.admission`)."""

@@ -58,7 +58,7 @@ class Family:
     draw: Callable[[Draw, str], Spec]
     write: Callable[[Spec, str, Draw], Example]
     part: int = 1
-    """1 for the families that the presets, `nano` and the published results were made with, 2 for the others."""
+    """1 for the families that the presets and the published results were made with, 2 for the others."""
 
 
 _FAMILIES: dict[str, Family] = {

@@ -20,7 +20,7 @@ SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "nu
 @pytest.fixture
 def shape(tmp_path: Path) -> str:
     """A tiny model's config.json, with room for the tokens of the shipped tokenizer."""
-    config = LlamaConfig(**SIZES, num_key_value_heads=2, vocab_size=2048, tie_word_embeddings=True)
+    config = LlamaConfig(**SIZES, num_key_value_heads=2, vocab_size=4096, tie_word_embeddings=True)
     config.architectures = ["LlamaForCausalLM"]
     config.save_pretrained(tmp_path)
     return f"random:{tmp_path / 'config.json'}"

@@ -1,22 +1,45 @@
-"""Policies by name: SmolLM2 from a package, and random weights of known shapes, in 8 bit too."""
+"""Policies by name: the shipped one, SmolLM2 from a package, and random weights of known shapes, in 8 bit too."""
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 
 import pytest
 import torch
 from tritonrl.core.config import PolicyConfig
+from tritonrl.core.corpus import SUITES, Split, examples
+from tritonrl.core.prompts import assistant_message, user_message
 from tritonrl.harness.errors import UsageError
 from tritonrl.harness.policy import gguf
 from tritonrl.harness.policy.adapters import attach_adapter
 from tritonrl.harness.policy.finetune import encode_pairs, finetune, make_loss, padded_loss
-from tritonrl.harness.policy.load import LoraShape, load_policy
+from tritonrl.harness.policy.load import NANO_FOLDER, LoraShape, load_policy
 from tritonrl.harness.policy.sample import sample_tokens
 from tritonrl.harness.policy.shapes import SHAPES, read_shape
 
 needs_smollm2 = pytest.mark.skipif(not gguf.is_installed(), reason="smollm2 is not installed: make smollm2")
 PAIRS = [("double x", "def double(x):\n    return x * 2"), ("halve", "def halve(x):\n    return x / 2")]
+
+
+def test_nano_is_small() -> None:
+    """The shipped policy has at most 16 M parameters, all in bfloat16, takes at most 32 MB, and reads long pairs."""
+    from safetensors import safe_open
+
+    with safe_open(NANO_FOLDER / "model.safetensors", "pt") as weights:
+        tensors = [weights.get_tensor(name) for name in weights.keys()]  # noqa: SIM118
+    assert sum(tensor.numel() for tensor in tensors) <= 16e6
+    assert {tensor.dtype for tensor in tensors} == {torch.bfloat16}
+    assert sum(path.stat().st_size for path in NANO_FOLDER.iterdir()) <= 32e6
+    policy = load_policy(PolicyConfig(), "cpu")
+    lengths = [
+        len(policy.encode_prompt(user_message(example.task)))
+        + len(policy.encode_answer(assistant_message(example.solution)))
+        for level, families in SUITES["whole"].items()
+        for example in islice(examples(Split.TRAIN, level, 0, families), 82)
+    ]
+    assert len(lengths) == 164
+    assert 100 < max(lengths) <= policy.base.config.max_position_embeddings
 
 
 @needs_smollm2
