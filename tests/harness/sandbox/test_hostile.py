@@ -166,6 +166,12 @@ def plain_sandbox() -> Iterator[Sandbox]:
         yield opened
 
 
+def test_only_the_jobs_own_process_answers(sandbox: Sandbox) -> None:
+    """A candidate that forks and goes on in both processes is judged by what the first one says."""
+    reply = sandbox.record("import os\nos.fork()" + MODEL, [request((4,))])
+    assert reply.failure is None or reply.failure.outcome is not Outcome.BROKEN_PROTOCOL, reply
+
+
 @pytest.mark.parametrize(
     "name", ["sleep", "memory bit by bit", "fork bomb that catches", "1 GB on stdout", "write to /tmp", "exit"]
 )

@@ -228,7 +228,7 @@ def test_a_dry_run_of_the_published_ablation_lists_its_costs(tmp_path: Path) -> 
     config = load_config("paper")
     planned = plan_grid(Results(root=tmp_path), config, parse_grid("full,controls,noise"), range(3))
     assert len(planned) == 3 * (1 + 16 + 2 + 3)
-    assert {cell.num_updates for cell in planned if cell.cell == SFT} == {2000 // 8}
+    assert {cell.num_updates for cell in planned if cell.cell == SFT} == {config.sft.num_pairs // config.sft.batch_size}
     *lines, total = render_plan(planned)
     assert len({len(line) for line in lines}) == 1
     assert f"{sum(cell.num_samples for cell in planned):,} samples" in total
