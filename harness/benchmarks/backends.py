@@ -20,12 +20,11 @@ from ...core.extensions import AUDIT
 from ...core.statistics import Interval, wilson_interval
 from ...core.verdict import Verdict
 from ..verification.verifier import open_verifier
-from .mix import Kind, Labelled
+from .mix import EVERY, Kind, Labelled
 from .verify import make_mix
 
 BACKENDS: tuple[Backend, ...] = ("interpret", "cuda")
 LEAST_AGREEMENT = 0.995
-_EVERY = 25
 
 
 @frozen(kw_only=True)
@@ -103,7 +102,7 @@ class VerdictCount:
         self.num_done += 1
         self.num_accepted += verdict.correct
         self.num_agreeing += bool(self.others) and verdict.correct == self.others[index].correct
-        if self.say is not None and (self.num_done % _EVERY == 0 or self.num_done == self.num_all):
+        if self.say is not None and (self.num_done % EVERY == 0 or self.num_done == self.num_all):
             agreeing = f", {self.num_agreeing} agree" if self.others else ""
             self.say(
                 f"{self.backend}: {self.num_done} of {self.num_all} verdicts, {self.num_accepted} accepted{agreeing}"

@@ -64,11 +64,15 @@ def count_done(num_all: int, on_progress: OnProgress | None) -> Callable[[int, V
     return note
 
 
+EVERY = 25
+"""So many verdicts are worth a line, where a run that is cut off should have a figure."""
+
+
 @define
 class RunningCount:
-    """Says now and then how many verdicts there are and how many reject, so that a run that is cut off has a figure."""
+    """Says now and then how many verdicts there are and how many reject."""
 
-    every: int = 25
+    every: int = EVERY
     num_done: int = 0
     num_rejected: int = 0
 

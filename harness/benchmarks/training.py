@@ -227,10 +227,9 @@ def measure_ours(
     except torch.OutOfMemoryError as error:
         return _too_large(error)
     seconds = times[-1] - times[workload.warmup - 1]
-    counted = points[workload.warmup :]
     return Rate(
-        tokens_per_s=sum(point.num_tokens for point in counted) / seconds,
-        seconds_a_step=seconds / len(counted),
+        tokens_per_s=sum(point.num_tokens for point in points[workload.warmup :]) / seconds,
+        seconds_a_step=seconds / (len(points) - workload.warmup),
         first_step_s=times[0] - started,
         peak_gb=_peak(policy.device),
         first_loss=points[0].loss,
