@@ -75,7 +75,8 @@ def seeded(seed: int | None) -> Iterator[None]:
     with _SEEDED:
         state = torch.get_rng_state()
         try:
-            torch.manual_seed(seed)
+            # torch.manual_seed would seed every device too, and note for each that is not in use yet where that was asked
+            torch.default_generator.manual_seed(seed)
             yield
         finally:
             torch.set_rng_state(state)
