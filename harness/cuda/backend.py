@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import Enum, auto
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import evolve
 
@@ -41,6 +41,7 @@ _PROCESSORS_AN_EXECUTOR = 2
 """What prepares runs is a processor's work, so that more executors than this are of no use."""
 _BYTES_AN_EXECUTOR = 16 << 30
 """References that are kept, and replicas of a plan, take up to half of it."""
+T = TypeVar("T")
 GetBlob = Callable[[str], bytes | None]
 WAITING_FOR_EXECUTOR, WAITING_FOR_TURN = "waiting for an executor", "waiting for a turn"
 """Kinds of `CudaBackend.seconds` that are no work."""
@@ -127,7 +128,7 @@ class CudaBackend:
         header = {"kind": "run", "requests": plains, "binaries": self._binaries([r.plan for r in requests], blobs)}
         try:
             with self._executor() as executor:
-                reply, outputs = self._ask(executor, header, blobs)
+                reply, outputs = _try(executor, lambda: self._ask(executor, header, blobs))
         except Lost as lost:
             return RunReply(failure=lost.failure, seconds=time.perf_counter() - began)
         results = tuple(read_run_result(plain, outputs) for plain in reply["results"])
@@ -145,8 +146,12 @@ class CudaBackend:
         others: dict[int, bytes],
         source: ReferenceSource | None,
         protocol: Protocol,
+        alone: bool = False,
     ) -> Timed:
-        """A plan's trials beside those of its reference, on the values in `storages`, and its results on both."""
+        """A plan's trials beside those of its reference, on the values in `storages`, and its results on both.
+
+        `alone` asks for a context in which no other plan has run.
+        """
         blobs: list[bytes] = []
         header = {
             "kind": "receive timing",
@@ -178,12 +183,10 @@ class CudaBackend:
             return evolve(timed, first=first, fresh=last)
 
         with self._executor(source.task.task_id if source is not None else "") as executor:
+            if alone and executor.has_served:
+                executor.close()
             try:
-                try:
-                    return measure(executor)
-                except Lost:
-                    # a reference is kept from one request to the next, where an earlier candidate may have spoilt it
-                    return measure(executor)
+                return _try(executor, lambda: measure(executor))
             except Lost as lost:
                 return Timed(failure=lost.failure)
 
@@ -275,6 +278,7 @@ class CudaBackend:
         try:
             yield executor
         finally:
+            executor.has_served = True
             with self._change:
                 self._free.append(executor)
                 self._change.notify()
@@ -327,6 +331,20 @@ class CudaBackend:
                 found[sha256] = len(blobs)
                 blobs.append(binary)
         return found
+
+
+def _try(executor: Executor, work: Callable[[], T]) -> T:
+    """What the work returns; where it ends a context that an earlier plan may have spoilt, the same in a fresh one.
+
+    What does not end in time is not asked again: that would take the whole limit once more.
+    """
+    has_served = executor.has_served
+    try:
+        return work()
+    except Lost as lost:
+        if not has_served or lost.failure.outcome is Outcome.TIMEOUT:
+            raise
+    return work()
 
 
 def choose_number(devices: Sequence[int], num_sharing: int = 1) -> int:

@@ -2,7 +2,9 @@
 
 A parent imports PyTorch and stays off the GPU; it forks a child that opens the device and serves requests one by one.
 A kernel that ends the context (an illegal address) or never ends takes the child along, and the next request gets a
-fresh one after a fork and a context's start, not after imports. The parent ends when the judge's socket closes.
+fresh one after a fork and a context's start, not after imports. So does one whose plan wrote beyond a buffer: within a
+context nothing protects the code of other plans' kernels, and one that writes over it fails them in its place. The
+parent ends when the judge's socket closes.
 
 A request is a frame (`harness.sandbox.wire`) with plans, initial values and compiled kernels as raw bytes, and asks for
 runs, for a part of a timing, or how long each of several plans takes. Kernels stay loaded while they are used again and
@@ -43,7 +45,17 @@ _PIECE_S = 0.015
 """Preparing goes on for so long, or for one piece, before others may have their turn."""
 _OVER = object()
 _MAX_FRAME = 1 << 36
-_FATAL = ("ILLEGAL_ADDRESS", "LAUNCH_FAILED", "illegal memory access", "unspecified launch failure", "misaligned")
+_OF_ADDRESSES = (
+    "ILLEGAL_ADDRESS",
+    "illegal memory access",
+    "LAUNCH_FAILED",
+    "unspecified launch failure",
+    "MISALIGNED",
+    "misaligned",
+    "ADDRESS_SPACE",
+    "address space",
+)
+"""What the driver and PyTorch say of a kernel that went where it has nothing to do."""
 
 
 class Fatal(Exception):
@@ -63,6 +75,8 @@ class Executor:
         self._begin: Callable[[], Iterator[None]] = lambda: iter(())
         self._preparation: Iterator[None] | None = None
         self._may_clear = True
+        self.is_spoilt = False
+        """Whether a plan wrote where it must not, and who knows where else."""
 
     def answer(self, header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
         """The reply to one request."""
@@ -103,11 +117,13 @@ class Executor:
             buffers = DeviceBuffers(plan, given)
             self._prepare(plan, buffers, binaries)()
             torch.cuda.synchronize()
+            out_of_bounds = buffers.out_of_bounds()
+            self.is_spoilt |= bool(out_of_bounds)
             return RunResult(
                 variant=variant,
                 outputs=tuple(bytes_of(buffers.view(view)) for view in plan.outputs),
                 mutated=buffers.mutated(),
-                out_of_bounds=buffers.out_of_bounds(),
+                out_of_bounds=out_of_bounds,
             )
         except Exception as error:
             return RunResult(variant=variant, failure=_failure_of(error))
@@ -206,7 +222,9 @@ class Executor:
         except Exception as error:
             timed = Timed(failure=_failure_of(error))
         outputs: list[bytes] = []
-        results = [_to_plain(result, outputs) for result in (timed.first, timed.fresh) if result is not None]
+        found = [result for result in (timed.first, timed.fresh) if result is not None]
+        self.is_spoilt |= any(result.out_of_bounds for result in found)
+        results = [_to_plain(result, outputs) for result in found]
         return {"timed": to_plain(evolve(timed, first=None, fresh=None)), "results": results}, outputs
 
     def _rank(self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]) -> dict[str, Any]:
@@ -252,8 +270,6 @@ class Executor:
                 return {"notes": self._timer.prepare_reference(request), "failure": None}
             timing = self._timer.measure_reference(request, header["notes"])
             return {"timing": to_plain(timing), "failure": None}
-        except ReferenceFailed as error:
-            return {"failure": str(error)}
         except Exception as error:
             return {"failure": _failure_of(error).message}
 
@@ -262,16 +278,10 @@ def _attempt(work: Callable[[], None]) -> dict[str, Any] | None:
     """The failure that some work ends in, as plain data; None for none."""
     try:
         work()
-    except ReferenceFailed as error:
-        return _plain_failure(Failure(outcome=Outcome.UNSUPPORTED, message=str(error)))
     except Exception as error:
-        return _plain_failure(_failure_of(error))
+        plain: dict[str, Any] = to_plain(_failure_of(error))
+        return plain
     return None
-
-
-def _plain_failure(failure: Failure) -> dict[str, Any]:
-    plain: dict[str, Any] = to_plain(failure)
-    return plain
 
 
 def _to_plain(result: RunResult, outputs: list[bytes]) -> dict[str, Any]:
@@ -300,8 +310,12 @@ def _failure_of(error: Exception) -> Failure:
     if isinstance(error, Fatal):
         raise error
     text = str(error).splitlines()[0][:300] if str(error) else type(error).__name__
-    if any(name in text for name in _FATAL):
-        raise Fatal(Failure(outcome=Outcome.OUT_OF_BOUNDS, message=text)) from error
+    is_of_addresses = any(name in text for name in _OF_ADDRESSES)
+    if is_of_addresses or _is_lost():
+        outcome = Outcome.OUT_OF_BOUNDS if is_of_addresses else Outcome.CRASHED
+        raise Fatal(Failure(outcome=outcome, message=text)) from error
+    if isinstance(error, ReferenceFailed):
+        return Failure(outcome=Outcome.UNSUPPORTED, message=text)
     if isinstance(error, torch.cuda.OutOfMemoryError) or "OUT_OF_MEMORY" in text:
         return Failure(outcome=Outcome.MEMORY_LIMIT, message=text)
     if isinstance(error, (CannotLaunch, ViewOutside)):
@@ -309,6 +323,15 @@ def _failure_of(error: Exception) -> Failure:
     if isinstance(error, DriverError) and "OUT_OF_RESOURCES" in text:
         return Failure(outcome=Outcome.OUT_OF_RESOURCES, message=text)
     return Failure(outcome=Outcome.RUN_FAILED, message=text)
+
+
+def _is_lost() -> bool:
+    """Whether the context has met an error that stays, so that whatever comes next fails by it too."""
+    try:
+        torch.cuda.synchronize()
+    except Exception:
+        return True
+    return False
 
 
 def _serve(connection: socket.socket, device: int) -> None:
@@ -328,7 +351,9 @@ def _serve(connection: socket.socket, device: int) -> None:
         except Fatal as error:
             connection.sendall(wire.encode({"fatal": to_plain(error.failure)}))
             return
-        connection.sendall(wire.encode(reply, outputs))
+        connection.sendall(wire.encode({**reply, "ends": executor.is_spoilt}, outputs))
+        if executor.is_spoilt:
+            return
 
 
 def main() -> None:

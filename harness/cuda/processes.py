@@ -98,6 +98,8 @@ class Executor:
         self.device = device
         self.name = ""
         self.num_restarts = 0
+        self.has_served = False
+        """Whether plans have run in the child's context, which may have spoilt it for others."""
         self.longest_restart_s = 0.0
         self._parent = parent
         self._connection: socket.socket | None = None
@@ -114,6 +116,7 @@ class Executor:
         self._parent.expect("ready" in header)
         self.name, self.turns = str(header["name"]), Turns(str(header["uuid"]))
         self._connection = connection
+        self.has_served = False
 
     def close(self) -> None:
         """End the child."""
@@ -147,4 +150,6 @@ class Executor:
         if "fatal" in reply:
             self.close()
             raise Lost(from_plain(reply["fatal"], Failure))
+        if reply.get("ends"):
+            self.close()
         return reply, outputs

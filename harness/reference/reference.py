@@ -75,7 +75,7 @@ def seeded(seed: int | None) -> Iterator[None]:
     with _SEEDED:
         state = torch.get_rng_state()
         try:
-            # torch.manual_seed would seed every device too, and note for each that is not in use yet where that was asked
+            # torch.manual_seed would seed every device too, and keep the stack where one is not in use yet
             torch.default_generator.manual_seed(seed)
             yield
         finally:

@@ -100,14 +100,14 @@ def num_restarts(gpu: Gpu) -> int:
 
 
 def test_wild_store_ends_its_executor_alone(gpu: Gpu) -> None:
-    """An illegal address is the candidate's outcome; its executor's next plan runs in a fresh one."""
+    """An illegal address is the candidate's outcome, in a context of its own too; the next plan runs in a fresh one."""
     before = num_restarts(gpu)
     found = gpu.run(POINTWISE, spoilt("tl.store(out_ptr + 100000000000 + offsets, 1.0)"))
     assert isinstance(found, Failure)
     assert found.outcome is Outcome.OUT_OF_BOUNDS
     # as many as there are executors, which take turns
     assert all(gpu.is_right(POINTWISE, pointwise()) for _ in gpu.backend.executors)
-    assert num_restarts(gpu) == before + 1
+    assert num_restarts(gpu) - before in (1, 2)
 
 
 def test_endless_kernel_is_a_timeout(gpu: Gpu) -> None:
@@ -120,10 +120,13 @@ def test_endless_kernel_is_a_timeout(gpu: Gpu) -> None:
 
 
 def test_near_store_is_seen_in_a_guard_band(gpu: Gpu) -> None:
-    """A store just beyond a buffer is named with its buffer."""
+    """A store just beyond a buffer is named with its buffer; nobody else's plan runs in that context."""
+    before = num_restarts(gpu)
     found = gpu.run(POINTWISE, spoilt("tl.store(out_ptr + n + tl.arange(0, 16), 1.0)"))
     assert isinstance(found, RunResult)
     assert found.out_of_bounds == (1,)
+    assert all(gpu.is_right(POINTWISE, pointwise()) for _ in gpu.backend.executors)
+    assert num_restarts(gpu) == before + 1
 
 
 def test_unwritten_results_are_not_finite(gpu: Gpu) -> None:

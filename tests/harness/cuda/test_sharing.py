@@ -54,14 +54,18 @@ class FakeExecutor(Executor):
 
     def __init__(self, device: int) -> None:
         self.device, self.name, self.turns = device, "made up", LoggedTurns()
-        self.num_restarts, self.longest_restart_s = 0, 0.0
+        self.num_restarts, self.longest_restart_s, self.has_served = 0, 0.0, False
+        self.num_closed = 0
         self.asked: list[tuple[str, str]] = []
         self.crashes: list[str] = []
+        self.crash = CRASH
         self.gate: threading.Barrier | None = None
         self.pieces_left = 1
 
     def close(self) -> None:
-        """Nothing to end."""
+        """The next request has a context in which nothing has run."""
+        self.num_closed += 1
+        self.has_served = False
 
     def ask(self, header: dict[str, Any], blobs: Sequence[bytes], limit_s: float) -> tuple[dict[str, Any], list[bytes]]:
         """The reply to one request."""
@@ -70,7 +74,8 @@ class FakeExecutor(Executor):
         self.asked.append((kind, self.turns.held))
         if kind in self.crashes:
             self.crashes.remove(kind)
-            raise Lost(CRASH)
+            self.close()
+            raise Lost(self.crash)
         if self.gate is not None:
             self.gate.wait(PATIENCE_S)
         match kind:
@@ -167,15 +172,44 @@ def test_a_task_returns_to_the_executor_that_has_its_reference() -> None:
     assert counts[0] in (0, 12)
 
 
-@pytest.mark.parametrize("kind", ["receive timing", "prepare timing", "measure timing", "finish timing"])
-def test_a_lost_child_is_tried_once_more(kind: str) -> None:
-    """An earlier candidate may have spoilt what a child keeps, so one loss is no verdict, and two are."""
+KINDS_OF_A_TIMING = ["receive timing", "prepare timing", "measure timing", "finish timing"]
+
+
+@pytest.mark.parametrize("kind", ["run", *KINDS_OF_A_TIMING])
+def test_a_lost_child_in_which_others_ran_is_tried_once_more(kind: str) -> None:
+    """An earlier plan may have spoilt the context, so one loss is no verdict; in a fresh one it is."""
     backend, (executor,) = open_backend(1)
+
+    def failure() -> Failure | None:
+        return backend.run("", []).failure if kind == "run" else time_task(backend).failure
+
     executor.crashes = [kind]
-    assert time_task(backend) == TIMED
+    assert failure() == CRASH  # nobody else's doing
+    executor.crashes = [kind]
+    assert failure() is None
     executor.crashes = [kind, kind]
-    assert time_task(backend).failure == CRASH
-    assert time_task(backend) == TIMED
+    assert failure() == CRASH
+    assert failure() is None
+
+
+def test_what_does_not_end_is_not_tried_again() -> None:
+    """It would take the limit once more."""
+    backend, (executor,) = open_backend(1)
+    assert backend.run("", []).failure is None
+    executor.crash = Failure(outcome=Outcome.TIMEOUT)
+    executor.crashes = ["run", "run"]
+    assert backend.run("", []).failure == executor.crash
+    assert executor.crashes == ["run"]
+
+
+def test_a_timing_can_ask_for_a_context_of_its_own() -> None:
+    """One in which plans have run is ended first, and one in which none has is as good as new."""
+    backend, (executor,) = open_backend(1)
+    source = ReferenceSource(task=POINTWISE, dtype="float32", seed=0)
+    assert backend.time(PLAN, {}, {}, source, PROTOCOL, alone=True) == TIMED
+    assert executor.num_closed == 0
+    assert backend.time(PLAN, {}, {}, source, PROTOCOL, alone=True) == TIMED
+    assert executor.num_closed == 1
 
 
 def test_each_gpu_has_its_executors() -> None:

@@ -14,7 +14,7 @@ from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import Buffer, BufferKind, Copy, LaunchPlan, View
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.cuda import executor as executor_module
-from tritonrl.harness.cuda.executor import Executor
+from tritonrl.harness.cuda.executor import Executor, Fatal
 from tritonrl.harness.cuda.memory import DeviceBuffers
 from tritonrl.harness.cuda.protocol import Protocol, ReferenceSource
 
@@ -140,3 +140,54 @@ def test_memory_that_is_short_once_is_made(waits: list[str], monkeypatch: pytest
         assert finish(executor)[1] == [VALUES.tobytes(), OTHERS.tobytes()]
     else:
         assert reply["failure"]["outcome"] == Outcome.MEMORY_LIMIT.name.lower()
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("CUDA error: an illegal memory access was encountered", Outcome.OUT_OF_BOUNDS),
+        ("CUDA error: operation not supported on global/shared address space", Outcome.OUT_OF_BOUNDS),
+        ("CUDA error: an illegal instruction was encountered", Outcome.CRASHED),
+    ],
+)
+def test_an_error_that_stays_ends_the_executor(
+    waits: list[str], monkeypatch: pytest.MonkeyPatch, text: str, outcome: Outcome
+) -> None:
+    """Whatever comes next would fail by it: whoever asked gets the outcome, and nobody else is served."""
+    executor = Executor()
+    assert receive(executor) == {"failure": None}
+
+    def fail(*_: object) -> None:
+        raise RuntimeError(text)
+
+    monkeypatch.setattr(torch.cuda, "synchronize", fail)
+    with pytest.raises(Fatal) as caught:
+        prepare(executor)
+    assert caught.value.failure.outcome is outcome
+
+
+def test_an_error_that_passes_is_a_failure(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the device goes on, the executor does."""
+    executor = Executor()
+    assert receive(executor) == {"failure": None}
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("something else")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DeviceBuffers, "reset", fail)
+        assert prepare(executor)[0]["failure"]["outcome"] == Outcome.RUN_FAILED.name.lower()
+    assert receive(executor) == {"failure": None}
+    assert prepare(executor)[0]["failure"] is None
+    assert not executor.is_spoilt
+
+
+def test_a_plan_that_writes_beyond_its_buffers_is_the_last(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its answer comes, and says who wrote where; what else it has written over nobody knows."""
+    executor = Executor()
+    assert receive(executor) == {"failure": None}
+    prepare(executor)
+    monkeypatch.setattr(DeviceBuffers, "out_of_bounds", lambda _: (1,))
+    reply, _ = finish(executor)
+    assert [result["out_of_bounds"] for result in reply["results"]] == [[1], [1]]
+    assert executor.is_spoilt
