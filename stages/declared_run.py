@@ -47,22 +47,45 @@ _SLACK = 0.999
 
 @frozen(kw_only=True)
 class LaunchCoverage:
-    """How much the drawn programs of a launch wrote, one by one; of `num_unknown` further ones nobody knows."""
+    """How much the drawn programs of a launch wrote, one by one; of `num_unknown` further ones nobody knows.
 
-    num_programs: int
+    `written_by_program` counts elements that none had written, and `stored_by_program` all. `new_along` has for each
+    axis of the grid the shares of a program's elements that the one before it along the axis did not store to.
+    """
+
+    grid: tuple[int, int, int]
     written_by_program: tuple[int, ...]
     num_unknown: int = 0
+    stored_by_program: tuple[int, ...] = ()
+    new_along: tuple[tuple[float, ...], ...] = ()
+
+    @property
+    def num_programs(self) -> int:
+        """How many the launch has."""
+        return math.prod(self.grid)
 
     def reach(self) -> float:
-        """How many elements all programs write at most, by the sample: its mean, and four standard errors."""
-        counts: Sequence[int] = self.written_by_program
-        total, size = self.num_programs, len(counts)
+        """How many elements all programs write at most, by the sample: its mean, and four standard errors.
+
+        Along an axis that makes no difference to what is stored, all programs together store no more than one of them.
+        """
+        total, size = self.num_programs, len(self.written_by_program)
         if size >= total:
-            return float(sum(counts))
+            return float(sum(self.written_by_program))
         if size == 0:
             return math.inf if self.num_unknown else 0.0
-        deviation = float(np.std(counts, ddof=1)) if size > 1 else 0.0
-        return total * (float(np.mean(counts)) + _NUM_DEVIATIONS * deviation / math.sqrt(size))
+        reach = total * _mean_at_most(self.written_by_program)
+        if not self.stored_by_program:
+            return reach
+        shares = [min(1.0, _mean_at_most(shares)) if shares else 1.0 for shares in self.new_along]
+        distinct = math.prod(1.0 + (size - 1) * share for size, share in zip(self.grid, shares, strict=False))
+        return min(reach, distinct * _mean_at_most(self.stored_by_program))
+
+
+def _mean_at_most(values: Sequence[float]) -> float:
+    """The mean that a sample allows: its own, and four standard errors."""
+    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    return float(np.mean(values)) + _NUM_DEVIATIONS * deviation / math.sqrt(len(values))
 
 
 @frozen(kw_only=True)

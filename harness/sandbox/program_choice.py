@@ -17,7 +17,7 @@ from attrs import frozen
 
 from ...core.plan import Kernel, Launch
 from .accesses import watched_by
-from .programs import Place, run_programs
+from .programs import Place, neighbour, replace, run_programs
 from .writes import Writes
 
 
@@ -44,17 +44,12 @@ class ProgramChoice:
         while len(chosen) < self.num_programs:
             drawn = (draw.randrange(grid[0]), draw.randrange(grid[1]), draw.randrange(grid[2]))
             chosen.add(drawn)
-            chosen |= {_replace(drawn, axis, (drawn[axis] + 1) % size) for axis, size in enumerate(grid)}
+            chosen |= {neighbour(drawn, axis, grid) for axis in range(3)}
         corner = (grid[0] - 1, grid[1] - 1, grid[2] - 1)
         somewhere = (draw.randrange(grid[0]), draw.randrange(grid[1]), draw.randrange(grid[2]))
-        ends = {corner, *(_replace(somewhere, axis, corner[axis]) for axis in range(3) if grid[axis] > 1)}
+        ends = {corner, *(replace(somewhere, axis, corner[axis]) for axis in range(3) if grid[axis] > 1)}
         wanted = {_place(program, grid) for program in self.programs if program < total}
         return sorted(chosen), sorted((ends | wanted) - chosen)
-
-
-def _replace(place: Place, axis: int, number: int) -> Place:
-    x, y, z = place
-    return (number, y, z) if axis == 0 else (x, number, z) if axis == 1 else (x, y, number)
 
 
 def _place(program: int, grid: Place) -> Place:
@@ -70,7 +65,7 @@ def run_sample(
 
     @contextlib.contextmanager
     def watch(place: Place) -> Iterator[None]:
-        writes.begin_program(is_counted=place in drawn)
+        writes.begin_program(place, is_counted=place in drawn)
         try:
             yield
         except Exception:

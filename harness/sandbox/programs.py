@@ -18,6 +18,17 @@ Around = Callable[[Place], AbstractContextManager[None]]
 Raised = TypeVar("Raised", bound=Exception)
 
 
+def neighbour(place: Place, axis: int, grid: Place) -> Place:
+    """The next program along an axis of the grid; the first one's place after the last."""
+    return replace(place, axis, (place[axis] + 1) % grid[axis])
+
+
+def replace(place: Place, axis: int, number: int) -> Place:
+    """A place with another number along an axis."""
+    x, y, z = place
+    return (number, y, z) if axis == 0 else (x, number, z) if axis == 1 else (x, y, number)
+
+
 def backwards(grid: Place) -> Iterable[Place]:
     """All programs of a grid, the last first."""
     return itertools.product(*(range(size - 1, -1, -1) for size in grid))  # type: ignore[return-value]

@@ -104,12 +104,16 @@ class LaunchSample:
     """What the drawn programs of a launch wrote: for each, the elements of returned buffers that none had written.
 
     `num_unknown` of them are not among these, as what they do hangs on what programs that did not run have to write.
-    `overlaps` says that one of them stored to such an element that another one had written.
+    `overlaps` says that one of them stored to such an element that another one had written. Where not all programs were
+    drawn, `stored_by_program` counts what each stored to, whoever had written it, and `new_along` has for each axis of
+    the grid the shares of a program's elements that the one before it along the axis did not store to.
     """
 
     written_by_program: tuple[int, ...]
     num_unknown: int = 0
     overlaps: bool = False
+    stored_by_program: tuple[int, ...] = ()
+    new_along: tuple[tuple[float, ...], ...] = ()
 
 
 @frozen(kw_only=True)

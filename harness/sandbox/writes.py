@@ -9,7 +9,7 @@ that has loaded a tainted integer ends there: it may be an index or a bound, and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ...core.plan import ArgumentKind, BufferKind, Copy, Kernel, Launch, LaunchPlan
 from .accesses import Access, Watcher
+from .programs import Place, neighbour
 from .protocol import LaunchSample, Sample
 
 _UNWRITTEN, _WRITTEN, _TAINTED, _EARLIER = range(4)
@@ -51,6 +52,9 @@ class Writes(Watcher):
     _counts: list[int] = field(factory=list)
     _num_unknown: int = 0
     _is_counted: bool = False
+    _grid: Place = (1, 1, 1)
+    _place: Place = (0, 0, 0)
+    _stored: dict[Place, list[NDArray[np.int64]]] = field(factory=dict)
     _own: list[NDArray[np.int64]] = field(factory=list)
     _overlaps: bool = False
     _has_atomics: bool = False
@@ -67,7 +71,7 @@ class Writes(Watcher):
         self._given = set(given.values())
         self._written = {index for name, index in given.items() if not is_compiled or name in kernel.writes}
         self._is_whole, self._counts, self._num_unknown, self._had_taint = is_whole, [], 0, False
-        self._overlaps = False
+        self._overlaps, self._grid, self._stored = False, launch.grid, {}
         if not is_whole and self.launches:
             for low, high in map(self.temporaries.__getitem__, self._written):
                 states = self.states[low:high]
@@ -81,13 +85,22 @@ class Writes(Watcher):
                 states[states == _EARLIER] = _TAINTED
         if not self._is_whole or self._had_taint:
             self.doubtful |= self._written
+        stored = {place: np.unique(np.concatenate(parts)) for place, parts in self._stored.items() if parts}
         self.launches.append(
-            LaunchSample(written_by_program=tuple(self._counts), num_unknown=self._num_unknown, overlaps=self._overlaps)
+            LaunchSample(
+                written_by_program=tuple(self._counts),
+                num_unknown=self._num_unknown,
+                overlaps=self._overlaps,
+                stored_by_program=tuple(elements.size for elements in stored.values()),
+                new_along=find_new(stored, self._grid),
+            )
         )
+        self._stored.clear()
 
-    def begin_program(self, is_counted: bool) -> None:
+    def begin_program(self, place: Place, is_counted: bool) -> None:
         """Prepare for a program; those that are not counted run to be compared alone."""
         self.is_tainted, self._has_atomics, self._is_counted, self._own = False, False, is_counted, []
+        self._place = place
         if is_counted:
             self._counts.append(0)
 
@@ -96,6 +109,7 @@ class Writes(Watcher):
         self._had_taint = True
         if self._is_counted:
             self._counts.pop()
+            self._stored.pop(self._place, None)
             self._num_unknown += 1
 
     def load(self, access: Access) -> None:
@@ -138,6 +152,9 @@ class Writes(Watcher):
         again = offsets[known == _WRITTEN]
         for low, high in self.returned:
             self._counts[-1] += int(np.count_nonzero((fresh >= low) & (fresh < high)))
+            if not self._is_whole:
+                inside = offsets[(offsets >= low) & (offsets < high)]
+                self._stored.setdefault(self._place, []).append(inside)
             if again.size and not (self._is_whole or self._overlaps):
                 inside = again[(again >= low) & (again < high)]
                 self._overlaps = not np.isin(inside, np.concatenate([*self._own, fresh])).all()
@@ -173,6 +190,19 @@ class Writes(Watcher):
         size = view.element_size()
         steps = [step * size for step in view.stride()]
         return torch.from_numpy(self.states).as_strided(tuple(view.shape), steps, view.data_ptr() - self.start)
+
+
+def find_new(stored: Mapping[Place, NDArray[np.int64]], grid: Place) -> tuple[tuple[float, ...], ...]:
+    """For each axis of a grid, the shares of programs' elements that the one before it along the axis has not."""
+    pairs = [[(stored[place], stored.get(neighbour(place, axis, grid))) for place in stored] for axis in range(3)]
+    return tuple(
+        tuple(
+            1.0 - float(np.isin(later, earlier, assume_unique=True).mean())
+            for earlier, later in pairs[axis]
+            if later is not None and later.size and grid[axis] > 1
+        )
+        for axis in range(3)
+    )
 
 
 def follow_writes(plan: LaunchPlan, buffers: Sequence[torch.Tensor]) -> Writes:

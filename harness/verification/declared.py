@@ -216,6 +216,7 @@ class _Sampler:
         hints = hints or Hints()
         if look.outcome is Outcome.TIMEOUT:
             look = self._take(LEAST_PROGRAMS)
+        has_run_all = look.outcome is Outcome.OUTPUT_NOT_WRITTEN and max(grids) <= MORE_PROGRAMS
         if look.outcome is Outcome.OUTPUT_NOT_WRITTEN:
             look = self._take(MORE_PROGRAMS)
         is_wrong = look.outcome is not None or judge_run(look.report) is not None
@@ -223,7 +224,8 @@ class _Sampler:
         is_decisive = is_wrong or is_declared
         # a program that waits for another one has a loop without a bound
         is_stuck = look.outcome is Outcome.TIMEOUT and "while" not in self.candidate.source
-        if (look.is_doubtful or is_suspect) and is_decisive and not is_stuck and sum(grids) <= ALL_PROGRAMS:
+        is_open = (look.is_doubtful or is_suspect) and not has_run_all
+        if is_open and is_decisive and not is_stuck and sum(grids) <= ALL_PROGRAMS:
             most_seconds = _MOST_SECONDS_OF_SUSPECTS if is_suspect else _MOST_SECONDS
             is_quick = look.outcome is not None or look.seconds_each * sum(grids) <= most_seconds
             whole = self._take(max(grids)) if is_quick else look
@@ -339,9 +341,11 @@ class _Sampler:
             comparisons.append(evolve(comparison, share_of_tolerance=expected.share_of_tolerance))
         launches = tuple(
             LaunchCoverage(
-                num_programs=math.prod(launch.grid),
+                grid=launch.grid,
                 written_by_program=taken.written_by_program,
                 num_unknown=taken.num_unknown,
+                stored_by_program=taken.stored_by_program,
+                new_along=taken.new_along,
             )
             for launch, taken in zip(plan.launches, sample.launches, strict=True)
         )

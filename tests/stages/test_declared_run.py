@@ -13,7 +13,7 @@ from tritonrl.stages.declared_run import SUSPECTS, Coverage, LaunchCoverage, cou
 
 def one_launch(num_needed: int, total: int, written: tuple[int, ...]) -> Coverage:
     """The coverage of a plan with a single launch."""
-    launch = LaunchCoverage(num_programs=total, written_by_program=written)
+    launch = LaunchCoverage(grid=(total, 1, 1), written_by_program=written)
     return Coverage(num_needed=num_needed, launches=(launch,))
 
 
@@ -46,12 +46,32 @@ def test_no_program_covers_nothing() -> None:
     assert judge_coverage(one_launch(1, 0, ())) is not None
 
 
+@given(grid=st.tuples(st.integers(2, 60), st.integers(2, 60), st.just(1)), size=st.integers(3, 40))
+def test_an_axis_without_effect_counts_once(grid: tuple[int, int, int], size: int) -> None:
+    """Where each next program along an axis stores to the same elements, the axis is as good as one program long."""
+    total, block = grid[0] * grid[1], 64
+    size = min(size, total - 1)
+
+    def judge(num_needed: int, new_along: tuple[tuple[float, ...], ...]) -> bool:
+        launch = LaunchCoverage(
+            grid=grid, written_by_program=(block,) * size, stored_by_program=(block,) * size, new_along=new_along
+        )
+        return judge_coverage(Coverage(num_needed=num_needed, launches=(launch,))) is None
+
+    assert judge(grid[1] * block, ((0.0,) * 6, (1.0,) * 6, ()))
+    assert not judge(total * block, ((0.0,) * 6, (1.0,) * 6, ()))
+    assert judge(total * block, ((1.0,) * 6, (1.0,) * 6, ()))
+    assert judge(total * block, ((), (), ()))
+    # a last block that begins earlier is no axis without effect
+    assert judge(total * block, ((1.0, 1.0, 1.0, 0.4, 1.0, 1.0), (1.0,) * 6, ()))
+
+
 def test_launches_share_the_result() -> None:
     """What several launches write counts together; one of which nothing is known may write anything."""
-    half = LaunchCoverage(num_programs=100, written_by_program=(5, 5))
+    half = LaunchCoverage(grid=(100, 1, 1), written_by_program=(5, 5))
     assert judge_coverage(Coverage(num_needed=1000, launches=(half, half))) is None
     assert judge_coverage(Coverage(num_needed=1000, launches=(half,))) is not None
-    unknown = LaunchCoverage(num_programs=100, written_by_program=(), num_unknown=12)
+    unknown = LaunchCoverage(grid=(100, 1, 1), written_by_program=(), num_unknown=12)
     assert judge_coverage(Coverage(num_needed=1000, launches=(half, unknown))) is None
 
 
