@@ -28,8 +28,8 @@ FEW_PROGRAMS = 6
 """For sizes beyond the declared ones, and for the declared ones in another dtype."""
 SUSPECTS = 4
 """So many of the programs that a scan points to run one by one."""
-SCAN_LANES = 1 << 20
-"""What a scan may cost: some 30 ms, for a third of a million elements, or hundreds of programs of a larger launch."""
+SCAN_LANES = 1 << 23
+"""What a scan may cost: a quarter of a second, for some three million elements, or a part of a larger launch."""
 SUM_LANES = 3 << 24
 """What a scan may cost of a launch whose programs add up by atomics, and are too many to run them all: a second."""
 ADDENDS = 64

@@ -230,7 +230,8 @@ class _Sampler:
             is_quick = look.outcome is not None or look.seconds_each * sum(grids) <= most_seconds
             whole = self._take(max(grids)) if is_quick else look
             look = look if whole.outcome is Outcome.TIMEOUT else whole
-        if (look.has_sums or look.overlaps) and not is_wrong and is_declared and len(grids) == 1:
+        is_unsettled = look.has_sums or look.overlaps or (hints.is_lacking and sum(grids) > ALL_PROGRAMS)
+        if is_unsettled and not is_wrong and is_declared and len(grids) == 1:
             failure = self._check_a_sum() if look.has_sums else self._check_the_rest()
             look = look if failure is None else _Look(report=self._report(failure))
         return evolve(look.report, seconds=first.seconds + time.perf_counter() - began)
@@ -275,12 +276,12 @@ class _Sampler:
         return Failure(outcome=Outcome.WRONG_VALUES, message=message)
 
     def _check_the_rest(self) -> Failure | None:
-        """An objection where programs write over each other's elements, and a scan of all leaves others unwritten."""
+        """An objection where how much programs write does not add up, and a scan of all leaves elements unwritten."""
         seen = self._scan()
         hints = None if seen is None else self._read_hints(seen)
         if hints is None or not hints.is_lacking:
             return None
-        message = "programs write what others have written, and all of them do not write the whole result"
+        message = "programs write what others write, and all of them do not write the whole result"
         return Failure(outcome=Outcome.OUTPUT_NOT_WRITTEN, message=message)
 
     def _scan(self, watched: tuple[int, int] | None = None) -> RunResult | None:
