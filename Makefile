@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .PHONY: ablate test lint types pytest setup smollm2 clean
-.PHONY: gpu-paper gpu-paper-try
+.PHONY: gpu-paper gpu-paper-rates gpu-paper-try
 .PHONY: gpu-nano gpu-nano-whole gpu-nano-whole-exam gpu-train gpu-scale gpu-smollm2 gpu-smollm2-exam gpu-verifier
 
 ablate: $(READY)
@@ -148,6 +148,21 @@ gpu-paper:
 	-timeout --signal=INT --kill-after=20 $(PAPER_SECONDS) $(TRITONRL) ablate $(PAPER_GRID) $(PAPER_SET) \
 		--workers $(PAPER_WORKERS) --jobs $(PAPER_JOBS) --display plain --out $(PAPER_OUT)
 	$(TRITONRL) pack $(PAPER_OUT) --to $(PAPER_TO)
+
+# The learning rate of RL, by the rewards on training tasks alone: the baseline at each rate, side by side; the GPUs in
+# turns. Supervised starts that are in PAPER_STARTS, the folder of an earlier run, are not trained again.
+PAPER_RATES  ?= 2e-5 5e-5 1e-4 2e-4
+PAPER_STARTS ?= $(PAPER_OUT)
+RATES_OUT    ?= build/paper/rates
+gpu-paper-rates:
+	gpus=$$(nvidia-smi -L 2> /dev/null | wc -l); number=0; for rate in $(PAPER_RATES); do mkdir -p $(RATES_OUT)/$$rate/work; \
+		if test -d $(PAPER_STARTS)/work/adapters; then cp -r $(PAPER_STARTS)/work/adapters $(RATES_OUT)/$$rate/work/; fi; \
+		CUDA_VISIBLE_DEVICES=$$(( gpus > 0 ? number % gpus : 0 )) $(TRITONRL) ablate --grid none --preset paper --seeds 1 $(ONE_SAMPLE) \
+			--set evaluation.round_samples=0 --set rl.learning_rate=$$rate $(PAPER_SET) --jobs $(PAPER_JOBS) \
+			--display none --out $(RATES_OUT)/$$rate & number=$$(( number + 1 )); done; wait
+	for rate in $(PAPER_RATES); do echo "$$rate: mean reward by round"; \
+		$(PYTHON) -c "import polars; rows = polars.read_parquet('$(RATES_OUT)/$$rate/rounds.parquet').sort('round'); \
+		print(*(f'{mean:.3f}' for mean in rows['mean_reward']))"; done
 
 # The same in small, to see that it goes, and how long what takes: five cells of one seed, two workers, cut off and resumed.
 PAPER_TRY := --grid none,t,msct,c+binary,t+cv15 --preset paper --seeds 1 --set sft.num_pairs=400 --set rl.rounds=2 \
