@@ -67,7 +67,7 @@ class LaunchCoverage:
     def reach(self) -> float:
         """How many elements all programs write at most, by the sample: its mean, and four standard errors.
 
-        Along an axis that makes no difference to what is stored, all programs together store no more than one of them.
+        Along an axis that makes no difference to what is stored, all programs store no more together than one of them.
         """
         total, size = self.num_programs, len(self.written_by_program)
         if size >= total:

@@ -278,7 +278,6 @@ class CudaBackend:
         try:
             yield executor
         finally:
-            executor.has_served = True
             with self._change:
                 self._free.append(executor)
                 self._change.notify()

@@ -116,7 +116,6 @@ class Executor:
         self._parent.expect("ready" in header)
         self.name, self.turns = str(header["name"]), Turns(str(header["uuid"]))
         self._connection = connection
-        self.has_served = False
 
     def close(self) -> None:
         """End the child."""
@@ -126,6 +125,7 @@ class Executor:
             os.kill(self._child, signal.SIGKILL)
         self._connection.close()
         self._connection = None
+        self.has_served = False
 
     def ask(self, header: dict[str, Any], blobs: Sequence[bytes], limit_s: float) -> tuple[dict[str, Any], list[bytes]]:
         """One request's reply; raises Lost where the plan took the child down, SandboxError where nothing works."""
@@ -150,6 +150,7 @@ class Executor:
         if "fatal" in reply:
             self.close()
             raise Lost(from_plain(reply["fatal"], Failure))
+        self.has_served |= header["kind"] != "warm up"
         if reply.get("ends"):
             self.close()
         return reply, outputs

@@ -109,6 +109,8 @@ def worker_environment(number: int, num_workers: int, devices: Sequence[str]) ->
         environment["CUDA_VISIBLE_DEVICES"] = devices[number % len(devices)]
     # without it, each process computes with a thread for every processor, and they wait for one another
     environment.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // num_workers)))
+    # nor do they spin while they wait: each of a verifier's threads has a team of its own, and others want to compute
+    environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     return environment
 
 

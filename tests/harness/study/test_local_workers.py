@@ -151,6 +151,7 @@ def test_each_worker_sees_one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = worker_environment(0, 2, ())
     assert "CUDA_VISIBLE_DEVICES" not in plain
     assert int(plain["OMP_NUM_THREADS"]) >= 1
+    assert plain["OMP_WAIT_POLICY"] == "PASSIVE"
 
 
 PARENT = """
