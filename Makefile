@@ -155,8 +155,8 @@ PAPER_RATES  ?= 2e-5 5e-5 1e-4 2e-4
 PAPER_STARTS ?= $(PAPER_OUT)
 RATES_OUT    ?= build/paper/rates
 gpu-paper-rates:
-	gpus=$$(nvidia-smi -L 2> /dev/null | wc -l); number=0; for rate in $(PAPER_RATES); do mkdir -p $(RATES_OUT)/$$rate/work; \
-		if test -d $(PAPER_STARTS)/work/adapters; then cp -r $(PAPER_STARTS)/work/adapters $(RATES_OUT)/$$rate/work/; fi; \
+	gpus=$$(nvidia-smi -L 2> /dev/null | wc -l); number=0; for rate in $(PAPER_RATES); do mkdir -p $(RATES_OUT)/$$rate; \
+		if test -d $(PAPER_STARTS); then tar c -C $(PAPER_STARTS) work/adapters | tar x -C $(RATES_OUT)/$$rate; fi; \
 		CUDA_VISIBLE_DEVICES=$$(( gpus > 0 ? number % gpus : 0 )) $(TRITONRL) ablate --grid none --preset paper --seeds 1 $(ONE_SAMPLE) \
 			--set evaluation.round_samples=0 --set rl.learning_rate=$$rate $(PAPER_SET) --jobs $(PAPER_JOBS) \
 			--display none --out $(RATES_OUT)/$$rate & number=$$(( number + 1 )); done; wait
