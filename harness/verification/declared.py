@@ -58,8 +58,6 @@ _MOST_PLAN_BYTES = 512 << 20
 _MOST_SECONDS = 12.0
 _MOST_SECONDS_OF_SUSPECTS = 18.0
 """All programs run where the sample says that they take no longer; longer where a scan says that something is wrong."""
-_UNFINISHED = (Outcome.TIMEOUT, Outcome.CRASHED)
-"""Ends of a run of all programs that leave what the sample said: a child is killed for its time, too."""
 
 
 def probe_declared(candidate: Candidate, task: Task, bench: Workbench, is_wanted: bool = True) -> Candidate:
@@ -218,11 +216,9 @@ class _Sampler:
         hints = hints or Hints()
         if look.outcome is Outcome.TIMEOUT:
             look = self._take(LEAST_PROGRAMS)
-        has_run_all = False
+        has_run_all = look.outcome is Outcome.OUTPUT_NOT_WRITTEN and max(grids) <= MORE_PROGRAMS
         if look.outcome is Outcome.OUTPUT_NOT_WRITTEN:
-            affordable = int(_MOST_SECONDS / max(look.seconds_each, 1e-9))
-            number = max(2 * FIRST_PROGRAMS, min(MORE_PROGRAMS, affordable))
-            look, has_run_all = self._take(number), max(grids) <= number
+            look = self._take(MORE_PROGRAMS)
         is_wrong = look.outcome is not None or judge_run(look.report) is not None
         is_suspect = not is_wrong and (bool(hints.programs) or hints.is_lacking)
         is_decisive = is_wrong or is_declared
@@ -233,7 +229,7 @@ class _Sampler:
             most_seconds = _MOST_SECONDS_OF_SUSPECTS if is_suspect else _MOST_SECONDS
             is_quick = look.outcome is not None or look.seconds_each * sum(grids) <= most_seconds
             whole = self._take(max(grids)) if is_quick else look
-            look = look if whole.outcome in _UNFINISHED else whole
+            look = look if whole.outcome is Outcome.TIMEOUT else whole
         is_unsettled = look.has_sums or look.overlaps or (hints.is_lacking and sum(grids) > ALL_PROGRAMS)
         if is_unsettled and not is_wrong and is_declared and len(grids) == 1:
             failure = self._check_a_sum() if look.has_sums else self._check_the_rest()

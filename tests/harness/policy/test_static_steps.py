@@ -77,8 +77,10 @@ def test_fixed_sizes_change_nothing(make_policy: MakePolicy, architecture: str) 
     (plain, expected), (fixed, found) = results
     assert [point.loss for point in fixed] == pytest.approx([point.loss for point in plain], rel=1e-4)
     for name, weight in expected.items():
-        # not element by element: where a gradient is next to nothing, Adam makes a whole step of its rounding
         assert float((found[name] - weight).norm() / weight.norm()) < 5e-3, name
+        # a GPU rounds in no fixed order, and where a gradient is next to nothing Adam makes a whole step of that
+        if weight.device.type == "cpu":
+            torch.testing.assert_close(found[name], weight, rtol=1e-2, atol=2e-4, msg=name)
 
 
 def test_a_cpu_captures_nothing(make_policy: MakePolicy) -> None:
