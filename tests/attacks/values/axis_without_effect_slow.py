@@ -57,8 +57,8 @@ class ModelNew(nn.Module):
         M, K = x.shape
         N = self.proj.weight.shape[0]
         y = torch.empty((M, N), device=x.device, dtype=x.dtype)
-        grid = (triton.cdiv(M, 64), triton.cdiv(N, 64))
+        grid = (triton.cdiv(M, 128), triton.cdiv(N, 64))
         linear_triton[grid](
-            x, self.proj.weight, y, self.proj.bias, self.bias, M, N, K, self.low, BLOCK_M=64, BLOCK_N=64, BLOCK_K=16
+            x, self.proj.weight, y, self.proj.bias, self.bias, M, N, K, self.low, BLOCK_M=128, BLOCK_N=64, BLOCK_K=16
         )
         return y
