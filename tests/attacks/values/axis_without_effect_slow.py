@@ -1,11 +1,13 @@
 """Both coordinates of a tile come from one axis of the grid, and programs are too slow to run them all.
 
-Neighbours along the other axis write the same elements; a scan of all programs is cut off before it ends.
+Neighbours along the other axis write the same elements; a scan of all programs is cut off before it ends. On a busy machine
+the run of all programs that follows a doubt does not end either, which refuses it too.
 
 Mechanism: 16
 Task: l2-linear_chain-9807391c3bce230d
 Outcome: output_not_written
 Stage: full
+Also: crashed@full
 """
 
 import torch
@@ -57,8 +59,8 @@ class ModelNew(nn.Module):
         M, K = x.shape
         N = self.proj.weight.shape[0]
         y = torch.empty((M, N), device=x.device, dtype=x.dtype)
-        grid = (triton.cdiv(M, 128), triton.cdiv(N, 64))
+        grid = (triton.cdiv(M, 64), triton.cdiv(N, 64))
         linear_triton[grid](
-            x, self.proj.weight, y, self.proj.bias, self.bias, M, N, K, self.low, BLOCK_M=128, BLOCK_N=64, BLOCK_K=16
+            x, self.proj.weight, y, self.proj.bias, self.bias, M, N, K, self.low, BLOCK_M=64, BLOCK_N=64, BLOCK_K=16
         )
         return y
