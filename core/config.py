@@ -72,11 +72,16 @@ class SftConfig:
 
 @frozen(kw_only=True)
 class RlConfig:
-    """Rounds of: sample, verify, reward, keep the best, fine-tune on them."""
+    """Rounds of: sample, verify, reward, keep the best, fine-tune on them.
+
+    The first `audited_samples` of each task are judged by the audit too, 0 = all of them. A task's samples differ in
+    their random streams alone, so that rates over the first ones are those over all, with wider intervals.
+    """
 
     rounds: int = whole(4, 1)
     tasks_per_round: int = whole(10, 1)
     samples_per_task: int = whole(10, 1)
+    audited_samples: int = whole(0, 0, identifies="where it is set")
     keep: int = whole(3, 1)
     epochs: int = whole(2, 1)
     learning_rate: float = number(2e-4, 0.0, 1.0, open_low=True)
@@ -176,14 +181,15 @@ class ClockConfig:
 class EvaluationConfig:
     """Held-out tasks and samples by which every cell is judged.
 
-    `round_samples` are drawn of each after every round but the last as well, for what a cell had reached by then at a
-    given cost; 0 = not at all. Training sees none of it.
+    `round_samples` are drawn of each after every `every_rounds`-th round but the last as well, for what a cell had
+    reached by then at a given cost; 0 = not at all. Training sees none of it.
     """
 
     level1_tasks: int = whole(20, 0)
     level2_tasks: int = whole(20, 0)
     samples_per_task: int = whole(4, 1)
     round_samples: int = whole(0, 0)
+    every_rounds: int = whole(1, 1, identifies="where it is set")
     temperature: float = number(0.2, 0.0, 10.0)
     top_p: float = number(1.0, 0.0, 1.0, open_low=True)
 
@@ -268,10 +274,10 @@ def identity(config: Config) -> dict[str, Any]:
     """The plain values of the keys that can change a result, and no others.
 
     Dropped: `policy.threads`, and keys that were added later (`policy.engine`, `sft.data`, `against`,
-    `verifier.ask_interpreter`) while they have their default, as what was computed before had it. Kept although they
-    often change nothing: the limits, because a candidate that runs out of them is rejected. Values that resolve on
-    the machine ("auto", a folder as the policy's name) are kept as written; who identifies a cell adds what they
-    resolved to.
+    `rl.audited_samples`, `evaluation.every_rounds`, `verifier.ask_interpreter`) while they have their default, as what
+    was computed before had it. Kept although they often change nothing: the limits, because a candidate that runs out
+    of them is rejected. Values that resolve on the machine ("auto", a folder as the policy's name) are kept as written;
+    who identifies a cell adds what they resolved to.
     """
     plain: dict[str, Any] = _identifying(config)
     return plain

@@ -10,7 +10,7 @@ import math
 import typing
 from collections.abc import Callable, Hashable
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from attrs import Attribute, field
 
@@ -19,7 +19,10 @@ class ConfigError(ValueError):
     """A configuration that cannot be used; the message is one line that names the key."""
 
 
-def whole(default: int, low: int, high: int | None = None, *, identifies: bool = True) -> Any:
+Identifies = bool | Literal["where it is set"]
+
+
+def whole(default: int, low: int, high: int | None = None, *, identifies: Identifies = True) -> Any:
     """A field for an integer in [low, high]; `identifies` says whether its value can change a result."""
     return field(default=default, validator=_check_number(int, low, high), metadata={"identifies": identifies})
 

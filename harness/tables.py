@@ -129,7 +129,7 @@ TABLES: dict[str, Table] = {
             columns={
                 **_SAMPLE,
                 **_JUDGEMENT,
-                "audit_reached": _TEXT,
+                "audit_reached": _TEXT,  # this and the next four are null where the audit was not asked
                 "audit_outcome": _TEXT,
                 "audit_valid": _BOOL,
                 "audit_compiled": _BOOL,

@@ -86,7 +86,8 @@ def _cell_facts(
     own, judged = cells.filter(pl.col("cell") == name), evaluation.filter(pl.col("cell") == name)
     sampled = candidates.filter(pl.col("cell") == name)
     correct = judged.filter("correct")
-    accepted, audited = sampled.filter("correct"), sampled.filter("audit_correct")
+    both = sampled.drop_nulls("audit_correct")
+    accepted, audited = both.filter("correct"), both.filter("audit_correct")
     return CellFacts(
         cell=name,
         num_seeds=own.height,

@@ -2,9 +2,9 @@
 
 Multi-input testing and calibrated timing cost more for each sample, so a comparison at equal samples flatters them. The
 budget is the most training-verifier seconds that every complete run of the grid spent. A run's rate at the budget is
-interpolated, task by task, between its evaluations on the same held-out tasks: the supervised start at 0 seconds, one
-after each round where `evaluation.round_samples` asked for them, and the final one at the run's own total. The effects
-of these rates are then estimated exactly as at equal samples.
+interpolated, task by task, between its evaluations on the same held-out tasks: the supervised start at 0 seconds,
+those between rounds that `evaluation.round_samples` asked for, and the final one at the run's own total. The effects of
+these rates are then estimated exactly as at equal samples.
 
 Limits. With evaluations at the start and the end alone the interpolation takes learning for linear in seconds, so an
 early plateau of a dear cell is not seen; `BudgetCell.num_evaluations` says how many there were. Seconds are those that
@@ -136,14 +136,15 @@ def learning_points(rounds: pl.DataFrame, candidates: pl.DataFrame) -> tuple[Lea
 
 
 def _levels_alike(sampled: pl.DataFrame) -> Estimate:
-    """The audit's rate of correct candidates, the mean of the levels' own rates.
+    """The rate of correct ones among the candidates that were audited, the mean of the levels' own rates.
 
     What is resampled is that mean plus each candidate's weighted difference to its level's rate: a draw with more tasks
     of one level than another then weights the levels as before, and no rate passes 1.
     """
-    if sampled.is_empty():
+    audited = sampled.drop_nulls("audit_correct")
+    if audited.is_empty():
         return Estimate(count=0)
-    marks = sampled.select(pl.col("task"), pl.col("level"), mark=pl.col("audit_correct").cast(pl.Float64))
+    marks = audited.select(pl.col("task"), pl.col("level"), mark=pl.col("audit_correct").cast(pl.Float64))
     rates = marks.group_by("level").agg(pl.col("mark").mean()).sort("level")["mark"].to_list()
     overall = math.fsum(rates) / len(rates)
     weight = pl.len() / (len(rates) * pl.len().over("level"))
@@ -155,7 +156,7 @@ def _levels_alike(sampled: pl.DataFrame) -> Estimate:
     )
     if found is None:
         return Estimate(count=0)
-    return Estimate(count=sampled.height, value=overall, low=max(0.0, found.low), high=min(1.0, found.high))
+    return Estimate(count=audited.height, value=overall, low=max(0.0, found.low), high=min(1.0, found.high))
 
 
 def cost_effects(cells: pl.DataFrame, rounds: pl.DataFrame) -> factorial.Analysis | None:

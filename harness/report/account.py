@@ -34,7 +34,7 @@ BEGIN, END = "<!-- results: written by `tritonrl report` -->", "<!-- results: en
 _WHAT = {
     "cells": "one row a cell and seed: extensions, status, seconds, versions",
     "rounds": "one row a round: curriculum, accuracies, rewards, seconds",
-    "candidates": "every training candidate, with the verdicts of its cell's verifier and of the audit",
+    "candidates": "every training candidate, with its cell's verifier's verdict, and the audit's where it was asked",
     "stages": "every stage that was attempted on a training candidate",
     "training": "loss by step",
     "evaluation": "every held-out sample, judged by the audit",

@@ -92,9 +92,10 @@ def _entries(
         place = tuple(row[name] for name in ("cell", "seed", "phase", "round", "slot", "sample"))
         entry["trained"] += 1
         entry["selected"] += bool(row["selected"])
-        entry["differs"] |= row["correct"] != row["audit_correct"]
+        entry["differs"] |= row["audit_correct"] not in (None, row["correct"])
         entry["rewards"] = sorted({*entry["rewards"], round(row["reward"], 3)})
-        _judge(entry, row["audit_outcome"], row["audit_correct"], messages.get(place))
+        if row["audit_outcome"] is not None:
+            _judge(entry, row["audit_outcome"], row["audit_correct"], messages.get(place))
         training[key][row["outcome"], _short(row["message"])].append(row["cell"])
         cells[key].add(row["cell"])
     for row in evaluation.iter_rows(named=True):
@@ -131,7 +132,7 @@ def _entry(row: Mapping[str, Any]) -> Plain:
 
 
 def _judge(entry: Plain, outcome: str, correct: bool, message: str | None) -> None:
-    """Keep the audit's verdict: it is one for a source and a task."""
+    """Keep the audit's verdict: it is one for a source and a task, null where the audit was never asked."""
     if entry["audit"] is None:
         entry["audit"] = {"outcome": outcome, "correct": correct, "message": _short(message)}
 
@@ -161,7 +162,8 @@ def _in_turn(entries: Sequence[Plain]) -> Iterable[Plain]:
     queues: dict[tuple[str, int], list[Plain]] = {}
     for entry in entries:
         if not entry["differs"]:
-            queues.setdefault((entry["audit"]["outcome"], entry["level"]), []).append(entry)
+            outcome = "" if entry["audit"] is None else entry["audit"]["outcome"]
+            queues.setdefault((outcome, entry["level"]), []).append(entry)
     waiting = [queues[key] for key in sorted(queues)]
     for turn in range(max(map(len, waiting), default=0)):
         yield from (queue[turn] for queue in waiting if turn < len(queue))
@@ -175,7 +177,7 @@ def _with_source(entry: Plain, source: str) -> Plain:
 def _reasons(candidates: pl.DataFrame, evaluation: pl.DataFrame) -> tuple[Reason, ...]:
     """Every outcome with its numbers of samples, most frequent first."""
     counts = [
-        dict(frame[column].value_counts().iter_rows())
+        dict(frame[column].drop_nulls().value_counts().iter_rows())
         for frame, column in ((candidates, "outcome"), (candidates, "audit_outcome"), (evaluation, "outcome"))
     ]
     codes = sorted(

@@ -76,7 +76,7 @@ def disagreements(analysis: Analysis, sheet: Sheet) -> Table:
     return Table(
         name="disagreements",
         title="Training verifier against the audit",
-        caption="percent of candidates [95% interval over tasks] (of how many)",
+        caption="percent of audited candidates [95% interval over tasks] (of how many)",
         columns=("cell", "accepted, audit rejects", "audit accepts, rejected"),
         rows=tuple(
             (
@@ -192,8 +192,8 @@ def learning(analysis: Analysis, sheet: Sheet) -> Table | None:
     return Table(
         name="learning",
         title="Learning: quality against verification seconds",
-        caption="percent of a round's candidates that the audit finds correct, each level weighted alike, and the "
-        "training verifier's seconds until then",
+        caption="percent of a round's audited candidates that the audit finds correct, each level weighted alike, and "
+        "the training verifier's seconds until then",
         columns=("cell", "by round"),
         rows=tuple(
             (words(cell), path(rows[cell]))

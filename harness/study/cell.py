@@ -115,10 +115,16 @@ def run_cell(line: Line, spec: CellSpec, seed: int) -> CellResult:
     state = start(line.config.curriculum, spec.extensions.curriculum)
     for round_index in range(line.config.rl.rounds):
         model, state = _run_round(line, journal, spec, model, state, round_index)
-        if round_index + 1 < line.config.rl.rounds:
+        if round_index in evaluated_rounds(line.config):
             _evaluate(line, journal, model, "rl", round_index)
     _evaluate(line, journal, model, "rl")
     return _finish(journal, model, started)
+
+
+def evaluated_rounds(config: Config) -> range:
+    """The rounds after which the model is evaluated, without the last, which ends the phase."""
+    every = config.evaluation.every_rounds
+    return range(every - 1, config.rl.rounds - 1 if config.evaluation.round_samples else 0, every)
 
 
 def _finish(journal: _Journal, model: Model, started: float) -> CellResult:
@@ -204,8 +210,11 @@ def _run_round(
     pairs = list(zip([task for _, task in spread], sources, strict=True))
     spec = VerifierSpec.for_training(extensions)
     verdicts = _verify(line, journal, pairs, spec, f"{prefix}: verifying")
+    num_audited = config.audited_samples or config.samples_per_task
+    audited = [index for index in range(len(pairs)) if index % config.samples_per_task < num_audited]
     # the audit is not part of what the cell would cost, so its seconds are not counted as the cell's
-    audits = _verify(line, None, pairs, AUDIT_UNTIMED, f"{prefix}: auditing")
+    found = _verify(line, None, [pairs[index] for index in audited], AUDIT_UNTIMED, f"{prefix}: auditing")
+    audits = dict(zip(audited, found, strict=True))
     factors = [_noise(cell, root, *pair) for pair in pairs]
     verdicts = [
         verdict if factor is None else with_noise(verdict, factor)
@@ -229,10 +238,12 @@ def _run_round(
         for index, ((slot, task), source) in enumerate(zip(spread, sources, strict=True))
     ]
     for index, attempt in enumerate(attempts):
-        row = candidate_row(attempt, verdicts[index], audits[index], rewards[index], index in kept)
+        audit = audits.get(index)
+        row = candidate_row(attempt, verdicts[index], audit, rewards[index], index in kept)
         journal.add("candidates", {**row, "noise_factor": factors[index]})
         journal.add("stages", *stage_rows(attempt, "training", verdicts[index]))
-        journal.add("stages", *stage_rows(attempt, "audit", audits[index]))
+        if audit is not None:
+            journal.add("stages", *stage_rows(attempt, "audit", audit))
         if verdicts[index].correct and line.config.verifier.clock != "none":
             # read back from the evidence store: the verdict has the ratio, the evidence its trials
             evidence = line.judge.gather(attempt.task, attempt.source, spec).evidence
@@ -362,8 +373,6 @@ def _evaluate(line: Line, journal: _Journal, model: Model, phase: str, round_ind
     """Evaluate the model that ends a phase, or the one that a round has left."""
     config = line.config.evaluation
     num_samples = config.samples_per_task if round_index is None else config.round_samples
-    if num_samples == 0:
-        return
     tasks = evaluation_tasks(line.config)
     spread = [(slot, task, sample) for slot, task in enumerate(tasks) for sample in range(num_samples)]
     root = root_seed(line.config, journal.seed)

@@ -22,7 +22,7 @@ from ...core.cells import CONTROLS, GRID_CELLS, NOISE_SWEEP, CellSpec
 from ...core.config import Config
 from ..display import CellState, Progress
 from ..errors import TritonrlError, UsageError
-from .cell import SFT, Line, run_cell, run_start
+from .cell import SFT, Line, evaluated_rounds, run_cell, run_start
 from .store import Results, RunIdentity
 
 NAMED_GRIDS: dict[str, tuple[CellSpec, ...]] = {
@@ -96,7 +96,7 @@ def count_samples(config: Config, cell: str) -> int:
         return num_evaluated
     num_between = (evaluation.level1_tasks + evaluation.level2_tasks) * evaluation.round_samples
     num_trained_on = config.rl.rounds * config.rl.tasks_per_round * config.rl.samples_per_task
-    return num_trained_on + (config.rl.rounds - 1) * num_between + num_evaluated
+    return num_trained_on + len(evaluated_rounds(config)) * num_between + num_evaluated
 
 
 def count_updates(config: Config, cell: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -72,21 +72,29 @@ def _judgement(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def candidate_row(attempt: Attempt, verdict: Verdict, audit: Verdict, reward: Reward, selected: bool) -> Row:
-    """A sampled candidate with what the training verifier and the audit made of it."""
+def candidate_row(attempt: Attempt, verdict: Verdict, audit: Verdict | None, reward: Reward, selected: bool) -> Row:
+    """A sampled candidate with what the training verifier made of it, and the audit where it was asked."""
     return {
         **_place(attempt),
         **_judgement(verdict),
-        "audit_reached": audit.reached.value,
-        "audit_outcome": audit.outcome.code,
-        "audit_valid": audit.valid,
-        "audit_compiled": audit.compiled,
-        "audit_correct": audit.correct,
+        **_audit_columns(audit),
         "reward_correctness": reward.correctness,
         "reward_performance": reward.performance,
         "reward": reward.total,
         "selected": selected,
         **stage_seconds(verdict),
+    }
+
+
+def _audit_columns(audit: Verdict | None) -> dict[str, Any]:
+    if audit is None:
+        return dict.fromkeys(("audit_reached", "audit_outcome", "audit_valid", "audit_compiled", "audit_correct"))
+    return {
+        "audit_reached": audit.reached.value,
+        "audit_outcome": audit.outcome.code,
+        "audit_valid": audit.valid,
+        "audit_compiled": audit.compiled,
+        "audit_correct": audit.correct,
     }
 
 
@@ -154,21 +162,23 @@ def round_row(
     level2_share: float,
     attempts: Sequence[Attempt],
     verdicts: Sequence[Verdict],
-    audits: Sequence[Verdict],
+    audits: Mapping[int, Verdict],
     rewards: Sequence[Reward],
     chosen: Sequence[int],
 ) -> dict[str, Any]:
-    """A round's summary, without its seconds; accuracies are null where the round had no task of the level."""
+    """A round's summary, without its seconds; `audits` are those of some attempts, by their positions.
 
-    def accuracy(level: int, judged: Sequence[Verdict]) -> float | None:
-        marks = [
-            verdict.correct for attempt, verdict in zip(attempts, judged, strict=True) if attempt.task.level == level
-        ]
+    Accuracies are null where the round had no task of the level.
+    """
+
+    def accuracy(level: int, judged: Mapping[int, Verdict]) -> float | None:
+        marks = [verdict.correct for index, verdict in judged.items() if attempts[index].task.level == level]
         return sum(marks) / len(marks) if marks else None
 
     def num_tasks(level: int) -> int:
         return len({attempt.slot for attempt in attempts if attempt.task.level == level})
 
+    by_position = dict(enumerate(verdicts))
     return {
         "cell": cell,
         "seed": seed,
@@ -179,8 +189,8 @@ def round_row(
         "num_candidates": len(attempts),
         "num_selected": len(chosen),
         "mean_reward": sum(reward.total for reward in rewards) / len(rewards),
-        "level1_accuracy": accuracy(1, verdicts),
-        "level2_accuracy": accuracy(2, verdicts),
+        "level1_accuracy": accuracy(1, by_position),
+        "level2_accuracy": accuracy(2, by_position),
         "level1_audit_accuracy": accuracy(1, audits),
         "level2_audit_accuracy": accuracy(2, audits),
     }

@@ -13,9 +13,18 @@ LATER = {
     "against": "whole:novel",
     "policy.engine": "vllm",
     "sft.data": "pairs.jsonl",
+    "rl.audited_samples": "3",
+    "evaluation.every_rounds": "2",
     "verifier.ask_interpreter": "false",
 }
-LATER_DEFAULTS = {"against": "''", "policy.engine": "own", "sft.data": "''", "verifier.ask_interpreter": "true"}
+LATER_DEFAULTS = {
+    "against": "''",
+    "policy.engine": "own",
+    "sft.data": "''",
+    "rl.audited_samples": "0",
+    "evaluation.every_rounds": "1",
+    "verifier.ask_interpreter": "true",
+}
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,10 @@
     return element;
   };
   const many = (number, word) => `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
-  const told = (verdict) => sentences[verdict.outcome] + (verdict.message ? `: ${verdict.message}` : "");
+  const sentence = (verdict) => (verdict ? sentences[verdict.outcome] : "not audited");
+  const told = (verdict) => sentence(verdict) + (verdict?.message ? `: ${verdict.message}` : "");
 
-  const outcomes = [...new Set(entries.map((entry) => entry.audit.outcome))].sort();
+  const outcomes = [...new Set(entries.flatMap((entry) => entry.audit?.outcome ?? []))].sort();
   for (const outcome of outcomes) {
     const option = make("option", sentences[outcome]);
     option.value = outcome;
@@ -39,8 +40,8 @@
   const wanted = (entry) => {
     const { text, verdict, outcome, cell, level } = form.elements;
     return (
-      (!verdict.value || (verdict.value === "differs" ? entry.differs : entry.audit.correct === (verdict.value === "correct"))) &&
-      (!outcome.value || entry.audit.outcome === outcome.value) &&
+      (!verdict.value || (verdict.value === "differs" ? entry.differs : entry.audit?.correct === (verdict.value === "correct"))) &&
+      (!outcome.value || entry.audit?.outcome === outcome.value) &&
       (!cell.value || entry.cells.includes(cell.value)) &&
       (!level.value || entry.level === Number(level.value)) &&
       text.value.toLowerCase().split(/\s+/).every((word) => entry.haystack.includes(word))
@@ -80,7 +81,7 @@
 
   const item = (entry) => {
     const line = make("summary");
-    line.append(make("span", entry.audit.correct ? "Correct" : sentences[entry.audit.outcome].replace(/^./, (c) => c.toUpperCase()), "verdict"));
+    line.append(make("span", entry.audit?.correct ? "Correct" : sentence(entry.audit).replace(/^./, (c) => c.toUpperCase()), "verdict"));
     if (entry.differs) line.append(" · verifiers disagree");
     const drawn = [];
     if (entry.trained) drawn.push(`${many(entry.trained, "sample")} in training${entry.selected ? `, ${entry.selected} kept` : ""}`);

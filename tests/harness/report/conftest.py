@@ -33,7 +33,7 @@ def _chance(*parts: str) -> pl.Expr:
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     """Stand-ins of two seeds; M raises the held-out rate, and a tenth of what training accepted the audit rejects."""
     config = tiny_config(
-        rl={"rounds": 3, "tasks_per_round": 2, "samples_per_task": 3, "keep": 1},
+        rl={"rounds": 3, "tasks_per_round": 2, "samples_per_task": 3, "keep": 1, "audited_samples": 2},
         evaluation={"level1_tasks": 3, "level2_tasks": 3, "samples_per_task": 2, "round_samples": 1},
     )
     results = Results(root=tmp_path_factory.mktemp("report"))
@@ -50,9 +50,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
         estimated_speedup=pl.when(right).then(0.5 + 2 * _chance("cell", "task")),
     )
     _write(results, "evaluation", evaluation)
-    rejected = pl.col("correct") & (_chance("cell", "round", "task", "sample", "seed") < 0.1)
+    is_audited = pl.col("audit_correct").is_not_null()
+    rejected = is_audited & pl.col("correct") & (_chance("cell", "round", "task", "sample", "seed") < 0.1)
     candidates = results.read("candidates").with_columns(
-        audit_correct=pl.col("correct") & ~rejected,
+        audit_correct=pl.when(is_audited).then(pl.col("correct") & ~rejected),
         audit_outcome=pl.when(rejected).then(pl.lit("wrong_values")).otherwise(pl.col("audit_outcome")),
     )
     _write(results, "candidates", candidates)

@@ -97,7 +97,8 @@ def test_its_figures_equal_the_parquet(page: Any, results: Results) -> None:
         "[...document.querySelectorAll('#table-reasons tbody tr')].map((row) =>"
         " [...row.querySelectorAll('td')].map((cell) => Number(cell.querySelector('data').value)))"
     )
-    wanted = [results.read("candidates").height] * 2 + [results.read("evaluation").height]
+    candidates = results.read("candidates")
+    wanted = [candidates.height, candidates["audit_correct"].count(), results.read("evaluation").height]
     assert [sum(column) for column in zip(*outcomes, strict=True)] == wanted
 
 

@@ -11,11 +11,11 @@ from tritonrl.core.corpus import FAMILIES, Split, split_of
 from tritonrl.harness.display import Silent
 from tritonrl.harness.study.cell import Line
 from tritonrl.harness.study.cell_tasks import evaluation_tasks, root_seed, round_tasks
-from tritonrl.harness.study.grid import parse_grid, run_grid
+from tritonrl.harness.study.grid import count_samples, parse_grid, run_grid
 from tritonrl.harness.study.store import Results
 from tritonrl.harness.verification.verifier import open_verifier
 
-from ..line_stub import TeacherLearner, solutions, tiny_config
+from ..line_stub import TeacherLearner, solutions, stub_line, tiny_config
 
 REAL = {
     "rl": {"rounds": 1, "tasks_per_round": 2, "samples_per_task": 3, "keep": 2},
@@ -107,14 +107,45 @@ def test_evaluation_is_held_out_and_the_same_for_every_seed() -> None:
     assert evaluation_tasks(merge({"evaluation": {"level1_tasks": 9, "level2_tasks": 4}, "seed": 1})) != tasks
 
 
+def test_a_part_of_each_tasks_samples_is_audited(tmp_path: Path) -> None:
+    """The first samples of a task have an audit, with its stages; the others have none, and rates leave them out."""
+    config, results = tiny_config(rl={"rounds": 1, "samples_per_task": 3, "audited_samples": 2}), Results(root=tmp_path)
+    run_grid(results, config, parse_grid("none"), range(1), lambda: stub_line(results, config), Silent())
+    candidates = results.read("candidates")
+    assert set(candidates.filter(pl.col("audit_correct").is_null())["sample"]) == {2}
+    assert candidates.filter(pl.col("sample") < 2)["audit_outcome"].null_count() == 0
+    audited = results.read("stages").filter(pl.col("verifier") == "audit")
+    assert set(audited["sample"]) == {0, 1}
+    first = candidates.filter((pl.col("level") == 1) & (pl.col("sample") < 2))
+    assert results.read("rounds")["level1_audit_accuracy"].to_list() == [first["audit_correct"].mean()]
+
+
+@pytest.mark.parametrize(("every", "after"), [(1, [0, 1, 2, 3]), (2, [1, 3]), (3, [2]), (5, [])])
+def test_rounds_between_are_evaluated_every_so_often(tmp_path: Path, every: int, after: list[int]) -> None:
+    """After every so many rounds, never after the last, which the final evaluation follows."""
+    evaluation = {
+        "level1_tasks": 1,
+        "level2_tasks": 1,
+        "samples_per_task": 1,
+        "round_samples": 1,
+        "every_rounds": every,
+    }
+    config = tiny_config(
+        rl={"rounds": 5, "tasks_per_round": 1, "samples_per_task": 1, "keep": 1}, evaluation=evaluation
+    )
+    results = Results(root=tmp_path)
+    run_grid(results, config, parse_grid("none"), range(1), lambda: stub_line(results, config), Silent())
+    found = results.read("evaluation").filter(pl.col("phase") == "rl")["round"].drop_nulls().unique().sort().to_list()
+    assert found == after
+    assert count_samples(config, "none") == 5 + 2 * len(after) + 2
+
+
 def test_nothing_selected_leaves_the_model(tmp_path: Path) -> None:
     """A cell in which no candidate earned anything ends with the adapter it started from."""
 
     class Hopeless(TeacherLearner):
         def sample(self, adapter, prompts, seeds, sampling, on_done):  # type: ignore[no-untyped-def]
             return ["I cannot do that."] * len(prompts)
-
-    from ..line_stub import stub_line
 
     config, results = tiny_config(), Results(root=tmp_path)
     learner = Hopeless(answers={})
