@@ -121,6 +121,8 @@ def test_endless_kernel_is_a_timeout(gpu: Gpu) -> None:
 
 def test_near_store_is_seen_in_a_guard_band(gpu: Gpu) -> None:
     """A store just beyond a buffer is named with its buffer; nobody else's plan runs in that context."""
+    # what an earlier plan has ended starts again here
+    assert all(gpu.is_right(POINTWISE, pointwise()) for _ in gpu.backend.executors)
     before = num_restarts(gpu)
     found = gpu.run(POINTWISE, spoilt("tl.store(out_ptr + n + tl.arange(0, 16), 1.0)"))
     assert isinstance(found, RunResult)
