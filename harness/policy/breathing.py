@@ -1,6 +1,6 @@
 """The policy's turn on a GPU that others time kernels on: a sampler that runs beside a measurement would be in it.
 
-Sampling and fine-tuning hold a shared turn (`harness.cuda.turns`), which is let go of three times a second: several
+Sampling and fine-tuning hold a shared turn (`harness.cuda.turns`), which is let go of ten times a second: several
 processes may share a GPU, and nobody should wait to time for as long as a whole batch takes.
 """
 
@@ -14,8 +14,8 @@ import torch
 
 from ..cuda.turns import Turns
 
-HOLD_S = 0.3
-"""A measurement takes some tenths of a second, and several may be waiting."""
+HOLD_S = 0.1
+"""A measurement takes about as long, and several may be waiting."""
 
 OnDone = Callable[[int], None]
 
