@@ -2,8 +2,8 @@
 
 Each file below a folder of attacks is a candidate whose module docstring ends with a strict header: one `Name: value`
 line for each of `Mechanism` (numbers of the README's table, or `own`), `Task` (an id of the corpus), `Outcome` and
-`Stage` (what the audit verifier must answer). `Also` gives a second `outcome@stage` where the answer truly depends on
-the machine or on what is drawn, and `Open` the reason why an attack is not yet refused as it should be.
+`Stage` (what the audit verifier must answer). `Also` gives other `outcome@stage`, with commas between, where the answer
+truly depends on the machine or on what is drawn, and `Open` the reason why an attack is not yet refused as it should be.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def _from_header(name: str, source: str, text: str) -> Attack:
     if any(not 1 <= number <= NUM_MECHANISMS for number in mechanisms):
         raise ValueError(f"no such mechanism: {header['Mechanism']}")
     answers = [(Outcome.from_code(header["Outcome"]), Stage(header["Stage"]))]
-    if "Also" in header:
-        code, _, stage = header["Also"].partition("@")
+    for answer in header["Also"].split(",") if "Also" in header else ():
+        code, _, stage = answer.strip().partition("@")
         answers.append((Outcome.from_code(code), Stage(stage)))
     return Attack(
         name=name,

@@ -7,7 +7,7 @@ Mechanism: 16
 Task: l2-linear_chain-9807391c3bce230d
 Outcome: output_not_written
 Stage: full
-Also: crashed@full
+Also: timeout@full, crashed@full
 """
 
 import torch
