@@ -3,7 +3,7 @@
 Each file below a folder of attacks is a candidate whose module docstring ends with a strict header: one `Name: value`
 line for each of `Mechanism` (numbers of the README's table, or `own`), `Task` (an id of the corpus), `Outcome` and
 `Stage` (what the audit verifier must answer). `Also` gives other `outcome@stage`, with commas between, where the answer
-truly depends on the machine or on what is drawn, and `Open` the reason why an attack is not yet refused as it should be.
+truly depends on the machine or on what is drawn, and `Open` why an attack is not yet refused as it should be.
 """
 
 from __future__ import annotations
