@@ -42,8 +42,8 @@ METRIC_TITLES = {
 
 
 def term_name(term: str) -> str:
-    """A main effect or an interaction as tables write it: M, or M x S."""
-    return " x ".join(term.upper())
+    """A main effect or an interaction as tables write it, such as M x S; or the mean, which an effect may be lost in."""
+    return "the mean" if term == "mean" else " x ".join(term.upper())
 
 
 def effect_entry(effect: factorial.Effect, path: str, sheet: Sheet, form: Form = Form.POINTS) -> Cell:

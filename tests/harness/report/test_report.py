@@ -217,6 +217,14 @@ def test_partial_grid_names_what_it_cannot_tell(tmp_path: Path) -> None:
     assert "confounded with" not in markdown.split("## Research questions")[0]
 
 
+def test_an_effect_that_is_on_everywhere_is_lost_in_the_mean(tmp_path: Path) -> None:
+    """With one extension on in all cells its effect is named as what it cannot be told from."""
+    config, results = tiny_config(), Results(root=tmp_path)
+    cells = (Extensions.parse("s"), Extensions.parse("ms"))
+    run_grid(results, config, cells, range(1), lambda: stub_line(results, config), Silent())
+    assert "| S | with the mean, C, T |" in as_markdown(analyse(results))
+
+
 def test_a_control_alone_has_a_page(tmp_path: Path) -> None:
     """With nothing of the grid, and no clock, every form can still be made, and says what is missing."""
     config, results = tiny_config(verifier={"clock": "none"}), Results(root=tmp_path)
