@@ -42,7 +42,7 @@ METRIC_TITLES = {
 
 
 def term_name(term: str) -> str:
-    """A main effect or an interaction as tables write it, such as M x S; or the mean, which an effect may be lost in."""
+    """A main effect or an interaction as tables write it, as M x S; or the mean, which an effect may be lost in."""
     return "the mean" if term == "mean" else " x ".join(term.upper())
 
 
