@@ -1,7 +1,8 @@
 """The policy's turn on a GPU that others time kernels on: a sampler that runs beside a measurement would be in it.
 
 Sampling and fine-tuning hold a shared turn (`harness.cuda.turns`), which is let go of ten times a second: several
-processes may share a GPU, and nobody should wait to time for as long as a whole batch takes.
+processes may share a GPU, and nobody should wait to time for as long as a whole batch takes. They share its memory too:
+what PyTorch's allocator holds in reserve, a batch's gigabytes and those of a training, is given back at a turn's end.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ def in_turn(turns: Turns | None, on_done: OnDone) -> Iterator[OnDone]:
             yield report
         finally:
             _settle()
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
 
 
 def _settle() -> None:

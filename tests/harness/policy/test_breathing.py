@@ -54,6 +54,19 @@ def test_a_long_turn_is_let_go_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     other.join(10)
 
 
+def test_memory_in_reserve_is_given_back_at_the_end_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Letting go keeps it, since it is wanted again at once; after the turn others may have it."""
+    turns, done = Turns("gpu", tmp_path), list[str]()
+    monkeypatch.setattr(breathing, "HOLD_S", 0.0)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: done.append("settled"))
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: done.append("given back"))
+    with in_turn(turns, lambda _: None) as report:
+        report(1)
+        assert done == ["settled"]
+    assert done == ["settled", "settled", "given back"]
+
+
 def test_a_processor_has_no_turns() -> None:
     """Without a GPU nothing is timed, and what is reported is passed on as it is."""
     assert open_turns(torch.device("cpu")) is None
