@@ -37,7 +37,7 @@ from ..display import Progress
 from ..tables import Row
 from ..work import Work, WorkStore, work_key, write_atomically
 from .admission import Admission, open_admission
-from .cell_tasks import evaluation_tasks, root_seed, round_tasks
+from .cell_tasks import evaluated_rounds, evaluation_tasks, root_seed, round_tasks
 from .learner import Judge, Learner, Sampling, Training
 from .rows import Attempt, candidate_row, evaluation_row, round_row, stage_rows, timing_rows, training_rows
 from .training_data import describe, draw_training_data, identify_training
@@ -119,12 +119,6 @@ def run_cell(line: Line, spec: CellSpec, seed: int) -> CellResult:
             _evaluate(line, journal, model, "rl", round_index)
     _evaluate(line, journal, model, "rl")
     return _finish(journal, model, started)
-
-
-def evaluated_rounds(config: Config) -> range:
-    """The rounds after which the model is evaluated, without the last, which ends the phase."""
-    every = config.evaluation.every_rounds
-    return range(every - 1, config.rl.rounds - 1 if config.evaluation.round_samples else 0, every)
 
 
 def _finish(journal: _Journal, model: Model, started: float) -> CellResult:

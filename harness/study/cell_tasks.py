@@ -1,4 +1,4 @@
-"""Which tasks the cells of a seed train on and are evaluated by: the same in all of them."""
+"""Which tasks the cells of a seed train on and are evaluated by, and when: the same in all of them."""
 
 from __future__ import annotations
 
@@ -36,6 +36,12 @@ def evaluation_tasks(config: Config) -> tuple[Task, ...]:
             number,
         )
     )
+
+
+def evaluated_rounds(config: Config) -> range:
+    """The rounds after which the model is evaluated, without the last, which ends the phase."""
+    every = config.evaluation.every_rounds
+    return range(every - 1, config.rl.rounds - 1 if config.evaluation.round_samples else 0, every)
 
 
 def round_tasks(

@@ -22,7 +22,8 @@ from ...core.cells import CONTROLS, GRID_CELLS, NOISE_SWEEP, CellSpec
 from ...core.config import Config
 from ..display import CellState, Progress
 from ..errors import TritonrlError, UsageError
-from .cell import SFT, Line, evaluated_rounds, run_cell, run_start
+from .cell import SFT, Line, run_cell, run_start
+from .cell_tasks import evaluated_rounds
 from .store import Results, RunIdentity
 
 NAMED_GRIDS: dict[str, tuple[CellSpec, ...]] = {
