@@ -6,7 +6,7 @@ import ast
 import math
 import re
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tritonrl.core.constants import read_constants, with_constants
 from tritonrl.core.corpus import families, is_corpus_id, render
@@ -74,6 +74,7 @@ def test_a_kernel_is_passed_what_it_names(task_id: str) -> None:
 
 @settings(max_examples=200)
 @given(task_ids)
+@example("l1-conv-0000000000000369")
 def test_profiles_size_every_constant_and_grow(task_id: str) -> None:
     """Each profile sizes every module-level constant; tiny is a few elements, and larger exceeds small."""
     task = render(task_id).task
@@ -85,7 +86,9 @@ def test_profiles_size_every_constant_and_grow(task_id: str) -> None:
     small, larger = dict(task.small), dict(task.larger)
     assert all(larger[name] >= small[name] for name in names)
     assert math.prod(larger.values()) > math.prod(small.values())
-    assert all(1 <= value <= 24 for _, value in task.tiny)
+    # the widest convolution, nine taps three apart, needs 28 for two results with a stride of three
+    most = 28 if "conv" in task.family else 24
+    assert all(1 <= value <= most for _, value in task.tiny)
     if is_of_the_first_part(task_id):
         assert all(larger[name] > small[name] for name in names)
         assert all(2 <= value <= 13 for _, value in task.tiny)
