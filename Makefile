@@ -141,7 +141,8 @@ PAPER_SECONDS ?= 540
 PAPER_WORKERS ?= 8
 PAPER_JOBS    ?= 12
 PAPER_GRID    ?= --grid full,controls,noise --preset paper --seeds 3
-PAPER_SET     ?=
+# room for what the references of all evaluation tasks return, 5 GB, so that it is computed once in a worker
+PAPER_SET     ?= --set verifier.references_mb=6144
 gpu-paper:
 	if test ! -e $(PAPER_OUT)/run.json && ls $(PAPER_FROM)/*.part > /dev/null 2>&1; then \
 		$(TRITONRL) unpack $(PAPER_FROM) --out $(PAPER_OUT); fi

@@ -29,9 +29,10 @@ _MOST_CACHED_BYTES = 8 << 30
 class SharedOracle(Oracle):
     """An oracle that computes on a GPU, in its turn."""
 
-    def __init__(self, seed: int, turns: Turns, device: str = "cuda:0") -> None:
+    def __init__(self, seed: int, turns: Turns, device: str = "cuda:0", max_cached_bytes: int | None = None) -> None:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        super().__init__(seed, max(MAX_CACHED_BYTES, min(_MOST_CACHED_BYTES, memory // _SHARE_OF_MEMORY)))
+        usual = max(MAX_CACHED_BYTES, min(_MOST_CACHED_BYTES, memory // _SHARE_OF_MEMORY))
+        super().__init__(seed, max_cached_bytes or usual)
         self._turns = turns
         self.device = device
 

@@ -37,7 +37,7 @@ from .evidence_store import EvidenceStore
 from .free_memory import MemoryReturn
 from .further_runs import probe_interpreted, probe_second_call
 from .knock_out import probe_idle_launches, probe_knock_out
-from .oracle import Oracle
+from .oracle import MAX_CACHED_BYTES, Oracle
 from .probes import probe_full, probe_syntax, probe_tiny
 from .recompile import probe_recompile
 from .recordings import probe_compile
@@ -117,19 +117,19 @@ class Verifier:
         if sandbox.target != config.target:
             raise UsageError(f"verifier.target: the sandbox compiles for {sandbox.target}, not {config.target}")
         store = store or EvidenceStore()
+        kept_bytes = config.references_mb << 20 or None
         self.gpu_bench: Workbench | None = None
         """Where plans are timed."""
         if cuda is not None:
             first = cuda.executors[0]
-            shared = SharedOracle(config.seed, first.turns, f"cuda:{first.device}")
+            shared = SharedOracle(config.seed, first.turns, f"cuda:{first.device}", kept_bytes)
             self.gpu_bench = Workbench(sandbox=sandbox, oracle=shared, store=store, cuda=cuda)
         if self.gpu_bench is not None and config.backend != "interpret":
             self.bench = self.gpu_bench
         else:
             is_timed = self.gpu_bench is not None and config.clock == "measured"
-            self.bench = Workbench(
-                sandbox=sandbox, oracle=Oracle(config.seed), store=store, is_timed_elsewhere=is_timed
-            )
+            oracle = Oracle(config.seed, kept_bytes or MAX_CACHED_BYTES)
+            self.bench = Workbench(sandbox=sandbox, oracle=oracle, store=store, is_timed_elsewhere=is_timed)
         self.backend = self.bench.backend
         self._memory = MemoryReturn()
 

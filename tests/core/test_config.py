@@ -112,17 +112,18 @@ def test_the_tree_survives_json() -> None:
     assert serialisation.from_plain(serialisation.to_plain(config), Config) == config
 
 
-def test_the_identity_drops_the_threads_and_keeps_the_rest() -> None:
-    """The number of threads does not change a fingerprint; any other key does."""
+def test_the_identity_drops_what_changes_no_result() -> None:
+    """Neither threads nor memory for references change a fingerprint; any other key does."""
     config = Config()
-    assert fingerprint(with_overrides(config, {"policy.threads": "3"})) == fingerprint(config)
+    without_effect = ("policy.threads", "verifier.references_mb")
+    assert fingerprint(with_overrides(config, dict.fromkeys(without_effect, "3"))) == fingerprint(config)
     assert fingerprint(evolve(config, seed=1)) != fingerprint(config)
     named = [
         f"{name}.{key}" if key else name
         for name, table in identity(config).items()
         for key in (table if isinstance(table, dict) else ("",))
     ]
-    assert named == [key for key in keys() if key not in ("policy.threads", *LATER)]
+    assert named == [key for key in keys() if key not in (*without_effect, *LATER)]
 
 
 @pytest.mark.parametrize(("key", "value"), LATER.items())
