@@ -91,7 +91,7 @@ def _kernel(spec: Spec, names: Names, inputs: tuple[str, str, str], mask: str, d
     q, k, v = inputs
     declared = spec.sizes[-2].declared
     style = draw.choice(("flash", "flash", "whole")) if declared <= _MAX_WHOLE else "flash"
-    result = names.out if names.out not in (*inputs, mask) else "out"
+    result = names.beside(*inputs, mask).out
     rm, rn, rd = draw.choice((("rm", "rn", "rd"), ("offs_m", "offs_n", "offs_d")))
     bm, bn, bd = draw.choice((("BM", "BN", "BD"), ("BLOCK_M", "BLOCK_N", "BLOCK_D")))
     seq, dim = draw.choice((("seq", "dim"), ("S", "D"), ("n_ctx", "d")))

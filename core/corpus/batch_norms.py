@@ -139,7 +139,7 @@ def _hold(draft: Draft, prefix: str, is_running: bool, affine: bool) -> None:
 def _pointwise_kernel(spec: Spec, names: Names, chain: ChainNames, draft: Draft, draw: Draw) -> Kernel:
     """Kernels for which nothing is reduced: planes of a channel, or a flat range of elements."""
     x, v, size, offsets = names.x, names.value, names.block, names.offsets
-    result = names.out if names.out != x else "out"
+    result = names.beside(x).out
     plane = draw.choice(("plane", "hw", "spatial"))
     has_sides = len(spec.sizes) > 2
     is_shared = bool(spec.option("shared"))
@@ -266,7 +266,7 @@ def _statistics_kernel(spec: Spec, names: Names, chain: ChainNames, draft: Draft
     x = names.x
     plane = draw.choice(("plane", "hw", "spatial")) if len(sizes) > 2 else ""
     n = draw.choice(("n", "total", "count"))
-    result = names.out if names.out != x else "out"
+    result = names.beside(x).out
     body = ChannelBody(
         style="row" if style == "whole" else style,
         x=x,

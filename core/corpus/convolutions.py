@@ -193,7 +193,7 @@ def _kernel(
 ) -> tuple[Kernel, Tail | None]:
     kind = _kind(spec)
     code = draw_code(draw, window)
-    x, result = names.x, names.out if names.out != names.x else "out"
+    x, result = names.x, names.beside(names.x).out
     groups, multiplier = int(spec.option("groups")), int(spec.option("multiplier"))
     has_own_filters = kind != "depthwise_conv" or multiplier > 1
     filters = draw.choice(("F", "F", "OC", "CO")) if has_own_filters else "C"

@@ -155,7 +155,7 @@ def _kernel(spec: Spec, names: Names, chain: ChainNames, draft: Draft, draw: Dra
     style = draw.choice(styles) if length <= _MAX_WHOLE else "loop"
     x, size = names.x, names.block
     n, rows, side = draw.choice((("n", "m", "hw"), ("n_cols", "n_rows", "spatial"), ("length", "num", "plane")))
-    result = names.out if names.out != x else "out"
+    result = names.beside(x).out
     has_channels = spec.producer != "layer_norm_nd"
     parts = "" if not has_channels else ("groups" if spec.producer == "group_norm" else "channels")
     body = PartBody(

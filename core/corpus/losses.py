@@ -136,6 +136,7 @@ def write_element_loss(spec: Spec, task_id: str, draw: Draw) -> Example:
     loss = _ELEMENT[spec.producer]
     names = draw_names_among(draw, DIMENSIONS[len(spec.sizes)])
     p, t = draw.choice((("pred", "target"), ("predictions", "targets"), ("x", "y"), ("inp", "target")))
+    names = names.beside(p, t)
     draft = Draft()
     is_sum = spec.option("reduction") == "sum"
     # a mean over many elements hardly depends on which they are: so inputs differ as a whole from draw to draw
@@ -221,7 +222,7 @@ def write_row_loss(spec: Spec, task_id: str, draw: Draw) -> Example:
                 expression = f"1 - {expression}"
                 expression = expression if reduction == "none" else f"torch.{reduction}({expression})"
                 head = f"One minus the cosine similarity of {' and '.join(inputs)}{end}."
-    kernel = _row_kernel(spec, names, inputs, argument, draft, draw)
+    kernel = _row_kernel(spec, names.beside(*inputs), inputs, argument, draft, draw)
     return finish(spec, task_id, head, draft.reference([f"return {expression}"]), kernel, names, draw)
 
 

@@ -111,7 +111,7 @@ def write_matvec(spec: Spec, task_id: str, draw: Draw) -> Example:
 def _row_kernel(spec: Spec, names: Names, a: str, x: str, draft: Draft, draw: Draw) -> Kernel:
     """A program takes one row, or a tile of rows, and passes over the columns."""
     style = draw.choice(("row", "tile"))
-    result = names.out if names.out not in (a, x) else "out"
+    result = names.beside(a, x).out
     columns, size = names.columns, names.block
     batch = spec.producer == "batch"
     if style == "row":
@@ -189,7 +189,7 @@ def _device(
 def _left_kernel(spec: Spec, names: Names, a: str, x: str, draft: Draft, draw: Draw) -> Kernel:
     """A program takes a strip of columns and passes over the rows, by tiles or one by one."""
     style = draw.choice(("tile", "tile", "walk")) if spec.sizes[0].declared <= 512 else "tile"
-    result = names.out if names.out not in (a, x) else "out"
+    result = names.beside(a, x).out
     columns, size = names.columns, names.block
     start = f"{columns} = tl.program_id(0) * {size} + tl.arange(0, {size})"
     body = [start, f"acc = tl.zeros(({size},), dtype=tl.float32)"]
@@ -235,7 +235,7 @@ def write_diagonal_matmul(spec: Spec, task_id: str, draw: Draw) -> Example:
         text = f"Product of {b} and the diagonal matrix of {d}."
     forward = [f"return {draw.choice(expressions)}"]
     style = draw.choice(("flat", "rows", "tile"))
-    result = names.out if names.out not in (d, b) else "out"
+    result = names.beside(d, b).out
     columns, offsets, size = names.columns, names.offsets, names.block
     match style:
         case "flat":

@@ -74,7 +74,7 @@ def _kernel(spec: Spec, inputs: tuple[str, ...], names: Names, draw: Draw) -> Ke
     (applied,) = spec.chain
     argument = applied.argument
     style = draw.choice(("flat", "flat", "pid", "strip") + (("rows",) if len(spec.sizes) > 1 else ()))
-    result = names.out if names.out not in inputs else "out"
+    result = names.beside(*inputs).out
     n = draw.choice(("n_cols", "n")) if style == "rows" else draw.choice(("n", "n", "n_elements", "numel"))
     mask, offsets, size = "mask", names.offsets, names.block
     cast = ".to(tl.float32)" if spec.casts else ""

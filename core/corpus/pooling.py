@@ -119,7 +119,7 @@ def _kernel(
     code = draw_code(draw, window)
     is_flat = window.taps > 9 or draw.chance(0.5)
     x, size, offsets, value = names.x, names.block, names.offsets, draw.choice(("acc", "acc", names.value))
-    result = names.out if names.out != x else "out"
+    result = names.beside(x).out
     cast = ".to(tl.float32)" if spec.casts else ""
     total, place = draw.choice(("total", "num", "numel")), draw.choice(("p", "p", "q", "spot"))
     if window.rank == 1:

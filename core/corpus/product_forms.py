@@ -214,7 +214,7 @@ def _steps(indices: str, stride: str) -> str:
 def _kernel(spec: Spec, names: Names, form: _Form, factors: tuple[str, str], draft: Draft, draw: Draw) -> Kernel:
     a, b = factors
     layout = str(spec.option("layout"))
-    result = names.out if names.out not in factors else "out"
+    result = names.beside(*factors).out
     rm, rn, rk = draw.choice((("rm", "rn", "rk"), ("rm", "rn", "rk"), ("offs_m", "offs_n", "offs_k")))
     bm, bn, bk = draw.choice((("BM", "BN", "BK"), ("BM", "BN", "BK"), ("BLOCK_M", "BLOCK_N", "BLOCK_K")))
     acc = draw.choice(("acc", "acc", names.value))

@@ -119,7 +119,7 @@ def _kernel(
 ) -> Kernel:
     a, b, layout = product
     is_flat, is_strided = draw.chance(0.35), draw.chance(0.15 if spec.chain else 0.3)
-    result = names.out if names.out not in dict(tensors) else "out"
+    result = names.beside(*dict(tensors)).out
     rm, rn, rk = draw.choice((("rm", "rn", "rk"), ("rm", "rn", "rk"), ("offs_m", "offs_n", "offs_k")))
     bm, bn, bk = draw.choice((("BM", "BN", "BK"), ("BM", "BN", "BK"), ("BLOCK_M", "BLOCK_N", "BLOCK_K")))
     acc = draw.choice(("acc", "acc", "acc", names.value))

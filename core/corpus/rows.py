@@ -213,7 +213,7 @@ def _kernel(spec: Spec, names: Names, chain: ChainNames, tensors: tuple[tuple[st
     is_reduction = spec.producer in REDUCTIONS
     x, n, size = names.x, draw.choice(("n_cols", "n_cols", "n")), names.block
     rows = draw.choice(("n_rows", "m"))
-    result = names.out if names.out != x else "out"
+    result = names.beside(x).out
     pointer = names.ptr(x)
     body = RowBody(
         style=style,

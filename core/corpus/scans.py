@@ -112,7 +112,7 @@ def _row_kernel(spec: Spec, names: Names, mask: str, draft: Draft, draw: Draw) -
     style = draw.choice(("row", "row", "loop")) if spec.sizes[-1].declared <= _MAX_WHOLE else "loop"
     x, v, columns, size = names.x, names.value, names.columns, names.block
     n, rows = draw.choice((("n_cols", "n_rows"), ("n", "m"), ("length", "rows")))
-    result = names.out if names.out != x else "out"
+    result = names.beside(x).out
     cast = ".to(tl.float32)" if spec.casts else ""
     scan, neutral, sign = ("tl.cumprod", "1.0", "*") if is_product else ("tl.cumsum", "0.0", "+")
     reverse = ", reverse=True" if form == "reverse" else ""
@@ -160,7 +160,7 @@ def _walk_kernel(spec: Spec, names: Names, mask: str, draft: Draft, draw: Draw) 
     x, columns, size, offsets = names.x, names.columns, names.block, names.offsets
     n, inner, outer = draw.choice((("n", "inner", "outer"), ("length", "stride", "batch"), ("n", "d", "b")))
     step = draw.choice(("k", "i", "t")) if names.value != "t" else "k"
-    result = names.out if names.out != x else "out"
+    result = names.beside(x).out
     acc = draw.choice(("acc", "acc", "running"))
     cast = ".to(tl.float32)" if spec.casts else ""
     valid = f"{columns} < {inner}"

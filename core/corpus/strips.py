@@ -187,7 +187,7 @@ def _row_kernel(spec: Spec, names: Names, draft: Draft, draw: Draw) -> Kernel:
     style = draw.choice(("row", "row", "loop"))
     x = names.x
     n, rows = draw.choice((("n_cols", "n_rows"), ("n", "m"), ("length", "rows")))
-    result = names.out if names.out != x else "out"
+    result = names.beside(x).out
     body = RowBody(
         style=style,
         x=x,
@@ -224,7 +224,7 @@ def _strip_kernel(spec: Spec, names: Names, draft: Draft, draw: Draw) -> Kernel:
     x = names.x
     n, inner, outer = draw.choice((("n", "inner", "outer"), ("length", "stride", "batch"), ("n", "d", "b")))
     block, lanes = draw.choice((("BLOCK_N", "BLOCK_D"), ("BLOCK_N", "LANES"), ("BN", "BD")))
-    result = names.out if names.out != x else "out"
+    result = names.beside(x).out
     body = StripBody(
         style=style,
         x=x,

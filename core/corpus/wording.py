@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ..task import Example, Task
 from .draw import Draw
@@ -51,6 +51,10 @@ class Names:
     def ptr(self, name: str) -> str:
         """The pointer argument for a tensor."""
         return self.pointer.format(name)
+
+    def beside(self, *inputs: str) -> Names:
+        """These names, with another one for the result where an input is called like it."""
+        return evolve(self, out="out") if self.out in inputs else self
 
     @property
     def shape(self) -> str:

@@ -5,7 +5,9 @@ where something vouches for them. Where the reference itself, in the task's own 
 such values, ties and zeros are fair; values that differ in their last digits alone are fair where they are only
 compared (many a right kernel takes a variance as a difference of two squares, and loses those digits). Where the result
 of a multiple of the inputs is that multiple (a relu, a product of matrices), so are large and faint values: nothing in
-such a formula leaves the range that its result has not left. Elsewhere large values need a reason in the plan: that it
+such a formula leaves the range that its result has not left. For faint ones it must be so down there too: a norm's
+epsilon, which ordinary values do not show, leaves the next function arguments near zero, where a right formula may lose
+its digits (the tanh as 2 sigmoid(2x) - 1). Elsewhere large values need a reason in the plan: that it
 narrows what the task computes in float32. Where the reference has an operator that PyTorch computes by exponentials
 and keeps from overflowing, large values are fair if it stays exact; so they are in a float16 that it stays exact in.
 And widely spread values are for references that begin with an operator that PyTorch defines to be right whatever the
@@ -50,7 +52,8 @@ def _applies(variant: Variant, candidate: Candidate, task: Task, bench: Workbenc
         is_fair = narrows(report) or bool(oracle.degree(task, original))
         return multiplies_narrowly(report) or (is_fair and oracle.is_exact(task, inputs))
     if variant is Variant.MINUTE:
-        return bool(oracle.degree(task, original)) and oracle.is_exact(task, inputs)
+        degree = oracle.degree(task, original)
+        return bool(degree) and oracle.degree(task, inputs) == degree and oracle.is_exact(task, inputs)
     if variant is Variant.SLIGHT:
         return oracle.degree(task, original) == 0 and oracle.is_exact(task, inputs)
     if variant is Variant.SATURATED:

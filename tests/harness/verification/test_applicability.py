@@ -57,6 +57,22 @@ def test_a_product_is_right_in_any_order(bench: Workbench, num_parts: int) -> No
     assert unequal == {Variant.OUTLIERS}
 
 
+@pytest.mark.parametrize(
+    ("task_id", "is_fair"),
+    [
+        ("l2-norm_chain-6af01db17797ff71", False),
+        ("l2-norm_chain-cd74bc4b942fd8a9", False),
+        ("l1-matmul-b138261a0ee1768d", True),
+    ],
+)
+def test_faint_values_are_fair_where_the_result_is_still_that_multiple(
+    bench: Workbench, task_id: str, is_fair: bool
+) -> None:
+    """A norm times another input is proportional to its inputs until the norm's epsilon counts."""
+    unfair = find_inapplicable(Candidate(task_id="", source=""), find_example(task_id).task, bench, [Variant.MINUTE])
+    assert unfair == (set() if is_fair else {Variant.MINUTE})
+
+
 def test_other_formulas_have_no_such_range(bench: Workbench) -> None:
     """What multiplies few values has no result that may be infinite."""
     assert find_largest_safe(POINTWISE, bench.oracle) == math.inf
