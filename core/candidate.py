@@ -293,6 +293,13 @@ class Candidate:
     evidence: Evidence = field(factory=Evidence)
     purity: Purity = "strict"
     """What the verifier that gathers the evidence admits."""
+    asked_as: str = ""
+    """SHA-256 of the text that was asked about, where this one is judged in its place (`core.twins`)."""
+
+    @property
+    def identity(self) -> str:
+        """SHA-256 of the text that was asked about."""
+        return self.asked_as or self.sha256
 
     @property
     def sha256(self) -> str:

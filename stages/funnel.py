@@ -49,7 +49,7 @@ def fold(candidate: Candidate, staged: bool, backend: str = "interpret", trim: f
     timing = candidate.evidence.timing
     return Verdict(
         task_id=candidate.task_id,
-        candidate=candidate.sha256,
+        candidate=candidate.identity,
         backend=backend,
         stages=tuple(results),
         speedup=speedup,

@@ -2,8 +2,9 @@
 
 It walks the funnel: a probe gathers evidence, the pure stage decides, and a staged specification stops at the first
 failure while an exhaustive one attempts every probe whatever failed before. A verdict depends on source, task, seed,
-target and backend alone, never on what else is verified or in which order; what was found out once is read from the
-evidence store. A bad candidate is a verdict; a bad task is a `TaskError`; a broken sandbox is a `SandboxError`.
+target and backend alone, never on what else is verified or in which order; what was found out once, about a text or
+about another that is the same but for its names, is read from the evidence store. A bad candidate is a verdict; a bad
+task is a `TaskError`; a broken sandbox is a `SandboxError`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from ...core.candidate import Candidate, Variant
 from ...core.config import ClockConfig, Config, VerifierConfig
@@ -22,10 +23,12 @@ from ...core.extensions import VerifierSpec
 from ...core.outcome import Stage
 from ...core.serialisation import fingerprint
 from ...core.task import Task
+from ...core.twins import form_of
 from ...core.verdict import Verdict
 from ...stages.funnel import FUNNEL, fold
 from ...stages.roofline import GPUS
 from ...stages.run_stages import judge_full
+from ...stages.syntax import judge_syntax
 from ...stages.variants import variants_of
 from ..cuda.backend import CudaBackend, choose_number
 from ..cuda.shared_oracle import SharedOracle
@@ -45,6 +48,13 @@ from .timing import probe_measured, probe_simulated
 from .workbench import Workbench
 
 Probe = Callable[[Candidate], Candidate]
+
+
+@frozen(kw_only=True)
+class Twin:
+    """The first text of its form that was found right."""
+
+    source: str
 
 
 def choose_backend(config: VerifierConfig) -> str:
@@ -116,7 +126,7 @@ class Verifier:
             raise UsageError(f"clock.gpu: must be one of {', '.join(sorted(GPUS))}, got {clock.gpu!r}")
         if sandbox.target != config.target:
             raise UsageError(f"verifier.target: the sandbox compiles for {sandbox.target}, not {config.target}")
-        store = store or EvidenceStore()
+        self._store = store = store or EvidenceStore()
         kept_bytes = config.references_mb << 20 or None
         self.gpu_bench: Workbench | None = None
         """Where plans are timed."""
@@ -137,11 +147,33 @@ class Verifier:
         """The verdict on one source text."""
         candidate = self.gather(task, source, spec)
         self._memory.count()
-        return fold(candidate, spec.staged, self.backend, self.clock.trim)
+        return self._fold(candidate, spec)
 
     def gather(self, task: Task, source: str, spec: VerifierSpec) -> Candidate:
-        """The candidate with all evidence that `spec` asks for; staged, it ends where the funnel does."""
+        """The candidate with all evidence that `spec` asks for; staged, it ends where the funnel does.
+
+        Where a twin of it is right (`core.twins`), the candidate is the twin, whose evidence is there already, with a
+        measurement of its own. What is wrong is so by its own evidence, which names things as its text does.
+        """
         candidate = Candidate(task_id=task.task_id, source=source, purity=self.config.purity)
+        form = form_of(source) if self.config.share_renamed else None
+        if form is None or not judge_syntax(candidate).passed:
+            return self._walk(candidate, task, spec)
+        key = self.bench.key(evolve(candidate, source=form), task, "twin")
+        twin = self._store.get(key, Twin)
+        if twin is not None and twin.source != source:
+            found = self._walk(evolve(candidate, source=twin.source, asked_as=candidate.sha256), task, spec)
+            if self._fold(found, spec).correct:
+                return found
+        found = self._walk(candidate, task, spec)
+        if twin is None and self._fold(found, spec).correct:
+            self._store.put(key, Twin(source=source))
+        return found
+
+    def _fold(self, candidate: Candidate, spec: VerifierSpec) -> Verdict:
+        return fold(candidate, spec.staged, self.backend, self.clock.trim)
+
+    def _walk(self, candidate: Candidate, task: Task, spec: VerifierSpec) -> Candidate:
         probes = self._probes(task, spec)
         for stage, judge in FUNNEL:
             probe = probes.get(stage)
