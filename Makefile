@@ -132,8 +132,8 @@ gpu-smollm2-exam:
 	$(TRITONRL) eval $(EXAM_PARTS) --json > $(EXAM_OUT)/exam.json
 	$(TRITONRL) eval $(EXAM_PARTS)
 
-# The published ablation, for so many seconds on a machine that may then be gone: from the parts in PAPER_FROM, if there
-# are any and the run is not here already, and to those in PAPER_TO, at every end. Repeat it until 66 of 66 are complete.
+# The published ablation, for so many seconds on a machine that may then be gone: from the parts in PAPER_FROM, or the
+# published seeds, if there are any and the run is not here already, and to those in PAPER_TO, at every end. Repeat it until 66 of 66 are complete.
 PAPER_OUT     ?= build/paper/run
 PAPER_FROM    ?= build/paper/parts
 PAPER_TO      ?= build/paper/parts
@@ -144,7 +144,8 @@ PAPER_GRID    ?= --grid full,controls,noise --preset paper --seeds 3
 # room for what the references of all evaluation tasks return, 5 GB, so that it is computed once in a worker
 PAPER_SET     ?= --set verifier.references_mb=6144
 gpu-paper:
-	if test ! -e $(PAPER_OUT)/run.json && ls $(PAPER_FROM)/*.part > /dev/null 2>&1; then \
+	if test ! -e $(PAPER_OUT)/run.json && \
+			{ test -e $(PAPER_FROM)/run.json || ls $(PAPER_FROM)/*.part > /dev/null 2>&1; }; then \
 		$(TRITONRL) unpack $(PAPER_FROM) --out $(PAPER_OUT); fi
 	-timeout --signal=INT --kill-after=20 $(PAPER_SECONDS) $(TRITONRL) ablate $(PAPER_GRID) $(PAPER_SET) \
 		--workers $(PAPER_WORKERS) --jobs $(PAPER_JOBS) --display plain --out $(PAPER_OUT)

@@ -29,15 +29,17 @@ def pack(
 
 @guarded
 def unpack(
-    parts: Annotated[Path, typer.Argument(help="The folder with all parts of one pack.")],
+    parts: Annotated[Path, typer.Argument(help="The folder with all parts of one pack, or a published one.")],
     out: Annotated[Path, typer.Option("--out", help="Results folder, new or begun; what is there stays.")],
 ) -> None:
-    """Unpack a run; the command that began it goes on with it.
+    """Unpack a run; the command that began it goes on with it. Of a published run, whole seeds: more can be added.
 
     Example: tritonrl unpack parts --out results/paper
     """
     from .carry import describe
     from .carry import unpack as unpack_results
+    from .published import is_published, restore
     from .store import Results
 
-    print(f"{out}: new are {describe(unpack_results(parts, Results(root=out)))}")
+    put = restore if is_published(parts) else unpack_results
+    print(f"{out}: new are {describe(put(parts, Results(root=out)))}")
