@@ -132,8 +132,9 @@ gpu-smollm2-exam:
 	$(TRITONRL) eval $(EXAM_PARTS) --json > $(EXAM_OUT)/exam.json
 	$(TRITONRL) eval $(EXAM_PARTS)
 
-# The published ablation, for so many seconds on a machine that may then be gone: from the parts in PAPER_FROM, or the
-# published seeds, if there are any and the run is not here already, and to those in PAPER_TO, at every end. Repeat it until 66 of 66 are complete.
+# The published ablation, for so many seconds on a machine that may then be gone: from the parts in PAPER_FROM, or from the
+# seeds that are published there, unless the run is here already, and to the parts in PAPER_TO, at every end. Repeat it
+# until 66 of 66 are complete.
 PAPER_OUT     ?= build/paper/run
 PAPER_FROM    ?= build/paper/parts
 PAPER_TO      ?= build/paper/parts

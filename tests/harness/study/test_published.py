@@ -27,7 +27,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_published_seed_is_not_run_again(published: Path, tmp_path: Path) -> None:
-    """The whole seed is complete, with its tables as they were; the other one's cells run, and give what one run gives."""
+    """The whole seed is complete with the tables it had, the other's cells run, and both are what one run gives."""
     there = Results(root=tmp_path / "there")
     assert is_published(published)
     assert restore(published, there).num_cells == 4
