@@ -140,8 +140,8 @@ class VerifierConfig:
     `ask_interpreter`: whether the audit has what a GPU accepts interpreted at small sizes too, and refuses what that
     refuses. Without, the two backends can be compared, and what only the interpreter sees is accepted on a GPU.
 
-    `share_renamed`: whether a candidate is right where another one is that differs from it in names alone
-    (`core.twins`); it is measured all the same.
+    `share_renamed`: whether a candidate is right where another one is that differs from it in names alone and is
+    recorded alike (`harness.verification.twins`); it is measured all the same.
 
     `references_mb` of what references return are kept for later candidates, on the processors and for a GPU each;
     0 = as much as suits most machines. A run that evaluates many models by the same tasks wants room for all of them.
@@ -153,7 +153,7 @@ class VerifierConfig:
     clock: Clock = field(default="none", validator=check_choice)
     purity: Purity = field(default="strict", validator=check_choice)
     ask_interpreter: bool = switch(True)
-    share_renamed: bool = switch(True)
+    share_renamed: bool = switch(False)
     references_mb: int = whole(0, 0, identifies=False)
 
 

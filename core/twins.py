@@ -7,13 +7,17 @@ these keep their names: whatever is also an attribute, a keyword of a call, a wo
 parameter of a method or bound in a class (a module's parameters and `forward` are known from outside). And a program
 that could ask has no twins: one with other imports than PyTorch's and Triton's, that catches exceptions (which say
 names), with builtins that look at objects, with special methods and attributes, with a function that is used for
-anything but to be called or launched, or that uses what a launch returns. Comments and layout play no part.
+anything but to be called or launched, or that uses what a launch returns. Nor has one whose names mean something to a
+compiler: with two underscores in them, with which Triton joins a helper's name and its arguments' types, or with
+letters that Python reads as others. Comments and layout play no part. This is about what kernels compute: who relies on
+it compares what host code does as well (`harness.verification.twins`), which has more ways to ask than are told here.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import keyword
 import re
 from collections.abc import Iterator
 from functools import lru_cache
@@ -25,12 +29,14 @@ _KNOWN_OUTSIDE = frozenset({"Model", "ModelNew", "get_inputs", "get_init_inputs"
 _BUILTINS = frozenset(dir(builtins))
 _TELLING = frozenset(
     {
-        *("__import__", "compile", "delattr", "dir", "eval", "exec", "format", "getattr", "globals", "hasattr", "hash"),
-        *("help", "id", "locals", "open", "print", "repr", "setattr", "str", "type", "vars"),
+        *("__import__", "ascii", "compile", "delattr", "dir", "eval", "exec", "format", "getattr", "globals"),
+        *("hasattr", "hash", "help", "id", "locals", "open", "print", "repr", "setattr", "str", "type", "vars"),
     }
 )
-_OF_A_FUNCTION = frozenset({"arg_names", "fn", "params", "raw_src", "signature", "src"})
-"""What a function under `triton.jit` says about its own text."""
+_OF_A_FUNCTION = frozenset(
+    {"arg_names", "cache_key", "constexprs", "fn", "gi_code", "params", "parse", "raw_src", "signature", "src"}
+)
+"""What a function says about its own text."""
 _WITH_OTHER_NAMES = (
     *(ast.AsyncFunctionDef, ast.ExceptHandler, ast.Global, ast.Nonlocal, ast.Match),
     *(node for name in ("TryStar", "TypeAlias", "TypeVar") if (node := getattr(ast, name, None)) is not None),
@@ -43,8 +49,7 @@ def form_of(source: str) -> str | None:
     """What twins have in common and no other program has; null for what may have no twins, or is no program."""
     try:
         tree = parse(source)
-        kept = None if _may_tell(tree) else _find_kept(tree)
-        return None if kept is None else _describe(tree, kept)
+        return None if _may_tell(tree) else _describe(tree, _find_kept(tree))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -105,13 +110,25 @@ def _find_kept(tree: ast.Module) -> set[str]:
             case ast.ClassDef(name=name, body=body):
                 kept.add(name)
                 kept |= {inner for statement in body for inner in _bound_in_a_class(statement)}
+            case ast.Lambda(args=given):
+                kept |= {inner.arg for inner in ast.walk(given) if isinstance(inner, ast.arg)}
+            case ast.arg(annotation=ast.expr() as said) | ast.AnnAssign(annotation=said):
+                kept |= _names_in(said)
+            case ast.FunctionDef(returns=ast.expr() as said):
+                kept |= _names_in(said)
     return kept
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
 
 
 def _bound_in_a_class(statement: ast.stmt) -> Iterator[str]:
     if isinstance(statement, ast.FunctionDef):
         yield statement.name
         yield from (node.arg for node in ast.walk(statement.args) if isinstance(node, ast.arg))
+        # a default may bind a name as well
+        yield from _names_in(statement.args)
         return
     for node in ast.walk(statement):
         if isinstance(node, ast.Name):
@@ -122,8 +139,11 @@ def _bound_in_a_class(statement: ast.stmt) -> Iterator[str]:
             yield node.name
 
 
-def _describe(tree: ast.Module, kept: set[str]) -> str:
-    """The tree with its own identifiers numbered as they come; what it does not bind keeps its name as well."""
+def _describe(tree: ast.Module, kept: set[str]) -> str | None:
+    """The tree with its own identifiers numbered as they come; what it does not bind keeps its name as well.
+
+    Null where one of them means something to a compiler.
+    """
     bound = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     bound |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     bound |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
@@ -143,4 +163,8 @@ def _describe(tree: ast.Module, kept: set[str]) -> str:
                 node.arg = number(node.arg)
             case ast.FunctionDef():
                 node.name = number(node.name)
-    return ast.dump(tree)
+    return None if any(map(_means_something, numbers)) else ast.dump(tree)
+
+
+def _means_something(name: str) -> bool:
+    return "__" in name or not name.isascii() or keyword.iskeyword(name) or keyword.issoftkeyword(name)

@@ -93,8 +93,7 @@ def record_own_values(candidate: Candidate, task: Task, bench: Workbench, record
     It is made in a child of its own, and must be the same plan.
     """
     plan = recording.plan
-    known = bench.oracle.signature(task).parameters
-    if plan is None or not any(_lacks_values(buffer, known) for buffer in plan.buffers):
+    if plan is None or not has_own_values(recording, task, bench):
         return recording
     key = bench.key(candidate, task, f"compile:values:{recording.dtype}")
     found = bench.store.get(key, Recording)
@@ -111,6 +110,12 @@ def record_own_values(candidate: Candidate, task: Task, bench: Workbench, record
         keep_blobs(bench, [found], reply.blobs)
         bench.store.put(key, found)
     return found
+
+
+def has_own_values(recording: Recording, task: Task, bench: Workbench) -> bool:
+    """Whether the plan starts from values that the host code made, and the reference has not."""
+    known = bench.oracle.signature(task).parameters
+    return recording.plan is not None and any(_lacks_values(buffer, known) for buffer in recording.plan.buffers)
 
 
 def _lacks_values(buffer: Buffer, known: Sequence[str]) -> bool:

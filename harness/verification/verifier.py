@@ -2,9 +2,9 @@
 
 It walks the funnel: a probe gathers evidence, the pure stage decides, and a staged specification stops at the first
 failure while an exhaustive one attempts every probe whatever failed before. A verdict depends on source, task, seed,
-target and backend alone, never on what else is verified or in which order; what was found out once, about a text or
-about another that is the same but for its names, is read from the evidence store. A bad candidate is a verdict; a bad
-task is a `TaskError`; a broken sandbox is a `SandboxError`.
+target and backend alone, never on what else is verified or in which order; what was found out once, about a text or,
+if that is asked for, about one that is the same but for its names, is read from the evidence store. A bad candidate is
+a verdict; a bad task is a `TaskError`; a broken sandbox is a `SandboxError`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ...core.candidate import Candidate, Variant
 from ...core.config import ClockConfig, Config, VerifierConfig
@@ -23,12 +23,10 @@ from ...core.extensions import VerifierSpec
 from ...core.outcome import Stage
 from ...core.serialisation import fingerprint
 from ...core.task import Task
-from ...core.twins import form_of
 from ...core.verdict import Verdict
 from ...stages.funnel import FUNNEL, fold
 from ...stages.roofline import GPUS
 from ...stages.run_stages import judge_full
-from ...stages.syntax import judge_syntax
 from ...stages.variants import variants_of
 from ..cuda.backend import CudaBackend, choose_number
 from ..cuda.shared_oracle import SharedOracle
@@ -45,16 +43,10 @@ from .probes import probe_full, probe_syntax, probe_tiny
 from .recompile import probe_recompile
 from .recordings import probe_compile
 from .timing import probe_measured, probe_simulated
+from .twins import find_twin, keep_as_right
 from .workbench import Workbench
 
 Probe = Callable[[Candidate], Candidate]
-
-
-@frozen(kw_only=True)
-class Twin:
-    """The first text of its form that was found right."""
-
-    source: str
 
 
 def choose_backend(config: VerifierConfig) -> str:
@@ -126,7 +118,7 @@ class Verifier:
             raise UsageError(f"clock.gpu: must be one of {', '.join(sorted(GPUS))}, got {clock.gpu!r}")
         if sandbox.target != config.target:
             raise UsageError(f"verifier.target: the sandbox compiles for {sandbox.target}, not {config.target}")
-        self._store = store = store or EvidenceStore()
+        store = store or EvidenceStore()
         kept_bytes = config.references_mb << 20 or None
         self.gpu_bench: Workbench | None = None
         """Where plans are timed."""
@@ -152,22 +144,20 @@ class Verifier:
     def gather(self, task: Task, source: str, spec: VerifierSpec) -> Candidate:
         """The candidate with all evidence that `spec` asks for; staged, it ends where the funnel does.
 
-        Where a twin of it is right (`core.twins`), the candidate is the twin, whose evidence is there already, with a
-        measurement of its own. What is wrong is so by its own evidence, which names things as its text does.
+        Where it is one that is right but for its names, the candidate is that one, whose evidence is there already,
+        with a measurement of its own (`harness.verification.twins`). What is wrong is so by its own evidence.
         """
         candidate = Candidate(task_id=task.task_id, source=source, purity=self.config.purity)
-        form = form_of(source) if self.config.share_renamed else None
-        if form is None or not judge_syntax(candidate).passed:
+        if not self.config.share_renamed:
             return self._walk(candidate, task, spec)
-        key = self.bench.key(evolve(candidate, source=form), task, "twin")
-        twin = self._store.get(key, Twin)
-        if twin is not None and twin.source != source:
-            found = self._walk(evolve(candidate, source=twin.source, asked_as=candidate.sha256), task, spec)
+        twin = find_twin(candidate, task, self.bench, spec)
+        if twin is not None:
+            found = self._walk(twin, task, spec)
             if self._fold(found, spec).correct:
                 return found
         found = self._walk(candidate, task, spec)
-        if twin is None and self._fold(found, spec).correct:
-            self._store.put(key, Twin(source=source))
+        if self._fold(found, spec).correct:
+            keep_as_right(candidate, task, self.bench)
         return found
 
     def _fold(self, candidate: Candidate, spec: VerifierSpec) -> Verdict:

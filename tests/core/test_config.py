@@ -16,7 +16,7 @@ LATER = {
     "rl.audited_samples": "3",
     "evaluation.every_rounds": "2",
     "verifier.ask_interpreter": "false",
-    "verifier.share_renamed": "false",
+    "verifier.share_renamed": "true",
 }
 LATER_DEFAULTS = {
     "against": "''",
@@ -25,7 +25,7 @@ LATER_DEFAULTS = {
     "rl.audited_samples": "0",
     "evaluation.every_rounds": "1",
     "verifier.ask_interpreter": "true",
-    "verifier.share_renamed": "true",
+    "verifier.share_renamed": "false",
 }
 
 

@@ -386,7 +386,7 @@ def test_a_twin_of_what_is_right_is_not_run_again(
 
 def test_what_is_wrong_is_so_by_its_own_text(sandbox: Sandbox) -> None:
     """A twin of what a weaker verifier accepted is judged by a stronger one, and a wrong one says its own names."""
-    verifier = Verifier(CONFIG, ClockConfig(), sandbox)
+    verifier = Verifier(evolve(CONFIG, share_renamed=True), ClockConfig(), sandbox)
     # right for the original inputs, which are below the bound
     wrong = pointwise("tl.minimum(x, 5.5) * 2.0 * tl.sigmoid(x)")
     assert [verifier.verify(POINTWISE, text, BASELINE).correct for text in (wrong, renamed(wrong))] == [True, True]
