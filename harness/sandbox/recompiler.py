@@ -4,6 +4,10 @@ The recording child compiled them too, but beside the candidate's host code, whi
 constant's value, a function of the kernel language, the compiler itself. Code that is made from the text by Triton is
 the same here, bit for bit, because line numbers and file names are left out of it. The text is cut as the interpreter's
 is (`kernel_source`): the kernels, what they refer to, no statement with an effect.
+
+Triton calls a helper's code by its name and its arguments' types and constants, joined by underscores, and takes what
+has that name already. Two that come to the same name are one to it, though not to the interpreter: such a text is
+refused.
 """
 
 from __future__ import annotations
@@ -33,12 +37,29 @@ def recompile(
 ) -> dict[str, Any]:
     """What compilation found of each launch's kernel, or the failure."""
     try:
+        refuse_equal_symbols()
         text = KernelSource(source)
         found = [_compile(text, plan, launch, scratch, compile_kernel, extension) for launch in plan.launches]
         return {"kernels": to_plain(found)}
     except Exception as error:
         failure = Failure(outcome=Outcome.UNSUPPORTED, message=f"compiled from its text alone: {message_of(error)}")
         return {"failure": to_plain(failure)}
+
+
+def refuse_equal_symbols() -> None:
+    """From now on, compiling raises NotKernelLanguage where two different helpers get one name; for this process."""
+    from triton.compiler import code_generator
+
+    mangle = code_generator.mangle_fn
+    known: dict[str, tuple[Any, ...]] = {}
+
+    def mangle_once(name: str, types: list[Any], *context: Any) -> str:
+        symbol: str = mangle(name, types, *context)
+        if known.setdefault(symbol, (name, types)) != (name, types):
+            raise NotKernelLanguage(f"a helper is compiled under the name of another one, {symbol}")
+        return symbol
+
+    code_generator.mangle_fn = mangle_once
 
 
 def _compile(
