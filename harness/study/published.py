@@ -7,14 +7,13 @@ one, so only seeds are taken of which every cell is there; of the others all run
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import polars as pl
 
 from ...core.serialisation import to_plain
 from ..errors import UsageError
-from ..tables import TABLES, write_table
+from ..tables import TABLES
 from ..work import write_atomically
 from .carry import Carried
 from .provenance import read_invocations, write_provenance
@@ -48,7 +47,7 @@ def restore(folder: Path, results: Results) -> Carried:
         if (folder / name).exists() and not (results.root / name).exists():
             write_atomically(results.root / name, (folder / name).read_bytes())
     results.plan(places)
-    num_new = sum(_write_cell(tables, place, results) for place in places)
+    num_new = sum(results.put_cell(*place, _share(tables, *place)) for place in places)
     for number, invocation in enumerate(read_invocations(published)):
         path = results.root / "invocations" / f"{invocation.started_at.replace(':', '')[:17]}-published-{number}.json"
         write_atomically(path, json.dumps(to_plain(invocation), indent=2).encode())
@@ -66,21 +65,9 @@ def _whole_seeds(cells: pl.DataFrame) -> list[tuple[str, int]]:
     return sorted(complete.filter(pl.col("seed").is_in(whole.to_list())).iter_rows())
 
 
-def _write_cell(tables: dict[str, pl.DataFrame], place: tuple[str, int], results: Results) -> bool:
-    """Write one cell's share of the tables, unless the cell is complete there; whether it was new."""
-    cell, seed = place
-    if results.cell_status(cell, seed) == "complete":
-        return False
+def _share(tables: dict[str, pl.DataFrame], cell: str, seed: int) -> dict[str, pl.DataFrame]:
+    """One cell's rows of the tables, with the sources that they mention."""
     is_ours = (pl.col("cell") == cell) & (pl.col("seed") == seed)
     shares = {name: frame.filter(is_ours) for name, frame in tables.items() if "cell" in frame.columns}
     mentioned = pl.concat([shares[name]["candidate"] for name in ("candidates", "evaluation")]).unique()
-    shares["sources"] = tables["sources"].filter(pl.col("candidate").is_in(mentioned.to_list()))
-    target, beside = results.cell_folder(cell, seed), results.root / "cells" / f".{cell}-{seed}"
-    with results.work.locked("tables"):
-        shutil.rmtree(beside, ignore_errors=True)
-        for name, share in shares.items():
-            write_table(TABLES[name], share, beside / f"{name}.parquet")
-        shutil.rmtree(target, ignore_errors=True)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        beside.rename(target)
-    return True
+    return {**shares, "sources": tables["sources"].filter(pl.col("candidate").is_in(mentioned.to_list()))}

@@ -174,21 +174,24 @@ class Results:
         self._write(run, cell, seed, CellResult(rows={}, seconds=Seconds(), wall_s=0.0), message)
 
     def _write(self, run: RunIdentity, cell: str, seed: int, result: CellResult, message: str | None) -> None:
+        rows = {**result.rows, "cells": [_cell_row(run, cell, seed, result, message, self.root)]}
+        frames = {name: table.frame(rows.get(name, [])).unique(maintain_order=True) for name, table in TABLES.items()}
+        self.put_cell(cell, seed, frames)
+
+    def put_cell(self, cell: str, seed: int, frames: Mapping[str, pl.DataFrame]) -> bool:
+        """Put a cell's tables in place, all at once, unless the cell is complete here; whether they were new."""
         folder, beside = self.cell_folder(cell, seed), self.root / "cells" / f".{cell}-{seed}"
         # workers of a cluster share the starts: the first to finish one writes it, and none reads half a cell
         with self.work.locked("tables"):
             if self.cell_status(cell, seed) == "complete":
-                return
+                return False
             shutil.rmtree(beside, ignore_errors=True)
-            for name, table in TABLES.items():
-                if name != "cells":
-                    frame = table.frame(result.rows.get(name, []))
-                    write_table(table, frame.unique(maintain_order=True), beside / f"{name}.parquet")
-            row = _cell_row(run, cell, seed, result, message, self.root)
-            write_table(TABLES["cells"], TABLES["cells"].frame([row]), beside / "cells.parquet")
+            for name, frame in frames.items():
+                write_table(TABLES[name], frame, beside / f"{name}.parquet")
             shutil.rmtree(folder, ignore_errors=True)
             folder.parent.mkdir(parents=True, exist_ok=True)
             beside.rename(folder)
+        return True
 
     def sweep(self) -> None:
         """Remove what killed runs left of unfinished tables."""
