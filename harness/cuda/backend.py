@@ -147,10 +147,12 @@ class CudaBackend:
         source: ReferenceSource | None,
         protocol: Protocol,
         alone: bool = False,
+        is_repeated: bool = True,
     ) -> Timed:
         """A plan's trials beside those of its reference, on the values in `storages`, and its results on both.
 
-        `alone` asks for a context in which no other plan has run.
+        `alone` asks for a context in which no other plan has run. A plan that ends a context which others may have
+        spoilt gets another one if `is_repeated`.
         """
         blobs: list[bytes] = []
         header = {
@@ -186,7 +188,7 @@ class CudaBackend:
             if alone and executor.has_served:
                 executor.close()
             try:
-                return _try(executor, lambda: measure(executor))
+                return _try(executor, lambda: measure(executor)) if is_repeated else measure(executor)
             except Lost as lost:
                 return Timed(failure=lost.failure)
 

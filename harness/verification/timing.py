@@ -16,12 +16,13 @@ from attrs import evolve
 
 from ...core.candidate import Candidate, Comparison, Failure, ReferenceTiming, RunReport, TimingReport, Variant
 from ...core.config import ClockConfig
-from ...core.outcome import Outcome
+from ...core.outcome import Outcome, Stage
 from ...core.plan import LaunchPlan
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Profile, Task
 from ...stages.compile_stage import find_recording
+from ...stages.funnel import FUNNEL
 from ...stages.plan_audit import check_structure
 from ...stages.roofline import Gpu, add_noise, estimate_plan_us, estimate_reference_us
 from ...stages.run_stages import judge_run
@@ -106,12 +107,16 @@ def probe_measured(
     protocol = Protocol.of(clock, calibrated)
     identity = fingerprint([protocol, clock.torch_compile, cuda.device_name])
     probe = f"timing:{_name_protocol(calibrated)}:{identity}"
+    # in a funnel that does not end where it might, what is refused already is measured too, but needs no second chance
+    is_refused = any(not judge(candidate).passed for stage, judge in FUNNEL if stage is not Stage.TIMING)
+    if is_refused:
+        probe += ":refused"
     # a twin's plan is measured anew: two that are one program are two measurements all the same
     key = bench.key(candidate, task, f"{probe}:{candidate.asked_as}" if candidate.asked_as else probe)
     report = bench.store.get(key, TimingReport)
     if report is None:
         waited = cuda.waited_s
-        report = _measure(candidate, task, bench, cuda, clock, protocol)
+        report = _measure(candidate, task, bench, cuda, clock, protocol, is_refused)
         report = evolve(report, seconds=max(0.0, report.seconds - (cuda.waited_s - waited)))
         bench.store.put(key, report)
         # another process may have been first: all cells are told the same
@@ -123,7 +128,13 @@ def probe_measured(
 
 
 def _measure(
-    candidate: Candidate, task: Task, bench: Workbench, cuda: CudaBackend, clock: ClockConfig, protocol: Protocol
+    candidate: Candidate,
+    task: Task,
+    bench: Workbench,
+    cuda: CudaBackend,
+    clock: ClockConfig,
+    protocol: Protocol,
+    is_refused: bool,
 ) -> TimingReport:
     began = time.perf_counter()
     report = TimingReport(
@@ -153,9 +164,9 @@ def _measure(
         pairs.append(prepared)
     first, second = (request for request, _ in pairs)
     source = _describe_reference(task, bench)
-    timed = cuda.time(first.plan, first.storages, second.storages, source, protocol)
+    timed = cuda.time(first.plan, first.storages, second.storages, source, protocol, is_repeated=not is_refused)
     check = _check(pairs, timed)
-    if timed.failure is None and check is not None and judge_run(check) is not None:
+    if not is_refused and timed.failure is None and check is not None and judge_run(check) is not None:
         # not for what an earlier plan may have left behind in the same context
         timed = cuda.time(first.plan, first.storages, second.storages, source, protocol, alone=True)
         check = _check(pairs, timed)

@@ -194,6 +194,15 @@ def test_a_lost_child_in_which_others_ran_is_tried_once_more(kind: str) -> None:
     assert failure() is None
 
 
+def test_a_timing_can_do_without_a_second_try() -> None:
+    """What is known to be wrong already is not worth another context."""
+    backend, (executor,) = open_backend(1)
+    assert time_task(backend) == TIMED
+    executor.crashes = ["measure timing"] * 2
+    assert backend.time(PLAN, {}, {}, None, PROTOCOL, is_repeated=False).failure == CRASH
+    assert executor.crashes == ["measure timing"]
+
+
 def test_what_does_not_end_is_not_tried_again() -> None:
     """It would take the limit once more."""
     backend, (executor,) = open_backend(1)

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import math
+import threading
+
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
-from tritonrl.core.candidate import Comparison, ReferenceTiming, TimingReport
+from tritonrl.core.candidate import Comparison, ReferenceTiming, TimingReport, Variant
 from tritonrl.core.config import ClockConfig
-from tritonrl.harness.cuda.protocol import Protocol
+from tritonrl.core.extensions import VerifierSpec
+from tritonrl.core.plan import LaunchPlan
+from tritonrl.harness.cuda.backend import CudaBackend
+from tritonrl.harness.cuda.protocol import Protocol, ReferenceSource, Timed, Trials
+from tritonrl.harness.sandbox.protocol import RunResult
 from tritonrl.harness.study.rows import Attempt, timing_rows
 from tritonrl.harness.tables import TABLES
-from tritonrl.harness.verification.timing import describe_deviation
+from tritonrl.harness.verification.timing import describe_deviation, probe_measured
+from tritonrl.harness.verification.verifier import Verifier
+from tritonrl.stages.funnel import fold
 from tritonrl.stages.tolerance import TOLERANCES, accepts
 
-from ..kernels import ADD
+from ..kernels import ADD, add
 
 
 def first_run(dtype: str) -> Comparison:
@@ -74,3 +84,57 @@ def test_a_protocol_has_the_configurations_numbers() -> None:
     for name in ("warmups", "trials", "trim", "replays", "placements", "flush_mb", "budget_s", "attempts", "short_us"):
         assert getattr(protocol, name) == getattr(clock, name), name
     assert protocol.is_calibrated
+
+
+class MadeUpGpu(CudaBackend):
+    """Its timed runs return zeros."""
+
+    def __init__(self) -> None:
+        self.measuring_references = threading.RLock()
+        self.asked: list[tuple[bool, bool]] = []
+
+    @property
+    def device_name(self) -> str:
+        """The GPU's name."""
+        return "made up"
+
+    @property
+    def waited_s(self) -> float:
+        """Nobody waits."""
+        return 0.0
+
+    def time(
+        self,
+        plan: LaunchPlan,
+        storages: dict[int, bytes],
+        others: dict[int, bytes],
+        source: ReferenceSource | None,
+        protocol: Protocol,
+        alone: bool = False,
+        is_repeated: bool = True,
+    ) -> Timed:
+        """Notes whether a context of its own was asked for, and whether another might be had."""
+        self.asked.append((alone, is_repeated))
+        zeros = tuple(bytes(4 * math.prod(view.shape)) for view in plan.outputs)
+        return Timed(
+            trials=Trials(us={"candidate": (1.0,), "reference": (2.0,)}),
+            first=RunResult(variant=Variant.TIMED, outputs=zeros),
+            fresh=RunResult(variant=Variant.TIMED, outputs=zeros),
+            deviations=(0.0,),
+        )
+
+
+@pytest.mark.parametrize(
+    ("expression", "asked"), [("x + y", [(False, True), (True, True)]), ("x - y", [(False, False)])]
+)
+def test_what_is_refused_already_is_measured_without_a_second_chance(
+    verifier: Verifier, expression: str, asked: list[tuple[bool, bool]]
+) -> None:
+    """A fresh context is for what may be right: to start one takes longer than all else that is done with a kernel."""
+    gpu = MadeUpGpu()
+    candidate = verifier.gather(ADD, add(expression), VerifierSpec(staged=False))
+    timed = probe_measured(candidate, ADD, evolve(verifier.bench, cuda=gpu), ClockConfig(), calibrated=False)
+    assert timed.evidence.timing is not None
+    assert timed.evidence.timing.candidate_us == (1.0,)
+    assert not fold(timed, False).correct
+    assert gpu.asked == asked
