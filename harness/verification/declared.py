@@ -58,6 +58,7 @@ _MOST_PLAN_BYTES = 512 << 20
 _MOST_SECONDS = 12.0
 _MOST_SECONDS_OF_SUSPECTS = 18.0
 """All programs run where the sample says that they take no longer; longer where a scan says that something is wrong."""
+_CUT_OFF = (Outcome.CRASHED, Outcome.MEMORY_LIMIT)
 
 
 def probe_declared(candidate: Candidate, task: Task, bench: Workbench, is_wanted: bool = True) -> Candidate:
@@ -216,20 +217,27 @@ class _Sampler:
         hints = hints or Hints()
         if look.outcome is Outcome.TIMEOUT:
             look = self._take(LEAST_PROGRAMS)
-        has_run_all = look.outcome is Outcome.OUTPUT_NOT_WRITTEN and max(grids) <= MORE_PROGRAMS
+        # a program that waits for another one has a loop without a bound
+        may_wait = "while" in self.candidate.source
+        is_exhausted = False
         if look.outcome is Outcome.OUTPUT_NOT_WRITTEN:
-            look = self._take(MORE_PROGRAMS)
+            more = self._take(MORE_PROGRAMS)
+            # where more programs only take too long, what the first ones did not write still stands
+            is_too_much = more.outcome is Outcome.TIMEOUT and not may_wait
+            is_exhausted = is_too_much or max(grids) <= MORE_PROGRAMS
+            look = look if is_too_much else more
         is_wrong = look.outcome is not None or judge_run(look.report) is not None
         is_suspect = not is_wrong and (bool(hints.programs) or hints.is_lacking)
         is_decisive = is_wrong or is_declared
-        # a program that waits for another one has a loop without a bound
-        is_stuck = look.outcome is Outcome.TIMEOUT and "while" not in self.candidate.source
-        is_open = (look.is_doubtful or is_suspect) and not has_run_all
+        is_stuck = look.outcome is Outcome.TIMEOUT and not may_wait
+        is_open = (look.is_doubtful or is_suspect) and not is_exhausted
         if is_open and is_decisive and not is_stuck and sum(grids) <= ALL_PROGRAMS:
             most_seconds = _MOST_SECONDS_OF_SUSPECTS if is_suspect else _MOST_SECONDS
             is_quick = look.outcome is not None or look.seconds_each * sum(grids) <= most_seconds
             whole = self._take(max(grids)) if is_quick else look
-            look = look if whole.outcome is Outcome.TIMEOUT else whole
+            # what did not come to its end says nothing that would make an objection better or worse
+            is_cut_off = whole.outcome is Outcome.TIMEOUT or (is_wrong and whole.outcome in _CUT_OFF)
+            look = look if is_cut_off else whole
         is_unsettled = look.has_sums or look.overlaps or (hints.is_lacking and sum(grids) > ALL_PROGRAMS)
         if is_unsettled and not is_wrong and is_declared and len(grids) == 1:
             failure = self._check_a_sum() if look.has_sums else self._check_the_rest()

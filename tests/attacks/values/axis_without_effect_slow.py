@@ -1,13 +1,11 @@
 """Both coordinates of a tile come from one axis of the grid, and programs are too slow to run them all.
 
-Neighbours along the other axis write the same elements; a scan of all programs is cut off before it ends. On a busy machine
-the run of all programs that follows a doubt does not end either, which refuses it too.
+Neighbours along the other axis write the same elements; a scan of all programs is cut off before it ends.
 
 Mechanism: 16
 Task: l2-linear_chain-9807391c3bce230d
 Outcome: output_not_written
 Stage: full
-Also: timeout@full, crashed@full
 """
 
 import torch

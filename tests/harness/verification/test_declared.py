@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 from attrs import evolve
 from tritonrl.core.candidate import Candidate, Failure, RunReport, Variant
 from tritonrl.core.extensions import AUDIT
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.task import Task
+from tritonrl.harness.sandbox.protocol import RunReply, RunRequest
+from tritonrl.harness.sandbox.sandbox import Sandbox
+from tritonrl.harness.verification.declared import sample_declared
 from tritonrl.harness.verification.verifier import Verifier
+from tritonrl.stages.declared_run import FIRST_PROGRAMS, MORE_PROGRAMS
 from tritonrl.stages.run_stages import judge_run
 
 from ..kernels import LINEAR, POINTWISE, linear, pointwise
@@ -49,6 +56,39 @@ def test_a_grid_that_stops_growing_is_refused(verifier: Verifier) -> None:
     assert GRID in source
     failure = failure_of(declared_report(verifier, POINTWISE, source.replace(GRID, f"min({GRID}, 64)")))
     assert failure.outcome is Outcome.OUTPUT_NOT_WRITTEN
+
+
+class SlowBeyond:
+    """A sandbox in which more than the first programs do not end in time."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self.num_programs: list[int] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sandbox, name)
+
+    def run(self, source: str, requests: Sequence[RunRequest]) -> RunReply:
+        """The sandbox's reply, or that it took too long."""
+        (request,) = requests
+        assert request.num_programs is not None
+        self.num_programs.append(request.num_programs)
+        if request.num_programs > FIRST_PROGRAMS:
+            return RunReply(failure=Failure(outcome=Outcome.TIMEOUT))
+        return self._sandbox.run(source, requests)
+
+
+@pytest.mark.parametrize(
+    ("end", "outcome"), [("", Outcome.OUTPUT_NOT_WRITTEN), ("# while", Outcome.TIMEOUT)], ids=["plain", "may wait"]
+)
+def test_an_objection_stands_where_more_programs_take_too_long(verifier: Verifier, end: str, outcome: Outcome) -> None:
+    """Unless programs may wait for one another, so that the first ones alone say little."""
+    source = pointwise().replace(GRID, f"min({GRID}, 64)") + end
+    candidate = verifier.gather(POINTWISE, source, AUDIT)
+    sandbox: Any = SlowBeyond(verifier.bench.sandbox)
+    report = sample_declared(candidate, POINTWISE, evolve(verifier.bench, sandbox=sandbox))
+    assert failure_of(report).outcome is outcome
+    assert sandbox.num_programs == [FIRST_PROGRAMS, MORE_PROGRAMS]
 
 
 def test_a_kernel_that_is_wrong_at_large_sizes_is_refused(verifier: Verifier) -> None:
