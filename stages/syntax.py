@@ -72,7 +72,10 @@ FORBIDDEN_BUILTINS = frozenset(
 )
 ALLOWED_DUNDERS = frozenset(["__call__", "__class__", "__doc__", "__init__", "__name__", "__version__"])
 _FRAME_ATTRIBUTES = frozenset(
-    ["_getframe", "cr_frame", "f_back", "f_builtins", "f_globals", "f_locals", "gi_frame", "tb_frame"]
+    [
+        *("_getframe", "ag_code", "ag_frame", "cr_code", "cr_frame", "f_back", "f_builtins", "f_code", "f_globals"),
+        *("f_locals", "gi_code", "gi_frame", "tb_frame"),
+    ]
 )
 _RECORDER_ATTRIBUTES = frozenset(
     ["cache_info", "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"]
@@ -87,6 +90,7 @@ FORBIDDEN_PATHS = frozenset(
         "torch.cuda.Stream",
         "torch.cuda.graph",
         "torch.cuda.stream",
+        "torch.from_file",
         "torch.fx",
         "torch.hub",
         "torch.jit",
@@ -107,11 +111,19 @@ FORBIDDEN_PATHS = frozenset(
 )
 _OTHERS_MODULES = frozenset(
     [
-        *("atexit", "builtins", "ctypes", "gc", "importlib", "inspect", "io", "multiprocessing", "os", "pathlib"),
-        *("pickle", "shutil", "socket", "subprocess", "sys", "tempfile", "threading", "traceback", "weakref"),
+        *("argparse", "ast", "atexit", "base64", "bisect", "builtins", "concurrent", "contextvars", "copy"),
+        *("copymodule", "copyreg", "ctypes", "datetime", "difflib", "dis", "errno", "fnmatch", "gc"),
+        *("glob", "gzip", "hashlib", "heapq", "importlib", "inspect", "io", "json", "keyword", "knobs"),
+        *("linecache", "locale", "logging", "mp", "multiprocessing", "np", "os", "pathlib", "pickle"),
+        *("pickletools", "pkgutil", "platform", "pprint", "python_multiprocessing", "queue", "random"),
+        *("re", "reducer", "shutil", "signal", "socket", "string", "struct", "subprocess", "sys"),
+        *("sysconfig", "tarfile", "tempfile", "textwrap", "threading", "time", "traceback", "types"),
+        *("uuid", "weakref", "zipfile"),
     ]
 )
-"""Modules that allowed modules happen to import, as in `torch.os`."""
+"""Modules that allowed modules happen to import, as in `torch.os`, by the names that they have there."""
+_OWN_MODULES = frozenset(["torch.cuda.random", "torch.random", "torch.signal", "torch.types"])
+"""What only has the name of one of those."""
 _NAMEDTUPLE_ATTRIBUTES = frozenset(["_asdict", "_fields", "_make", "_replace"])
 
 
@@ -245,13 +257,18 @@ def _is_dunder(name: str) -> bool:
 
 def _is_forbidden_path(path: str) -> bool:
     parts = path.split(".")
-    if any(part in _OTHERS_MODULES or part in _RECORDER_ATTRIBUTES for part in parts[1:]):
+    # `torch.nn.functional.torch` is `torch` again
+    parts = parts[max((at for at, part in enumerate(parts) if part in ("torch", "triton")), default=0) :]
+    below = [(part, ".".join(parts[: at + 1])) for at, part in enumerate(parts) if at]
+    if any(part in _OTHERS_MODULES and whole not in _OWN_MODULES for part, whole in below):
+        return True
+    if any(part in _RECORDER_ATTRIBUTES for part, _ in below):
         return True
     if parts[0] not in ("torch", "triton"):
         return False
     if any(part.startswith("_") and not _is_dunder(part) for part in parts[1:]):
         return True
-    return any(".".join(parts[:end]) in FORBIDDEN_PATHS for end in range(2, len(parts) + 1))
+    return any(whole in FORBIDDEN_PATHS for _, whole in below)
 
 
 def _find_missing_form(tree: ast.Module, names: Names, kernels: set[str]) -> Failure | None:

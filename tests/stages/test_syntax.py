@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
+
 import pytest
+import torch  # noqa: F401 (some of what it imports is looked at)
+import triton  # noqa: F401
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tritonrl.core.outcome import Outcome
-from tritonrl.stages.syntax import inspect_source, judge_syntax
+from tritonrl.stages.syntax import ALLOWED_MODULES, inspect_source, judge_syntax
 
 from .evidence import SOURCE, candidate
 
@@ -114,6 +119,13 @@ def test_other_modules_are_refused(line: str) -> None:
         "torch.cuda.Stream()",
         "def f():\n    return globals()",
         "g = (i for i in ())\ng.gi_frame",
+        "g = (i for i in ())\ng.gi_code",
+        "torch.from_file('/etc/passwd', size=9)",
+        "torch.torch.load('x')",
+        "nn.functional.torch.ops.aten.add(1, 2)",
+        "nn.modules.module.functools.torch.hub",
+        "tl.core.knobs.runtime.interpret",
+        "from torch.nn.modules.module import torch as again\nagain.compile",
         "first, second = torch, triton\nfirst.compile(torch.relu)",
         "(library := torch).compile(torch.relu)",
         "library = torch if torch.version else triton\nlibrary.compile(torch.relu)",
@@ -144,6 +156,20 @@ def test_other_modules_are_refused(line: str) -> None:
 def test_reaching_elsewhere_is_refused(line: str) -> None:
     """Names that reach interpreter, file system or compiled operators are refused through aliases too."""
     assert outcome(f"{SOURCE}\n{line}\n") is Outcome.FORBIDDEN_NAME
+
+
+def test_modules_that_allowed_ones_import_are_refused() -> None:
+    """Whatever a public path below torch or triton leads to is theirs, may be imported anyway, or is refused."""
+    paths = [
+        f"{name}.{attribute}"
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] in ("torch", "triton") and "._" not in name and isinstance(module, ModuleType)
+        for attribute, value in list(vars(module).items())
+        if isinstance(value, ModuleType) and not attribute.startswith("_")
+        if value.__name__.partition(".")[0] not in ("torch", "triton") and value.__name__ not in ALLOWED_MODULES
+    ]
+    assert "torch.os" in paths
+    assert [path for path in paths if inspect_source(f"{SOURCE}\n{path}\n") is None] == []
 
 
 @given(st.text(max_size=200))
