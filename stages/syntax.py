@@ -90,6 +90,7 @@ FORBIDDEN_PATHS = frozenset(
         "torch.cuda.Stream",
         "torch.cuda.graph",
         "torch.cuda.stream",
+        "torch.distributed",
         "torch.from_file",
         "torch.fx",
         "torch.hub",
