@@ -59,6 +59,7 @@ _MOST_SECONDS = 12.0
 _MOST_SECONDS_OF_SUSPECTS = 18.0
 """All programs run where the sample says that they take no longer; longer where a scan says that something is wrong."""
 _CUT_OFF = (Outcome.CRASHED, Outcome.MEMORY_LIMIT)
+"""Other ends of a run of all programs than being out of time that need not be the fault of what was already found."""
 
 
 def probe_declared(candidate: Candidate, task: Task, bench: Workbench, is_wanted: bool = True) -> Candidate:
