@@ -19,7 +19,7 @@ def test_an_order_has_every_position_once_and_keeps_each_groups_own(groups: list
 
 @given(st.integers(1, 40), st.integers(1, 10), st.integers(1, 12))
 def test_members_of_a_group_are_apart_and_few_groups_are_at_hand(num_groups: int, num_members: int, apart: int) -> None:
-    """Members are `apart` places from each other, or fewer in a last block, and no block begins before the last ended."""
+    """Members are `apart` places from each other, or fewer in a last block, and blocks follow one another."""
     groups = [str(number) for number in range(num_groups) for _ in range(num_members)]
     places = {at: place for place, at in enumerate(order_apart(groups, apart))}
     last = num_groups % apart
