@@ -19,7 +19,7 @@ import ast
 import builtins
 import keyword
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from .parsing import parse
@@ -49,17 +49,18 @@ def form_of(source: str) -> str | None:
     """What twins have in common and no other program has; null for what may have no twins, or is no program."""
     try:
         tree = parse(source)
-        return None if _may_tell(tree) else _describe(tree, _find_kept(tree))
+        nodes = tuple(ast.walk(tree))
+        return None if _may_tell(nodes) else _describe(tree, nodes)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
-def _may_tell(tree: ast.Module) -> bool:
+def _may_tell(nodes: Sequence[ast.AST]) -> bool:
     """Whether the program could find out what its identifiers are."""
-    functions = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    only_run = {id(node) for node in _run(tree)}
-    dropped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    functions = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    only_run = {id(node) for node in _run(nodes)}
+    dropped = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         match node:
             case ast.Import(names=names) if any(alias.name.split(".")[0] not in _MODULES for alias in names):
                 return True
@@ -89,17 +90,17 @@ def _may_tell(tree: ast.Module) -> bool:
     return False
 
 
-def _run(tree: ast.Module) -> Iterator[ast.expr]:
+def _run(nodes: Sequence[ast.AST]) -> Iterator[ast.expr]:
     """What is called, or launched."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call):
             yield node.func.value if isinstance(node.func, ast.Subscript) else node.func
 
 
-def _find_kept(tree: ast.Module) -> set[str]:
+def _find_kept(nodes: Sequence[ast.AST]) -> set[str]:
     """The identifiers that something else than the program's own statements may know."""
     kept = set(_BUILTINS | _KNOWN_OUTSIDE)
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Import(names=names) | ast.ImportFrom(names=names):
                 kept |= {(alias.asname or alias.name).split(".")[0] for alias in names}
@@ -139,14 +140,15 @@ def _bound_in_a_class(statement: ast.stmt) -> Iterator[str]:
             yield node.name
 
 
-def _describe(tree: ast.Module, kept: set[str]) -> str | None:
+def _describe(tree: ast.Module, nodes: Sequence[ast.AST]) -> str | None:
     """The tree with its own identifiers numbered as they come; what it does not bind keeps its name as well.
 
     Null where one of them means something to a compiler.
     """
-    bound = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    bound |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    bound |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    kept = _find_kept(nodes)
+    bound = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    bound |= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    bound |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     numbers: dict[str, str] = {}
 
     def number(name: str) -> str:
@@ -155,7 +157,7 @@ def _describe(tree: ast.Module, kept: set[str]) -> str | None:
         # no identifier has a space in it
         return numbers.setdefault(name, f"name {len(numbers)}")
 
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Name():
                 node.id = number(node.id)

@@ -64,7 +64,8 @@ class Program:
         functions = [node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef)]
         self.kernels = [function for function in functions if any(map(_is_jit, function.decorator_list))]
         self._in_kernel = {node for kernel in self.kernels for node in ast.walk(kernel)}
-        self._indices = {kernel: _find_indices(kernel) for kernel in self.kernels}
+        self._scalars = {kernel: _find_scalars(kernel) for kernel in self.kernels}
+        self._indices = {kernel: _find_indices(kernel, scalars) for kernel, scalars in self._scalars.items()}
 
     def offset(self, line: int, column: int) -> int:
         """The character at a line (from 1) and a column in bytes."""
@@ -110,7 +111,6 @@ class Program:
         kernel = self.kernel_of(node)
         if kernel is None:
             return []
-        scalars = _scalars(kernel)
         used = {
             name.id
             for part in ast.walk(kernel)
@@ -118,12 +118,12 @@ class Program:
             for name in ast.walk(part)
             if isinstance(name, ast.Name)
         }
-        return [a.arg for a in kernel.args.args if a.annotation is None and a.arg in scalars & used]
+        return [a.arg for a in kernel.args.args if a.annotation is None and a.arg in self._scalars[kernel] & used]
 
     def is_index(self, node: ast.expr) -> bool:
         """Whether an expression of a kernel is made of program ids, ranges, loop counters and sizes alone."""
         kernel = self.kernel_of(node)
-        return kernel is not None and _is_index(node, self._indices[kernel], _scalars(kernel))
+        return kernel is not None and _is_index(node, self._indices[kernel], self._scalars[kernel])
 
     def is_address(self, node: ast.expr) -> bool:
         """Whether an expression of a kernel is, or is part of, a pointer or an index."""
@@ -200,7 +200,7 @@ def _walk_in_order(node: ast.AST) -> Iterator[ast.AST]:
         yield from _walk_in_order(child)
 
 
-def _scalars(kernel: ast.FunctionDef) -> frozenset[str]:
+def _find_scalars(kernel: ast.FunctionDef) -> frozenset[str]:
     """Parameters that are never the base of a load's or store's address."""
     pointers = set()
     for node in ast.walk(kernel):
@@ -234,9 +234,8 @@ def _is_index(node: ast.expr, indices: frozenset[str], scalars: frozenset[str]) 
     return has_index
 
 
-def _find_indices(kernel: ast.FunctionDef) -> frozenset[str]:
+def _find_indices(kernel: ast.FunctionDef, scalars: frozenset[str]) -> frozenset[str]:
     """Names of a kernel that hold program ids, ranges, loop counters, or what is computed from those and sizes."""
-    scalars = _scalars(kernel)
     found: frozenset[str] = frozenset()
     while True:
         names = set(found)
