@@ -1,5 +1,7 @@
 """What a results folder shows, computed once from its Parquet and used by every form of the report.
 
+Where some seeds have every cell of the grid and others do not, only the first are analysed: a start of another seed may
+be ten points better, which would pass for what a cell does.
 Samples of one task are alike, so the intervals of rates and means resample tasks; they are about the training runs
 that were made. Effects allow for seeds as well, where there are several (`core.factorial`). What cannot be concluded is
 said (`conclusions`), and a number that was not measured is null.
@@ -18,12 +20,22 @@ from ...core.statistics import fast_p, pass_at_k
 from ..study.cell import SFT
 from ..study.provenance import add_up, read_invocations
 from ..study.store import Results
-from .budget import at_equal_seconds, cost_effects, learning_points, staging_saving
+from .budget import at_equal_seconds, cost_effects, held_out_points, learning_points, staging_saving
 from .comparisons import compare_controls, sweep_noise
 from .conclusions import answers, remarks
-from .findings import METRICS, Analysis, CellFacts, Curve, Estimate, FunnelStage, PairMean
+from .findings import METRICS, AcceptedWrongly, Analysis, CellFacts, Curve, Estimate, FunnelStage, PairMean
 from .measurement_noise import timing_noise
-from .rates import by_task, complete_runs, final, grid_cells, mean, place_in_tables, rate, rate_over_tasks
+from .rates import (
+    by_task,
+    compared_seeds,
+    complete_runs,
+    final,
+    geometric_mean,
+    grid_cells,
+    place_in_tables,
+    rate,
+    rate_over_tasks,
+)
 
 _FLAGS = ("multi_input", "staged", "curriculum", "timing")
 
@@ -32,8 +44,14 @@ def analyse(results: Results) -> Analysis:
     """Everything that a report of this folder shows."""
     recorded = results.recorded() or {}
     clock = str(recorded.get("clock", "no clock"))
-    cells, rounds, candidates, stages = (results.read(name) for name in ("cells", "rounds", "candidates", "stages"))
-    every_evaluation = results.read("evaluation")
+    every_cell = results.read("cells")
+    seeds = compared_seeds(every_cell)
+
+    def read(table: str) -> pl.DataFrame:
+        return results.read(table).filter(pl.col("seed").is_in(seeds))
+
+    cells, rounds, candidates, stages = (read(name) for name in ("cells", "rounds", "candidates", "stages"))
+    every_evaluation = read("evaluation")
     evaluation = final(every_evaluation)
     names = sorted(set(cells["cell"]), key=place_in_tables)
     facts = {name: _cell_facts(name, cells, evaluation, candidates, clock) for name in names}
@@ -43,7 +61,10 @@ def analyse(results: Results) -> Analysis:
     budget = at_equal_seconds(cells, rounds, every_evaluation)
     funnel = _funnel(cells, stages)
     saving, costs = staging_saving(cells, stages), cost_effects(cells, rounds)
-    sweep, noise = sweep_noise(cells, evaluation, clock), timing_noise(results.read("timings"), candidates)
+    # the clock is the same whatever cell and seed it served
+    noise = timing_noise(results.read("timings"), results.read("candidates"))
+    sweep = sweep_noise(cells, evaluation, clock)
+    controls, wrong = compare_controls(cells, evaluation), _accepted_wrongly(cells, candidates)
     own = complete_runs(cells).filter(pl.col("cell") != SFT)
     # a start alone is no training run
     num_seeds, invocations = int((cells if own.is_empty() else own)["seed"].n_unique()), read_invocations(results)
@@ -55,8 +76,8 @@ def analyse(results: Results) -> Analysis:
         invocations=invocations,
         totals=add_up(invocations),
         num_seeds=num_seeds,
-        num_complete=own.height,
-        num_failed=cells.filter(pl.col("status") == "failed").height,
+        num_complete=complete_runs(every_cell).filter(pl.col("cell") != SFT).height,
+        num_failed=every_cell.filter(pl.col("status") == "failed").height,
         samples_per_task=_samples_per_task(evaluation),
         start=facts.get(SFT),
         cells=grid,
@@ -65,18 +86,20 @@ def analyse(results: Results) -> Analysis:
         cost_effects=costs,
         staging_saving=saving,
         pairs=_pair_means(cells, evaluation),
+        held_out=held_out_points(cells, rounds, every_evaluation),
         learning=learning_points(rounds, candidates),
         controls=tuple(fact for name, fact in facts.items() if name not in in_grid | {SFT}),
-        comparisons=compare_controls(cells, evaluation),
+        comparisons=controls,
         noise_sweep=sweep,
         timing_noise=noise,
+        accepted_wrongly=wrong,
         funnel=funnel,
         curriculum=_curves(rounds, "level2_share"),
         rewards=_curves(rounds, "mean_reward"),
-        losses=_losses(results.read("training")),
+        losses=_losses(read("training")),
         outcomes=_outcomes(candidates),
-        answers=answers(effects, budget, saving, costs, grid, sweep, clock),
-        remarks=remarks(cells, evaluation, effects, budget, num_seeds, clock),
+        answers=answers(effects, budget, saving, costs, wrong, sweep, noise, clock),
+        remarks=remarks(every_cell, evaluation, effects, budget, costs, controls, sweep, num_seeds, clock),
     )
 
 
@@ -95,12 +118,13 @@ def _cell_facts(
         valid=rate(judged, pl.col("valid")),
         compiled=rate(judged, pl.col("compiled")),
         correct=rate(judged, pl.col("correct")),
+        correct_by_seed=tuple(judged.group_by("seed").agg(pl.col("correct").mean()).sort("seed")["correct"]),
         correct_level1=rate(judged.filter(pl.col("level") == 1), pl.col("correct")),
         correct_level2=rate(judged.filter(pl.col("level") == 2), pl.col("correct")),
         pass_at_1=_pass_at(judged, 1),
         pass_at_k=_pass_at(judged, _samples_per_task(evaluation)),
-        speedup=mean(correct, "speedup"),
-        estimated_speedup=mean(correct, "estimated_speedup"),
+        speedup=geometric_mean(correct, "speedup"),
+        estimated_speedup=geometric_mean(correct, "estimated_speedup"),
         fast_1=_fast_1(judged, "speedup", clock == "measured"),
         estimated_fast_1=_fast_1(judged, "estimated_speedup", clock == "simulated clock"),
         false_positives=rate(accepted, ~pl.col("audit_correct")),
@@ -110,6 +134,24 @@ def _cell_facts(
         sample_seconds=float(own["sample_s"].sum()),
         verify_seconds=float(own["verify_s"].sum()),
     )
+
+
+def _accepted_wrongly(cells: pl.DataFrame, candidates: pl.DataFrame) -> tuple[AcceptedWrongly, ...]:
+    """What the training verifiers of the grid accepted and the audit rejects, without M and with it."""
+    judged = candidates.join(grid_cells(cells).select("cell", "seed", "multi_input"), on=["cell", "seed"])
+    accepted = judged.filter("correct").drop_nulls("audit_correct")
+    found = []
+    for multi_input in (False, True):
+        own = accepted.filter(pl.col("multi_input") == multi_input)
+        if own.height:
+            found.append(
+                AcceptedWrongly(
+                    multi_input=multi_input,
+                    num_distinct=own.select("candidate", "task").n_unique(),
+                    share=rate(own, ~pl.col("audit_correct")),
+                )
+            )
+    return tuple(found)
 
 
 def _samples_per_task(evaluation: pl.DataFrame) -> int:

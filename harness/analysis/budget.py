@@ -1,15 +1,17 @@
 """The grid at equal verification seconds: what each cell had reached when all had spent the same on verifying.
 
 Multi-input testing and calibrated timing cost more for each sample, so a comparison at equal samples flatters them. The
-budget is the most training-verifier seconds that every complete run of the grid spent. A run's rate at the budget is
-interpolated, task by task, between its evaluations on the same held-out tasks: the supervised start at 0 seconds,
-those between rounds that `evaluation.round_samples` asked for, and the final one at the run's own total. The effects of
-these rates are then estimated exactly as at equal samples.
+budget is the most training-verifier seconds that every complete run of the grid spent. A model changes at the end of a
+round and not before, so a run stands at the end of the round that lies nearest to the budget in seconds, which may be
+its supervised start: what it had spent there is beside it. Its rate there is that of the evaluation on the held-out
+tasks where there was one (of the start, after the rounds that `evaluation.round_samples` asked for, at the end), and
+else between those around it, task by task, linear in rounds. The effects of these rates are then estimated exactly as
+at equal samples.
 
-Limits. With evaluations at the start and the end alone the interpolation takes learning for linear in seconds, so an
-early plateau of a dear cell is not seen; `BudgetCell.num_evaluations` says how many there were. Seconds are those that
-the verdicts took when they were first computed, on whatever machine and under whatever load that was. The budget is
-treated as known: the intervals do not allow for its own noise.
+Limits. With evaluations at the start and the end alone learning is taken for linear in rounds, so an early plateau of a
+dear cell is not seen; `BudgetCell.num_evaluations` says how many there were. Seconds are those that the verdicts took
+when they were first computed, on whatever machine and under whatever load that was. The budget is treated as known: the
+intervals do not allow for its own noise.
 """
 
 from __future__ import annotations
@@ -26,25 +28,37 @@ from ...core.extensions import Extensions
 from ...core.seeds import derive
 from ...core.statistics import clustered_rate_interval, percentile_ends, resampling_weights
 from ..study.cell import SFT
-from .findings import METRICS, Budget, BudgetCell, Estimate, LearningPoint
+from .findings import METRICS, Budget, BudgetCell, Estimate, HeldOutPoint, LearningPoint
 from .rates import by_task, complete_runs, grid_cells, place_in_tables, rate_over_tasks
 
 
 @frozen(kw_only=True)
 class _Run:
-    """One complete run of the grid: where it was evaluated, as (seconds, cell, round), in order of seconds."""
+    """One complete run of the grid: its seconds, and where it was evaluated.
+
+    `spent` are the seconds until the start and until the end of each round; `evaluated` are (finished rounds, cell,
+    round in the table of evaluations), in order.
+    """
 
     cell: str
     seed: int
-    total: float
-    knots: tuple[tuple[float, str, int | None], ...]
+    spent: tuple[float, ...]
+    evaluated: tuple[tuple[int, str, int | None], ...]
+
+    @property
+    def total(self) -> float:
+        return self.spent[-1]
+
+    def rounds_at(self, seconds: float) -> int:
+        """How many rounds had been finished where the run stands at that budget; of two as near, the fewer."""
+        return min(range(len(self.spent)), key=lambda number: abs(self.spent[number] - seconds))
 
 
 def at_equal_seconds(cells: pl.DataFrame, rounds: pl.DataFrame, evaluation: pl.DataFrame) -> Budget:
     """The view at the largest budget that all complete runs of the grid reached."""
     runs = _runs(cells, rounds, evaluation)
     seconds = min((run.total for run in runs), default=0.0)
-    if seconds <= 0.0 or any(run.knots[0][0] > 0.0 for run in runs):
+    if seconds <= 0.0 or any(run.evaluated[0][0] > 0 for run in runs):
         return Budget(seconds=None, cells=(), effects=dict.fromkeys(METRICS))
     rates = {metric: _rates_at(seconds, runs, by_task(metric, evaluation)) for metric in METRICS}
     return Budget(
@@ -70,34 +84,36 @@ def _runs(cells: pl.DataFrame, rounds: pl.DataFrame, evaluation: pl.DataFrame) -
     evaluated = set(evaluation["cell", "seed", "round"].unique().iter_rows())
     found = []
     for cell, seed in complete_runs(grid_cells(cells)).sort("cell", "seed").iter_rows():
-        spent = seconds.get((cell, seed), [])
-        total = math.fsum(spent)
-        places: list[tuple[float, str, int | None]] = [(0.0, SFT, None)] if (SFT, seed, None) in evaluated else []
-        places += [
-            (math.fsum(spent[: index + 1]), cell, index)
-            for index in range(len(spent) - 1)
-            if (cell, seed, index) in evaluated
-        ]
-        places += [(total, cell, None)] if (cell, seed, None) in evaluated else []
+        each = seconds.get((cell, seed), [])
+        spent = tuple(math.fsum(each[:number]) for number in range(len(each) + 1))
+        places: list[tuple[int, str, int | None]] = [(0, SFT, None)] if (SFT, seed, None) in evaluated else []
+        places += [(index + 1, cell, index) for index in range(len(each) - 1) if (cell, seed, index) in evaluated]
+        places += [(len(each), cell, None)] if (cell, seed, None) in evaluated else []
         if places:
-            found.append(_Run(cell=cell, seed=seed, total=total, knots=tuple(places)))
+            found.append(_Run(cell=cell, seed=seed, spent=spent, evaluated=tuple(places)))
     return found
 
 
 def _rates_at(seconds: float, runs: Sequence[_Run], shares: pl.DataFrame) -> list[dict[str, float]]:
     """The rate of each task at the budget, run by run."""
-    table: dict[tuple[str, int, int | None], dict[str, float]] = {}
-    for cell, seed, index, task, value in shares.iter_rows():
-        table.setdefault((cell, seed, index), {})[task] = value
+    table = _by_place(shares)
     found = []
     for run in runs:
-        after = bisect_right([knot[0] for knot in run.knots], seconds)
-        first, last = run.knots[max(after - 1, 0)], run.knots[min(after, len(run.knots) - 1)]
-        span = last[0] - first[0]
-        weight = (seconds - first[0]) / span if span > 0.0 else 0.0
+        finished = run.rounds_at(seconds)
+        after = bisect_right([place[0] for place in run.evaluated], finished)
+        first, last = run.evaluated[max(after - 1, 0)], run.evaluated[min(after, len(run.evaluated) - 1)]
+        weight = (finished - first[0]) / (last[0] - first[0]) if last[0] > first[0] else 0.0
         low, high = table.get((first[1], run.seed, first[2]), {}), table.get((last[1], run.seed, last[2]), {})
         found.append({task: low[task] + (high[task] - low[task]) * weight for task in low.keys() & high.keys()})
     return found
+
+
+def _by_place(shares: pl.DataFrame) -> dict[tuple[str, int, int | None], dict[str, float]]:
+    """The rate of each task by cell, seed and round."""
+    table: dict[tuple[str, int, int | None], dict[str, float]] = {}
+    for cell, seed, index, task, value in shares.iter_rows():
+        table.setdefault((cell, seed, index), {})[task] = value
+    return table
 
 
 def _budget_cells(seconds: float, runs: Sequence[_Run], rates: Sequence[dict[str, float]]) -> tuple[BudgetCell, ...]:
@@ -110,11 +126,28 @@ def _budget_cells(seconds: float, runs: Sequence[_Run], rates: Sequence[dict[str
                 cell=name,
                 total_seconds=math.fsum(run.total for run, _ in own) / len(own),
                 share=math.fsum(seconds / run.total for run, _ in own) / len(own),
-                num_evaluations=min(len(run.knots) for run, _ in own),
+                num_rounds=math.fsum(run.rounds_at(seconds) for run, _ in own) / len(own),
+                spent_seconds=math.fsum(run.spent[run.rounds_at(seconds)] for run, _ in own) / len(own),
+                num_evaluations=min(len(run.evaluated) for run, _ in own),
                 correct=rate_over_tasks([value for _, value in values], [task for task, _ in values]),
             )
         )
     return tuple(sorted(found, key=lambda cell: place_in_tables(cell.cell)))
+
+
+def held_out_points(cells: pl.DataFrame, rounds: pl.DataFrame, evaluation: pl.DataFrame) -> tuple[HeldOutPoint, ...]:
+    """What each cell of the grid had reached on the held-out tasks wherever its runs were evaluated."""
+    shares = _by_place(by_task(METRICS[0], evaluation))
+    runs = _runs(cells, rounds, evaluation)
+    found = []
+    for name in sorted({run.cell for run in runs}, key=place_in_tables):
+        own = [run for run in runs if run.cell == name]
+        for number in sorted({number for run in own for number, _, _ in run.evaluated}):
+            places = [(cell, run.seed, index) for run in own for at, cell, index in run.evaluated if at == number]
+            values = [each for place in places for each in shares[place].items()]
+            rate = rate_over_tasks([value for _, value in values], [task for task, _ in values])
+            found.append(HeldOutPoint(cell=name, num_rounds=number, correct=rate))
+    return tuple(found)
 
 
 def learning_points(rounds: pl.DataFrame, candidates: pl.DataFrame) -> tuple[LearningPoint, ...]:

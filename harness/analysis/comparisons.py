@@ -11,8 +11,7 @@ from __future__ import annotations
 import polars as pl
 
 from ...core.cells import NOISE_SWEEP, CellSpec
-from ...core.factorial import Response, compare
-from ...core.statistics import Interval
+from ...core.factorial import Difference, Response, compare
 from ..study.cell import SFT
 from .findings import Comparison, Estimate, NoiseSetting
 from .rates import by_task, complete_runs, final, rate_over_tasks
@@ -33,7 +32,14 @@ def compare_controls(cells: pl.DataFrame, evaluation: pl.DataFrame) -> tuple[Com
             pairs += [(name, counterpart) for counterpart in dict.fromkeys((str(spec.extensions), "none"))]
     present = [pair for pair in pairs if set(pair) <= names]
     return tuple(
-        Comparison(cell=pair[0], counterpart=pair[1], metric=metric, difference=difference)
+        Comparison(
+            cell=pair[0],
+            counterpart=pair[1],
+            metric=metric,
+            num_seeds=difference.num_seeds if difference else 0,
+            over=difference.over if difference else "nothing",
+            difference=_estimate(difference),
+        )
         for metric in COMPARED
         for pair, difference in zip(present, _differences(metric, cells, evaluation, present), strict=True)
     )
@@ -53,6 +59,7 @@ def sweep_noise(cells: pl.DataFrame, evaluation: pl.DataFrame, clock: str) -> tu
         shares = by_task(metric, final(evaluation).join(complete_runs(cells), on=["cell", "seed"]))
         for spec in specs:
             own = shares.filter(pl.col("cell") == str(spec))
+            difference = differences.get((str(spec), _CALIBRATED))
             found.append(
                 NoiseSetting(
                     cell=str(spec),
@@ -61,7 +68,9 @@ def sweep_noise(cells: pl.DataFrame, evaluation: pl.DataFrame, clock: str) -> tu
                     metric=metric,
                     rate=rate_over_tasks(own["value"].to_list(), own["task"].to_list()),
                     counterpart=counterpart if str(spec) != _CALIBRATED else None,
-                    difference=differences.get((str(spec), _CALIBRATED), Estimate(count=0)),
+                    num_seeds=own["seed"].n_unique(),
+                    over=difference.over if difference else "nothing",
+                    difference=_estimate(difference),
                 )
             )
     return tuple(found)
@@ -75,15 +84,14 @@ def _describe(spec: CellSpec) -> str:
 
 def _differences(
     metric: str, cells: pl.DataFrame, evaluation: pl.DataFrame, pairs: list[tuple[str, str]]
-) -> list[Estimate]:
+) -> tuple[Difference | None, ...]:
     shares = by_task(metric, final(evaluation).join(complete_runs(cells), on=["cell", "seed"]))
     responses = [
         Response(cell=str(cell), seed=int(seed), task=str(task), value=float(value))
         for cell, seed, _, task, value in shares.iter_rows()
     ]
-    places = {name: {(r.seed, r.task) for r in responses if r.cell == name} for pair in pairs for name in pair}
-    intervals: tuple[Interval | None, ...] = compare(responses, pairs)
-    return [
-        Estimate.over(len(places[first] & places[second]), interval)
-        for (first, second), interval in zip(pairs, intervals, strict=True)
-    ]
+    return compare(responses, pairs)
+
+
+def _estimate(found: Difference | None) -> Estimate:
+    return Estimate(count=0) if found is None else Estimate.over(found.num_pairs, found.interval)

@@ -1,24 +1,23 @@
 """What a run's numbers say about the four research questions, in sentences, and what they do not say.
 
-A sentence never claims more than its interval is over: with one training run an effect is this run's, however sure it
-is over tasks. Many effects are looked at, so an effect is called one only where Holm's adjusted p allows it, and how
-many intervals exclude 0 by chance is said beside them.
+A sentence never claims more than its interval is over: with one seed an effect is that of the runs that were made,
+however sure it is over tasks. Many effects are looked at, so an effect is called one only where Holm's adjusted p
+allows it, and how many numbers were looked at, and how many intervals exclude 0 by chance, is said beside them.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 
 from ...core import factorial
-from ...core.extensions import ALL_CELLS, Extensions
+from ...core.extensions import ALL_CELLS
 from ...core.statistics import wilson_interval
 from ..report.figures import Form, written
 from ..study.cell import SFT
-from .findings import Answer, Budget, CellFacts, Estimate, NoiseSetting
-from .rates import complete_runs, grid_cells
+from .findings import AcceptedWrongly, Answer, Budget, Comparison, Estimate, NoiseSetting, TimingNoise
+from .rates import compared_seeds, complete_runs, grid_cells
 
 Effects = Mapping[str, factorial.Analysis | None]
 """Effects by metric; null where no cell is complete."""
@@ -32,8 +31,9 @@ def answers(
     budget: Budget,
     saving: Estimate,
     costs: factorial.Analysis | None,
-    cells: Sequence[CellFacts],
+    wrong: Sequence[AcceptedWrongly],
     sweep: Sequence[NoiseSetting],
+    noise: Sequence[TimingNoise],
     clock: str,
 ) -> tuple[Answer, ...]:
     """The research questions with what this run says to each: a sentence with an interval first."""
@@ -44,12 +44,17 @@ def answers(
                 _sentence(effects, "correct", "m"),
                 _at_budget(budget, "correct", "m"),
                 _cost(costs, "m"),
-                _false_positives(cells),
+                _accepted_wrongly(wrong),
             ),
         ),
         Answer(
             question="Does staged evaluation (S) save verification time?",
-            answer=_paragraph(_staging(saving), _cost(costs, "s")),
+            answer=_paragraph(
+                _staging(saving),
+                _cost(costs, "s"),
+                "On the rate of correct kernels:",
+                _sentence(effects, "correct", "s"),
+            ),
         ),
         Answer(
             question="Does the adaptive curriculum (C) help Level 2?",
@@ -57,7 +62,7 @@ def answers(
         ),
         Answer(
             question="How much does timing noise (T) matter?",
-            answer=_timing(effects, budget, costs, sweep, clock),
+            answer=_timing(effects, budget, costs, sweep, noise, clock),
         ),
     )
 
@@ -70,18 +75,18 @@ def _paragraph(*sentences: str) -> str:
     return " ".join(sentence for sentence in sentences if sentence)
 
 
-def _false_positives(cells: Sequence[CellFacts]) -> str:
+def _accepted_wrongly(wrong: Sequence[AcceptedWrongly]) -> str:
     parts = []
-    for on in (False, True):
-        shares = [fact.false_positives for fact in cells if Extensions.parse(fact.cell).multi_input == on]
-        count = sum(share.count for share in shares)
-        if count:
-            num_wrong = sum((share.value or 0.0) * share.count for share in shares)
-            parts.append(f"{'with' if on else 'without'} it {num_wrong / count:.0%} of {count} accepted candidates")
+    for found in wrong:
+        share = found.share
+        if share.value is not None and share.low is not None and share.high is not None:
+            parts.append(
+                f"{'with' if found.multi_input else 'without'} it {share.value:.1%} (95% interval {share.low:.1%} to "
+                f"{share.high:.1%} over tasks) of {share.count:,} that were audited ({found.num_distinct:,} distinct)"
+            )
     if not parts:
-        return "No candidate was accepted in training."
-    text = " and ".join(parts)
-    return f"In training, {text} failed the audit."
+        return "No candidate that training accepted was audited."
+    return f"Of the candidates that training accepted, the audit rejects {', and '.join(parts)}."
 
 
 def _staging(saving: Estimate) -> str:
@@ -94,18 +99,49 @@ def _staging(saving: Estimate) -> str:
 
 
 def _timing(
-    effects: Effects, budget: Budget, costs: factorial.Analysis | None, sweep: Sequence[NoiseSetting], clock: str
+    effects: Effects,
+    budget: Budget,
+    costs: factorial.Analysis | None,
+    sweep: Sequence[NoiseSetting],
+    noise: Sequence[TimingNoise],
+    clock: str,
 ) -> str:
     if clock == "no clock":
         return "No clock ran: candidates were not timed, so this run cannot tell."
-    noise = "" if clock == "measured" else f"The noise is injected ({clock}), not measured."
-    parts = [_sentence(effects, "correct", "t"), noise, _at_budget(budget, "correct", "t"), _cost(costs, "t")]
+    source = "" if clock == "measured" else f"The noise is injected ({clock}), not measured."
+    sentence = _sentence(effects, "correct", "t")
+    return _paragraph(
+        sentence, source, _scatter(noise), _at_budget(budget, "correct", "t"), _cost(costs, "t"), _injected(sweep)
+    )
+
+
+def _scatter(noise: Sequence[TimingNoise]) -> str:
+    """How far the protocols scatter, in the order of the table."""
+    parts = [
+        f"{'calibrated' if found.calibrated else 'one cold trial'} {found.between.value:.1%}"
+        for found in noise
+        if found.between.value is not None
+    ]
+    if not parts:
+        return ""
+    return f"Repeated measurements of one reference scatter by (coefficient of variation) {', '.join(parts)}."
+
+
+def _injected(sweep: Sequence[NoiseSetting]) -> str:
+    """The sweep's differences: of single training runs a seed, so each says little alone."""
+    parts, over = [], ""
     for setting in sweep:
         found = setting.difference
         if setting.metric == "correct" and setting.cv and found.value is not None:
+            over = setting.over
             bounds = f"{_points(found.low or 0.0)} to {_points(found.high or 0.0)}"
-            parts.append(f"Injected noise of {setting.cv:.0%}: {_points(found.value)} points ({bounds}).")
-    return _paragraph(*parts)
+            parts.append(f"{_points(found.value)} points ({bounds}) with a CV of {setting.cv:.0%}")
+    if not parts:
+        return ""
+    return (
+        f"Training with noise injected into calibrated timing, minus training without: {', '.join(parts)}; each "
+        f"compares one cell with one cell, is over {over}, and is not adjusted for the others."
+    )
 
 
 def _at_budget(budget: Budget, metric: str, term: str) -> str:
@@ -115,7 +151,8 @@ def _at_budget(budget: Budget, metric: str, term: str) -> str:
         return ""
     size = f"{_points(effect.estimate)} points"
     if effect.low is not None and effect.high is not None:
-        size += f" ({_points(effect.low)} to {_points(effect.high)})"
+        size += f" ({_points(effect.low)} to {_points(effect.high)}"
+        size += ")" if effect.p_adjusted is None else f", Holm's p {written(effect.p_adjusted, Form.CHANCE)})"
     return f"At equal verification seconds ({budget.seconds:.0f} s a run): {size}."
 
 
@@ -123,9 +160,10 @@ def _cost(costs: factorial.Analysis | None, term: str) -> str:
     effect = None if costs is None else costs.effect(term)
     if effect is None or effect.estimate is None:
         return ""
-    ratio = f"{math.exp(effect.estimate):.2f} times"
-    if effect.low is not None and effect.high is not None:
-        ratio += f" ({math.exp(min(effect.low, 50.0)):.2f} to {math.exp(min(effect.high, 50.0)):.2f})"
+    ratio = f"{written(effect.estimate, Form.FACTOR)} times"
+    if effect.low is None or effect.high is None:
+        return f"A candidate's verification then takes {ratio} the seconds (too few seeds for an interval)."
+    ratio += f" ({written(effect.low, Form.FACTOR)} to {written(effect.high, Form.FACTOR)})"
     return f"A candidate's verification then takes {ratio} the seconds."
 
 
@@ -140,27 +178,35 @@ def _sentence(effects: Effects, metric: str, term: str) -> str:
     if effect.low == effect.high == 0.0:
         return "No difference at all was seen between the cells with it and those without."
     bounds = f"{size} (95% interval {_points(effect.low)} to {_points(effect.high)} {_scope(found)})"
-    if not effect.conclusive:
-        return f"Too little data to tell an effect from noise: {bounds}."
-    if not effect.confirmed:
-        holm = "" if effect.p_adjusted is None else f" (Holm's p {effect.p_adjusted:.2f})"
-        return f"Not settled: {bounds} excludes 0 alone, but not beside the other effects looked at{holm}."
     if "seeds" not in found.over:
-        return f"In this one training run it {'helped' if effect.estimate > 0 else 'hurt'}: {bounds}."
+        return f"One seed cannot tell an effect from the chance of a training run; in these runs: {bounds}."
+    if not effect.conclusive:
+        return f"No effect is shown: {bounds}."
+    if not effect.confirmed:
+        holm = "" if effect.p_adjusted is None else f" (Holm's p {written(effect.p_adjusted, Form.CHANCE)})"
+        return f"Not settled: {bounds} excludes 0 alone, but not beside the other effects looked at{holm}."
     return f"It {'helps' if effect.estimate > 0 else 'hurts'}: {bounds}."
 
 
 def _scope(found: factorial.Analysis) -> str:
     if "seeds" not in found.over:
-        return f"over {found.over} only, so it says nothing of another seed"
+        return f"over {found.over} only"
     few = f", with only {found.num_seeds} seeds" if found.num_seeds < _MIN_SEEDS else ""
     return f"over {found.over}{few}"
 
 
 def remarks(
-    cells: pl.DataFrame, evaluation: pl.DataFrame, effects: Effects, budget: Budget, num_seeds: int, clock: str
+    cells: pl.DataFrame,
+    evaluation: pl.DataFrame,
+    effects: Effects,
+    budget: Budget,
+    costs: factorial.Analysis | None,
+    comparisons: Sequence[Comparison],
+    sweep: Sequence[NoiseSetting],
+    num_seeds: int,
+    clock: str,
 ) -> tuple[str, ...]:
-    """What a reader must know before believing the numbers."""
+    """What a reader must know before believing the numbers; `cells` are those of all seeds."""
     found = []
     if clock == "simulated clock":
         found.append("Speedups are estimates by the simulated clock: a roofline model with injected noise.")
@@ -171,7 +217,7 @@ def remarks(
         )
     found.append(
         "Intervals of rates resample held-out tasks, taking the samples of a task for one fact; "
-        "they say nothing of another training run."
+        "they say nothing of another training run, so look at the rates by seed beside them."
     )
     found += _task_remarks(evaluation)
     found += _seed_remarks(cells)
@@ -186,26 +232,31 @@ def remarks(
     if budget.cells and min(cell.num_evaluations for cell in budget.cells) <= 2:
         found.append(
             "At equal verification seconds rates are interpolated between the start and the end of training alone, "
-            "which takes learning for linear in seconds (evaluation.round_samples adds points between)."
+            "which takes learning for linear in rounds (evaluation.round_samples adds points between)."
         )
-    return (*found, *_effect_remarks(effects))
+    at_start = [cell.cell for cell in budget.cells if cell.num_rounds == 0]
+    if at_start:
+        found.append(
+            f"At equal verification seconds {len(at_start)} cells had finished no round, so that what stands there is "
+            f"their supervised start: {', '.join(at_start)}."
+        )
+    others = [*(one.difference for one in comparisons), *(setting.difference for setting in sweep)]
+    return (*found, *_effect_remarks(effects, budget.effects, costs, others))
 
 
 def _seed_remarks(cells: pl.DataFrame) -> list[str]:
     """Which seeds lack cells that another has, and what is made of them."""
-    names, grid, seeds = set(cells["cell"]) - {SFT}, set(grid_cells(cells)["cell"]), sorted(set(cells["seed"]))
+    names, seeds, compared = set(cells["cell"]) - {SFT}, sorted(set(cells["seed"])), compared_seeds(cells)
     complete = complete_runs(cells)
     has = {seed: set(complete.filter(pl.col("seed") == seed)["cell"]) & names for seed in seeds}
-    is_any_whole = any(grid <= has[seed] for seed in seeds)
     found = []
     for seed in seeds if len(seeds) > 1 else []:
         if has[seed] == names:
             continue
-        left_out = "; effects leave it out, and" if is_any_whole and not grid <= has[seed] else ";"
-        found.append(
-            f"Seed {seed} is not whole: {len(has[seed])} of {len(names)} cells are complete{left_out} what is said of "
-            "one cell is over the seeds that it has."
-        )
+        rest = "what is said of one cell is over the seeds that it has"
+        if seed not in compared:
+            rest = "all that is said here, but of the clock, leaves it out"
+        found.append(f"Seed {seed} is not whole: {len(has[seed])} of {len(names)} cells are complete; {rest}.")
     return found
 
 
@@ -228,19 +279,35 @@ def _task_remarks(evaluation: pl.DataFrame) -> list[str]:
     ]
 
 
-def _effect_remarks(effects: Effects) -> list[str]:
+def _effect_remarks(
+    effects: Effects, at_budget: Effects, costs: factorial.Analysis | None, others: Sequence[Estimate]
+) -> list[str]:
+    """How many numbers a reader may pick from, and which were asked for beforehand; `others` are single differences."""
     primary = effects["correct"]
     if primary is None:
         return ["No complete cell, so no effect can be estimated."]
-    known = [effect for found in effects.values() if found is not None for effect in found.effects]
-    judged = [effect for effect in known if effect.low is not None]
+    judged = [
+        effect for effect in _effects_of((*effects.values(), *at_budget.values(), costs)) if effect.low is not None
+    ]
+    known = [one for one in others if one.low is not None and one.high is not None]
+    number = len(judged) + len(known)
     found = []
-    if judged:
+    if number:
         num_marked = sum(effect.conclusive for effect in judged)
+        num_marked += sum((one.low or 0.0) > 0.0 or (one.high or 0.0) < 0.0 for one in known)
         found.append(
-            f"{len(judged)} effects were looked at, and the intervals of {num_marked} exclude 0; about one in twenty "
-            f"({len(judged) / 20:.1f} of {len(judged)}) would by chance alone."
+            f"{number} effects and differences were looked at, and the intervals of {num_marked} exclude 0; about one "
+            f"in twenty ({number / 20:.1f} of {number}) would by chance alone. Asked for beforehand were the four "
+            "questions: the main effects of M and T on the rate of correct kernels and of C on that of Level 2, and "
+            "what S saves. All others explore, and Holm's p allows for the fifteen effects of one metric in one view."
         )
     if "seeds" not in primary.over:
-        found.append(f"Intervals of effects are over {primary.over} only: they say nothing of another seed.")
+        found.append(
+            f"Intervals of effects are over {primary.over} only: they leave out how far training runs differ, so "
+            "nothing is tested, and no effect is called detectable."
+        )
     return found
+
+
+def _effects_of(analyses: Iterable[factorial.Analysis | None]) -> list[factorial.Effect]:
+    return [effect for found in analyses if found is not None for effect in found.effects]

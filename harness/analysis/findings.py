@@ -43,12 +43,15 @@ class CellFacts:
     valid: Estimate
     compiled: Estimate
     correct: Estimate
+    correct_by_seed: tuple[float, ...]
+    """What the interval of `correct`, which is over tasks, does not show: how far runs differ."""
     correct_level1: Estimate
     correct_level2: Estimate
     pass_at_1: Estimate
     pass_at_k: Estimate
     """The chance that one of `k` samples of a task is correct, over tasks."""
     speedup: Estimate
+    """The geometric mean over correct samples; so is the estimated one."""
     estimated_speedup: Estimate
     fast_1: Estimate
     """The share of samples that are correct and faster than the reference; null without measured speedups."""
@@ -62,6 +65,18 @@ class CellFacts:
     train_seconds: float
     sample_seconds: float
     verify_seconds: float
+
+
+@frozen(kw_only=True)
+class AcceptedWrongly:
+    """Of the training candidates that verifiers with, or without, M accepted and the audit judged, those it rejects.
+
+    A policy repeats itself: `num_distinct` counts pairs of source and task.
+    """
+
+    multi_input: bool
+    num_distinct: int
+    share: Estimate
 
 
 @frozen(kw_only=True)
@@ -101,6 +116,15 @@ class LearningPoint:
 
 
 @frozen(kw_only=True)
+class HeldOutPoint:
+    """A cell's rate on the held-out tasks after so many rounds, over its seeds; after none it is that of the start."""
+
+    cell: str
+    num_rounds: int
+    correct: Estimate
+
+
+@frozen(kw_only=True)
 class BudgetCell:
     """One cell where all cells had spent the same seconds on verification."""
 
@@ -109,6 +133,10 @@ class BudgetCell:
     """What the whole cell spent on verification, a mean over seeds."""
     share: float
     """The budget's share of that, a mean over seeds."""
+    num_rounds: float
+    """Rounds that had been finished, a mean over seeds."""
+    spent_seconds: float
+    """What these rounds spent on verification, a mean over seeds."""
     num_evaluations: int
     """Evaluations of the held-out tasks that the rate is interpolated between; 2 = the start and the end alone."""
     correct: Estimate
@@ -131,6 +159,9 @@ class Comparison:
     cell: str
     counterpart: str
     metric: str
+    num_seeds: int
+    over: str
+    """What the interval allows for: "seeds and tasks", "seeds", "tasks" or "nothing"."""
     difference: Estimate
 
 
@@ -146,6 +177,9 @@ class NoiseSetting:
     metric: str
     rate: Estimate
     counterpart: str | None
+    num_seeds: int
+    over: str
+    """What the difference's interval allows for, as in `Comparison`."""
     difference: Estimate
 
 
@@ -212,12 +246,14 @@ class Analysis:
     staging_saving: Estimate
     """The share of the verification seconds of cells without staging that staging would have saved."""
     pairs: tuple[PairMean, ...]
+    held_out: tuple[HeldOutPoint, ...]
     learning: tuple[LearningPoint, ...]
     controls: tuple[CellFacts, ...]
     """Cells outside the grid, beside the start."""
     comparisons: tuple[Comparison, ...]
     noise_sweep: tuple[NoiseSetting, ...]
     timing_noise: tuple[TimingNoise, ...]
+    accepted_wrongly: tuple[AcceptedWrongly, ...]
     funnel: tuple[FunnelStage, ...]
     curriculum: tuple[Curve, ...]
     rewards: tuple[Curve, ...]

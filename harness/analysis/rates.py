@@ -5,6 +5,7 @@ Samples of one task are alike, so intervals resample tasks and take the samples 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import polars as pl
@@ -36,6 +37,13 @@ def mean(frame: pl.DataFrame, column: str) -> Estimate:
     return Estimate.over(measured.height, interval)
 
 
+def geometric_mean(frame: pl.DataFrame, column: str) -> Estimate:
+    """The geometric mean of a column of ratios where it is not null: ratios of 2 and 1/2 make 1."""
+    found = mean(frame.with_columns(pl.col(column).log()), column)
+    middle, low, high = (None if end is None else math.exp(end) for end in (found.value, found.low, found.high))
+    return Estimate(count=found.count, value=middle, low=low, high=high)
+
+
 def place_in_tables(cell: str) -> tuple[int, str]:
     """What tables order cells by: the start, the grid with the fewest extensions first, then what is beside it."""
     return (_ORDER.index(cell) if cell in _ORDER else len(_ORDER), cell)
@@ -44,6 +52,17 @@ def place_in_tables(cell: str) -> tuple[int, str]:
 def complete_runs(cells: pl.DataFrame) -> pl.DataFrame:
     """(cell, seed) of the runs that finished, the start's included."""
     return cells.filter(pl.col("status") == "complete").select("cell", "seed")
+
+
+def compared_seeds(cells: pl.DataFrame) -> list[int]:
+    """The seeds with which every cell of the grid is complete; where there is none, all seeds.
+
+    Seeds differ in their start, so that a cell which lacks one must not be set beside a cell which has it.
+    """
+    every = sorted(set(cells["seed"]))
+    names = set(grid_cells(cells)["cell"])
+    complete = complete_runs(cells)
+    return [seed for seed in every if names <= set(complete.filter(pl.col("seed") == seed)["cell"])] or every
 
 
 def grid_cells(cells: pl.DataFrame) -> pl.DataFrame:

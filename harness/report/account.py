@@ -11,6 +11,7 @@ import shlex
 from pathlib import Path
 
 import polars as pl
+from attrs import evolve
 
 from ...core.extensions import LETTERS
 from ...core.serialisation import to_plain
@@ -74,12 +75,16 @@ def _what(analysis: Analysis) -> str:
     seeds = f"{analysis.num_seeds} seed{'s' if analysis.num_seeds != 1 else ''}"
     return (
         f"{analysis.num_complete} cell runs complete{failed}, {seeds}. Policy `{analysis.policy}`, "
-        f"backend `{analysis.backend}`, {analysis.clock}. {describe_work(analysis)}"
+        f"results by backend `{analysis.backend}`, timing: {analysis.clock}. {describe_work(analysis)}"
     ).strip()
 
 
 def _shown(table: Table) -> list[str]:
-    return [f"## {table.title}", f"{table.caption[:1].upper()}{table.caption[1:]}.", markdown_table(table)]
+    return [f"## {table.title}", _sentence_of(table), markdown_table(table)]
+
+
+def _sentence_of(table: Table) -> str:
+    return f"{table.caption[:1].upper()}{table.caption[1:]}."
 
 
 def _made(analysis: Analysis) -> str:
@@ -147,15 +152,23 @@ def _size(path: Path) -> str:
 def excerpt(published: Results, analysis: Analysis, link: str) -> str:
     """The project's part about the published run; `link` leads to the folder from where the part stands."""
     sheet = Sheet(plain=to_plain(analysis))
+    cells, main = _few_columns(grid(analysis, sheet)), _main_effects(analysis, sheet)
     parts = [
         f"{_what(analysis)} {headline(analysis)}",
-        markdown_table(_main_effects(analysis, sheet)),
+        f"{_sentence_of(cells)}\n\n{markdown_table(cells)}",
+        f"{_sentence_of(main)}\n\n{markdown_table(main)}",
         "\n".join(f"- **{answer.question}** {answer.answer}" for answer in analysis.answers),
         *([f"![Effects of the extensions]({link}/effects.svg)"] if (published.root / "effects.svg").exists() else []),
         "Read with care:",
         "\n".join(f"- {remark}" for remark in analysis.remarks),
     ]
     return "\n\n".join(parts)
+
+
+def _few_columns(table: Table) -> Table:
+    """The first columns of the grid's table: what is correct, of which level, and what was timed."""
+    last = table.columns.index("pass@1")
+    return evolve(table, columns=table.columns[:last], rows=tuple(row[:last] for row in table.rows))
 
 
 def _main_effects(analysis: Analysis, sheet: Sheet) -> Table:
@@ -172,8 +185,8 @@ def _main_effects(analysis: Analysis, sheet: Sheet) -> Table:
     return Table(
         name="main-effects",
         title="Main effects",
-        caption="",
-        columns=("effect, points", *(titles[name] for name in found), "smallest detectable"),
+        caption=next((section.caption for section in found.values()), "nothing to estimate"),
+        columns=("effect", *(titles[name] for name in found), "smallest detectable"),
         rows=tuple(rows),
     )
 

@@ -42,24 +42,25 @@ def speed_columns(analysis: Analysis) -> tuple[tuple[str, str, Form], ...]:
 
 def _rates(name: str, title: str, placed: Sequence[Placed], analysis: Analysis, sheet: Sheet) -> Table:
     columns: list[tuple[str, str, Form]] = [
-        ("valid", "valid", Form.PERCENT),
-        ("compiled", "compiled", Form.PERCENT),
-        ("correct", "correct", Form.PERCENT),
         ("correct L1", "correct_level1", Form.PERCENT),
         ("correct L2", "correct_level2", Form.PERCENT),
+        *speed_columns(analysis),
         ("pass@1", "pass_at_1", Form.PERCENT),
     ]
     if analysis.samples_per_task > 1:
         columns.append((f"pass@{analysis.samples_per_task}", "pass_at_k", Form.PERCENT))
-    columns += speed_columns(analysis)
+    columns += [("compiled", "compiled", Form.PERCENT), ("valid", "valid", Form.PERCENT)]
     return Table(
         name=name,
         title=title,
-        caption="percent of samples [95% interval over tasks]",
-        columns=("cell", *(column for column, _, _ in columns)),
+        caption="percent of samples [95% interval over tasks], the rate with each seed beside it"
+        + ("; speedups are geometric means over correct samples" if speed_columns(analysis) else ""),
+        columns=("cell", "correct", "by seed", *(column for column, _, _ in columns)),
         rows=tuple(
             (
                 words(fact.cell if not fact.num_failed else f"{fact.cell} ({fact.num_failed} failed)"),
+                sheet.estimate(f"{path}.correct"),
+                sheet.series(f"{path}.correct_by_seed", Form.PERCENT),
                 *(sheet.estimate(f"{path}.{field}", form) for _, field, form in columns),
             )
             for path, fact in placed
@@ -96,15 +97,17 @@ def budget(analysis: Analysis, sheet: Sheet) -> Table | None:
     return Table(
         name="budget",
         title="The grid at equal verification seconds",
-        caption=f"after {sheet.figure('budget.seconds', Form.SECONDS).text} s of the training verifier a run, the most "
-        "that every run spent: percent correct [95% interval over tasks]",
-        columns=("cell", "correct", "seconds of the whole run", "budget's share, %", "evaluations"),
+        caption=f"at the end of the round nearest to {sheet.figure('budget.seconds', Form.SECONDS).text} s of the "
+        "training verifier, the most that every run spent: percent correct [95% interval over tasks]; rounds and "
+        "seconds are means over seeds, 0 rounds is the start",
+        columns=("cell", "correct", "rounds", "their seconds", "seconds of the whole run", "evaluations"),
         rows=tuple(
             (
                 words(found.cell),
                 sheet.estimate(f"budget.cells.{index}.correct"),
+                sheet.number(f"budget.cells.{index}.num_rounds", Form.TENTHS),
+                sheet.number(f"budget.cells.{index}.spent_seconds", Form.SECONDS),
                 sheet.number(f"budget.cells.{index}.total_seconds", Form.SECONDS),
-                sheet.number(f"budget.cells.{index}.share", Form.PERCENT),
                 sheet.number(f"budget.cells.{index}.num_evaluations"),
             )
             for index, found in enumerate(analysis.budget.cells)
@@ -173,6 +176,30 @@ def training(analysis: Analysis, sheet: Sheet) -> Table:
     )
 
 
+def held_out(analysis: Analysis, sheet: Sheet) -> Table | None:
+    """The rate on held-out tasks wherever the runs were evaluated."""
+    if not analysis.held_out:
+        return None
+    rows: dict[str, list[int]] = {}
+    for index, point in enumerate(analysis.held_out):
+        rows.setdefault(point.cell, []).append(index)
+
+    def path(indices: Sequence[int]) -> Cell:
+        parts: list[Part] = []
+        for index in indices:
+            rate = sheet.estimate(f"held_out.{index}.correct").parts
+            parts += ["; ", *rate, " after ", sheet.figure(f"held_out.{index}.num_rounds")]
+        return Cell(parts=tuple(parts[1:]))
+
+    return Table(
+        name="held-out",
+        title="Learning: held-out tasks by finished rounds",
+        caption="percent correct [95% interval over tasks] after so many rounds; after 0 it is the start",
+        columns=("cell", "by rounds"),
+        rows=tuple((words(cell), path(indices)) for cell, indices in rows.items()),
+    )
+
+
 def learning(analysis: Analysis, sheet: Sheet) -> Table | None:
     """How good each round's candidates were, by the audit, and what verifying had cost until then."""
     if not analysis.learning:
@@ -193,7 +220,8 @@ def learning(analysis: Analysis, sheet: Sheet) -> Table | None:
         name="learning",
         title="Learning: quality against verification seconds",
         caption="percent of a round's audited candidates that the audit finds correct, each level weighted alike, and "
-        "the training verifier's seconds until then",
+        "the training verifier's seconds until then; every round has other training tasks, so a step is as likely "
+        "theirs as the model's",
         columns=("cell", "by round"),
         rows=tuple(
             (words(cell), path(rows[cell]))
@@ -212,7 +240,7 @@ def seconds(analysis: Analysis, sheet: Sheet) -> Table:
     return Table(
         name="seconds",
         title="Cost of each cell",
-        caption="seconds, all seeds together; shared work counts wherever it was used, so it may exceed the wall time",
+        caption="seconds, the seeds together; shared work counts wherever it was used, so it may exceed the wall time",
         columns=("cell", "sampling", "training", "verifying", "wall"),
         rows=tuple(
             (words(fact.cell), *(sheet.number(f"{path}.{field}", Form.SECONDS) for field in fields))

@@ -34,6 +34,17 @@ class Style:
     unit: float = 1.0
 
 
+def held_out_plot(analysis: Analysis) -> Markup | None:
+    """The rate on held-out tasks by finished rounds; null where nothing was evaluated twice."""
+    lines: dict[str, Points] = {}
+    for point in analysis.held_out:
+        if point.correct.value is not None:
+            lines.setdefault(point.cell, []).append((float(point.num_rounds), point.correct.value))
+    label = "Percent of held-out samples that are correct by finished rounds, a panel a cell"
+    style = Style(label=label, form=".0f", unit=100.0)
+    return curves_plot(_in_order(lines, analysis), lines.get(BASELINE, []), style)
+
+
 def learning_plot(analysis: Analysis) -> Markup | None:
     """The audited rate of each round's candidates against the seconds spent on verifying; null without two rounds."""
     lines: dict[str, Points] = {}

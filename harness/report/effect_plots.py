@@ -54,7 +54,7 @@ def _effect_panel(title: str, found: factorial.Analysis) -> Panel:
 def _interval_words(effect: factorial.Effect) -> str:
     if effect.estimate is None:
         return "not separable"
-    mark = " **" if effect.confirmed else " *" if effect.conclusive else ""
+    mark = "" if effect.p_adjusted is None else " **" if effect.confirmed else " *" if effect.conclusive else ""
     return _bracketed(effect.estimate, effect.low, effect.high) + mark
 
 

@@ -15,6 +15,7 @@ _READING = (
     "points [95% interval] p = Holm's, adjusted for the fifteen effects of its column; * the interval excludes 0, "
     "** and so does Holm's p at 0.05"
 )
+_OF_THESE_RUNS = "points, of the runs that were made: without several whole seeds nothing is tested"
 _CONFOUNDED = "'with' = confounded with, - with more than three others"
 
 
@@ -54,10 +55,11 @@ def _table(name: str, title: str, by_metric: Effects, path: str, sheet: Sheet, a
     confounded = any(effect.confounded_with for _, found in present for effect in found.effects)
     over = present[0][1].over
     drawn = "" if over == "nothing" else f"; intervals are over {over}"
+    reading = _READING if "seeds" in over else _OF_THESE_RUNS
     return Table(
         name=name,
         title=title,
-        caption=f"{at}{_READING}{drawn}{f'; {_CONFOUNDED}' if confounded else ''}",
+        caption=f"{at}{reading}{drawn}{f'; {_CONFOUNDED}' if confounded else ''}",
         columns=("effect", *(METRIC_TITLES[metric] for metric, _ in present)),
         rows=tuple(
             (

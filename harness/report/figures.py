@@ -29,6 +29,7 @@ class Form(StrEnum):
     FINE_PERCENT = "fine percent"
     """A share in percent with two decimal places."""
     RATIO = "ratio"
+    TENTHS = "tenths"
     FACTOR = "factor"
     """The number whose natural logarithm the analysis holds."""
     COUNT = "count"
@@ -65,6 +66,7 @@ _WRITE: dict[Form, Callable[[float], str]] = {
     Form.SIZE: lambda value: f"{value * 100:.1f}",
     Form.FINE_PERCENT: lambda value: f"{value * 100:.2f}",
     Form.RATIO: lambda value: f"{value:.2f}",
+    Form.TENTHS: lambda value: f"{value:.1f}",
     Form.FACTOR: _factor,
     Form.COUNT: lambda value: f"{value:,.0f}",
     Form.SECONDS: _seconds,

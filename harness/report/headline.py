@@ -23,15 +23,16 @@ def headline(analysis: Analysis) -> str:
     known = [effect for effect in map(found.effect, LETTERS) if effect.estimable]
     if not known:
         return "The cells that were run cannot tell one extension from another."
+    if "seeds" not in found.over:
+        return "One seed cannot tell what an extension does from the chance of a training run: run at least three."
     told = sorted((effect for effect in known if effect.confirmed), key=lambda effect: -(effect.estimate or 0.0))
-    scope = "" if "seeds" in found.over else " in this one training run"
     if told:
-        first = f"{_listed([_change(effect) for effect in told])}{scope}."
+        first = f"{_listed([_change(effect) for effect in told])}."
         others = [NAMES[effect.name] for effect in known if not effect.confirmed]
-        rest = f" For {_listed(others)} the data is too small to tell an effect from noise." if others else ""
+        rest = f" For {_listed(others)} no effect is shown." if others else ""
         return f"{first[0].upper()}{first[1:]}{rest}{_sensitivity(known)}"
     which = "None of the four extensions" if len(known) == len(LETTERS) else "No extension that could be told apart"
-    return f"{which} changed the rate of correct kernels by more than chance explains{scope}.{_sensitivity(known)}"
+    return f"{which} changed the rate of correct kernels by more than chance explains.{_sensitivity(known)}"
 
 
 def _sensitivity(known: Sequence[factorial.Effect]) -> str:

@@ -20,7 +20,7 @@ from ..analysis.findings import Analysis
 from ..study.store import Results
 from .candidates import Shelf, gather
 from .cell_plots import cost_plot, grid_plot
-from .curve_plots import curriculum_plot, learning_plot, losses_plot, rewards_plot
+from .curve_plots import curriculum_plot, held_out_plot, learning_plot, losses_plot, rewards_plot
 from .effect_plots import comparisons_plot, effects_plot, interactions_plot, sweep_plot
 from .figures import Cell, Figure, Form, Sheet
 from .funnel_plot import funnel_plot
@@ -125,6 +125,7 @@ def _plots(analysis: Analysis) -> dict[str, Markup | None]:
         "grid": grid_plot(analysis) if analysis.cells else None,
         "effects": effects_plot(analysis),
         "interactions": interactions_plot(analysis),
+        "held_out": held_out_plot(analysis),
         "learning": learning_plot(analysis),
         "rewards": rewards_plot(analysis),
         "losses": losses_plot(analysis),

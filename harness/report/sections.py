@@ -32,6 +32,7 @@ def sections(analysis: Analysis) -> tuple[Section, ...]:
         cell_tables.funnel(analysis, sheet),
         cell_tables.curriculum(analysis, sheet),
         cell_tables.training(analysis, sheet),
+        cell_tables.held_out(analysis, sheet),
         cell_tables.learning(analysis, sheet),
         cell_tables.seconds(analysis, sheet),
         Prose(name="care", title="Read with care", lines=analysis.remarks),
@@ -42,7 +43,7 @@ def sections(analysis: Analysis) -> tuple[Section, ...]:
 def _run(analysis: Analysis) -> Prose:
     lines = [
         f"{analysis.num_complete} cell runs complete, {analysis.num_failed} failed, {analysis.num_seeds} seed(s); "
-        f"policy {analysis.policy}, backend {analysis.backend}, {analysis.clock}.",
+        f"policy {analysis.policy}, results by backend {analysis.backend}, timing: {analysis.clock}.",
         describe_work(analysis),
         describe_versions(analysis),
     ]

@@ -47,15 +47,19 @@ def term_name(term: str) -> str:
 
 
 def effect_entry(effect: factorial.Effect, path: str, sheet: Sheet, form: Form = Form.POINTS) -> Cell:
-    """An effect with its interval and Holm's adjusted p; marked where it stands out.
+    """An effect with its interval and Holm's adjusted p; marked where it stands out and could be tested.
 
     "*": its interval excludes 0. "**": it still differs from 0 once all effects of its analysis are allowed for.
     """
     if effect.estimate is None:
         partners = effect.confounded_with
         return words(f"with {', '.join(map(term_name, partners))}" if 0 < len(partners) <= 3 else "-")
+    if effect.low == effect.high == effect.estimate == 0.0:
+        # an interval of no width is no certainty: every cell gave the same
+        return Cell(parts=(sheet.figure(f"{path}.estimate", form), ", no variation"))
     entry = sheet.estimate(path, form, "estimate")
     if effect.p_adjusted is None:
+        # with one seed: an interval over tasks alone excludes 0 too easily to be marked
         return entry
     mark = "**" if effect.confirmed else "*" if effect.conclusive else ""
     return Cell(parts=(*entry.parts, " p ", sheet.figure(f"{path}.p_adjusted", Form.CHANCE)), mark=mark)

@@ -140,6 +140,9 @@ def test_what_intervals_are_over_is_said() -> None:
     analysis = analyse(one_seed)
     assert analysis is not None
     assert analysis.over == "tasks"
+    assert {effect.p_value for effect in analysis.effects} == {None}
+    assert {effect.detectable for effect in analysis.effects} == {None}
+    assert not any(effect.confirmed for effect in analysis.effects)
     single = analyse([response for response in one_seed if response.task == "0"])
     assert single is not None
     assert (single.over, single.effect("m").low, single.effect("m").estimable) == ("nothing", None, True)

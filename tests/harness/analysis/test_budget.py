@@ -8,7 +8,13 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tritonrl.harness.analysis.budget import at_equal_seconds, cost_effects, learning_points, staging_saving
+from tritonrl.harness.analysis.budget import (
+    at_equal_seconds,
+    cost_effects,
+    held_out_points,
+    learning_points,
+    staging_saving,
+)
 from tritonrl.harness.analysis.findings import METRICS, Budget
 
 from ..hand_made import RawRow, cells, judged, spent, table
@@ -29,29 +35,43 @@ def rates(budget: Budget) -> dict[str, float | None]:
     return {cell.cell: cell.correct.value for cell in budget.cells}
 
 
-def test_rates_are_interpolated_between_start_and_end() -> None:
-    """`m` took 80 s, and at the 20 s of `none` has gone a quarter of the way on each task."""
+def test_a_run_stands_at_the_end_of_a_round() -> None:
+    """The first round of `m` ends nearest to the 20 s of `none`: half of the way on each task, for 30 s."""
     budget = view([*START, *ENDS], [*spent("none", [10, 10]), *spent("m", [30, 50])])
     assert budget.seconds == 20.0
-    assert rates(budget) == {"none": 0.75, "m": pytest.approx((0.25 + 0.625) / 2)}
+    assert rates(budget) == {"none": 0.75, "m": pytest.approx((0.5 + 0.75) / 2)}
     facts = {cell.cell: (cell.total_seconds, cell.share, cell.num_evaluations) for cell in budget.cells}
     assert facts == {"none": (20.0, 1.0, 2), "m": (80.0, 0.25, 2)}
+    assert {cell.cell: (cell.num_rounds, cell.spent_seconds) for cell in budget.cells} == {
+        "none": (2.0, 20.0),
+        "m": (1.0, 30.0),
+    }
     effects = budget.effects["correct"]
     assert effects is not None
-    assert effects.effect("m").estimate == pytest.approx(0.4375 - 0.75)
+    assert effects.effect("m").estimate == pytest.approx(0.625 - 0.75)
     assert (effects.num_tasks, effects.num_seeds, effects.over) == (2, 1, "tasks")
 
 
 @pytest.mark.parametrize(
     ("seconds", "rate"),
-    [([10, 10], (1 / 3 + 5 / 6) / 2), ([15, 15], 0.75), ([20, 30], (0.7 + 1.0) / 2), ([40, 40], 1.0)],
+    [([5, 5], 0.25), ([10, 10], 0.75), ([15, 15], 0.75), ([20, 30], 0.75), ([30, 30], 1.0), ([40, 40], 1.0)],
 )
-def test_an_evaluation_after_a_round_is_a_point_between(seconds: list[float], rate: float) -> None:
-    """Before it the rate is between start and round, at it the round's own, after it between round and end."""
+def test_the_rate_is_that_of_the_nearest_rounds_evaluation(seconds: list[float], rate: float) -> None:
+    """`m` ends its rounds at 30 and 80 s: near 0 s it is its start, whatever the first round was to become."""
     budget = view([*START, *ENDS, *BETWEEN], [*spent("none", seconds), *spent("m", [30, 50])])
     assert budget.seconds == sum(seconds)
     assert rates(budget)["m"] == pytest.approx(rate)
     assert {cell.cell: cell.num_evaluations for cell in budget.cells} == {"none": 2, "m": 3}
+
+
+@pytest.mark.parametrize(("seconds", "finished", "rate"), [(4.0, 0, 0.25), (14.0, 1, 0.5), (30.0, 3, 0.875)])
+def test_rounds_without_an_evaluation_lie_between(seconds: float, finished: int, rate: float) -> None:
+    """Of four rounds the second was evaluated: the first and the third are half way on either side, task by task."""
+    between = judged("m", {"a": [1, 0], "b": [1, 1]}, after=1)
+    budget = view([*START, *ENDS, *between], [*spent("none", [seconds]), *spent("m", [10, 10, 10, 10])])
+    own = {cell.cell: cell for cell in budget.cells}["m"]
+    assert (own.num_rounds, own.spent_seconds) == (finished, finished * 10.0)
+    assert own.correct.value == pytest.approx(rate)
 
 
 def test_controls_and_failed_cells_set_no_budget() -> None:
@@ -91,6 +111,22 @@ def test_seeds_share_one_budget() -> None:
     assert (budget.cells[0].share, budget.cells[0].total_seconds) == (0.75, 30.0)
     assert budget.cells[0].correct.value == pytest.approx((0.5 + 1.0) / 2)
     assert budget.cells[0].correct.count == 4
+
+
+def test_held_out_points_are_where_runs_were_evaluated() -> None:
+    """The start after no round, the evaluations between rounds and the last, with the samples of all seeds."""
+    rounds = [*spent("none", [10, 10]), *spent("m", [30, 50])]
+    found = held_out_points(
+        cells("sft", "none", "m"), table("rounds", rounds), table("evaluation", [*START, *ENDS, *BETWEEN])
+    )
+    assert [(point.cell, point.num_rounds, point.correct.value) for point in found] == [
+        ("none", 0, 0.25),
+        ("none", 2, 0.75),
+        ("m", 0, 0.25),
+        ("m", 1, 0.75),
+        ("m", 2, 1.0),
+    ]
+    assert {point.correct.count for point in found} == {2}
 
 
 def sampled(index: int, marks: list[tuple[str, int, int]]) -> list[RawRow]:

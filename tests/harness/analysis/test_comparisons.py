@@ -59,6 +59,7 @@ def test_controls_are_compared_with_their_own_counterpart_and_the_baseline() -> 
         ("msct+uniform", "none"): pytest.approx(0.0),
     }
     assert {estimate.count for estimate in differences.values()} == {4}
+    assert {(one.num_seeds, one.over) for one in found if one.metric == "correct"} == {(2, "seeds and tasks")}
     assert {one.metric for one in found} == set(COMPARED)
 
 
@@ -109,6 +110,12 @@ def test_the_sweep_compares_every_noise_with_calibrated_timing() -> None:
         pytest.approx(-0.75),
     ]
     assert [one.difference.count for one in rows] == [4, 0, 4, 4]
+    assert [(one.num_seeds, one.over) for one in rows] == [
+        (2, "seeds and tasks"),
+        (2, "nothing"),
+        (2, "seeds and tasks"),
+        (2, "seeds and tasks"),
+    ]
     assert len(found) == len(rows) * len(COMPARED)
 
 
@@ -210,13 +217,14 @@ def test_a_report_keeps_grid_controls_and_rounds_apart(results: Results) -> None
     assert found.samples_per_task == 2
     assert next(fact.correct.count for fact in found.cells if fact.cell == "t") == 8
     assert found.budget.seconds == 10.0
-    # `t` is where its first round left it: one of the two tasks solved
+    # `t` is where its first round left it: one of the two tasks solved; `c` and `msct` are nearer to their start
     assert {cell.cell: cell.correct.value for cell in found.budget.cells} == {
         "none": 0.25,
-        "c": pytest.approx(0.125),
+        "c": 0.0,
         "t": 0.5,
-        "msct": pytest.approx(0.1875),
+        "msct": 0.0,
     }
+    assert any("2 cells had finished no round" in said and said.endswith("start: c, msct.") for said in found.remarks)
     assert {cell.cell: cell.num_evaluations for cell in found.budget.cells} == {"none": 2, "c": 2, "t": 3, "msct": 2}
     assert by_pair(found.comparisons)["msct+uniform", "msct"].value == pytest.approx(-0.5)
     assert {one.cell for one in found.noise_sweep} == {"none", "t", "t+cv5", "t+cv30"}

@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
+import pytest
+from attrs import evolve
 from tritonrl.core.extensions import ALL_CELLS
+from tritonrl.core.factorial import TERMS
 from tritonrl.harness.analysis.analysis import Analysis, analyse
 from tritonrl.harness.report.text import as_markdown
 from tritonrl.harness.study.store import Results
@@ -52,19 +55,43 @@ def said_of_seeds(found: Analysis) -> list[str]:
     return [remark for remark in found.remarks if remark.startswith("Seed ")]
 
 
-def test_effects_leave_out_a_seed_that_lacks_cells(tmp_path: Path) -> None:
-    """With two whole seeds and a third that was cut off, effects are over two, and the report says why."""
+def test_a_seed_that_lacks_cells_is_left_out(tmp_path: Path) -> None:
+    """With two whole seeds and a third that was cut off, everything is over two, and the report says why."""
     whole = ("sft", *GRID, *OTHERS)
     found = analyse_cells(tmp_path, {0: whole, 1: whole, 2: ("sft", *GRID[:5])})
     assert said_of_seeds(found) == [
-        "Seed 2 is not whole: 5 of 18 cells are complete; effects leave it out, and what is said of one cell is over "
-        "the seeds that it has."
+        "Seed 2 is not whole: 5 of 18 cells are complete; all that is said here, but of the clock, leaves it out."
     ]
     primary = found.effects["correct"]
     assert primary is not None
     assert primary.num_seeds == 2
     assert primary.effect("m").estimate == 0.25
     assert "Seed 2 is not whole" in as_markdown(found)
+    two = analyse_cells(tmp_path / "two", {0: whole, 1: whole})
+    without = {"remarks": (), "num_complete": 0}
+    assert evolve(found, **without) == evolve(two, **without)
+    assert (found.num_complete, two.num_complete) == (41, 36)
+
+
+def test_the_means_of_pairs_give_their_interaction(tmp_path: Path) -> None:
+    """An interaction plot's four points are those of its effect, whatever seeds are not whole."""
+    whole = ("sft", *GRID, *OTHERS)
+    found = analyse_cells(tmp_path, {0: whole, 1: whole, 2: ("sft", *GRID[:5])})
+    primary = found.effects["correct"]
+    assert primary is not None
+    for pair in [term for term in TERMS if len(term) == 2]:
+        four = {(one.first_on, one.second_on): one.rate.value for one in found.pairs if one.first + one.second == pair}
+        means = [four[place] or 0.0 for place in ((True, True), (False, False), (True, False), (False, True))]
+        assert primary.effect(pair).estimate == pytest.approx((means[0] + means[1] - means[2] - means[3]) / 2)
+
+
+def test_where_no_seed_is_whole_all_are_shown(tmp_path: Path) -> None:
+    """Nothing is thrown away then; each cell says with which seeds it was run, and effects have no interval."""
+    found = analyse_cells(tmp_path, {0: ("sft", *GRID[:9]), 1: ("sft", *GRID[8:])})
+    assert {fact.cell: len(fact.correct_by_seed) for fact in found.cells} == dict.fromkeys(GRID, 1) | {GRID[8]: 2}
+    primary = found.effects["correct"]
+    assert primary is not None
+    assert primary.effect("m").low is None
 
 
 def test_a_start_alone_is_no_training_run(tmp_path: Path) -> None:

@@ -88,11 +88,16 @@ def test_its_figures_equal_the_parquet(page: Any, results: Results) -> None:
     )
     evaluation = results.read("evaluation").filter(pl.col("round").is_null())
     assert len(rows) == 17
-    for name, *numbers in rows:
-        own = evaluation.filter(pl.col("cell") == name)
-        rates = [own["valid"].mean(), own["compiled"].mean(), own["correct"].mean()]
-        rates += [own.filter(pl.col("level") == level)["correct"].mean() for level in (1, 2)]
-        assert [float(number) for number in numbers[:5]] == pytest.approx(rates)
+    columns = page.evaluate("[...document.querySelectorAll('#table-grid thead th')].map((cell) => cell.textContent)")
+    for row in rows:
+        shown = dict(zip(columns, row, strict=True))
+        own = evaluation.filter(pl.col("cell") == shown["cell"])
+        by_level = [own.filter(pl.col("level") == level)["correct"].mean() for level in (1, 2)]
+        rates = [own["valid"].mean(), own["compiled"].mean(), own["correct"].mean(), *by_level]
+        named = [shown[name] for name in ("valid", "compiled", "correct", "correct L1", "correct L2")]
+        assert [float(number) for number in named] == pytest.approx(rates)
+        # the first of the seeds
+        assert float(shown["by seed"]) == pytest.approx(own.filter(pl.col("seed") == 0)["correct"].mean())
     outcomes = page.evaluate(
         "[...document.querySelectorAll('#table-reasons tbody tr')].map((row) =>"
         " [...row.querySelectorAll('td')].map((cell) => Number(cell.querySelector('data').value)))"
