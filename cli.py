@@ -8,8 +8,9 @@ infrastructure, drift or a mistake of ours, 130 interrupted. Results go to stdou
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,6 +29,7 @@ from .harness.command_line import (
     open_console,
     parse_extensions,
     print_result,
+    resumable,
 )
 from .harness.display import DisplayKind
 from .harness.errors import UsageError
@@ -35,6 +37,9 @@ from .harness.exam.command import evaluate
 from .harness.report.command import report
 from .harness.study.commands import pack, unpack
 from .harness.tasks.commands import tasks_app
+
+if TYPE_CHECKING:
+    from .core.verdict import Verdict
 
 app = typer.Typer(
     name="tritonrl",
@@ -68,6 +73,8 @@ def verify(
 ) -> None:
     """Verify candidates: is the kernel right, and how fast.
 
+    A candidate is a module's source, in a batch also the path of one, beside the batch, that ends in .py.
+
     Inputs are drawn anew each time, by a seed that is told with the verdict; --set verifier.seed=N repeats one.
 
     Example: tritonrl verify softmax.py --task l1-softmax-00c0ffee12345678 --json
@@ -75,7 +82,7 @@ def verify(
     if (candidate is None) == (batch is None) or (batch is None) != (task is not None):
         raise UsageError("give CANDIDATE.py with --task, or --batch FILE.jsonl")
     from .core.extensions import AUDIT, VerifierSpec
-    from .harness.phases import default_jobs, read_batch, verdict_plain
+    from .harness.phases import default_jobs, in_order, read_batch, verdict_plain
     from .harness.plain_text import render_verdict
     from .harness.settings import load_config, read_text, with_drawn_seed
     from .harness.tasks.suites import find_task
@@ -94,16 +101,20 @@ def verify(
         assert candidate is not None
         assert task is not None
         pairs = [(find_task(task), read_text(candidate))]
-    with open_verifier(config) as verifier:
-        verdicts = verifier.verify_many(pairs, spec, jobs or default_jobs())
-    for verdict in verdicts:
+    for name in dict.fromkeys(one.task_id for one, _ in pairs if not (one.tiny or one.small or one.larger)):
+        print(f"tritonrl: {name}: no size can be changed, so candidates run at its own alone", file=sys.stderr)
+
+    def show_verdict(verdict: Verdict) -> None:
         plain = verdict_plain(verdict, spec, config)
         print_result(plain, render_verdict(plain), as_json)
+
+    with open_verifier(config) as verifier:
+        verdicts = verifier.verify_many(pairs, spec, jobs or default_jobs(), in_order(show_verdict))
     raise typer.Exit(0 if all(verdict.correct for verdict in verdicts) else 1)
 
 
 @app.command()
-@guarded
+@resumable
 def ablate(
     grid: Annotated[
         str,
@@ -136,19 +147,18 @@ def ablate(
     from .harness.plain_text import render_plan
     from .harness.settings import load_config
     from .harness.study.executors import ExecutorKind
-    from .harness.study.grid import parse_grid, plan_grid
-    from .harness.study.store import Results
+    from .harness.study.grid import parse_grid
 
     config = load_config(preset, config_file, settings or [])
     cells = parse_grid(grid, limit)
     if executor not in set(ExecutorKind):
         raise UsageError(f"--executor {executor}: must be one of {', '.join(ExecutorKind)}")
+    from .harness.study.ablation import preview, run_ablation
+
     if dry_run:
-        planned = plan_grid(Results(root=out), config, cells, range(seeds))
+        planned = preview(config, out, cells, seeds, ExecutorKind(executor))
         print_result(to_plain(planned), render_plan(planned), as_json)
         return
-    from .harness.study.ablation import run_ablation
-
     outcome = run_ablation(
         config,
         out,
@@ -172,7 +182,7 @@ app.command("unpack")(unpack)
 
 
 @app.command()
-@guarded
+@resumable
 def sft(
     data: Annotated[
         str | None,
@@ -203,7 +213,7 @@ def sft(
 
 
 @app.command()
-@guarded
+@resumable
 def rl(
     extensions: Annotated[
         str, typer.Option("--extensions", help="The cell's extensions, such as ms, or none.")
@@ -322,16 +332,19 @@ def doctor(
 ) -> None:
     """What this machine can do, and what will be slow or missing.
 
+    Exit 1 where something is missing that the configuration needs.
+
     Example: tritonrl doctor
     """
     from .core.serialisation import to_plain
-    from .harness.doctor import Health, examine
+    from .harness.doctor import Health, examine, is_able
     from .harness.settings import load_config
 
     findings = examine(load_config(preset, config_file, settings or []), plain)
     marks = {Health.OK: "ok", Health.LIMITED: "--", Health.MISSING: "no"}
     lines = [f"{marks[finding.health]}  {finding.subject:32} {finding.detail}" for finding in findings]
     print_result(to_plain(findings), lines, as_json)
+    raise typer.Exit(0 if is_able(findings) else 1)
 
 
 def main() -> None:

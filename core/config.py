@@ -242,13 +242,19 @@ class Config:
     limits: LimitsConfig = field(factory=LimitsConfig)
 
 
-def parse_toml(text: str, base: Config | None = None) -> Config:
-    """The base (the study's defaults) with the keys that a TOML document sets; raises ConfigError."""
+def parse_toml(text: str, base: Config | None = None, name: str = "") -> Config:
+    """The base (the study's defaults) with the keys that a TOML document sets; raises ConfigError.
+
+    `name`: the document's, which the error then begins with.
+    """
     try:
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError(f"not valid TOML: {str(error) or 'nested too deeply'}") from None
-    return merge(table, base)
+        raise ConfigError(f"{name and f'{name}: '}not valid TOML: {str(error) or 'nested too deeply'}") from None
+    try:
+        return merge(table, base)
+    except ConfigError as error:
+        raise ConfigError(f"{name and f'{name}: '}{error}") from None
 
 
 def merge(table: Mapping[str, Any], base: Config | None = None) -> Config:
@@ -337,7 +343,7 @@ def _merge_record(base: Any, table: Mapping[str, Any], path: str) -> Any:
 
 
 def _unknown_key(cls: Any, key: str, path: str) -> ConfigError:
-    close = difflib.get_close_matches(key, list(kinds_of(cls)), n=1)
+    close = [f"{path}{name}" for name in difflib.get_close_matches(key, list(kinds_of(cls)), n=1)]
     if not close:
         leaves = {full.rsplit(".", 1)[-1]: full for full in reversed(keys())}
         close = [leaves[leaf] for leaf in difflib.get_close_matches(key.rsplit(".", 1)[-1], list(leaves), n=1)]

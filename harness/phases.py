@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -134,6 +134,21 @@ def verdict_plain(verdict: Verdict, spec: VerifierSpec, config: Config) -> dict[
     return plain
 
 
+def in_order(show: Callable[[Verdict], None]) -> Callable[[int, Verdict], None]:
+    """What `verify_many` calls with each verdict: shows it as soon as all that come before it have been shown."""
+    waiting: dict[int, Verdict] = {}
+    num_shown = 0
+
+    def receive(index: int, verdict: Verdict) -> None:
+        nonlocal num_shown
+        waiting[index] = verdict
+        while num_shown in waiting:
+            show(waiting.pop(num_shown))
+            num_shown += 1
+
+    return receive
+
+
 def read_batch(path: Path) -> list[tuple[Task, str]]:
     """The (task, source) pairs of a JSONL file; a candidate is source text, or the path of a file beside the batch."""
     pairs = []
@@ -154,6 +169,12 @@ def read_batch(path: Path) -> list[tuple[Task, str]]:
                 tasks[name] = find_task(str(beside) if beside.is_file() else name)
             except UsageError as error:
                 raise UsageError(f"{path}:{number}: {error}") from None
-        is_path = "\n" not in candidate and candidate.endswith(".py")
-        pairs.append((tasks[name], read_text(path.parent / candidate) if is_path else candidate))
+        if "\n" not in candidate and candidate.endswith(".py"):
+            try:
+                candidate = read_text(path.parent / candidate)
+            except UsageError as error:
+                raise UsageError(f"{path}:{number}: {error}") from None
+        pairs.append((tasks[name], candidate))
+    if not pairs:
+        raise UsageError(f"{path}: no candidate there")
     return pairs

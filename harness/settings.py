@@ -33,7 +33,7 @@ def load_config(
             raise UsageError(f"--preset {preset}: no such preset; there are {', '.join(preset_names())}")
         config = parse_toml(files("tritonrl.harness").joinpath(f"presets/{preset}.toml").read_text(), config)
     if file is not None:
-        config = parse_toml(read_text(file), config)
+        config = parse_toml(read_text(file), config, str(file))
     pairs = {}
     for setting in settings:
         key, separator, value = setting.partition("=")
@@ -54,9 +54,9 @@ def with_drawn_seed(config: Config | None = None) -> Config:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file that a user named; raises UsageError where there is none."""
+    """The text of a file that a user named, without a byte order mark; raises UsageError where there is none."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise UsageError(f"{path}: {reason}") from None

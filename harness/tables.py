@@ -8,7 +8,8 @@ the ones whose names end in `_s`.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,11 @@ SCHEMA_VERSION = "2"
 TIME_SUFFIX = "_s"
 
 Row = Mapping[str, Any]
+
+
+class DamagedTableError(DriftError):
+    """A file that should be a table cannot be read as Parquet."""
+
 
 _TEXT, _INT, _REAL, _BOOL = pl.String(), pl.Int64(), pl.Float64(), pl.Boolean()
 
@@ -209,11 +215,27 @@ def encode_table(table: Table, frame: pl.DataFrame, effort: int | None = None) -
 
 
 def read_table(table: Table, path: Path) -> pl.DataFrame:
-    """Read a table; raises DriftError where it was written under another version of the schema."""
-    version = pl.read_parquet_metadata(path).get("tritonrl.schema")
+    """Read a table; raises DriftError where it was written under another version of the schema, or is damaged."""
+    check_table(path)
+    with _naming(path):
+        return pl.read_parquet(path)
+
+
+def check_table(path: Path) -> None:
+    """Look at the end of a table's file alone; raises DriftError for another version and where that end is damaged."""
+    with _naming(path):
+        version = pl.read_parquet_metadata(path).get("tritonrl.schema")
     if version != SCHEMA_VERSION:
         raise DriftError(f"{path}: schema version {version!r}, this tritonrl reads {SCHEMA_VERSION!r}")
-    return pl.read_parquet(path)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    # polars says what is wrong, but not with which file
+    try:
+        yield
+    except pl.exceptions.PolarsError as error:
+        raise DamagedTableError(f"{path}: a damaged table ({error})") from error
 
 
 def equal_but_for_times(first: Path, second: Path) -> bool:

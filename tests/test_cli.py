@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from tritonrl.cli import app
 from tritonrl.core.corpus import Split, examples
+from tritonrl.core.verdict import Verdict
 from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import UsageError
-from tritonrl.harness.phases import read_batch
+from tritonrl.harness.phases import in_order, read_batch
 from tritonrl.harness.settings import to_toml
 from tritonrl.harness.study.grid import parse_grid, run_grid
 from tritonrl.harness.study.store import Results
@@ -121,6 +122,9 @@ def test_verify_batch_answers_in_order(tmp_path: Path) -> None:
         (["verify", __file__, "--task", "l1-nothing"], "l1-nothing"),
         (["verify", __file__, "--task", TASK, "--extensions", "x"], "--extensions"),
         (["verify", __file__, "--task", TASK, "--backend", "tpu"], "verifier.backend"),
+        (["verify", __file__, "--task", TASK, "--set", "verifier.target=hopper"], "verifier.target"),
+        (["verify", __file__, "--task", TASK, "--set", "verifier.target=sm_12"], "verifier.target"),
+        (["tasks", "export", "-n", "1", "--out", "/proc/pairs.jsonl"], "/proc"),
         (["rl", "--extensions", "full"], "--extensions full"),
         (["ablate", "--grid", "fool"], "--grid"),
         (["ablate", "--preset", "quik"], "--preset"),
@@ -157,6 +161,63 @@ def test_a_batch_has_a_line_for_each_line_feed(tmp_path: Path) -> None:
     batch.write_text("[" * 100_000)
     with pytest.raises(UsageError, match=r"batch\.jsonl:1: expected"):
         read_batch(batch)
+
+
+WITHOUT_NAMES = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x + 1.0
+
+def get_inputs():
+    return [torch.randn({0}, {1})]
+
+def get_init_inputs():
+    return []
+"""
+FIXED = """
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def add_one(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at) + 1.0)
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        out = torch.empty_like(x)
+        add_one[(64,)](x, out, BLOCK=128)
+        return out
+"""
+
+
+def test_a_kernel_for_one_size_is_rejected_where_the_task_names_none(tmp_path: Path) -> None:
+    """A task file's sizes are found where they are plain numbers too; where none can change, that is said."""
+    (tmp_path / "fixed.py").write_text(FIXED)
+    (tmp_path / "task.py").write_text(WITHOUT_NAMES.format(64, 128))
+    result = invoke("verify", tmp_path / "fixed.py", "--task", tmp_path / "task.py", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["reached"] == "tiny"
+    assert result.stderr == ""
+    (tmp_path / "small.py").write_text(WITHOUT_NAMES.format(4, 4))
+    result = invoke("verify", tmp_path / "fixed.py", "--task", tmp_path / "small.py", "--json")
+    assert "no size can be changed" in result.stderr
+
+
+def test_a_batch_without_a_candidate_is_refused(tmp_path: Path) -> None:
+    """No candidate is not the same as none that is wrong; and a file that is missing is named with its line."""
+    batch = tmp_path / "batch.jsonl"
+    batch.write_text("\n")
+    assert invoke("verify", "--batch", batch).exit_code == 2
+    batch.write_text("\ufeff" + json.dumps({"task": TASK, "candidate": "missing.py"}))
+    result = invoke("verify", "--batch", batch)
+    assert result.exit_code == 2
+    assert "batch.jsonl:1: " in result.stderr
+    assert "missing.py" in result.stderr
 
 
 def test_bad_batch_line_is_named(tmp_path: Path) -> None:
@@ -220,16 +281,29 @@ def test_show_prints_a_cell_and_a_source(finished: Path) -> None:
     assert "msct:0" in missing.stderr
 
 
-def test_interrupt_is_exit_130(monkeypatch: pytest.MonkeyPatch, finished: Path) -> None:
-    """Ctrl-C gives exit 130 and says how to go on."""
+def test_interrupt_is_exit_130(monkeypatch: pytest.MonkeyPatch, finished: Path, tmp_path: Path) -> None:
+    """Ctrl-C gives exit 130, and the commands that can go on say how, and no other."""
 
-    def interrupt(_: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("tritonrl.harness.analysis.analysis.analyse", interrupt)
+    monkeypatch.setattr("tritonrl.harness.study.ablation.run_ablation", interrupt)
     result = invoke("report", finished / "out")
+    assert (result.exit_code, result.stderr) == (130, "tritonrl: interrupted\n")
+    result = invoke("ablate", "--preset", "quick", "--out", tmp_path / "out")
     assert result.exit_code == 130
-    assert "resume" in result.stderr
+    assert "run the same command again to resume" in result.stderr
+
+
+def test_verdicts_are_shown_in_order_as_they_come() -> None:
+    """One that comes early waits for those before it, and what is known is shown before the last has come."""
+    shown: list[str] = []
+    verdicts = [Verdict(task_id=str(number), candidate="c", backend="b", stages=()) for number in range(4)]
+    receive = in_order(lambda verdict: shown.append(verdict.task_id))
+    for number, wanted in ((2, ""), (0, "0"), (1, "012"), (3, "0123")):
+        receive(number, verdicts[number])
+        assert "".join(shown) == wanted
 
 
 def test_a_mistake_of_ours_is_exit_3_with_its_traceback_in_a_file(

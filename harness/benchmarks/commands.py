@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Annotated
 
 import typer
@@ -94,17 +95,16 @@ def bench_mutants(
 
     Example: tritonrl bench mutants --rows mutants.parquet
     """
-    import time
-
     from ..settings import load_config
-    from .mutants import render_report, run, to_summary, write_rows
+    from .mutants import check_rows, render_report, run, to_summary, write_rows
 
     def show(num_done: int, num_all: int) -> None:
         if sys.stderr.isatty():
             print(f"\r{num_done} of {num_all} mutants", end="", file=sys.stderr, flush=True)
 
+    check_rows(rows)
     config = load_config(settings=settings or [])
-    report = run(count=count, seed=seed, jobs=jobs, config=config, clock=time.monotonic, on_progress=show)
+    report = run(count=count, seed=seed, jobs=jobs, config=config, clock=monotonic, on_progress=show)
     if rows is not None:
         write_rows(report, rows)
     print_result(to_summary(report), render_report(report), as_json)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import islice
@@ -43,6 +44,7 @@ from ...core.verdict import Verdict
 from ...stages.compile_stage import judge_compile
 from ...stages.run_stages import judge_full
 from ...stages.syntax import judge_syntax
+from ..errors import UsageError
 from ..sandbox.sandbox import Sandbox
 from ..verification.verifier import Verifier
 from ..work import write_atomically
@@ -50,6 +52,7 @@ from .mutation_oracle import Battery, MutationOracle
 
 ONE_INPUT = VerifierSpec(staged=True)
 FIVE = VerifierSpec(staged=True, multi_input=True)
+ROW_FORMS = (".parquet", ".jsonl")
 _MUTANTS_A_TASK = 12
 _DEATHS = frozenset(
     {
@@ -288,6 +291,21 @@ def to_summary(report: MutantsReport) -> dict[str, Any]:
         "rejected_teachers": list(report.rejected_teachers),
         **plain,
     }
+
+
+def check_rows(path: Path | None) -> None:
+    """Make the folder of a file for `write_rows`; raises UsageError where it could not be written."""
+    if path is None:
+        return
+    if path.suffix not in ROW_FORMS:
+        raise UsageError(f"--rows {path}: must end with {' or '.join(ROW_FORMS)}")
+    if path.is_dir():
+        raise UsageError(f"--rows {path}: is a folder")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        raise UsageError(f"--rows {path}: {error.strerror}: {path.parent}") from None
 
 
 def write_rows(report: MutantsReport, path: Path) -> None:

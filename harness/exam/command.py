@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..command_line import ConfigFile, Display, Jobs, Json, Preset, Settings, guarded, print_result
+from ..command_line import ConfigFile, Display, Jobs, Json, Preset, Settings, print_result, resumable
 from ..display import DisplayKind
 from ..errors import UsageError
 
@@ -18,7 +18,7 @@ _MOST_PLACES = 100_000
 """More than any suite has; a mistyped range ends in an error and not in a full memory."""
 
 
-@guarded
+@resumable
 def evaluate(
     policy: Annotated[
         str | None, typer.Option("--policy", help="nano, a Hugging Face name, or a folder (of a model or an adapter).")

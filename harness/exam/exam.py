@@ -35,7 +35,7 @@ from ..study.cell import Line, Model, draw_completions
 from ..study.cell_tasks import evaluation_tasks, root_seed
 from ..study.learner import Sampling
 from ..study.rows import Attempt, evaluation_row
-from ..study.store import Results, RunIdentity
+from ..study.store import Results, RunIdentity, require_folder
 from ..tables import TABLES, Row, write_table
 from ..tasks.suites import Suite, SuiteTask, identify_suite, load_suite
 from ..work import write_atomically
@@ -75,10 +75,16 @@ class ExamIdentity(RunIdentity):
     tasks: str
     criterion: Criterion
     adapter: str | None = field(default=None)
+    asked: dict[str, Any] | None = field(default=None)
+    """The options that chose the tasks, and how many there are; known once the suite is prepared."""
 
     def training(self) -> dict[str, str]:
         """Nothing: an exam trains on no data."""
         return {}
+
+    def notes(self) -> dict[str, Any]:
+        """What was asked for, in words: `tasks` is a fingerprint."""
+        return {} if self.asked is None else {"asked": self.asked}
 
     def plain(self) -> dict[str, Any]:
         """As plain data, without what an exam's result does not depend on."""
@@ -100,8 +106,8 @@ def run_exam(
 
     `identity` lacks what only a loaded model tells (policy and backend), which is compared once that is known.
     """
-    wanted = identity.plain()
-    results.require_same({key: wanted[key] for key in ("config", "versions", "exam")})
+    require_folder(results.root)
+    _require_same(results, identity, questions)
     finished = read_finished(results.root)
     if finished is not None:
         return finished
@@ -119,6 +125,7 @@ def run_exam(
             tasks=identity.tasks,
             criterion=identity.criterion,
             adapter=identity.adapter,
+            asked={**_options(questions), "num_tasks": len(suite.tasks)},
         )
         results.claim(found)
         model = Model() if adapter is None else Model(key=f"outside {identity.adapter}", folder=adapter)
@@ -157,6 +164,38 @@ def fingerprint_adapter(folder: Path | None) -> str | None:
         raise UsageError(f"--adapter {folder}: no adapter_config.json there")
     files = sorted(path for path in folder.glob("adapter_*") if path.is_file())
     return fingerprint([[path.name, hashlib.sha256(path.read_bytes()).hexdigest()] for path in files])
+
+
+def _require_same(results: Results, identity: ExamIdentity, questions: Questions) -> None:
+    """Raise DriftError where the folder holds another exam; other tasks are told in words."""
+    wanted, recorded = identity.plain(), results.recorded() or {}
+    told = {}
+    if recorded.get("exam", {}).get("tasks", identity.tasks) != identity.tasks:
+        told["exam.tasks"] = f"exam.tasks: {_tell_other_tasks(recorded.get('asked'), identity, questions)}"
+    results.require_same({key: wanted[key] for key in ("config", "versions", "exam")}, told)
+
+
+def _tell_other_tasks(asked: dict[str, Any] | None, identity: ExamIdentity, questions: Questions) -> str:
+    """How the tasks that are asked for differ from those of a folder's exam, as far as that is recorded."""
+    if asked is None:
+        return "other tasks are asked for (--suite, --levels, --limit or --tasks differ)"
+    options = _options(questions)
+    changed = ", ".join(f"--{name}" for name in options if asked[name] != options[name])
+    why = f"{changed} differ{'' if ',' in changed else 's'}" if changed else "the suite has changed since"
+    # those of a suite that is not ours would have to be prepared to be counted
+    is_ours = not (questions.suite or "").startswith("kernelbench:")
+    now = f" -> {len(_load(identity, questions, lambda _: None).tasks)}" if is_ours else ""
+    return f"other tasks are asked for ({why}): {asked['num_tasks']}{now}"
+
+
+def _options(questions: Questions) -> dict[str, Any]:
+    """The questions as the command's options, in plain data."""
+    return {
+        "suite": questions.suite,
+        "levels": None if questions.levels is None else list(questions.levels),
+        "limit": questions.limit,
+        "tasks": None if questions.picks is None else list(questions.picks),
+    }
 
 
 def _load(identity: ExamIdentity, questions: Questions, on_prepared: Callable[[int], None]) -> Suite:

@@ -102,6 +102,22 @@ def _folder_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
+def find_folder(name: str) -> Path | None:
+    """The folder that a policy's name stands for, or null where that is a name of the hub's.
+
+    Raises UsageError for what can only be a path, and is no folder.
+    """
+    folder = NANO_FOLDER if name == "nano" else Path(name)
+    if folder.is_dir():
+        return folder
+    if folder.is_file():
+        raise UsageError(f"the policy {name!r} cannot be loaded: it is a file, neither a folder of weights nor .gguf")
+    if name.startswith(("./", "../", "/", "~")):
+        hint = " (~ is not expanded here)" if name.startswith("~") else ""
+        raise UsageError(f"the policy {name!r} cannot be loaded: no such folder{hint}")
+    return None
+
+
 def find_weights(name: str) -> tuple[str, str | None]:
     """The folder or the hub's name that a policy's name stands for, and its identity where that is known by now."""
     if name.startswith(shapes.PREFIX):
@@ -111,8 +127,8 @@ def find_weights(name: str) -> tuple[str, str | None]:
         if not file.is_file():
             raise UsageError(f"the policy {name!r} cannot be loaded: no such file")
         return str(gguf.convert(file)), gguf.identify(file)
-    source = str(NANO_FOLDER) if name == "nano" else name
-    return source, _folder_digest(Path(source)) if Path(source).is_dir() else None
+    folder = find_folder(name)
+    return (name, None) if folder is None else (str(folder), _folder_digest(folder))
 
 
 def _read_weights(source: str, config: PolicyConfig, device: str, dtype: Any) -> Any:

@@ -7,6 +7,7 @@ size costs no memory.
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import types
@@ -28,6 +29,28 @@ from ..errors import TaskError
 
 # torch's default generator is process-wide state: whoever seeds it must be alone
 _SEEDED = threading.RLock()
+
+
+class _Tracing(threading.local):
+    """Whether this thread runs a reference on fake tensors."""
+
+    depth = 0
+
+
+_TRACING = _Tracing()
+# torch logs a traceback of what a reference raises on fake tensors, and the TaskError says it in a line; only of ours,
+# since a trainer that takes the verifier as its reward has fake tensors of its own
+logging.getLogger("torch._subclasses.fake_tensor").addFilter(lambda _: not _TRACING.depth)
+
+
+@contextmanager
+def without_tracebacks() -> Iterator[None]:
+    """What this thread does on fake tensors fails without torch's logging it."""
+    _TRACING.depth += 1
+    try:
+        yield
+    finally:
+        _TRACING.depth -= 1
 
 
 def torch_dtype(name: str) -> torch.dtype:
@@ -110,7 +133,7 @@ def build_model(task: Task, module: types.ModuleType, seed: int | None) -> torch
 def draw_inputs(task: Task, module: types.ModuleType, seed: int | None) -> list[Any]:
     """`get_inputs()` under a seed."""
     try:
-        with seeded(seed):
+        with seeded(seed), without_tracebacks():
             inputs = list(module.get_inputs())
     except Exception as error:
         raise TaskError(f"{task.task_id}: get_inputs() failed: {one_line(error)}") from error
@@ -153,7 +176,7 @@ def runs_with(task: Task, constants: Constants) -> bool:
 def fake_reference(task: Task, profile: Profile, dtype: str) -> Iterator[tuple[torch.nn.Module, list[Any]]]:
     """The reference and its inputs without values, in `dtype`; nothing of the declared sizes is allocated."""
     module = load_task(task, profile)
-    with FakeTensorMode(allow_non_fake_inputs=True):
+    with without_tracebacks(), FakeTensorMode(allow_non_fake_inputs=True):
         wanted = torch_dtype(dtype)
         model = build_model(task, module, None)
         _convert(model, wanted)

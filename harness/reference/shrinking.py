@@ -7,9 +7,7 @@ sizes at which the reference cannot be computed in about a second count as those
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import combinations, islice
 
 from attrs import evolve
@@ -40,23 +38,11 @@ def runs_with(task: Task, constants: Constants) -> bool:
     from .declared_sizes import is_within_reach, with_declared
 
     try:
-        with _without_complaints():
-            if not is_within_reach(with_declared(task, constants)):
-                return False
+        if not is_within_reach(with_declared(task, constants)):
+            return False
     except TaskError:
         return False
     return reference.runs_with(task, constants)
-
-
-@contextmanager
-def _without_complaints() -> Iterator[None]:
-    """What torch logs of shapes that do not fit, left out: a trial that fails is no error."""
-    logger = logging.getLogger("torch._subclasses.fake_tensor")
-    was_disabled, logger.disabled = logger.disabled, True
-    try:
-        yield
-    finally:
-        logger.disabled = was_disabled
 
 
 def shrink(task: Task, constants: dict[str, int], ceiling: int, runs: Runs = runs_with) -> Constants:

@@ -21,6 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -31,11 +32,12 @@ from ...core.config import LimitsConfig
 from ...core.outcome import Outcome
 from ...core.plan import LaunchPlan
 from ...core.serialisation import from_plain, to_plain
-from ..errors import SandboxError
+from ..errors import SandboxError, UsageError
 from . import wire
 from .capabilities import Capability, describe_protections
 from .confinement import Protections
 from .protocol import RecompileReply, RecordReply, RecordRequest, RunReply, RunRequest, RunResult, TraceReply
+from .target import parse_target
 from .zygote import MAX_ANSWER_BYTES
 
 _START_TIMEOUT_S = 120.0
@@ -121,7 +123,10 @@ class Sandbox:
         self, limits: LimitsConfig | None = None, target: str = "sm_90", *, without: Collection[str] = ()
     ) -> None:
         self.limits = limits or LimitsConfig()
-        self.target = target
+        try:
+            self.target = parse_target(target).name
+        except ValueError as error:
+            raise UsageError(f"verifier.target: {error}") from None
         self._without = tuple(without)
         self._lock = threading.Lock()
         self._starting = {mode: threading.Lock() for mode in ("compile", "interpret", "trace")}
@@ -152,11 +157,9 @@ class Sandbox:
 
     def start(self, *modes: str) -> None:
         """Start zygotes ahead of need ("compile", "interpret", "trace"; none named: the first two), side by side."""
-        threads = [threading.Thread(target=self._zygote, args=(mode,)) for mode in modes or ("compile", "interpret")]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        wanted = modes or ("compile", "interpret")
+        with ThreadPoolExecutor(len(wanted)) as pool:
+            list(pool.map(self._zygote, wanted))
 
     def record(self, source: str, requests: Sequence[RecordRequest]) -> RecordReply:
         """Record the candidate's forward pass once for each request, in one child, up to a decisive failure."""

@@ -59,9 +59,9 @@ def parse_target(name: str) -> Target:
             name=name, backend="hip", architecture=name, warp_size=wave, shared_bytes=65536, num_processors=304
         )
     digits = name.removeprefix("sm_").removesuffix("a")
-    if not name.startswith("sm_") or not digits.isdigit():
+    capability = int(digits) if name.startswith("sm_") and digits.isdecimal() else 0
+    if capability < min(_SHARED_BYTES):
         raise ValueError(f"{name!r} is no target; write sm_90 or gfx942")
-    capability = int(digits)
     return Target(
         name=name,
         backend="cuda",

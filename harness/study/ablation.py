@@ -12,15 +12,17 @@ from pathlib import Path
 from ...core.cells import CellSpec
 from ...core.config import Config
 from ..display import DisplayKind, open_display
-from ..errors import UsageError
+from ..errors import TritonrlError, UsageError
 from ..phases import default_jobs, open_line
 from ..settings import to_toml
+from ..verification.verifier import open_verifier
 from ..work import write_atomically
-from .executors import ExecutorKind, run_on_ray, run_on_slurm
-from .grid import GridOutcome, order_cells, run_grid, static_identity
+from .executors import ExecutorKind, require_scheduler, run_on_ray, run_on_slurm
+from .grid import GridOutcome, PlannedCell, lost_starts, order_cells, plan_grid, run_grid, static_identity
 from .local_workers import run_locally, visible_devices, worker_command
 from .provenance import recorded_invocation
-from .store import Results
+from .published import is_published
+from .store import Results, require_folder
 
 
 def run_ablation(
@@ -39,10 +41,9 @@ def run_ablation(
     `workers` are the processes of a local run; by default one a GPU where there is work for several, and else this one.
     """
     results = Results(root=out)
-    if (out / "cells.parquet").exists() and not (out / "cells").exists():
-        # merging would replace all of it by what this run has finished
-        raise UsageError(f"{out}: published tables, not a run; use another --out")
-    results.require_same(static_identity(config))
+    require_scheduler(executor)
+    require_free(results, config)
+    _tell_lost_starts(results, cells, num_seeds)
     config_file, text = out / "config.toml", to_toml(config)
     if not config_file.exists() or config_file.read_text() != text:
         write_atomically(config_file, text.encode())
@@ -52,6 +53,43 @@ def run_ablation(
     if executor is ExecutorKind.RAY:
         return run_on_ray(results, cells, num_seeds, config_file)
     return _run_here(config, results, cells, num_seeds, config_file, display, jobs, workers)
+
+
+def preview(
+    config: Config, out: Path, cells: Sequence[CellSpec], num_seeds: int, executor: ExecutorKind
+) -> list[PlannedCell]:
+    """What `run_ablation` would do, refused where that is; what this machine lacks for it is told on stderr."""
+    results = Results(root=out)
+    require_free(results, config)
+    planned = plan_grid(results, config, cells, range(num_seeds))
+    _tell_lost_starts(results, cells, num_seeds)
+    try:
+        require_scheduler(executor)
+        if executor is ExecutorKind.LOCAL and not visible_devices():
+            with open_verifier(config):
+                pass
+    except TritonrlError as error:
+        print(f"tritonrl: this machine cannot run it: {error}", file=sys.stderr)
+    return planned
+
+
+def require_free(results: Results, config: Config) -> None:
+    """Raise UsageError or DriftError where the folder is none, or holds something else than this run."""
+    require_folder(results.root)
+    if is_published(results.root):
+        # merging would replace all of it by what this run has finished
+        raise UsageError(f"{results.root}: published tables, not a run; use another --out")
+    results.require_same(static_identity(config))
+
+
+def _tell_lost_starts(results: Results, cells: Sequence[CellSpec], num_seeds: int) -> None:
+    lost = ", ".join(map(str, lost_starts(results, cells, range(num_seeds))))
+    if lost:
+        print(
+            f"tritonrl: seed {lost}: the supervised start is trained again, since its adapter is not in {results.root};"
+            " new cells may start from another model than the finished ones",
+            file=sys.stderr,
+        )
 
 
 def _run_here(

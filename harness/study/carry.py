@@ -1,9 +1,10 @@
 """What of a results folder another machine needs to go on with it: a tar archive, in parts that can be sent.
 
 Carried are the folder's identity, its invocations, the tables of cells that have ended, and the supervised start of
-each seed that has cells left to run. The start is carried because training it anew on another machine gives another one
-in the last digits, and the cells of a seed are compared as having one start. All else is left: cells that were cut off
-begin anew, from that start; their later adapters and their evidence would be gigabytes, and nobody else needs them.
+each seed that has cells left to run; where it is asked for, of whole seeds too, since cells may be added to them. The
+start is carried because training it anew on another machine gives another one in the last digits, and the cells of a
+seed are compared as having one start. All else is left: cells that were cut off begin anew, from that start; their
+later adapters and their evidence would be gigabytes, and nobody else needs them.
 What the cells of such a seed had in common is sampled and judged again where it is needed again: equal but for measured
 times, which are another measurement's then.
 
@@ -26,7 +27,7 @@ from ..errors import DriftError, UsageError
 from ..work import write_atomically
 from .cell import SFT
 from .provenance import write_provenance
-from .store import Results
+from .store import Results, require_folder
 
 _PART = re.compile(r"carry-([0-9a-f]{8})-(\d+)-of-(\d+)\.part")
 _FILES = ("run.json", "config.toml", "planned.json")
@@ -42,11 +43,17 @@ class Carried:
     num_parts: int
 
 
-def pack(results: Results, target: Path, part_bytes: int) -> Carried:
-    """Write the parts into `target`, in place of an earlier pack's; raises UsageError where there is nothing yet."""
-    if results.recorded() is None:
-        raise UsageError(f"{results.root}: no results here (run `tritonrl ablate --out {results.root}` first)")
-    cells, starts = sorted(results.places()), _needed_starts(results)
+def pack(results: Results, target: Path, part_bytes: int, with_starts: bool = False) -> Carried:
+    """Write the parts into `target`, in place of an earlier pack's; `with_starts` packs those of whole seeds too.
+
+    Raises UsageError where there is nothing yet.
+    """
+    results.require_run()
+    require_folder(target)
+    cells, starts = sorted(results.places()), _stored_starts(results)
+    if not with_starts:
+        over = _starts_of_whole_seeds(results)
+        starts = [unit for unit in starts if unit / "adapter" not in over]
     paths = [results.root / name for name in _FILES if (results.root / name).exists()]
     paths += sorted((results.root / "invocations").glob("*.json"))
     for folder in (*(results.cell_folder(*place) for place in cells), *starts):
@@ -71,6 +78,7 @@ def unpack(source: Path, results: Results) -> Carried:
 
     Raises UsageError for parts that are missing or spoilt, DriftError where the folder is another run's.
     """
+    require_folder(results.root)
     data, num_parts = _join(source)
     arrived = results.work.root / "unfinished" / ".unpacked"
     # nobody reads what has arrived in part, and cells and adapters are put into place whole
@@ -91,14 +99,17 @@ def unpack(source: Path, results: Results) -> Carried:
     return Carried(num_cells=cells, num_starts=starts, num_bytes=len(data), num_parts=num_parts)
 
 
-def _needed_starts(results: Results) -> list[Path]:
-    """The stored starts, each a unit of work, but for those of seeds of which nothing is left to run."""
+def _stored_starts(results: Results) -> list[Path]:
+    """The supervised starts that are here, each a unit of work."""
+    # of all adapters only a start's has the story of its data beside it
+    return sorted(path.parent for path in results.root.glob("work/adapters/*/*/data.json"))
+
+
+def _starts_of_whole_seeds(results: Results) -> set[Path | None]:
+    """The adapters of the starts of seeds of which nothing is left to run."""
     planned = results.planned()
     left = {seed for cell, seed in planned if results.cell_status(cell, seed) != "complete"}
-    over = {results.adapter_folder(SFT, seed) for _, seed in planned if seed not in left}
-    # of all adapters only a start's has the story of its data beside it
-    units = sorted(path.parent for path in results.root.glob("work/adapters/*/*/data.json"))
-    return [unit for unit in units if unit / "adapter" not in over]
+    return {results.adapter_folder(SFT, seed) for _, seed in planned if seed not in left}
 
 
 def _parts(folder: Path) -> list[Path]:

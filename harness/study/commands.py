@@ -15,6 +15,9 @@ def pack(
     results: Annotated[Path, typer.Argument(help="A results folder.")],
     to: Annotated[Path, typer.Option("--to", help="Folder for the parts; an earlier pack's there are replaced.")],
     part_mib: Annotated[int, typer.Option("--part-mib", min=1, help="Size of a part at most.")] = 15,
+    with_starts: Annotated[
+        bool, typer.Option("--with-starts", help="The starts of whole seeds too, so that cells can be added to them.")
+    ] = False,
 ) -> None:
     """Pack what another machine needs to go on with a run: ended cells, and the starts of seeds that are not whole.
 
@@ -24,7 +27,7 @@ def pack(
     from .carry import pack as pack_results
     from .store import Results
 
-    print(f"{to}: {describe(pack_results(Results(root=results), to, part_mib << 20))}")
+    print(f"{to}: {describe(pack_results(Results(root=results), to, part_mib << 20, with_starts))}")
 
 
 @guarded

@@ -54,6 +54,17 @@ def sbatch_script(cells: Sequence[CellSpec], seeds: int, results: Results, confi
     return "\n".join(lines)
 
 
+def require_scheduler(executor: ExecutorKind) -> None:
+    """Raise UsageError where this machine cannot hand cells to the executor."""
+    if executor is ExecutorKind.SLURM and (shutil.which("sbatch") is None or shutil.which("squeue") is None):
+        raise UsageError("--executor slurm: no `sbatch` and `squeue` on this machine")
+    if executor is ExecutorKind.RAY:
+        try:
+            import ray  # type: ignore[import-not-found,unused-ignore] # noqa: F401
+        except ImportError:
+            raise UsageError("--executor ray: Ray is not installed (pip install ray)") from None
+
+
 def run_on_slurm(
     results: Results,
     cells: Sequence[CellSpec],
@@ -63,8 +74,6 @@ def run_on_slurm(
     poll_s: float = POLL_S,
 ) -> GridOutcome:
     """Submit the cells as a job array, wait until the queue no longer lists it, and merge."""
-    if shutil.which("sbatch") is None or shutil.which("squeue") is None:
-        raise UsageError("--executor slurm: no `sbatch` and `squeue` on this machine")
     results.root.mkdir(parents=True, exist_ok=True)
     script = results.root / "ablate.sbatch"
     script.write_text(sbatch_script(cells, seeds, results, config_file, options))
@@ -89,10 +98,8 @@ def _is_queued(job: str) -> bool:
 
 def run_on_ray(results: Results, cells: Sequence[CellSpec], seeds: int, config_file: Path) -> GridOutcome:
     """Run each cell as a Ray task that starts the same command, then merge."""
-    try:
-        import ray  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        raise UsageError("--executor ray: Ray is not installed (pip install ray)") from None
+    import ray  # type: ignore[import-not-found,unused-ignore]
+
     ray.init(ignore_reinit_error=True, log_to_driver=False)
 
     def run(command: list[str]) -> tuple[int, str]:

@@ -22,9 +22,12 @@ from ...core.cells import CONTROLS, GRID_CELLS, NOISE_SWEEP, CellSpec
 from ...core.config import Config
 from ..display import CellState, Progress
 from ..errors import TritonrlError, UsageError
+from ..tables import TABLES, read_table
+from .admission import open_admission
 from .cell import SFT, Line, run_cell, run_start
 from .cell_tasks import evaluated_rounds
 from .store import Results, RunIdentity
+from .training_data import require_pairs
 
 NAMED_GRIDS: dict[str, tuple[CellSpec, ...]] = {
     "full": GRID_CELLS,
@@ -41,8 +44,8 @@ class Planned(StrEnum):
     """Where a cell stands before a run."""
 
     CACHED = "cached"
-    STALE = "stale"
-    """Made by another configuration or version: the run would be refused as drift."""
+    AGAIN = "again"
+    """A start that is complete, and is trained again because a cell needs its adapter, which is not here."""
     NEW = "new"
 
 
@@ -109,24 +112,37 @@ def count_updates(config: Config, cell: str) -> int:
 
 
 def plan_grid(results: Results, config: Config, cells: Sequence[CellSpec], seeds: Sequence[int]) -> list[PlannedCell]:
-    """Where each cell stands, the shared starts first."""
-    stale = bool(results.drift(static_identity(config)))
-    recorded = _recorded_seconds(results)
+    """Where each cell stands, the shared starts first; raises DriftError where the folder is another run's."""
+    results.require_same(static_identity(config))
+    recorded, lost = _recorded_seconds(results), lost_starts(results, cells, seeds)
     planned = []
     for cell, seed in order_cells(cells, seeds):
-        complete = results.cell_status(cell, seed) == "complete"
-        state = Planned.NEW if not complete else Planned.STALE if stale else Planned.CACHED
+        is_new = results.cell_status(cell, seed) != "complete"
+        is_lost = cell == SFT and seed in lost
         planned.append(
             PlannedCell(
                 cell=cell,
                 seed=seed,
-                state=state,
-                num_samples=0 if state is Planned.CACHED else count_samples(config, cell),
-                num_updates=0 if state is Planned.CACHED else count_updates(config, cell),
-                seconds=0.0 if state is Planned.CACHED else recorded.get(cell == SFT),
+                state=Planned.NEW if is_new else Planned.AGAIN if is_lost else Planned.CACHED,
+                # its samples are in the tables
+                num_samples=count_samples(config, cell) if is_new else 0,
+                num_updates=count_updates(config, cell) if is_new or is_lost else 0,
+                seconds=recorded.get(cell == SFT) if is_new else lost.get(seed, 0.0) if is_lost else 0.0,
             )
         )
     return planned
+
+
+def lost_starts(results: Results, cells: Sequence[CellSpec], seeds: Sequence[int]) -> dict[int, float]:
+    """The seeds whose start was finished, is not here, and is needed by a cell; with the seconds that it took."""
+    found = {}
+    for seed in seeds:
+        adapter = results.adapter_folder(SFT, seed)
+        is_needed = any(results.cell_status(str(cell), seed) != "complete" for cell in cells)
+        if adapter is not None and not adapter.exists() and is_needed:
+            rows = read_table(TABLES["cells"], results.cell_folder(SFT, seed) / "cells.parquet")
+            found[seed] = float(rows["train_s"][0])
+    return found
 
 
 def static_identity(config: Config) -> dict[str, object]:
@@ -180,6 +196,10 @@ def run_grid(
     if waiting:
         line = open_line()
         run = RunIdentity(config=config, policy=line.learner.fingerprint, backend=line.judge.backend)
+        if config.sft.data and config.sft.num_pairs and results.recorded() is None:
+            # the folder is nobody's yet, and would be that of data of which nothing can be used
+            admission = open_admission(config, line.work, line.progress.advance)
+            require_pairs(config, line.learner.fits, admission, line.jobs)
         results.claim(run)
         _run_waiting(results, run, line, waiting)
     # once, at the end: with many cells merging takes seconds, and whoever reads the tables before then merges them

@@ -17,7 +17,7 @@ from ..tables import TABLES
 from ..work import write_atomically
 from .carry import Carried
 from .provenance import read_invocations, write_provenance
-from .store import Results
+from .store import Results, require_folder
 
 _AS_THEY_ARE = ("run.json", "config.toml")
 _OF_THE_MACHINE = ("all_versions",)
@@ -33,6 +33,7 @@ def restore(folder: Path, results: Results) -> Carried:
 
     Raises DriftError where the results are another run's, UsageError where no seed is whole.
     """
+    require_folder(results.root)
     published = Results(root=folder)
     recorded = published.recorded()
     if recorded is None:

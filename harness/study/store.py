@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import platform
 import shutil
+import sys
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from importlib.metadata import PackageNotFoundError, version
@@ -28,7 +29,7 @@ from ...core.cells import CellSpec
 from ...core.config import Config, identity, merge
 from ...core.serialisation import canonical_json, differences, fingerprint
 from ..errors import DriftError, UsageError
-from ..tables import TABLES, Row, read_table, write_table
+from ..tables import TABLES, DamagedTableError, Row, check_table, read_table, write_table
 from ..work import WorkStore, sweep_partials, write_atomically
 from .cell import SFT, CellResult, Seconds
 from .training_data import identify_training
@@ -72,6 +73,10 @@ class RunIdentity:
         """What the configuration's names of data stand for, by content."""
         return identify_training(self.config)
 
+    def notes(self) -> dict[str, Any]:
+        """What is recorded beside the identity and not compared."""
+        return {}
+
     def cell_fingerprint(self, cell: str, seed: int) -> str:
         """The identity of one cell of the run."""
         return fingerprint({"run": self.plain(), "cell": cell, "seed": seed})
@@ -111,21 +116,38 @@ class Results:
 
     def config(self) -> Config:
         """The configuration that made this folder."""
+        return merge(self.require_run()["config"])
+
+    def require_run(self) -> dict[str, Any]:
+        """What `run.json` says of an ablation; raises UsageError where there is none, or an exam."""
         recorded = self.recorded()
         if recorded is None:
             raise UsageError(f"{self.root}: no results here (run `tritonrl ablate --out {self.root}` first)")
-        return merge(recorded["config"])
+        if "exam" in recorded:
+            raise UsageError(f"{self.root}: an exam's folder (read it with `tritonrl eval --read {self.root}`)")
+        return recorded
 
-    def drift(self, wanted: Mapping[str, Any]) -> tuple[str, ...]:
-        """The fields of `wanted` (all of a run's identity, or a part) that differ from what made this folder."""
+    def drift(self, wanted: Mapping[str, Any], told: Mapping[str, str] | None = None) -> tuple[str, ...]:
+        """The fields of `wanted` (all of a run's identity, or a part) that differ from what made this folder.
+
+        `told` has a line in words for fields that are fingerprints.
+        """
         recorded = self.recorded()
         if recorded is None:
             return ()
-        return differences({key: recorded.get(key) for key in wanted}, dict(wanted))
+        then, now = _data_names(recorded.get("config", {})), _data_names(wanted.get("config", {}))
+        same = {name for name in then if then[name] and then[name] == now[name]}
+        said = {name: f"{name}: {now[name]} has changed since" for name in same} | dict(told or {})
+        lines = differences({key: recorded.get(key) for key in wanted}, dict(wanted))
+        return tuple(said.get(line.partition(":")[0], line) for line in lines)
 
-    def require_same(self, wanted: Mapping[str, Any]) -> None:
-        """Raise DriftError, with the fields that differ, where this folder was made by another run."""
-        changed = self.drift(wanted)
+    def require_same(self, wanted: Mapping[str, Any], told: Mapping[str, str] | None = None) -> None:
+        """Raise DriftError, with the fields that differ, where this folder was made by another run, or is an exam's."""
+        recorded = self.recorded()
+        if recorded is not None and ("exam" in recorded) != ("exam" in wanted):
+            theirs = "an exam's" if "exam" in recorded else "an ablation's"
+            raise DriftError(f"{self.root}: {theirs} folder; use another --out")
+        changed = self.drift(wanted, told)
         if changed:
             listed = "\n".join(f"  {line}" for line in changed)
             raise DriftError(f"{self.root} was made by another run; use another --out, or restore:\n{listed}")
@@ -136,7 +158,7 @@ class Results:
         with self.work.locked("run"):
             self.require_same(plain)
             if self.recorded() is None:
-                record = {**plain, "fingerprint": fingerprint(plain), "clock": clock_label(run.config)}
+                record = {**plain, **run.notes(), "fingerprint": fingerprint(plain), "clock": clock_label(run.config)}
                 text = json.dumps({**record, "all_versions": package_versions()}, indent=2, sort_keys=True)
                 write_atomically(self.root / "run.json", text.encode())
 
@@ -205,6 +227,8 @@ class Results:
             places = self.places()
             if self._is_merged(places):
                 return
+            if (damage := self._find_damage()) is not None:
+                print(f"tritonrl: {damage}; merged anew from the cells' own tables", file=sys.stderr)
             # the table of cells last: where it is up to date the others are
             for name, table in sorted(TABLES.items(), key=lambda item: item[0] == "cells"):
                 frames = [read_table(table, self.cell_folder(*place) / f"{name}.parquet") for place in sorted(places)]
@@ -215,14 +239,28 @@ class Results:
                 write_table(table, merged, self.root / f"{name}.parquet")
 
     def _is_merged(self, places: set[tuple[str, int]]) -> bool:
-        """Whether the merged tables are of these cells, and none has been written since."""
+        """Whether the merged tables are whole and of these cells, and none has been written since."""
         paths = [self.root / f"{name}.parquet" for name in TABLES]
         if not all(path.exists() for path in paths):
+            return False
+        if self._find_damage() is not None:
             return False
         since = (self.root / "cells.parquet").stat().st_mtime_ns
         merged = read_table(TABLES["cells"], self.root / "cells.parquet")
         ended = [self.cell_folder(*place) / "cells.parquet" for place in places]
         return set(merged["cell", "seed"].iter_rows()) == places and all(_modified(path) <= since for path in ended)
+
+    def _find_damage(self) -> DamagedTableError | None:
+        """What is wrong with a merged table; looked for all through that of cells, and at the others' ends."""
+        try:
+            for path in (self.root / f"{name}.parquet" for name in TABLES if name != "cells"):
+                if path.exists():
+                    check_table(path)
+            if (path := self.root / "cells.parquet").exists():
+                read_table(TABLES["cells"], path)
+        except DamagedTableError as error:
+            return error
+        return None
 
     def plan(self, order: Iterable[tuple[str, int]]) -> None:
         """Record that these cells are to be run here, beside those that were to be already."""
@@ -255,8 +293,20 @@ class Results:
         self.merge_cells()
         path = self.root / f"{name}.parquet"
         if not path.exists():
+            self.require_run()
             raise UsageError(f"{path}: not found (run `tritonrl ablate --out {self.root}` first)")
         return read_table(TABLES[name], path)
+
+
+def require_folder(path: Path) -> None:
+    """Raise UsageError for a path that is there and is no folder."""
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"{path}: a file, not a folder")
+
+
+def _data_names(config: Mapping[str, Any]) -> dict[str, str | None]:
+    """How a configuration names what a run's identity has by content."""
+    return {"files": config.get("sft", {}).get("data"), "against": config.get("against")}
 
 
 def _modified(path: Path) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from ...core.config import Config
+from ...core.config import Config, merge
 from ...core.prompts import assistant_message, user_message
 from ...core.seeds import derive
 from ..datasets.kernelbook import Flaw
@@ -53,6 +53,11 @@ def identify_training(config: Config) -> dict[str, str]:
     if against is not None:
         found["against"] = against
     return found
+
+
+def require_pairs(config: Config, fits: Callable[[str, str], bool], admission: Admission | None, jobs: int = 1) -> None:
+    """Raise UsageError where training would find no pair; whatever the seed, it looks no further than the first."""
+    draw_training_data(merge({"sft": {"num_pairs": 1}}, config), 0, fits, admission, jobs)
 
 
 def draw_training_data(

@@ -33,7 +33,7 @@ LATER_DEFAULTS = {
     ("text", "message"),
     [
         ("rl.rounds = 0", "rl.rounds: must be >= 1, got 0"),
-        ("[rl]\nroundz = 1", "unknown key: rl.roundz (did you mean rounds?)"),
+        ("[rl]\nroundz = 1", "unknown key: rl.roundz (did you mean rl.rounds?)"),
         ("rounds = 1", "unknown key: rounds (did you mean rl.rounds?)"),
         ("[rl]\nrounds = 2.9", "rl.rounds: expected an integer, got 2.9"),
         ("[rl]\nrounds = true", "rl.rounds: expected an integer, got true"),
@@ -55,6 +55,13 @@ def test_a_wrong_document_is_one_line_that_names_the_key(text: str, message: str
     with pytest.raises(ConfigError) as caught:
         parse_toml(text)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("text", ["[rl]\nroundz = 1", "rl.rounds = 2.9", "rl ="])
+def test_a_wrong_document_with_a_name_is_named(text: str) -> None:
+    """The same line, after the document's name."""
+    plain = message_of(lambda: parse_toml(text))
+    assert message_of(lambda: parse_toml(text, name="mine.toml")) == f"mine.toml: {plain}"
 
 
 def message_of(make: Callable[[], Config]) -> str:

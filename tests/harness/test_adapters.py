@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tritonrl.core.config import Config, VerifierConfig
 from tritonrl.core.corpus import render
 from tritonrl.core.serialisation import canonical_json, to_plain
 from tritonrl.harness.adapters import Scorer, compute_score, make_trl_reward, read_task
-from tritonrl.harness.errors import UsageError
+from tritonrl.harness.errors import TaskError, UsageError
 
 from .kernels import ADD, add
 
@@ -57,6 +58,50 @@ def test_a_data_set_without_tasks_is_an_error(scorer: Scorer) -> None:
         reward(prompts=[""], completions=[RIGHT], task=[ADD, ADD])
     with pytest.raises(UsageError, match="no-such-task"):
         reward(prompts=[""], completions=[RIGHT], task_id=["no-such-task"])
+
+
+def test_a_closed_scorer_says_so() -> None:
+    """Outside its block a scorer names the block, and not what was closed with it."""
+    with Scorer() as closed:
+        pass
+    with pytest.raises(UsageError, match="the scorer is closed"):
+        closed.score(ADD, "nothing")
+
+
+def test_jobs_are_at_least_one() -> None:
+    """No job at all is refused before a sandbox is made."""
+    with pytest.raises(UsageError, match="jobs: must be >= 1, got 0"):
+        Scorer(jobs=0)
+
+
+@pytest.mark.parametrize(
+    ("completion", "shown"), [(None, "None"), (["a"], "a list of str"), (7, "int"), (b"x", "bytes"), ({}, "dict")]
+)
+def test_a_completion_of_another_type_is_named(scorer: Scorer, completion: object, shown: str) -> None:
+    """The caller learns which completion it is, what was expected and what came."""
+    with pytest.raises(UsageError, match=f"completion 1: expected text, or a list of messages.*, got {shown}$"):
+        scorer.score_many([(ADD, "nothing"), (ADD, completion)])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("task", [None, 7, ["a"], [("task_id", "x")]])
+def test_a_task_of_another_type_is_named(scorer: Scorer, task: object) -> None:
+    """What a task may be is said where something else came."""
+    with pytest.raises(UsageError, match=r"not a task: expected a record, its JSON, an id .* TASK\.py, got"):
+        scorer.score(task, "nothing")  # type: ignore[arg-type]
+
+
+def test_a_file_names_its_task(scorer: Scorer, tmp_path: Path) -> None:
+    """A path to a task, as text or not, is scored as that task; it is read anew where it changed."""
+    path = tmp_path / "add.py"
+    path.write_text(ADD.source)
+    assert scorer.score(str(path), RIGHT) == 0.7
+    assert read_task(path).task_id.startswith("file-add-")
+    assert read_task(path) is read_task(str(path))
+    path.write_text("x = 1")
+    with pytest.raises(TaskError, match=r"file-add-.* the reference defines no Model"):
+        read_task(path)
+    with pytest.raises(UsageError, match=r"not a task: .*absent\.py: No such file"):
+        read_task(str(tmp_path / "absent.py"))
 
 
 def test_a_corpus_id_names_its_task() -> None:

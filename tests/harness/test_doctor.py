@@ -5,10 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tritonrl.cli import app
 from tritonrl.core.config import merge
 from tritonrl.harness import gpu_check
-from tritonrl.harness.doctor import Health, examine
+from tritonrl.harness.doctor import Finding, Health, examine, is_able
+from tritonrl.harness.errors import SandboxError
 from tritonrl.harness.gpu_check import check_gpus
+from tritonrl.harness.policy import gguf
+from tritonrl.harness.sandbox.sandbox import Sandbox
+from typer.testing import CliRunner
 
 
 def test_doctor_examines_every_part(tmp_path: Path) -> None:
@@ -39,6 +44,92 @@ def test_doctor_finds_weights(tmp_path: Path) -> None:
     assert policy() is not Health.OK
     (tmp_path / "model.safetensors").write_bytes(b"0")
     assert policy() is Health.OK
+
+
+@pytest.fixture
+def broken_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sandbox that does not start."""
+
+    def refuse(_: Sandbox) -> None:
+        raise SandboxError("the compile zygote did not start")
+
+    monkeypatch.setattr(Sandbox, "capabilities", refuse)
+
+
+def finding_of(subject: str, table: dict[str, object]) -> Finding:
+    """What is found of one subject under a configuration."""
+    return next(finding for finding in examine(merge(table)) if finding.subject == subject)
+
+
+@pytest.mark.usefixtures("broken_sandbox")
+def test_doctor_knows_policies_that_no_hub_has(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """smollm2 comes with a package, a GGUF file and a path are there or not; only other names are fetched."""
+
+    def policy(name: str) -> tuple[Health, str]:
+        found = finding_of("policy", {"policy": {"name": name}})
+        return found.health, found.detail
+
+    assert policy("owner/model")[0] is Health.LIMITED
+    assert "is fetched from Hugging Face" in policy("owner/model")[1]
+    assert policy(str(tmp_path / "absent")) == (
+        Health.MISSING,
+        f"the policy '{tmp_path / 'absent'}' cannot be loaded: no such folder",
+    )
+    assert policy(str(tmp_path / "absent.gguf"))[0] is Health.MISSING
+    monkeypatch.setattr(gguf, "SMOLLM2_PACKAGE", "no_such_package")
+    health, detail = policy("smollm2")
+    assert health is Health.MISSING
+    assert "make smollm2" in detail
+    assert "Hugging Face" not in detail
+
+
+@pytest.mark.skipif(not gguf.is_installed(), reason="smollm2 is not installed: make smollm2")
+@pytest.mark.usefixtures("broken_sandbox")
+def test_doctor_finds_smollm2() -> None:
+    """Where the package is installed the policy is there."""
+    assert finding_of("policy", {"policy": {"name": "smollm2"}}).health is Health.OK
+
+
+@pytest.mark.usefixtures("broken_sandbox")
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [({"clock": "measured"}, "verifier.clock: measured needs a GPU"), ({"backend": "cuda"}, "no GPU is seen")],
+)
+def test_doctor_says_what_cannot_run_without_a_gpu(
+    monkeypatch: pytest.MonkeyPatch, table: dict[str, object], reason: str
+) -> None:
+    """A configuration that takes a GPU is refused in the words of the commands that would refuse it."""
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    found = finding_of("verifier", {"verifier": table})
+    assert found.health is Health.MISSING
+    assert found.detail.startswith("cannot run here: ")
+    assert reason in found.detail
+    assert finding_of("verifier", {}).health is Health.OK
+
+
+def test_executors_are_not_needed() -> None:
+    """What is missing counts where the configuration needs it."""
+    missing = Finding(subject="x", health=Health.MISSING, detail="")
+    assert not is_able([missing])
+    assert is_able([Finding(subject="x", health=Health.MISSING, detail="", is_needed=False)])
+    assert is_able([Finding(subject="x", health=Health.LIMITED, detail="")])
+
+
+@pytest.mark.usefixtures("broken_sandbox")
+def test_doctor_exits_1_where_something_needed_is_missing() -> None:
+    """A sandbox that does not start is no success, and the help says so."""
+    result = CliRunner().invoke(app, ["doctor"], prog_name="tritonrl")
+    assert result.exit_code == 1
+    assert "no  sandbox" in result.stdout
+    assert "Exit 1" in CliRunner().invoke(app, ["doctor", "--help"], prog_name="tritonrl").stdout
+
+
+def test_doctor_exits_0_where_all_is_there() -> None:
+    """The default configuration needs neither GPU nor slurm nor ray."""
+    result = CliRunner().invoke(app, ["doctor"], prog_name="tritonrl")
+    assert result.exit_code == 0, result.stdout
 
 
 def test_doctor_tries_each_gpu_of_the_target() -> None:

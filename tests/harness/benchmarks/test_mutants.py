@@ -9,11 +9,13 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from tritonrl.cli import app
 from tritonrl.core.candidate import Variant
 from tritonrl.core.config import Config
 from tritonrl.core.corpus import render
 from tritonrl.core.mutation import Fate, Judge, enumerate_mutants
 from tritonrl.core.task import Profile
+from tritonrl.harness.benchmarks import mutants
 from tritonrl.harness.benchmarks.mutants import (
     MutantBench,
     MutantsReport,
@@ -24,6 +26,7 @@ from tritonrl.harness.benchmarks.mutants import (
     write_rows,
 )
 from tritonrl.harness.benchmarks.mutation_oracle import Battery, MutationOracle, PointInputs, Values, choose_sizes
+from typer.testing import CliRunner
 
 EXAMPLE = render("l1-softmax-00c0ffee12345678")
 
@@ -53,6 +56,31 @@ def replaced(old: str, new: str) -> str:
     """The teacher with one piece of text replaced."""
     assert old in EXAMPLE.solution
     return EXAMPLE.solution.replace(old, new)
+
+
+def test_rows_that_cannot_be_written_are_refused_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Another suffix, a folder, a file in the place of a folder: exit 2 at once, and no mutant is judged."""
+
+    def refuse(**_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(mutants, "run", refuse)
+    (tmp_path / "file").touch()
+    (tmp_path / "folder.parquet").mkdir()
+    for rows, reason in (
+        (tmp_path / "x.csv", "must end with .parquet or .jsonl"),
+        (tmp_path / "folder.parquet", "is a folder"),
+        (tmp_path / "file" / "x.parquet", "File exists"),
+        (Path("/proc/x.parquet"), ""),
+    ):
+        result = CliRunner().invoke(app, ["bench", "mutants", "--rows", str(rows)], prog_name="tritonrl")
+        assert result.exit_code == 2, result.stderr
+        assert result.stderr.startswith(f"tritonrl: --rows {rows}: ")
+        assert reason in result.stderr
+    mutants.check_rows(tmp_path / "new" / "x.jsonl")
+    assert list((tmp_path / "new").iterdir()) == []
 
 
 def test_points_cover_sizes_that_no_verifier_runs(battery: Battery) -> None:

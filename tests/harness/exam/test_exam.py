@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,7 +31,9 @@ from tritonrl.harness.exam.exam import (
 from tritonrl.harness.exam.finished import EXAM, ExamResult, read_parts
 from tritonrl.harness.exam.suite_criterion import SuiteVerdict
 from tritonrl.harness.exam.summary import render_exam, summarise
+from tritonrl.harness.study.ablation import run_ablation
 from tritonrl.harness.study.cell import Line
+from tritonrl.harness.study.grid import run_grid
 from tritonrl.harness.study.store import Results
 from tritonrl.harness.tasks.suites import load_suite
 from typer.testing import CliRunner, Result
@@ -227,6 +230,47 @@ def test_another_exam_is_refused_with_what_differs(
     with pytest.raises(DriftError, match=r"exam\.tasks: "):
         room.sit(Questions(suite="corpus:heldout", limit=1))
     assert room.num_opened == before
+
+
+def test_other_tasks_are_told_in_words(tmp_path: Path) -> None:
+    """The options that chose other tasks are named, with how many tasks there were and are."""
+    room = Room(root=tmp_path)
+    room.sit(CORPUS)
+    for questions, words in (
+        (evolve(CORPUS, limit=1), "(--limit differs): 4 -> 2"),
+        (evolve(CORPUS, levels=(1,), picks=(0,)), "(--levels, --tasks differ): 4 -> 1"),
+        (Questions(), "(--suite, --limit differ): 4 -> 40"),
+    ):
+        with pytest.raises(DriftError, match=re.escape(f"exam.tasks: other tasks are asked for {words}") + "$"):
+            room.sit(questions)
+    # as it was written before the options were recorded
+    record = json.loads((tmp_path / "run.json").read_text())
+    del record["asked"]
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    with pytest.raises(DriftError, match=r"\(--suite, --levels, --limit or --tasks differ\)$"):
+        room.sit(Questions())
+    assert room.sit(CORPUS).frame.height == 12
+
+
+def test_folders_of_another_kind_are_told(tmp_path: Path) -> None:
+    """An exam is not taken in an ablation's folder or in a file, and its own is no ablation's."""
+    config, results = tiny_config(), Results(root=tmp_path / "ablation")
+    run_grid(results, config, (), range(1), lambda: stub_line(results, config), Silent())
+    with pytest.raises(DriftError, match=r"ablation: an ablation's folder; use another --out$"):
+        Room(root=results.root).sit(CORPUS)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match=r"file: a file, not a folder$"):
+        Room(root=tmp_path / "file").sit(CORPUS)
+    exam_folder = Room(root=tmp_path / "exam")
+    exam_folder.sit(CORPUS)
+    with pytest.raises(DriftError, match=r"exam: an exam's folder; use another --out$"):
+        run_ablation(config, exam_folder.root, (), 1)
+    assert not (exam_folder.root / "planned.json").exists()
+    for command in (["report"], ["pack", "--to", str(tmp_path / "parts")], ["show", "none"]):
+        name, *rest = command
+        result = CliRunner().invoke(app, [name, str(exam_folder.root), *rest], prog_name="tritonrl")
+        assert result.exit_code == 2
+        assert f"an exam's folder (read it with `tritonrl eval --read {exam_folder.root}`)" in result.stderr
 
 
 def test_what_no_result_depends_on_may_differ(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tritonrl.harness.errors import UsageError
 from tritonrl.harness.policy import gguf
 from tritonrl.harness.policy.adapters import attach_adapter
 from tritonrl.harness.policy.finetune import encode_pairs, finetune, make_loss, padded_loss
-from tritonrl.harness.policy.load import NANO_FOLDER, LoraShape, load_policy
+from tritonrl.harness.policy.load import NANO_FOLDER, LoraShape, find_weights, load_policy
 from tritonrl.harness.policy.sample import sample_tokens
 from tritonrl.harness.policy.shapes import SHAPES, read_shape
 
@@ -66,6 +66,21 @@ def test_missing_files_are_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         load_policy(PolicyConfig(name="smollm2"), "cpu")
     with pytest.raises(UsageError, match="no such file"):
         load_policy(PolicyConfig(name=str(tmp_path / "absent.gguf")), "cpu")
+
+
+def test_a_path_that_is_no_folder_is_not_asked_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What can only be a path is refused by itself; a name of the hub's is left to the hub."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "weights.txt").touch()
+    (tmp_path / "here").mkdir()
+    for name in ("./absent", "../absent", str(tmp_path / "absent"), "~/absent"):
+        with pytest.raises(UsageError, match=f"{name}' cannot be loaded: no such folder"):
+            find_weights(name)
+    with pytest.raises(UsageError, match="it is a file"):
+        find_weights("weights.txt")
+    assert find_weights("owner/model") == ("owner/model", None)
+    assert find_weights("./here")[0] == "here"
+    assert find_weights("./here")[1] is not None
 
 
 def test_shapes_are_read() -> None:

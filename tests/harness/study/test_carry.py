@@ -13,7 +13,7 @@ from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import DriftError, UsageError
 from tritonrl.harness.study.carry import describe, pack, unpack
 from tritonrl.harness.study.cell import Line
-from tritonrl.harness.study.grid import GridOutcome, order_cells, parse_grid, run_grid
+from tritonrl.harness.study.grid import GridOutcome, lost_starts, order_cells, parse_grid, run_grid
 from tritonrl.harness.study.store import Results
 from tritonrl.harness.tables import equal_but_for_times
 
@@ -83,6 +83,28 @@ def test_starts_of_whole_seeds_stay(tmp_path: Path) -> None:
     run(results)
     assert pack(results, tmp_path / "parts", 1 << 20).num_starts == 0
     assert len(list((tmp_path / "parts").iterdir())) == 1
+
+
+def test_starts_of_whole_seeds_are_carried_on_request(tmp_path: Path) -> None:
+    """With its start, a finished run is extended elsewhere from the model that its cells had."""
+    here, there = Results(root=tmp_path / "here"), Results(root=tmp_path / "there")
+    run(here)
+    assert pack(here, tmp_path / "parts", 1 << 20, with_starts=True).num_starts == 2
+    unpack(tmp_path / "parts", there)
+    assert lost_starts(there, parse_grid("t"), range(SEEDS)) == {}
+    assert run(there, grid="none,t", starts=False).num_complete == 6
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    """Neither is packed into a file, nor unpacked."""
+    run(Results(root=tmp_path / "run"), grid="none", seeds=1)
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(UsageError, match="file: a file, not a folder"):
+        pack(Results(root=tmp_path / "run"), file, 1 << 20)
+    pack(Results(root=tmp_path / "run"), tmp_path / "parts", 1 << 20)
+    with pytest.raises(UsageError, match="file: a file, not a folder"):
+        unpack(tmp_path / "parts", Results(root=file))
 
 
 def test_what_is_there_stays(tmp_path: Path) -> None:

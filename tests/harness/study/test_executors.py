@@ -84,11 +84,12 @@ def test_refused_submission_is_an_infrastructure_error(tmp_path: Path, monkeypat
 def test_missing_scheduler_is_a_usage_error(
     kind: ExecutorKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the scheduler the option is refused by name before anything runs."""
+    """Without the scheduler the option is refused by name before anything runs, and no folder is left."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UsageError, match=f"--executor {kind}"):
         run_ablation(tiny_config(), tmp_path / "out", CELLS, 1, executor=kind)
+    assert not (tmp_path / "out").exists()
 
 
 def test_failed_ray_worker_is_told_in_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

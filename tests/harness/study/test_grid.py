@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -24,6 +25,7 @@ from tritonrl.harness.study.grid import (
     NAMED_GRIDS,
     Planned,
     count_samples,
+    count_updates,
     order_cells,
     parse_grid,
     plan_grid,
@@ -209,8 +211,8 @@ def test_policy_drift_is_refused(tmp_path: Path) -> None:
         run(results, other)
 
 
-def test_plan_tells_new_cached_and_stale(tmp_path: Path) -> None:
-    """A dry run calls unfinished cells new, finished ones cached, and stale those of another configuration."""
+def test_plan_tells_new_and_cached_and_refuses_stale(tmp_path: Path) -> None:
+    """A dry run calls unfinished cells new, finished ones cached, and names what differs in another configuration."""
     config, results = tiny_config(), Results(root=tmp_path)
     assert {cell.state for cell in plan_grid(results, config, CELLS, range(1))} == {Planned.NEW}
     run(results, grid="none")
@@ -219,8 +221,47 @@ def test_plan_tells_new_cached_and_stale(tmp_path: Path) -> None:
     estimated = {cell.cell: cell.seconds for cell in plan_grid(results, config, CELLS, range(1))}
     assert estimated["none"] == 0.0
     assert estimated["msct"] is not None
-    stale = {cell.cell: cell.state for cell in plan_grid(results, tiny_config(seed=5), CELLS, range(1))}
-    assert stale["none"] is Planned.STALE
+    with pytest.raises(DriftError, match=r"config\.seed: 0 -> 5"):
+        plan_grid(results, tiny_config(seed=5), CELLS, range(1))
+
+
+def test_plan_counts_a_start_that_is_gone(tmp_path: Path) -> None:
+    """A finished start without its adapter is to be trained again where a cell needs it, and nowhere else."""
+    config, results = tiny_config(), Results(root=tmp_path)
+    run(results, grid="none")
+    shutil.rmtree(tmp_path / "work")
+    start, none, msct = plan_grid(results, config, CELLS, range(1))
+    assert (start.state, none.state, msct.state) == (Planned.AGAIN, Planned.CACHED, Planned.NEW)
+    assert (start.num_samples, start.num_updates) == (0, count_updates(config, SFT))
+    assert start.seconds == results.read("cells").filter(pl.col("cell") == SFT)["train_s"][0]
+    assert {cell.state for cell in plan_grid(results, config, CELLS[:1], range(1))} == {Planned.CACHED}
+
+
+@pytest.mark.parametrize("name", ["cells", "stages"])
+@pytest.mark.parametrize("num_bytes", [0, 500])
+def test_a_damaged_merged_table_is_merged_anew(
+    name: str, num_bytes: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A finished run mends a merged table from the cells' own, and says so once."""
+    results = Results(root=tmp_path)
+    run(results, grid="none")
+    before, path = results.read(name), tmp_path / f"{name}.parquet"
+    path.write_bytes(path.read_bytes()[:num_bytes])
+    run(results, grid="none")
+    assert results.read(name).equals(before)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert str(path) in line
+    assert "merged anew" in line
+
+
+def test_a_damaged_table_of_a_cell_is_named(tmp_path: Path) -> None:
+    """Of a cell's own table there is no other copy: the error names the file."""
+    results = Results(root=tmp_path)
+    run(results, grid="none")
+    path = results.cell_folder("none", 0) / "cells.parquet"
+    path.write_bytes(path.read_bytes()[:500])
+    with pytest.raises(DriftError, match=re.escape(f"{path}: a damaged table")):
+        run(results, grid="none")
 
 
 def test_a_dry_run_of_the_published_ablation_lists_its_costs(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import shutil
 import threading
 import time
@@ -148,6 +149,19 @@ def test_table_file_carries_its_schema_version(tmp_path: Path) -> None:
     table.frame([LOSS]).write_parquet(path, metadata={"tritonrl.schema": "0"})
     with pytest.raises(DriftError, match="schema version '0'"):
         read_table(table, path)
+
+
+def test_a_damaged_table_is_named(tmp_path: Path) -> None:
+    """A file that is cut off, empty, or damaged within is drift that names it; a missing one stays a missing file."""
+    table, path = TABLES["training"], tmp_path / "t.parquet"
+    write_table(table, table.frame([{**LOSS, "step": step} for step in range(999)]), path)
+    whole = path.read_bytes()
+    for damaged in (whole[:500], b"", whole[:4] + bytes(1000) + whole[1004:]):
+        path.write_bytes(damaged)
+        with pytest.raises(DriftError, match=re.escape(f"{path}: a damaged table (")):
+            read_table(table, path)
+    with pytest.raises(FileNotFoundError):
+        read_table(table, tmp_path / "none.parquet")
 
 
 def test_time_columns_are_those_named_so() -> None:

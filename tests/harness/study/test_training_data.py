@@ -127,5 +127,18 @@ def test_a_start_on_a_file_is_known_by_its_rows(tmp_path: Path) -> None:
 
     write_parquet(path, [other])
     identify_pairs.cache_clear()  # as a later process would find it
-    with pytest.raises(DriftError, match="files"):
+    with pytest.raises(DriftError, match=f"files: kernelbook:{path} has changed since$"):
         run_grid(results, config, parse_grid("none"), range(1), lambda: pytest.fail("opened"), Silent())
+
+
+def test_data_that_cannot_be_used_claims_no_folder(tmp_path: Path) -> None:
+    """After the file is corrected, the same command runs in the same folder."""
+    path = write_parquet(tmp_path / "rows.parquet", [make_row(triton_code="")])
+    config = tiny_config(sft={"num_pairs": 2, "data": f"kernelbook:{path}"})
+    results = Results(root=tmp_path / "out")
+    with pytest.raises(UsageError, match="no pair to train on"):
+        run_grid(results, config, (), range(1), lambda: stub_line(results, config), Silent())
+    assert results.recorded() is None
+    write_parquet(path, [make_row()])
+    identify_pairs.cache_clear()
+    assert run_grid(results, config, (), range(1), lambda: stub_line(results, config), Silent()).num_complete == 1

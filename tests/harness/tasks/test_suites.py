@@ -124,5 +124,8 @@ def test_settings_override_file_overrides_preset(tmp_path: Path) -> None:
         load_config("quik")
     with pytest.raises(UsageError, match="KEY=VALUE"):
         load_config(settings=["rl.rounds"])
+    path.write_text("[rl]\nround = 1")
+    with pytest.raises(ConfigError, match=r"c\.toml: unknown key: rl\.round \(did you mean rl\.rounds\?\)"):
+        load_config("quick", path)
     with pytest.raises(ConfigError, match=r"rl\.round\b"):
         load_config(settings=["rl.round=1"])
