@@ -102,7 +102,11 @@ def verify(
         assert task is not None
         pairs = [(find_task(task), read_text(candidate))]
     for name in dict.fromkeys(one.task_id for one, _ in pairs if not (one.tiny or one.small or one.larger)):
-        print(f"tritonrl: {name}: no size can be changed, so candidates run at its own alone", file=sys.stderr)
+        print(
+            f"tritonrl: {name}: no size can be varied, so a kernel for these sizes alone passes "
+            "(sizes are integers that have a name at the module's top level)",
+            file=sys.stderr,
+        )
 
     def show_verdict(verdict: Verdict) -> None:
         plain = verdict_plain(verdict, spec, config)

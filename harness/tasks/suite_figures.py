@@ -74,6 +74,8 @@ def open_tokenizer(name: str) -> Encode:
     set_verbosity_error()  # it warns of pairs that are longer than the model's context, which are counted here
     try:
         tokenizer: Any = AutoTokenizer.from_pretrained(find_weights(name)[0])
+    except UsageError as error:
+        raise UsageError(f"--tokenizer {name}: {error}") from None
     except (OSError, ValueError, ImportError) as error:
         reason = " ".join(str(error).split())[:200]
         raise UsageError(f"--tokenizer {name}: cannot be loaded: {reason}") from None

@@ -1,8 +1,8 @@
 """Tasks by name: an id of the corpus, a file in KernelBench's form, or a suite such as `corpus:heldout`.
 
-A file needs no annotations: it is written anew so that its sizes are module-level integer constants
-(`core.named_sizes`), and those for the tiny, small and larger runs are found by shrinking them
-(`harness.reference.shrinking`). So is a program of KernelBench, of which models are shown what was published.
+A file needs no annotations: its sizes for the tiny, small and larger runs are found by shrinking its module-level
+integer constants (`harness.reference.shrinking`). A program of KernelBench is first written anew so that its sizes are
+such constants (`core.named_sizes`); models are shown what was published.
 """
 
 from __future__ import annotations
@@ -171,7 +171,10 @@ def _prepare(index: int, problem: Problem) -> SuiteTask:
     from ..reference.declared_sizes import is_within_reach, with_declared
 
     text = problem.name.replace("_", " ")
-    source = _with_named_sizes(problem.task_id, problem.code)
+    try:
+        source = name_sizes(problem.code)
+    except (SyntaxError, ValueError) as error:
+        raise TaskError(f"{problem.task_id}: {error}") from None
     task = _sized_task(problem.task_id, problem.level, "kernelbench", text, source)
     # what any backend needs: the judge finds out at tiny sizes which inputs matter
     if not is_within_reach(with_declared(task, task.tiny)):
@@ -180,17 +183,14 @@ def _prepare(index: int, problem: Problem) -> SuiteTask:
 
 
 def task_from_file(path: Path) -> Task:
-    """A task from a file in KernelBench's form (`Model`, `get_inputs`, `get_init_inputs`), its sizes named."""
-    written = read_text(path)
-    task_id = f"file-{path.stem}-{hashlib.sha256(written.encode()).hexdigest()[:12]}"
-    return _sized_task(task_id, 1, "file", path.stem, _with_named_sizes(task_id, written))
+    """A task from a file in KernelBench's form (`Model`, `get_inputs`, `get_init_inputs`).
 
-
-def _with_named_sizes(task_id: str, source: str) -> str:
-    try:
-        return name_sizes(source)
-    except (SyntaxError, ValueError) as error:
-        raise TaskError(f"{task_id}: {error}") from None
+    Plain numbers in its functions are no sizes to be varied: whoever writes a task may mean them as they are, as the
+    width of an attention's heads that kernels may rely on to be a power of two.
+    """
+    source = read_text(path)
+    identity = hashlib.sha256(source.encode()).hexdigest()[:12]
+    return _sized_task(f"file-{path.stem}-{identity}", 1, "file", path.stem, source)
 
 
 def _sized_task(task_id: str, level: int, family: str, description: str, source: str) -> Task:

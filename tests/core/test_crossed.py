@@ -182,10 +182,11 @@ def test_a_difference_is_over_all_pairs_that_the_two_cells_share() -> None:
     second = named("msct", {(0, "a"): 0.1, (0, "b"): 0.1, (1, "a"): 0.1, (1, "b"): 0.1})
     third = named("m", {(0, "a"): 0.0, (0, "b"): 0.0})
     pairs = [("msct+uniform", "msct")]
-    interval = compare([*first, *second, *third], pairs)[0]
-    assert interval is not None
-    assert interval.estimate == pytest.approx(0.45)
-    assert (interval,) == compare([*first, *second], pairs)
+    found = compare([*first, *second, *third], pairs)[0]
+    assert found is not None
+    assert found.interval.estimate == pytest.approx(0.45)
+    assert (found.num_seeds, found.num_pairs, found.over) == (2, 4, "seeds and tasks")
+    assert (found,) == compare([*first, *second], pairs)
 
 
 def test_a_difference_needs_a_common_seed_and_task() -> None:
@@ -213,5 +214,5 @@ def test_a_full_grid_lends_its_freedom_to_a_difference() -> None:
     beside, alone = compare(everything + own, pair)[0], compare(everything[: NUM_SEEDS * NUM_TASKS] + own, pair)[0]
     assert beside is not None
     assert alone is not None
-    assert beside.estimate == pytest.approx(alone.estimate)
-    assert beside.half_width < alone.half_width
+    assert beside.interval.estimate == pytest.approx(alone.interval.estimate)
+    assert beside.interval.half_width < alone.interval.half_width
