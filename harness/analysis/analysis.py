@@ -45,12 +45,14 @@ def analyse(results: Results) -> Analysis:
     recorded = results.recorded() or {}
     clock = str(recorded.get("clock", "no clock"))
     every_cell = results.read("cells")
-    seeds = compared_seeds(every_cell)
+    every_candidate = results.read("candidates")
+    is_compared = pl.col("seed").is_in(compared_seeds(every_cell))
 
     def read(table: str) -> pl.DataFrame:
-        return results.read(table).filter(pl.col("seed").is_in(seeds))
+        return results.read(table).filter(is_compared)
 
-    cells, rounds, candidates, stages = (read(name) for name in ("cells", "rounds", "candidates", "stages"))
+    cells, candidates = every_cell.filter(is_compared), every_candidate.filter(is_compared)
+    rounds, stages = read("rounds"), read("stages")
     every_evaluation = read("evaluation")
     evaluation = final(every_evaluation)
     names = sorted(set(cells["cell"]), key=place_in_tables)
@@ -62,7 +64,7 @@ def analyse(results: Results) -> Analysis:
     funnel = _funnel(cells, stages)
     saving, costs = staging_saving(cells, stages), cost_effects(cells, rounds)
     # the clock is the same whatever cell and seed it served
-    noise = timing_noise(results.read("timings"), results.read("candidates"))
+    noise = timing_noise(results.read("timings"), every_candidate)
     sweep = sweep_noise(cells, evaluation, clock)
     controls, wrong = compare_controls(cells, evaluation), _accepted_wrongly(cells, candidates)
     own = complete_runs(cells).filter(pl.col("cell") != SFT)

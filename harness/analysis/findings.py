@@ -126,7 +126,7 @@ class HeldOutPoint:
 
 @frozen(kw_only=True)
 class BudgetCell:
-    """One cell where all cells had spent the same seconds on verification."""
+    """One cell where all cells had spent nearly the same seconds on verification."""
 
     cell: str
     total_seconds: float

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..analysis.findings import Analysis, CellFacts
+from ..analysis.findings import Analysis, CellFacts, HeldOutPoint, LearningPoint
 from .figures import Cell, Form, Part, Sheet, words
 from .sparkline import sparkline
 from .tables import Table
@@ -180,9 +180,6 @@ def held_out(analysis: Analysis, sheet: Sheet) -> Table | None:
     """The rate on held-out tasks wherever the runs were evaluated."""
     if not analysis.held_out:
         return None
-    rows: dict[str, list[int]] = {}
-    for index, point in enumerate(analysis.held_out):
-        rows.setdefault(point.cell, []).append(index)
 
     def path(indices: Sequence[int]) -> Cell:
         parts: list[Part] = []
@@ -196,17 +193,23 @@ def held_out(analysis: Analysis, sheet: Sheet) -> Table | None:
         title="Learning: held-out tasks by finished rounds",
         caption="percent correct [95% interval over tasks] after so many rounds; after 0 it is the start",
         columns=("cell", "by rounds"),
-        rows=tuple((words(cell), path(indices)) for cell, indices in rows.items()),
+        rows=tuple((words(cell), path(indices)) for cell, indices in _indices_by_cell(analysis.held_out).items()),
     )
+
+
+def _indices_by_cell(points: Sequence[HeldOutPoint | LearningPoint]) -> dict[str, list[int]]:
+    """Where each cell's points stand."""
+    found: dict[str, list[int]] = {}
+    for index, point in enumerate(points):
+        found.setdefault(point.cell, []).append(index)
+    return found
 
 
 def learning(analysis: Analysis, sheet: Sheet) -> Table | None:
     """How good each round's candidates were, by the audit, and what verifying had cost until then."""
     if not analysis.learning:
         return None
-    rows: dict[str, list[int]] = {}
-    for index, point in enumerate(analysis.learning):
-        rows.setdefault(point.cell, []).append(index)
+    rows = _indices_by_cell(analysis.learning)
     order = [fact.cell for _, fact in placed_cells(analysis)]
 
     def path(indices: Sequence[int]) -> Cell:
@@ -231,7 +234,7 @@ def learning(analysis: Analysis, sheet: Sheet) -> Table | None:
 
 
 def seconds(analysis: Analysis, sheet: Sheet) -> Table:
-    """What each cell took, all seeds together."""
+    """What each cell took, the compared seeds together."""
     placed = [
         *placed_cells(analysis),
         *((f"controls.{index}", fact) for index, fact in enumerate(analysis.controls)),

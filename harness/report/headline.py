@@ -24,7 +24,8 @@ def headline(analysis: Analysis) -> str:
     if not known:
         return "The cells that were run cannot tell one extension from another."
     if "seeds" not in found.over:
-        return "One seed cannot tell what an extension does from the chance of a training run: run at least three."
+        which = "One seed" if found.num_seeds == 1 else "Seeds that are not whole"
+        return f"{which} cannot tell what an extension does from the chance of a training run: run at least three."
     told = sorted((effect for effect in known if effect.confirmed), key=lambda effect: -(effect.estimate or 0.0))
     if told:
         first = f"{_listed([_change(effect) for effect in told])}."
