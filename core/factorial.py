@@ -23,14 +23,17 @@ from numpy.typing import NDArray
 
 from .crossed import Uncertainty, find_uncertainties
 from .design import TERMS, solve
-from .extensions import Extensions
+from .extensions import ALL_CELLS, Extensions
 from .multiplicity import adjust, joint_confidence
 from .statistics import Interval
 from .student import detectable_multiple, quantile, two_sided_chance
 
-__all__ = ["TERMS", "Analysis", "Difference", "Effect", "Response", "analyse", "compare"]
+__all__ = ["GRID", "TERMS", "Analysis", "Difference", "Effect", "Response", "analyse", "compare"]
 
 CONFIDENCE = 0.95
+
+GRID = "all 16 cells"
+"""In a pair of `compare`, the mean of the grid's cells."""
 
 Cell = TypeVar("Cell", bound=Hashable)
 
@@ -156,22 +159,25 @@ class Difference:
 def compare(responses: Sequence[Response[str]], pairs: Sequence[tuple[str, str]]) -> tuple[Difference | None, ...]:
     """The first cell's mean minus the second's, for each pair; null where they share no seed and task.
 
+    `GRID` stands for the mean of the grid's cells, and has no difference where one of the sixteen is missing.
+
     Where all sixteen cells of the grid have these seeds and tasks too, the noise of training is judged by its effects
     as well.
     """
     grid = {str(cell) for cell in _grid_cells({response.cell for response in responses} - {"sft"})}
     found: list[Difference | None] = []
     for pair in pairs:
-        own = [response for response in responses if response.cell in pair]
-        if not own:
+        members = [grid if name == GRID else {name} for name in pair]
+        own = [response for response in responses if response.cell in set.union(*members)]
+        if not own or (GRID in pair and len(grid) < len(ALL_CELLS)):
             found.append(None)
             continue
         layout = _lay_out(own)
-        beside = _lay_out([response for response in responses if response.cell in grid | set(pair)])
+        beside = _lay_out([response for response in responses if response.cell in grid.union(*members)])
         # a grid that lacks a seed or a task of the pair's own would take it from the difference
         if beside.balanced and beside.values.shape[1:] == layout.values.shape[1:]:
             layout = beside
-        found.append(_difference(layout, pair))
+        found.append(_difference(layout, members[0], members[1]))
     return tuple(found)
 
 
@@ -185,10 +191,11 @@ def _grid_cells(names: set[str]) -> list[Extensions]:
     return found
 
 
-def _difference(layout: _Layout[str], pair: tuple[str, str]) -> Difference | None:
-    if not layout.balanced or not set(pair) <= set(layout.cells):
+def _difference(layout: _Layout[str], first: set[str], second: set[str]) -> Difference | None:
+    """The mean of the first cells minus that of the second."""
+    if not layout.balanced or not first | second <= set(layout.cells):
         return None
-    row = np.array([[float(name == pair[0]) - float(name == pair[1]) for name in layout.cells]])
+    row = np.array([[(name in first) / len(first) - (name in second) / len(second) for name in layout.cells]])
     grid = [index for index, name in enumerate(layout.cells) if _grid_cells({name})]
     solution = solve([Extensions.parse(layout.cells[index]) for index in grid]) if grid else None
     if solution is not None and not solution.confounded:

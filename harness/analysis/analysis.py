@@ -14,6 +14,7 @@ from itertools import combinations, product
 import polars as pl
 
 from ...core import factorial
+from ...core.config import merge
 from ...core.extensions import LETTERS, Extensions
 from ...core.outcome import Stage
 from ...core.statistics import fast_p, pass_at_k
@@ -23,7 +24,7 @@ from ..study.store import Results
 from .budget import at_equal_seconds, cost_effects, held_out_points, learning_points, staging_saving
 from .comparisons import compare_controls, sweep_noise
 from .conclusions import answers, remarks
-from .findings import METRICS, AcceptedWrongly, Analysis, CellFacts, Curve, Estimate, FunnelStage, PairMean
+from .findings import METRICS, AcceptedWrongly, Analysis, CellFacts, Curve, Estimate, FunnelStage, LearnedFrom, PairMean
 from .measurement_noise import timing_noise
 from .rates import (
     by_task,
@@ -44,6 +45,7 @@ def analyse(results: Results) -> Analysis:
     """Everything that a report of this folder shows."""
     recorded = results.recorded() or {}
     clock = str(recorded.get("clock", "no clock"))
+    config = merge(recorded["config"]) if "config" in recorded else None
     every_cell = results.read("cells")
     every_candidate = results.read("candidates")
     is_compared = pl.col("seed").is_in(compared_seeds(every_cell))
@@ -67,18 +69,21 @@ def analyse(results: Results) -> Analysis:
     noise = timing_noise(results.read("timings"), every_candidate)
     sweep = sweep_noise(cells, evaluation, clock)
     controls, wrong = compare_controls(cells, evaluation), _accepted_wrongly(cells, candidates)
+    learned = _learned_from(cells, candidates)
     own = complete_runs(cells).filter(pl.col("cell") != SFT)
     # a start alone is no training run
     num_seeds, invocations = int((cells if own.is_empty() else own)["seed"].n_unique()), read_invocations(results)
     return Analysis(
         clock=clock,
         backend=str(recorded.get("backend", "unknown")),
-        policy=str(recorded.get("config", {}).get("policy", {}).get("name", "unknown")),
+        policy=config.policy.name if config else "unknown",
+        config=config,
         versions=recorded.get("all_versions", {}),
         invocations=invocations,
         totals=add_up(invocations),
         num_seeds=num_seeds,
         num_complete=complete_runs(every_cell).filter(pl.col("cell") != SFT).height,
+        num_complete_in_grid=complete_runs(grid_cells(every_cell)).height,
         num_failed=every_cell.filter(pl.col("status") == "failed").height,
         samples_per_task=_samples_per_task(evaluation),
         start=facts.get(SFT),
@@ -95,12 +100,13 @@ def analyse(results: Results) -> Analysis:
         noise_sweep=sweep,
         timing_noise=noise,
         accepted_wrongly=wrong,
+        learned_from=learned,
         funnel=funnel,
         curriculum=_curves(rounds, "level2_share"),
         rewards=_curves(rounds, "mean_reward"),
         losses=_losses(read("training")),
         outcomes=_outcomes(candidates),
-        answers=answers(effects, budget, saving, costs, wrong, sweep, noise, clock),
+        answers=answers(effects, budget, saving, costs, wrong, learned, sweep, noise, clock),
         remarks=remarks(every_cell, evaluation, effects, budget, costs, controls, sweep, num_seeds, clock),
     )
 
@@ -153,6 +159,20 @@ def _accepted_wrongly(cells: pl.DataFrame, candidates: pl.DataFrame) -> tuple[Ac
                     share=rate(own, ~pl.col("audit_correct")),
                 )
             )
+    return tuple(found)
+
+
+def _learned_from(cells: pl.DataFrame, candidates: pl.DataFrame) -> tuple[LearnedFrom, ...]:
+    """What training selected in the grid's cells, without S and with it."""
+    selected = candidates.filter("selected").join(
+        grid_cells(cells).select("cell", "seed", "staged"), on=["cell", "seed"]
+    )
+    found = []
+    for staged in (False, True):
+        own = selected.filter(pl.col("staged") == staged)
+        if own.height:
+            level2 = rate(own.filter(pl.col("level") == 2), ~pl.col("correct"))
+            found.append(LearnedFrom(staged=staged, wrong=rate(own, ~pl.col("correct")), wrong_level2=level2))
     return tuple(found)
 
 

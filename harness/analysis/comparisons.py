@@ -11,7 +11,8 @@ from __future__ import annotations
 import polars as pl
 
 from ...core.cells import NOISE_SWEEP, CellSpec
-from ...core.factorial import Difference, Response, compare
+from ...core.extensions import ALL_CELLS
+from ...core.factorial import GRID, Difference, Response, compare
 from ..study.cell import SFT
 from .findings import Comparison, Estimate, NoiseSetting
 from .rates import by_task, complete_runs, final, rate_over_tasks
@@ -23,14 +24,15 @@ _CALIBRATED = "t"
 
 
 def compare_controls(cells: pl.DataFrame, evaluation: pl.DataFrame) -> tuple[Comparison, ...]:
-    """Differences of each control, and of the start, to their counterparts."""
+    """Differences of each control, and of the start, to their counterparts; the first is what training itself did."""
     names = set(complete_runs(cells)["cell"])
-    pairs = [(SFT, "none"), (SFT, "msct")]
+    pairs = [(GRID, SFT), (SFT, "none"), (SFT, "msct")]
     for name in sorted(names - {SFT}):
         spec = CellSpec.parse(name)
         if spec.variation is not None and spec.noise_cv is None:
             pairs += [(name, counterpart) for counterpart in dict.fromkeys((str(spec.extensions), "none"))]
-    present = [pair for pair in pairs if set(pair) <= names]
+    known = names | {GRID} if {str(cell) for cell in ALL_CELLS} <= names else names
+    present = [pair for pair in pairs if set(pair) <= known]
     return tuple(
         Comparison(
             cell=pair[0],

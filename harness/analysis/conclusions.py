@@ -13,10 +13,11 @@ import polars as pl
 
 from ...core import factorial
 from ...core.extensions import ALL_CELLS
+from ...core.factorial import GRID
 from ...core.statistics import wilson_interval
 from ..report.figures import Form, written
 from ..study.cell import SFT
-from .findings import AcceptedWrongly, Answer, Budget, Comparison, Estimate, NoiseSetting, TimingNoise
+from .findings import AcceptedWrongly, Answer, Budget, Comparison, Estimate, LearnedFrom, NoiseSetting, TimingNoise
 from .rates import compared_seeds, complete_runs, grid_cells
 
 Effects = Mapping[str, factorial.Analysis | None]
@@ -32,6 +33,7 @@ def answers(
     saving: Estimate,
     costs: factorial.Analysis | None,
     wrong: Sequence[AcceptedWrongly],
+    learned: Sequence[LearnedFrom],
     sweep: Sequence[NoiseSetting],
     noise: Sequence[TimingNoise],
     clock: str,
@@ -54,6 +56,7 @@ def answers(
                 _cost(costs, "s"),
                 "On the rate of correct kernels:",
                 _sentence(effects, "correct", "s"),
+                _learned_from(learned),
             ),
         ),
         Answer(
@@ -87,6 +90,19 @@ def _accepted_wrongly(wrong: Sequence[AcceptedWrongly]) -> str:
     if not parts:
         return "No candidate that training accepted was audited."
     return f"Of the candidates that training accepted, the audit rejects {', and '.join(parts)}."
+
+
+def _learned_from(learned: Sequence[LearnedFrom]) -> str:
+    parts = []
+    for found in learned:
+        share, level2 = found.wrong, found.wrong_level2
+        if share.value is not None:
+            of_level2 = "" if level2.value is None else f" ({level2.value:.0%} of those of Level 2)"
+            which = "with it" if found.staged else "without it"
+            parts.append(f"{which} {share.value:.0%}{of_level2} of {share.count:,}")
+    if not parts:
+        return ""
+    return f"Of the samples that training learned from its own verifier had refused {', and '.join(parts)}."
 
 
 def _staging(saving: Estimate) -> str:
@@ -219,6 +235,7 @@ def remarks(
         "Intervals of rates resample held-out tasks, taking the samples of a task for one fact; "
         "they say nothing of another training run, so look at the rates by seed beside them."
     )
+    found += _training_remarks(comparisons)
     found += _task_remarks(evaluation)
     found += _seed_remarks(cells)
     failed = cells.filter(pl.col("status") == "failed")
@@ -242,6 +259,32 @@ def remarks(
         )
     others = [*(one.difference for one in comparisons), *(setting.difference for setting in sweep)]
     return (*found, *_effect_remarks(effects, budget.effects, costs, others))
+
+
+def training_gain(comparisons: Sequence[Comparison]) -> Comparison | None:
+    """The grid's mean minus its supervised start, in the rate of correct kernels; null where it is not known."""
+    for one in comparisons:
+        if (one.cell, one.counterpart, one.metric) == (GRID, SFT, "correct") and one.difference.low is not None:
+            return one
+    return None
+
+
+def describe_gain(gain: Comparison) -> str:
+    """What training did on the whole, with its interval."""
+    found = gain.difference
+    bounds = f"95% interval {_points(found.low or 0.0)} to {_points(found.high or 0.0)} over {gain.over}"
+    return f"the mean of the 16 cells minus their supervised start is {_points(found.value or 0.0)} points ({bounds})"
+
+
+def _training_remarks(comparisons: Sequence[Comparison]) -> list[str]:
+    """Whether there was a gain that extensions could have changed."""
+    gain = training_gain(comparisons)
+    if gain is None or (gain.difference.low or 0.0) > 0.0 or "seeds" not in gain.over:
+        return []
+    return [
+        f"Reinforcement learning itself is not seen to raise the rate: {describe_gain(gain)}. What extensions do for "
+        "training that gains more is not answered by this run."
+    ]
 
 
 def _seed_remarks(cells: pl.DataFrame) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from attrs import frozen
 
 from ...core import factorial
+from ...core.config import Config
 from ...core.outcome import Stage
 from ...core.statistics import Interval
 from ..study.provenance import Invocation, Totals
@@ -77,6 +78,18 @@ class AcceptedWrongly:
     multi_input: bool
     num_distinct: int
     share: Estimate
+
+
+@frozen(kw_only=True)
+class LearnedFrom:
+    """The samples that training selected in cells with, or without, S, and those that their own verifier had refused.
+
+    Partial credit lets them in: where fewer than `rl.keep` of a task's samples are correct, the next best are kept.
+    """
+
+    staged: bool
+    wrong: Estimate
+    wrong_level2: Estimate
 
 
 @frozen(kw_only=True)
@@ -226,12 +239,16 @@ class Analysis:
     clock: str
     backend: str
     policy: str
+    config: Config | None
+    """What the run was configured with; null where no record of it is left."""
     versions: dict[str, str | None]
     invocations: tuple[Invocation, ...]
     """The commands that made the folder; empty where no record of them is left."""
     totals: Totals
     num_seeds: int
     num_complete: int
+    """Cell runs, of the grid and beside it; starts do not count."""
+    num_complete_in_grid: int
     num_failed: int
     samples_per_task: int
     """k of pass@k: held-out samples of a task in one cell with one seed."""
@@ -254,6 +271,7 @@ class Analysis:
     noise_sweep: tuple[NoiseSetting, ...]
     timing_noise: tuple[TimingNoise, ...]
     accepted_wrongly: tuple[AcceptedWrongly, ...]
+    learned_from: tuple[LearnedFrom, ...]
     funnel: tuple[FunnelStage, ...]
     curriculum: tuple[Curve, ...]
     rewards: tuple[Curve, ...]

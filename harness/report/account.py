@@ -23,7 +23,7 @@ from .cell_tables import grid
 from .effect_tables import effects
 from .figures import Form, Sheet, words
 from .headline import headline
-from .sections import describe_versions, describe_work
+from .sections import describe_runs, describe_training, describe_versions, describe_work
 from .tables import Table, term_name
 from .text import markdown_table
 
@@ -71,11 +71,9 @@ def published_readme(published: Results, analysis: Analysis) -> str:
 
 
 def _what(analysis: Analysis) -> str:
-    failed = f", {analysis.num_failed} failed" if analysis.num_failed else ""
-    seeds = f"{analysis.num_seeds} seed{'s' if analysis.num_seeds != 1 else ''}"
     return (
-        f"{analysis.num_complete} cell runs complete{failed}, {seeds}. Policy `{analysis.policy}`, "
-        f"results by backend `{analysis.backend}`, timing: {analysis.clock}. {describe_work(analysis)}"
+        f"{describe_runs(analysis)}. Policy `{analysis.policy}`, results by backend `{analysis.backend}`, timing: "
+        f"{analysis.clock}. {describe_training(analysis)} {describe_work(analysis)}"
     ).strip()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ...core import factorial
 from ...core.extensions import LETTERS
+from ..analysis.conclusions import describe_gain, training_gain
 from ..analysis.findings import Analysis
 from .figures import Form, written
 
@@ -13,7 +14,7 @@ NAMES = {"m": "multi-input testing", "s": "staged evaluation", "c": "the curricu
 
 
 def headline(analysis: Analysis) -> str:
-    """Which extensions changed the rate of correct kernels by more than noise explains, in two sentences or three.
+    """Which extensions changed the rate of correct kernels by more than noise explains, and what training did at all.
 
     An extension is said to have changed it only where Holm's p over all effects allows it.
     """
@@ -26,14 +27,15 @@ def headline(analysis: Analysis) -> str:
     if "seeds" not in found.over:
         which = "One seed" if found.num_seeds == 1 else "Seeds that are not whole"
         return f"{which} cannot tell what an extension does from the chance of a training run: run at least three."
+    beside = f"{_sensitivity(known)}{_training(analysis)}"
     told = sorted((effect for effect in known if effect.confirmed), key=lambda effect: -(effect.estimate or 0.0))
     if told:
         first = f"{_listed([_change(effect) for effect in told])}."
         others = [NAMES[effect.name] for effect in known if not effect.confirmed]
         rest = f" For {_listed(others)} no effect is shown." if others else ""
-        return f"{first[0].upper()}{first[1:]}{rest}{_sensitivity(known)}"
+        return f"{first[0].upper()}{first[1:]}{rest}{beside}"
     which = "None of the four extensions" if len(known) == len(LETTERS) else "No extension that could be told apart"
-    return f"{which} changed the rate of correct kernels by more than chance explains.{_sensitivity(known)}"
+    return f"{which} changed the rate of correct kernels by more than chance explains.{beside}"
 
 
 def _sensitivity(known: Sequence[factorial.Effect]) -> str:
@@ -41,6 +43,14 @@ def _sensitivity(known: Sequence[factorial.Effect]) -> str:
     if not sizes:
         return ""
     return f" Main effects below about {written(max(sizes), Form.SIZE)} points were likely to be missed."
+
+
+def _training(analysis: Analysis) -> str:
+    gain = training_gain(analysis.comparisons)
+    if gain is None:
+        return ""
+    told = describe_gain(gain)
+    return f" {told[0].upper()}{told[1:]}."
 
 
 def _change(effect: factorial.Effect) -> str:

@@ -42,12 +42,33 @@ def sections(analysis: Analysis) -> tuple[Section, ...]:
 
 def _run(analysis: Analysis) -> Prose:
     lines = [
-        f"{analysis.num_complete} cell runs complete, {analysis.num_failed} failed, {analysis.num_seeds} seed(s); "
-        f"policy {analysis.policy}, results by backend {analysis.backend}, timing: {analysis.clock}.",
+        f"{describe_runs(analysis)}; policy {analysis.policy}, results by backend {analysis.backend}, timing: "
+        f"{analysis.clock}.",
+        describe_training(analysis),
         describe_work(analysis),
         describe_versions(analysis),
     ]
     return Prose(name="run", title="Run", lines=tuple(line for line in lines if line))
+
+
+def describe_runs(analysis: Analysis) -> str:
+    """How many runs the report is about."""
+    failed = f", {analysis.num_failed} failed" if analysis.num_failed else ""
+    seeds = f"{analysis.num_seeds} seed{'s' if analysis.num_seeds != 1 else ''}"
+    return f"{analysis.num_complete} cell runs complete ({analysis.num_complete_in_grid} of the grid){failed}, {seeds}"
+
+
+def describe_training(analysis: Analysis) -> str:
+    """How much each run trained and was judged by, in a sentence; empty where the configuration is not known."""
+    if analysis.config is None:
+        return ""
+    sft, rl, held_out = analysis.config.sft, analysis.config.rl, analysis.config.evaluation
+    return (
+        f"Each learned from {sft.num_pairs:,} pairs, then in {rl.rounds} rounds of {rl.tasks_per_round} tasks from the "
+        f"best {rl.keep} of {rl.samples_per_task} samples; it is judged on {held_out.level1_tasks} + "
+        f"{held_out.level2_tasks} held-out tasks of Level 1 and 2, {held_out.samples_per_task} samples of each at a "
+        f"temperature of {held_out.temperature:g}."
+    )
 
 
 def describe_work(analysis: Analysis) -> str:

@@ -6,6 +6,8 @@ import json
 
 import polars as pl
 import pytest
+from tritonrl.core.extensions import ALL_CELLS
+from tritonrl.core.factorial import GRID
 from tritonrl.harness.analysis.analysis import analyse
 from tritonrl.harness.analysis.comparisons import COMPARED, compare_controls, sweep_noise
 from tritonrl.harness.analysis.findings import Comparison, Estimate
@@ -61,6 +63,27 @@ def test_controls_are_compared_with_their_own_counterpart_and_the_baseline() -> 
     assert {estimate.count for estimate in differences.values()} == {4}
     assert {(one.num_seeds, one.over) for one in found if one.metric == "correct"} == {(2, "seeds and tasks")}
     assert {one.metric for one in found} == set(COMPARED)
+
+
+def test_the_start_is_compared_with_the_whole_grid() -> None:
+    """The first difference is the sixteen cells' mean minus their start; there is none without one of them."""
+    names = ["sft", *(str(cell) for cell in ALL_CELLS)]
+    # of sixteen cells four are right on both samples of task `a`, the others on none; the start on one
+    rows = [
+        row
+        for number, name in enumerate(names)
+        for seed in (0, 1)
+        for row in judged(name, {"a": (1, 0) if name == "sft" else (number < 5,) * 2, "b": (0, 0)}, seed)
+    ]
+    found = compare_controls(cells(*names, seeds=(0, 1)), table("evaluation", rows))
+    assert (found[0].cell, found[0].counterpart, found[0].metric) == (GRID, "sft", "correct")
+    assert found[0].difference.value == pytest.approx(4 / 16 / 2 - 0.25)
+    assert found[0].difference.count == 4
+    some = [row for row in rows if row["cell"] != "mst"]
+    without = compare_controls(
+        cells(*(name for name in names if name != "mst"), seeds=(0, 1)), table("evaluation", some)
+    )
+    assert GRID not in {one.cell for one in without}
 
 
 def test_a_difference_is_of_the_final_evaluations_of_one_level() -> None:

@@ -68,9 +68,10 @@ def test_a_seed_that_lacks_cells_is_left_out(tmp_path: Path) -> None:
     assert primary.effect("m").estimate == 0.25
     assert "Seed 2 is not whole" in as_markdown(found)
     two = analyse_cells(tmp_path / "two", {0: whole, 1: whole})
-    without = {"remarks": (), "num_complete": 0}
+    without = {"remarks": (), "num_complete": 0, "num_complete_in_grid": 0}
     assert evolve(found, **without) == evolve(two, **without)
     assert (found.num_complete, two.num_complete) == (41, 36)
+    assert (found.num_complete_in_grid, two.num_complete_in_grid) == (37, 32)
 
 
 def test_the_means_of_pairs_give_their_interaction(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tritonrl.core.extensions import ALL_CELLS, Extensions
 from tritonrl.harness.analysis.analysis import analyse
 from tritonrl.harness.analysis.findings import Analysis
+from tritonrl.harness.analysis.rates import grid_cells
 from tritonrl.harness.display import Silent
 from tritonrl.harness.report.headline import headline
 from tritonrl.harness.report.page import as_html
@@ -135,7 +136,48 @@ def test_the_headline_says_no_more_than_was_found(results: Results, analysis: An
         if name == "evaluation":
             frame = frame.with_columns(correct=(pl.col("sample") + pl.col("slot")) % 2 == 0)
         write_table(table, frame, even.root / f"{name}.parquet")
-    assert headline(analyse(even)).startswith("None of the four extensions changed the rate of correct kernels")
+    alike = analyse(even)
+    assert headline(alike).startswith("None of the four extensions changed the rate of correct kernels")
+    assert "The mean of the 16 cells minus their supervised start is +0.0 points" in headline(alike)
+    assert any(remark.startswith("Reinforcement learning itself is not seen to raise") for remark in alike.remarks)
+
+
+def test_a_gain_of_training_is_no_reservation(results: Results, tmp_path: Path) -> None:
+    """Where every cell is better than its start the headline says by how much, and no remark doubts it."""
+    better = Results(root=tmp_path / "better")
+    for name, table in TABLES.items():
+        frame = results.read(name)
+        if name == "evaluation":
+            frame = frame.with_columns(correct=pl.col("cell") != "sft")
+        write_table(table, frame, better.root / f"{name}.parquet")
+    found = analyse(better)
+    assert "The mean of the 16 cells minus their supervised start is +100.0 points" in headline(found)
+    assert not any("Reinforcement learning itself" in remark for remark in found.remarks)
+
+
+def test_what_training_learned_from_is_told_by_staging(results: Results, tmp_path: Path) -> None:
+    """Of the selected samples, and no others, those that were refused, with S and without it, with Level 2 beside."""
+    planted = Results(root=tmp_path / "planted")
+    staged = pl.col("cell").str.contains("s")
+    for name, table in TABLES.items():
+        frame = results.read(name)
+        if name == "candidates":
+            frame = frame.with_columns(selected=pl.col("sample") == 0, level=1 + pl.col("slot") % 2)
+            frame = frame.with_columns(correct=pl.col("selected") & ~(staged & (pl.col("level") == 2)))
+        write_table(table, frame, planted.root / f"{name}.parquet")
+    found = analyse(planted)
+    without, with_it = found.learned_from
+    selected = (
+        planted.read("candidates").filter("selected").join(grid_cells(planted.read("cells")), on=["cell", "seed"])
+    )
+    assert (without.staged, without.wrong.value, without.wrong_level2.value) == (False, 0.0, 0.0)
+    assert without.wrong.count == selected.filter(~pl.col("staged")).height
+    share = selected.filter("staged").select((pl.col("level") == 2).mean()).item()
+    assert 0 < share < 1
+    assert (with_it.staged, with_it.wrong_level2.value) == (True, 1.0)
+    assert with_it.wrong.value == pytest.approx(share)
+    told = f"without it 0% (0% of those of Level 2) of {without.wrong.count:,}, and with it {share:.0%} (100%"
+    assert told in found.answers[1].answer
 
 
 def test_small_data_is_said(analysis: Analysis) -> None:
