@@ -125,7 +125,6 @@ def _budget_cells(seconds: float, runs: Sequence[_Run], rates: Sequence[dict[str
             BudgetCell(
                 cell=name,
                 total_seconds=math.fsum(run.total for run, _ in own) / len(own),
-                share=math.fsum(seconds / run.total for run, _ in own) / len(own),
                 num_rounds=math.fsum(run.rounds_at(seconds) for run, _ in own) / len(own),
                 spent_seconds=math.fsum(run.spent[run.rounds_at(seconds)] for run, _ in own) / len(own),
                 num_evaluations=min(len(run.evaluated) for run, _ in own),

@@ -144,8 +144,6 @@ class BudgetCell:
     cell: str
     total_seconds: float
     """What the whole cell spent on verification, a mean over seeds."""
-    share: float
-    """The budget's share of that, a mean over seeds."""
     num_rounds: float
     """Rounds that had been finished, a mean over seeds."""
     spent_seconds: float

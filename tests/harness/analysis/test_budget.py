@@ -40,8 +40,8 @@ def test_a_run_stands_at_the_end_of_a_round() -> None:
     budget = view([*START, *ENDS], [*spent("none", [10, 10]), *spent("m", [30, 50])])
     assert budget.seconds == 20.0
     assert rates(budget) == {"none": 0.75, "m": pytest.approx((0.5 + 0.75) / 2)}
-    facts = {cell.cell: (cell.total_seconds, cell.share, cell.num_evaluations) for cell in budget.cells}
-    assert facts == {"none": (20.0, 1.0, 2), "m": (80.0, 0.25, 2)}
+    facts = {cell.cell: (cell.total_seconds, cell.num_evaluations) for cell in budget.cells}
+    assert facts == {"none": (20.0, 2), "m": (80.0, 2)}
     assert {cell.cell: (cell.num_rounds, cell.spent_seconds) for cell in budget.cells} == {
         "none": (2.0, 20.0),
         "m": (1.0, 30.0),
@@ -108,7 +108,7 @@ def test_seeds_share_one_budget() -> None:
     rounds = [*spent("none", [10, 30], seed=0), *spent("none", [10, 10], seed=1)]
     budget = at_equal_seconds(cells("sft", "none", seeds=(0, 1)), table("rounds", rounds), table("evaluation", rows))
     assert budget.seconds == 20.0
-    assert (budget.cells[0].share, budget.cells[0].total_seconds) == (0.75, 30.0)
+    assert budget.cells[0].total_seconds == 30.0
     assert budget.cells[0].correct.value == pytest.approx((0.5 + 1.0) / 2)
     assert budget.cells[0].correct.count == 4
 
