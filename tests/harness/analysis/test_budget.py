@@ -109,6 +109,8 @@ def test_seeds_share_one_budget() -> None:
     budget = at_equal_seconds(cells("sft", "none", seeds=(0, 1)), table("rounds", rounds), table("evaluation", rows))
     assert budget.seconds == 20.0
     assert budget.cells[0].total_seconds == 30.0
+    # one seed stands at its first round's end, after 10 s, the other at its second's, after 20
+    assert (budget.cells[0].num_rounds, budget.cells[0].spent_seconds) == (1.5, 15.0)
     assert budget.cells[0].correct.value == pytest.approx((0.5 + 1.0) / 2)
     assert budget.cells[0].correct.count == 4
 
