@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Sequence
+from statistics import median
 
 from attrs import evolve, frozen
 
@@ -89,15 +91,18 @@ CRASHES: dict[str, _Deed] = {
 
 @frozen(kw_only=True)
 class CrashFigures:
-    """`outcomes` by what the candidate does; `accepted_crashes` and `refused_neighbours` must be empty."""
+    """`outcomes` by what the candidate does; `accepted_crashes` and `refused_neighbours` must be empty.
+
+    `restarts_s` are the waits for each executor's successor, `starts_s` what opening each of these took.
+    """
 
     num_crashes: int
     num_neighbours: int
     outcomes: tuple[tuple[str, int], ...]
     accepted_crashes: tuple[str, ...]
     refused_neighbours: tuple[str, ...]
-    num_restarts: int
-    longest_restart_s: float
+    restarts_s: tuple[float, ...]
+    starts_s: tuple[float, ...]
     seconds: float
 
     @property
@@ -146,9 +151,9 @@ def run(config: Config, num_crashes: int, jobs: int, on_progress: OnProgress | N
     with open_verifier(chosen) as verifier:
         pairs = [(task, source) for _, source in drawn]
         verdicts = verifier.verify_many(pairs, _PLAIN, jobs, count_done(len(pairs), on_progress))
-        executors = verifier.bench.cuda.executors if verifier.bench.cuda is not None else []
-        num_restarts = sum(executor.num_restarts for executor in executors)
-        longest = max((executor.longest_restart_s for executor in executors), default=0.0)
+        cuda = verifier.bench.cuda
+        restarts_s = [seconds for executor in cuda.executors for seconds in executor.restarts_s] if cuda else []
+        starts_s = list(cuda.starts_s) if cuda else []
     found = list(zip(drawn, verdicts, strict=True))
     right = [verdict for (name, _), verdict in found if name == "is right"]
     return CrashFigures(
@@ -157,10 +162,16 @@ def run(config: Config, num_crashes: int, jobs: int, on_progress: OnProgress | N
         outcomes=tuple(sorted(Counter(f"{name}: {verdict.where}" for (name, _), verdict in found).items())),
         accepted_crashes=tuple(name for (name, _), verdict in found if name != "is right" and verdict.correct),
         refused_neighbours=tuple(verdict.where for verdict in right if not verdict.correct),
-        num_restarts=num_restarts,
-        longest_restart_s=longest,
+        restarts_s=tuple(restarts_s),
+        starts_s=tuple(starts_s),
         seconds=time.perf_counter() - began,
     )
+
+
+def _describe(waits: Sequence[float]) -> str:
+    if not waits:
+        return "none"
+    return f"{len(waits)}, {median(waits):.2f} s in the median, at most {max(waits):.2f} s"
 
 
 def render(figures: CrashFigures) -> list[str]:
@@ -169,6 +180,6 @@ def render(figures: CrashFigures) -> list[str]:
         f"{figures.num_crashes} crashing candidates and {figures.num_neighbours} right ones in {figures.seconds:.0f} s",
         f"crashing ones accepted: {len(figures.accepted_crashes)}; right ones refused: "
         f"{len(figures.refused_neighbours)}",
-        f"executors started anew: {figures.num_restarts} times, at most {figures.longest_restart_s:.2f} s",
+        f"successors of executors: {_describe(figures.restarts_s)}; to start one: {_describe(figures.starts_s)}",
         *(f"  {name}: {number}" for name, number in figures.outcomes),
     ]

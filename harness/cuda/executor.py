@@ -20,7 +20,6 @@ import signal
 import socket
 import sys
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -29,18 +28,17 @@ from attrs import evolve
 
 from ...core.candidate import Failure, Variant
 from ...core.outcome import Outcome
-from ...core.plan import BufferKind, Copy, Fill, Launch, LaunchPlan, Operator
+from ...core.plan import BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan, Operator
 from ...core.serialisation import from_plain, to_plain
 from ..sandbox import syscalls, wire
 from ..sandbox.operators import run_operator
 from ..sandbox.protocol import RunResult
-from .launcher import CannotLaunch, DriverError, LoadedKernel, load_kernel, make_launch, unload_kernel
+from .launcher import CannotLaunch, DriverError, LoadedKernel, LoadedKernels, make_launch
 from .memory import DeviceBuffers, ViewOutside, bytes_of
 from .protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
 from .references import ReferenceFailed, load_compiler
 from .timer import Prepare, Timer
 
-_MAX_LOADED = 256
 _PIECE_S = 0.015
 """Preparing goes on for so long, or for one piece, before others may have their turn."""
 _OVER = object()
@@ -70,7 +68,7 @@ class Executor:
     """Runs and times plans on the current device."""
 
     def __init__(self) -> None:
-        self._kernels: OrderedDict[tuple[str, str], LoadedKernel] = OrderedDict()
+        self._kernels = LoadedKernels()
         self._used_timer: Timer | None = None
         self._begin: Callable[[], Iterator[None]] = lambda: iter(())
         self._preparation: Iterator[None] | None = None
@@ -81,6 +79,9 @@ class Executor:
     def answer(self, header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
         """The reply to one request."""
         binaries = {sha256: blobs[index] for sha256, index in header.get("binaries", {}).items()}
+        if binaries:
+            # it begins something, and nothing else is under way
+            self._kernels.make_room()
         match header["kind"]:
             case "warm up":
                 self._timer.warm_up()
@@ -128,8 +129,10 @@ class Executor:
         except Exception as error:
             return RunResult(variant=variant, failure=_failure_of(error))
 
-    def _prepare(self, plan: LaunchPlan, buffers: DeviceBuffers, binaries: dict[str, bytes]) -> Callable[[], None]:
-        """All steps as one function that only puts work on the stream."""
+    def _prepare(
+        self, plan: LaunchPlan, buffers: DeviceBuffers, binaries: dict[str, bytes], copy: int = 0
+    ) -> Callable[[], None]:
+        """All steps as one function that only puts work on the stream; launches are of that copy of their code."""
         steps: list[Callable[[], None]] = []
         for step in plan.steps:
             match step:
@@ -142,7 +145,7 @@ class Executor:
                 case Operator():
                     steps.append(lambda step=step: run_operator(step, buffers.view))  # type: ignore[misc]
                 case Launch():
-                    kernel = self._load(plan, step.kernel, binaries)
+                    kernel = self._load(plan.kernels[step.kernel], binaries, copy)
                     put, scratch = make_launch(kernel, plan.kernels[step.kernel], step, buffers.address)
                     steps.append(lambda put=put, scratch=scratch: put())  # type: ignore[misc]
 
@@ -152,17 +155,10 @@ class Executor:
 
         return perform
 
-    def _load(self, plan: LaunchPlan, index: int, binaries: dict[str, bytes]) -> LoadedKernel:
-        record = plan.kernels[index]
+    def _load(self, record: Kernel, binaries: dict[str, bytes], copy: int) -> LoadedKernel:
         if record.binary is None or record.binary not in binaries:
             raise CannotLaunch(f"kernel {record.qualname} was not compiled")
-        key = (record.binary, record.entry_point or "")
-        if key not in self._kernels:
-            self._kernels[key] = load_kernel(record, binaries[record.binary])
-            if len(self._kernels) > _MAX_LOADED:
-                unload_kernel(self._kernels.popitem(last=False)[1])
-        self._kernels.move_to_end(key)
-        return self._kernels[key]
+        return self._kernels.load(record, binaries[record.binary], copy)
 
     @property
     def _timer(self) -> Timer:
@@ -251,7 +247,7 @@ class Executor:
         return {"us": us, "failure": to_plain(failures[0]) if failures else None}
 
     def _preparing(self, binaries: dict[str, bytes]) -> Prepare:
-        return lambda plan, buffers: self._prepare(plan, buffers, binaries)
+        return lambda plan, buffers, copy: self._prepare(plan, buffers, binaries, copy)
 
     def _compare(self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]) -> dict[str, Any]:
         plan, protocol = from_plain(header["plan"], LaunchPlan), from_plain(header["protocol"], Protocol)

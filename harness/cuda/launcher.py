@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -33,6 +34,7 @@ _KINDS: dict[str, Any] = {
     "fp64": ctypes.c_double,
 }
 _SHARED_WITHOUT_ASKING = 48 << 10
+_MOST_LOADED = 256
 _THREADS_PER_WARP = 32
 
 
@@ -78,6 +80,26 @@ def unload_kernel(kernel: LoadedKernel) -> None:
     from cuda.bindings import driver
 
     check(driver.cuModuleUnload(kernel.module))
+
+
+class LoadedKernels:
+    """Code that stays in this process's context while it is used again and again; of one kernel also several copies."""
+
+    def __init__(self) -> None:
+        self._kernels: OrderedDict[tuple[str, str, int], LoadedKernel] = OrderedDict()
+
+    def load(self, record: Kernel, binary: bytes, copy: int = 0) -> LoadedKernel:
+        """So many copies of the same code lie in as many places in memory."""
+        key = (record.binary or "", record.entry_point or "", copy)
+        if key not in self._kernels:
+            self._kernels[key] = load_kernel(record, binary)
+        self._kernels.move_to_end(key)
+        return self._kernels[key]
+
+    def make_room(self) -> None:
+        """Unload what was used longest ago; of what was prepared before, nothing may be launched any more."""
+        while len(self._kernels) > _MOST_LOADED:
+            unload_kernel(self._kernels.popitem(last=False)[1])
 
 
 def make_launch(
