@@ -93,7 +93,7 @@ CRASHES: dict[str, _Deed] = {
 class CrashFigures:
     """`outcomes` by what the candidate does; `accepted_crashes` and `refused_neighbours` must be empty.
 
-    `restarts_s` are the waits for each executor's successor, `starts_s` what opening each of these took.
+    `restarts_s` are the seconds until each executor's successor was up.
     """
 
     num_crashes: int
@@ -102,7 +102,6 @@ class CrashFigures:
     accepted_crashes: tuple[str, ...]
     refused_neighbours: tuple[str, ...]
     restarts_s: tuple[float, ...]
-    starts_s: tuple[float, ...]
     seconds: float
 
     @property
@@ -153,7 +152,6 @@ def run(config: Config, num_crashes: int, jobs: int, on_progress: OnProgress | N
         verdicts = verifier.verify_many(pairs, _PLAIN, jobs, count_done(len(pairs), on_progress))
         cuda = verifier.bench.cuda
         restarts_s = [seconds for executor in cuda.executors for seconds in executor.restarts_s] if cuda else []
-        starts_s = list(cuda.starts_s) if cuda else []
     found = list(zip(drawn, verdicts, strict=True))
     right = [verdict for (name, _), verdict in found if name == "is right"]
     return CrashFigures(
@@ -163,7 +161,6 @@ def run(config: Config, num_crashes: int, jobs: int, on_progress: OnProgress | N
         accepted_crashes=tuple(name for (name, _), verdict in found if name != "is right" and verdict.correct),
         refused_neighbours=tuple(verdict.where for verdict in right if not verdict.correct),
         restarts_s=tuple(restarts_s),
-        starts_s=tuple(starts_s),
         seconds=time.perf_counter() - began,
     )
 
@@ -180,6 +177,6 @@ def render(figures: CrashFigures) -> list[str]:
         f"{figures.num_crashes} crashing candidates and {figures.num_neighbours} right ones in {figures.seconds:.0f} s",
         f"crashing ones accepted: {len(figures.accepted_crashes)}; right ones refused: "
         f"{len(figures.refused_neighbours)}",
-        f"successors of executors: {_describe(figures.restarts_s)}; to start one: {_describe(figures.starts_s)}",
+        f"successors of executors: {_describe(figures.restarts_s)}",
         *(f"  {name}: {number}" for name, number in figures.outcomes),
     ]

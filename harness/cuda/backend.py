@@ -5,8 +5,8 @@ several executors, each with one request at a time, and what is timed is alone a
 turns (`harness.cuda.turns`), the executors of other processes and the oracle too. A timing is several requests: it is
 received without a turn, prepared in shared ones that are short, so that nobody who times waits for long, measured in an
 exclusive one, and finished in a shared one. References have an executor of their own, so that compiling them holds
-nobody up. A request that outlives its limit or loses the context costs its executor's child, whose successor waits
-already; no other candidate's verdict is touched by that.
+nobody up. A request that outlives its limit or loses the context costs its executor's child, whose successor is up
+before the next request; no other candidate's verdict is touched by that.
 """
 
 from __future__ import annotations
@@ -135,11 +135,6 @@ class CudaBackend:
         return RunReply(results=results, seconds=time.perf_counter() - began)
 
     @property
-    def starts_s(self) -> Sequence[float]:
-        """How long the start of each child took that replaced one."""
-        return tuple(self._parent.spares.starts_s)
-
-    @property
     def device_name(self) -> str:
         """The GPUs' name; where they differ, their names."""
         return " + ".join(sorted({executor.name for executor in self.executors}))
@@ -258,11 +253,9 @@ class CudaBackend:
                     if request.compiling != "none":
                         self._reference_executor.ask({"kind": "load compiler"}, [], _COMPILE_LIMIT_S)
                 executor = self._reference_executor
-                executor.renew()
                 with executor.turns.shared():
                     reply, _ = executor.ask(header, [], _COMPILE_LIMIT_S)
                 if reply["failure"] is None:
-                    executor.renew()
                     again = {**header, "kind": "measure reference", "notes": reply["notes"]}
                     with executor.turns.exclusive():
                         reply, _ = executor.ask(again, [], self._limit_s + 8 * request.protocol.budget_s)
@@ -299,10 +292,6 @@ class CudaBackend:
         limit_s: float | None = None,
         turn: Turn = Turn.SHARED,
     ) -> tuple[dict[str, Any], list[bytes]]:
-        began = time.perf_counter()
-        executor.renew()
-        with self._change:
-            self._count_wait(WAITING_FOR_EXECUTOR, time.perf_counter() - began)
         began = time.perf_counter()
         with self._take(executor, turn):
             has_turn = time.perf_counter()

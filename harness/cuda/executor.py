@@ -129,10 +129,8 @@ class Executor:
         except Exception as error:
             return RunResult(variant=variant, failure=_failure_of(error))
 
-    def _prepare(
-        self, plan: LaunchPlan, buffers: DeviceBuffers, binaries: dict[str, bytes], copy: int = 0
-    ) -> Callable[[], None]:
-        """All steps as one function that only puts work on the stream; launches are of that copy of their code."""
+    def _prepare(self, plan: LaunchPlan, buffers: DeviceBuffers, binaries: dict[str, bytes]) -> Callable[[], None]:
+        """All steps as one function that only puts work on the stream."""
         steps: list[Callable[[], None]] = []
         for step in plan.steps:
             match step:
@@ -145,7 +143,7 @@ class Executor:
                 case Operator():
                     steps.append(lambda step=step: run_operator(step, buffers.view))  # type: ignore[misc]
                 case Launch():
-                    kernel = self._load(plan.kernels[step.kernel], binaries, copy)
+                    kernel = self._load(plan.kernels[step.kernel], binaries)
                     put, scratch = make_launch(kernel, plan.kernels[step.kernel], step, buffers.address)
                     steps.append(lambda put=put, scratch=scratch: put())  # type: ignore[misc]
 
@@ -155,10 +153,10 @@ class Executor:
 
         return perform
 
-    def _load(self, record: Kernel, binaries: dict[str, bytes], copy: int) -> LoadedKernel:
+    def _load(self, record: Kernel, binaries: dict[str, bytes]) -> LoadedKernel:
         if record.binary is None or record.binary not in binaries:
             raise CannotLaunch(f"kernel {record.qualname} was not compiled")
-        return self._kernels.load(record, binaries[record.binary], copy)
+        return self._kernels.load(record, binaries[record.binary])
 
     @property
     def _timer(self) -> Timer:
@@ -247,7 +245,7 @@ class Executor:
         return {"us": us, "failure": to_plain(failures[0]) if failures else None}
 
     def _preparing(self, binaries: dict[str, bytes]) -> Prepare:
-        return lambda plan, buffers, copy: self._prepare(plan, buffers, binaries, copy)
+        return lambda plan, buffers: self._prepare(plan, buffers, binaries)
 
     def _compare(self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]) -> dict[str, Any]:
         plan, protocol = from_plain(header["plan"], LaunchPlan), from_plain(header["protocol"], Protocol)

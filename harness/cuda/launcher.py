@@ -83,14 +83,14 @@ def unload_kernel(kernel: LoadedKernel) -> None:
 
 
 class LoadedKernels:
-    """Code that stays in this process's context while it is used again and again; of one kernel also several copies."""
+    """Code that stays in this process's context while it is used again and again."""
 
     def __init__(self) -> None:
-        self._kernels: OrderedDict[tuple[str, str, int], LoadedKernel] = OrderedDict()
+        self._kernels: OrderedDict[tuple[str, str], LoadedKernel] = OrderedDict()
 
-    def load(self, record: Kernel, binary: bytes, copy: int = 0) -> LoadedKernel:
-        """So many copies of the same code lie in as many places in memory."""
-        key = (record.binary or "", record.entry_point or "", copy)
+    def load(self, record: Kernel, binary: bytes) -> LoadedKernel:
+        """The kernel, loaded where it is not yet."""
+        key = (record.binary or "", record.entry_point or "")
         if key not in self._kernels:
             self._kernels[key] = load_kernel(record, binary)
         self._kernels.move_to_end(key)

@@ -1,11 +1,14 @@
 """The executors' processes as the judge sees them: one parent that has imported what they need, and its children.
 
 The parent never touches a device. A child opens one and serves one thread at a time; when it dies, its successor costs
-a fork and a context's start, not imports, and both are paid ahead (`harness.cuda.spares`).
+a fork and a context's start, not imports.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -20,7 +23,6 @@ from ...core.outcome import Outcome
 from ...core.serialisation import from_plain
 from ..errors import SandboxError
 from ..sandbox import wire
-from .spares import Child, Spares
 from .turns import Turns
 
 _START_TIMEOUT_S = 120.0
@@ -40,7 +42,6 @@ class Parent:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.spares = Spares(self.open)
         self._control, theirs = socket.socketpair()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the parent)
         with theirs:
@@ -79,20 +80,8 @@ class Parent:
         """An executor on a GPU."""
         return Executor(self, device)
 
-    def open(self, device: int) -> Child:
-        """A new child; raises SandboxError where it does not get as far as waiting."""
-        pid, connection = self.fork(device)
-        connection.settimeout(_START_TIMEOUT_S)
-        try:
-            header, _ = wire.read(connection.recv, 1 << 16)
-        except (OSError, wire.FrameError):
-            header = {}
-        self.expect("ready" in header)
-        return Child(pid=pid, connection=connection, name=str(header["name"]), turns=Turns(str(header["uuid"])))
-
     def close(self) -> None:
         """End the process; its children end with their sockets."""
-        self.spares.close()
         self._control.close()
         try:
             self._process.wait(5)
@@ -111,35 +100,41 @@ class Executor:
         self.has_served = False
         """Whether plans have run in the child's context, which may have spoilt it for others."""
         self.restarts_s: list[float] = []
-        """How long each successor was waited for."""
+        """How long each successor took to be up."""
         self._parent = parent
-        self._child: Child | None = None
-        self._adopt(parent.open(device))
+        self._connection: socket.socket | None = None
+        self._child = -1
+        self._open()
 
-    def _adopt(self, child: Child) -> None:
-        self._child, self.name, self.turns = child, child.name, child.turns
-
-    def renew(self) -> None:
-        """Have a child again where the last one ended; to be called by who has no turn (`Spares.take`)."""
-        if self._child is not None:
-            return
-        began = time.perf_counter()
-        self._adopt(self._parent.spares.take(self.device, self.turns))
-        self.restarts_s.append(time.perf_counter() - began)
+    def _open(self) -> None:
+        self._child, connection = self._parent.fork(self.device)
+        connection.settimeout(_START_TIMEOUT_S)
+        try:
+            header, _ = wire.read(connection.recv, 1 << 16)
+        except (OSError, wire.FrameError):
+            header = {}
+        self._parent.expect("ready" in header)
+        self.name, self.turns = str(header["name"]), Turns(str(header["uuid"]))
+        self._connection = connection
 
     def close(self) -> None:
         """End the child."""
-        if self._child is None:
+        if self._connection is None:
             return
-        self._child.end()
-        self._child = None
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._child, signal.SIGKILL)
+        self._connection.close()
+        self._connection = None
         self.has_served = False
 
     def ask(self, header: dict[str, Any], blobs: Sequence[bytes], limit_s: float) -> tuple[dict[str, Any], list[bytes]]:
         """One request's reply; raises Lost where the plan took the child down, SandboxError where nothing works."""
-        if self._child is None:
-            raise SandboxError("an executor without a child was asked")
-        connection = self._child.connection
+        if self._connection is None:
+            began = time.perf_counter()
+            self._open()
+            self.restarts_s.append(time.perf_counter() - began)
+        connection = self._connection
+        assert connection is not None
         connection.settimeout(limit_s)
         try:
             connection.sendall(wire.encode(header, blobs))

@@ -11,8 +11,7 @@ is one whose control differs from what it repeats.
 Below 20 us where things lie shows. On an H200 a graph's launch takes 0.2 us more or less by the page of memory that the
 driver keeps the graph in, and graphs that are captured one after the other share a page: the same kernel differs by 2%
 from one measurement to the next, however often it is replayed. So a measurement captures the work several times, and
-spreads the captures of short work over many pages. Where a kernel's code lies shows as well, since the flush takes it
-out of the cache; the timer gives each capture a copy of its own.
+spreads the captures of short work over many pages.
 """
 
 from __future__ import annotations

@@ -55,8 +55,8 @@ _RANKING_WARMUPS, _RANKING_TRIALS = 3, 12
 _NEVER_CHOSEN = ("OUT_OF_RESOURCES", "INVALID_VALUE", "INVALID_CONFIGURATION")
 """Why the driver does not launch a configuration that needs more than there is."""
 
-Prepare = Callable[[LaunchPlan, DeviceBuffers, int], Callable[[], None]]
-"""All steps of a plan as one function that puts them on the stream; the number says which copy of its code."""
+Prepare = Callable[[LaunchPlan, DeviceBuffers], Callable[[], None]]
+"""All steps of a plan as one function that puts them on the stream."""
 
 
 class Timer:
@@ -111,7 +111,7 @@ class Timer:
         yield
         if not protocol.is_calibrated:
             buffers = DeviceBuffers(plan, given)
-            perform = prepare(plan, buffers, 0)
+            perform = prepare(plan, buffers)
             perform()  # loads the code
             buffers.reset()
             if reference is not None:
@@ -226,19 +226,15 @@ class Timer:
     def _place_replicas(
         self, plan: LaunchPlan, given: Mapping[int, torch.Tensor], prepare: Prepare, protocol: Protocol
     ) -> Iterator[Replica]:
-        """The plan in several places in memory, its code too where it is short; in fewer where it takes much of it."""
-
-        def place(copy: int) -> Replica:
-            return Replica(plan, given, lambda buffers: prepare(plan, buffers, copy), self._scratch)
-
-        first = place(0)
+        """The plan in several places in memory, or in fewer where it takes much of it."""
+        first = Replica(plan, given, prepare, self._scratch)
         affordable = max(1, _MAX_REPLICATED_BYTES // first.num_bytes)
         spread = Spread() if is_short(first.work) else None
         yield first
-        for number in range(1, min(protocol.placements, affordable)):
+        for _ in range(1, min(protocol.placements, affordable)):
             if spread is not None:
                 spread.move_on()
-            yield place(number if spread is not None else 0)
+            yield Replica(plan, given, prepare, self._scratch)
 
     def _report(self, found: Measurement) -> Trials:
         us = {name: tuple(trials) for name, trials in found.us.items()}
@@ -282,7 +278,7 @@ class Timer:
         """One plan's trials by each way to time it (`harness.benchmarks.timing`)."""
         self._make_room()
         buffers = DeviceBuffers(plan, given)
-        perform = prepare(plan, buffers, 0)
+        perform = prepare(plan, buffers)
         perform()
         us = {"single": [time_once(perform)]}
         for _ in range(protocol.warmups):
@@ -322,17 +318,11 @@ class Replica:
     What surrounds a replay runs on the device, in graphs of its own.
     """
 
-    def __init__(
-        self,
-        plan: LaunchPlan,
-        given: Mapping[int, torch.Tensor],
-        prepare: Callable[[DeviceBuffers], Callable[[], None]],
-        scratch: Scratch,
-    ) -> None:
+    def __init__(self, plan: LaunchPlan, given: Mapping[int, torch.Tensor], prepare: Prepare, scratch: Scratch) -> None:
         before = torch.cuda.memory_allocated()
         self.buffers = DeviceBuffers(plan, given)
         self._scratch = scratch
-        self.work, _ = capture_or_launch(prepare(self.buffers), scratch)
+        self.work, _ = capture_or_launch(prepare(plan, self.buffers), scratch)
         self.work()  # until then the driver keeps nothing of a graph on the device
         self.buffers.reset()
         self.results = [self.buffers.view(view) for view in plan.outputs]

@@ -1,17 +1,12 @@
-"""Which code stays in a context, in how many places, and what is unloaded when; the driver is made up."""
+"""Which code stays in a context, and what is unloaded when; the driver is made up."""
 
 from __future__ import annotations
 
 import pytest
 from attrs import evolve
 from tritonrl.core.plan import Kernel
-from tritonrl.harness.cuda import launcher, timer
-from tritonrl.harness.cuda.executor import Executor
+from tritonrl.harness.cuda import launcher
 from tritonrl.harness.cuda.launcher import LoadedKernel, LoadedKernels
-from tritonrl.harness.cuda.memory import DeviceBuffers
-
-from .pretend import pretend_gpu
-from .test_timing_requests import PLAN, PROTOCOL, prepare, receive
 
 KERNEL = Kernel(qualname="f", source_sha256="", binary="a", entry_point="f")
 
@@ -24,7 +19,7 @@ class MadeUpDriver:
         self.unloaded: list[LoadedKernel] = []
 
     def load(self, record: Kernel, binary: bytes) -> LoadedKernel:
-        """One more copy."""
+        """One more."""
         self.loaded.append(LoadedKernel(function=record.entry_point, module=len(self.loaded)))
         return self.loaded[-1]
 
@@ -39,44 +34,24 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> MadeUpDriver:
     return found
 
 
-def test_a_copy_is_loaded_once(driver: MadeUpDriver) -> None:
-    """Kernels of other names, other code and other copies are others."""
+def test_a_kernel_is_loaded_once(driver: MadeUpDriver) -> None:
+    """Kernels of other names and other code are others."""
     kernels = LoadedKernels()
-    wanted = [(KERNEL, 0), (KERNEL, 1), (evolve(KERNEL, entry_point="g"), 0), (evolve(KERNEL, binary="b"), 0)]
-    first = [kernels.load(record, b"", copy) for record, copy in wanted]
-    assert len(driver.loaded) == len({one.module for one in first}) == len(wanted)
-    assert [kernels.load(record, b"", copy) for record, copy in wanted] == first
-    assert len(driver.loaded) == len(wanted)
+    records = [KERNEL, evolve(KERNEL, entry_point="g"), evolve(KERNEL, binary="b")]
+    first = [kernels.load(record, b"") for record in records]
+    assert len(driver.loaded) == len({one.module for one in first}) == len(records)
+    assert [kernels.load(record, b"") for record in records] == first
+    assert len(driver.loaded) == len(records)
 
 
 def test_nothing_is_unloaded_while_something_is_prepared(driver: MadeUpDriver) -> None:
-    """A plan may have more kernels, and copies of them, than stay loaded; what was used longest ago goes first."""
+    """A plan may have more kernels than stay loaded; what was used longest ago goes first."""
     kernels = LoadedKernels()
-    first = [kernels.load(KERNEL, b"", copy) for copy in range(5)]
+    records = [evolve(KERNEL, entry_point=name) for name in "abcde"]
+    first = [kernels.load(record, b"") for record in records]
     assert not driver.unloaded
-    kernels.load(KERNEL, b"", 0)
+    kernels.load(records[0], b"")
     kernels.make_room()
     assert driver.unloaded == [first[1], first[2]]
     kernels.make_room()
     assert len(driver.unloaded) == 2
-
-
-@pytest.mark.parametrize(("is_short", "copies"), [(True, [0, 1, 2]), (False, [0, 0, 0])])
-def test_what_is_short_is_timed_from_several_copies_of_its_code(
-    monkeypatch: pytest.MonkeyPatch, is_short: bool, copies: list[int]
-) -> None:
-    """One in each place; where the code lies shows in no long kernel."""
-    asked: list[int] = []
-    prepared = Executor._prepare
-
-    def noting(self: Executor, plan: object, buffers: DeviceBuffers, binaries: object, copy: int = 0) -> object:
-        asked.append(copy)
-        return prepared(self, PLAN, buffers, {}, copy)
-
-    with pretend_gpu(monkeypatch):
-        monkeypatch.setattr(Executor, "_prepare", noting)
-        monkeypatch.setattr(timer, "is_short", lambda work: is_short)
-        executor = Executor()
-        assert receive(executor, source=None, protocol=PROTOCOL)["failure"] is None
-        assert prepare(executor)[0]["failure"] is None
-    assert asked == copies

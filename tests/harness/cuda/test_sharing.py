@@ -54,33 +54,23 @@ class FakeExecutor(Executor):
 
     def __init__(self, device: int) -> None:
         self.device, self.name, self.turns = device, "made up", LoggedTurns()
-        self.restarts_s: list[float] = []
         self.has_served = False
-        self.num_closed, self.has_child = 0, True
+        self.num_closed = 0
         self.asked: list[tuple[str, str]] = []
         self.crashes: list[str] = []
         self.crash = CRASH
         self.gate: threading.Barrier | None = None
         self.pieces_left = 1
 
-    def renew(self) -> None:
-        """Who waits for a new child while it has a turn would wait for ever."""
-        assert isinstance(self.turns, LoggedTurns)
-        assert not self.turns.held
-        if not self.has_child:
-            self.restarts_s.append(0.0)
-        self.has_child = True
-
     def close(self) -> None:
         """The next request has a context in which nothing has run."""
         self.num_closed += 1
-        self.has_served = self.has_child = False
+        self.has_served = False
 
     def ask(self, header: dict[str, Any], blobs: Sequence[bytes], limit_s: float) -> tuple[dict[str, Any], list[bytes]]:
         """The reply to one request."""
         kind = header["kind"]
         assert isinstance(self.turns, LoggedTurns)
-        assert self.has_child
         self.asked.append((kind, self.turns.held))
         if kind in self.crashes:
             self.crashes.remove(kind)
