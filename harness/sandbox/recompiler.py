@@ -53,13 +53,22 @@ def refuse_equal_symbols() -> None:
     mangle = code_generator.mangle_fn
     known: dict[str, tuple[Any, ...]] = {}
 
-    def mangle_once(name: str, types: list[Any], *context: Any) -> str:
-        symbol: str = mangle(name, types, *context)
-        if known.setdefault(symbol, (name, types)) != (name, types):
+    def mangle_once(name: str, types: list[Any], *others: Any) -> str:
+        symbol: str = mangle(name, types, *others)
+        # Triton 3.7 has constants among the types, 3.6 after them by place; the caller's context comes last
+        constants = [constant for places in others[:-1] for constant in places.items()]
+        meaning = (name, [_comparable(each) for each in types], [(at, _comparable(each)) for at, each in constants])
+        if known.setdefault(symbol, meaning) != meaning:
             raise NotKernelLanguage(f"a helper is compiled under the name of another one, {symbol}")
         return symbol
 
     code_generator.mangle_fn = mangle_once
+
+
+def _comparable(argument: Any) -> Any:
+    """A type or constant as something that equals itself: NaN does not."""
+    value = getattr(argument, "value", argument)
+    return repr(value) if isinstance(value, float) else argument
 
 
 def _compile(

@@ -1,5 +1,7 @@
 """A helper whose constants, joined by underscores, have the same compiled name twice: it is compiled for the first alone.
 
+The second pair are of one name to Triton 3.7, the first, a number and its text, to Triton 3.6.
+
 Mechanism: own
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: unsupported
@@ -14,7 +16,7 @@ import triton.language as tl
 
 @triton.jit
 def scale(v, first: tl.constexpr, second: tl.constexpr):
-    return v * (2.0 if second == "c" else 0.5)
+    return v * (2.0 if first == 1 or second == "c" else 0.5)
 
 
 @triton.jit
@@ -22,7 +24,8 @@ def relu_kernel(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = offs < n
     a = tl.load(a_ptr + offs, mask=mask)
-    out = scale(scale(a, "a_sq__c_sq_b", "c"), "a", "b_sq__c_sq_c")
+    out = scale(scale(a, 1, "b"), "1", "b")
+    out = scale(scale(out, "a_sq__c_sq_b", "c"), "a", "b_sq__c_sq_c")
     tl.store(out_ptr + offs, tl.where(out > 0, out, 0.0), mask=mask)
 
 
