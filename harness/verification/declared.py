@@ -4,7 +4,8 @@ The declared sizes are looked at in each of the contract's first two dtypes, and
 the oracle can compute them in about a second. That is the task's doing; what a candidate does counts against it: a
 plan that needs more time, memory or language than there is here is refused, as the sizes that are rewarded would be
 the ones that nobody has seen. Where programs depend on others, or the sample leaves a doubt, all of them run, if they
-are few enough; the backend that runs plans on a GPU runs all in any case.
+are few enough. The backend that runs plans on a GPU runs all in any case, but where code takes too long to compile at
+sizes that nobody declared: there it is looked at as without a GPU.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ from ...stages.variants import VariantInputs
 from ..sandbox.protocol import RunReply, RunRequest, RunResult
 from .oracle import ExpectedRun
 from .probes import find_trespass, prepare_run
-from .recordings import later_variants
+from .recordings import find_uncompiled, later_variants
 from .storages import from_bytes
 from .workbench import Workbench
 
@@ -69,15 +70,19 @@ def probe_declared(candidate: Candidate, task: Task, bench: Workbench, is_wanted
     also one that did not want the samples; where it cannot be looked at, the candidate is refused.
     """
     compiled = candidate.evidence.compile
-    if compiled is None or bench.cuda is not None:
+    if compiled is None:
         return candidate
+    if bench.cuda is not None:
+        uncompiled = find_uncompiled(candidate, task, bench) if is_wanted else []
+        reports = _find_reports(candidate, task, evolve(bench, cuda=None), uncompiled)
+        return candidate.with_evidence(full=(*candidate.evidence.full, *reports)) if reports else candidate
     unseen = find_unseen_kernel(compiled)
     if not is_wanted and unseen is None:
         return candidate
     declared = bench.describe(Variant.DECLARED, task)
     recording = find_recording(compiled, Profile.DECLARED, declared.dtype)
     is_possible = recording is not None and recording.plan is not None and not recording.plan.operators
-    reports: list[RunReport] = []
+    reports = []
     if is_possible and bench.oracle.is_within_reach(task):
         later = later_variants(task, bench) if is_wanted else []
         reports += _find_reports(candidate, task, bench, [declared])

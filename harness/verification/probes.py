@@ -33,7 +33,7 @@ from ...stages.variants import SAMPLED_VARIANTS, VariantInputs, describe
 from ..sandbox.protocol import RunRequest, RunResult
 from .applicability import find_inapplicable, find_largest_safe
 from .oracle import ExpectedRun
-from .recordings import later_variants, record_later, record_own_values, record_request
+from .recordings import find_uncompiled, later_variants, record_later, record_own_values, record_request
 from .storages import fill_storages, from_bytes
 from .workbench import Workbench
 
@@ -75,6 +75,8 @@ def probe_full(candidate: Candidate, task: Task, bench: Workbench, variants: Seq
     probe of their own (`harness.verification.declared`), but for a GPU, which runs them whole.
     """
     whole = {inputs.variant for inputs in later_variants(task, bench)} if bench.cuda is not None else set()
+    if whole & set(variants):
+        whole -= {inputs.variant for inputs in find_uncompiled(candidate, task, bench)}
     runnable = [variant for variant in variants if variant not in SAMPLED_VARIANTS or variant in whole]
     left_out = find_inapplicable(candidate, task, bench, runnable)
     wanted = [bench.describe(variant, task) for variant in runnable if variant not in left_out]

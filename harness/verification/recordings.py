@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from attrs import evolve
@@ -16,6 +17,8 @@ from ..sandbox.protocol import RecordRequest
 from .oracle import Oracle
 from .workbench import Workbench
 
+_ASSEMBLER_KILLED = re.compile(r"`ptxas` failed with error code -(9|24)\b")
+"""As Triton says it of one that SIGKILL or SIGXCPU ended."""
 _LATER = (Profile.REMAINDER, Profile.BETWEEN, Profile.BEYOND)
 """Sizes that only the audit records."""
 
@@ -61,18 +64,41 @@ def record_later(candidate: Candidate, task: Task, bench: Workbench, inputs: Var
     together += [other for other in others if other.variant is not inputs.variant]
     is_compiled = bench.cuda is not None
     requests = [record_request(task, bench.oracle, each.profile, each.dtype, is_compiled) for each in together]
-    bench.get_ready()
-    reply = bench.sandbox.record(candidate.source, requests)
-    recordings = [
-        Recording(profile=each.profile, dtype=each.dtype, failure=reply.failure)
-        if reply.failure is not None
-        else reply.recordings[number]
-        for number, each in enumerate(together)
-    ]
-    keep_blobs(bench, recordings, reply.blobs)
+    recordings = _record_together(candidate, bench, requests)
+    if is_compiled and len(requests) > 1 and all(is_out_of_time(recording.failure) for recording in recordings):
+        # the compilation of one may have used up the time of all
+        recordings = [_record_together(candidate, bench, [request])[0] for request in requests]
     for each, recording in zip(together, recordings, strict=True):
         bench.store.put(bench.key(candidate, task, f"compile:{each.variant}"), recording)
     return recordings[0]
+
+
+def _record_together(candidate: Candidate, bench: Workbench, requests: Sequence[RecordRequest]) -> list[Recording]:
+    bench.get_ready()
+    reply = bench.sandbox.record(candidate.source, requests)
+    if reply.failure is not None:
+        return [Recording(profile=each.profile, dtype=each.dtype, failure=reply.failure) for each in requests]
+    keep_blobs(bench, reply.recordings, reply.blobs)
+    return list(reply.recordings)
+
+
+def find_uncompiled(candidate: Candidate, task: Task, bench: Workbench) -> list[VariantInputs]:
+    """The variants at sizes that nobody declared whose code takes longer to compile than there is time.
+
+    A kernel that takes whole rows has larger blocks there. A GPU cannot run them, and the interpreter samples them.
+    """
+    compiled = candidate.evidence.compile
+    if bench.cuda is None or compiled is None or compiled.failure is not None:
+        return []
+    later = later_variants(task, bench)
+    return [each for each in later if is_out_of_time(record_later(candidate, task, bench, each).failure)]
+
+
+def is_out_of_time(failure: Failure | None) -> bool:
+    """Whether recording ended at a limit of time: the child's, or that of the assembler that it had started."""
+    if failure is None:
+        return False
+    return failure.outcome is Outcome.TIMEOUT or bool(_ASSEMBLER_KILLED.search(failure.message))
 
 
 def later_variants(task: Task, bench: Workbench) -> list[VariantInputs]:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 from attrs import evolve
-from tritonrl.core.candidate import Candidate, Variant
+from tritonrl.core.candidate import Candidate, Failure, Variant
 from tritonrl.core.config import ClockConfig, VerifierConfig
-from tritonrl.core.extensions import VerifierSpec
+from tritonrl.core.extensions import AUDIT, VerifierSpec
 from tritonrl.core.outcome import Outcome
-from tritonrl.core.task import Task
+from tritonrl.core.task import Profile, Task
 from tritonrl.harness.cuda.backend import CudaBackend
 from tritonrl.harness.reference.declared_sizes import with_declared
-from tritonrl.harness.sandbox.protocol import RunReply, RunRequest
+from tritonrl.harness.sandbox.protocol import RecordReply, RecordRequest, RunReply, RunRequest
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verification.further_runs import probe_interpreted, probe_second_call
 from tritonrl.harness.verification.verifier import Verifier
@@ -122,3 +122,43 @@ def test_the_interpreter_is_asked_where_the_configuration_says_so(verifier: Veri
     candidate = own.gather(task, pointwise(), VerifierSpec(staged=True, hidden=True))
     assert judge_full(candidate).passed
     assert bool(candidate.evidence.interpreted) is is_asked
+
+
+def slow_down(sandbox: Sandbox, takes_all: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its compiler is killed at sizes beyond the declared ones, or uses up everybody's time there."""
+    record = sandbox.record
+
+    def record_slowly(source: str, requests: Sequence[RecordRequest]) -> RecordReply:
+        slow = [number for number, each in enumerate(requests) if each.compile and each.profile is Profile.BEYOND]
+        if slow and takes_all:
+            return RecordReply(failure=Failure(outcome=Outcome.TIMEOUT, message="still running after 30 s"))
+        reply = record(source, requests)
+        recordings = list(reply.recordings)
+        for number in slow:
+            failure = Failure(outcome=Outcome.COMPILE_FAILED, message="`ptxas` failed with error code -9")
+            recordings[number] = evolve(recordings[number], plan=None, failure=failure)
+        return evolve(reply, recordings=tuple(recordings))
+
+    monkeypatch.setattr(sandbox, "record", record_slowly)
+
+
+@pytest.mark.parametrize(
+    ("takes_all", "grid", "is_right"),
+    [(True, "triton.cdiv(n, 128)", True), (False, "min(triton.cdiv(n, 128), 50)", False)],
+)
+def test_what_takes_too_long_to_compile_beyond_the_declared_sizes_is_sampled(
+    verifier: Verifier, monkeypatch: pytest.MonkeyPatch, takes_all: bool, grid: str, is_right: bool
+) -> None:
+    """Beside a GPU the interpreter looks at those sizes, where it finds what only fails there."""
+    sandbox = verifier.bench.sandbox
+    slow_down(sandbox, takes_all, monkeypatch)
+    own = Verifier(VerifierConfig(backend="interpret", ask_interpreter=False), ClockConfig(), sandbox)
+    own.bench = evolve(own.bench, cuda=InterpretedGpu(sandbox))
+    task = with_declared(POINTWISE, (("ROWS", 64), ("COLUMNS", 100)))
+    assert own.bench.oracle.beyond(task)
+    candidate = own.gather(task, pointwise().replace("triton.cdiv(n, 128)", grid), evolve(AUDIT, timed=False))
+    by_variant = {report.variant: report for report in candidate.evidence.full}
+    assert (by_variant[Variant.BEYOND].failure is None) is is_right
+    result = judge_full(candidate)
+    assert result.outcome is (Outcome.PASSED if is_right else Outcome.OUTPUT_NOT_WRITTEN)
+    assert is_right or "beyond" in result.message
