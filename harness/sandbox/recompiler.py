@@ -66,9 +66,9 @@ def refuse_equal_symbols() -> None:
 
 
 def _comparable(argument: Any) -> Any:
-    """A type or constant as something that equals itself: NaN does not."""
+    """A type or constant as something that equals itself, which NaN does not, and no constant of another type."""
     value = getattr(argument, "value", argument)
-    return repr(value) if isinstance(value, float) else argument
+    return ("float", repr(value)) if isinstance(value, float) else argument
 
 
 def _compile(

@@ -26,7 +26,7 @@ def scale__fp32S1024S_c_sq_a(v, what: tl.constexpr):
 
 @triton.jit
 def resize(v, what: tl.constexpr):
-    return v * (2.0 if what == 1 else 0.5)
+    return v * (2.0 if what == 1.0 else 0.5)
 
 
 @triton.jit
@@ -35,7 +35,7 @@ def relu_kernel(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
     mask = offs < n
     a = tl.load(a_ptr + offs, mask=mask)
     out = scale__fp32S1024S_c_sq_a(scale(a, "a__fp32S1024S_c_sq_b"), "b")
-    out = resize(resize(out, 1), "1")
+    out = resize(resize(out, 1.0), "1.0")
     tl.store(out_ptr + offs, tl.where(out > 0, out, 0.0), mask=mask)
 
 
