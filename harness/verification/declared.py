@@ -51,7 +51,7 @@ from ...stages.variants import VariantInputs
 from ..sandbox.protocol import RunReply, RunRequest, RunResult
 from .oracle import ExpectedRun
 from .probes import find_trespass, prepare_run
-from .recordings import find_uncompiled, later_variants
+from .recordings import later_variants
 from .storages import from_bytes
 from .workbench import Workbench
 
@@ -73,8 +73,10 @@ def probe_declared(candidate: Candidate, task: Task, bench: Workbench, is_wanted
     if compiled is None:
         return candidate
     if bench.cuda is not None:
-        uncompiled = find_uncompiled(candidate, task, bench) if is_wanted else []
-        reports = _find_reports(candidate, task, evolve(bench, cuda=None), uncompiled)
+        # what a GPU could not compile in time has no report yet
+        known = {report.variant for report in candidate.evidence.full}
+        missing = [each for each in later_variants(task, bench) if each.variant not in known] if is_wanted else []
+        reports = _find_reports(candidate, task, evolve(bench, cuda=None), missing)
         return candidate.with_evidence(full=(*candidate.evidence.full, *reports)) if reports else candidate
     unseen = find_unseen_kernel(compiled)
     if not is_wanted and unseen is None:

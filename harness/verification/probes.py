@@ -72,7 +72,7 @@ def probe_full(candidate: Candidate, task: Task, bench: Workbench, variants: Seq
     """Run the wanted variants, those not yet known together in one child.
 
     Left out are those that say nothing about this candidate (`harness.verification.applicability`). Large sizes have a
-    probe of their own (`harness.verification.declared`), but for a GPU, which runs them whole.
+    probe of their own (`harness.verification.declared`), but for a GPU, which runs whole what compiles in time.
     """
     whole = {inputs.variant for inputs in later_variants(task, bench)} if bench.cuda is not None else set()
     if whole & set(variants):

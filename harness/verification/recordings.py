@@ -65,7 +65,7 @@ def record_later(candidate: Candidate, task: Task, bench: Workbench, inputs: Var
     is_compiled = bench.cuda is not None
     requests = [record_request(task, bench.oracle, each.profile, each.dtype, is_compiled) for each in together]
     recordings = _record_together(candidate, bench, requests)
-    if is_compiled and len(requests) > 1 and all(is_out_of_time(recording.failure) for recording in recordings):
+    if is_compiled and len(requests) > 1 and all(_is_out_of_time(recording.failure) for recording in recordings):
         # the compilation of one may have used up the time of all
         recordings = [_record_together(candidate, bench, [request])[0] for request in requests]
     for each, recording in zip(together, recordings, strict=True):
@@ -91,10 +91,10 @@ def find_uncompiled(candidate: Candidate, task: Task, bench: Workbench) -> list[
     if bench.cuda is None or compiled is None or compiled.failure is not None:
         return []
     later = later_variants(task, bench)
-    return [each for each in later if is_out_of_time(record_later(candidate, task, bench, each).failure)]
+    return [each for each in later if _is_out_of_time(record_later(candidate, task, bench, each).failure)]
 
 
-def is_out_of_time(failure: Failure | None) -> bool:
+def _is_out_of_time(failure: Failure | None) -> bool:
     """Whether recording ended at a limit of time: the child's, or that of the assembler that it had started."""
     if failure is None:
         return False
