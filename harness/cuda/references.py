@@ -20,8 +20,9 @@ from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Profile
 from ..reference.reference import build_model, draw_inputs, is_floating, load_task, one_line, randomise, torch_dtype
+from .graphs import Graph, Spread, capture, capture_or_launch
 from .protocol import ReferenceSource
-from .stopwatch import Lane, Spread, capture, capture_or_launch, is_short
+from .stopwatch import Lane, is_short
 
 _MAX_PREPARED = 16
 _MAX_PREPARED_BYTES = 8 << 30
@@ -108,28 +109,36 @@ class _Captures:
     def __init__(self, run: Callable[[], object]) -> None:
         self._run = run
         before = torch.cuda.memory_reserved()
-        replay, self.are_graphs = capture_or_launch(run)
+        self._first = capture_or_launch(run)
         self._num_bytes_each = max(1, torch.cuda.memory_reserved() - before)
-        self._lanes = [Lane(work=replay)]
+        self._places: list[tuple[Lane, ...]] = []
         self.num_bytes = 0
         """What captures after the first take."""
 
+    @property
+    def are_graphs(self) -> bool:
+        """Whether the work could be captured."""
+        return isinstance(self._first, Graph)
+
     def get(self, placements: int) -> Iterator[Lane]:
-        """So many lanes, or as many as there is memory to spare for."""
+        """The work in so many places, or in as many as there is memory to spare for, and in all pages of each."""
         affordable = max(1, _MAX_CAPTURED_BYTES // self._num_bytes_each) if self.are_graphs else 1
         wanted = min(placements, affordable)
-        yield from self._lanes[:placements]
-        if len(self._lanes) >= wanted:
+        for place in self._places[:wanted]:
+            yield from place
+        if len(self._places) >= wanted:
             return
-        spread = Spread() if is_short(self._lanes[0].work) else None
-        while len(self._lanes) < wanted:
+        spread = Spread(is_short(self._first))
+        while len(self._places) < wanted:
             before = torch.cuda.memory_allocated()
-            if spread is not None:
+            work = self._first
+            if self._places:
                 spread.move_on()
-            self._lanes.append(Lane(work=capture(self._run, is_first=False)))
-            self._lanes[-1].work()
+                work = capture(self._run, is_first=False)
+            work()  # until then the driver keeps nothing of a graph on the device
+            self._places.append(tuple(Lane(work=each) for each in spread.spread(work)))
             self.num_bytes += torch.cuda.memory_allocated() - before
-            yield self._lanes[-1]
+            yield from self._places[-1]
 
 
 def _place(value: Any, dtype: torch.dtype) -> Any:

@@ -7,11 +7,6 @@ period two. The L2 cache is flushed before every replay, since what a kernel rea
 calls it. A spinning kernel holds the stream back while launches are queued; a replay at whose end the device had
 already caught up with the queue is counted as late, and a measurement with late ones is repeated with a longer spin, as
 is one whose control differs from what it repeats.
-
-Below 20 us where things lie shows. On an H200 a graph's launch takes 0.2 us more or less by the page of memory that the
-driver keeps the graph in, and graphs that are captured one after the other share a page: the same kernel differs by 2%
-from one measurement to the next, however often it is replayed. So a measurement captures the work several times, and
-spreads the captures of short work over many pages.
 """
 
 from __future__ import annotations
@@ -19,19 +14,15 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import torch
 from attrs import frozen
 
 from ...core.statistics import trimmed_mean
-from .launcher import DriverError
 from .protocol import Protocol
 
 _SPIN_CYCLES = 2_000_000
-_SPREAD_NODES = 600
-"""Nodes of a graph that take more than a page of the driver's (about 450 do)."""
 _SHORT_US = 60.0
 _MOST_LOOKS, _PATIENCE_S = 8, 0.02
 _LEAST_TRIALS = 5
@@ -68,80 +59,6 @@ class Measurement:
     us: dict[str, list[float]]
     num_late: int = 0
     num_attempts: int = 1
-
-
-class Scratch:
-    """Memory that graphs share for what they need while they run, one after the other; kept while this is."""
-
-    def __init__(self) -> None:
-        self.handle: Any = torch.cuda.graph_pool_handle()
-        cell = torch.zeros(1, device="cuda")
-        # memory whose last graph is gone cannot be used for another, so one graph stays
-        self._anchor = capture(lambda: cell + 1.0, self)
-
-
-class Spread:
-    """Graphs that only take up room, so that what is captured between them lies in other pages while this is kept."""
-
-    def __init__(self) -> None:
-        self._cell = torch.zeros(1, device="cuda")
-        self._kept: list[Callable[[], None]] = []
-
-    def move_on(self) -> None:
-        """What is captured from now on lies elsewhere."""
-        replay = capture(self._take_room, is_first=False)
-        replay()  # until then the driver keeps nothing of it on the device
-        self._kept.append(replay)
-
-    def _take_room(self) -> None:
-        for _ in range(_SPREAD_NODES):
-            self._cell.add_(1.0)
-
-
-@cache
-def _capture_stream() -> Any:
-    # the one: libraries keep a workspace for each stream that they have seen
-    return torch.cuda.Stream()  # type: ignore[no-untyped-call]
-
-
-def capture(work: Callable[[], object], scratch: Scratch | None = None, is_first: bool = True) -> Callable[[], None]:
-    """The work as a CUDA graph's replay, after one run outside it if `is_first`; raises where it cannot be captured.
-
-    What the work allocates is the graph's own, or shared with others where `scratch` is given; nothing of it may be
-    looked at after a replay.
-    """
-    stream = _capture_stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.stream(stream):
-        if is_first:
-            work()
-        torch.cuda.synchronize()
-        # not torch.cuda.graph, which empties the allocator's cache each time
-        graph.capture_begin(**({"pool": scratch.handle} if scratch is not None else {}))
-        try:
-            work()
-        finally:
-            graph.capture_end()
-    torch.cuda.current_stream().wait_stream(stream)
-    replay: Callable[[], None] = graph.replay
-    return replay
-
-
-def capture_or_launch(work: Callable[[], object], scratch: Scratch | None = None) -> tuple[Callable[[], None], bool]:
-    """The work as a graph's replay where it can be captured, else as it is; and which of the two."""
-    try:
-        return capture(work, scratch), True
-    except torch.cuda.OutOfMemoryError:
-        raise
-    except (RuntimeError, DriverError):
-        # it waits for the device, say, so that there is no graph of it: Python launches it each time
-        torch.cuda.synchronize()
-
-    def launch() -> None:
-        work()
-
-    return launch, False
 
 
 def time_once(work: Callable[[], object]) -> float:

@@ -26,22 +26,12 @@ from ...core.statistics import trimmed_mean
 from ..reference.reference import one_line
 from ..sandbox.protocol import RunResult
 from .clocks import read_clocks
+from .graphs import Scratch, Spread, capture, capture_or_launch
 from .launcher import DriverError
 from .memory import DeviceBuffers, bytes_of
 from .protocol import Protocol, ReferenceRequest, ReferenceSource, Timed, Trials
 from .references import References, forbid_tf32
-from .stopwatch import (
-    Lane,
-    Measurement,
-    Scratch,
-    Spread,
-    Stopwatch,
-    Subject,
-    capture,
-    capture_or_launch,
-    is_short,
-    time_once,
-)
+from .stopwatch import Lane, Measurement, Stopwatch, Subject, is_short, time_once
 
 _TINY_NORM = 1e-300
 _MAX_REPLICATED_BYTES = 4 << 30
@@ -134,7 +124,7 @@ class Timer:
         for replica in replicas:
             replica.watch(replicas[0])
             yield
-        lanes = tuple(replica.lane for replica in replicas)
+        lanes = tuple(lane for replica in replicas for lane in replica.lanes)
         subjects = [Subject(name="candidate", lanes=lanes), Subject(name="control", lanes=lanes)]
         if eager:
             subjects.append(Subject(name="reference", lanes=tuple(eager)))
@@ -214,7 +204,7 @@ class Timer:
                     if not any(reason in str(error) for reason in _NEVER_CHOSEN):
                         raise
                     continue
-                work, _ = capture_or_launch(perform, self._scratch)
+                work = capture_or_launch(perform, self._scratch)
                 kept.append(buffers)
                 lane = Lane(work=work, before=buffers.blank if buffers.has_temporaries else _skip)
                 subjects.append(Subject(name=str(at), lanes=(lane,)))
@@ -227,14 +217,16 @@ class Timer:
         self, plan: LaunchPlan, given: Mapping[int, torch.Tensor], prepare: Prepare, protocol: Protocol
     ) -> Iterator[Replica]:
         """The plan in several places in memory, or in fewer where it takes much of it."""
-        first = Replica(plan, given, prepare, self._scratch)
-        affordable = max(1, _MAX_REPLICATED_BYTES // first.num_bytes)
-        spread = Spread() if is_short(first.work) else None
-        yield first
+        replica = Replica(plan, given, prepare, self._scratch)
+        affordable = max(1, _MAX_REPLICATED_BYTES // replica.num_bytes)
+        spread = Spread(is_short(replica.work))
+        replica.works = spread.spread(replica.work)
+        yield replica
         for _ in range(1, min(protocol.placements, affordable)):
-            if spread is not None:
-                spread.move_on()
-            yield Replica(plan, given, prepare, self._scratch)
+            spread.move_on()
+            replica = Replica(plan, given, prepare, self._scratch)
+            replica.works = spread.spread(replica.work)
+            yield replica
 
     def _report(self, found: Measurement) -> Trials:
         us = {name: tuple(trials) for name, trials in found.us.items()}
@@ -291,7 +283,7 @@ class Timer:
         replicas[0].work()
         for replica in replicas:
             replica.watch(replicas[0])
-        lanes = tuple(replica.lane for replica in replicas)
+        lanes = tuple(lane for replica in replicas for lane in replica.lanes)
         found = self._stopwatch.measure([Subject(name=name, lanes=lanes) for name in ("a", "b")], protocol, ("a", "b"))
         return {**us, "calibrated": found.us["a"], "control": found.us["b"]}
 
@@ -322,7 +314,9 @@ class Replica:
         before = torch.cuda.memory_allocated()
         self.buffers = DeviceBuffers(plan, given)
         self._scratch = scratch
-        self.work, _ = capture_or_launch(prepare(plan, self.buffers), scratch)
+        self.work = capture_or_launch(prepare(plan, self.buffers), scratch)
+        self.works = [self.work]
+        """The same in several pages, in each of which it is timed."""
         self.work()  # until then the driver keeps nothing of a graph on the device
         self.buffers.reset()
         self.results = [self.buffers.view(view) for view in plan.outputs]
@@ -337,11 +331,9 @@ class Replica:
             self._first, self._norms = model._first, model._norms
         self.worst = torch.zeros(max(1, len(self.results)), dtype=torch.float64, device="cuda")
         has_results = any(result.numel() for result in self.results)
-        self.lane = Lane(
-            work=self.work,
-            before=capture(self.buffers.blank, self._scratch) if self.buffers.has_temporaries else _skip,
-            after=capture(self._look, self._scratch) if has_results else _skip,
-        )
+        before = capture(self.buffers.blank, self._scratch) if self.buffers.has_temporaries else _skip
+        after = capture(self._look, self._scratch) if has_results else _skip
+        self.lanes = [Lane(work=work, before=before, after=after) for work in self.works]
         self.worst.zero_()
 
     def _look(self) -> None:

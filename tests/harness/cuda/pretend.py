@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 import torch
 from torch.overrides import TorchFunctionMode
-from tritonrl.harness.cuda import references, stopwatch, timer
+from tritonrl.harness.cuda import graphs, references, timer
+from tritonrl.harness.cuda.graphs import Graph
 
 
 class _OnProcessor(TorchFunctionMode):
@@ -44,16 +45,23 @@ class _Event:
         return 1e3 * max(1e-6, end.at - self.at)
 
 
-def _capture(work: Callable[[], object], scratch: object = None, is_first: bool = True) -> Callable[[], None]:
-    def replay() -> None:
-        work()
+class _Graph(Graph):
+    """The work itself."""
 
-    replay()
-    return replay
+    def __init__(self, work: Callable[[], object]) -> None:
+        self._work = work
+
+    def __call__(self) -> None:
+        self._work()
+
+    def again(self) -> Callable[[], None]:
+        """The same."""
+        return _Graph(self._work)
 
 
-def _capture_or_launch(work: Callable[[], object], scratch: object = None) -> tuple[Callable[[], None], bool]:
-    return _capture(work), True
+def _capture(work: Callable[[], object], scratch: object = None, is_first: bool = True) -> Graph:
+    work()
+    return _Graph(work)
 
 
 @contextmanager
@@ -74,11 +82,11 @@ def pretend_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     }
     for name, fake in fakes.items():
         monkeypatch.setattr(torch.cuda, name, fake)
-    for module in (stopwatch, timer, references):
+    for module in (graphs, timer, references):
         monkeypatch.setattr(module, "capture", _capture)
-        monkeypatch.setattr(
-            module, "capture_or_launch", lambda work, scratch=None: (_capture(work), True), raising=False
-        )
+        monkeypatch.setattr(module, "capture_or_launch", _capture)
+    graphs._filler.cache_clear()
     monkeypatch.setattr(timer, "read_clocks", lambda _: None)
     with _OnProcessor():
         yield waits
+    graphs._filler.cache_clear()
