@@ -29,18 +29,17 @@ from ...core.outcome import Outcome
 from ...core.plan import LaunchPlan
 from ...core.serialisation import from_plain, to_plain
 from ..errors import SandboxError
-from ..sandbox.protocol import RunReply, RunRequest
+from ..sandbox.protocol import RunReply, RunRequest, RunResult
 from ..sandbox.sandbox import read_run_result
 from .processes import Executor, Lost, Parent
 from .protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
+from .room import EXECUTOR_BYTES, with_room
 
 _COMPILE_LIMIT_S = 300.0
 _WARM_UP_LIMIT_S = 120.0
 _MOST_EXECUTORS = 8
 _PROCESSORS_AN_EXECUTOR = 2
 """What prepares runs is a processor's work, so that more executors than this are of no use."""
-_BYTES_AN_EXECUTOR = 16 << 30
-"""References that are kept, and replicas of a plan, take up to half of it."""
 T = TypeVar("T")
 GetBlob = Callable[[str], bytes | None]
 WAITING_FOR_EXECUTOR, WAITING_FOR_TURN = "waiting for an executor", "waiting for a turn"
@@ -126,12 +125,17 @@ class CudaBackend:
             for r in requests
         ]
         header = {"kind": "run", "requests": plains, "binaries": self._binaries([r.plan for r in requests], blobs)}
+
+        def run(executor: Executor) -> tuple[RunResult, ...]:
+            reply, outputs = _try(executor, lambda: self._ask(executor, header, blobs))
+            return tuple(read_run_result(plain, outputs) for plain in reply["results"])
+
+        plans = [request.plan for request in requests]
         try:
             with self._executor() as executor:
-                reply, outputs = _try(executor, lambda: self._ask(executor, header, blobs))
+                results = with_room(executor, plans, lambda: run(executor), lambda found: [r.failure for r in found])
         except Lost as lost:
             return RunReply(failure=lost.failure, seconds=time.perf_counter() - began)
-        results = tuple(read_run_result(plain, outputs) for plain in reply["results"])
         return RunReply(results=results, seconds=time.perf_counter() - began)
 
     @property
@@ -184,11 +188,14 @@ class CudaBackend:
             first, last = (read_run_result(plain, outputs) for plain in reply["results"])
             return evolve(timed, first=first, fresh=last)
 
+        def try_to_measure(executor: Executor) -> Timed:
+            return _try(executor, lambda: measure(executor)) if is_repeated else measure(executor)
+
         with self._executor(source.task.task_id if source is not None else "") as executor:
             if alone and executor.has_served:
                 executor.close()
             try:
-                return _try(executor, lambda: measure(executor)) if is_repeated else measure(executor)
+                return with_room(executor, [plan], lambda: try_to_measure(executor), lambda timed: [timed.failure])
             except Lost as lost:
                 return Timed(failure=lost.failure)
 
@@ -354,7 +361,7 @@ def choose_number(devices: Sequence[int], num_sharing: int = 1) -> int:
 
     memory = min(int(torch.cuda.get_device_properties(device).total_memory) for device in devices)
     processors = len(os.sched_getaffinity(0)) // len(devices)
-    affordable = min(processors // _PROCESSORS_AN_EXECUTOR, memory // _BYTES_AN_EXECUTOR) // num_sharing
+    affordable = min(processors // _PROCESSORS_AN_EXECUTOR, memory // EXECUTOR_BYTES) // num_sharing
     return max(1, min(_MOST_EXECUTORS, affordable))
 
 

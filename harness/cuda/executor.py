@@ -41,8 +41,13 @@ from .timer import Prepare, Timer
 
 _PIECE_S = 0.015
 """Preparing goes on for so long, or for one piece, before others may have their turn."""
+_LAST_KINDS = ("run", "finish timing", "rank", "compare")
+"""Requests after which nothing of a plan is needed any more."""
+_MOST_UNUSED_BYTES = 4 << 30
+"""More than this goes back to the device when a plan is done with, since others may need it."""
 _OVER = object()
 _MAX_FRAME = 1 << 36
+_OF_MEMORY = ("OUT_OF_MEMORY", "out of memory")
 _OF_ADDRESSES = (
     "ILLEGAL_ADDRESS",
     "illegal memory access",
@@ -310,7 +315,7 @@ def _failure_of(error: Exception) -> Failure:
         raise Fatal(Failure(outcome=outcome, message=text)) from error
     if isinstance(error, ReferenceFailed):
         return Failure(outcome=Outcome.UNSUPPORTED, message=text)
-    if isinstance(error, torch.cuda.OutOfMemoryError) or "OUT_OF_MEMORY" in text:
+    if isinstance(error, torch.cuda.OutOfMemoryError) or any(name in text for name in _OF_MEMORY):
         return Failure(outcome=Outcome.MEMORY_LIMIT, message=text)
     if isinstance(error, (CannotLaunch, ViewOutside)):
         return Failure(outcome=Outcome.UNSUPPORTED, message=text or "a view lies outside its buffer")
@@ -333,7 +338,7 @@ def _serve(connection: socket.socket, device: int) -> None:
     torch.zeros(1, device="cuda")
     executor = Executor()
     properties = torch.cuda.get_device_properties(device)
-    ready = {"ready": os.getpid(), "name": properties.name, "uuid": f"GPU-{properties.uuid}"}
+    ready = {"name": properties.name, "uuid": f"GPU-{properties.uuid}", "memory": torch.cuda.mem_get_info()}
     connection.sendall(wire.encode(ready))
     while True:
         try:
@@ -348,6 +353,12 @@ def _serve(connection: socket.socket, device: int) -> None:
         connection.sendall(wire.encode({**reply, "ends": executor.is_spoilt}, outputs))
         if executor.is_spoilt:
             return
+        if header["kind"] in _LAST_KINDS and _unused_bytes() > _MOST_UNUSED_BYTES:
+            torch.cuda.empty_cache()
+
+
+def _unused_bytes() -> int:
+    return torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
 
 
 def main() -> None:

@@ -26,10 +26,11 @@ class ViewOutside(Exception):
 class DeviceBuffers:
     """The storages of one plan on the current device.
 
-    `given` has the initial values of all buffers but temporaries, by index; they are kept for comparison.
+    `given` has the initial values of all buffers but temporaries, by index; they are kept for comparison. They take up
+    `least_bytes` at least, so that others lie elsewhere.
     """
 
-    def __init__(self, plan: LaunchPlan, given: Mapping[int, torch.Tensor]) -> None:
+    def __init__(self, plan: LaunchPlan, given: Mapping[int, torch.Tensor], least_bytes: int = 0) -> None:
         self.plan = plan
         self.given = dict(given)
         self._starts: list[int] = []
@@ -38,7 +39,7 @@ class DeviceBuffers:
         for size in self._sizes:
             self._starts.append(total + GUARD_BYTES)
             total += -(-(size + 2 * GUARD_BYTES) // _ALIGNMENT) * _ALIGNMENT
-        self._arena = torch.empty(total, dtype=torch.uint8, device="cuda")
+        self._arena = torch.empty(max(total, least_bytes), dtype=torch.uint8, device="cuda")[:total]
         self.reset()
 
     def reset(self) -> None:

@@ -27,6 +27,8 @@ from .turns import Turns
 
 _START_TIMEOUT_S = 120.0
 _MAX_FRAME = 1 << 36
+_ENVIRONMENT = {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}
+"""An executor puts all its work in one queue; with the driver's eight a context takes twice as long to open and end."""
 
 
 class Lost(Exception):
@@ -51,6 +53,7 @@ class Parent:
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
+                env={**os.environ, **_ENVIRONMENT},
                 start_new_session=True,
             )
         self._control.settimeout(_START_TIMEOUT_S)
@@ -104,18 +107,23 @@ class Executor:
         self._parent = parent
         self._connection: socket.socket | None = None
         self._child = -1
-        self._open()
+        self.open()
 
-    def _open(self) -> None:
+    def open(self) -> int:
+        """Start the child; bytes of the GPU's memory that are free then."""
         self._child, connection = self._parent.fork(self.device)
         connection.settimeout(_START_TIMEOUT_S)
         try:
             header, _ = wire.read(connection.recv, 1 << 16)
         except (OSError, wire.FrameError):
             header = {}
-        self._parent.expect("ready" in header)
-        self.name, self.turns = str(header["name"]), Turns(str(header["uuid"]))
+        self._parent.expect("uuid" in header)
+        if not self.name:
+            # once: a successor may be opened within a turn
+            self.name, self.turns = str(header["name"]), Turns(str(header["uuid"]))
         self._connection = connection
+        free, self.total_bytes = map(int, header["memory"])
+        return free
 
     def close(self) -> None:
         """End the child."""
@@ -131,7 +139,7 @@ class Executor:
         """One request's reply; raises Lost where the plan took the child down, SandboxError where nothing works."""
         if self._connection is None:
             began = time.perf_counter()
-            self._open()
+            self.open()
             self.restarts_s.append(time.perf_counter() - began)
         connection = self._connection
         assert connection is not None

@@ -221,6 +221,8 @@ class References:
 def _failing() -> Iterator[None]:
     try:
         yield
+    except torch.cuda.OutOfMemoryError:
+        raise
     except Exception as error:
         raise ReferenceFailed(f"the reference cannot be timed: {one_line(error)}"[:300]) from error
 

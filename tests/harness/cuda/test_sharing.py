@@ -13,15 +13,18 @@ from typing import Any
 import pytest
 import torch
 from attrs import evolve
-from tritonrl.core.candidate import Failure, ReferenceTiming
+from tritonrl.core.candidate import Failure, ReferenceTiming, Variant
 from tritonrl.core.config import ClockConfig
 from tritonrl.core.outcome import Outcome
-from tritonrl.core.plan import LaunchPlan
+from tritonrl.core.plan import Buffer, BufferKind, LaunchPlan
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.cuda.backend import WAITING_FOR_TURN, CudaBackend, choose_number
 from tritonrl.harness.cuda.processes import Executor, Lost, Parent
 from tritonrl.harness.cuda.protocol import Protocol, ReferenceRequest, ReferenceSource, Timed, Trials
+from tritonrl.harness.cuda.room import EXECUTOR_BYTES, needed_bytes
 from tritonrl.harness.cuda.turns import Turns
+from tritonrl.harness.errors import SandboxError
+from tritonrl.harness.sandbox.protocol import RunRequest, RunResult
 
 from ..kernels import POINTWISE
 
@@ -29,6 +32,7 @@ PLAN = LaunchPlan(buffers=(), kernels=(), steps=(), outputs=())
 PROTOCOL = Protocol.of(ClockConfig(), True)
 TIMED = Timed(trials=Trials(us={"candidate": (1.0,)}))
 CRASH = Failure(outcome=Outcome.OUT_OF_BOUNDS, message="an illegal address")
+SHORT = Failure(outcome=Outcome.MEMORY_LIMIT, message="out of memory")
 PATIENCE_S = 20.0
 
 
@@ -61,11 +65,19 @@ class FakeExecutor(Executor):
         self.crash = CRASH
         self.gate: threading.Barrier | None = None
         self.pieces_left = 1
+        self.num_short = 0
+        """How many runs and preparations find too little memory from now on."""
+        self.total_bytes = 140 << 30
+        self.free_bytes = 100 << 30
 
     def close(self) -> None:
         """The next request has a context in which nothing has run."""
         self.num_closed += 1
         self.has_served = False
+
+    def open(self) -> int:
+        """What is free in a fresh context."""
+        return self.free_bytes
 
     def ask(self, header: dict[str, Any], blobs: Sequence[bytes], limit_s: float) -> tuple[dict[str, Any], list[bytes]]:
         """The reply to one request."""
@@ -79,9 +91,14 @@ class FakeExecutor(Executor):
         if self.gate is not None:
             self.gate.wait(PATIENCE_S)
         self.has_served |= kind != "warm up"
+        is_short = kind in ("run", "prepare timing") and self.num_short > 0
+        self.num_short -= is_short
         match kind:
             case "run":
-                return {"results": []}, []
+                result = RunResult(variant=Variant.ORIGINAL, failure=SHORT if is_short else None)
+                return {"results": [to_plain(result)]}, []
+            case "prepare timing" if is_short:
+                return {"failure": to_plain(SHORT), "more": False}, []
             case "rank":
                 return {"us": [2.0, None, 1.0], "failure": None}, []
             case "prepare timing":
@@ -264,6 +281,57 @@ def test_an_executor_is_free_again_whatever_happened() -> None:
     executor.crashes = ["run"]
     assert backend.run("", []).failure == CRASH
     assert backend.run("", []).failure is None
+
+
+def run_or_time(backend: CudaBackend, kind: str, plan: LaunchPlan = PLAN) -> Failure | None:
+    """The failure of a run, or of a timing."""
+    if kind == "run":
+        reply = backend.run("", [RunRequest(variant=Variant.ORIGINAL, plan=plan, storages={})])
+        return reply.results[0].failure
+    return backend.time(plan, {}, {}, None, PROTOCOL).failure
+
+
+def with_temporary(num_bytes: int) -> LaunchPlan:
+    """A plan with so much memory in between."""
+    buffer = Buffer(kind=BufferKind.TEMPORARY, name="", dtype="float32", num_elements=num_bytes // 4)
+    return evolve(PLAN, buffers=(buffer,))
+
+
+@pytest.mark.parametrize("kind", ["run", "prepare timing"])
+def test_memory_that_others_hold_is_not_the_plans_doing(kind: str) -> None:
+    """What should have fitted is asked again, alone and in a fresh context; only there it is a verdict."""
+    backend, (executor,) = open_backend(1)
+    executor.num_short = 1
+    assert run_or_time(backend, kind) is None
+    assert executor.num_closed == 1
+    executor.num_short = 2
+    assert run_or_time(backend, kind) == SHORT
+    assert executor.num_short == 0
+    assert run_or_time(backend, kind) is None
+
+
+@pytest.mark.parametrize("kind", ["run", "prepare timing"])
+def test_without_an_executors_part_nothing_is_said_of_a_plan(kind: str) -> None:
+    """Other programs hold it: an error says so, and the executor is free again."""
+    backend, (executor,) = open_backend(1)
+    executor.num_short, executor.free_bytes = 2, 1 << 30
+    with pytest.raises(SandboxError, match=r"GPU 0 has 1\.0 GB of free memory, too little for a plan of 4\.0 GB"):
+        run_or_time(backend, kind, with_temporary(2 << 30))
+    assert run_or_time(backend, kind) is None
+
+
+@pytest.mark.parametrize("kind", ["run", "prepare timing"])
+@pytest.mark.parametrize(("total_bytes", "num_bytes"), [(140 << 30, EXECUTOR_BYTES + 8), (24 << 30, (6 << 30) + 8)])
+def test_a_plan_that_asks_for_too_much_is_refused_at_once(kind: str, total_bytes: int, num_bytes: int) -> None:
+    """Nobody else has to wait for that, and whatever others hold changes nothing."""
+    backend, (executor,) = open_backend(1)
+    executor.total_bytes = total_bytes
+    plan = with_temporary(num_bytes // 2)
+    assert needed_bytes(plan) == num_bytes
+    executor.num_short, executor.free_bytes = 1, 0
+    assert run_or_time(backend, kind, plan) == SHORT
+    assert executor.num_closed == 0
+    assert all(turn != "exclusive" for _, turn in executor.asked)
 
 
 @pytest.mark.parametrize(
