@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Annotated
 
 import typer
 
-from ..command_line import Backend, Jobs, Json, Settings, guarded, print_result
+from ..command_line import Backend, BenchSeed, Jobs, Json, Settings, guarded, print_result
 from ..errors import UsageError
+from . import gpu_commands
 
 bench_app = typer.Typer(help="Measure what is claimed of the verifier.", no_args_is_help=True, rich_markup_mode=None)
-
-BenchSeed = Annotated[int, typer.Option("--seed", min=0, help="Which tasks and mistakes are drawn.")]
 
 
 @bench_app.command("verify")
@@ -223,84 +221,6 @@ def bench_soak(
     raise typer.Exit(1 if figures.unclean_rounds else 0)
 
 
-@bench_app.command("timing")
-@guarded
-def bench_timing(
-    num_kernels: Annotated[int, typer.Option("--num", "-n", min=2, help="Kernels to measure.")] = 30,
-    visits: Annotated[int, typer.Option("--visits", min=2, help="Times that each kernel's turn comes.")] = 5,
-    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Measurements at each visit.")] = 4,
-    seed: BenchSeed = 0,
-    jobs: Jobs = None,
-    settings: Settings = None,
-    as_json: Json = False,
-) -> None:
-    """How far a GPU's timings can be trusted: the calibrated protocol beside three others, on kernels of the corpus.
-
-    Needs a GPU. Exit 1 where the calibrated protocol misses one of its targets.
-
-    Example: tritonrl bench timing --json
-    """
-    from ...core.serialisation import to_plain
-    from ..phases import default_jobs
-    from ..settings import load_config
-    from .timing import render, run
-
-    figures = run(load_config(settings=settings or []), num_kernels, visits, repeats, seed, jobs or default_jobs())
-    print_result(to_plain(figures), render(figures), as_json)
-    raise typer.Exit(1 if any(not target.is_met for target in figures.targets) else 0)
-
-
-@bench_app.command("backends")
-@guarded
-def bench_backends(
-    candidates: Annotated[int, typer.Option("--candidates", "-n", min=4, help="Right and wrong ones.")] = 500,
-    seed: BenchSeed = 0,
-    jobs: Jobs = None,
-    settings: Settings = None,
-    as_json: Json = False,
-) -> None:
-    """Whether the audits by the interpreter and by a GPU accept the same candidates; each disagreement is listed.
-
-    Needs a GPU. Exit 1 where fewer than 99.5% of the verdicts agree.
-
-    Example: tritonrl bench backends -n 500
-    """
-    from ...core.serialisation import to_plain
-    from ..phases import default_jobs
-    from ..settings import load_config
-    from .backends import LEAST_AGREEMENT, render, run
-
-    config = load_config(settings=settings or [])
-    figures = run(config, candidates, seed, jobs or default_jobs(), partial(print, file=sys.stderr, flush=True))
-    print_result(to_plain(figures), render(figures), as_json)
-    raise typer.Exit(1 if figures.num_agreeing < LEAST_AGREEMENT * figures.num_candidates else 0)
-
-
-@bench_app.command("crashes")
-@guarded
-def bench_crashes(
-    crashes: Annotated[int, typer.Option("--num", "-n", min=1, help="Crashing candidates.")] = 200,
-    jobs: Jobs = None,
-    settings: Settings = None,
-    as_json: Json = False,
-) -> None:
-    """Kernels that take a GPU's context down, one after the other: no other verdict may be lost.
-
-    Needs a GPU. Exit 1 where a crashing candidate is accepted or a right one beside it refused.
-
-    Example: tritonrl bench crashes -n 200
-    """
-    from ...core.serialisation import to_plain
-    from ..phases import default_jobs
-    from ..settings import load_config
-    from .crashes import render, run
-    from .mix import show_every_tenth
-
-    figures = run(load_config(settings=settings or []), crashes, jobs or default_jobs(), show_every_tenth)
-    print_result(to_plain(figures), render(figures), as_json)
-    raise typer.Exit(0 if figures.is_sound else 1)
-
-
 @bench_app.command("sample")
 @guarded
 def bench_sample(
@@ -398,3 +318,7 @@ def bench_train(
     )
     figures = run(workload, [int(number) for number in numbers])
     print_result(to_plain(figures), render(figures), as_json)
+
+
+for _command in (gpu_commands.timing, gpu_commands.places, gpu_commands.backends, gpu_commands.crashes):
+    bench_app.command()(_command)

@@ -106,7 +106,7 @@ class TimingFigures:
 
 
 @frozen(kw_only=True)
-class _Subject:
+class Prepared:
     """A plan with values to run it on."""
 
     name: str
@@ -124,7 +124,7 @@ def run(config: Config, num_kernels: int, num_visits: int, num_repeats: int, see
         verifier.bench.get_ready()
         with ThreadPoolExecutor(jobs) as pool:
             prepared = list(pool.map(lambda example: prepare(verifier, example), draw(num_kernels, seed)))
-        subjects = [one for one in prepared if isinstance(one, _Subject)]
+        subjects = [one for one in prepared if isinstance(one, Prepared)]
         unusable = [one for one in prepared if isinstance(one, str)]
         found: dict[int, list[Trials]] = {number: [] for number in range(len(subjects))}
         for _ in range(num_visits):
@@ -163,7 +163,7 @@ def grow(example: Example, factor: int) -> Example:
     return example
 
 
-def prepare(verifier: Verifier, example: Example) -> _Subject | str:
+def prepare(verifier: Verifier, example: Example) -> Prepared | str:
     """The teacher's plan, compiled, with the original inputs, or why there is none."""
     task, bench = example.task, verifier.bench
     sizes = ", ".join(f"{name} {size}" for name, size in read_constants(task.source).items())
@@ -179,7 +179,7 @@ def prepare(verifier: Verifier, example: Example) -> _Subject | str:
     return (
         f"{name}: {storages.message}"
         if isinstance(storages, Failure)
-        else _Subject(name=name, plan=plan, storages=storages)
+        else Prepared(name=name, plan=plan, storages=storages)
     )
 
 

@@ -121,7 +121,7 @@ class Executor:
     ) -> RunResult:
         try:
             buffers = DeviceBuffers(plan, given)
-            self._prepare(plan, buffers, binaries)()
+            self.prepare(plan, buffers, binaries)()
             torch.cuda.synchronize()
             out_of_bounds = buffers.out_of_bounds()
             self.is_spoilt |= bool(out_of_bounds)
@@ -134,7 +134,7 @@ class Executor:
         except Exception as error:
             return RunResult(variant=variant, failure=_failure_of(error))
 
-    def _prepare(self, plan: LaunchPlan, buffers: DeviceBuffers, binaries: dict[str, bytes]) -> Callable[[], None]:
+    def prepare(self, plan: LaunchPlan, buffers: DeviceBuffers, binaries: dict[str, bytes]) -> Callable[[], None]:
         """All steps as one function that only puts work on the stream."""
         steps: list[Callable[[], None]] = []
         for step in plan.steps:
@@ -235,7 +235,7 @@ class Executor:
             plan = plans[number]
             try:
                 buffers = DeviceBuffers(plan, _place(_read(plan, header["storages"][number], blobs)))
-                return buffers, self._prepare(plan, buffers, binaries)
+                return buffers, self.prepare(plan, buffers, binaries)
             except Exception as error:
                 failures.append(_failure_of(error))
                 return None
@@ -250,7 +250,7 @@ class Executor:
         return {"us": us, "failure": to_plain(failures[0]) if failures else None}
 
     def _preparing(self, binaries: dict[str, bytes]) -> Prepare:
-        return lambda plan, buffers: self._prepare(plan, buffers, binaries)
+        return lambda plan, buffers: self.prepare(plan, buffers, binaries)
 
     def _compare(self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]) -> dict[str, Any]:
         plan, protocol = from_plain(header["plan"], LaunchPlan), from_plain(header["protocol"], Protocol)
