@@ -2,9 +2,10 @@
 
 Of each kernel there are variants that differ from one another in one thing: in the copy of the code that is launched,
 loaded right after the one before it or with others between; in the pages of memory that the buffers lie in; in the page
-that the driver keeps the graph in; or in nothing. All variants of a kernel are replayed in turns, in one sequence and
-in this process, so that the spread of their means says what that thing is worth, and the spread of equal ones what of
-it is chance. The calibrated protocol averages over places (docs/decisions/0006), and their number rests on this.
+that the driver keeps the graph in; or in nothing. Variants of code and data are captured anew, into three pages each:
+"capture" is what that does on its own, and "graph" what a single page does. All variants of a kernel are replayed in
+turns, in one sequence and in this process, so that the spread of their means says what a thing is worth, and the spread
+of equal ones what of it is chance. The calibrated protocol averages over places (docs/decisions/0006).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ...core.plan import LaunchPlan
 from ...core.statistics import trimmed_mean
 from ..cuda.executor import Executor
 from ..cuda.graphs import Graph, Scratch, Spread, capture
+from ..cuda.launcher import DriverError, is_of_memory
 from ..cuda.memory import DeviceBuffers
 from ..cuda.protocol import Protocol
 from ..cuda.stopwatch import Lane, Stopwatch, Subject, is_short
@@ -28,7 +30,7 @@ from ..errors import UsageError
 from ..verification.verifier import open_verifier
 from .timing import Prepared, draw, prepare
 
-KINDS = ("nothing", "code, side by side", "code, far apart", "data", "graph")
+KINDS = ("nothing", "capture", "code, side by side", "code, far apart", "data", "graph")
 _NUM_PASSES = 4
 """Measurements of all variants; how much they differ says what is chance."""
 _APART_BYTES = 24 << 20
@@ -105,11 +107,19 @@ def _examine_prepared(
         for index, data in one.storages.items()
     }
 
+    executors: list[Executor] = []
+
     def make_copy() -> Callable[[DeviceBuffers], Callable[[], None]]:
         executor = Executor()  # it loads what it launches itself
+        executors.append(executor)
         return lambda buffers: executor.prepare(one.plan, buffers, binaries)
 
-    return examine(one.name, one.plan, given, make_copy, protocol, num_variants, gap)
+    try:
+        return examine(one.name, one.plan, given, make_copy, protocol, num_variants, gap)
+    finally:
+        torch.cuda.synchronize()
+        for executor in executors:
+            executor.unload()
 
 
 def examine(
@@ -129,13 +139,18 @@ def examine(
     torch.cuda.synchronize()
     try:
         work = capture(perform, scratch)
-    except RuntimeError:
+    except (RuntimeError, DriverError) as error:
+        if is_of_memory(error):
+            raise
         return None
     if not is_short(work):
         return None
-    spread, kept, far = Spread(True), [copy], []
+    spread = Spread(True)
+    kept: list[object] = [copy, perform]
+    """What a graph launches with holds addresses alone."""
 
     def put(work: Callable[[], None]) -> list[Callable[[], None]]:
+        kept.append(work)
         spread.move_on()
         captured = capture(work, scratch)
         captured()
@@ -143,17 +158,19 @@ def examine(
 
     def another_copy(gap: int) -> Callable[[DeviceBuffers], Callable[[], None]]:
         for _ in range(gap):
-            kept.append(make_copy())
-            kept[-1](buffers)  # code is loaded when a launch is prepared
-        kept.append(make_copy())
-        return kept[-1]
+            filler = make_copy()
+            filler(buffers)  # code is loaded when a launch is prepared
+            kept.append(filler)
+        return make_copy()
 
     def far_buffers() -> DeviceBuffers:
-        far.append(DeviceBuffers(plan, given, _APART_BYTES))  # a launch holds addresses alone
-        return far[-1]
+        far = DeviceBuffers(plan, given, _APART_BYTES)
+        kept.append(far)
+        return far
 
     same = put(copy(buffers))
     subjects = [_subject("nothing", number, same) for number in range(num_variants)]
+    subjects += [_subject("capture", number, put(copy(buffers))) for number in range(num_variants)]
     for kind, between in (("code, side by side", 0), ("code, far apart", gap)):
         subjects += [_subject(kind, n, put(another_copy(between)(buffers))) for n in range(num_variants)]
     subjects += [_subject("data", number, put(copy(far_buffers()))) for number in range(num_variants)]

@@ -133,7 +133,9 @@ class CudaBackend:
         plans = [request.plan for request in requests]
         try:
             with self._executor() as executor:
-                results = with_room(executor, plans, lambda: run(executor), lambda found: [r.failure for r in found])
+                results = with_room(
+                    executor, plans, lambda: run(executor), lambda found: [r.failure for r in found], self._count_turn
+                )
         except Lost as lost:
             return RunReply(failure=lost.failure, seconds=time.perf_counter() - began)
         return RunReply(results=results, seconds=time.perf_counter() - began)
@@ -195,7 +197,9 @@ class CudaBackend:
             if alone and executor.has_served:
                 executor.close()
             try:
-                return with_room(executor, [plan], lambda: try_to_measure(executor), lambda timed: [timed.failure])
+                return with_room(
+                    executor, [plan], lambda: try_to_measure(executor), lambda timed: [timed.failure], self._count_turn
+                )
             except Lost as lost:
                 return Timed(failure=lost.failure)
 
@@ -326,6 +330,10 @@ class CudaBackend:
     def waited_s(self) -> float:
         """Seconds that this thread has waited for an executor or its turn so far: none of its candidate's."""
         return float(getattr(self._waited, "seconds", 0.0))
+
+    def _count_turn(self, seconds: float) -> None:
+        with self._change:
+            self._count_wait(WAITING_FOR_TURN, seconds)
 
     def _count_wait(self, kind: str, seconds: float) -> None:
         self.seconds[kind] += seconds

@@ -27,46 +27,26 @@ import torch
 from attrs import evolve
 
 from ...core.candidate import Failure, Variant
-from ...core.outcome import Outcome
 from ...core.plan import BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan, Operator
 from ...core.serialisation import from_plain, to_plain
 from ..sandbox import syscalls, wire
 from ..sandbox.operators import run_operator
 from ..sandbox.protocol import RunResult
-from .launcher import CannotLaunch, DriverError, LoadedKernel, LoadedKernels, make_launch
-from .memory import DeviceBuffers, ViewOutside, bytes_of
+from .failures import Fatal, attempt, failure_of
+from .launcher import CannotLaunch, LoadedKernel, LoadedKernels, is_of_memory, make_launch
+from .memory import DeviceBuffers, bytes_of
 from .protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
-from .references import ReferenceFailed, load_compiler
+from .references import load_compiler
 from .timer import Prepare, Timer
 
 _PIECE_S = 0.015
 """Preparing goes on for so long, or for one piece, before others may have their turn."""
 _LAST_KINDS = ("run", "finish timing", "rank", "compare")
-"""Requests after which nothing of a plan is needed any more."""
+"""Requests after which nothing of a plan is needed any more; nor is it after a failure."""
 _MOST_UNUSED_BYTES = 4 << 30
 """More than this goes back to the device when a plan is done with, since others may need it."""
 _OVER = object()
 _MAX_FRAME = 1 << 36
-_OF_MEMORY = ("OUT_OF_MEMORY", "out of memory")
-_OF_ADDRESSES = (
-    "ILLEGAL_ADDRESS",
-    "illegal memory access",
-    "LAUNCH_FAILED",
-    "unspecified launch failure",
-    "MISALIGNED",
-    "misaligned",
-    "ADDRESS_SPACE",
-    "address space",
-)
-"""What the driver and PyTorch say of a kernel that went where it has nothing to do."""
-
-
-class Fatal(Exception):
-    """The context is lost; the process must end after this answer."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
 
 
 class Executor:
@@ -78,6 +58,7 @@ class Executor:
         self._begin: Callable[[], Iterator[None]] = lambda: iter(())
         self._preparation: Iterator[None] | None = None
         self._may_clear = True
+        self._stuck_bytes = 0
         self.is_spoilt = False
         """Whether a plan wrote where it must not, and who knows where else."""
 
@@ -93,13 +74,13 @@ class Executor:
                 return {"failure": None}, []
             case "load compiler":
                 # a compiler that does not work is a note on each reference, and no failure
-                return {"failure": _attempt(load_compiler)}, []
+                return {"failure": attempt(load_compiler)}, []
             case "receive timing":
-                return {"failure": _attempt(lambda: self._receive_timing(header, binaries, blobs))}, []
+                return {"failure": attempt(lambda: self._receive_timing(header, binaries, blobs))}, []
             case "prepare timing":
                 return self._prepare_timing(), []
             case "measure timing":
-                return {"failure": _attempt(lambda: self._timer.measure_plan(float(header["busy_until"])))}, []
+                return {"failure": attempt(lambda: self._timer.measure_plan(float(header["busy_until"])))}, []
             case "finish timing":
                 return self._finish_timing(header, blobs)
             case "rank":
@@ -115,6 +96,16 @@ class Executor:
             result = self._run(Variant(plain["variant"]), plan, _place(_read(plan, plain["storages"], blobs)), binaries)
             results.append(_to_plain(result, outputs))
         return {"results": results}, outputs
+
+    def give_back(self) -> None:
+        """Have much memory that lies unused here be free for others; what graphs keep for themselves stays."""
+        if _unused_bytes() - self._stuck_bytes > _MOST_UNUSED_BYTES:
+            torch.cuda.empty_cache()
+            self._stuck_bytes = _unused_bytes()
+
+    def unload(self) -> None:
+        """Free all code; nothing that was prepared may be launched any more."""
+        self._kernels.clear()
 
     def _run(
         self, variant: Variant, plan: LaunchPlan, given: dict[int, torch.Tensor], binaries: dict[str, bytes]
@@ -132,7 +123,7 @@ class Executor:
                 out_of_bounds=out_of_bounds,
             )
         except Exception as error:
-            return RunResult(variant=variant, failure=_failure_of(error))
+            return RunResult(variant=variant, failure=failure_of(error))
 
     def prepare(self, plan: LaunchPlan, buffers: DeviceBuffers, binaries: dict[str, bytes]) -> Callable[[], None]:
         """All steps as one function that only puts work on the stream."""
@@ -200,8 +191,8 @@ class Executor:
         def go_on_with_room() -> None:
             try:
                 go_on()
-            except torch.cuda.OutOfMemoryError:
-                if not self._may_clear:
+            except Exception as error:
+                if not (is_of_memory(error) and self._may_clear):
                     raise
             else:
                 return
@@ -210,7 +201,7 @@ class Executor:
             self._timer.clear()
             go_on()
 
-        failure = _attempt(go_on_with_room)
+        failure = attempt(go_on_with_room)
         if failure is not None or is_over:
             self._preparation = None
         return {"failure": failure, "more": self._preparation is not None}
@@ -219,7 +210,7 @@ class Executor:
         try:
             timed = self._timer.finish_plan(lambda plan: _place(_read(plan, header["others"], blobs)))
         except Exception as error:
-            timed = Timed(failure=_failure_of(error))
+            timed = Timed(failure=failure_of(error))
         outputs: list[bytes] = []
         found = [result for result in (timed.first, timed.fresh) if result is not None]
         self.is_spoilt |= any(result.out_of_bounds for result in found)
@@ -237,13 +228,13 @@ class Executor:
                 buffers = DeviceBuffers(plan, _place(_read(plan, header["storages"][number], blobs)))
                 return buffers, self.prepare(plan, buffers, binaries)
             except Exception as error:
-                failures.append(_failure_of(error))
+                failures.append(failure_of(error))
                 return None
 
         try:
             us = self._timer.rank(prepare, len(plans), protocol)
         except Exception as error:
-            failures.append(_failure_of(error))
+            failures.append(failure_of(error))
             us = []
         if any(one is not None for one in us):
             return {"us": us, "failure": None}
@@ -260,7 +251,7 @@ class Executor:
             us = [self._timer.compare_protocols(plan, given, protocol, prepare) for _ in repeats]
             return {"us": us, "failure": None}
         except Exception as error:
-            return {"failure": to_plain(_failure_of(error))}
+            return {"failure": to_plain(failure_of(error))}
 
     def _time_reference(self, header: dict[str, Any]) -> dict[str, Any]:
         request = from_plain(header["request"], ReferenceRequest)
@@ -270,17 +261,11 @@ class Executor:
             timing = self._timer.measure_reference(request, header["notes"])
             return {"timing": to_plain(timing), "failure": None}
         except Exception as error:
-            return {"failure": _failure_of(error).message}
+            return {"failure": failure_of(error).message}
 
 
-def _attempt(work: Callable[[], None]) -> dict[str, Any] | None:
-    """The failure that some work ends in, as plain data; None for none."""
-    try:
-        work()
-    except Exception as error:
-        plain: dict[str, Any] = to_plain(_failure_of(error))
-        return plain
-    return None
+def _unused_bytes() -> int:
+    return torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
 
 
 def _to_plain(result: RunResult, outputs: list[bytes]) -> dict[str, Any]:
@@ -305,41 +290,12 @@ def _place(values: dict[int, torch.Tensor]) -> dict[int, torch.Tensor]:
     return {index: data.cuda() for index, data in values.items()}
 
 
-def _failure_of(error: Exception) -> Failure:
-    if isinstance(error, Fatal):
-        raise error
-    text = str(error).splitlines()[0][:300] if str(error) else type(error).__name__
-    is_of_addresses = any(name in text for name in _OF_ADDRESSES)
-    if is_of_addresses or _is_lost():
-        outcome = Outcome.OUT_OF_BOUNDS if is_of_addresses else Outcome.CRASHED
-        raise Fatal(Failure(outcome=outcome, message=text)) from error
-    if isinstance(error, ReferenceFailed):
-        return Failure(outcome=Outcome.UNSUPPORTED, message=text)
-    if isinstance(error, torch.cuda.OutOfMemoryError) or any(name in text for name in _OF_MEMORY):
-        return Failure(outcome=Outcome.MEMORY_LIMIT, message=text)
-    if isinstance(error, (CannotLaunch, ViewOutside)):
-        return Failure(outcome=Outcome.UNSUPPORTED, message=text or "a view lies outside its buffer")
-    if isinstance(error, DriverError) and "OUT_OF_RESOURCES" in text:
-        return Failure(outcome=Outcome.OUT_OF_RESOURCES, message=text)
-    return Failure(outcome=Outcome.RUN_FAILED, message=text)
-
-
-def _is_lost() -> bool:
-    """Whether the context has met an error that stays, so that whatever comes next fails by it too."""
-    try:
-        torch.cuda.synchronize()
-    except Exception:
-        return True
-    return False
-
-
 def _serve(connection: socket.socket, device: int) -> None:
     torch.cuda.set_device(device)
     torch.zeros(1, device="cuda")
     executor = Executor()
     properties = torch.cuda.get_device_properties(device)
-    ready = {"name": properties.name, "uuid": f"GPU-{properties.uuid}", "memory": torch.cuda.mem_get_info()}
-    connection.sendall(wire.encode(ready))
+    connection.sendall(wire.encode({"name": properties.name, "uuid": f"GPU-{properties.uuid}"}))
     while True:
         try:
             header, blobs = wire.read(connection.recv, _MAX_FRAME)
@@ -350,15 +306,11 @@ def _serve(connection: socket.socket, device: int) -> None:
         except Fatal as error:
             connection.sendall(wire.encode({"fatal": to_plain(error.failure)}))
             return
+        if header["kind"] in _LAST_KINDS or reply.get("failure"):
+            executor.give_back()  # while it has its turn
         connection.sendall(wire.encode({**reply, "ends": executor.is_spoilt}, outputs))
         if executor.is_spoilt:
             return
-        if header["kind"] in _LAST_KINDS and _unused_bytes() > _MOST_UNUSED_BYTES:
-            torch.cuda.empty_cache()
-
-
-def _unused_bytes() -> int:
-    return torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
 
 
 def main() -> None:

@@ -8,14 +8,16 @@ between two of them a graph is put that only takes up room (`Spread`).
 
 from __future__ import annotations
 
+import gc
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 import torch
 
-from .launcher import DriverError, check
+from .launcher import DriverError, check, is_of_memory
 
 _SPREAD_NODES = 600
 """Nodes of a graph that take more than a page of the driver's (about 450 do)."""
@@ -45,8 +47,10 @@ class _Executable:
 
         self._captured = captured  # what the work allocated is its
         self._driver = driver
-        flag = driver.CUgraphInstantiate_flags.CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH  # as PyTorch has it
-        self._handle = check(driver.cuGraphInstantiate(driver.CUgraph(captured.raw_cuda_graph()), int(flag)))
+        names = driver.CUgraphInstantiate_flags  # as PyTorch has it
+        flags = int(names.CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH)
+        flags |= int(names.CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
+        self._handle = check(driver.cuGraphInstantiate(driver.CUgraph(captured.raw_cuda_graph()), flags))
         weakref.finalize(self, driver.cuGraphExecDestroy, self._handle).atexit = False
         # until then the driver keeps nothing of it on the device
         check(driver.cuGraphUpload(self._handle, torch.cuda.current_stream().cuda_stream))
@@ -78,11 +82,17 @@ class Spread:
             self._kept.append(_filler().again())
 
     def spread(self, work: Callable[[], None]) -> list[Callable[[], None]]:
-        """The work, and the same in as many other pages as it takes; what is no graph is as it was."""
+        """The work, and the same in as many other pages as it takes; what is no graph is as it was.
+
+        There are kinds of graphs that can be made executable only once; those have fewer.
+        """
         found = [work]
         while self._is_short and isinstance(work, Graph) and len(found) < _NUM_PAGES:
             self.move_on()
-            found.append(work.again())
+            try:
+                found.append(work.again())
+            except DriverError:
+                break
         return found
 
 
@@ -116,24 +126,37 @@ def capture(work: Callable[[], object], scratch: Scratch | None = None, is_first
         if is_first:
             work()
         torch.cuda.synchronize()
-        # not torch.cuda.graph, which empties the allocator's cache each time
-        graph.capture_begin(**({"pool": scratch.handle} if scratch is not None else {}))
-        try:
-            work()
-        finally:
-            graph.capture_end()
+        with _without_collection():
+            # not torch.cuda.graph, which empties the allocator's cache each time
+            graph.capture_begin(**({"pool": scratch.handle} if scratch is not None else {}))
+            try:
+                work()
+            finally:
+                graph.capture_end()
         graph.instantiate()
     torch.cuda.current_stream().wait_stream(stream)
     return Graph(graph)
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """A graph that is freed while another is captured spoils that."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def capture_or_launch(work: Callable[[], object], scratch: Scratch | None = None) -> Callable[[], None]:
     """The work as a graph where it can be captured, else as it is."""
     try:
         return capture(work, scratch)
-    except torch.cuda.OutOfMemoryError:
-        raise
-    except (RuntimeError, DriverError):
+    except (RuntimeError, DriverError) as error:
+        if is_of_memory(error):
+            raise
         # it waits for the device, say, so that there is no graph of it: Python launches it each time
         torch.cuda.synchronize()
 

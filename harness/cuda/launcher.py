@@ -46,6 +46,14 @@ class DriverError(Exception):
     """The CUDA driver refused a call; the message is its name for the reason."""
 
 
+_OF_MEMORY = ("OUT_OF_MEMORY", "out of memory", "ALLOC_FAILED")
+
+
+def is_of_memory(error: Exception) -> bool:
+    """Whether an error says that the device's memory did not suffice, in whose words ever."""
+    return isinstance(error, torch.cuda.OutOfMemoryError) or any(name in str(error) for name in _OF_MEMORY)
+
+
 @frozen(kw_only=True)
 class LoadedKernel:
     """Compiled code in this process's context; kernels whose parameters have other names may share it."""
@@ -98,7 +106,14 @@ class LoadedKernels:
 
     def make_room(self) -> None:
         """Unload what was used longest ago; of what was prepared before, nothing may be launched any more."""
-        while len(self._kernels) > _MOST_LOADED:
+        self._unload_to(_MOST_LOADED)
+
+    def clear(self) -> None:
+        """Unload all."""
+        self._unload_to(0)
+
+    def _unload_to(self, number: int) -> None:
+        while len(self._kernels) > number:
             unload_kernel(self._kernels.popitem(last=False)[1])
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -26,6 +27,7 @@ from ..sandbox import wire
 from .turns import Turns
 
 _START_TIMEOUT_S = 120.0
+_END_TIMEOUT_S = 10.0
 _MAX_FRAME = 1 << 36
 _ENVIRONMENT = {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}
 """An executor puts all its work in one queue; with the driver's eight a context takes twice as long to open and end."""
@@ -107,10 +109,9 @@ class Executor:
         self._parent = parent
         self._connection: socket.socket | None = None
         self._child = -1
-        self.open()
+        self._open()
 
-    def open(self) -> int:
-        """Start the child; bytes of the GPU's memory that are free then."""
+    def _open(self) -> None:
         self._child, connection = self._parent.fork(self.device)
         connection.settimeout(_START_TIMEOUT_S)
         try:
@@ -119,11 +120,9 @@ class Executor:
             header = {}
         self._parent.expect("uuid" in header)
         if not self.name:
-            # once: a successor may be opened within a turn
+            # once: a successor may come within a turn
             self.name, self.turns = str(header["name"]), Turns(str(header["uuid"]))
         self._connection = connection
-        free, self.total_bytes = map(int, header["memory"])
-        return free
 
     def close(self) -> None:
         """End the child."""
@@ -135,11 +134,24 @@ class Executor:
         self._connection = None
         self.has_served = False
 
+    def end(self) -> None:
+        """End the child, and wait until what it held is free."""
+        if self._connection is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            handle = os.pidfd_open(self._child)
+            try:
+                self.close()
+                select.select([handle], [], [], _END_TIMEOUT_S)
+            finally:
+                os.close(handle)
+        self.close()
+
     def ask(self, header: dict[str, Any], blobs: Sequence[bytes], limit_s: float) -> tuple[dict[str, Any], list[bytes]]:
         """One request's reply; raises Lost where the plan took the child down, SandboxError where nothing works."""
         if self._connection is None:
             began = time.perf_counter()
-            self.open()
+            self._open()
             self.restarts_s.append(time.perf_counter() - began)
         connection = self._connection
         assert connection is not None

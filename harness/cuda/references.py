@@ -21,6 +21,7 @@ from ...core.serialisation import fingerprint
 from ...core.task import Profile
 from ..reference.reference import build_model, draw_inputs, is_floating, load_task, one_line, randomise, torch_dtype
 from .graphs import Graph, Spread, capture, capture_or_launch
+from .launcher import is_of_memory
 from .protocol import ReferenceSource
 from .stopwatch import Lane, is_short
 
@@ -58,7 +59,15 @@ class Reference:
         before = torch.cuda.memory_allocated()
         self._model = drawn.model.to(device="cuda", dtype=drawn.dtype)
         self._inputs = [_place(value, drawn.dtype) for value in drawn.inputs]
-        self._eager = _Captures(self.run)
+        model, inputs = self._model, self._inputs
+
+        def run() -> object:
+            with torch.no_grad():
+                return model(*inputs)
+
+        self.run: Callable[[], object] = run
+        """Puts the reference's own launches on the stream; not bound to this, so that a reference is freed at once."""
+        self._eager = _Captures(run)
         self._num_own_bytes = torch.cuda.memory_allocated() - before
 
     @property
@@ -70,11 +79,6 @@ class Reference:
     def is_captured(self) -> bool:
         """Whether graphs of it are replayed; Python launches what cannot be captured."""
         return self._eager.are_graphs
-
-    def run(self) -> object:
-        """Put the reference's own launches on the stream."""
-        with torch.no_grad():
-            return self._model(*self._inputs)
 
     def eager(self, placements: int) -> Iterator[Lane]:
         """The reference as it is, in so many places, or in fewer where it takes much memory; captured one by one."""
@@ -221,9 +225,9 @@ class References:
 def _failing() -> Iterator[None]:
     try:
         yield
-    except torch.cuda.OutOfMemoryError:
-        raise
     except Exception as error:
+        if is_of_memory(error):
+            raise
         raise ReferenceFailed(f"the reference cannot be timed: {one_line(error)}"[:300]) from error
 
 

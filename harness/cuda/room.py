@@ -1,28 +1,23 @@
-"""Whose doing it is that a GPU's memory was short.
+"""Memory that is short on a GPU, and is not the plan's doing.
 
-A plan that asks for more than there is is refused. But executors share their GPU with one another and with other
-programs, and what those hold says nothing about a plan. So what an executor should have room for is asked once more, in
-a fresh context and while nobody else has a turn; and where memory is short again because others hold it, nothing is
-said of the plan: whoever asked gets an error that says so.
+A plan that asks for more than there is is refused. But executors share their GPU with one another, and what the others
+hold says nothing about a plan. So what would fit into an executor's part is asked once more, in a fresh context and
+while nobody else has a turn.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from ...core.candidate import Failure
 from ...core.outcome import Outcome
 from ...core.plan import LaunchPlan
-from ..errors import SandboxError
 from .processes import Executor
 
 EXECUTOR_BYTES = 16 << 30
 """An executor's part of a GPU's memory; references that are kept, and replicas of a plan, take up to half of it."""
-_LARGEST_SHARE = 0.25
-"""Of a small GPU's memory a plan may need so much before it counts as asking for too much."""
-_CONTEXT_BYTES = 2 << 30
-"""What else a context may take, its executor's code and all."""
 T = TypeVar("T")
 
 
@@ -38,28 +33,18 @@ def with_room(
     plans: Sequence[LaunchPlan],
     work: Callable[[], T],
     failures_of: Callable[[T], Iterable[Failure | None]],
+    count_wait: Callable[[float], None],
 ) -> T:
-    """What the work returns, where memory was not short on account of others.
+    """What the work returns; where memory was too short for plans that are not large, the same with the GPU alone.
 
-    Raises SandboxError where other programs hold what a plan needs.
+    Seconds until it is alone go to `count_wait`.
     """
-
-    def is_short(found: T) -> bool:
-        return any(failure is not None and failure.outcome is Outcome.MEMORY_LIMIT for failure in failures_of(found))
-
     found = work()
-    needed = max(map(needed_bytes, plans), default=0)
-    if not is_short(found) or needed > min(EXECUTOR_BYTES, _LARGEST_SHARE * executor.total_bytes):
+    is_short = any(failure and failure.outcome is Outcome.MEMORY_LIMIT for failure in failures_of(found))
+    if not is_short or max(map(needed_bytes, plans), default=0) > EXECUTOR_BYTES:
         return found
+    began = time.perf_counter()
     with executor.turns.exclusive():
-        executor.close()
-        found = work()
-        if is_short(found):
-            executor.close()
-            free = executor.open()
-            if free < needed + _CONTEXT_BYTES:
-                raise SandboxError(
-                    f"GPU {executor.device} has {free / 2**30:.1f} GB of free memory, too little for a plan of "
-                    f"{needed / 2**30:.1f} GB: other programs hold the rest"
-                )
-    return found
+        executor.end()
+        count_wait(time.perf_counter() - began)
+        return work()

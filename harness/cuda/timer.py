@@ -191,7 +191,7 @@ class Timer:
         while waiting:
             self._make_room()
             before = torch.cuda.memory_allocated()
-            kept: list[DeviceBuffers] = []
+            kept: list[object] = []
             subjects: list[Subject] = []
             while waiting and torch.cuda.memory_allocated() - before < _MAX_REPLICATED_BYTES:
                 at = waiting.pop(0)
@@ -207,7 +207,7 @@ class Timer:
                         raise
                     continue
                 work = capture_or_launch(perform, self._scratch)
-                kept.append(buffers)
+                kept.append(made)
                 lane = Lane(work=work, before=buffers.blank if buffers.has_temporaries else _skip)
                 subjects.append(Subject(name=str(at), lanes=(lane,)))
             if subjects:
@@ -316,7 +316,8 @@ class Replica:
         before = torch.cuda.memory_allocated()
         self.buffers = DeviceBuffers(plan, given, _PAGE_BYTES)
         self._scratch = scratch
-        self.work = capture_or_launch(prepare(plan, self.buffers), scratch)
+        self._perform = prepare(plan, self.buffers)  # it holds what launches write to beside the buffers
+        self.work = capture_or_launch(self._perform, scratch)
         self.works = [self.work]
         """The same in several pages, in each of which it is timed."""
         self.work()  # until then the driver keeps nothing of a graph on the device

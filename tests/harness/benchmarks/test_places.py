@@ -92,8 +92,8 @@ def test_variants_differ_in_one_thing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(spreads.by_kind) == set(KINDS)
     assert len(copies) == 1 + NUM_VARIANTS + NUM_VARIANTS * (GAP + 1)
     first = copies[0][0]
-    # the first copy has the first buffers, those of "nothing", and each variant's own
-    assert Counter(id(buffers) for buffers in copies[0])[id(first)] == 2
+    # the first copy has the first buffers, those of "nothing" and "capture", and each variant's own
+    assert Counter(id(buffers) for buffers in copies[0])[id(first)] == 2 + NUM_VARIANTS
     assert len({id(buffers) for buffers in copies[0]}) == 1 + NUM_VARIANTS
     assert all(buffers is first for used in copies[1:] for buffers in used)
 

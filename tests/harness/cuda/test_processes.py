@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 
-from tritonrl.harness.cuda.processes import Executor, Parent
+import pytest
+from tritonrl.harness.cuda.processes import Executor, Lost, Parent
 from tritonrl.harness.sandbox import wire
 
 
@@ -22,8 +23,7 @@ class MadeUpParent(Parent):
     def fork(self, device: int) -> tuple[int, socket.socket]:
         """One more child."""
         ours, theirs = socket.socketpair()
-        number = len(self.children)
-        theirs.sendall(wire.encode({"name": "made up", "uuid": f"GPU-{os.getpid()}", "memory": [number, 1 << 30]}))
+        theirs.sendall(wire.encode({"name": "made up", "uuid": f"GPU-{os.getpid()}"}))
         self.sockets.append(theirs)
         self.children.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]))
         return self.children[-1].pid, ours
@@ -36,7 +36,7 @@ class MadeUpParent(Parent):
             theirs.close()
 
 
-def test_a_successor_is_opened_within_a_turn_and_the_turn_goes_on() -> None:
+def test_a_successor_comes_within_a_turn_and_the_turn_goes_on() -> None:
     """Who holds a GPU alone still does so with the next child, and asks it without waiting for himself."""
     parent = MadeUpParent()
     try:
@@ -46,8 +46,10 @@ def test_a_successor_is_opened_within_a_turn_and_the_turn_goes_on() -> None:
 
         def work() -> None:
             with executor.turns.exclusive():
-                executor.close()
-                assert executor.open() == 1
+                executor.end()
+                assert parent.children[0].poll() is not None
+                with pytest.raises(Lost):
+                    executor.ask({"kind": "run"}, [], 0.05)
                 with executor.turns.shared():
                     taken.set()
 
@@ -56,8 +58,20 @@ def test_a_successor_is_opened_within_a_turn_and_the_turn_goes_on() -> None:
         assert taken.wait(20.0)
         thread.join()
         assert executor.turns is turns
-        assert parent.children[0].wait(20.0) != 0
-        assert parent.children[1].poll() is None
-        executor.close()
+        assert len(parent.children) == 2
+    finally:
+        parent.close()
+
+
+def test_what_has_ended_already_is_not_waited_for() -> None:
+    """Neither a child that died on its own nor one that was ended before."""
+    parent = MadeUpParent()
+    try:
+        executor = Executor(parent, 0)
+        parent.children[0].kill()
+        parent.children[0].wait()
+        executor.end()
+        executor.end()
+        assert executor.restarts_s == []
     finally:
         parent.close()
