@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 import torch
 from tritonrl.harness.cuda import graphs
 from tritonrl.harness.cuda.graphs import Graph, Spread, capture, capture_or_launch
+from tritonrl.harness.cuda.launcher import DriverError, is_of_memory
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -60,6 +63,46 @@ def test_other_work_lies_where_it_comes_to_lie(notes: list[str]) -> None:
 
     assert Spread(is_short=True).spread(launch) == [launch]
     assert not notes
+
+
+def test_what_can_be_made_executable_once_lies_in_one_page(notes: list[str]) -> None:
+    """The driver's refusal to do it again is no failure of the work."""
+
+    class Once(Noted):
+        def again(self) -> Callable[[], None]:
+            raise DriverError("CUDA_ERROR_NOT_SUPPORTED")
+
+    work = Once("work", notes)
+    assert Spread(is_short=True).spread(work) == [work]
+
+
+@pytest.mark.parametrize("was_enabled", [True, False])
+def test_nothing_is_collected_during_a_capture(was_enabled: bool) -> None:
+    """Afterwards the collector is as it was, whatever came of the capture."""
+    (gc.enable if was_enabled else gc.disable)()
+    try:
+        with suppress(ValueError), graphs._without_collection():
+            assert not gc.isenabled()
+            raise ValueError
+        assert gc.isenabled() is was_enabled
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (torch.cuda.OutOfMemoryError("Tried to allocate"), True),
+        (RuntimeError("CUDA error: out of memory"), True),
+        (DriverError("CUDA_ERROR_OUT_OF_MEMORY"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"), True),
+        (DriverError("CUDA_ERROR_OUT_OF_RESOURCES"), False),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
+    ],
+)
+def test_memory_that_is_short_has_many_names(error: Exception, expected: bool) -> None:
+    """PyTorch, the driver and the libraries each have their own."""
+    assert is_of_memory(error) is expected
 
 
 @needs_gpu

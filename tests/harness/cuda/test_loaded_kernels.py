@@ -55,3 +55,5 @@ def test_nothing_is_unloaded_while_something_is_prepared(driver: MadeUpDriver) -
     assert driver.unloaded == [first[1], first[2]]
     kernels.make_room()
     assert len(driver.unloaded) == 2
+    kernels.clear()
+    assert set(driver.unloaded) == set(first)

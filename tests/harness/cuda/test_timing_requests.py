@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +19,7 @@ from tritonrl.harness.cuda import executor as executor_module
 from tritonrl.harness.cuda.executor import Executor, Fatal
 from tritonrl.harness.cuda.memory import DeviceBuffers
 from tritonrl.harness.cuda.protocol import Protocol, ReferenceSource
+from tritonrl.harness.cuda.references import References
 
 from ..kernels import POINTWISE
 from .pretend import pretend_gpu
@@ -180,6 +183,47 @@ def test_an_error_that_passes_is_a_failure(waits: list[str], monkeypatch: pytest
     assert receive(executor) == {"failure": None}
     assert prepare(executor)[0]["failure"] is None
     assert not executor.is_spoilt
+
+
+def test_a_reference_is_freed_when_it_is_let_go(waits: list[str]) -> None:
+    """Nothing of it waits for the collector: that would free its graphs while others are captured."""
+    gc.disable()
+    try:
+        references = References()
+        reference = references.get(SOURCE)
+        assert len(list(reference.eager(PROTOCOL.placements))) >= PROTOCOL.placements
+        observed = weakref.ref(reference)
+        del reference
+        assert observed() is not None
+        references.clear()
+        assert observed() is None
+    finally:
+        gc.enable()
+
+
+def test_memory_in_reserve_is_given_back_and_what_stays_is_not_asked_for_again(
+    waits: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Graphs keep some for themselves; only what came since is worth another try."""
+    unused = [0, 0]
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: unused[0])
+    emptied: list[int] = []
+
+    def empty() -> None:
+        emptied.append(unused[0])
+        unused[0] = unused[1]
+
+    monkeypatch.setattr(torch.cuda, "empty_cache", empty)
+    executor = Executor()
+    executor.give_back()
+    assert emptied == []
+    unused[:] = [20 << 30, 6 << 30]
+    executor.give_back()
+    executor.give_back()
+    assert emptied == [20 << 30]
+    unused[0] = 11 << 30
+    executor.give_back()
+    assert emptied == [20 << 30, 11 << 30]
 
 
 def test_a_plan_that_writes_beyond_its_buffers_is_the_last(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
