@@ -33,6 +33,7 @@ _KINDS: dict[str, Any] = {
     "f32": ctypes.c_float,
     "fp64": ctypes.c_double,
 }
+_OF_MEMORY = ("OUT_OF_MEMORY", "out of memory", "ALLOC_FAILED")
 _SHARED_WITHOUT_ASKING = 48 << 10
 _MOST_LOADED = 256
 _THREADS_PER_WARP = 32
@@ -44,9 +45,6 @@ class CannotLaunch(Exception):
 
 class DriverError(Exception):
     """The CUDA driver refused a call; the message is its name for the reason."""
-
-
-_OF_MEMORY = ("OUT_OF_MEMORY", "out of memory", "ALLOC_FAILED")
 
 
 def is_of_memory(error: Exception) -> bool:

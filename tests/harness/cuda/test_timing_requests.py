@@ -16,7 +16,8 @@ from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import Buffer, BufferKind, Copy, LaunchPlan, View
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.cuda import executor as executor_module
-from tritonrl.harness.cuda.executor import Executor, Fatal
+from tritonrl.harness.cuda.executor import Executor
+from tritonrl.harness.cuda.failures import Fatal
 from tritonrl.harness.cuda.memory import DeviceBuffers
 from tritonrl.harness.cuda.protocol import Protocol, ReferenceSource
 from tritonrl.harness.cuda.references import References
