@@ -30,7 +30,7 @@ _START_TIMEOUT_S = 120.0
 _END_TIMEOUT_S = 10.0
 _MAX_FRAME = 1 << 36
 _ENVIRONMENT = {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}
-"""An executor does one thing after the other; with the driver's eight queues eight contexts take twice as long to open."""
+"""An executor does one thing after the other; with the driver's eight queues a context takes twice as long to open."""
 
 
 class Lost(Exception):
