@@ -59,6 +59,11 @@ class _Executable:
         check(self._driver.cuGraphLaunch(self._handle, torch.cuda.current_stream().cuda_stream))
 
 
+def is_graph(work: Callable[[], None]) -> bool:
+    """Whether to call it is to replay a graph."""
+    return isinstance(work, Graph | _Executable)
+
+
 class Scratch:
     """Memory that graphs share for what they need while they run, one after the other; kept while this is."""
 

@@ -3,37 +3,65 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tritonrl.harness.cuda.stopwatch import average_groups, draw_turns
+from tritonrl.harness.cuda.graphs import Graph
+from tritonrl.harness.cuda.stopwatch import Lane, average_groups, draw_sittings
 
 
-@given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(0, 60))
-def test_every_round_has_everybody_and_places_are_shared_out(num_lanes: list[int], num_rounds: int) -> None:
-    """Each subject has one turn a round; its lanes come up equally often; those with as many take the same ones."""
-    rounds = draw_turns(num_lanes, num_rounds)
-    assert len(rounds) == num_rounds
-    counts = [Counter[int]() for _ in num_lanes]
-    for turns in rounds:
-        places = dict(turns)
-        assert sorted(which for which, _ in turns) == list(range(len(num_lanes)))
-        for which, place in turns:
-            assert 0 <= place < num_lanes[which]
-            counts[which][place] += 1
-            assert all(places[other] == place for other, count in enumerate(num_lanes) if count == num_lanes[which])
-    for lanes, count in zip(num_lanes, counts, strict=True):
-        taken = [count[place] for place in range(lanes)]
-        assert max(taken) - min(taken) <= 1
+def lanes_of(number: int) -> tuple[Lane, ...]:
+    return tuple(Lane(work=Graph(None)) for _ in range(number))
+
+
+@given(st.lists(st.integers(1, 8), min_size=1, max_size=3), st.integers(1, 3), st.integers(0, 60))
+def test_lanes_are_dealt_out_and_no_graph_is_queued_twice(
+    num_lanes: list[int], num_sharing: int, num_rounds: int
+) -> None:
+    """Each subject has one turn a round, of its own lanes; a sitting ends only before a lane that it has had."""
+    groups = [lanes_of(count) for count in num_lanes]
+    subjects = [*groups, *groups[:1] * (num_sharing - 1)]
+    sittings = draw_sittings(subjects, num_rounds)
+    turns = [turn for sitting in sittings for turn in sitting]
+    assert len(turns) == num_rounds * len(subjects)
+    for first in range(0, len(turns), len(subjects)):
+        assert sorted(which for which, _ in turns[first : first + len(subjects)]) == list(range(len(subjects)))
+    assert all(lane in subjects[which] for which, lane in turns)
+    for sitting in sittings:
+        lanes = [lane for _, lane in sitting]
+        assert len(set(lanes)) == len(lanes)
+    for sitting, later in pairwise(sittings):
+        assert later[0][1] in {lane for _, lane in sitting}
+
+
+@given(st.integers(1, 12), st.integers(1, 3), st.integers(0, 100))
+def test_lanes_come_up_equally_often(num_lanes: int, num_sharing: int, num_rounds: int) -> None:
+    """For those who share them together, and for each of these alone."""
+    subjects = [lanes_of(num_lanes)] * num_sharing
+    turns = [turn for sitting in draw_sittings(subjects, num_rounds) for turn in sitting]
+    together = Counter(lane for _, lane in turns)
+    assert max(together[lane] for lane in subjects[0]) - min(together[lane] for lane in subjects[0]) <= 1
+    for which in range(num_sharing):
+        alone = Counter(lane for number, lane in turns if number == which)
+        assert max(alone[lane] for lane in subjects[0]) - min(alone[lane] for lane in subjects[0]) <= 2
+
+
+def test_what_is_no_graph_may_be_queued_again() -> None:
+    """Python launches it each time, so that one sitting is enough."""
+    launched = (Lane(work=lambda: None),)
+    assert len(draw_sittings([launched, launched], 50)) == 1
 
 
 def test_who_comes_first_has_no_period() -> None:
     """In long sequences each of two comes first about half of the time, in even and in odd rounds alike."""
-    firsts = [turns[0][0] for turns in draw_turns([1, 1], 2000)]
+    subjects = [lanes_of(2)] * 2
+    turns = [turn for sitting in draw_sittings(subjects, 2000) for turn in sitting]
+    firsts = [which for which, _ in turns[::2]]
     for own in (firsts[0::2], firsts[1::2]):
         assert 400 < sum(own) < 600
-    assert draw_turns([1, 1], 2000) == draw_turns([1, 1], 2000)
+    assert draw_sittings(subjects, 2000) == draw_sittings(subjects, 2000)
 
 
 @given(st.lists(st.floats(0.1, 1e6), min_size=1, max_size=12), st.integers(1, 5))
