@@ -20,10 +20,10 @@ from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Profile
 from ..reference.reference import build_model, draw_inputs, is_floating, load_task, one_line, randomise, torch_dtype
-from .graphs import Graph, capture, capture_or_launch, spread
+from .graphs import Graph, Spread, capture, capture_or_launch
 from .launcher import is_of_memory
 from .protocol import ReferenceSource
-from .stopwatch import SHORT_PLACES, Lane, is_short
+from .stopwatch import Lane, is_short
 
 _MAX_PREPARED = 16
 _MAX_PREPARED_BYTES = 8 << 30
@@ -115,7 +115,6 @@ class _Captures:
         before = torch.cuda.memory_reserved()
         self._first = capture_or_launch(run)
         self._num_bytes_each = max(1, torch.cuda.memory_reserved() - before)
-        self._is_short: bool | None = None
         self._places: list[tuple[Lane, ...]] = []
         self.num_bytes = 0
         """What captures after the first take."""
@@ -127,17 +126,21 @@ class _Captures:
 
     def get(self, placements: int) -> Iterator[Lane]:
         """The work in so many places, or in as many as there is memory to spare for, and in all pages of each."""
-        if self._is_short is None:
-            self._is_short = is_short(self._first)
         affordable = max(1, _MAX_CAPTURED_BYTES // self._num_bytes_each) if self.are_graphs else 1
-        wanted = min(placements * (SHORT_PLACES if self._is_short else 1), affordable)
+        wanted = min(placements, affordable)
         for place in self._places[:wanted]:
             yield from place
+        if len(self._places) >= wanted:
+            return
+        spread = Spread(is_short(self._first))
         while len(self._places) < wanted:
             before = torch.cuda.memory_allocated()
-            work = capture(self._run, is_first=False) if self._places else self._first
-            works = spread(work) if self._is_short else [work]
-            self._places.append(tuple(Lane(work=each) for each in works))
+            work = self._first
+            if self._places:
+                spread.move_on()
+                work = capture(self._run, is_first=False)
+            work()  # until then the driver keeps nothing of a graph on the device
+            self._places.append(tuple(Lane(work=each) for each in spread.spread(work)))
             self.num_bytes += torch.cuda.memory_allocated() - before
             yield from self._places[-1]
 

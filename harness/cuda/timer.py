@@ -26,12 +26,12 @@ from ...core.statistics import trimmed_mean
 from ..reference.reference import one_line
 from ..sandbox.protocol import RunResult
 from .clocks import read_clocks
-from .graphs import Scratch, capture, capture_or_launch, spread
+from .graphs import Scratch, Spread, capture, capture_or_launch
 from .launcher import DriverError
 from .memory import DeviceBuffers, bytes_of
 from .protocol import Protocol, ReferenceRequest, ReferenceSource, Timed, Trials
 from .references import References, forbid_tf32
-from .stopwatch import SHORT_PLACES, Lane, Measurement, Stopwatch, Subject, is_short, time_once
+from .stopwatch import Lane, Measurement, Stopwatch, Subject, is_short, time_once
 
 _TINY_NORM = 1e-300
 _MAX_REPLICATED_BYTES = 4 << 30
@@ -220,13 +220,14 @@ class Timer:
     ) -> Iterator[Replica]:
         """The plan in several places in memory, or in fewer where it takes much of it."""
         replica = Replica(plan, given, prepare, self._scratch)
-        short = is_short(replica.work)
         affordable = max(1, _MAX_REPLICATED_BYTES // replica.num_bytes)
-        for place in range(min(protocol.placements * (SHORT_PLACES if short else 1), affordable)):
-            if place:
-                replica = Replica(plan, given, prepare, self._scratch)
-            if short:
-                replica.works = spread(replica.work)
+        spread = Spread(is_short(replica.work))
+        replica.works = spread.spread(replica.work)
+        yield replica
+        for _ in range(1, min(protocol.placements, affordable)):
+            spread.move_on()
+            replica = Replica(plan, given, prepare, self._scratch)
+            replica.works = spread.spread(replica.work)
             yield replica
 
     def _report(self, found: Measurement) -> Trials:
@@ -319,6 +320,7 @@ class Replica:
         self.work = capture_or_launch(self._perform, scratch)
         self.works = [self.work]
         """The same in several pages, in each of which it is timed."""
+        self.work()  # until then the driver keeps nothing of a graph on the device
         self.buffers.reset()
         self.results = [self.buffers.view(view) for view in plan.outputs]
         self.num_bytes = max(1, torch.cuda.memory_allocated() - before)

@@ -54,7 +54,7 @@ class _Graph(Graph):
     def __call__(self) -> None:
         self._work()
 
-    def again(self) -> Graph:
+    def again(self) -> Callable[[], None]:
         """The same."""
         return _Graph(self._work)
 
@@ -85,6 +85,8 @@ def pretend_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     for module in (graphs, timer, references):
         monkeypatch.setattr(module, "capture", _capture)
         monkeypatch.setattr(module, "capture_or_launch", _capture)
+    graphs._filler.cache_clear()
     monkeypatch.setattr(timer, "read_clocks", lambda _: None)
     with _OnProcessor():
         yield waits
+    graphs._filler.cache_clear()

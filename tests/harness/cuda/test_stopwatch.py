@@ -12,15 +12,8 @@ from tritonrl.harness.cuda.graphs import Graph
 from tritonrl.harness.cuda.stopwatch import Lane, average_groups, draw_sittings
 
 
-class Pretended(Graph):
-    """Nothing, as a graph."""
-
-    def __init__(self) -> None:
-        pass
-
-
 def lanes_of(number: int) -> tuple[Lane, ...]:
-    return tuple(Lane(work=Pretended()) for _ in range(number))
+    return tuple(Lane(work=Graph(None)) for _ in range(number))
 
 
 @given(st.lists(st.integers(1, 8), min_size=1, max_size=3), st.integers(1, 3), st.integers(0, 60))
