@@ -23,7 +23,7 @@ from ..reference.reference import build_model, draw_inputs, is_floating, load_ta
 from .graphs import Graph, Spread, capture, capture_or_launch
 from .launcher import is_of_memory
 from .protocol import ReferenceSource
-from .stopwatch import Lane, is_short
+from .stopwatch import SHORT_PLACES, Lane, is_short
 
 _MAX_PREPARED = 16
 _MAX_PREPARED_BYTES = 8 << 30
@@ -115,6 +115,7 @@ class _Captures:
         before = torch.cuda.memory_reserved()
         self._first = capture_or_launch(run)
         self._num_bytes_each = max(1, torch.cuda.memory_reserved() - before)
+        self._is_short: bool | None = None
         self._places: list[tuple[Lane, ...]] = []
         self.num_bytes = 0
         """What captures after the first take."""
@@ -126,13 +127,15 @@ class _Captures:
 
     def get(self, placements: int) -> Iterator[Lane]:
         """The work in so many places, or in as many as there is memory to spare for, and in all pages of each."""
+        if self._is_short is None:
+            self._is_short = is_short(self._first)
         affordable = max(1, _MAX_CAPTURED_BYTES // self._num_bytes_each) if self.are_graphs else 1
-        wanted = min(placements, affordable)
+        wanted = min(placements * (SHORT_PLACES if self._is_short else 1), affordable)
         for place in self._places[:wanted]:
             yield from place
         if len(self._places) >= wanted:
             return
-        spread = Spread(is_short(self._first))
+        spread = Spread(self._is_short)
         while len(self._places) < wanted:
             before = torch.cuda.memory_allocated()
             work = self._first

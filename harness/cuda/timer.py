@@ -31,7 +31,7 @@ from .launcher import DriverError
 from .memory import DeviceBuffers, bytes_of
 from .protocol import Protocol, ReferenceRequest, ReferenceSource, Timed, Trials
 from .references import References, forbid_tf32
-from .stopwatch import Lane, Measurement, Stopwatch, Subject, is_short, time_once
+from .stopwatch import SHORT_PLACES, Lane, Measurement, Stopwatch, Subject, is_short, time_once
 
 _TINY_NORM = 1e-300
 _MAX_REPLICATED_BYTES = 4 << 30
@@ -221,10 +221,12 @@ class Timer:
         """The plan in several places in memory, or in fewer where it takes much of it."""
         replica = Replica(plan, given, prepare, self._scratch)
         affordable = max(1, _MAX_REPLICATED_BYTES // replica.num_bytes)
-        spread = Spread(is_short(replica.work))
+        short = is_short(replica.work)
+        wanted = protocol.placements * (SHORT_PLACES if short else 1)
+        spread = Spread(short)
         replica.works = spread.spread(replica.work)
         yield replica
-        for _ in range(1, min(protocol.placements, affordable)):
+        for _ in range(1, min(wanted, affordable)):
             spread.move_on()
             replica = Replica(plan, given, prepare, self._scratch)
             replica.works = spread.spread(replica.work)

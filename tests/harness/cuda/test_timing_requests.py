@@ -21,6 +21,7 @@ from tritonrl.harness.cuda.failures import Fatal
 from tritonrl.harness.cuda.memory import DeviceBuffers
 from tritonrl.harness.cuda.protocol import Protocol, ReferenceSource
 from tritonrl.harness.cuda.references import References
+from tritonrl.harness.cuda.stopwatch import SHORT_PLACES
 
 from ..kernels import POINTWISE
 from .pretend import pretend_gpu
@@ -107,7 +108,7 @@ def test_preparing_stops_between_its_pieces(waits: list[str], monkeypatch: pytes
     waits.clear()
     reply, number = prepare(executor)
     assert reply["failure"] is None
-    assert number == 2 + 2 * PROTOCOL.placements
+    assert number == 2 + 2 * SHORT_PLACES * PROTOCOL.placements
     assert len(waits) >= number
     assert set(finish(executor)[0]["timed"]["trials"]["us"]) == {"candidate", "control"}
 
