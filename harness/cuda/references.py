@@ -67,8 +67,8 @@ class Reference:
 
         self.run: Callable[[], object] = run
         """Puts the reference's own launches on the stream; not bound to this, so that a reference is freed at once."""
-        self._eager = _Captures(run)
         self._num_own_bytes = torch.cuda.memory_allocated() - before
+        self._eager = _Captures(run)
 
     @property
     def num_bytes(self) -> int:
@@ -117,8 +117,8 @@ class _Captures:
         self._num_bytes_each = max(1, torch.cuda.memory_reserved() - before)
         self._is_short: bool | None = None
         self._places: list[tuple[Lane, ...]] = []
-        self.num_bytes = 0
-        """What captures after the first take."""
+        self.num_bytes = self._num_bytes_each
+        """What captures take, by what the allocator holds: it counts nothing in a graph's own memory as allocated."""
 
     @property
     def are_graphs(self) -> bool:
@@ -137,14 +137,14 @@ class _Captures:
             return
         spread = Spread(self._is_short)
         while len(self._places) < wanted:
-            before = torch.cuda.memory_allocated()
+            before = torch.cuda.memory_reserved()
             work = self._first
             if self._places:
                 spread.move_on()
                 work = capture(self._run, is_first=False)
             work()  # until then the driver keeps nothing of a graph on the device
             self._places.append(tuple(Lane(work=each) for each in spread.spread(work)))
-            self.num_bytes += torch.cuda.memory_allocated() - before
+            self.num_bytes += torch.cuda.memory_reserved() - before
             yield from self._places[-1]
 
 

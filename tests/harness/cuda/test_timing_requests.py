@@ -16,6 +16,7 @@ from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import Buffer, BufferKind, Copy, LaunchPlan, View
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.cuda import executor as executor_module
+from tritonrl.harness.cuda import references as references_module
 from tritonrl.harness.cuda.executor import Executor
 from tritonrl.harness.cuda.failures import Fatal
 from tritonrl.harness.cuda.memory import DeviceBuffers
@@ -201,6 +202,26 @@ def test_a_reference_is_freed_when_it_is_let_go(waits: list[str]) -> None:
         assert observed() is None
     finally:
         gc.enable()
+
+
+def test_captures_are_counted_by_what_the_allocator_holds(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each capture that is added counts, and counts once."""
+    held = [0]
+
+    def capture(*args: Any, **kwargs: Any) -> Any:
+        held[0] += 3 << 20
+        return pretend_capture(*args, **kwargs)
+
+    pretend_capture = references_module.capture
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: held[0])
+    monkeypatch.setattr(references_module, "capture", capture)
+    monkeypatch.setattr(references_module, "capture_or_launch", capture)
+    reference = References().get(SOURCE)
+    first = reference.num_bytes
+    assert first >= 3 << 20
+    for _ in range(2):
+        assert len(list(reference.eager(PROTOCOL.placements))) >= SHORT_PLACES * PROTOCOL.placements
+        assert reference.num_bytes == first + (SHORT_PLACES * PROTOCOL.placements - 1) * (3 << 20)
 
 
 def test_memory_in_reserve_is_given_back_and_what_stays_is_not_asked_for_again(
