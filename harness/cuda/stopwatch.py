@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import random
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -110,8 +109,8 @@ class Stopwatch:
         if self._flush.numel() != protocol.flush_mb << 20:
             self._flush = torch.empty(protocol.flush_mb << 20, dtype=torch.int8, device="cuda")
         self._raise_clocks()
-        # a graph's first replay is slower
-        self._take_turns(list(dict.fromkeys(lane for subject in subjects for lane in subject.lanes)))
+        for lane in dict.fromkeys(lane for subject in subjects for lane in subject.lanes):
+            lane.work()  # a graph's first replay is slower
         firsts = [subject.lanes[0] for subject in subjects]
         round_s = max(1e-6, 1e-6 * time_once(lambda: self._take_turns(firsts)))
         is_short = min(time_once(lane.work) for lane in firsts) < protocol.short_us
@@ -200,18 +199,20 @@ def draw_sittings(subjects: Sequence[Sequence[Lane]], num_rounds: int) -> list[l
     comes up again, and each takes those that it had least often.
     """
     rng = random.Random(num_rounds)
-    decks: dict[tuple[Lane, ...], list[Lane]] = {tuple(lanes): [] for lanes in subjects}
-    num_taken = [Counter[Lane]() for _ in subjects]
+    shared: dict[tuple[Lane, ...], list[int]] = {}
+    decks = [shared.setdefault(tuple(lanes), []) for lanes in subjects]
+    num_taken = [[0] * len(lanes) for lanes in subjects]
     sittings: list[list[tuple[int, Lane]]] = [[]]
     queued: set[Lane] = set()
     for _ in range(num_rounds):
         for which in rng.sample(range(len(subjects)), len(subjects)):
-            deck = decks[tuple(subjects[which])]
+            deck = decks[which]
             if not deck:
-                deck += rng.sample(subjects[which], len(subjects[which]))
-            lane = min(deck, key=num_taken[which].__getitem__)
-            deck.remove(lane)
-            num_taken[which][lane] += 1
+                deck += rng.sample(range(len(subjects[which])), len(subjects[which]))
+            place = min(deck, key=num_taken[which].__getitem__)
+            deck.remove(place)
+            num_taken[which][place] += 1
+            lane = subjects[which][place]
             if lane in queued:
                 sittings.append([])
                 queued.clear()
