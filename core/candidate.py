@@ -245,7 +245,7 @@ class TimingReport:
     report yields `estimated_speedup` and never `speedup`. What follows `failure` is the measured clock's alone:
     `control_us` is the candidate once more, in turns with the others (the A/A control); `check` compares the results
     of the very trials that were timed, and of a replay on other values, with the oracle; `reference` holds the
-    figures that are measured once for a task. `num_late` counts trials of which the queue of launches ran empty.
+    figures that are measured once for a task. `num_late` counts replays at which the queue of launches had run empty.
     `configurations` are those of an autotuned plan, the one that was timed among them.
     """
 

@@ -69,8 +69,8 @@ class ReferenceRequest:
 class Trials:
     """Microseconds by subject, one a trial, in the order in which they were taken.
 
-    `num_late` counts trials at which the device had run out of queued work, `num_attempts` the measurements of which
-    this is the last.
+    `num_late` counts replays at which the device had run out of queued work, however often they were repeated;
+    `num_attempts` the measurements of which this is the last.
     """
 
     us: dict[str, tuple[float, ...]]

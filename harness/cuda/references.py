@@ -23,7 +23,7 @@ from ..reference.reference import build_model, draw_inputs, is_floating, load_ta
 from .graphs import Graph, Spread, capture, capture_or_launch
 from .launcher import is_of_memory
 from .protocol import ReferenceSource
-from .stopwatch import SHORT_PLACES, Lane, is_short
+from .stopwatch import Lane, count_places, is_short
 
 _MAX_PREPARED = 16
 _MAX_PREPARED_BYTES = 8 << 30
@@ -130,7 +130,7 @@ class _Captures:
         if self._is_short is None:
             self._is_short = is_short(self._first)
         affordable = max(1, _MAX_CAPTURED_BYTES // self._num_bytes_each) if self.are_graphs else 1
-        wanted = min(placements * (SHORT_PLACES if self._is_short else 1), affordable)
+        wanted = min(count_places(placements, self._is_short), affordable)
         for place in self._places[:wanted]:
             yield from place
         if len(self._places) >= wanted:

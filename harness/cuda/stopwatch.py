@@ -25,10 +25,9 @@ from ...core.statistics import trimmed_mean
 from .graphs import is_graph
 from .protocol import Protocol
 
-_SPIN_CYCLES, _SPIN_GROWTH = 600_000, 4
+_SPIN_CYCLES, _SPIN_GROWTH, _MOST_SPIN_CYCLES = 600_000, 4, 40_000_000
 _SHORT_US = 60.0
-SHORT_PLACES = 2
-"""What is short lies in so many times as many places: a place is worth up to 3% of 5 us (H200)."""
+_SHORT_PLACES = 2
 _MOST_LOOKS, _PATIENCE_S = 8, 0.02
 _LEAST_TRIALS = 5
 _RISE_S = 0.02
@@ -93,6 +92,11 @@ def is_short(work: Callable[[], None]) -> bool:
     return False
 
 
+def count_places(placements: int, short: bool) -> int:
+    """In how many places in memory work lies: a place is worth up to 3% of 5 us (H200), and nothing of what is long."""
+    return placements * (_SHORT_PLACES if short else 1)
+
+
 class Stopwatch:
     """Measures on the current device; holds the memory whose writing flushes the cache."""
 
@@ -110,7 +114,10 @@ class Stopwatch:
             self._flush = torch.empty(protocol.flush_mb << 20, dtype=torch.int8, device="cuda")
         self._raise_clocks()
         for lane in dict.fromkeys(lane for subject in subjects for lane in subject.lanes):
-            lane.work()  # a graph's first replay is slower
+            # a graph's first replay is slower
+            lane.before()
+            lane.work()
+            lane.after()
         firsts = [subject.lanes[0] for subject in subjects]
         round_s = max(1e-6, 1e-6 * time_once(lambda: self._take_turns(firsts)))
         is_short = min(time_once(lane.work) for lane in firsts) < protocol.short_us
@@ -157,16 +164,21 @@ class Stopwatch:
     def _replay(
         self, subjects: Sequence[Subject], num_rounds: int, attempts: int
     ) -> tuple[dict[str, list[float]], int]:
-        """Microseconds of each replay, a round of all subjects at a time, and how many replays stayed late."""
+        """Microseconds of each replay, a round of all subjects at a time, and how many replays stayed late.
+
+        Where a sitting stays late however often it is repeated, later ones would as well, and are not.
+        """
         us: dict[str, list[float]] = {subject.name: [] for subject in subjects}
         spin_cycles, num_late = _SPIN_CYCLES, 0
         torch.cuda.synchronize()
         for sitting in draw_sittings([subject.lanes for subject in subjects], num_rounds):
-            for attempt in range(attempts):
-                taken, late = self._sit([lane for _, lane in sitting], spin_cycles)
-                if not late:
+            lanes = [lane for _, lane in sitting]
+            taken, late = self._sit(lanes, spin_cycles)
+            for _ in range(attempts - 1):
+                if not late or num_late:
                     break
-                spin_cycles = _SPIN_CYCLES * _SPIN_GROWTH ** (attempt + 1)
+                spin_cycles = min(_SPIN_GROWTH * spin_cycles, _MOST_SPIN_CYCLES)
+                taken, late = self._sit(lanes, spin_cycles)
             num_late += late
             for (which, _), replay_us in zip(sitting, taken, strict=True):
                 us[subjects[which].name].append(replay_us)

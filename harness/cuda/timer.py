@@ -31,7 +31,7 @@ from .launcher import DriverError
 from .memory import DeviceBuffers, bytes_of
 from .protocol import Protocol, ReferenceRequest, ReferenceSource, Timed, Trials
 from .references import References, forbid_tf32
-from .stopwatch import SHORT_PLACES, Lane, Measurement, Stopwatch, Subject, is_short, time_once
+from .stopwatch import Lane, Measurement, Stopwatch, Subject, count_places, is_short, time_once
 
 _TINY_NORM = 1e-300
 _MAX_REPLICATED_BYTES = 4 << 30
@@ -185,7 +185,7 @@ class Timer:
         What `prepare` has none of is None, and so is what cannot be launched. In turns are those that fit in memory
         together; the others come after them.
         """
-        brief = evolve(protocol, warmups=_RANKING_WARMUPS, trials=_RANKING_TRIALS, placements=1, attempts=1)
+        brief = evolve(protocol, warmups=_RANKING_WARMUPS, trials=_RANKING_TRIALS, placements=1)
         us: list[float | None] = [None] * number
         waiting = list(range(number))
         while waiting:
@@ -222,11 +222,10 @@ class Timer:
         replica = Replica(plan, given, prepare, self._scratch)
         affordable = max(1, _MAX_REPLICATED_BYTES // replica.num_bytes)
         short = is_short(replica.work)
-        wanted = protocol.placements * (SHORT_PLACES if short else 1)
         spread = Spread(short)
         replica.works = spread.spread(replica.work)
         yield replica
-        for _ in range(1, min(wanted, affordable)):
+        for _ in range(1, min(count_places(protocol.placements, short), affordable)):
             spread.move_on()
             replica = Replica(plan, given, prepare, self._scratch)
             replica.works = spread.spread(replica.work)

@@ -6,10 +6,15 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tritonrl.core.config import ClockConfig
 from tritonrl.harness.cuda.graphs import Graph
-from tritonrl.harness.cuda.stopwatch import Lane, average_groups, draw_sittings
+from tritonrl.harness.cuda.protocol import Protocol
+from tritonrl.harness.cuda.stopwatch import Lane, Measurement, Stopwatch, Subject, average_groups, draw_sittings
+
+from .pretend import pretend_gpu
 
 
 def lanes_of(number: int) -> tuple[Lane, ...]:
@@ -62,6 +67,60 @@ def test_who_comes_first_has_no_period() -> None:
     for own in (firsts[0::2], firsts[1::2]):
         assert 400 < sum(own) < 600
     assert draw_sittings(subjects, 2000) == draw_sittings(subjects, 2000)
+
+
+def measure_with(
+    monkeypatch: pytest.MonkeyPatch, least_spin: float, num_lanes: int = 3
+) -> tuple[Measurement, list[int], list[str]]:
+    """A measurement on a device that catches up unless it spins so long; its spins, and what was put on the stream."""
+    spins: list[int] = []
+    done: list[str] = []
+
+    class Work(Graph):
+        def __init__(self) -> None:
+            pass
+
+        def __call__(self) -> None:
+            done.append("work")
+
+    with pretend_gpu(monkeypatch):
+
+        class Event(torch.cuda.Event):  # type: ignore[misc]
+            def query(self) -> bool:
+                return spins[-1] < least_spin
+
+        monkeypatch.setattr(torch.cuda, "Event", Event)
+        monkeypatch.setattr(torch.cuda, "_sleep", spins.append)
+        lanes = tuple(
+            Lane(work=Work(), before=lambda: done.append("before"), after=lambda: done.append("after"))
+            for _ in range(num_lanes)
+        )
+        clock = ClockConfig(trials=6, replays=1, warmups=0, flush_mb=0, attempts=3)
+        found = Stopwatch().measure([Subject(name="a", lanes=lanes)], Protocol.of(clock, True))
+    return found, spins, done
+
+
+def test_a_late_sitting_is_repeated_with_a_longer_spin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is then kept for the sittings after it, and nothing of the late one counts."""
+    found, spins, _ = measure_with(monkeypatch, 2e6)
+    assert found.num_late == 0
+    assert found.num_attempts == 1
+    assert len(found.us["a"]) == 6
+    assert spins == [600_000, 2_400_000, 2_400_000]  # three lanes, so two sittings
+
+
+def test_what_stays_late_is_not_repeated_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first sitting is tried as often as it may be; each later one once; every replay of them counts as late."""
+    found, spins, _ = measure_with(monkeypatch, float("inf"))
+    assert found.num_late == len(found.us["a"]) == 6
+    assert spins == [600_000, 2_400_000, 9_600_000, 9_600_000]
+
+
+def test_what_surrounds_a_replay_is_warm_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything that a sitting puts on the stream was there before."""
+    _, spins, done = measure_with(monkeypatch, 0.0)
+    assert done[:9] == ["before", "work", "after"] * 3
+    assert spins == [600_000, 600_000]
 
 
 @given(st.lists(st.floats(0.1, 1e6), min_size=1, max_size=12), st.integers(1, 5))

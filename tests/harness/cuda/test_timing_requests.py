@@ -22,7 +22,7 @@ from tritonrl.harness.cuda.failures import Fatal
 from tritonrl.harness.cuda.memory import DeviceBuffers
 from tritonrl.harness.cuda.protocol import Protocol, ReferenceSource
 from tritonrl.harness.cuda.references import References
-from tritonrl.harness.cuda.stopwatch import SHORT_PLACES
+from tritonrl.harness.cuda.stopwatch import count_places
 
 from ..kernels import POINTWISE
 from .pretend import pretend_gpu
@@ -109,7 +109,7 @@ def test_preparing_stops_between_its_pieces(waits: list[str], monkeypatch: pytes
     waits.clear()
     reply, number = prepare(executor)
     assert reply["failure"] is None
-    assert number == 2 + 2 * SHORT_PLACES * PROTOCOL.placements
+    assert number == 2 + 2 * count_places(PROTOCOL.placements, True)
     assert len(waits) >= number
     assert set(finish(executor)[0]["timed"]["trials"]["us"]) == {"candidate", "control"}
 
@@ -220,8 +220,8 @@ def test_captures_are_counted_by_what_the_allocator_holds(waits: list[str], monk
     first = reference.num_bytes
     assert first >= 3 << 20
     for _ in range(2):
-        assert len(list(reference.eager(PROTOCOL.placements))) >= SHORT_PLACES * PROTOCOL.placements
-        assert reference.num_bytes == first + (SHORT_PLACES * PROTOCOL.placements - 1) * (3 << 20)
+        assert len(list(reference.eager(PROTOCOL.placements))) >= count_places(PROTOCOL.placements, True)
+        assert reference.num_bytes == first + (count_places(PROTOCOL.placements, True) - 1) * (3 << 20)
 
 
 def test_memory_in_reserve_is_given_back_and_what_stays_is_not_asked_for_again(
