@@ -80,7 +80,7 @@ def find_doubts(report: TimingReport) -> list[str]:
     if ratio is not None and abs(ratio - 1.0) > UNSTEADY:
         doubts.append(f"unsteady: the A/A control gives {ratio:.3f}")
     if report.num_late:
-        doubts.append(f"{report.num_late} trials found an empty queue")
+        doubts.append(f"{report.num_late} replays found an empty queue")
     if report.reference is not None:
         doubts += report.reference.notes
     return doubts

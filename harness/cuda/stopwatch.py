@@ -5,7 +5,7 @@ captured in a CUDA graph and replayed between two events. What is compared is me
 trials, so that a drift of the clocks meets all alike; whose turn it is first is drawn, since a device has habits of
 period two. The L2 cache is flushed before every replay, since what a kernel reads is not in the cache when a model
 calls it. A graph that is launched while an earlier launch of it waits is up to 0.5 us quicker or slower (two H200
-differ), so trials are queued in sittings, in each of which a graph comes up once. A spinning kernel holds the stream
+differ), so trials are queued in sittings, in each of which a graph is timed once. A spinning kernel holds the stream
 back while launches are queued; a replay at whose end the device had already caught up with the queue is counted as
 late, and a sitting with late ones is repeated with a longer spin. A measurement is repeated whose control differs from
 what it repeats.
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -113,11 +113,8 @@ class Stopwatch:
         if self._flush.numel() != protocol.flush_mb << 20:
             self._flush = torch.empty(protocol.flush_mb << 20, dtype=torch.int8, device="cuda")
         self._raise_clocks()
-        for lane in dict.fromkeys(lane for subject in subjects for lane in subject.lanes):
-            # a graph's first replay is slower
-            lane.before()
-            lane.work()
-            lane.after()
+        lanes = dict.fromkeys(lane for subject in subjects for lane in subject.lanes)
+        self._take_turns(lanes, is_cold=False)  # a graph's first replay is slower
         firsts = [subject.lanes[0] for subject in subjects]
         round_s = max(1e-6, 1e-6 * time_once(lambda: self._take_turns(firsts)))
         is_short = min(time_once(lane.work) for lane in firsts) < protocol.short_us
@@ -154,10 +151,11 @@ class Stopwatch:
         if self._flush.numel():
             self._flush.zero_()
 
-    def _take_turns(self, lanes: Sequence[Lane]) -> None:
+    def _take_turns(self, lanes: Iterable[Lane], is_cold: bool = True) -> None:
         for lane in lanes:
             lane.before()
-            self._clear_cache()
+            if is_cold:
+                self._clear_cache()
             lane.work()
             lane.after()
 
@@ -207,8 +205,8 @@ class Stopwatch:
 def draw_sittings(subjects: Sequence[Sequence[Lane]], num_rounds: int) -> list[list[tuple[int, Lane]]]:
     """So many rounds, in which every subject comes up once, in a drawn order; by subject's number and lane.
 
-    No graph comes up twice in a sitting. Subjects with the same lanes deal them out among themselves, all before any
-    comes up again, and each takes those that it had least often.
+    No lane that is a graph comes up twice in a sitting. Subjects with the same lanes deal them out among themselves,
+    all before any comes up again, and each takes those that it had least often.
     """
     rng = random.Random(num_rounds)
     shared: dict[tuple[Lane, ...], list[int]] = {}

@@ -66,7 +66,7 @@ def test_doubts_are_said_and_refuse_nothing() -> None:
     report = measured(clocks=throttled, control_us=(5.2,), num_late=3, reference=notes)
     result = judge_timing(candidate(timing=report))
     assert (result.stage, result.passed) == (Stage.TIMING, True)
-    for word in ("power cap", "0.962", "3 trials", "no compiler"):
+    for word in ("power cap", "0.962", "3 replays found an empty queue", "no compiler"):
         assert word in result.message
     assert find_doubts(measured()) == []
     assert judge_timing(candidate(timing=measured())).message == ""
