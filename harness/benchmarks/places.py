@@ -11,7 +11,7 @@ of equal ones what of it is chance. The calibrated protocol averages over places
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
@@ -21,7 +21,7 @@ from ...core.config import Config
 from ...core.plan import LaunchPlan
 from ...core.statistics import trimmed_mean
 from ..cuda.executor import Executor
-from ..cuda.graphs import Graph, Scratch, Spread, capture
+from ..cuda.graphs import Scratch, capture, in_pages
 from ..cuda.launcher import DriverError, is_of_memory
 from ..cuda.memory import DeviceBuffers
 from ..cuda.protocol import Protocol
@@ -145,16 +145,12 @@ def examine(
         return None
     if not is_short(work):
         return None
-    spread = Spread(True)
     kept: list[object] = [copy, perform]
     """What a graph launches with holds addresses alone."""
 
     def put(work: Callable[[], None]) -> list[Callable[[], None]]:
         kept.append(work)
-        spread.move_on()
-        captured = capture(work, scratch)
-        captured()
-        return spread.spread(captured)
+        return in_pages(capture(work, scratch))
 
     def another_copy(gap: int) -> Callable[[DeviceBuffers], Callable[[], None]]:
         for _ in range(gap):
@@ -174,16 +170,10 @@ def examine(
     for kind, between in (("code, side by side", 0), ("code, far apart", gap)):
         subjects += [_subject(kind, n, put(another_copy(between)(buffers))) for n in range(num_variants)]
     subjects += [_subject("data", number, put(copy(far_buffers()))) for number in range(num_variants)]
-    subjects += [_subject("graph", number, [page]) for number, page in enumerate(_pages(spread, work, num_variants))]
+    subjects += [_subject("graph", number, [work.in_page()]) for number in range(num_variants)]
     stopwatch = Stopwatch()
     passes = [stopwatch.measure(subjects, protocol).us for _ in range(_NUM_PASSES)]
     return summarise(name, [{key: trimmed_mean(us, protocol.trim) for key, us in one.items()} for one in passes])
-
-
-def _pages(spread: Spread, work: Graph, number: int) -> Iterator[Callable[[], None]]:
-    for _ in range(number):
-        spread.move_on()
-        yield work.again()
 
 
 def _subject(kind: str, number: int, works: list[Callable[[], None]]) -> Subject:

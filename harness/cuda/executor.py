@@ -37,7 +37,8 @@ from .launcher import CannotLaunch, LoadedKernel, LoadedKernels, is_of_memory, m
 from .memory import DeviceBuffers, bytes_of
 from .protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
 from .references import load_compiler
-from .timer import Prepare, Timer
+from .replicas import Prepare
+from .timer import Timer
 
 _PIECE_S = 0.015
 """Preparing goes on for so long, or for one piece, before others may have their turn."""

@@ -1,14 +1,16 @@
 """Work captured as CUDA graphs, and where the driver keeps them.
 
-On an H200 a graph's launch takes 0.2 us more or less by the page of memory that the driver keeps the graph in, and
-graphs that come one after the other share a page: the same short kernel differs by 2% from one measurement to the next,
-however often it is replayed. So short work is kept in many pages: one capture is made executable several times, and
-between two of them a graph is put that only takes up room (`Spread`).
+On an H200 a graph's launch takes 0.2 us more or less by the page of memory that the driver keeps its executable form
+in, and what is made executable one after the other shares a page: the same short kernel differs by 2% from one
+measurement to the next, however often it is replayed. So short work lies in several pages (`in_pages`). A page is had
+by making another graph, which only takes up room, before the one that is launched. That takes 2 ms and is not undone: a
+page that is not needed any more waits for other work.
 """
 
 from __future__ import annotations
 
 import gc
+import random
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,10 +18,11 @@ from functools import cache
 from typing import Any
 
 import torch
+from attrs import define
 
 from .launcher import DriverError, check, is_of_memory
 
-_SPREAD_NODES = 600
+_FILLER_NODES = 600
 """Nodes of a graph that take more than a page of the driver's (about 450 do)."""
 _NUM_PAGES = 3
 """Of each place in memory that short work is captured in."""
@@ -34,34 +37,148 @@ class Graph:
     def __call__(self) -> None:
         self._captured.replay()
 
-    def again(self) -> Callable[[], None]:
-        """The same work, to be replayed from another place than this."""
-        return _Executable(self._captured)
+    def in_page(self) -> Callable[[], None]:
+        """The same work, launched from a page that no other lies in."""
+        return _InPage(self._captured)
 
 
-class _Executable:
-    """What was captured, made executable once more."""
+class _InPage:
+    """What was captured, in a page of the driver's for as long as this lives."""
 
     def __init__(self, captured: Any) -> None:
-        from cuda.bindings import driver
-
         self._captured = captured  # what the work allocated is its
-        self._driver = driver
-        names = driver.CUgraphInstantiate_flags  # as PyTorch has it
-        flags = int(names.CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH)
-        flags |= int(names.CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
-        self._handle = check(driver.cuGraphInstantiate(driver.CUgraph(captured.raw_cuda_graph()), flags))
-        weakref.finalize(self, driver.cuGraphExecDestroy, self._handle).atexit = False
-        # until then the driver keeps nothing of it on the device
-        check(driver.cuGraphUpload(self._handle, torch.cuda.current_stream().cuda_stream))
+        self._driver = _driver()
+        pages = the_pages()
+        self._page = pages.take(self._driver.CUgraph(captured.raw_cuda_graph()))
+        weakref.finalize(self, pages.put_back, self._page).atexit = False
 
     def __call__(self) -> None:
-        check(self._driver.cuGraphLaunch(self._handle, torch.cuda.current_stream().cuda_stream))
+        check(self._driver.cuGraphLaunch(self._page.executable, torch.cuda.current_stream().cuda_stream))
 
 
 def is_graph(work: Callable[[], None]) -> bool:
     """Whether to call it is to replay a graph."""
-    return isinstance(work, Graph | _Executable)
+    return isinstance(work, Graph | _InPage)
+
+
+def in_pages(work: Callable[[], None]) -> list[Callable[[], None]]:
+    """The work in each of several pages; what cannot be in one, as it is."""
+    found: list[Callable[[], None]] = []
+    while isinstance(work, Graph) and len(found) < _NUM_PAGES:
+        try:
+            found.append(work.in_page())
+        except DriverError as error:
+            if is_of_memory(error):
+                raise
+            break  # of some kinds of graphs there can be one executable only, which is the capture's own
+    return found or [work]
+
+
+@define(eq=False)
+class _Page:
+    """What takes up room, and the executable after it; `form` is the same for graphs that it might be updated to."""
+
+    filler: Any
+    executable: Any = None
+    form: tuple[int, ...] | None = None
+
+
+class Pages:
+    """The pages of this process, in use or waiting for work."""
+
+    def __init__(self) -> None:
+        self._idle: list[_Page] = []
+        self._rng = random.Random()  # executors are forked from one process, and would all draw alike
+
+    def take(self, graph: Any) -> _Page:
+        """A page with the graph in it: one that is drawn from those that wait, or a new one.
+
+        Best is one whose executable can be updated; in another the graph is made executable where that was. Raises
+        DriverError where the graph cannot be made executable.
+        """
+        form = self._form_of(graph)
+        waiting = [page for page in self._idle if page.form == form] or self._idle
+        if waiting:
+            page = self._rng.choice(waiting)
+            self._idle.remove(page)
+        else:
+            page = _Page(filler=self._make(_filler()))
+        try:
+            if page.form != form or not self._update(page.executable, graph):
+                self._empty(page)
+                page.executable, page.form = self._make(graph), form
+        except DriverError:
+            self.put_back(page)
+            raise
+        return page
+
+    def put_back(self, page: _Page) -> None:
+        """Its work will not be launched any more; touches no device, so that it may be called at any time."""
+        self._idle.append(page)
+
+    def free(self) -> None:
+        """Give the memory back of those that wait."""
+        while self._idle:
+            page = self._idle.pop()
+            self._empty(page)
+            check(_driver().cuGraphExecDestroy(page.filler))
+
+    def _form_of(self, graph: Any) -> tuple[int, ...]:
+        _, number = check(_driver().cuGraphGetNodes(graph))
+        nodes, _ = check(_driver().cuGraphGetNodes(graph, number)) if number else ([], 0)
+        return tuple(int(check(_driver().cuGraphNodeGetType(node))) for node in nodes)
+
+    def _update(self, executable: Any, graph: Any) -> bool:
+        try:
+            check(_driver().cuGraphExecUpdate(executable, graph))
+        except DriverError:  # a kernel that is launched together with others takes no other's place, say
+            return False
+        self._upload(executable)
+        return True
+
+    def _empty(self, page: _Page) -> None:
+        if page.executable is not None:
+            check(_driver().cuGraphExecDestroy(page.executable))
+        page.executable = page.form = None
+
+    def _make(self, graph: Any) -> Any:
+        names = _driver().CUgraphInstantiate_flags  # as PyTorch has it
+        flags = int(names.CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH)
+        flags |= int(names.CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
+        executable = check(_driver().cuGraphInstantiate(graph, flags))
+        self._upload(executable)
+        return executable
+
+    def _upload(self, executable: Any) -> None:
+        # until then the driver keeps nothing of it on the device
+        check(_driver().cuGraphUpload(executable, torch.cuda.current_stream().cuda_stream))
+
+
+@cache
+def the_pages() -> Pages:
+    """The one `Pages` of this process."""
+    return Pages()
+
+
+@cache
+def _filler_capture() -> Graph:
+    cell = torch.zeros(1, device="cuda")
+
+    def take_room() -> None:
+        for _ in range(_FILLER_NODES):
+            cell.add_(1.0)
+
+    return capture(take_room, is_first=False)
+
+
+def _filler() -> Any:
+    return _driver().CUgraph(_filler_capture()._captured.raw_cuda_graph())
+
+
+def _driver() -> Any:
+    from cuda.bindings import driver  # where there is a GPU
+
+    return driver
 
 
 class Scratch:
@@ -72,44 +189,6 @@ class Scratch:
         cell = torch.zeros(1, device="cuda")
         # memory whose last graph is gone cannot be used for another, so one graph stays
         self._anchor = capture(lambda: cell + 1.0, self)
-
-
-class Spread:
-    """Has short work lie in many pages of the driver's while this is kept, and other work wherever it comes to lie."""
-
-    def __init__(self, is_short: bool) -> None:
-        self._is_short = is_short
-        self._kept: list[Callable[[], None]] = []
-
-    def move_on(self) -> None:
-        """What comes from now on lies in another page."""
-        if self._is_short:
-            self._kept.append(_filler().again())
-
-    def spread(self, work: Callable[[], None]) -> list[Callable[[], None]]:
-        """The work, and the same in as many other pages as it takes; what is no graph is as it was.
-
-        There are kinds of graphs that can be made executable only once; those have fewer.
-        """
-        found = [work]
-        while self._is_short and isinstance(work, Graph) and len(found) < _NUM_PAGES:
-            self.move_on()
-            try:
-                found.append(work.again())
-            except DriverError:
-                break
-        return found
-
-
-@cache
-def _filler() -> Graph:
-    cell = torch.zeros(1, device="cuda")
-
-    def take_room() -> None:
-        for _ in range(_SPREAD_NODES):
-            cell.add_(1.0)
-
-    return capture(take_room, is_first=False)
 
 
 @cache

@@ -7,6 +7,7 @@ program runs, so whatever is left unwritten shows.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 
 import torch
@@ -15,6 +16,8 @@ from ...core.plan import Argument, Buffer, BufferKind, LaunchPlan, View
 
 GUARD_BYTES = 1024
 _ALIGNMENT = 256
+_ROOM_ALIGNMENT = 512
+"""What PyTorch's allocator gives is aligned so, and kernels are compiled for what they are given."""
 _UNWRITTEN_BYTE = 0xAA
 _GUARD_BYTE = 0xC5
 
@@ -26,11 +29,18 @@ class ViewOutside(Exception):
 class DeviceBuffers:
     """The storages of one plan on the current device.
 
-    `given` has the initial values of all buffers but temporaries, by index; they are kept for comparison. They take up
-    `least_bytes` at least, so that others lie elsewhere.
+    `given` has the initial values of all buffers but temporaries, by index; they are kept for comparison. They lie in
+    `room`, which must be large enough, or in memory of their own, where they take up `least_bytes` at least, so that
+    others lie elsewhere.
     """
 
-    def __init__(self, plan: LaunchPlan, given: Mapping[int, torch.Tensor], least_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        plan: LaunchPlan,
+        given: Mapping[int, torch.Tensor],
+        least_bytes: int = 0,
+        room: torch.Tensor | None = None,
+    ) -> None:
         self.plan = plan
         self.given = dict(given)
         self._starts: list[int] = []
@@ -39,8 +49,17 @@ class DeviceBuffers:
         for size in self._sizes:
             self._starts.append(total + GUARD_BYTES)
             total += -(-(size + 2 * GUARD_BYTES) // _ALIGNMENT) * _ALIGNMENT
-        self._arena = torch.empty(max(total, least_bytes), dtype=torch.uint8, device="cuda")[:total]
+        if room is None:
+            room = torch.empty(max(total, least_bytes), dtype=torch.uint8, device="cuda")
+        elif room.numel() < total:
+            raise ValueError(f"{total} bytes do not lie in {room.numel()}")
+        self._arena = room[:total]
         self.reset()
+
+    @property
+    def num_bytes(self) -> int:
+        """All of them with their bands."""
+        return self._arena.numel()
 
     def reset(self) -> None:
         """Every buffer as before the first step."""
@@ -79,8 +98,9 @@ class DeviceBuffers:
         inside = 0 in view.shape or (view.offset + extent) * dtype.itemsize <= self._sizes[view.buffer]
         if not inside or view.offset < 0 or any(step < 0 for step in view.stride):
             raise ViewOutside
+        arena = self._arena.view(dtype)
         start = self._starts[view.buffer] // dtype.itemsize + view.offset
-        return self._arena.view(dtype).as_strided(view.shape, view.stride, start)
+        return arena.as_strided(view.shape, view.stride, arena.storage_offset() + start)
 
     def address(self, argument: Argument) -> int:
         """The device address that a launch's tensor argument stands for."""
@@ -104,6 +124,21 @@ class DeviceBuffers:
     def _bands(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
         start, stop = self._starts[index], self._starts[index] + self._sizes[index]
         return self._arena[start - GUARD_BYTES : start], self._arena[stop : stop + GUARD_BYTES]
+
+
+def draw_rooms(stretch: torch.Tensor, num_bytes: int, number: int, rng: random.Random) -> list[torch.Tensor]:
+    """So many parts of a stretch of bytes, of `num_bytes` each, at places that are drawn; no two overlap.
+
+    Raises ValueError where the stretch is too short.
+    """
+    size = -(-num_bytes // _ROOM_ALIGNMENT)
+    free = stretch.numel() // _ROOM_ALIGNMENT - number * size
+    if free < 0:
+        raise ValueError(f"{number} times {num_bytes} bytes do not lie in {stretch.numel()}")
+    gaps = sorted(rng.randint(0, free) for _ in range(number))
+    starts = [_ROOM_ALIGNMENT * (gap + before * size) for before, gap in enumerate(gaps)]
+    rng.shuffle(starts)
+    return [stretch[start : start + num_bytes] for start in starts]
 
 
 def bytes_of(tensor: torch.Tensor) -> bytes:

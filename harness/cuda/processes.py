@@ -124,6 +124,11 @@ class Executor:
             self.name, self.turns = str(header["name"]), Turns(str(header["uuid"]))
         self._connection = connection
 
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a child; if not, the next request opens one."""
+        return self._connection is not None
+
     def close(self) -> None:
         """End the child."""
         if self._connection is None:

@@ -35,8 +35,8 @@ _RISE_S = 0.02
 _RISE_AFTER_S = 0.01
 
 
-def _nothing() -> None:
-    pass
+def nothing() -> None:
+    """What is done beside work that needs nothing beside it."""
 
 
 @frozen(kw_only=True)
@@ -44,8 +44,8 @@ class Lane:
     """One capture of some work: `work` is timed, while `before` and `after` are put on the stream beside it."""
 
     work: Callable[[], None]
-    before: Callable[[], None] = _nothing
-    after: Callable[[], None] = _nothing
+    before: Callable[[], None] = nothing
+    after: Callable[[], None] = nothing
 
 
 @frozen(kw_only=True)

@@ -12,8 +12,7 @@ inputs are looked at once more at the end.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -26,17 +25,14 @@ from ...core.statistics import trimmed_mean
 from ..reference.reference import one_line
 from ..sandbox.protocol import RunResult
 from .clocks import read_clocks
-from .graphs import Scratch, Spread, capture, capture_or_launch
+from .graphs import Scratch, capture, capture_or_launch, the_pages
 from .launcher import DriverError
 from .memory import DeviceBuffers, bytes_of
 from .protocol import Protocol, ReferenceRequest, ReferenceSource, Timed, Trials
 from .references import References, forbid_tf32
-from .stopwatch import Lane, Measurement, Stopwatch, Subject, count_places, is_short, time_once
+from .replicas import MAX_REPLICATED_BYTES, Prepare, Replica, Replicator, find_worst
+from .stopwatch import Lane, Measurement, Stopwatch, Subject, nothing, time_once
 
-_TINY_NORM = 1e-300
-_MAX_REPLICATED_BYTES = 4 << 30
-_PAGE_BYTES = 2 << 20
-"""A page of the device's memory: a short kernel is quicker or slower by 1% by the page that its data lie in (H200)."""
 _SHORT_OF = 0.5
 """Share of the device's memory that is free, or might be."""
 _DO_BENCH_WARMUP_MS, _DO_BENCH_MS = 10, 50
@@ -46,9 +42,6 @@ _RANKING_WARMUPS, _RANKING_TRIALS = 3, 12
 """A tuner needs to know which is the quickest, and not how quick it is."""
 _NEVER_CHOSEN = ("OUT_OF_RESOURCES", "INVALID_VALUE", "INVALID_CONFIGURATION")
 """Why the driver does not launch a configuration that needs more than there is."""
-
-Prepare = Callable[[LaunchPlan, DeviceBuffers], Callable[[], None]]
-"""All steps of a plan as one function that puts them on the stream."""
 
 
 class Timer:
@@ -60,6 +53,8 @@ class Timer:
         self._scratch = Scratch()
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
         self._device = properties.name
+        self._memory_bytes = int(properties.total_memory)
+        self._replicator = Replicator(self._scratch, self._memory_bytes)
         self._uuid = f"GPU-{properties.uuid}"
         self._pending: _Pending | None = None
 
@@ -68,6 +63,8 @@ class Timer:
         self._pending = None
         self._references.clear()
         self._scratch = Scratch()
+        self._replicator = Replicator(self._scratch, self._memory_bytes)
+        the_pages().free()
         torch.cuda.empty_cache()
 
     def warm_up(self) -> None:
@@ -117,7 +114,7 @@ class Timer:
                 eager.append(lane)
                 yield
         replicas: list[Replica] = []
-        for replica in self._place_replicas(plan, given, prepare, protocol):
+        for replica in self._replicator.place(plan, given, prepare, protocol.placements):
             replicas.append(replica)
             yield
         replicas[0].buffers.reset()
@@ -193,7 +190,7 @@ class Timer:
             before = torch.cuda.memory_allocated()
             kept: list[object] = []
             subjects: list[Subject] = []
-            while waiting and torch.cuda.memory_allocated() - before < _MAX_REPLICATED_BYTES:
+            while waiting and torch.cuda.memory_allocated() - before < MAX_REPLICATED_BYTES:
                 at = waiting.pop(0)
                 made = prepare(at)
                 if made is None:
@@ -208,28 +205,12 @@ class Timer:
                     continue
                 work = capture_or_launch(perform, self._scratch)
                 kept.append(made)
-                lane = Lane(work=work, before=buffers.blank if buffers.has_temporaries else _skip)
+                lane = Lane(work=work, before=buffers.blank if buffers.has_temporaries else nothing)
                 subjects.append(Subject(name=str(at), lanes=(lane,)))
             if subjects:
                 for name, trials in self._stopwatch.measure(subjects, brief).us.items():
                     us[int(name)] = trimmed_mean(trials, protocol.trim)
         return us
-
-    def _place_replicas(
-        self, plan: LaunchPlan, given: Mapping[int, torch.Tensor], prepare: Prepare, protocol: Protocol
-    ) -> Iterator[Replica]:
-        """The plan in several places in memory, or in fewer where it takes much of it."""
-        replica = Replica(plan, given, prepare, self._scratch)
-        affordable = max(1, _MAX_REPLICATED_BYTES // replica.num_bytes)
-        short = is_short(replica.work)
-        spread = Spread(short)
-        replica.works = spread.spread(replica.work)
-        yield replica
-        for _ in range(1, min(count_places(protocol.placements, short), affordable)):
-            spread.move_on()
-            replica = Replica(plan, given, prepare, self._scratch)
-            replica.works = spread.spread(replica.work)
-            yield replica
 
     def _report(self, found: Measurement) -> Trials:
         us = {name: tuple(trials) for name, trials in found.us.items()}
@@ -281,7 +262,7 @@ class Timer:
         us["events"] = [time_once(perform) for _ in range(protocol.trials)]
         times_ms: Any = do_bench(perform, warmup=_DO_BENCH_WARMUP_MS, rep=_DO_BENCH_MS, return_mode="all")
         us["do_bench"] = [1e3 * float(one) for one in times_ms]
-        replicas = list(self._place_replicas(plan, given, prepare, protocol))
+        replicas = list(self._replicator.place(plan, given, prepare, protocol.placements))
         replicas[0].buffers.reset()
         replicas[0].work()
         for replica in replicas:
@@ -305,75 +286,6 @@ class _Pending:
     """What the single protocol runs once."""
     first: RunResult | None = None
     trials: Trials | None = None
-
-
-class Replica:
-    """A plan with buffers of its own, captured; around each replay temporaries are blanked and results looked at.
-
-    What surrounds a replay runs on the device, in graphs of its own.
-    """
-
-    def __init__(self, plan: LaunchPlan, given: Mapping[int, torch.Tensor], prepare: Prepare, scratch: Scratch) -> None:
-        before = torch.cuda.memory_allocated()
-        self.buffers = DeviceBuffers(plan, given, _PAGE_BYTES)
-        self._scratch = scratch
-        self._perform = prepare(plan, self.buffers)  # it holds what launches write to beside the buffers
-        self.work = capture_or_launch(self._perform, scratch)
-        self.works = [self.work]
-        """The same in several pages, in each of which it is timed."""
-        self.work()  # until then the driver keeps nothing of a graph on the device
-        self.buffers.reset()
-        self.results = [self.buffers.view(view) for view in plan.outputs]
-        self.num_bytes = max(1, torch.cuda.memory_allocated() - before)
-
-    def watch(self, model: Replica) -> None:
-        """Compare each replay's results, from now on, with those that `model` has now."""
-        if model is self:
-            self._first = [result.clone() for result in self.results]
-            self._norms = [_norm(first) for first in self._first]
-        else:
-            self._first, self._norms = model._first, model._norms
-        self.worst = torch.zeros(max(1, len(self.results)), dtype=torch.float64, device="cuda")
-        has_results = any(result.numel() for result in self.results)
-        before = capture(self.buffers.blank, self._scratch) if self.buffers.has_temporaries else _skip
-        after = capture(self._look, self._scratch) if has_results else _skip
-        self.lanes = [Lane(work=work, before=before, after=after) for work in self.works]
-        self.worst.zero_()
-
-    def _look(self) -> None:
-        for index, (result, first, norm) in enumerate(zip(self.results, self._first, self._norms, strict=True)):
-            if result.numel():
-                # torch.maximum hands NaN on
-                self.worst[index] = torch.maximum(self.worst[index], _deviation(result, first, norm))
-
-
-def find_worst(replicas: Sequence[Replica]) -> tuple[float | None, ...]:
-    """The largest deviation of each output in any replica; None where one was not finite."""
-    rows = [replica.worst.tolist()[: len(replica.results)] for replica in replicas]
-    return tuple(max(column) if all(map(math.isfinite, column)) else None for column in zip(*rows, strict=True))
-
-
-def _skip() -> None:
-    pass
-
-
-def _norm(tensor: torch.Tensor) -> torch.Tensor:
-    if not tensor.is_floating_point():
-        return torch.ones((), dtype=torch.float64, device=tensor.device)
-    finite = torch.where(torch.isfinite(tensor), tensor, torch.zeros_like(tensor))
-    norm: torch.Tensor = torch.linalg.vector_norm(finite, dtype=torch.float64)
-    return norm.clamp_min(_TINY_NORM)
-
-
-def _deviation(found: torch.Tensor, first: torch.Tensor, norm: torch.Tensor) -> torch.Tensor:
-    """The difference's 2-norm over `norm`; for integers the share of elements that differ."""
-    if not found.is_floating_point():
-        return (found != first).double().mean()
-    same = (found == first) | (found.isnan() & first.isnan())
-    wide = torch.float64 if found.dtype == torch.float64 else torch.float32
-    difference = torch.where(same, torch.zeros((), dtype=wide, device=found.device), found.to(wide) - first.to(wide))
-    distance: torch.Tensor = torch.linalg.vector_norm(difference, dtype=torch.float64)
-    return distance / norm
 
 
 def _result(buffers: DeviceBuffers) -> RunResult:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 from torch.overrides import TorchFunctionMode
-from tritonrl.harness.cuda import graphs, references, timer
+from tritonrl.harness.cuda import graphs, references, replicas, timer
 from tritonrl.harness.cuda.graphs import Graph
 
 
@@ -54,7 +54,7 @@ class _Graph(Graph):
     def __call__(self) -> None:
         self._work()
 
-    def again(self) -> Callable[[], None]:
+    def in_page(self) -> Callable[[], None]:
         """The same."""
         return _Graph(self._work)
 
@@ -82,11 +82,9 @@ def pretend_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     }
     for name, fake in fakes.items():
         monkeypatch.setattr(torch.cuda, name, fake)
-    for module in (graphs, timer, references):
+    for module in (graphs, timer, references, replicas):
         monkeypatch.setattr(module, "capture", _capture)
         monkeypatch.setattr(module, "capture_or_launch", _capture)
-    graphs._filler.cache_clear()
     monkeypatch.setattr(timer, "read_clocks", lambda _: None)
     with _OnProcessor():
         yield waits
-    graphs._filler.cache_clear()

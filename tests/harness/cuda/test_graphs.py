@@ -2,78 +2,195 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
+import triton
+import triton.language as tl
 from tritonrl.harness.cuda import graphs
-from tritonrl.harness.cuda.graphs import Graph, Spread, capture, capture_or_launch
-from tritonrl.harness.cuda.launcher import DriverError, is_of_memory
+from tritonrl.harness.cuda.graphs import Graph, Pages, capture, capture_or_launch, in_pages
+from tritonrl.harness.cuda.launcher import DriverError, check, is_of_memory
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
-class Noted(Graph):
-    """Writes down when it is made executable."""
+class Few(Graph):
+    """Captured work that lies in so many pages at most."""
 
-    def __init__(self, name: str, notes: list[str]) -> None:
-        self._name, self._notes = name, notes
+    def __init__(self, most: int, refusal: str = "CUDA_ERROR_NOT_SUPPORTED") -> None:
+        self._most, self._refusal = most, refusal
 
     def __call__(self) -> None:
         pass
 
-    def again(self) -> Callable[[], None]:
+    def in_page(self) -> Callable[[], None]:
         """Another."""
-        self._notes.append(self._name)
-        return Noted(self._name, self._notes)
+        self._most -= 1
+        if self._most < 0:
+            raise DriverError(self._refusal)
+        return Few(self._most)
+
+
+class Code(int):
+    """An error as the driver gives it."""
+
+    name = "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE"
+
+
+class Driver:
+    """Makes and updates executables, which are numbers, of graphs, which are names of kernels, one a node.
+
+    Executables of what is in `never_updated` cannot be updated, nor what is in `never_made` made executable.
+    """
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+        self.now: dict[int, str] = {}
+        self.uploaded: list[int] = []
+        self.never_updated: set[str] = set()
+        self.never_made: set[str] = set()
+        flags = SimpleNamespace(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH=1)
+        flags.CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY = 8
+        self.CUgraphInstantiate_flags = flags
+
+    def cuGraphGetNodes(self, graph: str, number: int = 0) -> tuple[int, list[str], int]:
+        return 0, graph.split()[:number], len(graph.split())
+
+    def cuGraphNodeGetType(self, node: str) -> tuple[int, int]:
+        return 0, 0
+
+    def cuGraphInstantiate(self, graph: str, flags: int) -> tuple[int, int]:
+        assert flags == 9
+        if graph in self.never_made:
+            return Code(801), 0
+        self.made.append(graph)
+        self.now[len(self.made)] = graph
+        return 0, len(self.made)
+
+    def cuGraphUpload(self, executable: int, stream: int) -> tuple[int]:
+        self.uploaded.append(executable)
+        return (0,)
+
+    def cuGraphExecUpdate(self, executable: int, graph: str) -> tuple[int, None]:
+        if self.now[executable] in self.never_updated:
+            return Code(910), None
+        self.now[executable] = graph
+        return 0, None
+
+    def cuGraphExecDestroy(self, executable: int) -> tuple[int]:
+        del self.now[executable]
+        return (0,)
 
 
 @pytest.fixture
-def notes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was made executable again, in order; what takes up room is "filler"."""
-    found: list[str] = []
-    monkeypatch.setattr(graphs, "_filler", lambda: Noted("filler", found))
+def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
+    """A made-up driver, and "filler" for what takes up room."""
+    found = Driver()
+    monkeypatch.setattr(graphs, "_driver", lambda: found)
+    monkeypatch.setattr(graphs, "_filler", lambda: "filler")
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: SimpleNamespace(cuda_stream=0))
     return found
 
 
-def test_short_work_lies_in_several_pages(notes: list[str]) -> None:
-    """A filler before each further executable of it, and one before what is captured next."""
-    spread = Spread(is_short=True)
-    work = Noted("work", notes)
-    works = spread.spread(work)
-    assert works[0] is work
+def test_each_executable_has_a_page_of_its_own(driver: Driver) -> None:
+    """A filler is made before each, and all are on the device at once."""
+    pages = Pages()
+    taken = [pages.take("work") for _ in range(3)]
+    assert driver.made == ["filler", "work"] * 3
+    assert len({page.executable for page in taken}) == 3
+    assert set(driver.uploaded) == set(driver.now)
+
+
+def test_a_page_that_waits_has_other_work(driver: Driver) -> None:
+    """Its executable is updated where that has the same form, and made anew where not; its filler stays."""
+    pages = Pages()
+    for page in [pages.take("old") for _ in range(3)]:
+        pages.put_back(page)
+    num_made, num_uploaded = len(driver.made), len(driver.uploaded)
+    taken = [pages.take("new") for _ in range(2)]
+    assert [driver.now[page.executable] for page in taken] == ["new"] * 2
+    assert len(driver.made) == num_made
+    assert driver.uploaded[num_uploaded:] == [page.executable for page in taken]
+    other = pages.take("two kernels")
+    assert driver.made[num_made:] == ["two kernels"]
+    assert sorted(driver.now.values()) == ["filler"] * 3 + ["new"] * 2 + ["two kernels"]
+    assert pages.take("new") not in [*taken, other]
+    assert driver.made[num_made + 1 :] == ["filler", "new"]
+
+
+def test_what_cannot_be_updated_is_made(driver: Driver) -> None:
+    """The executable that refused is freed, and its page used again."""
+    pages = Pages()
+    driver.never_updated.add("cooperative")
+    page = pages.take("cooperative")
+    pages.put_back(page)
+    assert pages.take("work") is page
+    assert sorted(driver.now.values()) == ["filler", "work"]
+    assert driver.made == ["filler", "cooperative", "work"]
+
+
+def test_a_page_is_not_lost_by_what_cannot_be_made(driver: Driver) -> None:
+    """It waits for the next one."""
+    pages = Pages()
+    driver.never_made.add("once only")
+    with pytest.raises(DriverError):
+        pages.take("once only")
+    pages.take("work")
+    assert driver.made == ["filler", "work"]
+
+
+def test_pages_that_wait_can_be_given_back(driver: Driver) -> None:
+    """Those in use stay."""
+    pages = Pages()
+    used, idle = pages.take("used"), pages.take("idle")
+    pages.put_back(idle)
+    pages.free()
+    assert sorted(driver.now.values()) == ["filler", "used"]
+    pages.put_back(used)
+    pages.free()
+    assert not driver.now
+
+
+def test_a_page_is_in_use_for_as_long_as_its_work_is_there(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When that is let go, and not before, other work may have it."""
+    pages = Pages()
+    monkeypatch.setattr(graphs, "the_pages", lambda: pages)
+    monkeypatch.setattr(driver, "CUgraph", str, raising=False)
+    captured = SimpleNamespace(raw_cuda_graph=lambda: "work")
+    first, second = Graph(captured).in_page(), Graph(captured).in_page()
+    executables = {first._page.executable, second._page.executable}
+    assert len(executables) == 2
+    del second
+    third = Graph(captured).in_page()
+    assert third._page.executable in executables
+    assert third._page.executable != first._page.executable
+
+
+def test_short_work_lies_in_several_pages() -> None:
+    """Each of which is another; where there are not so many there are fewer."""
+    works = in_pages(Few(graphs._NUM_PAGES + 1))
     assert len(works) == len(set(works)) == graphs._NUM_PAGES
-    assert notes == ["filler", "work"] * (graphs._NUM_PAGES - 1)
-    spread.move_on()
-    assert notes[-1] == "filler"
+    assert len(in_pages(Few(1))) == 1
 
 
-def test_other_work_lies_where_it_comes_to_lie(notes: list[str]) -> None:
-    """What is long, or is no graph, has one place and takes no room."""
-    work = Noted("work", notes)
-    spread = Spread(is_short=False)
-    spread.move_on()
-    assert spread.spread(work) == [work]
+def test_what_has_no_page_lies_where_it_comes_to_lie() -> None:
+    """What Python launches is no graph; and the driver's refusal is no failure of the work, but for want of memory."""
 
     def launch() -> None:
         pass
 
-    assert Spread(is_short=True).spread(launch) == [launch]
-    assert not notes
-
-
-def test_what_can_be_made_executable_once_lies_in_one_page(notes: list[str]) -> None:
-    """The driver's refusal to do it again is no failure of the work."""
-
-    class Once(Noted):
-        def again(self) -> Callable[[], None]:
-            raise DriverError("CUDA_ERROR_NOT_SUPPORTED")
-
-    work = Once("work", notes)
-    assert Spread(is_short=True).spread(work) == [work]
+    assert in_pages(launch) == [launch]
+    work = Few(0)
+    assert in_pages(work) == [work]
+    with pytest.raises(DriverError):
+        in_pages(Few(1, "CUDA_ERROR_OUT_OF_MEMORY"))
 
 
 @pytest.mark.parametrize("was_enabled", [True, False])
@@ -113,7 +230,7 @@ def test_every_executable_is_the_same_work() -> None:
     def work() -> None:
         cell.add_(cell * 0.0 + 1.0)
 
-    works = Spread(is_short=True).spread(capture(work, is_first=False))
+    works = in_pages(capture(work, is_first=False))
     for _ in range(2):
         for each in works:
             each()
@@ -124,6 +241,41 @@ def test_every_executable_is_the_same_work() -> None:
     torch.cuda.synchronize()
     assert Counter(cell.tolist()) == {2.0 * graphs._NUM_PAGES + 1.0: 4096}
     assert all(bool((other == 7.0).all()) for other in others)
+
+
+@triton.jit
+def _store(cell, VALUE: tl.constexpr):
+    tl.store(cell, VALUE)
+
+
+@needs_gpu
+def test_a_page_outlives_the_code_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its executable is updated to another kernel when the one that it had is unloaded already."""
+    from cuda.bindings import driver
+
+    pages = Pages()
+    monkeypatch.setattr(graphs, "the_pages", lambda: pages)
+    cell = torch.zeros(1, device="cuda")
+    executables = []
+    for value in (3.0, 5.0, 7.0):
+        compiled = _store[(1,)](cell, value)
+        module = check(driver.cuModuleLoadData(compiled.asm["cubin"]))
+        function = check(driver.cuModuleGetFunction(module, compiled.metadata.name.encode()))
+        packed = ((cell.data_ptr(), 0, 0), (ctypes.c_void_p,) * 3)
+        threads = 32 * compiled.metadata.num_warps
+
+        def launch(function: Any = function, packed: Any = packed, threads: int = threads) -> None:
+            stream = torch.cuda.current_stream().cuda_stream
+            check(driver.cuLaunchKernel(function, 1, 1, 1, threads, 1, 1, 0, stream, packed, 0))
+
+        work: Any = capture(launch).in_page()
+        cell.zero_()
+        work()
+        assert cell.item() == value
+        executables.append(int(work._page.executable))
+        del work
+        check(driver.cuModuleUnload(module))
+    assert len(set(executables)) == 1
 
 
 @needs_gpu

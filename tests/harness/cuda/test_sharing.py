@@ -59,6 +59,7 @@ class FakeExecutor(Executor):
         self.device, self.name, self.turns = device, "made up", LoggedTurns()
         self.has_served = False
         self.num_closed = 0
+        self.has_child = True
         self.asked: list[tuple[str, str]] = []
         self.crashes: list[str] = []
         self.crash = CRASH
@@ -67,10 +68,15 @@ class FakeExecutor(Executor):
         self.num_short = 0
         """How many runs and preparations find too little memory from now on."""
 
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a context."""
+        return self.has_child
+
     def close(self) -> None:
         """The next request has a context in which nothing has run."""
         self.num_closed += 1
-        self.has_served = False
+        self.has_served = self.has_child = False
 
     def end(self) -> None:
         """As closing."""
@@ -81,6 +87,7 @@ class FakeExecutor(Executor):
         kind = header["kind"]
         assert isinstance(self.turns, LoggedTurns)
         self.asked.append((kind, self.turns.held))
+        self.has_child = True
         if kind in self.crashes:
             self.crashes.remove(kind)
             self.close()
@@ -175,6 +182,35 @@ def test_runs_go_on_beside_one_another() -> None:
         replies = list(pool.map(lambda _: backend.run("", []), range(3)))
     assert [reply.failure for reply in replies] == [None] * 3
     assert [executor.asked for executor in executors] == [[("run", "shared")]] * 3
+
+
+def test_a_context_is_opened_in_a_turn() -> None:
+    """So nobody times meanwhile; a request that takes none otherwise does when its executor has lost its child."""
+    backend, (executor,) = open_backend(1)
+    executor.crashes = ["prepare timing"]
+    assert time_task(backend).failure == CRASH
+    assert time_task(backend) == TIMED
+    assert time_task(backend) == TIMED
+    received = [held for kind, held in executor.asked if kind == "receive timing"]
+    assert received == ["", "shared", ""]
+
+
+def test_the_context_of_references_is_opened_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is opened when the first reference is measured, beside whatever goes on then."""
+    backend, (executor,) = open_backend(1)
+    turns = executor.turns
+    assert isinstance(turns, LoggedTurns)
+    held: list[str] = []
+    start = FakeParent.start
+
+    def note(self: FakeParent, device: int) -> Executor:
+        held.append(turns.held)
+        return start(self, device)
+
+    monkeypatch.setattr(FakeParent, "start", note)
+    source = ReferenceSource(task=POINTWISE, dtype="float32", seed=0)
+    backend.measure_reference(ReferenceRequest(source=source, protocol=PROTOCOL, compiling="none"))
+    assert held == ["shared"]
 
 
 def test_a_task_returns_to_the_executor_that_has_its_reference() -> None:

@@ -1,0 +1,138 @@
+"""A plan in several places of the device's memory, ready to be replayed in each.
+
+What is short is quicker or slower by the memory that it lies in: by 1% for a page of data on an H200, by as much for
+the page that its graph is launched from. So it is timed in many places, which are drawn anew for each plan.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import torch
+
+from ...core.plan import LaunchPlan
+from .graphs import Scratch, capture, capture_or_launch, in_pages
+from .memory import DeviceBuffers, draw_rooms
+from .stopwatch import Lane, count_places, is_short, nothing
+
+MAX_REPLICATED_BYTES = 4 << 30
+"""What the replicas of a plan may take."""
+_PAGE_BYTES = 2 << 20
+_STRETCH_BYTES, _STRETCH_SHARE = 1 << 30, 64
+"""The memory in which places are drawn, at most this share of the device's."""
+_TINY_NORM = 1e-300
+
+Prepare = Callable[[LaunchPlan, DeviceBuffers], Callable[[], None]]
+"""All steps of a plan as one function that puts them on the stream."""
+
+
+class Replicator:
+    """Puts plans in several places, and keeps the memory that these are drawn in.
+
+    Where the allocator would put them depends on all that it gave before: a kernel of 12 us comes to lie in the same
+    places again and again, and in others in another process, 2% apart.
+    """
+
+    def __init__(self, scratch: Scratch, memory_bytes: int) -> None:
+        self._scratch = scratch
+        self._stretch_bytes = min(_STRETCH_BYTES, memory_bytes // _STRETCH_SHARE)
+        self._stretch: torch.Tensor | None = None
+        self._rng = random.Random()
+
+    def place(
+        self, plan: LaunchPlan, given: Mapping[int, torch.Tensor], prepare: Prepare, placements: int
+    ) -> Iterator[Replica]:
+        """The plan in so many places, more where it is short, fewer where it takes much memory."""
+        replica = Replica(plan, given, prepare, self._scratch)
+        affordable = max(1, MAX_REPLICATED_BYTES // replica.num_bytes)
+        short = is_short(replica.work)
+        others = min(count_places(placements, short), affordable) - 1
+        rooms = self._draw_rooms(replica.buffers.num_bytes, others) if short else [None] * others
+        replica.works = in_pages(replica.work) if short else [replica.work]
+        yield replica
+        for room in rooms:
+            replica = Replica(plan, given, prepare, self._scratch, room)
+            replica.works = in_pages(replica.work) if short else [replica.work]
+            yield replica
+
+    def _draw_rooms(self, num_bytes: int, number: int) -> Sequence[torch.Tensor | None]:
+        """Places for so many; None, which is wherever they come to lie, where they would crowd the stretch."""
+        if 2 * number * max(num_bytes, _PAGE_BYTES) > self._stretch_bytes:
+            return [None] * number
+        if self._stretch is None:
+            self._stretch = torch.empty(self._stretch_bytes, dtype=torch.uint8, device="cuda")
+        return draw_rooms(self._stretch, num_bytes, number, self._rng)
+
+
+class Replica:
+    """A plan with buffers of its own, captured; around each replay temporaries are blanked and results looked at.
+
+    What surrounds a replay runs on the device, in graphs of its own.
+    """
+
+    def __init__(
+        self,
+        plan: LaunchPlan,
+        given: Mapping[int, torch.Tensor],
+        prepare: Prepare,
+        scratch: Scratch,
+        room: torch.Tensor | None = None,
+    ) -> None:
+        before = torch.cuda.memory_allocated()
+        self.buffers = DeviceBuffers(plan, given, _PAGE_BYTES, room)
+        self._scratch = scratch
+        self._perform = prepare(plan, self.buffers)  # it holds what launches write to beside the buffers
+        self.work = capture_or_launch(self._perform, scratch)
+        self.works = [self.work]
+        """The same in several pages, in each of which it is timed."""
+        self.work()  # until then the driver keeps nothing of a graph on the device
+        self.buffers.reset()
+        self.results = [self.buffers.view(view) for view in plan.outputs]
+        self.num_bytes = max(1, torch.cuda.memory_allocated() - before)
+
+    def watch(self, model: Replica) -> None:
+        """Compare each replay's results, from now on, with those that `model` has now."""
+        if model is self:
+            self._first = [result.clone() for result in self.results]
+            self._norms = [_norm(first) for first in self._first]
+        else:
+            self._first, self._norms = model._first, model._norms
+        self.worst = torch.zeros(max(1, len(self.results)), dtype=torch.float64, device="cuda")
+        has_results = any(result.numel() for result in self.results)
+        before = capture(self.buffers.blank, self._scratch) if self.buffers.has_temporaries else nothing
+        after = capture(self._look, self._scratch) if has_results else nothing
+        self.lanes = [Lane(work=work, before=before, after=after) for work in self.works]
+        self.worst.zero_()
+
+    def _look(self) -> None:
+        for index, (result, first, norm) in enumerate(zip(self.results, self._first, self._norms, strict=True)):
+            if result.numel():
+                # torch.maximum hands NaN on
+                self.worst[index] = torch.maximum(self.worst[index], _deviation(result, first, norm))
+
+
+def find_worst(replicas: Sequence[Replica]) -> tuple[float | None, ...]:
+    """The largest deviation of each output in any replica; None where one was not finite."""
+    rows = [replica.worst.tolist()[: len(replica.results)] for replica in replicas]
+    return tuple(max(column) if all(map(math.isfinite, column)) else None for column in zip(*rows, strict=True))
+
+
+def _norm(tensor: torch.Tensor) -> torch.Tensor:
+    if not tensor.is_floating_point():
+        return torch.ones((), dtype=torch.float64, device=tensor.device)
+    finite = torch.where(torch.isfinite(tensor), tensor, torch.zeros_like(tensor))
+    norm: torch.Tensor = torch.linalg.vector_norm(finite, dtype=torch.float64)
+    return norm.clamp_min(_TINY_NORM)
+
+
+def _deviation(found: torch.Tensor, first: torch.Tensor, norm: torch.Tensor) -> torch.Tensor:
+    """The difference's 2-norm over `norm`; for integers the share of elements that differ."""
+    if not found.is_floating_point():
+        return (found != first).double().mean()
+    same = (found == first) | (found.isnan() & first.isnan())
+    wide = torch.float64 if found.dtype == torch.float64 else torch.float32
+    difference = torch.where(same, torch.zeros((), dtype=wide, device=found.device), found.to(wide) - first.to(wide))
+    distance: torch.Tensor = torch.linalg.vector_norm(difference, dtype=torch.float64)
+    return distance / norm

@@ -1,0 +1,84 @@
+"""Where a plan's buffers lie, and that they are the same wherever that is."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tritonrl.core.plan import Argument, ArgumentKind, Buffer, BufferKind, LaunchPlan, View
+from tritonrl.harness.cuda.memory import GUARD_BYTES, DeviceBuffers, bytes_of, draw_rooms
+
+from .pretend import pretend_gpu
+
+ALIGNMENT = 512
+INPUT = Buffer(kind=BufferKind.INPUT, name="0", dtype="float32", num_elements=12)
+TEMPORARY = Buffer(kind=BufferKind.TEMPORARY, name="", dtype="int64", num_elements=3)
+PLAN = LaunchPlan(buffers=(INPUT, TEMPORARY), kernels=(), steps=(), outputs=())
+ROWS = View(buffer=0, offset=4, shape=(2, 4), stride=(4, 1), dtype="float32")
+
+
+@pytest.fixture(autouse=True)
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A GPU that is made up."""
+    with pretend_gpu(monkeypatch):
+        yield
+
+
+@given(st.integers(0, 5000), st.integers(1, 8), st.integers(0, 20_000), st.integers())
+def test_rooms_are_disjoint_and_aligned(num_bytes: int, number: int, spare: int, seed: int) -> None:
+    """Each has its size, all lie in the stretch, and none shares a byte with another."""
+    needed = number * -(-num_bytes // ALIGNMENT) * ALIGNMENT
+    stretch = torch.zeros(needed + spare, dtype=torch.uint8)
+    rooms = draw_rooms(stretch, num_bytes, number, random.Random(seed))
+    assert [room.numel() for room in rooms] == [num_bytes] * number
+    assert all(room.storage_offset() % ALIGNMENT == 0 for room in rooms)
+    for room in rooms:
+        room += 1
+    assert int((stretch == 1).sum()) == int(stretch.sum()) == number * num_bytes
+
+
+def test_every_place_may_be_drawn() -> None:
+    """The first as well as the last of a stretch with room for four, and in every order."""
+    stretch = torch.zeros(4 * ALIGNMENT, dtype=torch.uint8)
+    rng = random.Random(0)
+    drawn = {tuple(room.storage_offset() // ALIGNMENT for room in draw_rooms(stretch, 9, 2, rng)) for _ in range(300)}
+    assert drawn == {(a, b) for a in range(4) for b in range(4) if a != b}
+
+
+def test_a_stretch_that_is_too_short_has_no_rooms() -> None:
+    """Nothing overlaps instead."""
+    with pytest.raises(ValueError, match="do not lie in"):
+        draw_rooms(torch.zeros(3 * ALIGNMENT - 1, dtype=torch.uint8), ALIGNMENT, 3, random.Random(0))
+
+
+@pytest.mark.parametrize("offset", [None, 0, ALIGNMENT])
+def test_buffers_are_the_same_in_every_room(offset: int | None) -> None:
+    """Values, views, addresses, bands and what was changed, in memory of their own or in that of others."""
+    stretch = torch.full((1 << 16,), 7, dtype=torch.uint8)
+    values = torch.arange(12, dtype=torch.float32)
+    room = None if offset is None else stretch[offset : offset + (1 << 14)]
+    buffers = DeviceBuffers(PLAN, {0: values.view(torch.uint8)}, room=room)
+    view = buffers.view(ROWS)
+    assert torch.equal(view, values[4:12].reshape(2, 4))
+    argument = Argument(name="x", kind=ArgumentKind.VIEW, view=ROWS)
+    assert buffers.address(argument) == view.data_ptr()
+    assert bytes_of(buffers.view(View(buffer=1, offset=0, shape=(3,), stride=(1,), dtype="int64"))) == b"\xaa" * 24
+    assert (buffers.mutated(), buffers.out_of_bounds()) == ((), ())
+    view[0, 0] = 99.0
+    assert (buffers.mutated(), buffers.out_of_bounds()) == ((0,), ())
+    buffers.view(ROWS).as_strided((1,), (1,), view.storage_offset() + 8).zero_()
+    assert buffers.out_of_bounds() == (0,)
+    if room is not None:
+        first = 0 if offset is None else offset
+        assert bool((stretch[first + buffers.num_bytes :] == 7).all())
+        assert bool((stretch[:first] == 7).all())
+
+
+def test_a_room_must_be_large_enough() -> None:
+    """It is no room for a part of the buffers."""
+    with pytest.raises(ValueError, match="do not lie in"):
+        DeviceBuffers(PLAN, {}, room=torch.zeros(4 * GUARD_BYTES, dtype=torch.uint8))
