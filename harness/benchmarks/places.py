@@ -21,7 +21,7 @@ from ...core.config import Config
 from ...core.plan import LaunchPlan
 from ...core.statistics import trimmed_mean
 from ..cuda.executor import Executor
-from ..cuda.graphs import Scratch, capture, in_pages
+from ..cuda.graphs import Pages, Scratch, capture, in_pages
 from ..cuda.launcher import DriverError, is_of_memory
 from ..cuda.memory import DeviceBuffers
 from ..cuda.protocol import Protocol
@@ -145,12 +145,13 @@ def examine(
         return None
     if not is_short(work):
         return None
+    pages = Pages()
     kept: list[object] = [copy, perform]
     """What a graph launches with holds addresses alone."""
 
     def put(work: Callable[[], None]) -> list[Callable[[], None]]:
         kept.append(work)
-        return in_pages(capture(work, scratch))
+        return in_pages(capture(work, scratch), pages)
 
     def another_copy(gap: int) -> Callable[[DeviceBuffers], Callable[[], None]]:
         for _ in range(gap):
@@ -170,7 +171,8 @@ def examine(
     for kind, between in (("code, side by side", 0), ("code, far apart", gap)):
         subjects += [_subject(kind, n, put(another_copy(between)(buffers))) for n in range(num_variants)]
     subjects += [_subject("data", number, put(copy(far_buffers()))) for number in range(num_variants)]
-    subjects += [_subject("graph", number, [work.in_page()]) for number in range(num_variants)]
+    subjects += [_subject("graph", number, [work.in_page(pages)]) for number in range(num_variants)]
+    pages.keep_used()
     stopwatch = Stopwatch()
     passes = [stopwatch.measure(subjects, protocol).us for _ in range(_NUM_PASSES)]
     return summarise(name, [{key: trimmed_mean(us, protocol.trim) for key, us in one.items()} for one in passes])

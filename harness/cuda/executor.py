@@ -33,6 +33,7 @@ from ..sandbox import syscalls, wire
 from ..sandbox.operators import run_operator
 from ..sandbox.protocol import RunResult
 from .failures import Fatal, attempt, failure_of
+from .graphs import the_pages
 from .launcher import CannotLaunch, LoadedKernel, LoadedKernels, is_of_memory, make_launch
 from .memory import DeviceBuffers, bytes_of
 from .protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
@@ -66,8 +67,9 @@ class Executor:
     def answer(self, header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
         """The reply to one request."""
         binaries = {sha256: blobs[index] for sha256, index in header.get("binaries", {}).items()}
-        if binaries:
+        if binaries and self._kernels.are_too_many:
             # it begins something, and nothing else is under way
+            self._let_go()
             self._kernels.make_room()
         match header["kind"]:
             case "warm up":
@@ -106,7 +108,15 @@ class Executor:
 
     def unload(self) -> None:
         """Free all code; nothing that was prepared may be launched any more."""
+        self._let_go()
         self._kernels.clear()
+
+    def _let_go(self) -> None:
+        """Of what graphs launch with, code may be unloaded after this."""
+        self._preparation = None
+        if self._used_timer is not None:
+            self._used_timer.drop_plan()
+        the_pages().empty()
 
     def _run(
         self, variant: Variant, plan: LaunchPlan, given: dict[int, torch.Tensor], binaries: dict[str, bytes]

@@ -3,14 +3,13 @@
 On an H200 a graph's launch takes 0.2 us more or less by the page of memory that the driver keeps its executable form
 in, and what is made executable one after the other shares a page: the same short kernel differs by 2% from one
 measurement to the next, however often it is replayed. So short work lies in several pages (`in_pages`). A page is had
-by making another graph, which only takes up room, before the one that is launched. That takes 2 ms and is not undone: a
-page that is not needed any more waits for other work.
+by making another graph, which only takes up room, before the one that is launched. That takes 2 ms, so a page that is
+not needed any more waits for other work.
 """
 
 from __future__ import annotations
 
 import gc
-import random
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,18 +36,17 @@ class Graph:
     def __call__(self) -> None:
         self._captured.replay()
 
-    def in_page(self) -> Callable[[], None]:
-        """The same work, launched from a page that no other lies in."""
-        return _InPage(self._captured)
+    def in_page(self, pages: Pages) -> Callable[[], None]:
+        """The same work, launched from another page than what was put in one before; DriverError where it cannot be."""
+        return _InPage(self._captured, pages)
 
 
 class _InPage:
     """What was captured, in a page of the driver's for as long as this lives."""
 
-    def __init__(self, captured: Any) -> None:
+    def __init__(self, captured: Any, pages: Pages) -> None:
         self._captured = captured  # what the work allocated is its
         self._driver = _driver()
-        pages = the_pages()
         self._page = pages.take(self._driver.CUgraph(captured.raw_cuda_graph()))
         weakref.finalize(self, pages.put_back, self._page).atexit = False
 
@@ -61,16 +59,17 @@ def is_graph(work: Callable[[], None]) -> bool:
     return isinstance(work, Graph | _InPage)
 
 
-def in_pages(work: Callable[[], None]) -> list[Callable[[], None]]:
-    """The work in each of several pages; what cannot be in one, as it is."""
+def in_pages(work: Callable[[], None], pages: Pages) -> list[Callable[[], None]]:
+    """The work in each of several pages; in fewer where there is no memory for more, and as it is where there is none.
+
+    Of some kinds of graphs there can be one executable only, which is the capture's own.
+    """
     found: list[Callable[[], None]] = []
     while isinstance(work, Graph) and len(found) < _NUM_PAGES:
         try:
-            found.append(work.in_page())
-        except DriverError as error:
-            if is_of_memory(error):
-                raise
-            break  # of some kinds of graphs there can be one executable only, which is the capture's own
+            found.append(work.in_page(pages))
+        except DriverError:
+            break
     return found or [work]
 
 
@@ -84,40 +83,55 @@ class _Page:
 
 
 class Pages:
-    """The pages of this process, in use or waiting for work."""
+    """Pages of the driver's, in use or waiting for work."""
 
     def __init__(self) -> None:
         self._idle: list[_Page] = []
-        self._rng = random.Random()  # executors are forked from one process, and would all draw alike
+        self._used: set[_Page] = set()
 
     def take(self, graph: Any) -> _Page:
-        """A page with the graph in it: one that is drawn from those that wait, or a new one.
+        """A page with the graph in it, one that waits or a new one; DriverError where it cannot be made executable.
 
-        Best is one whose executable can be updated; in another the graph is made executable where that was. Raises
-        DriverError where the graph cannot be made executable.
+        Best is a page whose executable can be updated. In another it is freed, and what is made then should lie there.
         """
         form = self._form_of(graph)
-        waiting = [page for page in self._idle if page.form == form] or self._idle
-        if waiting:
-            page = self._rng.choice(waiting)
-            self._idle.remove(page)
-        else:
+        page = next((page for page in self._idle if page.form == form), None) or next(iter(self._idle), None)
+        if page is None:
             page = _Page(filler=self._make(_filler()))
+        else:
+            self._idle.remove(page)
         try:
             if page.form != form or not self._update(page.executable, graph):
                 self._empty(page)
                 page.executable, page.form = self._make(graph), form
         except DriverError:
-            self.put_back(page)
+            self._idle.append(page)
             raise
+        self._used.add(page)
         return page
 
     def put_back(self, page: _Page) -> None:
-        """Its work will not be launched any more; touches no device, so that it may be called at any time."""
-        self._idle.append(page)
+        """Its work will not be launched any more; may be called at any time that a graph may be freed."""
+        self._used.discard(page)
+        if page.filler is not None:
+            self._idle.append(page)
+        else:
+            _driver().cuGraphExecDestroy(page.executable)
+
+    def keep_used(self) -> None:
+        """No more pages are taken: those that wait are freed, and what takes up room before those in use."""
+        self.free()
+        for page in self._used:
+            check(_driver().cuGraphExecDestroy(page.filler))
+            page.filler = None
+
+    def empty(self) -> None:
+        """Have pages that wait hold nothing: code that is in them is about to go."""
+        for page in self._idle:
+            self._empty(page)
 
     def free(self) -> None:
-        """Give the memory back of those that wait."""
+        """Give back what waits."""
         while self._idle:
             page = self._idle.pop()
             self._empty(page)
@@ -146,7 +160,11 @@ class Pages:
         flags = int(names.CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH)
         flags |= int(names.CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
         executable = check(_driver().cuGraphInstantiate(graph, flags))
-        self._upload(executable)
+        try:
+            self._upload(executable)
+        except DriverError:
+            _driver().cuGraphExecDestroy(executable)
+            raise
         return executable
 
     def _upload(self, executable: Any) -> None:
@@ -156,7 +174,7 @@ class Pages:
 
 @cache
 def the_pages() -> Pages:
-    """The one `Pages` of this process."""
+    """Those in which plans are timed, one after the other; kept while this process lives."""
     return Pages()
 
 

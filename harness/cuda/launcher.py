@@ -102,6 +102,11 @@ class LoadedKernels:
         self._kernels.move_to_end(key)
         return self._kernels[key]
 
+    @property
+    def are_too_many(self) -> bool:
+        """Whether some are to be unloaded."""
+        return len(self._kernels) > _MOST_LOADED
+
     def make_room(self) -> None:
         """Unload what was used longest ago; of what was prepared before, nothing may be launched any more."""
         self._unload_to(_MOST_LOADED)

@@ -16,6 +16,8 @@ from ...core.plan import Argument, Buffer, BufferKind, LaunchPlan, View
 
 GUARD_BYTES = 1024
 _ALIGNMENT = 256
+PAGE_BYTES = 2 << 20
+"""A page of the device's memory: a short kernel is quicker or slower by 1% by the page that its data lie in (H200)."""
 _ROOM_ALIGNMENT = 512
 """What PyTorch's allocator gives is aligned so, and kernels are compiled for what they are given."""
 _UNWRITTEN_BYTE = 0xAA
@@ -57,8 +59,8 @@ class DeviceBuffers:
         self.reset()
 
     @property
-    def num_bytes(self) -> int:
-        """All of them with their bands."""
+    def arena_bytes(self) -> int:
+        """What all of them take with their bands."""
         return self._arena.numel()
 
     def reset(self) -> None:
@@ -127,18 +129,25 @@ class DeviceBuffers:
 
 
 def draw_rooms(stretch: torch.Tensor, num_bytes: int, number: int, rng: random.Random) -> list[torch.Tensor]:
-    """So many parts of a stretch of bytes, of `num_bytes` each, at places that are drawn; no two overlap.
+    """So many parts of a stretch of bytes, of `num_bytes` each, at places that are drawn; no two share a page.
 
     Raises ValueError where the stretch is too short.
     """
-    size = -(-num_bytes // _ROOM_ALIGNMENT)
-    free = stretch.numel() // _ROOM_ALIGNMENT - number * size
+    num_pages = room_bytes(num_bytes) // PAGE_BYTES
+    free = stretch.numel() // PAGE_BYTES - number * num_pages
     if free < 0:
-        raise ValueError(f"{number} times {num_bytes} bytes do not lie in {stretch.numel()}")
+        raise ValueError(f"{number} times {num_bytes} bytes do not lie in pages of {stretch.numel()}")
     gaps = sorted(rng.randint(0, free) for _ in range(number))
-    starts = [_ROOM_ALIGNMENT * (gap + before * size) for before, gap in enumerate(gaps)]
-    rng.shuffle(starts)
+    firsts = [gap + before * num_pages for before, gap in enumerate(gaps)]
+    rng.shuffle(firsts)
+    within = (num_pages * PAGE_BYTES - num_bytes) // _ROOM_ALIGNMENT
+    starts = [PAGE_BYTES * first + _ROOM_ALIGNMENT * rng.randint(0, within) for first in firsts]
     return [stretch[start : start + num_bytes] for start in starts]
+
+
+def room_bytes(num_bytes: int) -> int:
+    """The pages that a room of so many bytes takes, wherever it begins in the first of them."""
+    return (-(-num_bytes // PAGE_BYTES) + 1) * PAGE_BYTES
 
 
 def bytes_of(tensor: torch.Tensor) -> bytes:

@@ -129,6 +129,13 @@ class Executor:
         """Whether there is a child; if not, the next request opens one."""
         return self._connection is not None
 
+    def open(self) -> None:
+        """Have a child, a successor where the last one ended."""
+        if self._connection is None:
+            began = time.perf_counter()
+            self._open()
+            self.restarts_s.append(time.perf_counter() - began)
+
     def close(self) -> None:
         """End the child."""
         if self._connection is None:
@@ -154,10 +161,7 @@ class Executor:
 
     def ask(self, header: dict[str, Any], blobs: Sequence[bytes], limit_s: float) -> tuple[dict[str, Any], list[bytes]]:
         """One request's reply; raises Lost where the plan took the child down, SandboxError where nothing works."""
-        if self._connection is None:
-            began = time.perf_counter()
-            self._open()
-            self.restarts_s.append(time.perf_counter() - began)
+        self.open()
         connection = self._connection
         assert connection is not None
         connection.settimeout(limit_s)

@@ -20,7 +20,7 @@ from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Profile
 from ..reference.reference import build_model, draw_inputs, is_floating, load_task, one_line, randomise, torch_dtype
-from .graphs import Graph, capture, capture_or_launch, in_pages
+from .graphs import Graph, Pages, capture, capture_or_launch, in_pages
 from .launcher import is_of_memory
 from .protocol import ReferenceSource
 from .stopwatch import Lane, count_places, is_short
@@ -133,13 +133,17 @@ class _Captures:
         wanted = min(count_places(placements, self._is_short), affordable)
         for place in self._places[:wanted]:
             yield from place
-        while len(self._places) < wanted:
-            before = torch.cuda.memory_reserved()
-            work = capture(self._run, is_first=False) if self._places else self._first
-            works = in_pages(work) if self._is_short else [work]
-            self._places.append(tuple(Lane(work=each) for each in works))
-            self.num_bytes += torch.cuda.memory_reserved() - before
-            yield from self._places[-1]
+        pages = Pages()  # of its own: many references are kept, and their pages with them
+        try:
+            while len(self._places) < wanted:
+                before = torch.cuda.memory_reserved()
+                work = capture(self._run, is_first=False) if self._places else self._first
+                works = in_pages(work, pages) if self._is_short else [work]
+                self._places.append(tuple(Lane(work=each) for each in works))
+                self.num_bytes += torch.cuda.memory_reserved() - before
+                yield from self._places[-1]
+        finally:
+            pages.keep_used()
 
 
 def _place(value: Any, dtype: torch.dtype) -> Any:

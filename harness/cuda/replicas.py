@@ -1,7 +1,7 @@
 """A plan in several places of the device's memory, ready to be replayed in each.
 
 What is short is quicker or slower by the memory that it lies in: by 1% for a page of data on an H200, by as much for
-the page that its graph is launched from. So it is timed in many places, which are drawn anew for each plan.
+the page that its graph is launched from. So it is timed in many places.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import torch
 
 from ...core.plan import LaunchPlan
-from .graphs import Scratch, capture, capture_or_launch, in_pages
-from .memory import DeviceBuffers, draw_rooms
+from .graphs import Scratch, capture, capture_or_launch, in_pages, the_pages
+from .memory import PAGE_BYTES, DeviceBuffers, draw_rooms, room_bytes
 from .stopwatch import Lane, count_places, is_short, nothing
 
 MAX_REPLICATED_BYTES = 4 << 30
 """What the replicas of a plan may take."""
-_PAGE_BYTES = 2 << 20
 _STRETCH_BYTES, _STRETCH_SHARE = 1 << 30, 64
 """The memory in which places are drawn, at most this share of the device's."""
 _TINY_NORM = 1e-300
@@ -31,8 +30,8 @@ Prepare = Callable[[LaunchPlan, DeviceBuffers], Callable[[], None]]
 class Replicator:
     """Puts plans in several places, and keeps the memory that these are drawn in.
 
-    Where the allocator would put them depends on all that it gave before: a kernel of 12 us comes to lie in the same
-    places again and again, and in others in another process, 2% apart.
+    Where the allocator would put them depends on all that it gave before: it gives the same places again and again, and
+    others in another process (a kernel of 12 us: 2% apart).
     """
 
     def __init__(self, scratch: Scratch, memory_bytes: int) -> None:
@@ -49,20 +48,28 @@ class Replicator:
         affordable = max(1, MAX_REPLICATED_BYTES // replica.num_bytes)
         short = is_short(replica.work)
         others = min(count_places(placements, short), affordable) - 1
-        rooms = self._draw_rooms(replica.buffers.num_bytes, others) if short else [None] * others
-        replica.works = in_pages(replica.work) if short else [replica.work]
+        rooms = self._draw_rooms(replica.buffers.arena_bytes, others) if short else [None] * others
+        replica.works = in_pages(replica.work, the_pages()) if short else [replica.work]
         yield replica
         for room in rooms:
             replica = Replica(plan, given, prepare, self._scratch, room)
-            replica.works = in_pages(replica.work) if short else [replica.work]
+            replica.works = in_pages(replica.work, the_pages()) if short else [replica.work]
             yield replica
 
+    def clear(self) -> None:
+        """Give the memory back."""
+        self._stretch = None
+
     def _draw_rooms(self, num_bytes: int, number: int) -> Sequence[torch.Tensor | None]:
-        """Places for so many; None, which is wherever they come to lie, where they would crowd the stretch."""
-        if 2 * number * max(num_bytes, _PAGE_BYTES) > self._stretch_bytes:
+        """Places for so many; None, which is wherever they come to lie, where the stretch is short or not to be had."""
+        if 2 * number * room_bytes(num_bytes) > self._stretch_bytes:
             return [None] * number
         if self._stretch is None:
-            self._stretch = torch.empty(self._stretch_bytes, dtype=torch.uint8, device="cuda")
+            try:
+                self._stretch = torch.empty(self._stretch_bytes, dtype=torch.uint8, device="cuda")
+            except torch.cuda.OutOfMemoryError:
+                return [None] * number
+        self._stretch.zero_()  # an earlier plan's results, for a kernel that searches memory
         return draw_rooms(self._stretch, num_bytes, number, self._rng)
 
 
@@ -81,7 +88,7 @@ class Replica:
         room: torch.Tensor | None = None,
     ) -> None:
         before = torch.cuda.memory_allocated()
-        self.buffers = DeviceBuffers(plan, given, _PAGE_BYTES, room)
+        self.buffers = DeviceBuffers(plan, given, PAGE_BYTES, room)
         self._scratch = scratch
         self._perform = prepare(plan, self.buffers)  # it holds what launches write to beside the buffers
         self.work = capture_or_launch(self._perform, scratch)

@@ -60,12 +60,18 @@ class Timer:
 
     def clear(self) -> None:
         """Give back what memory can be given back."""
-        self._pending = None
+        self.drop_plan()
         self._references.clear()
+        the_pages().free()
+        self._replicator.clear()
+        torch.cuda.empty_cache()  # before the scratch memory's new capture, which takes some
         self._scratch = Scratch()
         self._replicator = Replicator(self._scratch, self._memory_bytes)
-        the_pages().free()
         torch.cuda.empty_cache()
+
+    def drop_plan(self) -> None:
+        """What was made ready will not be measured."""
+        self._pending = None
 
     def warm_up(self) -> None:
         """Load what the first timing would have to."""
@@ -131,7 +137,7 @@ class Timer:
             plan=plan,
             protocol=protocol,
             buffers=[replica.buffers for replica in replicas],
-            perform=replicas[0].work,
+            perform=replicas[0].works[0],
             replicas=replicas,
             subjects=subjects,
             first=first,

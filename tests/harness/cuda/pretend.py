@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 from tritonrl.harness.cuda import graphs, references, replicas, timer
-from tritonrl.harness.cuda.graphs import Graph
+from tritonrl.harness.cuda.graphs import Graph, Pages
 
 
 class _OnProcessor(TorchFunctionMode):
@@ -54,7 +54,7 @@ class _Graph(Graph):
     def __call__(self) -> None:
         self._work()
 
-    def in_page(self) -> Callable[[], None]:
+    def in_page(self, pages: Pages) -> Callable[[], None]:
         """The same."""
         return _Graph(self._work)
 
@@ -75,7 +75,7 @@ def pretend_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         "memory_reserved": lambda: 0,
         "empty_cache": lambda: None,
         "current_device": lambda: 0,
-        "get_device_properties": lambda _: SimpleNamespace(name="made up", uuid="0", total_memory=1 << 40),
+        "get_device_properties": lambda _: SimpleNamespace(name="made up", uuid="0", total_memory=1 << 32),
         "graph_pool_handle": lambda: None,
         "Event": _Event,
         "_sleep": lambda _: None,

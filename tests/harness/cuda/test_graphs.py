@@ -24,17 +24,17 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GP
 class Few(Graph):
     """Captured work that lies in so many pages at most."""
 
-    def __init__(self, most: int, refusal: str = "CUDA_ERROR_NOT_SUPPORTED") -> None:
-        self._most, self._refusal = most, refusal
+    def __init__(self, most: int) -> None:
+        self._most = most
 
     def __call__(self) -> None:
         pass
 
-    def in_page(self) -> Callable[[], None]:
+    def in_page(self, pages: Pages) -> Callable[[], None]:
         """Another."""
         self._most -= 1
         if self._most < 0:
-            raise DriverError(self._refusal)
+            raise DriverError("CUDA_ERROR_NOT_SUPPORTED")
         return Few(self._most)
 
 
@@ -47,7 +47,8 @@ class Code(int):
 class Driver:
     """Makes and updates executables, which are numbers, of graphs, which are names of kernels, one a node.
 
-    Executables of what is in `never_updated` cannot be updated, nor what is in `never_made` made executable.
+    Executables of what is in `never_updated` cannot be updated, what is in `never_made` cannot be made executable, and
+    what is in `never_uploaded` cannot be had on the device.
     """
 
     def __init__(self) -> None:
@@ -56,6 +57,7 @@ class Driver:
         self.uploaded: list[int] = []
         self.never_updated: set[str] = set()
         self.never_made: set[str] = set()
+        self.never_uploaded: set[str] = set()
         flags = SimpleNamespace(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH=1)
         flags.CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY = 8
         self.CUgraphInstantiate_flags = flags
@@ -75,6 +77,8 @@ class Driver:
         return 0, len(self.made)
 
     def cuGraphUpload(self, executable: int, stream: int) -> tuple[int]:
+        if self.now[executable] in self.never_uploaded:
+            return (Code(2),)
         self.uploaded.append(executable)
         return (0,)
 
@@ -136,14 +140,45 @@ def test_what_cannot_be_updated_is_made(driver: Driver) -> None:
     assert driver.made == ["filler", "cooperative", "work"]
 
 
-def test_a_page_is_not_lost_by_what_cannot_be_made(driver: Driver) -> None:
-    """It waits for the next one."""
+@pytest.mark.parametrize("kind", ["never_made", "never_uploaded"])
+def test_nothing_is_lost_by_what_cannot_be_made(driver: Driver, kind: str) -> None:
+    """The page waits for the next one, with nothing in it."""
     pages = Pages()
-    driver.never_made.add("once only")
+    getattr(driver, kind).add("refused")
     with pytest.raises(DriverError):
-        pages.take("once only")
-    pages.take("work")
-    assert driver.made == ["filler", "work"]
+        pages.take("refused")
+    assert list(driver.now.values()) == ["filler"]
+    page = pages.take("work")
+    assert driver.made.count("filler") == 1
+    pages.put_back(page)
+    driver.never_updated.add("work")
+    with pytest.raises(DriverError):
+        pages.take("refused")
+    assert list(driver.now.values()) == ["filler"]
+    pages.free()
+    assert not driver.now
+
+
+def test_pages_that_wait_can_be_emptied(driver: Driver) -> None:
+    """Of code that is unloaded nothing is left in them; what takes up room is, and the pages are used again."""
+    pages = Pages()
+    used, idle = pages.take("used"), pages.take("idle")
+    pages.put_back(idle)
+    pages.empty()
+    assert sorted(driver.now.values()) == ["filler", "filler", "used"]
+    assert pages.take("work") is idle
+    assert driver.now[used.executable] == "used"
+
+
+def test_pages_can_be_their_works_for_good(driver: Driver) -> None:
+    """They no longer take up the room before them, and end with their work."""
+    pages = Pages()
+    used, idle = pages.take("used"), pages.take("idle")
+    pages.put_back(idle)
+    pages.keep_used()
+    assert list(driver.now.values()) == ["used"]
+    pages.put_back(used)
+    assert not driver.now
 
 
 def test_pages_that_wait_can_be_given_back(driver: Driver) -> None:
@@ -161,36 +196,33 @@ def test_pages_that_wait_can_be_given_back(driver: Driver) -> None:
 def test_a_page_is_in_use_for_as_long_as_its_work_is_there(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     """When that is let go, and not before, other work may have it."""
     pages = Pages()
-    monkeypatch.setattr(graphs, "the_pages", lambda: pages)
     monkeypatch.setattr(driver, "CUgraph", str, raising=False)
     captured = SimpleNamespace(raw_cuda_graph=lambda: "work")
-    first, second = Graph(captured).in_page(), Graph(captured).in_page()
+    first, second = Graph(captured).in_page(pages), Graph(captured).in_page(pages)
     executables = {first._page.executable, second._page.executable}
     assert len(executables) == 2
     del second
-    third = Graph(captured).in_page()
+    third = Graph(captured).in_page(pages)
     assert third._page.executable in executables
     assert third._page.executable != first._page.executable
 
 
 def test_short_work_lies_in_several_pages() -> None:
     """Each of which is another; where there are not so many there are fewer."""
-    works = in_pages(Few(graphs._NUM_PAGES + 1))
+    works = in_pages(Few(graphs._NUM_PAGES + 1), Pages())
     assert len(works) == len(set(works)) == graphs._NUM_PAGES
-    assert len(in_pages(Few(1))) == 1
+    assert len(in_pages(Few(1), Pages())) == 1
 
 
 def test_what_has_no_page_lies_where_it_comes_to_lie() -> None:
-    """What Python launches is no graph; and the driver's refusal is no failure of the work, but for want of memory."""
+    """What Python launches is no graph; and the driver's refusal is no failure of the work."""
 
     def launch() -> None:
         pass
 
-    assert in_pages(launch) == [launch]
+    assert in_pages(launch, Pages()) == [launch]
     work = Few(0)
-    assert in_pages(work) == [work]
-    with pytest.raises(DriverError):
-        in_pages(Few(1, "CUDA_ERROR_OUT_OF_MEMORY"))
+    assert in_pages(work, Pages()) == [work]
 
 
 @pytest.mark.parametrize("was_enabled", [True, False])
@@ -230,7 +262,7 @@ def test_every_executable_is_the_same_work() -> None:
     def work() -> None:
         cell.add_(cell * 0.0 + 1.0)
 
-    works = in_pages(capture(work, is_first=False))
+    works = in_pages(capture(work, is_first=False), Pages())
     for _ in range(2):
         for each in works:
             each()
@@ -249,14 +281,14 @@ def _store(cell, VALUE: tl.constexpr):
 
 
 @needs_gpu
-def test_a_page_outlives_the_code_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its executable is updated to another kernel when the one that it had is unloaded already."""
+@pytest.mark.parametrize("is_emptied", [True, False])
+def test_a_page_outlives_the_code_in_it(is_emptied: bool) -> None:
+    """What was in it is gone when it has another kernel, whether it was emptied before or not."""
     from cuda.bindings import driver
 
     pages = Pages()
-    monkeypatch.setattr(graphs, "the_pages", lambda: pages)
     cell = torch.zeros(1, device="cuda")
-    executables = []
+    taken = []
     for value in (3.0, 5.0, 7.0):
         compiled = _store[(1,)](cell, value)
         module = check(driver.cuModuleLoadData(compiled.asm["cubin"]))
@@ -268,14 +300,37 @@ def test_a_page_outlives_the_code_in_it(monkeypatch: pytest.MonkeyPatch) -> None
             stream = torch.cuda.current_stream().cuda_stream
             check(driver.cuLaunchKernel(function, 1, 1, 1, threads, 1, 1, 0, stream, packed, 0))
 
-        work: Any = capture(launch).in_page()
+        work: Any = capture(launch).in_page(pages)
         cell.zero_()
         work()
         assert cell.item() == value
-        executables.append(int(work._page.executable))
+        taken.append(work._page)
         del work
+        if is_emptied:
+            pages.empty()
         check(driver.cuModuleUnload(module))
-    assert len(set(executables)) == 1
+    assert len(set(taken)) == 1
+    pages.free()
+
+
+@needs_gpu
+def test_a_page_takes_graphs_of_several_forms() -> None:
+    """One after the other, each as it was captured."""
+    pages = Pages()
+    cell = torch.zeros(1, device="cuda")
+    for number in (1, 3, 1, 2, 3):
+
+        def add(number: int = number) -> None:
+            for _ in range(number):
+                cell.add_(1.0)
+
+        cell.zero_()
+        work = capture(add, is_first=False).in_page(pages)
+        work()
+        assert cell.item() == number
+        del work
+    assert len(pages._idle) == 1
+    pages.keep_used()
 
 
 @needs_gpu

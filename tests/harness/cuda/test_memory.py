@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.plan import Argument, ArgumentKind, Buffer, BufferKind, LaunchPlan, View
-from tritonrl.harness.cuda.memory import GUARD_BYTES, DeviceBuffers, bytes_of, draw_rooms
+from tritonrl.harness.cuda.memory import GUARD_BYTES, PAGE_BYTES, DeviceBuffers, bytes_of, draw_rooms, room_bytes
 
 from .pretend import pretend_gpu
 
@@ -28,31 +28,34 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-@given(st.integers(0, 5000), st.integers(1, 8), st.integers(0, 20_000), st.integers())
-def test_rooms_are_disjoint_and_aligned(num_bytes: int, number: int, spare: int, seed: int) -> None:
-    """Each has its size, all lie in the stretch, and none shares a byte with another."""
-    needed = number * -(-num_bytes // ALIGNMENT) * ALIGNMENT
-    stretch = torch.zeros(needed + spare, dtype=torch.uint8)
+@given(st.integers(0, 2 * PAGE_BYTES), st.integers(1, 4), st.integers(0, 5), st.integers())
+def test_rooms_share_no_page(num_bytes: int, number: int, num_spare: int, seed: int) -> None:
+    """Each has its size and is aligned, and the pages that it lies in are those of no other."""
+    stretch = torch.empty(number * room_bytes(num_bytes) + num_spare * PAGE_BYTES, dtype=torch.uint8)
     rooms = draw_rooms(stretch, num_bytes, number, random.Random(seed))
+    starts = [room.storage_offset() for room in rooms]
     assert [room.numel() for room in rooms] == [num_bytes] * number
-    assert all(room.storage_offset() % ALIGNMENT == 0 for room in rooms)
-    for room in rooms:
-        room += 1
-    assert int((stretch == 1).sum()) == int(stretch.sum()) == number * num_bytes
+    assert all(start % ALIGNMENT == 0 for start in starts)
+    assert max(starts) + num_bytes <= stretch.numel()
+    pages = [page for start in starts for page in range(start // PAGE_BYTES, -(-(start + num_bytes) // PAGE_BYTES))]
+    assert len(pages) == len(set(pages))
 
 
 def test_every_place_may_be_drawn() -> None:
-    """The first as well as the last of a stretch with room for four, and in every order."""
-    stretch = torch.zeros(4 * ALIGNMENT, dtype=torch.uint8)
+    """Two small rooms in a stretch for three come up in every order, and begin anywhere in their pages."""
+    stretch = torch.empty(3 * room_bytes(9), dtype=torch.uint8)
     rng = random.Random(0)
-    drawn = {tuple(room.storage_offset() // ALIGNMENT for room in draw_rooms(stretch, 9, 2, rng)) for _ in range(300)}
-    assert drawn == {(a, b) for a in range(4) for b in range(4) if a != b}
+    drawn = [[room.storage_offset() for room in draw_rooms(stretch, 9, 2, rng)] for _ in range(500)]
+    firsts = {(a // PAGE_BYTES, b // PAGE_BYTES) for a, b in drawn}
+    assert {a for a, _ in firsts} == {b for _, b in firsts} == set(range(6))
+    assert {a < b for a, b in firsts} == {True, False}
+    assert len({a % PAGE_BYTES for a, _ in drawn}) > 300
 
 
 def test_a_stretch_that_is_too_short_has_no_rooms() -> None:
     """Nothing overlaps instead."""
     with pytest.raises(ValueError, match="do not lie in"):
-        draw_rooms(torch.zeros(3 * ALIGNMENT - 1, dtype=torch.uint8), ALIGNMENT, 3, random.Random(0))
+        draw_rooms(torch.empty(3 * room_bytes(9) - 1, dtype=torch.uint8), 9, 3, random.Random(0))
 
 
 @pytest.mark.parametrize("offset", [None, 0, ALIGNMENT])
@@ -74,7 +77,7 @@ def test_buffers_are_the_same_in_every_room(offset: int | None) -> None:
     assert buffers.out_of_bounds() == (0,)
     if room is not None:
         first = 0 if offset is None else offset
-        assert bool((stretch[first + buffers.num_bytes :] == 7).all())
+        assert bool((stretch[first + buffers.arena_bytes :] == 7).all())
         assert bool((stretch[:first] == 7).all())
 
 

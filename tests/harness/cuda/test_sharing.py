@@ -73,6 +73,12 @@ class FakeExecutor(Executor):
         """Whether there is a context."""
         return self.has_child
 
+    def open(self) -> None:
+        """Have a context again."""
+        assert isinstance(self.turns, LoggedTurns)
+        self.asked.append(("open", self.turns.held))
+        self.has_child = True
+
     def close(self) -> None:
         """The next request has a context in which nothing has run."""
         self.num_closed += 1
@@ -87,7 +93,6 @@ class FakeExecutor(Executor):
         kind = header["kind"]
         assert isinstance(self.turns, LoggedTurns)
         self.asked.append((kind, self.turns.held))
-        self.has_child = True
         if kind in self.crashes:
             self.crashes.remove(kind)
             self.close()
@@ -185,14 +190,18 @@ def test_runs_go_on_beside_one_another() -> None:
 
 
 def test_a_context_is_opened_in_a_turn() -> None:
-    """So nobody times meanwhile; a request that takes none otherwise does when its executor has lost its child."""
+    """So nobody times meanwhile, whatever turn the request takes for which the executor needs one."""
     backend, (executor,) = open_backend(1)
     executor.crashes = ["prepare timing"]
     assert time_task(backend).failure == CRASH
+    executor.asked.clear()
     assert time_task(backend) == TIMED
+    assert executor.asked[:3] == [("open", "shared"), ("receive timing", ""), ("prepare timing", "shared")]
     assert time_task(backend) == TIMED
-    received = [held for kind, held in executor.asked if kind == "receive timing"]
-    assert received == ["", "shared", ""]
+    assert [held for kind, held in executor.asked if kind == "open"] == ["shared"]
+    executor.close()
+    assert backend.rank([PLAN], [{}], PROTOCOL) == [2.0, None, 1.0]
+    assert executor.asked[-2:] == [("open", "exclusive"), ("rank", "exclusive")]
 
 
 def test_the_context_of_references_is_opened_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:

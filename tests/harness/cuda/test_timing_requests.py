@@ -17,12 +17,17 @@ from tritonrl.core.plan import Buffer, BufferKind, Copy, LaunchPlan, View
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.cuda import executor as executor_module
 from tritonrl.harness.cuda import references as references_module
+from tritonrl.harness.cuda import timer as timer_module
 from tritonrl.harness.cuda.executor import Executor
 from tritonrl.harness.cuda.failures import Fatal
+from tritonrl.harness.cuda.graphs import Pages
+from tritonrl.harness.cuda.launcher import LoadedKernels
 from tritonrl.harness.cuda.memory import DeviceBuffers
 from tritonrl.harness.cuda.protocol import Protocol, ReferenceSource
 from tritonrl.harness.cuda.references import References
+from tritonrl.harness.cuda.replicas import Replicator
 from tritonrl.harness.cuda.stopwatch import count_places
+from tritonrl.harness.cuda.timer import Timer
 
 from ..kernels import POINTWISE
 from .pretend import pretend_gpu
@@ -112,6 +117,33 @@ def test_preparing_stops_between_its_pieces(waits: list[str], monkeypatch: pytes
     assert number == 2 + 2 * count_places(PROTOCOL.placements, True)
     assert len(waits) >= number
     assert set(finish(executor)[0]["timed"]["trials"]["us"]) == {"candidate", "control"}
+
+
+def test_code_goes_when_nothing_is_launched_with_it_any_more(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was prepared is dropped, and what waits in the driver's pages emptied, before any code is unloaded."""
+    executor = Executor()
+    assert receive(executor) == {"failure": None}
+    assert prepare(executor)[0]["failure"] is None
+    done: list[str] = []
+    monkeypatch.setattr(LoadedKernels, "are_too_many", property(lambda _: True))
+    monkeypatch.setattr(LoadedKernels, "make_room", lambda _: done.append("unload"))
+    monkeypatch.setattr(Pages, "empty", lambda _: done.append("empty"))
+    assert executor.answer({"kind": "run", "requests": [], "binaries": {"a": 0}}, [b""]) == ({"results": []}, [])
+    assert done == ["empty", "unload"]
+    reply, _ = executor.answer({"kind": "measure timing", "busy_until": 0.0}, [])
+    assert "no plan was made ready" in reply["failure"]["message"]
+
+
+def test_memory_is_given_back_before_any_is_taken(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """References, pages and places go, and then the scratch memory is made anew."""
+    timer = Timer()
+    done: list[str] = []
+    monkeypatch.setattr(References, "clear", lambda _: done.append("references"))
+    monkeypatch.setattr(Pages, "free", lambda _: done.append("pages"))
+    monkeypatch.setattr(Replicator, "clear", lambda _: done.append("places"))
+    monkeypatch.setattr(timer_module, "Scratch", lambda: done.append("scratch"))
+    timer.clear()
+    assert done == ["references", "pages", "places", "scratch"]
 
 
 def test_a_reference_that_does_not_run_is_found_before_a_turn_is_taken(waits: list[str]) -> None:
