@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from attrs import evolve
 from tritonrl.core.candidate import Variant
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import BufferKind, LaunchPlan
@@ -13,8 +15,16 @@ from tritonrl.core.task import Profile
 from tritonrl.harness.sandbox.protocol import RunRequest, RunResult
 from tritonrl.harness.sandbox.sandbox import Sandbox
 
-from .conftest import only, request
+from .conftest import SMALL_LIMITS, only, request
 from .kernels import DOUBLING, HEADER, LINEAR, POINTWISE, SOFTMAX_LIKE
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    """A sandbox in which a large block compiles on a slow processor too: it takes 3 to 4 s."""
+    with Sandbox(evolve(SMALL_LIMITS, wall_s=20, cpu_s=10)) as opened:
+        opened.start()
+        yield opened
 
 
 def run(
