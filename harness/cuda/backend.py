@@ -313,7 +313,7 @@ class CudaBackend:
             try:
                 if not executor.is_up:
                     # a context that opens shows in what others time: 0.3 us, while it does (H200)
-                    with executor.turns.shared() if turn is Turn.NONE else nullcontext():
+                    with executor.turns.shared():
                         executor.open()
                 return executor.ask(header, blobs, limit_s or self._limit_s)
             finally:

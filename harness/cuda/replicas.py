@@ -34,26 +34,27 @@ class Replicator:
     others in another process (a kernel of 12 us: 2% apart).
     """
 
-    def __init__(self, scratch: Scratch, memory_bytes: int) -> None:
-        self._scratch = scratch
+    def __init__(self, memory_bytes: int) -> None:
         self._stretch_bytes = min(_STRETCH_BYTES, memory_bytes // _STRETCH_SHARE)
         self._stretch: torch.Tensor | None = None
         self._rng = random.Random()
 
     def place(
-        self, plan: LaunchPlan, given: Mapping[int, torch.Tensor], prepare: Prepare, placements: int
+        self, plan: LaunchPlan, given: Mapping[int, torch.Tensor], prepare: Prepare, scratch: Scratch, placements: int
     ) -> Iterator[Replica]:
         """The plan in so many places, more where it is short, fewer where it takes much memory."""
-        replica = Replica(plan, given, prepare, self._scratch)
+        replica = Replica(plan, given, prepare, scratch)
         affordable = max(1, MAX_REPLICATED_BYTES // replica.num_bytes)
         short = is_short(replica.work)
         others = min(count_places(placements, short), affordable) - 1
         rooms = self._draw_rooms(replica.buffers.arena_bytes, others) if short else [None] * others
-        replica.works = in_pages(replica.work, the_pages()) if short else [replica.work]
+        if short:
+            replica.take_pages()
         yield replica
         for room in rooms:
-            replica = Replica(plan, given, prepare, self._scratch, room)
-            replica.works = in_pages(replica.work, the_pages()) if short else [replica.work]
+            replica = Replica(plan, given, prepare, scratch, room)
+            if short:
+                replica.take_pages()
             yield replica
 
     def clear(self) -> None:
@@ -92,12 +93,15 @@ class Replica:
         self._scratch = scratch
         self._perform = prepare(plan, self.buffers)  # it holds what launches write to beside the buffers
         self.work = capture_or_launch(self._perform, scratch)
-        self.works = [self.work]
-        """The same in several pages, in each of which it is timed."""
+        self._works = [self.work]
         self.work()  # until then the driver keeps nothing of a graph on the device
         self.buffers.reset()
         self.results = [self.buffers.view(view) for view in plan.outputs]
         self.num_bytes = max(1, torch.cuda.memory_allocated() - before)
+
+    def take_pages(self) -> None:
+        """Be timed in several pages of the driver's."""
+        self._works = in_pages(self.work, the_pages())
 
     def watch(self, model: Replica) -> None:
         """Compare each replay's results, from now on, with those that `model` has now."""
@@ -110,7 +114,7 @@ class Replica:
         has_results = any(result.numel() for result in self.results)
         before = capture(self.buffers.blank, self._scratch) if self.buffers.has_temporaries else nothing
         after = capture(self._look, self._scratch) if has_results else nothing
-        self.lanes = [Lane(work=work, before=before, after=after) for work in self.works]
+        self.lanes = [Lane(work=work, before=before, after=after) for work in self._works]
         self.worst.zero_()
 
     def _look(self) -> None:

@@ -53,8 +53,7 @@ class Timer:
         self._scratch = Scratch()
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
         self._device = properties.name
-        self._memory_bytes = int(properties.total_memory)
-        self._replicator = Replicator(self._scratch, self._memory_bytes)
+        self._replicator = Replicator(int(properties.total_memory))
         self._uuid = f"GPU-{properties.uuid}"
         self._pending: _Pending | None = None
 
@@ -66,7 +65,6 @@ class Timer:
         self._replicator.clear()
         torch.cuda.empty_cache()  # before the scratch memory's new capture, which takes some
         self._scratch = Scratch()
-        self._replicator = Replicator(self._scratch, self._memory_bytes)
         torch.cuda.empty_cache()
 
     def drop_plan(self) -> None:
@@ -120,7 +118,7 @@ class Timer:
                 eager.append(lane)
                 yield
         replicas: list[Replica] = []
-        for replica in self._replicator.place(plan, given, prepare, protocol.placements):
+        for replica in self._replicator.place(plan, given, prepare, self._scratch, protocol.placements):
             replicas.append(replica)
             yield
         replicas[0].buffers.reset()
@@ -137,7 +135,7 @@ class Timer:
             plan=plan,
             protocol=protocol,
             buffers=[replica.buffers for replica in replicas],
-            perform=replicas[0].works[0],
+            perform=replicas[0].lanes[0].work,
             replicas=replicas,
             subjects=subjects,
             first=first,
@@ -268,7 +266,7 @@ class Timer:
         us["events"] = [time_once(perform) for _ in range(protocol.trials)]
         times_ms: Any = do_bench(perform, warmup=_DO_BENCH_WARMUP_MS, rep=_DO_BENCH_MS, return_mode="all")
         us["do_bench"] = [1e3 * float(one) for one in times_ms]
-        replicas = list(self._replicator.place(plan, given, prepare, protocol.placements))
+        replicas = list(self._replicator.place(plan, given, prepare, self._scratch, protocol.placements))
         replicas[0].buffers.reset()
         replicas[0].work()
         for replica in replicas:

@@ -42,7 +42,7 @@ def prepare(plan: LaunchPlan, buffers: DeviceBuffers) -> Callable[[], None]:
 
 def place(replicator: Replicator) -> list[Replica]:
     """The plan in all places."""
-    return list(replicator.place(PLAN, {0: VALUES.view(torch.uint8)}, prepare, PLACEMENTS))
+    return list(replicator.place(PLAN, {0: VALUES.view(torch.uint8)}, prepare, Scratch(), PLACEMENTS))
 
 
 def are_in_stretch(replicator: Replicator, found: list[Replica]) -> list[bool]:
@@ -54,7 +54,7 @@ def are_in_stretch(replicator: Replicator, found: list[Replica]) -> list[bool]:
 
 def test_short_work_lies_at_places_that_are_drawn() -> None:
     """All but the first in memory that is kept, elsewhere each time, with their own values."""
-    replicator = Replicator(Scratch(), MEMORY_BYTES)
+    replicator = Replicator(MEMORY_BYTES)
     drawn = []
     for _ in range(2):
         found = place(replicator)
@@ -68,7 +68,7 @@ def test_short_work_lies_at_places_that_are_drawn() -> None:
 
 def test_what_an_earlier_plan_left_is_gone() -> None:
     """Beside the plan that is timed, the memory that is kept holds nothing."""
-    replicator = Replicator(Scratch(), MEMORY_BYTES)
+    replicator = Replicator(MEMORY_BYTES)
     place(replicator)
     assert replicator._stretch is not None
     replicator._stretch.fill_(1)
@@ -81,14 +81,14 @@ def test_what_an_earlier_plan_left_is_gone() -> None:
 def test_other_work_lies_where_it_comes_to_lie(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes none of the memory that is kept, and fewer places."""
     monkeypatch.setattr(replicas_module, "is_short", lambda work: False)
-    replicator = Replicator(Scratch(), MEMORY_BYTES)
+    replicator = Replicator(MEMORY_BYTES)
     assert len(place(replicator)) == PLACEMENTS
     assert replicator._stretch is None
 
 
 def test_a_small_gpu_keeps_little(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the places would crowd what may be kept, the allocator says where they are."""
-    replicator = Replicator(Scratch(), MEMORY_BYTES >> 6)
+    replicator = Replicator(MEMORY_BYTES >> 6)
     found = place(replicator)
     assert are_in_stretch(replicator, found) == [False] * count_places(PLACEMENTS, short=True)
     assert replicator._stretch is None
@@ -96,7 +96,7 @@ def test_a_small_gpu_keeps_little(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_memory_that_is_short_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan that has room itself is timed all the same; what is given back is asked for again."""
-    replicator = Replicator(Scratch(), MEMORY_BYTES)
+    replicator = Replicator(MEMORY_BYTES)
     empty: Any = torch.empty
 
     def run_out(size: Any, *arguments: Any, **options: Any) -> torch.Tensor:

@@ -44,6 +44,9 @@ class LoggedTurns(Turns):
 
     @contextmanager
     def _hold(self, kind: int) -> Iterator[None]:
+        if self.held:
+            yield  # within another turn
+            return
         self.held = "shared" if kind == fcntl.LOCK_SH else "exclusive"
         self.num_taken += 1
         try:
