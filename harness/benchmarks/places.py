@@ -21,7 +21,7 @@ from ...core.config import Config
 from ...core.plan import LaunchPlan
 from ...core.statistics import trimmed_mean
 from ..cuda.executor import Executor
-from ..cuda.graphs import Pages, Scratch, capture, in_pages
+from ..cuda.graphs import LEAST_PAGES, Pages, Scratch, capture, in_pages
 from ..cuda.launcher import DriverError, is_of_memory
 from ..cuda.memory import DeviceBuffers
 from ..cuda.protocol import Protocol
@@ -151,7 +151,7 @@ def examine(
 
     def put(work: Callable[[], None]) -> list[Callable[[], None]]:
         kept.append(work)
-        return in_pages(capture(work, scratch), pages)
+        return in_pages(capture(work, scratch), pages, LEAST_PAGES)
 
     def another_copy(gap: int) -> Callable[[DeviceBuffers], Callable[[], None]]:
         for _ in range(gap):

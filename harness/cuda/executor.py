@@ -136,8 +136,10 @@ class Executor:
         except Exception as error:
             return RunResult(variant=variant, failure=failure_of(error))
 
-    def prepare(self, plan: LaunchPlan, buffers: DeviceBuffers, binaries: dict[str, bytes]) -> Callable[[], None]:
-        """All steps as one function that only puts work on the stream."""
+    def prepare(
+        self, plan: LaunchPlan, buffers: DeviceBuffers, binaries: dict[str, bytes], copy: int = 0
+    ) -> Callable[[], None]:
+        """All steps as one function that only puts work on the stream; it launches this copy of the code."""
         steps: list[Callable[[], None]] = []
         for step in plan.steps:
             match step:
@@ -150,7 +152,7 @@ class Executor:
                 case Operator():
                     steps.append(lambda step=step: run_operator(step, buffers.view))  # type: ignore[misc]
                 case Launch():
-                    kernel = self._load(plan.kernels[step.kernel], binaries)
+                    kernel = self._load(plan.kernels[step.kernel], binaries, copy)
                     put, scratch = make_launch(kernel, plan.kernels[step.kernel], step, buffers.address)
                     steps.append(lambda put=put, scratch=scratch: put())  # type: ignore[misc]
 
@@ -160,10 +162,10 @@ class Executor:
 
         return perform
 
-    def _load(self, record: Kernel, binaries: dict[str, bytes]) -> LoadedKernel:
+    def _load(self, record: Kernel, binaries: dict[str, bytes], copy: int) -> LoadedKernel:
         if record.binary is None or record.binary not in binaries:
             raise CannotLaunch(f"kernel {record.qualname} was not compiled")
-        return self._kernels.load(record, binaries[record.binary])
+        return self._kernels.load(record, binaries[record.binary], copy)
 
     @property
     def _timer(self) -> Timer:
@@ -252,7 +254,7 @@ class Executor:
         return {"us": us, "failure": to_plain(failures[0]) if failures else None}
 
     def _preparing(self, binaries: dict[str, bytes]) -> Prepare:
-        return lambda plan, buffers: self.prepare(plan, buffers, binaries)
+        return lambda plan, buffers, copy: self.prepare(plan, buffers, binaries, copy)
 
     def _compare(self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]) -> dict[str, Any]:
         plan, protocol = from_plain(header["plan"], LaunchPlan), from_plain(header["protocol"], Protocol)

@@ -4,7 +4,10 @@ On an H200 a graph's launch takes 0.2 us more or less by the page of memory that
 in, and what is made executable one after the other shares a page: the same short kernel differs by 2% from one
 measurement to the next, however often it is replayed. So short work lies in several pages (`in_pages`). A page is had
 by making another graph, which only takes up room, before the one that is launched. That takes 2 ms, so a page that is
-not needed any more waits for other work.
+not needed any more waits for other work, whose graph its executable is updated to.
+
+An executable that was updated to other kernels is 0.2 us slower from then on than one that always had the same (H200).
+So that none is quicker because it is new, each is made of other kernels, and updated before it is used.
 """
 
 from __future__ import annotations
@@ -23,8 +26,13 @@ from .launcher import DriverError, check, is_of_memory
 
 _FILLER_NODES = 600
 """Nodes of a graph that take more than a page of the driver's (about 450 do)."""
-_NUM_PAGES = 3
-"""Of each place in memory that short work is captured in."""
+NUM_PAGES = 10
+"""Of each place in memory that a short kernel is captured in."""
+LEAST_PAGES = 3
+"""Of each place for work of many kernels, which all lie in other parts of a page."""
+_KERNEL_NODE = 0
+_MOST_PAGES = 600
+"""Those that work of several forms leaves behind are given back beyond this: 1.6 GB."""
 
 
 class Graph:
@@ -36,18 +44,28 @@ class Graph:
     def __call__(self) -> None:
         self._captured.replay()
 
+    @property
+    def raw(self) -> Any:
+        """The driver's graph."""
+        return _driver().CUgraph(self._captured.raw_cuda_graph())
+
+    @property
+    def num_nodes(self) -> int:
+        """How many kernels it launches, with all else that it does."""
+        return len(_form_of(self.raw))
+
     def in_page(self, pages: Pages) -> Callable[[], None]:
         """The same work, launched from another page than what was put in one before; DriverError where it cannot be."""
-        return _InPage(self._captured, pages)
+        return _InPage(self, pages)
 
 
 class _InPage:
     """What was captured, in a page of the driver's for as long as this lives."""
 
-    def __init__(self, captured: Any, pages: Pages) -> None:
-        self._captured = captured  # what the work allocated is its
+    def __init__(self, graph: Graph, pages: Pages) -> None:
+        self._graph = graph  # what the work allocated is its
         self._driver = _driver()
-        self._page = pages.take(self._driver.CUgraph(captured.raw_cuda_graph()))
+        self._page = pages.take(graph.raw)
         weakref.finalize(self, pages.put_back, self._page).atexit = False
 
     def __call__(self) -> None:
@@ -59,13 +77,13 @@ def is_graph(work: Callable[[], None]) -> bool:
     return isinstance(work, Graph | _InPage)
 
 
-def in_pages(work: Callable[[], None], pages: Pages) -> list[Callable[[], None]]:
-    """The work in each of several pages; in fewer where there is no memory for more, and as it is where there is none.
+def in_pages(work: Callable[[], None], pages: Pages, number: int) -> list[Callable[[], None]]:
+    """The work in so many pages; in fewer where there is no memory for more, and as it is where there is none.
 
     Of some kinds of graphs there can be one executable only, which is the capture's own.
     """
     found: list[Callable[[], None]] = []
-    while isinstance(work, Graph) and len(found) < _NUM_PAGES:
+    while isinstance(work, Graph) and len(found) < number:
         try:
             found.append(work.in_page(pages))
         except DriverError:
@@ -73,13 +91,22 @@ def in_pages(work: Callable[[], None], pages: Pages) -> list[Callable[[], None]]
     return found or [work]
 
 
+def count_pages(work: Callable[[], None]) -> int:
+    """In how many pages of each place short work lies: what takes more nodes takes longer, and as many pages time."""
+    return max(LEAST_PAGES, NUM_PAGES // work.num_nodes) if isinstance(work, Graph) else 1
+
+
+_Form = tuple[int, ...]
+"""The kinds of a graph's nodes: executables are updated only to graphs of the same form."""
+
+
 @define(eq=False)
 class _Page:
-    """What takes up room, and the executable after it; `form` is the same for graphs that it might be updated to."""
+    """What takes up room, and the executable after it, which is of graphs of this form."""
 
     filler: Any
+    form: _Form
     executable: Any = None
-    form: tuple[int, ...] | None = None
 
 
 class Pages:
@@ -90,21 +117,23 @@ class Pages:
         self._used: set[_Page] = set()
 
     def take(self, graph: Any) -> _Page:
-        """A page with the graph in it, one that waits or a new one; DriverError where it cannot be made executable.
-
-        Best is a page whose executable can be updated. In another it is freed, and what is made then should lie there.
-        """
-        form = self._form_of(graph)
-        page = next((page for page in self._idle if page.form == form), None) or next(iter(self._idle), None)
+        """A page with the graph in it, one that waits or a new one; DriverError where it cannot be made executable."""
+        form = _form_of(graph)
+        page = next((page for page in self._idle if page.form == form), None)
         if page is None:
-            page = _Page(filler=self._make(_filler()))
+            while self._idle and len(self._idle) + len(self._used) >= _MOST_PAGES:
+                _free(self._idle.pop(0))
+            page = _Page(filler=_make(_additions(_FILLER_NODES)), form=form)
         else:
             self._idle.remove(page)
         try:
-            if page.form != form or not self._update(page.executable, graph):
-                self._empty(page)
-                page.executable, page.form = self._make(graph), form
+            if page.executable is None:
+                _park(page)
+            if page.executable is None or not _update(page.executable, graph):
+                _empty(page)
+                page.executable = _make(graph)
         except DriverError:
+            _empty(page)
             self._idle.append(page)
             raise
         self._used.add(page)
@@ -126,50 +155,69 @@ class Pages:
             page.filler = None
 
     def empty(self) -> None:
-        """Have pages that wait hold nothing: code that is in them is about to go."""
+        """Have pages that wait hold nothing of what was in them: its code is about to go."""
         for page in self._idle:
-            self._empty(page)
+            _park(page)
 
     def free(self) -> None:
         """Give back what waits."""
         while self._idle:
-            page = self._idle.pop()
-            self._empty(page)
-            check(_driver().cuGraphExecDestroy(page.filler))
+            _free(self._idle.pop())
 
-    def _form_of(self, graph: Any) -> tuple[int, ...]:
-        _, number = check(_driver().cuGraphGetNodes(graph))
-        nodes, _ = check(_driver().cuGraphGetNodes(graph, number)) if number else ([], 0)
-        return tuple(int(check(_driver().cuGraphNodeGetType(node))) for node in nodes)
 
-    def _update(self, executable: Any, graph: Any) -> bool:
-        try:
-            check(_driver().cuGraphExecUpdate(executable, graph))
-        except DriverError:  # a kernel that is launched together with others takes no other's place, say
-            return False
-        self._upload(executable)
-        return True
+def _form_of(graph: Any) -> _Form:
+    _, number = check(_driver().cuGraphGetNodes(graph))
+    nodes, _ = check(_driver().cuGraphGetNodes(graph, number)) if number else ([], 0)
+    return tuple(int(check(_driver().cuGraphNodeGetType(node))) for node in nodes)
 
-    def _empty(self, page: _Page) -> None:
-        if page.executable is not None:
-            check(_driver().cuGraphExecDestroy(page.executable))
-        page.executable = page.form = None
 
-    def _make(self, graph: Any) -> Any:
-        names = _driver().CUgraphInstantiate_flags  # as PyTorch has it
-        flags = int(names.CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH)
-        flags |= int(names.CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
-        executable = check(_driver().cuGraphInstantiate(graph, flags))
-        try:
-            self._upload(executable)
-        except DriverError:
-            _driver().cuGraphExecDestroy(executable)
-            raise
-        return executable
+def _park(page: _Page) -> None:
+    """Have a page hold kernels that nobody times, or nothing where its form has more than kernels."""
+    if any(kind != _KERNEL_NODE for kind in page.form) or not page.form:
+        _empty(page)
+        return
+    graph = _additions(len(page.form))
+    if page.executable is None or not _update(page.executable, graph):
+        _empty(page)
+        page.executable = _make(graph)
 
-    def _upload(self, executable: Any) -> None:
-        # until then the driver keeps nothing of it on the device
-        check(_driver().cuGraphUpload(executable, torch.cuda.current_stream().cuda_stream))
+
+def _update(executable: Any, graph: Any) -> bool:
+    try:
+        check(_driver().cuGraphExecUpdate(executable, graph))
+    except DriverError:  # a kernel that is launched together with others takes no other's place, say
+        return False
+    _upload(executable)
+    return True
+
+
+def _empty(page: _Page) -> None:
+    if page.executable is not None:
+        check(_driver().cuGraphExecDestroy(page.executable))
+    page.executable = None
+
+
+def _free(page: _Page) -> None:
+    _empty(page)
+    check(_driver().cuGraphExecDestroy(page.filler))
+
+
+def _make(graph: Any) -> Any:
+    names = _driver().CUgraphInstantiate_flags  # as PyTorch has it
+    flags = int(names.CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH)
+    flags |= int(names.CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
+    executable = check(_driver().cuGraphInstantiate(graph, flags))
+    try:
+        _upload(executable)
+    except DriverError:
+        _driver().cuGraphExecDestroy(executable)
+        raise
+    return executable
+
+
+def _upload(executable: Any) -> None:
+    # until then the driver keeps nothing of it on the device
+    check(_driver().cuGraphUpload(executable, torch.cuda.current_stream().cuda_stream))
 
 
 @cache
@@ -179,18 +227,19 @@ def the_pages() -> Pages:
 
 
 @cache
-def _filler_capture() -> Graph:
+def _capture_additions(number: int) -> Graph:
     cell = torch.zeros(1, device="cuda")
 
-    def take_room() -> None:
-        for _ in range(_FILLER_NODES):
+    def add() -> None:
+        for _ in range(number):
             cell.add_(1.0)
 
-    return capture(take_room, is_first=False)
+    return capture(add, is_first=False)
 
 
-def _filler() -> Any:
-    return _driver().CUgraph(_filler_capture()._captured.raw_cuda_graph())
+def _additions(number: int) -> Any:
+    """A graph of so many kernels, one after the other, which are no candidate's."""
+    return _capture_additions(number).raw
 
 
 def _driver() -> Any:

@@ -35,7 +35,7 @@ _KINDS: dict[str, Any] = {
 }
 _OF_MEMORY = ("OUT_OF_MEMORY", "out of memory", "ALLOC_FAILED")
 _SHARED_WITHOUT_ASKING = 48 << 10
-_MOST_LOADED = 256
+_MOST_LOADED = 2048
 _THREADS_PER_WARP = 32
 
 
@@ -92,11 +92,11 @@ class LoadedKernels:
     """Code that stays in this process's context while it is used again and again."""
 
     def __init__(self) -> None:
-        self._kernels: OrderedDict[tuple[str, str], LoadedKernel] = OrderedDict()
+        self._kernels: OrderedDict[tuple[str, str, int], LoadedKernel] = OrderedDict()
 
-    def load(self, record: Kernel, binary: bytes) -> LoadedKernel:
-        """The kernel, loaded where it is not yet."""
-        key = (record.binary or "", record.entry_point or "")
+    def load(self, record: Kernel, binary: bytes, copy: int = 0) -> LoadedKernel:
+        """The kernel, loaded where it is not yet; each of its copies lies elsewhere."""
+        key = (record.binary or "", record.entry_point or "", copy)
         if key not in self._kernels:
             self._kernels[key] = load_kernel(record, binary)
         self._kernels.move_to_end(key)

@@ -8,7 +8,7 @@ it. TF32 is off, as the oracle's contract of float32 has it, but for the figure 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,10 +20,11 @@ from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Profile
 from ..reference.reference import build_model, draw_inputs, is_floating, load_task, one_line, randomise, torch_dtype
-from .graphs import Graph, Pages, capture, capture_or_launch, in_pages
+from .graphs import LEAST_PAGES, Graph, Pages, capture, capture_or_launch, in_pages
 from .launcher import is_of_memory
+from .memory import PageReader
 from .protocol import ReferenceSource
-from .stopwatch import Lane, count_places, is_short
+from .stopwatch import Lane, count_places, is_short, nothing
 
 _MAX_PREPARED = 16
 _MAX_PREPARED_BYTES = 8 << 30
@@ -68,7 +69,9 @@ class Reference:
         self.run: Callable[[], object] = run
         """Puts the reference's own launches on the stream; not bound to this, so that a reference is freed at once."""
         self._num_own_bytes = torch.cuda.memory_allocated() - before
-        self._eager = _Captures(run)
+        tensors = [*self._model.parameters(), *self._model.buffers(), *self._inputs]
+        self._given = [one.detach() for one in tensors if isinstance(one, torch.Tensor) and one.numel()]
+        self._eager = _Captures(run, self._given)
 
     @property
     def num_bytes(self) -> int:
@@ -91,7 +94,7 @@ class Reference:
             with _tf32():
                 self.run()
 
-        return tuple(_Captures(run).get(placements))
+        return tuple(_Captures(run, self._given).get(placements))
 
     def compiled(self, mode: Compiling, placements: int) -> tuple[Lane, ...]:
         """The reference by `torch.compile`; raises whatever that raises."""
@@ -104,18 +107,20 @@ class Reference:
 
         run()
         torch.cuda.synchronize()
-        return tuple(_Captures(run).get(placements))
+        return tuple(_Captures(run, self._given).get(placements))
 
 
 class _Captures:
-    """Captures of one piece of work, as many as were asked for so far."""
+    """Captures of one piece of work, as many as were asked for so far; `given` is what the work reads."""
 
-    def __init__(self, run: Callable[[], object]) -> None:
+    def __init__(self, run: Callable[[], object], given: Sequence[torch.Tensor]) -> None:
         self._run = run
+        self._given = given
         before = torch.cuda.memory_reserved()
         self._first = capture_or_launch(run)
         self._num_bytes_each = max(1, torch.cuda.memory_reserved() - before)
         self._is_short: bool | None = None
+        self._touch: Callable[[], None] = nothing
         self._places: list[tuple[Lane, ...]] = []
         self.num_bytes = self._num_bytes_each
         """What captures take, by what the allocator holds: it counts nothing in a graph's own memory as allocated."""
@@ -129,6 +134,8 @@ class _Captures:
         """The work in so many places, or in as many as there is memory to spare for, and in all pages of each."""
         if self._is_short is None:
             self._is_short = is_short(self._first)
+            if self._is_short and self._given:
+                self._touch = capture(_reading(self._given))
         affordable = max(1, _MAX_CAPTURED_BYTES // self._num_bytes_each) if self.are_graphs else 1
         wanted = min(count_places(placements, self._is_short), affordable)
         for place in self._places[:wanted]:
@@ -138,12 +145,24 @@ class _Captures:
             while len(self._places) < wanted:
                 before = torch.cuda.memory_reserved()
                 work = capture(self._run, is_first=False) if self._places else self._first
-                works = in_pages(work, pages) if self._is_short else [work]
-                self._places.append(tuple(Lane(work=each) for each in works))
+                works = in_pages(work, pages, LEAST_PAGES) if self._is_short else [work]
+                self._places.append(tuple(Lane(work=each, touch=self._touch) for each in works))
                 self.num_bytes += torch.cuda.memory_reserved() - before
                 yield from self._places[-1]
         finally:
             pages.keep_used()
+
+
+def _reading(tensors: Sequence[torch.Tensor]) -> Callable[[], None]:
+    """Reads a byte of each page of them, as is done with what a candidate reads."""
+    spans = [torch.empty(0, dtype=torch.uint8, device="cuda").set_(one.untyped_storage()) for one in tensors]
+    readers = {span.numel(): PageReader(span.numel()) for span in spans}
+
+    def read() -> None:
+        for span in spans:
+            readers[span.numel()].read(span)
+
+    return read
 
 
 def _place(value: Any, dtype: torch.dtype) -> Any:

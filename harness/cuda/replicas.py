@@ -1,7 +1,8 @@
 """A plan in several places of the device's memory, ready to be replayed in each.
 
 What is short is quicker or slower by the memory that it lies in: by 1% for a page of data on an H200, by as much for
-the page that its graph is launched from. So it is timed in many places.
+the page that its graph is launched from, and by up to 2.5% for where its code lies. So it is timed in many places, by
+several copies of its code.
 """
 
 from __future__ import annotations
@@ -13,18 +14,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import torch
 
 from ...core.plan import LaunchPlan
-from .graphs import Scratch, capture, capture_or_launch, in_pages, the_pages
-from .memory import PAGE_BYTES, DeviceBuffers, draw_rooms, room_bytes
+from .graphs import Scratch, capture, capture_or_launch, count_pages, in_pages, the_pages
+from .memory import PAGE_BYTES, DeviceBuffers, PageReader, draw_rooms, room_bytes
 from .stopwatch import Lane, count_places, is_short, nothing
 
 MAX_REPLICATED_BYTES = 4 << 30
 """What the replicas of a plan may take."""
 _STRETCH_BYTES, _STRETCH_SHARE = 1 << 30, 64
 """The memory in which places are drawn, at most this share of the device's."""
+_NUM_COPIES = 5
+"""Of a short plan's code. Side by side they are worth as much as far apart."""
 _TINY_NORM = 1e-300
 
-Prepare = Callable[[LaunchPlan, DeviceBuffers], Callable[[], None]]
-"""All steps of a plan as one function that puts them on the stream."""
+Prepare = Callable[[LaunchPlan, DeviceBuffers, int], Callable[[], None]]
+"""All steps of a plan as one function that puts them on the stream; the number is that of a copy of its code."""
 
 
 class Replicator:
@@ -51,8 +54,9 @@ class Replicator:
         if short:
             replica.take_pages()
         yield replica
-        for room in rooms:
-            replica = Replica(plan, given, prepare, scratch, room)
+        for number, room in enumerate(rooms, 1):
+            copy = number % _NUM_COPIES if short else 0
+            replica = Replica(plan, given, prepare, scratch, room, copy)
             if short:
                 replica.take_pages()
             yield replica
@@ -87,34 +91,40 @@ class Replica:
         prepare: Prepare,
         scratch: Scratch,
         room: torch.Tensor | None = None,
+        copy: int = 0,
     ) -> None:
         before = torch.cuda.memory_allocated()
         self.buffers = DeviceBuffers(plan, given, PAGE_BYTES, room)
         self._scratch = scratch
-        self._perform = prepare(plan, self.buffers)  # it holds what launches write to beside the buffers
+        self._perform = prepare(plan, self.buffers, copy)  # it holds what launches write to beside the buffers
         self.work = capture_or_launch(self._perform, scratch)
         self._works = [self.work]
+        self._is_short = False
         self.work()  # until then the driver keeps nothing of a graph on the device
         self.buffers.reset()
         self.results = [self.buffers.view(view) for view in plan.outputs]
         self.num_bytes = max(1, torch.cuda.memory_allocated() - before)
 
     def take_pages(self) -> None:
-        """Be timed in several pages of the driver's."""
-        self._works = in_pages(self.work, the_pages())
+        """Be timed as what is short: in several pages of the driver's, with its own pages known to the device."""
+        self._works = in_pages(self.work, the_pages(), count_pages(self.work))
+        self._is_short = True
 
     def watch(self, model: Replica) -> None:
         """Compare each replay's results, from now on, with those that `model` has now."""
         if model is self:
             self._first = [result.clone() for result in self.results]
             self._norms = [_norm(first) for first in self._first]
+            self._reader = PageReader(self.buffers.arena_bytes) if self._is_short else None
         else:
-            self._first, self._norms = model._first, model._norms
+            self._first, self._norms, self._reader = model._first, model._norms, model._reader
         self.worst = torch.zeros(max(1, len(self.results)), dtype=torch.float64, device="cuda")
         has_results = any(result.numel() for result in self.results)
         before = capture(self.buffers.blank, self._scratch) if self.buffers.has_temporaries else nothing
         after = capture(self._look, self._scratch) if has_results else nothing
-        self.lanes = [Lane(work=work, before=before, after=after) for work in self._works]
+        reader = self._reader
+        touch = capture(lambda: self.buffers.read_pages(reader), self._scratch) if reader is not None else nothing
+        self.lanes = [Lane(work=work, before=before, touch=touch, after=after) for work in self._works]
         self.worst.zero_()
 
     def _look(self) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -41,10 +42,15 @@ def nothing() -> None:
 
 @frozen(kw_only=True)
 class Lane:
-    """One capture of some work: `work` is timed, while `before` and `after` are put on the stream beside it."""
+    """One capture of some work: `work` is timed, while the others are put on the stream beside it.
+
+    Between `before` and `touch` the cache is flushed. What is touched must be nothing that the work can profit from
+    beyond what every work is given, so that no code of a candidate's runs there.
+    """
 
     work: Callable[[], None]
     before: Callable[[], None] = nothing
+    touch: Callable[[], None] = nothing
     after: Callable[[], None] = nothing
 
 
@@ -156,6 +162,7 @@ class Stopwatch:
             lane.before()
             if is_cold:
                 self._clear_cache()
+                lane.touch()
             lane.work()
             lane.after()
 
@@ -193,6 +200,7 @@ class Stopwatch:
         for lane, (start, end) in zip(lanes, pairs, strict=True):
             lane.before()
             self._clear_cache()
+            lane.touch()
             start.record()
             lane.work()
             end.record()
@@ -208,27 +216,41 @@ def draw_sittings(subjects: Sequence[Sequence[Lane]], num_rounds: int) -> list[l
     No lane that is a graph comes up twice in a sitting. Subjects with the same lanes deal them out among themselves,
     all before any comes up again, and each takes those that it had least often.
     """
+    groups: dict[tuple[Lane, ...], int] = {}
+    group_of = tuple(groups.setdefault(tuple(lanes), len(groups)) for lanes in subjects)
+    are_graphs = tuple(tuple(is_graph(lane.work) for lane in lanes) for lanes in groups)
+    drawn = _draw_sittings(group_of, are_graphs, num_rounds)
+    return [[(which, subjects[which][place]) for which, place in sitting] for sitting in drawn]
+
+
+@lru_cache(maxsize=256)
+def _draw_sittings(
+    group_of: tuple[int, ...], are_graphs: tuple[tuple[bool, ...], ...], num_rounds: int
+) -> list[list[tuple[int, int]]]:
+    """The same by subject's number and place, from the group of lanes of each subject and what is a graph in each.
+
+    It takes longer than some kernels' trials, while others wait for the GPU, and few forms come again and again.
+    """
     rng = random.Random(num_rounds)
-    shared: dict[tuple[Lane, ...], list[int]] = {}
-    decks = [shared.setdefault(tuple(lanes), []) for lanes in subjects]
-    num_taken = [[0] * len(lanes) for lanes in subjects]
-    sittings: list[list[tuple[int, Lane]]] = [[]]
-    queued: set[Lane] = set()
+    decks: list[list[int]] = [[] for _ in are_graphs]
+    num_taken = [[0] * len(are_graphs[group]) for group in group_of]
+    sittings: list[list[tuple[int, int]]] = [[]]
+    queued: set[tuple[int, int]] = set()
     for _ in range(num_rounds):
-        for which in rng.sample(range(len(subjects)), len(subjects)):
-            deck = decks[which]
+        for which in rng.sample(range(len(group_of)), len(group_of)):
+            group = group_of[which]
+            deck, number = decks[group], len(are_graphs[group])
             if not deck:
-                deck += rng.sample(range(len(subjects[which])), len(subjects[which]))
+                deck += rng.sample(range(number), number)
             place = min(deck, key=num_taken[which].__getitem__)
             deck.remove(place)
             num_taken[which][place] += 1
-            lane = subjects[which][place]
-            if lane in queued:
+            if (group, place) in queued:
                 sittings.append([])
                 queued.clear()
-            if is_graph(lane.work):
-                queued.add(lane)
-            sittings[-1].append((which, lane))
+            if are_graphs[group][place]:
+                queued.add((group, place))
+            sittings[-1].append((which, place))
     return sittings
 
 

@@ -104,7 +104,7 @@ class Timer:
         yield
         if not protocol.is_calibrated:
             buffers = DeviceBuffers(plan, given)
-            perform = prepare(plan, buffers)
+            perform = prepare(plan, buffers, 0)
             perform()  # loads the code
             buffers.reset()
             if reference is not None:
@@ -258,7 +258,7 @@ class Timer:
         """One plan's trials by each way to time it (`harness.benchmarks.timing`)."""
         self._make_room()
         buffers = DeviceBuffers(plan, given)
-        perform = prepare(plan, buffers)
+        perform = prepare(plan, buffers, 0)
         perform()
         us = {"single": [time_once(perform)]}
         for _ in range(protocol.warmups):

@@ -54,6 +54,11 @@ class _Graph(Graph):
     def __call__(self) -> None:
         self._work()
 
+    @property
+    def num_nodes(self) -> int:
+        """The work is one."""
+        return 1
+
     def in_page(self, pages: Pages) -> Callable[[], None]:
         """The same."""
         return _Graph(self._work)

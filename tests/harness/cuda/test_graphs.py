@@ -15,7 +15,7 @@ import torch
 import triton
 import triton.language as tl
 from tritonrl.harness.cuda import graphs
-from tritonrl.harness.cuda.graphs import Graph, Pages, capture, capture_or_launch, in_pages
+from tritonrl.harness.cuda.graphs import Graph, Pages, capture, capture_or_launch, count_pages, in_pages
 from tritonrl.harness.cuda.launcher import DriverError, check, is_of_memory
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -66,7 +66,7 @@ class Driver:
         return 0, graph.split()[:number], len(graph.split())
 
     def cuGraphNodeGetType(self, node: str) -> tuple[int, int]:
-        return 0, 0
+        return 0, 2 if node == "memset" else 0
 
     def cuGraphInstantiate(self, graph: str, flags: int) -> tuple[int, int]:
         assert flags == 9
@@ -83,7 +83,7 @@ class Driver:
         return (0,)
 
     def cuGraphExecUpdate(self, executable: int, graph: str) -> tuple[int, None]:
-        if self.now[executable] in self.never_updated:
+        if self.now[executable] in self.never_updated or graph in self.never_made:
             return Code(910), None
         self.now[executable] = graph
         return 0, None
@@ -95,25 +95,26 @@ class Driver:
 
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
-    """A made-up driver, and "filler" for what takes up room."""
+    """A made-up driver, "filler" for what takes up room, and "add" for kernels that nobody times."""
     found = Driver()
     monkeypatch.setattr(graphs, "_driver", lambda: found)
-    monkeypatch.setattr(graphs, "_filler", lambda: "filler")
+    monkeypatch.setattr(graphs, "_additions", lambda number: "filler" if number > 100 else " ".join(["add"] * number))
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: SimpleNamespace(cuda_stream=0))
     return found
 
 
 def test_each_executable_has_a_page_of_its_own(driver: Driver) -> None:
-    """A filler is made before each, and all are on the device at once."""
+    """A filler is made before each, of other kernels than the work's, and all are on the device at once."""
     pages = Pages()
     taken = [pages.take("work") for _ in range(3)]
-    assert driver.made == ["filler", "work"] * 3
+    assert driver.made == ["filler", "add"] * 3
+    assert [driver.now[page.executable] for page in taken] == ["work"] * 3
     assert len({page.executable for page in taken}) == 3
     assert set(driver.uploaded) == set(driver.now)
 
 
 def test_a_page_that_waits_has_other_work(driver: Driver) -> None:
-    """Its executable is updated where that has the same form, and made anew where not; its filler stays."""
+    """Of the same form, to which its executable is updated; other forms have other pages."""
     pages = Pages()
     for page in [pages.take("old") for _ in range(3)]:
         pages.put_back(page)
@@ -123,10 +124,35 @@ def test_a_page_that_waits_has_other_work(driver: Driver) -> None:
     assert len(driver.made) == num_made
     assert driver.uploaded[num_uploaded:] == [page.executable for page in taken]
     other = pages.take("two kernels")
-    assert driver.made[num_made:] == ["two kernels"]
-    assert sorted(driver.now.values()) == ["filler"] * 3 + ["new"] * 2 + ["two kernels"]
+    assert driver.made[num_made:] == ["filler", "add add"]
+    assert sorted(driver.now.values()) == ["filler"] * 4 + ["new"] * 2 + ["old", "two kernels"]
+    pages.put_back(other)
     assert pages.take("new") not in [*taken, other]
-    assert driver.made[num_made + 1 :] == ["filler", "new"]
+    assert len(driver.made) == num_made + 2
+
+
+def test_pages_of_other_forms_are_given_back(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that wait, before there are too many; those in use are not, and what is asked for is had."""
+    monkeypatch.setattr(graphs, "_MOST_PAGES", 3)
+    pages = Pages()
+    used = pages.take("used")
+    for page in [pages.take("old") for _ in range(2)]:
+        pages.put_back(page)
+    taken = [pages.take("two kernels") for _ in range(3)]
+    assert sorted(driver.now.values()) == ["filler"] * 4 + ["two kernels"] * 3 + ["used"]
+    assert driver.now[used.executable] == "used"
+    assert len(taken) == 3
+
+
+def test_what_has_more_than_kernels_is_made_itself(driver: Driver) -> None:
+    """There are no other kernels in the same form for it."""
+    pages = Pages()
+    page = pages.take("memset work")
+    assert driver.made == ["filler", "memset work"]
+    pages.put_back(page)
+    pages.empty()
+    assert list(driver.now.values()) == ["filler"]
+    assert pages.take("memset work") is page
 
 
 def test_what_cannot_be_updated_is_made(driver: Driver) -> None:
@@ -137,7 +163,10 @@ def test_what_cannot_be_updated_is_made(driver: Driver) -> None:
     pages.put_back(page)
     assert pages.take("work") is page
     assert sorted(driver.now.values()) == ["filler", "work"]
-    assert driver.made == ["filler", "cooperative", "work"]
+    assert driver.made == ["filler", "add", "work"]
+    driver.never_updated.add("add")
+    assert pages.take("other") is not page
+    assert driver.made[3:] == ["filler", "add", "other"]
 
 
 @pytest.mark.parametrize("kind", ["never_made", "never_uploaded"])
@@ -164,8 +193,10 @@ def test_pages_that_wait_can_be_emptied(driver: Driver) -> None:
     pages = Pages()
     used, idle = pages.take("used"), pages.take("idle")
     pages.put_back(idle)
+    num_made = len(driver.made)
     pages.empty()
-    assert sorted(driver.now.values()) == ["filler", "filler", "used"]
+    assert sorted(driver.now.values()) == ["add", "filler", "filler", "used"]
+    assert len(driver.made) == num_made
     assert pages.take("work") is idle
     assert driver.now[used.executable] == "used"
 
@@ -209,9 +240,19 @@ def test_a_page_is_in_use_for_as_long_as_its_work_is_there(driver: Driver, monke
 
 def test_short_work_lies_in_several_pages() -> None:
     """Each of which is another; where there are not so many there are fewer."""
-    works = in_pages(Few(graphs._NUM_PAGES + 1), Pages())
-    assert len(works) == len(set(works)) == graphs._NUM_PAGES
-    assert len(in_pages(Few(1), Pages())) == 1
+    works = in_pages(Few(5), Pages(), 4)
+    assert len(works) == len(set(works)) == 4
+    assert len(in_pages(Few(1), Pages(), 4)) == 1
+
+
+@pytest.mark.parametrize(("nodes", "number"), [("a", 10), ("a b", 5), ("a b c", 3), ("a b c d e f", 3)])
+def test_a_kernel_lies_in_more_pages_than_a_chain(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, nodes: str, number: int
+) -> None:
+    """What Python launches lies in none."""
+    monkeypatch.setattr(driver, "CUgraph", str, raising=False)
+    assert count_pages(Graph(SimpleNamespace(raw_cuda_graph=lambda: nodes))) == number
+    assert count_pages(lambda: None) == 1
 
 
 def test_what_has_no_page_lies_where_it_comes_to_lie() -> None:
@@ -220,9 +261,9 @@ def test_what_has_no_page_lies_where_it_comes_to_lie() -> None:
     def launch() -> None:
         pass
 
-    assert in_pages(launch, Pages()) == [launch]
+    assert in_pages(launch, Pages(), 3) == [launch]
     work = Few(0)
-    assert in_pages(work, Pages()) == [work]
+    assert in_pages(work, Pages(), 3) == [work]
 
 
 @pytest.mark.parametrize("was_enabled", [True, False])
@@ -262,7 +303,7 @@ def test_every_executable_is_the_same_work() -> None:
     def work() -> None:
         cell.add_(cell * 0.0 + 1.0)
 
-    works = in_pages(capture(work, is_first=False), Pages())
+    works = in_pages(capture(work, is_first=False), Pages(), 3)
     for _ in range(2):
         for each in works:
             each()
@@ -271,7 +312,7 @@ def test_every_executable_is_the_same_work() -> None:
     others = [torch.full((4096,), 7.0, device="cuda") for _ in range(8)]
     last()
     torch.cuda.synchronize()
-    assert Counter(cell.tolist()) == {2.0 * graphs._NUM_PAGES + 1.0: 4096}
+    assert Counter(cell.tolist()) == {2.0 * 3 + 1.0: 4096}
     assert all(bool((other == 7.0).all()) for other in others)
 
 
@@ -315,7 +356,7 @@ def test_a_page_outlives_the_code_in_it(is_emptied: bool) -> None:
 
 @needs_gpu
 def test_a_page_takes_graphs_of_several_forms() -> None:
-    """One after the other, each as it was captured."""
+    """Each as it was captured; there is a page for each form."""
     pages = Pages()
     cell = torch.zeros(1, device="cuda")
     for number in (1, 3, 1, 2, 3):
@@ -329,7 +370,7 @@ def test_a_page_takes_graphs_of_several_forms() -> None:
         work()
         assert cell.item() == number
         del work
-    assert len(pages._idle) == 1
+    assert len(pages._idle) == 3
     pages.keep_used()
 
 

@@ -42,6 +42,9 @@ def test_a_kernel_is_loaded_once(driver: MadeUpDriver) -> None:
     assert len(driver.loaded) == len({one.module for one in first}) == len(records)
     assert [kernels.load(record, b"") for record in records] == first
     assert len(driver.loaded) == len(records)
+    another = kernels.load(KERNEL, b"", copy=1)
+    assert another not in first
+    assert kernels.load(KERNEL, b"", copy=1) is another
 
 
 def test_nothing_is_unloaded_while_something_is_prepared(driver: MadeUpDriver) -> None:

@@ -35,7 +35,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def prepare(plan: LaunchPlan, buffers: DeviceBuffers) -> Callable[[], None]:
+def prepare(plan: LaunchPlan, buffers: DeviceBuffers, copy: int) -> Callable[[], None]:
     """A step that does nothing."""
     return lambda: None
 
