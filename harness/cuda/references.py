@@ -135,7 +135,7 @@ class _Captures:
         if self._is_short is None:
             self._is_short = is_short(self._first)
             if self._is_short and self._given:
-                self._touch = capture(_reading(self._given))
+                self._touch = _Touch(self._given)
         affordable = max(1, _MAX_CAPTURED_BYTES // self._num_bytes_each) if self.are_graphs else 1
         wanted = min(count_places(placements, self._is_short), affordable)
         for place in self._places[:wanted]:
@@ -153,16 +153,23 @@ class _Captures:
             pages.keep_used()
 
 
-def _reading(tensors: Sequence[torch.Tensor]) -> Callable[[], None]:
-    """Reads a byte of each page of them, as is done with what a candidate reads."""
-    spans = [torch.empty(0, dtype=torch.uint8, device="cuda").set_(one.untyped_storage()) for one in tensors]
-    readers = {span.numel(): PageReader(span.numel()) for span in spans}
+class _Touch:
+    """Replays the reading of a byte of each page of tensors, as is done with what a candidate reads.
 
-    def read() -> None:
-        for span in spans:
-            readers[span.numel()].read(span)
+    A graph holds addresses alone; so this holds what it reads with.
+    """
 
-    return read
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        self._spans = [torch.empty(0, dtype=torch.uint8, device="cuda").set_(one.untyped_storage()) for one in tensors]
+        self._readers = {span.numel(): PageReader(span.numel()) for span in self._spans}
+        self._graph = capture(self._read)
+
+    def _read(self) -> None:
+        for span in self._spans:
+            self._readers[span.numel()].read(span)
+
+    def __call__(self) -> None:
+        self._graph()
 
 
 def _place(value: Any, dtype: torch.dtype) -> Any:

@@ -1,7 +1,8 @@
 """A GPU that is none: what times plans runs on the processor, so that its logic is tested where there is no device.
 
-Tensors that are asked for on "cuda" are the processor's, a capture is the work itself, and events read a clock. Times
-mean nothing, of course, and nothing runs beside anything else.
+Tensors that are asked for on "cuda" are the processor's, a capture is what PyTorch did, and events read a clock. Times
+mean nothing, of course, and nothing runs beside anything else. As on a GPU a capture holds addresses alone: to replay
+one whose memory was freed is an error.
 """
 
 from __future__ import annotations
@@ -14,7 +15,11 @@ from typing import Any
 
 import pytest
 import torch
+from attrs import define
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
 from tritonrl.harness.cuda import graphs, references, replicas, timer
 from tritonrl.harness.cuda.graphs import Graph, Pages
 
@@ -42,17 +47,67 @@ class _Event:
         return False
 
     def elapsed_time(self, end: _Event) -> float:
-        return 1e3 * max(1e-6, end.at - self.at)
+        # a hundred times quicker than it is, so that replaying the work of a test is short
+        return 10.0 * max(1e-6, end.at - self.at)
+
+
+@define
+class _Elsewhere:
+    """A tensor whose memory is another's, who may free it."""
+
+    storage: StorageWeakRef
+    dtype: torch.dtype
+    geometry: tuple[Any, ...]
+
+    def get(self) -> torch.Tensor:
+        storage = torch.UntypedStorage._new_with_weak_ptr(self.storage.cdata)
+        assert storage is not None, "a graph is replayed whose memory was freed"
+        return torch.empty(0, dtype=self.dtype).set_(storage, *self.geometry)
+
+
+class _Tape(TorchDispatchMode):
+    """What was done while this is active; what was allocated meanwhile is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._own: dict[int, torch.UntypedStorage] = {}
+        self._done: list[tuple[Any, Any, Any, Any]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = {one.untyped_storage()._cdata for one in tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)}
+        found = func(*args, **(kwargs or {}))
+        for one in tree_leaves(found):
+            if isinstance(one, torch.Tensor) and one.untyped_storage()._cdata not in given:
+                self._own[one.untyped_storage()._cdata] = one.untyped_storage()
+        self._done.append((func, *(tree_map(self._let_go, each) for each in (args, kwargs or {}, found))))
+        return found
+
+    def _let_go(self, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or value.untyped_storage()._cdata in self._own:
+            return value
+        geometry = (value.storage_offset(), value.size(), value.stride())
+        return _Elsewhere(StorageWeakRef(value.untyped_storage()), value.dtype, geometry)
+
+    def replay(self) -> None:
+        """The same once more, into the same memory."""
+        for func, args, kwargs, found in self._done:
+            args, kwargs = (
+                tree_map(lambda one: one.get() if isinstance(one, _Elsewhere) else one, each) for each in (args, kwargs)
+            )
+            again = func(*args, **kwargs)
+            for old, new in zip(tree_leaves(found), tree_leaves(again), strict=True):
+                if isinstance(old, torch.Tensor) and old.data_ptr() != new.data_ptr():
+                    old.copy_(new)
 
 
 class _Graph(Graph):
-    """The work itself."""
+    """What PyTorch did, again."""
 
-    def __init__(self, work: Callable[[], object]) -> None:
-        self._work = work
+    def __init__(self, tape: _Tape) -> None:
+        self._tape = tape
 
     def __call__(self) -> None:
-        self._work()
+        self._tape.replay()
 
     @property
     def num_nodes(self) -> int:
@@ -61,12 +116,13 @@ class _Graph(Graph):
 
     def in_page(self, pages: Pages) -> Callable[[], None]:
         """The same."""
-        return _Graph(self._work)
+        return _Graph(self._tape)
 
 
 def _capture(work: Callable[[], object], scratch: object = None, is_first: bool = True) -> Graph:
-    work()
-    return _Graph(work)
+    with _Tape() as tape:
+        work()
+    return _Graph(tape)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import Buffer, BufferKind, Copy, LaunchPlan, View
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.cuda import executor as executor_module
+from tritonrl.harness.cuda import graphs
 from tritonrl.harness.cuda import references as references_module
 from tritonrl.harness.cuda import timer as timer_module
 from tritonrl.harness.cuda.executor import Executor
@@ -290,3 +291,24 @@ def test_a_plan_that_writes_beyond_its_buffers_is_the_last(waits: list[str], mon
     reply, _ = finish(executor)
     assert [result["out_of_bounds"] for result in reply["results"]] == [[1], [1]]
     assert executor.is_spoilt
+
+
+def test_what_reads_a_references_pages_lives_as_long_as_its_lanes(waits: list[str]) -> None:
+    """Lanes may outlive the captures that they come from; a graph keeps nothing of what it launches with."""
+    reference = References().get(SOURCE)
+    for lanes in (list(reference.eager(PROTOCOL.placements)), reference.tf32(PROTOCOL.placements)):
+        assert len({lane.touch for lane in lanes}) == 1
+        for lane in lanes:
+            lane.touch()
+            lane.work()
+
+
+def test_a_graph_whose_memory_was_freed_is_not_replayed(waits: list[str]) -> None:
+    """The made-up GPU finds out; a real one reads or writes what is there by then."""
+    cells = [torch.zeros(4, device="cuda")]
+    work = graphs.capture(lambda: cells[0].add_(1.0))
+    work()
+    assert cells[0].tolist() == [2.0] * 4
+    cells.clear()
+    with pytest.raises(AssertionError, match="was freed"):
+        work()
