@@ -73,7 +73,7 @@ class Executor:
             self._kernels.make_room()
         match header["kind"]:
             case "warm up":
-                self._timer.warm_up()
+                self._timer.warm_up(int(header["placements"]))
                 return {"failure": None}, []
             case "load compiler":
                 # a compiler that does not work is a note on each reference, and no failure

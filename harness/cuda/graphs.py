@@ -15,7 +15,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
@@ -138,6 +138,15 @@ class Pages:
             raise
         self._used.add(page)
         return page
+
+    def stock(self, number: int) -> None:
+        """Have so many pages wait for kernels, or as many as there is memory for."""
+        taken: list[_Page] = []
+        with suppress(DriverError):
+            while len(taken) < number:
+                taken.append(self.take(_additions(1)))
+        for page in taken:
+            self.put_back(page)
 
     def put_back(self, page: _Page) -> None:
         """Its work will not be launched any more; may be called at any time that a graph may be freed."""

@@ -25,13 +25,13 @@ from ...core.statistics import trimmed_mean
 from ..reference.reference import one_line
 from ..sandbox.protocol import RunResult
 from .clocks import read_clocks
-from .graphs import Scratch, capture, capture_or_launch, the_pages
+from .graphs import NUM_PAGES, Scratch, capture, capture_or_launch, the_pages
 from .launcher import DriverError
 from .memory import DeviceBuffers, bytes_of
 from .protocol import Protocol, ReferenceRequest, ReferenceSource, Timed, Trials
 from .references import References, forbid_tf32
 from .replicas import MAX_REPLICATED_BYTES, Prepare, Replica, Replicator, find_worst
-from .stopwatch import Lane, Measurement, Stopwatch, Subject, nothing, time_once
+from .stopwatch import Lane, Measurement, Stopwatch, Subject, count_places, nothing, time_once
 
 _SHORT_OF = 0.5
 """Share of the device's memory that is free, or might be."""
@@ -71,8 +71,8 @@ class Timer:
         """What was made ready will not be measured."""
         self._pending = None
 
-    def warm_up(self) -> None:
-        """Load what the first timing would have to."""
+    def warm_up(self, placements: int) -> None:
+        """Load what the first timing would have to, and make what timing a short kernel in so many places takes."""
         square = torch.ones(64, 64, device="cuda")
 
         def work() -> None:
@@ -80,6 +80,7 @@ class Timer:
             torch.linalg.vector_norm(torch.where(product.isnan(), square, product), dtype=torch.float64)
 
         capture(work, self._scratch)()
+        the_pages().stock(count_places(placements, short=True) * NUM_PAGES)
         torch.cuda.synchronize()
         read_clocks(self._uuid)
 

@@ -81,7 +81,9 @@ def open_verifier(config: Config, evidence: Path | None = None, num_sharing: int
 
             devices, limit_s = range(torch.cuda.device_count()), config.limits.wall_s
             number = choose_number(devices, num_sharing)
-            cuda = stack.enter_context(CudaBackend(store.get_blob, devices, limit_s, number))
+            placements = config.clock.placements if config.verifier.clock == "measured" else 0
+            cuda = CudaBackend(store.get_blob, devices, limit_s, number, placements=placements)
+            stack.enter_context(cuda)
         yield Verifier(config.verifier, config.clock, sandbox, store, cuda)
 
 

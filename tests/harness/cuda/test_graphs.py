@@ -144,6 +144,24 @@ def test_pages_of_other_forms_are_given_back(driver: Driver, monkeypatch: pytest
     assert len(taken) == 3
 
 
+def test_pages_can_be_made_ahead(driver: Driver) -> None:
+    """As many as are wanted, or as there is memory for; a kernel takes one of them."""
+    pages = Pages()
+    pages.stock(3)
+    pages.stock(2)
+    assert sorted(driver.now.values()) == ["add"] * 3 + ["filler"] * 3
+    num_made = len(driver.made)
+    taken = [pages.take("work") for _ in range(3)]
+    assert len(driver.made) == num_made
+    driver.never_made.add("filler")
+    pages.stock(5)
+    assert sorted(driver.now.values()) == ["filler"] * 3 + ["work"] * 3
+    for page in taken:
+        pages.put_back(page)
+    pages.stock(5)
+    assert sorted(driver.now.values()) == ["add"] * 3 + ["filler"] * 3
+
+
 def test_what_has_more_than_kernels_is_made_itself(driver: Driver) -> None:
     """There are no other kernels in the same form for it."""
     pages = Pages()
