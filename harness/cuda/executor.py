@@ -67,10 +67,8 @@ class Executor:
     def answer(self, header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
         """The reply to one request."""
         binaries = {sha256: blobs[index] for sha256, index in header.get("binaries", {}).items()}
-        if binaries and self._kernels.are_too_many:
-            # it begins something, and nothing else is under way
-            self._let_go()
-            self._kernels.make_room()
+        if binaries and header["kind"] != "receive timing":  # which has no turn
+            self._make_room_for_code()
         match header["kind"]:
             case "warm up":
                 self._timer.warm_up(int(header["placements"]))
@@ -110,6 +108,12 @@ class Executor:
         """Free all code; nothing that was prepared may be launched any more."""
         self._let_go()
         self._kernels.clear()
+
+    def _make_room_for_code(self) -> None:
+        """Unload some if there is much; something begins, and nothing else is under way."""
+        if self._kernels.are_too_many:
+            self._let_go()
+            self._kernels.make_room()
 
     def _let_go(self) -> None:
         """Of what graphs launch with, code may be unloaded after this."""
@@ -193,6 +197,7 @@ class Executor:
         def go_on() -> None:
             nonlocal is_over
             if self._preparation is None:
+                self._make_room_for_code()
                 self._preparation = self._begin()
             until = time.monotonic() + _PIECE_S
             while not is_over:

@@ -7,7 +7,7 @@ by making another graph, which only takes up room, before the one that is launch
 not needed any more waits for other work, whose graph its executable is updated to.
 
 An executable that was updated to other kernels is 0.2 us slower from then on than one that always had the same (H200).
-So that none is quicker because it is new, each is made of other kernels, and updated before it is used.
+So that none is quicker because it is new, each is made with other kernels in it, and updated before it is used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FILLER_NODES = 600
 NUM_PAGES = 10
 """Of each place in memory that a short kernel is captured in."""
 LEAST_PAGES = 3
-"""Of each place for work of many kernels, which all lie in other parts of a page."""
+"""Of each place for work of many nodes, and for references, which keep theirs."""
 _KERNEL_NODE = 0
 _MOST_PAGES = 600
 """Those that work of several forms leaves behind are given back beyond this: 1.6 GB."""
@@ -93,7 +93,7 @@ def in_pages(work: Callable[[], None], pages: Pages, number: int) -> list[Callab
 
 def count_pages(work: Callable[[], None]) -> int:
     """In how many pages of each place short work lies: what takes more nodes takes longer, and as many pages time."""
-    return max(LEAST_PAGES, NUM_PAGES // work.num_nodes) if isinstance(work, Graph) else 1
+    return max(LEAST_PAGES, NUM_PAGES // max(1, work.num_nodes)) if isinstance(work, Graph) else 1
 
 
 _Form = tuple[int, ...]
@@ -102,11 +102,12 @@ _Form = tuple[int, ...]
 
 @define(eq=False)
 class _Page:
-    """What takes up room, and the executable after it, which is of graphs of this form."""
+    """What takes up room, and the executable after it, which is of graphs of this form; parked, it holds nobody's."""
 
     filler: Any
     form: _Form
     executable: Any = None
+    is_parked: bool = False
 
 
 class Pages:
@@ -127,13 +128,13 @@ class Pages:
         else:
             self._idle.remove(page)
         try:
-            if page.executable is None:
-                _park(page)
             if page.executable is None or not _update(page.executable, graph):
                 _empty(page)
-                page.executable = _make(graph)
-        except DriverError:
-            _empty(page)
+                page.executable = _make_used(graph, form)
+            page.is_parked = False
+        except BaseException:
+            with suppress(DriverError):
+                _empty(page)
             self._idle.append(page)
             raise
         self._used.add(page)
@@ -142,11 +143,14 @@ class Pages:
     def stock(self, number: int) -> None:
         """Have so many pages wait for kernels, or as many as there is memory for."""
         taken: list[_Page] = []
-        with suppress(DriverError):
+        try:
             while len(taken) < number:
                 taken.append(self.take(_additions(1)))
-        for page in taken:
-            self.put_back(page)
+        except (DriverError, torch.cuda.OutOfMemoryError):
+            pass
+        finally:
+            for page in taken:
+                self.put_back(page)
 
     def put_back(self, page: _Page) -> None:
         """Its work will not be launched any more; may be called at any time that a graph may be freed."""
@@ -174,21 +178,67 @@ class Pages:
             _free(self._idle.pop())
 
 
-def _form_of(graph: Any) -> _Form:
+def _nodes_of(graph: Any) -> list[Any]:
     _, number = check(_driver().cuGraphGetNodes(graph))
-    nodes, _ = check(_driver().cuGraphGetNodes(graph, number)) if number else ([], 0)
-    return tuple(int(check(_driver().cuGraphNodeGetType(node))) for node in nodes)
+    return list(check(_driver().cuGraphGetNodes(graph, number))[0]) if number else []
+
+
+def _form_of(graph: Any) -> _Form:
+    return tuple(int(check(_driver().cuGraphNodeGetType(node))) for node in _nodes_of(graph))
 
 
 def _park(page: _Page) -> None:
-    """Have a page hold kernels that nobody times, or nothing where its form has more than kernels."""
-    if any(kind != _KERNEL_NODE for kind in page.form) or not page.form:
-        _empty(page)
+    """Have a page hold kernels that nobody times; or nothing, where its executable cannot be updated to them."""
+    if page.executable is None or page.is_parked:
         return
-    graph = _additions(len(page.form))
-    if page.executable is None or not _update(page.executable, graph):
+    with suppress(DriverError):
+        page.is_parked = _has_kernels_alone(page.form) and _update(page.executable, _additions(len(page.form)))
+    if not page.is_parked:
         _empty(page)
-        page.executable = _make(graph)
+
+
+def _make_used(graph: Any, form: _Form) -> Any:
+    """The graph made executable as one that had other kernels before; as it is, where it cannot be so."""
+    for make in (_make_additions, _make_disguised):
+        executable = make(graph, form)
+        if executable is None:
+            continue
+        try:
+            if _update(executable, graph):
+                return executable
+        except DriverError:
+            _driver().cuGraphExecDestroy(executable)
+            raise
+        _driver().cuGraphExecDestroy(executable)
+    return _make(graph)
+
+
+def _make_additions(graph: Any, form: _Form) -> Any:
+    return _make(_additions(len(form))) if _has_kernels_alone(form) else None
+
+
+def _make_disguised(graph: Any, form: _Form) -> Any:
+    """The graph with other kernels in place of its own; None where that cannot be made executable."""
+    driver = _driver()
+    (addition,) = _nodes_of(_additions(1))
+    other = check(driver.cuGraphKernelNodeGetParams(addition))
+    try:
+        copy = check(driver.cuGraphClone(graph))
+    except DriverError:
+        return None
+    try:
+        for node, kind in zip(_nodes_of(copy), form, strict=True):
+            if kind == _KERNEL_NODE:
+                check(driver.cuGraphKernelNodeSetParams(node, other))
+        return _make(copy)
+    except DriverError:
+        return None
+    finally:
+        driver.cuGraphDestroy(copy)
+
+
+def _has_kernels_alone(form: _Form) -> bool:
+    return bool(form) and all(kind == _KERNEL_NODE for kind in form)
 
 
 def _update(executable: Any, graph: Any) -> bool:
@@ -236,19 +286,21 @@ def the_pages() -> Pages:
 
 
 @cache
-def _capture_additions(number: int) -> Graph:
-    cell = torch.zeros(1, device="cuda")
+def _capture_additions(number: int) -> tuple[Graph, torch.Tensor]:
+    cell = torch.zeros(1, dtype=torch.float64, device="cuda")  # hardly a reference adds numbers to such
+    cell.add_(1.0)  # its code is loaded before the capture
 
     def add() -> None:
         for _ in range(number):
             cell.add_(1.0)
 
-    return capture(add, is_first=False)
+    return capture(add, is_first=False), cell
 
 
 def _additions(number: int) -> Any:
     """A graph of so many kernels, one after the other, which are no candidate's."""
-    return _capture_additions(number).raw
+    graph, _ = _capture_additions(number)
+    return graph.raw
 
 
 def _driver() -> Any:

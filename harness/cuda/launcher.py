@@ -108,8 +108,8 @@ class LoadedKernels:
         return len(self._kernels) > _MOST_LOADED
 
     def make_room(self) -> None:
-        """Unload what was used longest ago; of what was prepared before, nothing may be launched any more."""
-        self._unload_to(_MOST_LOADED)
+        """Unload half, what was used longest ago; of what was prepared before, nothing may be launched any more."""
+        self._unload_to(_MOST_LOADED // 2)
 
     def clear(self) -> None:
         """Unload all."""

@@ -18,8 +18,8 @@ GUARD_BYTES = 1024
 _ALIGNMENT = 256
 PAGE_BYTES = 2 << 20
 """A page of the device's memory: a short kernel is quicker or slower by 1% by the page that its data lie in (H200)."""
-_NUM_READERS = 1 << 18
-"""Threads that read a byte: several blocks of them for each multiprocessor."""
+_NUM_READINGS = 1 << 18
+"""Enough for several blocks of threads on each multiprocessor."""
 _ROOM_ALIGNMENT = 512
 """What PyTorch's allocator gives is aligned so, and kernels are compiled for what they are given."""
 _UNWRITTEN_BYTE = 0xAA
@@ -143,7 +143,7 @@ class PageReader:
 
     def __init__(self, num_bytes: int) -> None:
         offsets = [*range(0, num_bytes, PAGE_BYTES), num_bytes - 1]
-        self._offsets = torch.tensor(offsets, device="cuda").repeat(-(-_NUM_READERS // len(offsets)))
+        self._offsets = torch.tensor(offsets, device="cuda").repeat(-(-_NUM_READINGS // len(offsets)))
         self._bytes = torch.empty(self._offsets.numel(), dtype=torch.uint8, device="cuda")
 
     def read(self, memory: torch.Tensor) -> None:

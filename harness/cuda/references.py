@@ -69,8 +69,8 @@ class Reference:
         self.run: Callable[[], object] = run
         """Puts the reference's own launches on the stream; not bound to this, so that a reference is freed at once."""
         self._num_own_bytes = torch.cuda.memory_allocated() - before
-        tensors = [*self._model.parameters(), *self._model.buffers(), *self._inputs]
-        self._given = [one.detach() for one in tensors if isinstance(one, torch.Tensor) and one.numel()]
+        given = [*self._model.parameters(), *self._model.buffers(), *self._inputs]
+        self._given = [one.detach() for one in _tensors_in(given)]
         self._eager = _Captures(run, self._given)
 
     @property
@@ -90,9 +90,9 @@ class Reference:
     def tf32(self, placements: int) -> tuple[Lane, ...]:
         """The reference with TF32 allowed."""
 
-        def run() -> None:
+        def run() -> object:
             with _tf32():
-                self.run()
+                return self.run()
 
         return tuple(_Captures(run, self._given).get(placements))
 
@@ -114,14 +114,20 @@ class _Captures:
     """Captures of one piece of work, as many as were asked for so far; `given` is what the work reads."""
 
     def __init__(self, run: Callable[[], object], given: Sequence[torch.Tensor]) -> None:
-        self._run = run
+        returned: list[object] = []
+
+        def run_and_keep() -> None:
+            returned[:] = [run()]
+
+        self._run, self._returned = run_and_keep, returned
         self._given = given
         before = torch.cuda.memory_reserved()
-        self._first = capture_or_launch(run)
+        self._first = capture_or_launch(run_and_keep)
+        self._first_results = self._take_results()
         self._num_bytes_each = max(1, torch.cuda.memory_reserved() - before)
         self._is_short: bool | None = None
-        self._touch: Callable[[], None] = nothing
         self._places: list[tuple[Lane, ...]] = []
+        self._readers: dict[int, PageReader] = {}
         self.num_bytes = self._num_bytes_each
         """What captures take, by what the allocator holds: it counts nothing in a graph's own memory as allocated."""
 
@@ -134,8 +140,6 @@ class _Captures:
         """The work in so many places, or in as many as there is memory to spare for, and in all pages of each."""
         if self._is_short is None:
             self._is_short = is_short(self._first)
-            if self._is_short and self._given:
-                self._touch = _Touch(self._given)
         affordable = max(1, _MAX_CAPTURED_BYTES // self._num_bytes_each) if self.are_graphs else 1
         wanted = min(count_places(placements, self._is_short), affordable)
         for place in self._places[:wanted]:
@@ -144,24 +148,48 @@ class _Captures:
         try:
             while len(self._places) < wanted:
                 before = torch.cuda.memory_reserved()
-                work = capture(self._run, is_first=False) if self._places else self._first
-                works = in_pages(work, pages, LEAST_PAGES) if self._is_short else [work]
-                self._places.append(tuple(Lane(work=each, touch=self._touch) for each in works))
+                work, results = self._capture() if self._places else (self._first, self._first_results)
+                works, touch = [work], nothing
+                if self._is_short:
+                    works = in_pages(work, pages, LEAST_PAGES)
+                    touch = _Touch([*self._given, *results], self._readers)
+                self._places.append(tuple(Lane(work=each, touch=touch) for each in works))
                 self.num_bytes += torch.cuda.memory_reserved() - before
                 yield from self._places[-1]
         finally:
             pages.keep_used()
 
+    def _capture(self) -> tuple[Callable[[], None], list[torch.Tensor]]:
+        work = capture(self._run, is_first=False)
+        return work, self._take_results()
+
+    def _take_results(self) -> list[torch.Tensor]:
+        """Those of the last run, which lie where every replay of its capture writes them."""
+        results = [one.detach() for one in _tensors_in(self._returned)]
+        self._returned.clear()
+        return results
+
+
+def _tensors_in(value: object) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _tensors_in(each)
+
 
 class _Touch:
-    """Replays the reading of a byte of each page of tensors, as is done with what a candidate reads.
+    """Replays the reading of a byte of each page of tensors, as is done with a candidate's buffers.
 
-    A graph holds addresses alone; so this holds what it reads with.
+    A graph holds addresses alone; so this holds what it reads with. `readers`, by bytes, are shared.
     """
 
-    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
-        self._spans = [torch.empty(0, dtype=torch.uint8, device="cuda").set_(one.untyped_storage()) for one in tensors]
-        self._readers = {span.numel(): PageReader(span.numel()) for span in self._spans}
+    def __init__(self, tensors: Sequence[torch.Tensor], readers: dict[int, PageReader]) -> None:
+        spans = [torch.empty(0, dtype=torch.uint8, device="cuda").set_(one.untyped_storage()) for one in tensors]
+        self._spans = [span for span in spans if span.numel()]
+        for num_bytes in {span.numel() for span in self._spans} - set(readers):
+            readers[num_bytes] = PageReader(num_bytes)
+        self._readers = readers
         self._graph = capture(self._read)
 
     def _read(self) -> None:

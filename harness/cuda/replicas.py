@@ -1,8 +1,8 @@
 """A plan in several places of the device's memory, ready to be replayed in each.
 
 What is short is quicker or slower by the memory that it lies in: by 1% for a page of data on an H200, by as much for
-the page that its graph is launched from, and by up to 2.5% for where its code lies. So it is timed in many places, by
-several copies of its code.
+the page that its graph is launched from, and by up to 2.5% for where its code lies. So it is timed in many places, in
+each by a copy of its code: to load one takes 30 us, and side by side they are worth as much as far apart.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ MAX_REPLICATED_BYTES = 4 << 30
 """What the replicas of a plan may take."""
 _STRETCH_BYTES, _STRETCH_SHARE = 1 << 30, 64
 """The memory in which places are drawn, at most this share of the device's."""
-_NUM_COPIES = 5
-"""Of a short plan's code. Side by side they are worth as much as far apart."""
 _TINY_NORM = 1e-300
 
 Prepare = Callable[[LaunchPlan, DeviceBuffers, int], Callable[[], None]]
@@ -55,8 +53,7 @@ class Replicator:
             replica.take_pages()
         yield replica
         for number, room in enumerate(rooms, 1):
-            copy = number % _NUM_COPIES if short else 0
-            replica = Replica(plan, given, prepare, scratch, room, copy)
+            replica = Replica(plan, given, prepare, scratch, room, copy=number if short else 0)
             if short:
                 replica.take_pages()
             yield replica
@@ -115,7 +112,8 @@ class Replica:
         if model is self:
             self._first = [result.clone() for result in self.results]
             self._norms = [_norm(first) for first in self._first]
-            self._reader = PageReader(self.buffers.arena_bytes) if self._is_short else None
+            num_bytes = self.buffers.arena_bytes if self._is_short else 0
+            self._reader = PageReader(num_bytes) if num_bytes else None
         else:
             self._first, self._norms, self._reader = model._first, model._norms, model._reader
         self.worst = torch.zeros(max(1, len(self.results)), dtype=torch.float64, device="cuda")

@@ -162,7 +162,7 @@ class Stopwatch:
             lane.before()
             if is_cold:
                 self._clear_cache()
-                lane.touch()
+            lane.touch()
             lane.work()
             lane.after()
 

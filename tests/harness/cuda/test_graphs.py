@@ -44,8 +44,18 @@ class Code(int):
     name = "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE"
 
 
+class Copied:
+    """A copy of a graph, whose nodes can be changed."""
+
+    def __init__(self, graph: str) -> None:
+        self.nodes = [[name] for name in graph.split()]
+
+    def __str__(self) -> str:
+        return " ".join(name for (name,) in self.nodes)
+
+
 class Driver:
-    """Makes and updates executables, which are numbers, of graphs, which are names of kernels, one a node.
+    """Makes and updates executables, which are numbers, of graphs, which are names of nodes; "memset" is no kernel.
 
     Executables of what is in `never_updated` cannot be updated, what is in `never_made` cannot be made executable, and
     what is in `never_uploaded` cannot be had on the device.
@@ -53,27 +63,49 @@ class Driver:
 
     def __init__(self) -> None:
         self.made: list[str] = []
-        self.now: dict[int, str] = {}
+        self.was: dict[int, list[str]] = {}
         self.uploaded: list[int] = []
         self.never_updated: set[str] = set()
         self.never_made: set[str] = set()
         self.never_uploaded: set[str] = set()
+        self.copied: list[Copied] = []
         flags = SimpleNamespace(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH=1)
         flags.CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY = 8
         self.CUgraphInstantiate_flags = flags
 
-    def cuGraphGetNodes(self, graph: str, number: int = 0) -> tuple[int, list[str], int]:
-        return 0, graph.split()[:number], len(graph.split())
+    @property
+    def now(self) -> dict[int, str]:
+        """What each executable is of."""
+        return {number: history[-1] for number, history in self.was.items()}
 
-    def cuGraphNodeGetType(self, node: str) -> tuple[int, int]:
+    def cuGraphGetNodes(self, graph: Any, number: int = 0) -> tuple[int, list[Any], int]:
+        nodes = graph.nodes if isinstance(graph, Copied) else graph.split()
+        return 0, nodes[:number], len(nodes)
+
+    def cuGraphNodeGetType(self, node: Any) -> tuple[int, int]:
         return 0, 2 if node == "memset" else 0
 
-    def cuGraphInstantiate(self, graph: str, flags: int) -> tuple[int, int]:
+    def cuGraphClone(self, graph: str) -> tuple[int, Copied]:
+        self.copied.append(Copied(graph))
+        return 0, self.copied[-1]
+
+    def cuGraphDestroy(self, graph: Copied) -> tuple[int]:
+        self.copied.remove(graph)
+        return (0,)
+
+    def cuGraphKernelNodeGetParams(self, node: str) -> tuple[int, str]:
+        return 0, f"{node}'s"
+
+    def cuGraphKernelNodeSetParams(self, node: list[str], other: str) -> tuple[int]:
+        node[:] = [other]
+        return (0,)
+
+    def cuGraphInstantiate(self, graph: Any, flags: int) -> tuple[int, int]:
         assert flags == 9
-        if graph in self.never_made:
+        if str(graph) in self.never_made:
             return Code(801), 0
-        self.made.append(graph)
-        self.now[len(self.made)] = graph
+        self.made.append(str(graph))
+        self.was[len(self.made)] = [str(graph)]
         return 0, len(self.made)
 
     def cuGraphUpload(self, executable: int, stream: int) -> tuple[int]:
@@ -85,11 +117,11 @@ class Driver:
     def cuGraphExecUpdate(self, executable: int, graph: str) -> tuple[int, None]:
         if self.now[executable] in self.never_updated or graph in self.never_made:
             return Code(910), None
-        self.now[executable] = graph
+        self.was[executable].append(graph)
         return 0, None
 
     def cuGraphExecDestroy(self, executable: int) -> tuple[int]:
-        del self.now[executable]
+        del self.was[executable]
         return (0,)
 
 
@@ -162,29 +194,44 @@ def test_pages_can_be_made_ahead(driver: Driver) -> None:
     assert sorted(driver.now.values()) == ["add"] * 3 + ["filler"] * 3
 
 
-def test_what_has_more_than_kernels_is_made_itself(driver: Driver) -> None:
-    """There are no other kernels in the same form for it."""
+def test_what_has_more_than_kernels_had_others_as_well(driver: Driver) -> None:
+    """It is made of a copy with other kernels in place of its own; when its code goes, so does its executable."""
     pages = Pages()
     page = pages.take("memset work")
-    assert driver.made == ["filler", "memset work"]
+    assert driver.was[page.executable] == ["memset add's", "memset work"]
+    assert not driver.copied
     pages.put_back(page)
     pages.empty()
     assert list(driver.now.values()) == ["filler"]
     assert pages.take("memset work") is page
+    assert driver.was[page.executable] == ["memset add's", "memset work"]
 
 
-def test_what_cannot_be_updated_is_made(driver: Driver) -> None:
-    """The executable that refused is freed, and its page used again."""
+def test_what_cannot_be_updated_is_made_anew(driver: Driver) -> None:
+    """A kernel that is launched together with others takes no other's place, but a copy's; and none takes its place."""
     pages = Pages()
-    driver.never_updated.add("cooperative")
-    page = pages.take("cooperative")
-    pages.put_back(page)
-    assert pages.take("work") is page
+    driver.never_updated |= {"cooperative", "add"}
+    for name in ("cooperative", "work"):
+        page = pages.take(name)
+        assert driver.was[page.executable] == ["add's", name]
+        pages.put_back(page)
     assert sorted(driver.now.values()) == ["filler", "work"]
-    assert driver.made == ["filler", "add", "work"]
-    driver.never_updated.add("add")
-    assert pages.take("other") is not page
-    assert driver.made[3:] == ["filler", "add", "other"]
+    driver.never_updated |= {"add's", "work"}
+    for name in ("work", "other"):
+        assert pages.take(name) is page
+        assert driver.was[page.executable] == [name]
+        pages.put_back(page)
+    assert sorted(driver.now.values()) == ["filler", "other"]
+    assert not driver.copied
+
+
+def test_a_copy_that_cannot_be_made_is_none(driver: Driver) -> None:
+    """Then the work is made as it is."""
+    pages = Pages()
+    driver.never_made.add("memset add's")
+    page = pages.take("memset work")
+    assert driver.was[page.executable] == ["memset work"]
+    assert not driver.copied
 
 
 @pytest.mark.parametrize("kind", ["never_made", "never_uploaded"])
@@ -263,7 +310,7 @@ def test_short_work_lies_in_several_pages() -> None:
     assert len(in_pages(Few(1), Pages(), 4)) == 1
 
 
-@pytest.mark.parametrize(("nodes", "number"), [("a", 10), ("a b", 5), ("a b c", 3), ("a b c d e f", 3)])
+@pytest.mark.parametrize(("nodes", "number"), [("", 10), ("a", 10), ("a b", 5), ("a b c", 3), ("a b c d e f", 3)])
 def test_a_kernel_lies_in_more_pages_than_a_chain(
     driver: Driver, monkeypatch: pytest.MonkeyPatch, nodes: str, number: int
 ) -> None:

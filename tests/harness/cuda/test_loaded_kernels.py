@@ -30,7 +30,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> MadeUpDriver:
     found = MadeUpDriver()
     monkeypatch.setattr(launcher, "load_kernel", found.load)
     monkeypatch.setattr(launcher, "unload_kernel", found.unloaded.append)
-    monkeypatch.setattr(launcher, "_MOST_LOADED", 3)
+    monkeypatch.setattr(launcher, "_MOST_LOADED", 6)
     return found
 
 
@@ -48,15 +48,17 @@ def test_a_kernel_is_loaded_once(driver: MadeUpDriver) -> None:
 
 
 def test_nothing_is_unloaded_while_something_is_prepared(driver: MadeUpDriver) -> None:
-    """A plan may have more kernels than stay loaded; what was used longest ago goes first."""
+    """A plan may have more kernels than stay loaded; what was used longest ago goes first, and half of all."""
     kernels = LoadedKernels()
-    records = [evolve(KERNEL, entry_point=name) for name in "abcde"]
+    records = [evolve(KERNEL, entry_point=name) for name in "abcdefg"]
     first = [kernels.load(record, b"") for record in records]
     assert not driver.unloaded
+    assert kernels.are_too_many
     kernels.load(records[0], b"")
     kernels.make_room()
-    assert driver.unloaded == [first[1], first[2]]
+    assert driver.unloaded == first[1:5]
+    assert not kernels.are_too_many
     kernels.make_room()
-    assert len(driver.unloaded) == 2
+    assert len(driver.unloaded) == 4
     kernels.clear()
     assert set(driver.unloaded) == set(first)

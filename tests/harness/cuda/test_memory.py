@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tritonrl.core.plan import Argument, ArgumentKind, Buffer, BufferKind, LaunchPlan, View
-from tritonrl.harness.cuda.memory import GUARD_BYTES, PAGE_BYTES, DeviceBuffers, bytes_of, draw_rooms, room_bytes
+from tritonrl.harness.cuda.memory import (
+    GUARD_BYTES,
+    PAGE_BYTES,
+    DeviceBuffers,
+    PageReader,
+    bytes_of,
+    draw_rooms,
+    room_bytes,
+)
 
 from .pretend import pretend_gpu
 
@@ -85,3 +94,19 @@ def test_a_room_must_be_large_enough() -> None:
     """It is no room for a part of the buffers."""
     with pytest.raises(ValueError, match="do not lie in"):
         DeviceBuffers(PLAN, {}, room=torch.zeros(4 * GUARD_BYTES, dtype=torch.uint8))
+
+
+@settings(max_examples=20)
+@given(st.integers(1, 3 * PAGE_BYTES), st.integers(0, PAGE_BYTES - 1))
+def test_a_byte_of_each_page_is_read(num_bytes: int, start: int) -> None:
+    """Wherever the memory begins in its first page, by many threads, which have each page about equally often."""
+    reader = PageReader(num_bytes)
+    reader.read(torch.arange(num_bytes, dtype=torch.uint8))
+    offsets = reader._offsets.tolist()
+    assert torch.equal(reader._bytes, reader._offsets.to(torch.uint8))
+    assert {(start + offset) // PAGE_BYTES for offset in offsets} == set(
+        range((start + num_bytes - 1) // PAGE_BYTES + 1)
+    )
+    counts = Counter(offsets).values()
+    assert max(counts) <= 2 * min(counts)
+    assert len(offsets) >= 1 << 18

@@ -113,3 +113,22 @@ def test_memory_that_is_short_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> No
     assert replicator._stretch is not None
     replicator.clear()
     assert replicator._stretch is None
+
+
+def test_each_place_of_short_work_has_a_copy_of_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other work is launched by one in all places."""
+    copies: list[int] = []
+
+    def note(plan: LaunchPlan, buffers: DeviceBuffers, copy: int) -> Callable[[], None]:
+        copies.append(copy)
+        return lambda: None
+
+    def place_all() -> list[int]:
+        copies.clear()
+        for _ in Replicator(MEMORY_BYTES).place(PLAN, {0: VALUES.view(torch.uint8)}, note, Scratch(), PLACEMENTS):
+            pass
+        return copies
+
+    assert place_all() == list(range(count_places(PLACEMENTS, short=True)))
+    monkeypatch.setattr(replicas_module, "is_short", lambda work: False)
+    assert place_all() == [0] * PLACEMENTS

@@ -18,16 +18,17 @@ from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.cuda import executor as executor_module
 from tritonrl.harness.cuda import graphs
 from tritonrl.harness.cuda import references as references_module
+from tritonrl.harness.cuda import replicas as replicas_module
 from tritonrl.harness.cuda import timer as timer_module
 from tritonrl.harness.cuda.executor import Executor
 from tritonrl.harness.cuda.failures import Fatal
 from tritonrl.harness.cuda.graphs import Pages
 from tritonrl.harness.cuda.launcher import LoadedKernels
-from tritonrl.harness.cuda.memory import DeviceBuffers
+from tritonrl.harness.cuda.memory import DeviceBuffers, PageReader
 from tritonrl.harness.cuda.protocol import Protocol, ReferenceSource
 from tritonrl.harness.cuda.references import References
 from tritonrl.harness.cuda.replicas import Replicator
-from tritonrl.harness.cuda.stopwatch import count_places
+from tritonrl.harness.cuda.stopwatch import count_places, nothing
 from tritonrl.harness.cuda.timer import Timer
 
 from ..kernels import POINTWISE
@@ -238,12 +239,12 @@ def test_a_reference_is_freed_when_it_is_let_go(waits: list[str]) -> None:
 
 
 def test_captures_are_counted_by_what_the_allocator_holds(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each capture that is added counts, and counts once."""
+    """Each capture that is added counts, and counts once; so does what reads its pages."""
     held = [0]
 
-    def capture(*args: Any, **kwargs: Any) -> Any:
-        held[0] += 3 << 20
-        return pretend_capture(*args, **kwargs)
+    def capture(work: Any, *args: Any, **kwargs: Any) -> Any:
+        held[0] += (3 << 20) if "_Touch" not in work.__qualname__ else (1 << 20)
+        return pretend_capture(work, *args, **kwargs)
 
     pretend_capture = references_module.capture
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: held[0])
@@ -254,7 +255,8 @@ def test_captures_are_counted_by_what_the_allocator_holds(waits: list[str], monk
     assert first >= 3 << 20
     for _ in range(2):
         assert len(list(reference.eager(PROTOCOL.placements))) >= count_places(PROTOCOL.placements, True)
-        assert reference.num_bytes == first + (count_places(PROTOCOL.placements, True) - 1) * (3 << 20)
+        number = count_places(PROTOCOL.placements, True)
+        assert reference.num_bytes == first + (number - 1) * (3 << 20) + number * (1 << 20)
 
 
 def test_memory_in_reserve_is_given_back_and_what_stays_is_not_asked_for_again(
@@ -293,14 +295,42 @@ def test_a_plan_that_writes_beyond_its_buffers_is_the_last(waits: list[str], mon
     assert executor.is_spoilt
 
 
-def test_what_reads_a_references_pages_lives_as_long_as_its_lanes(waits: list[str]) -> None:
-    """Lanes may outlive the captures that they come from; a graph keeps nothing of what it launches with."""
+def test_what_reads_a_references_pages_lives_as_long_as_its_lanes(
+    waits: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that it is given is read, and what each place returns. Lanes may outlive the captures that they come from."""
+    read: list[int] = []
+    read_pages = PageReader.read
+    monkeypatch.setattr(PageReader, "read", lambda self, m: (read.append(m.data_ptr()), read_pages(self, m))[0])
     reference = References().get(SOURCE)
-    for lanes in (list(reference.eager(PROTOCOL.placements)), reference.tf32(PROTOCOL.placements)):
-        assert len({lane.touch for lane in lanes}) == 1
+    for get in (reference.eager, reference.tf32):
+        lanes = list(get(PROTOCOL.placements))
+        touches = {lane.touch for lane in lanes}
+        assert len(touches) == count_places(PROTOCOL.placements, True)
+        assert len(read) == 2 * len(touches)
+        assert len(set(read[0::2])) == 1
+        assert len(set(read[1::2])) == len(touches)
+        read.clear()
         for lane in lanes:
             lane.touch()
             lane.work()
+
+
+def test_a_touch_that_finds_no_memory_is_not_forgotten(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next measurement has it, or fails as well."""
+    reference = References().get(SOURCE)
+
+    def fail(self: PageReader, num_bytes: int) -> None:
+        raise torch.cuda.OutOfMemoryError("out of memory")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PageReader, "__init__", fail)
+        for _ in range(2):
+            with pytest.raises(torch.cuda.OutOfMemoryError):
+                list(reference.eager(PROTOCOL.placements))
+    lanes = list(reference.eager(PROTOCOL.placements))
+    assert len(lanes) == count_places(PROTOCOL.placements, True) * graphs.LEAST_PAGES
+    assert all(lane.touch is not nothing for lane in lanes)
 
 
 def test_a_graph_whose_memory_was_freed_is_not_replayed(waits: list[str]) -> None:
@@ -312,3 +342,40 @@ def test_a_graph_whose_memory_was_freed_is_not_replayed(waits: list[str]) -> Non
     cells.clear()
     with pytest.raises(AssertionError, match="was freed"):
         work()
+
+
+@pytest.mark.parametrize("placements", [0, 3])
+def test_pages_are_made_before_anything_is_timed(
+    waits: list[str], monkeypatch: pytest.MonkeyPatch, placements: int
+) -> None:
+    """As many as a short kernel takes, where any are to be timed."""
+    numbers: list[int] = []
+    monkeypatch.setattr(Pages, "stock", lambda _, number: numbers.append(number))
+    assert Executor().answer({"kind": "warm up", "placements": placements}, []) == ({"failure": None}, [])
+    assert numbers == [count_places(placements, True) * graphs.NUM_PAGES]
+
+
+def test_the_pages_of_a_short_plan_are_read(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In each of its places; of what is not short none are."""
+    read: list[int] = []
+    monkeypatch.setattr(PageReader, "read", lambda _, memory: read.append(memory.data_ptr()))
+    executor = Executor()
+    receive(executor, source=None)
+    prepare(executor)
+    assert len(read) == len(set(read)) == count_places(PROTOCOL.placements, True)
+    monkeypatch.setattr(replicas_module, "is_short", lambda work: False)
+    receive(executor, source=None)
+    prepare(executor)
+    assert len(read) == count_places(PROTOCOL.placements, True)
+
+
+def test_code_is_unloaded_in_a_turn(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is received has none; others time meanwhile."""
+    done: list[str] = []
+    monkeypatch.setattr(LoadedKernels, "are_too_many", property(lambda _: True))
+    monkeypatch.setattr(LoadedKernels, "make_room", lambda _: done.append("unload"))
+    executor = Executor()
+    assert receive(executor) == {"failure": None}
+    assert not done
+    assert prepare(executor)[0]["failure"] is None
+    assert done == ["unload"]
