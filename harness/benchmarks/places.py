@@ -21,9 +21,10 @@ from ...core.config import Config
 from ...core.plan import LaunchPlan
 from ...core.statistics import trimmed_mean
 from ..cuda.executor import Executor
-from ..cuda.graphs import LEAST_PAGES, Pages, Scratch, capture, in_pages
+from ..cuda.graphs import Scratch, capture
 from ..cuda.launcher import DriverError, is_of_memory
 from ..cuda.memory import DeviceBuffers
+from ..cuda.pages import LEAST_PAGES, Pages, in_pages
 from ..cuda.protocol import Protocol
 from ..cuda.stopwatch import Lane, Stopwatch, Subject, is_short
 from ..errors import UsageError
@@ -171,7 +172,7 @@ def examine(
     for kind, between in (("code, side by side", 0), ("code, far apart", gap)):
         subjects += [_subject(kind, n, put(another_copy(between)(buffers))) for n in range(num_variants)]
     subjects += [_subject("data", number, put(copy(far_buffers()))) for number in range(num_variants)]
-    subjects += [_subject("graph", number, [work.in_page(pages)]) for number in range(num_variants)]
+    subjects += [_subject("graph", number, in_pages(work, pages, 1)) for number in range(num_variants)]
     pages.keep_used()
     stopwatch = Stopwatch()
     passes = [stopwatch.measure(subjects, protocol).us for _ in range(_NUM_PASSES)]

@@ -33,9 +33,9 @@ from ..sandbox import syscalls, wire
 from ..sandbox.operators import run_operator
 from ..sandbox.protocol import RunResult
 from .failures import Fatal, attempt, failure_of
-from .graphs import the_pages
 from .launcher import CannotLaunch, LoadedKernel, LoadedKernels, is_of_memory, make_launch
 from .memory import DeviceBuffers, bytes_of
+from .pages import the_pages
 from .protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
 from .references import load_compiler
 from .replicas import Prepare

@@ -20,9 +20,10 @@ from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Profile
 from ..reference.reference import build_model, draw_inputs, is_floating, load_task, one_line, randomise, torch_dtype
-from .graphs import LEAST_PAGES, Graph, Pages, capture, capture_or_launch, in_pages
+from .graphs import Graph, capture, capture_or_launch
 from .launcher import is_of_memory
 from .memory import PageReader
+from .pages import LEAST_PAGES, Pages, in_pages
 from .protocol import ReferenceSource
 from .stopwatch import Lane, count_places, is_short, nothing
 

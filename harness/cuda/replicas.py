@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import torch
 
 from ...core.plan import LaunchPlan
-from .graphs import Scratch, capture, capture_or_launch, count_pages, in_pages, the_pages
+from .graphs import Scratch, capture, capture_or_launch
 from .memory import PAGE_BYTES, DeviceBuffers, PageReader, draw_rooms, room_bytes
+from .pages import count_pages, in_pages, the_pages
 from .stopwatch import Lane, count_places, is_short, nothing
 
 MAX_REPLICATED_BYTES = 4 << 30

@@ -25,9 +25,10 @@ from ...core.statistics import trimmed_mean
 from ..reference.reference import one_line
 from ..sandbox.protocol import RunResult
 from .clocks import read_clocks
-from .graphs import NUM_PAGES, Scratch, capture, capture_or_launch, the_pages
+from .graphs import Scratch, capture, capture_or_launch
 from .launcher import DriverError
 from .memory import DeviceBuffers, bytes_of
+from .pages import NUM_PAGES, the_pages
 from .protocol import Protocol, ReferenceRequest, ReferenceSource, Timed, Trials
 from .references import References, forbid_tf32
 from .replicas import MAX_REPLICATED_BYTES, Prepare, Replica, Replicator, find_worst

@@ -20,8 +20,9 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
-from tritonrl.harness.cuda import graphs, references, replicas, timer
-from tritonrl.harness.cuda.graphs import Graph, Pages
+from tritonrl.harness.cuda import graphs, pages, references, replicas, timer
+from tritonrl.harness.cuda.graphs import Graph
+from tritonrl.harness.cuda.pages import Pages
 
 
 class _OnProcessor(TorchFunctionMode):
@@ -110,13 +111,8 @@ class _Graph(Graph):
         self._tape.replay()
 
     @property
-    def num_nodes(self) -> int:
-        """The work is one."""
-        return 1
-
-    def in_page(self, pages: Pages) -> Callable[[], None]:
-        """The same."""
-        return _Graph(self._tape)
+    def raw(self) -> None:
+        """The driver has none."""
 
 
 def _capture(work: Callable[[], object], scratch: object = None, is_first: bool = True) -> Graph:
@@ -146,6 +142,9 @@ def pretend_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     for module in (graphs, timer, references, replicas):
         monkeypatch.setattr(module, "capture", _capture)
         monkeypatch.setattr(module, "capture_or_launch", _capture)
+    monkeypatch.setattr(pages, "_InPage", lambda work, _: _Graph(work._tape))
+    monkeypatch.setattr(pages, "_form_of", lambda _: ("kernel",))
+    monkeypatch.setattr(Pages, "stock", lambda *_: None)
     monkeypatch.setattr(timer, "read_clocks", lambda _: None)
     with _OnProcessor():
         yield waits

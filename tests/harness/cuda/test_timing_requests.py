@@ -22,9 +22,9 @@ from tritonrl.harness.cuda import replicas as replicas_module
 from tritonrl.harness.cuda import timer as timer_module
 from tritonrl.harness.cuda.executor import Executor
 from tritonrl.harness.cuda.failures import Fatal
-from tritonrl.harness.cuda.graphs import Pages
 from tritonrl.harness.cuda.launcher import LoadedKernels
 from tritonrl.harness.cuda.memory import DeviceBuffers, PageReader
+from tritonrl.harness.cuda.pages import LEAST_PAGES, NUM_PAGES, Pages
 from tritonrl.harness.cuda.protocol import Protocol, ReferenceSource
 from tritonrl.harness.cuda.references import References
 from tritonrl.harness.cuda.replicas import Replicator
@@ -329,7 +329,7 @@ def test_a_touch_that_finds_no_memory_is_not_forgotten(waits: list[str], monkeyp
             with pytest.raises(torch.cuda.OutOfMemoryError):
                 list(reference.eager(PROTOCOL.placements))
     lanes = list(reference.eager(PROTOCOL.placements))
-    assert len(lanes) == count_places(PROTOCOL.placements, True) * graphs.LEAST_PAGES
+    assert len(lanes) == count_places(PROTOCOL.placements, True) * LEAST_PAGES
     assert all(lane.touch is not nothing for lane in lanes)
 
 
@@ -352,7 +352,7 @@ def test_pages_are_made_before_anything_is_timed(
     numbers: list[int] = []
     monkeypatch.setattr(Pages, "stock", lambda _, number: numbers.append(number))
     assert Executor().answer({"kind": "warm up", "placements": placements}, []) == ({"failure": None}, [])
-    assert numbers == [count_places(placements, True) * graphs.NUM_PAGES]
+    assert numbers == [count_places(placements, True) * NUM_PAGES]
 
 
 def test_the_pages_of_a_short_plan_are_read(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,402 @@
+"""In which pages of the driver's captured work comes to lie, and that it is the same work everywhere."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from tritonrl.harness.cuda import graphs
+from tritonrl.harness.cuda import pages as module
+from tritonrl.harness.cuda.graphs import Graph, capture
+from tritonrl.harness.cuda.launcher import DriverError, check
+from tritonrl.harness.cuda.pages import Pages, count_pages, in_pages
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+class Code(int):
+    """An error as the driver gives it."""
+
+    name = "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE"
+
+
+class Copied:
+    """A copy of a graph, whose nodes can be changed."""
+
+    def __init__(self, graph: str) -> None:
+        self.nodes = [[name] for name in graph.split()]
+
+    def __str__(self) -> str:
+        return " ".join(name for (name,) in self.nodes)
+
+
+class Driver:
+    """Makes and updates executables, which are numbers, of graphs, which are names of nodes; "memset" is no kernel.
+
+    Executables of what is in `never_updated` cannot be updated, what is in `never_made` cannot be made executable, and
+    what is in `never_uploaded` cannot be had on the device.
+    """
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+        self.was: dict[int, list[str]] = {}
+        self.uploaded: list[int] = []
+        self.never_updated: set[str] = set()
+        self.never_made: set[str] = set()
+        self.never_uploaded: set[str] = set()
+        self.copied: list[Copied] = []
+        flags = SimpleNamespace(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH=1)
+        flags.CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY = 8
+        self.CUgraphInstantiate_flags = flags
+
+    @property
+    def now(self) -> dict[int, str]:
+        """What each executable is of."""
+        return {number: history[-1] for number, history in self.was.items()}
+
+    def CUgraph(self, graph: str) -> str:
+        return graph
+
+    def cuGraphGetNodes(self, graph: Any, number: int = 0) -> tuple[int, list[Any], int]:
+        nodes = graph.nodes if isinstance(graph, Copied) else graph.split()
+        return 0, nodes[:number], len(nodes)
+
+    def cuGraphNodeGetType(self, node: Any) -> tuple[int, int]:
+        return 0, 2 if node == "memset" else 0
+
+    def cuGraphClone(self, graph: str) -> tuple[int, Copied]:
+        self.copied.append(Copied(graph))
+        return 0, self.copied[-1]
+
+    def cuGraphDestroy(self, graph: Copied) -> tuple[int]:
+        self.copied.remove(graph)
+        return (0,)
+
+    def cuGraphKernelNodeGetParams(self, node: str) -> tuple[int, str]:
+        return 0, f"{node}'s"
+
+    def cuGraphKernelNodeSetParams(self, node: list[str], other: str) -> tuple[int]:
+        node[:] = [other]
+        return (0,)
+
+    def cuGraphInstantiate(self, graph: Any, flags: int) -> tuple[int, int]:
+        assert flags == 9
+        if str(graph) in self.never_made:
+            return Code(801), 0
+        self.made.append(str(graph))
+        self.was[len(self.made)] = [str(graph)]
+        return 0, len(self.made)
+
+    def cuGraphUpload(self, executable: int, stream: int) -> tuple[int]:
+        if self.now[executable] in self.never_uploaded:
+            return (Code(2),)
+        self.uploaded.append(executable)
+        return (0,)
+
+    def cuGraphExecUpdate(self, executable: int, graph: str) -> tuple[int, None]:
+        if self.now[executable] in self.never_updated or graph in self.never_made:
+            return Code(910), None
+        self.was[executable].append(graph)
+        return 0, None
+
+    def cuGraphExecDestroy(self, executable: int) -> tuple[int]:
+        del self.was[executable]
+        return (0,)
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
+    """A made-up driver, "filler" for what takes up room, and "add" for kernels that nobody times."""
+    found = Driver()
+    for each in (graphs, module):
+        monkeypatch.setattr(each, "load_driver", lambda: found)
+    monkeypatch.setattr(module, "_additions", lambda number: "filler" if number > 100 else " ".join(["add"] * number))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: SimpleNamespace(cuda_stream=0))
+    return found
+
+
+def graph_of(nodes: str) -> Graph:
+    """What was captured, of these nodes."""
+    return Graph(SimpleNamespace(raw_cuda_graph=lambda: nodes))
+
+
+def test_each_executable_has_a_page_of_its_own(driver: Driver) -> None:
+    """A filler is made before each, of other kernels than the work's, and all are on the device at once."""
+    pages = Pages()
+    taken = [pages.take("work") for _ in range(3)]
+    assert driver.made == ["filler", "add"] * 3
+    assert [driver.now[page.executable] for page in taken] == ["work"] * 3
+    assert len({page.executable for page in taken}) == 3
+    assert set(driver.uploaded) == set(driver.now)
+
+
+def test_a_page_that_waits_has_other_work(driver: Driver) -> None:
+    """Of the same form, to which its executable is updated; other forms have other pages."""
+    pages = Pages()
+    for page in [pages.take("old") for _ in range(3)]:
+        pages.put_back(page)
+    num_made, num_uploaded = len(driver.made), len(driver.uploaded)
+    taken = [pages.take("new") for _ in range(2)]
+    assert [driver.now[page.executable] for page in taken] == ["new"] * 2
+    assert len(driver.made) == num_made
+    assert driver.uploaded[num_uploaded:] == [page.executable for page in taken]
+    other = pages.take("two kernels")
+    assert driver.made[num_made:] == ["filler", "add add"]
+    assert sorted(driver.now.values()) == ["filler"] * 4 + ["new"] * 2 + ["old", "two kernels"]
+    pages.put_back(other)
+    assert pages.take("new") not in [*taken, other]
+    assert len(driver.made) == num_made + 2
+
+
+def test_pages_of_other_forms_are_given_back(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that wait, before there are too many; those in use are not, and what is asked for is had."""
+    monkeypatch.setattr(module, "_MOST_PAGES", 3)
+    pages = Pages()
+    used = pages.take("used")
+    for page in [pages.take("old") for _ in range(2)]:
+        pages.put_back(page)
+    taken = [pages.take("two kernels") for _ in range(3)]
+    assert sorted(driver.now.values()) == ["filler"] * 4 + ["two kernels"] * 3 + ["used"]
+    assert driver.now[used.executable] == "used"
+    assert len(taken) == 3
+
+
+def test_pages_can_be_made_ahead(driver: Driver) -> None:
+    """As many as are wanted, or as there is memory for; a kernel takes one of them."""
+    pages = Pages()
+    pages.stock(3)
+    pages.stock(2)
+    assert sorted(driver.now.values()) == ["add"] * 3 + ["filler"] * 3
+    num_made = len(driver.made)
+    taken = [pages.take("work") for _ in range(3)]
+    assert len(driver.made) == num_made
+    driver.never_made.add("filler")
+    pages.stock(5)
+    assert sorted(driver.now.values()) == ["filler"] * 3 + ["work"] * 3
+    for page in taken:
+        pages.put_back(page)
+    pages.stock(5)
+    assert sorted(driver.now.values()) == ["add"] * 3 + ["filler"] * 3
+
+
+def test_what_has_more_than_kernels_had_others_as_well(driver: Driver) -> None:
+    """It is made of a copy with other kernels in place of its own; when its code goes, so does its executable."""
+    pages = Pages()
+    page = pages.take("memset work")
+    assert driver.was[page.executable] == ["memset add's", "memset work"]
+    assert not driver.copied
+    pages.put_back(page)
+    pages.empty()
+    assert list(driver.now.values()) == ["filler"]
+    assert pages.take("memset work") is page
+    assert driver.was[page.executable] == ["memset add's", "memset work"]
+
+
+def test_what_cannot_be_updated_is_made_anew(driver: Driver) -> None:
+    """A kernel that is launched together with others takes no other's place, but a copy's; and none takes its place."""
+    pages = Pages()
+    driver.never_updated |= {"cooperative", "add"}
+    for name in ("cooperative", "work"):
+        page = pages.take(name)
+        assert driver.was[page.executable] == ["add's", name]
+        pages.put_back(page)
+    assert sorted(driver.now.values()) == ["filler", "work"]
+    driver.never_updated |= {"add's", "work"}
+    for name in ("work", "other"):
+        assert pages.take(name) is page
+        assert driver.was[page.executable] == [name]
+        pages.put_back(page)
+    assert sorted(driver.now.values()) == ["filler", "other"]
+    assert not driver.copied
+
+
+def test_a_copy_that_cannot_be_made_is_none(driver: Driver) -> None:
+    """Then the work is made as it is."""
+    pages = Pages()
+    driver.never_made.add("memset add's")
+    page = pages.take("memset work")
+    assert driver.was[page.executable] == ["memset work"]
+    assert not driver.copied
+
+
+@pytest.mark.parametrize("kind", ["never_made", "never_uploaded"])
+def test_nothing_is_lost_by_what_cannot_be_made(driver: Driver, kind: str) -> None:
+    """The page waits for the next one, with nothing in it."""
+    pages = Pages()
+    getattr(driver, kind).add("refused")
+    with pytest.raises(DriverError):
+        pages.take("refused")
+    assert list(driver.now.values()) == ["filler"]
+    page = pages.take("work")
+    assert driver.made.count("filler") == 1
+    pages.put_back(page)
+    driver.never_updated.add("work")
+    with pytest.raises(DriverError):
+        pages.take("refused")
+    assert list(driver.now.values()) == ["filler"]
+    pages.free()
+    assert not driver.now
+
+
+def test_pages_that_wait_can_be_emptied(driver: Driver) -> None:
+    """Of code that is unloaded nothing is left in them; what takes up room is, and the pages are used again."""
+    pages = Pages()
+    used, idle = pages.take("used"), pages.take("idle")
+    pages.put_back(idle)
+    num_made = len(driver.made)
+    pages.empty()
+    assert sorted(driver.now.values()) == ["add", "filler", "filler", "used"]
+    assert len(driver.made) == num_made
+    assert pages.take("work") is idle
+    assert driver.now[used.executable] == "used"
+
+
+def test_pages_can_be_their_works_for_good(driver: Driver) -> None:
+    """They no longer take up the room before them, and end with their work."""
+    pages = Pages()
+    used, idle = pages.take("used"), pages.take("idle")
+    pages.put_back(idle)
+    pages.keep_used()
+    assert list(driver.now.values()) == ["used"]
+    pages.put_back(used)
+    assert not driver.now
+
+
+def test_pages_that_wait_can_be_given_back(driver: Driver) -> None:
+    """Those in use stay."""
+    pages = Pages()
+    used, idle = pages.take("used"), pages.take("idle")
+    pages.put_back(idle)
+    pages.free()
+    assert sorted(driver.now.values()) == ["filler", "used"]
+    pages.put_back(used)
+    pages.free()
+    assert not driver.now
+
+
+def test_a_page_is_in_use_for_as_long_as_its_work_is_there(driver: Driver) -> None:
+    """When that is let go, and not before, other work may have it."""
+    pages = Pages()
+    (first,), (second,) = (in_pages(graph_of("work"), pages, 1) for _ in range(2))
+    executables = {first._page.executable, second._page.executable}
+    assert len(executables) == 2
+    del second
+    (third,) = in_pages(graph_of("work"), pages, 1)
+    assert third._page.executable in executables
+    assert third._page.executable != first._page.executable
+
+
+def test_short_work_lies_in_several_pages(driver: Driver) -> None:
+    """Each of which is another; where there are not so many there are fewer."""
+    works = in_pages(graph_of("work"), Pages(), 4)
+    assert len(works) == len(set(works)) == 4
+    assert sorted(driver.now.values()) == ["filler"] * 4 + ["work"] * 4
+    pages = Pages()
+    kept = in_pages(graph_of("work"), pages, 1)
+    driver.never_made.add("filler")
+    assert in_pages(graph_of("work"), pages, 4) != kept
+    assert len(driver.now) == 10
+
+
+@pytest.mark.parametrize(("nodes", "number"), [("", 10), ("a", 10), ("a b", 5), ("a b c", 3), ("a b c d e f", 3)])
+def test_a_kernel_lies_in_more_pages_than_a_chain(driver: Driver, nodes: str, number: int) -> None:
+    """What Python launches lies in none."""
+    assert count_pages(graph_of(nodes)) == number
+    assert count_pages(lambda: None) == 1
+
+
+def test_what_has_no_page_lies_where_it_comes_to_lie(driver: Driver) -> None:
+    """What Python launches is no graph; and the driver's refusal is no failure of the work."""
+
+    def launch() -> None:
+        pass
+
+    assert in_pages(launch, Pages(), 3) == [launch]
+    driver.never_made.add("work")
+    work = graph_of("work")
+    assert in_pages(work, Pages(), 3) == [work]
+
+
+@needs_gpu
+def test_every_executable_is_the_same_work() -> None:
+    """Each call adds one, and what a capture allocates is alive as long as any of its executables."""
+    cell = torch.zeros(4096, device="cuda")
+
+    def work() -> None:
+        cell.add_(cell * 0.0 + 1.0)
+
+    works = in_pages(capture(work, is_first=False), Pages(), 3)
+    for _ in range(2):
+        for each in works:
+            each()
+    last = works[-1]
+    del works
+    others = [torch.full((4096,), 7.0, device="cuda") for _ in range(8)]
+    last()
+    torch.cuda.synchronize()
+    assert Counter(cell.tolist()) == {2.0 * 3 + 1.0: 4096}
+    assert all(bool((other == 7.0).all()) for other in others)
+
+
+@triton.jit
+def _store(cell, VALUE: tl.constexpr):
+    tl.store(cell, VALUE)
+
+
+@needs_gpu
+@pytest.mark.parametrize("is_emptied", [True, False])
+def test_a_page_outlives_the_code_in_it(is_emptied: bool) -> None:
+    """What was in it is gone when it has another kernel, whether it was emptied before or not."""
+    from cuda.bindings import driver
+
+    pages = Pages()
+    cell = torch.zeros(1, device="cuda")
+    taken = []
+    for value in (3.0, 5.0, 7.0):
+        compiled = _store[(1,)](cell, value)
+        module = check(driver.cuModuleLoadData(compiled.asm["cubin"]))
+        function = check(driver.cuModuleGetFunction(module, compiled.metadata.name.encode()))
+        packed = ((cell.data_ptr(), 0, 0), (ctypes.c_void_p,) * 3)
+        threads = 32 * compiled.metadata.num_warps
+
+        def launch(function: Any = function, packed: Any = packed, threads: int = threads) -> None:
+            stream = torch.cuda.current_stream().cuda_stream
+            check(driver.cuLaunchKernel(function, 1, 1, 1, threads, 1, 1, 0, stream, packed, 0))
+
+        work: Any = in_pages(capture(launch), pages, 1)[0]
+        cell.zero_()
+        work()
+        assert cell.item() == value
+        taken.append(work._page)
+        del work
+        if is_emptied:
+            pages.empty()
+        check(driver.cuModuleUnload(module))
+    assert len(set(taken)) == 1
+    pages.free()
+
+
+@needs_gpu
+def test_a_page_takes_graphs_of_several_forms() -> None:
+    """Each as it was captured; there is a page for each form."""
+    pages = Pages()
+    cell = torch.zeros(1, device="cuda")
+    for number in (1, 3, 1, 2, 3):
+
+        def add(number: int = number) -> None:
+            for _ in range(number):
+                cell.add_(1.0)
+
+        cell.zero_()
+        work = in_pages(capture(add, is_first=False), pages, 1)[0]
+        work()
+        assert cell.item() == number
+        del work
+    assert len(pages._idle) == 3
+    pages.keep_used()
