@@ -36,6 +36,7 @@ from ..tasks.suites import corpus_examples
 from ..verification.recordings import record_request
 from ..verification.storages import fill_storages
 from ..verification.verifier import Verifier, open_verifier
+from .same_work import SameWork, compare
 
 PROTOCOLS = ("calibrated", "single", "events", "do_bench")
 _GROWTHS = (1, 4, 1, 16, 2, 64)
@@ -101,6 +102,8 @@ class TimingFigures:
     tau: dict[str, float]
     targets: tuple[Target, ...]
     kernels: tuple[KernelFigures, ...]
+    same_work: tuple[SameWork, ...]
+    """The same launches as candidate and as its reference."""
     unusable: tuple[str, ...]
     """Kernels that could not be measured."""
 
@@ -137,9 +140,10 @@ def run(config: Config, num_kernels: int, num_visits: int, num_repeats: int, see
                     del found[number]
                 else:
                     found[number] += measured
+        same_work = compare(cuda, protocol, num_repeats, config.clock.trim)
         device = cuda.device_name
     kernels = [condense(subjects[number].name, taken, config.clock.trim) for number, taken in found.items()]
-    return summarise(device, seed, num_repeats, kernels, unusable)
+    return summarise(device, seed, num_repeats, kernels, unusable, same_work)
 
 
 def draw(num_kernels: int, seed: int) -> list[Example]:
@@ -200,7 +204,12 @@ def _estimate(protocol: str, trials: Sequence[float], trim: float) -> float:
 
 
 def summarise(
-    device: str, seed: int, num_repeats: int, kernels: Sequence[KernelFigures], unusable: Sequence[str]
+    device: str,
+    seed: int,
+    num_repeats: int,
+    kernels: Sequence[KernelFigures],
+    unusable: Sequence[str],
+    same_work: Sequence[SameWork] = (),
 ) -> TimingFigures:
     """Figures over all kernels."""
     ordered = sorted(kernels, key=lambda kernel: kernel.typical_us)
@@ -220,6 +229,7 @@ def summarise(
         tau=tau,
         targets=tuple(find_targets(ordered, tau["calibrated"])),
         kernels=tuple(ordered),
+        same_work=tuple(same_work),
         unusable=tuple(unusable),
     )
 
@@ -302,6 +312,8 @@ def render(figures: TimingFigures) -> list[str]:
     for kernel in figures.kernels:
         medians = "".join(f"{statistics.median(kernel.us[name]):12.2f}" for name in PROTOCOLS)
         lines.append(f"  {kernel.task[:60]:60}{medians}")
+    for one in figures.same_work:
+        lines.append(f"a fill of {one.us:.2f} us as candidate and as its reference: speedup {one.speedup:.3f}")
     for target in figures.targets:
         word = "met" if target.is_met else "MISSED"
         lines.append(f"{target.name}: {target.found:.4f}, target {target.bound:g}: {word}")
