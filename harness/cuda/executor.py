@@ -37,7 +37,7 @@ from .launcher import CannotLaunch, LoadedKernel, LoadedKernels, is_of_memory, m
 from .memory import DeviceBuffers, bytes_of
 from .pages import the_pages
 from .protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
-from .references import load_compiler
+from .references import References, load_compiler
 from .replicas import Prepare
 from .timer import Timer
 
@@ -56,6 +56,7 @@ class Executor:
 
     def __init__(self) -> None:
         self._kernels = LoadedKernels()
+        self._references = References()
         self._used_timer: Timer | None = None
         self._begin: Callable[[], Iterator[None]] = lambda: iter(())
         self._preparation: Iterator[None] | None = None
@@ -174,7 +175,7 @@ class Executor:
     @property
     def _timer(self) -> Timer:
         if self._used_timer is None:
-            self._used_timer = Timer()
+            self._used_timer = Timer(self._references)
         return self._used_timer
 
     def _receive_timing(self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]) -> None:
@@ -182,7 +183,7 @@ class Executor:
         plan, protocol = from_plain(header["plan"], LaunchPlan), from_plain(header["protocol"], Protocol)
         source = from_plain(header["source"], ReferenceSource) if header["source"] is not None else None
         if source is not None:
-            self._timer.draw_reference(source)
+            self._references.draw(source)
         values = _read(plan, header["storages"], blobs)
 
         def begin() -> Iterator[None]:

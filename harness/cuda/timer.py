@@ -46,10 +46,10 @@ _NEVER_CHOSEN = ("OUT_OF_RESOURCES", "INVALID_VALUE", "INVALID_CONFIGURATION")
 
 
 class Timer:
-    """Times on the current device; keeps references that were timed lately."""
+    """Times on the current device; `references` are those that were timed lately, or drawn."""
 
-    def __init__(self) -> None:
-        self._references = References()
+    def __init__(self, references: References) -> None:
+        self._references = references
         self._stopwatch = Stopwatch()
         self._scratch = Scratch()
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
@@ -142,10 +142,6 @@ class Timer:
             subjects=subjects,
             first=first,
         )
-
-    def draw_reference(self, source: ReferenceSource) -> None:
-        """Have a reference's values, which takes no GPU."""
-        self._references.draw(source)
 
     def measure_plan(self, busy_until: float) -> None:
         """Take the trials of the plan that was made ready; nobody else may use the GPU meanwhile.

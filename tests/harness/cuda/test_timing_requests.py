@@ -138,7 +138,7 @@ def test_code_goes_when_nothing_is_launched_with_it_any_more(waits: list[str], m
 
 def test_memory_is_given_back_before_any_is_taken(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """References, pages and places go, and then the scratch memory is made anew."""
-    timer = Timer()
+    timer = Timer(References())
     done: list[str] = []
     monkeypatch.setattr(References, "clear", lambda _: done.append("references"))
     monkeypatch.setattr(Pages, "free", lambda _: done.append("pages"))
@@ -367,6 +367,18 @@ def test_the_pages_of_a_short_plan_are_read(waits: list[str], monkeypatch: pytes
     receive(executor, source=None)
     prepare(executor)
     assert len(read) == count_places(PROTOCOL.placements, True)
+
+
+def test_what_is_received_needs_no_gpu(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even for the first timing of a context: others time meanwhile."""
+    made: list[Timer] = []
+    make = timer_module.Timer
+    monkeypatch.setattr(executor_module, "Timer", lambda references: made.append(make(references)) or made[-1])
+    executor = Executor()
+    assert receive(executor) == {"failure": None}
+    assert not made
+    assert prepare(executor)[0]["failure"] is None
+    assert len(made) == 1
 
 
 def test_code_is_unloaded_in_a_turn(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
