@@ -132,7 +132,7 @@ def examine(
     num_variants: int,
     gap: int,
 ) -> Spreads | None:
-    """The spreads of one plan's variants; None for a plan that is not short or that cannot be captured."""
+    """The spreads of one plan's variants; None for a plan that is not short, or that cannot have pages of its own."""
     scratch, copy = Scratch(), make_copy()
     buffers = DeviceBuffers(plan, given)
     perform = copy(buffers)
@@ -172,7 +172,10 @@ def examine(
     for kind, between in (("code, side by side", 0), ("code, far apart", gap)):
         subjects += [_subject(kind, n, put(another_copy(between)(buffers))) for n in range(num_variants)]
     subjects += [_subject("data", number, put(copy(far_buffers()))) for number in range(num_variants)]
-    subjects += [_subject("graph", number, in_pages(work, pages, 1)) for number in range(num_variants)]
+    others = in_pages(work, pages, num_variants)
+    if len(others) < num_variants:
+        return None
+    subjects += [_subject("graph", number, [other]) for number, other in enumerate(others)]
     pages.keep_used()
     stopwatch = Stopwatch()
     passes = [stopwatch.measure(subjects, protocol).us for _ in range(_NUM_PASSES)]

@@ -2,24 +2,29 @@
 
 A candidate's launches come from a recorded plan, lie in drawn places and are replayed from pages that others had; a
 reference's come from PyTorch, lie where it allocates and have pages of their own. What both can be is PyTorch's own
-kernel: filling a vector is a step of plans and one launch of a reference that returns one.
+kernels: a vector is filled, or what is above zero in it is copied, by a step of a plan and by a reference.
 """
 
 from __future__ import annotations
 
 import statistics
 
+import numpy as np
 from attrs import frozen
 
-from ...core.plan import Buffer, BufferKind, Fill, LaunchPlan, View
+from ...core.plan import ArgumentKind, Buffer, BufferKind, Fill, LaunchPlan, Operand, Operator, Step, View
 from ...core.statistics import trimmed_mean
 from ...core.task import Task
 from ..cuda.backend import CudaBackend
 from ..cuda.protocol import Protocol, ReferenceSource
 
-_SIZES = (1 << 13, 1 << 18, 1 << 20, 1 << 22)
+_SIZES = (1 << 13, 1 << 18, 1 << 20)
 """Elements of the vectors; on an H200 none takes 60 us."""
-_VALUE = 3.0
+_WORKS = {
+    "fill": "torch.full_like(x, 3.0)",
+    "relu and copy": "torch.empty_like(x).copy_(torch.relu(x))",
+}
+"""What a reference returns of a vector `x`; `_step` says the same."""
 _SOURCE = """
 import torch
 import torch.nn as nn
@@ -29,11 +34,11 @@ N = {size}
 
 class Model(nn.Module):
     def forward(self, x):
-        return torch.full((N,), {value}, device=x.device)
+        return {returned}
 
 
 def get_inputs():
-    return [torch.zeros(1)]
+    return [torch.randn(N)]
 
 
 def get_init_inputs():
@@ -43,35 +48,57 @@ def get_init_inputs():
 
 @frozen(kw_only=True)
 class SameWork:
-    """One vector: microseconds of filling it as candidate, and the reference's over these."""
+    """One work on vectors of one size: microseconds as a candidate, and the reference's over these."""
 
+    work: str
     num_elements: int
     us: float
     speedup: float
 
 
 def compare(cuda: CudaBackend, protocol: Protocol, num_repeats: int, trim: float) -> list[SameWork]:
-    """For each size the medians of so many measurements; sizes that cannot be measured are left out."""
-    found = []
-    for size in _SIZES:
-        everything = View(buffer=0, offset=0, shape=(size,), stride=(1,), dtype="float32")
-        buffer = Buffer(kind=BufferKind.TEMPORARY, name="", dtype="float32", num_elements=size)
-        fill = Fill(target=everything, value=_VALUE)
-        plan = LaunchPlan(buffers=(buffer,), kernels=(), steps=(fill,), outputs=(everything,))
-        task = Task(
-            task_id=f"filled-{size}",
-            level=1,
-            family="unary",
-            description="a filled vector",
-            source=_SOURCE.format(size=size, value=_VALUE),
-        )
-        source = ReferenceSource(task=task, dtype="float32", seed=0)
-        us, speedups = [], []
-        for _ in range(num_repeats):
-            trials = cuda.time(plan, {}, {}, source, protocol).trials
-            if trials is not None:
-                us.append(trimmed_mean(trials.us["candidate"], trim))
-                speedups.append(trimmed_mean(trials.us["reference"], trim) / us[-1])
-        if us:
-            found.append(SameWork(num_elements=size, us=statistics.median(us), speedup=statistics.median(speedups)))
-    return found
+    """For each work and size the medians of so many measurements; what cannot be measured is left out."""
+    return [
+        found
+        for work in _WORKS
+        for size in _SIZES
+        if (found := _compare_one(cuda, protocol, num_repeats, trim, work, size)) is not None
+    ]
+
+
+def _compare_one(
+    cuda: CudaBackend, protocol: Protocol, num_repeats: int, trim: float, work: str, size: int
+) -> SameWork | None:
+    plan, task = describe(work, size)
+    source = ReferenceSource(task=task, dtype="float32", seed=0)
+    first, others = (np.random.default_rng(seed).standard_normal(size, dtype=np.float32) for seed in (1, 2))
+    us, speedups = [], []
+    for _ in range(num_repeats):
+        trials = cuda.time(plan, {0: first.tobytes()}, {0: others.tobytes()}, source, protocol).trials
+        if trials is not None:
+            us.append(trimmed_mean(trials.us["candidate"], trim))
+            speedups.append(trimmed_mean(trials.us["reference"], trim) / us[-1])
+    if not us:
+        return None
+    return SameWork(work=work, num_elements=size, us=statistics.median(us), speedup=statistics.median(speedups))
+
+
+def describe(work: str, size: int) -> tuple[LaunchPlan, Task]:
+    """The same launches as a plan and as a task's reference."""
+    given, result = (View(buffer=index, offset=0, shape=(size,), stride=(1,), dtype="float32") for index in (0, 1))
+    buffers = (
+        Buffer(kind=BufferKind.INPUT, name="0", dtype="float32", num_elements=size),
+        Buffer(kind=BufferKind.TEMPORARY, name="", dtype="float32", num_elements=size),
+    )
+    plan = LaunchPlan(buffers=buffers, kernels=(), steps=(_step(work, given, result),), outputs=(result,))
+    source = _SOURCE.format(size=size, returned=_WORKS[work])
+    task = Task(task_id=f"{work}-{size}", level=1, family="unary", description=work, source=source)
+    return plan, task
+
+
+def _step(work: str, given: View, result: View) -> Step:
+    if work == "fill":
+        return Fill(target=result, value=3.0)
+    # the result of an operator is copied to where the plan says
+    operand = Operand(kind=ArgumentKind.VIEW, view=given)
+    return Operator(name="relu.default", operands=(operand,), outputs=(result,))

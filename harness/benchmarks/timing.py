@@ -313,7 +313,7 @@ def render(figures: TimingFigures) -> list[str]:
         medians = "".join(f"{statistics.median(kernel.us[name]):12.2f}" for name in PROTOCOLS)
         lines.append(f"  {kernel.task[:60]:60}{medians}")
     for one in figures.same_work:
-        lines.append(f"a fill of {one.us:.2f} us as candidate and as its reference: speedup {one.speedup:.3f}")
+        lines.append(f"{one.work}, {one.us:.2f} us, as candidate and as its reference: speedup {one.speedup:.3f}")
     for target in figures.targets:
         word = "met" if target.is_met else "MISSED"
         lines.append(f"{target.name}: {target.found:.4f}, target {target.bound:g}: {word}")

@@ -31,6 +31,7 @@ NUM_PAGES = 10
 LEAST_PAGES = 3
 """Of each place for work of many nodes, and for references, which keep theirs."""
 _KERNEL_NODE = 0
+_REFUSALS = (DriverError, torch.cuda.OutOfMemoryError)
 _MOST_PAGES = 600
 """Those that work of several forms leaves behind are given back beyond this: 1.6 GB."""
 
@@ -57,7 +58,7 @@ def in_pages(work: Callable[[], None], pages: Pages, number: int) -> list[Callab
     while isinstance(work, Graph) and len(found) < number:
         try:
             found.append(_InPage(work, pages))
-        except DriverError:
+        except _REFUSALS:
             break
     return found or [work]
 
@@ -117,7 +118,7 @@ class Pages:
         try:
             while len(taken) < number:
                 taken.append(self.take(_additions(1)))
-        except (DriverError, torch.cuda.OutOfMemoryError):
+        except _REFUSALS:
             pass
         finally:
             for page in taken:
@@ -188,7 +189,7 @@ def _make_additions(graph: Any, form: _Form) -> Any:
     return _make(_additions(len(form))) if _has_kernels_alone(form) else None
 
 
-def _make_disguised(graph: Any, form: _Form) -> Any:
+def _make_disguised(graph: Any, _: _Form) -> Any:
     """The graph with other kernels in place of its own; None where that cannot be made executable."""
     driver = load_driver()
     (addition,) = _nodes_of(_additions(1))
@@ -198,7 +199,7 @@ def _make_disguised(graph: Any, form: _Form) -> Any:
     except DriverError:
         return None
     try:
-        for node, kind in zip(_nodes_of(copy), form, strict=True):
+        for node, kind in zip(_nodes_of(copy), _form_of(copy), strict=True):
             if kind == _KERNEL_NODE:
                 check(driver.cuGraphKernelNodeSetParams(node, other))
         return _make(copy)

@@ -31,6 +31,7 @@ _MAX_PREPARED = 16
 _MAX_PREPARED_BYTES = 8 << 30
 _MAX_CAPTURED_BYTES = 2 << 30
 """What the captures of one reference may take: each has its results and all between in memory of its own."""
+_DEVICE = "cuda"
 _MODES = {"default": None, "max-autotune": "max-autotune-no-cudagraphs"}
 
 
@@ -120,11 +121,15 @@ class _Captures:
         def run_and_keep() -> None:
             returned[:] = [run()]
 
+        def launch() -> None:
+            run()
+
         self._run, self._returned = run_and_keep, returned
         self._given = given
         before = torch.cuda.memory_reserved()
-        self._first = capture_or_launch(run_and_keep)
-        self._first_results = self._take_results()
+        first = capture_or_launch(run_and_keep)
+        results = self._take_results()
+        self._first, self._first_results = (first, results) if isinstance(first, Graph) else (launch, [])
         self._num_bytes_each = max(1, torch.cuda.memory_reserved() - before)
         self._is_short: bool | None = None
         self._places: list[tuple[Lane, ...]] = []
@@ -165,15 +170,17 @@ class _Captures:
         return work, self._take_results()
 
     def _take_results(self) -> list[torch.Tensor]:
-        """Those of the last run, which lie where every replay of its capture writes them."""
+        """Those of the last run on the GPU, which lie where every replay of its capture writes them."""
         results = [one.detach() for one in _tensors_in(self._returned)]
         self._returned.clear()
         return results
 
 
 def _tensors_in(value: object) -> Iterator[torch.Tensor]:
+    """Those on the GPU whose memory can be read as such."""
     if isinstance(value, torch.Tensor):
-        yield value
+        if value.device.type == _DEVICE and value.layout is torch.strided:
+            yield value
     elif isinstance(value, dict | list | tuple):
         for each in value.values() if isinstance(value, dict) else value:
             yield from _tensors_in(each)

@@ -1,4 +1,4 @@
-"""A fill as candidate and as its reference, on a GPU that is made up: both are timed, and do the same."""
+"""The same work as candidate and as its reference: both sides do it, on a GPU that is made up."""
 
 from __future__ import annotations
 
@@ -6,58 +6,69 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tritonrl.core.config import ClockConfig
 from tritonrl.core.plan import LaunchPlan
 from tritonrl.core.serialisation import from_plain, to_plain
+from tritonrl.core.task import Profile
 from tritonrl.harness.benchmarks import same_work
 from tritonrl.harness.cuda.executor import Executor
-from tritonrl.harness.cuda.protocol import Protocol, ReferenceSource, Timed
+from tritonrl.harness.cuda.protocol import Protocol, ReferenceSource, Timed, Trials
+from tritonrl.harness.reference.reference import load_task
 
 from ..cuda.pretend import pretend_gpu
 
 PROTOCOL = Protocol.of(ClockConfig(trials=6, warmups=1, flush_mb=1, placements=3), True)
 
 
-class Direct:
-    """Times in this process, and keeps what plans returned."""
-
-    def __init__(self) -> None:
-        self.returned: list[Any] = []
-
-    def time(self, plan: LaunchPlan, storages: Any, others: Any, source: ReferenceSource, protocol: Protocol) -> Timed:
-        """As an executor does, request by request."""
-        executor = Executor()
-        header = {"plan": to_plain(plan), "source": to_plain(source), "protocol": to_plain(protocol)}
-        assert not storages
-        assert not others
-        for kind in ("receive timing", "prepare timing", "measure timing"):
-            reply, _ = executor.answer({"kind": kind, "storages": {}, "busy_until": 0.0, **header}, [])
-            assert reply["failure"] is None
-            while reply.get("more"):
-                reply, _ = executor.answer({"kind": kind}, [])
-        reply, outputs = executor.answer({"kind": "finish timing", "others": {}}, [])
-        self.returned += [np.frombuffer(output, dtype=np.float32) for output in outputs]
-        return from_plain(reply["timed"], Timed)
+def time_here(
+    plan: LaunchPlan, storages: dict[int, bytes], others: dict[int, bytes], source: ReferenceSource, protocol: Protocol
+) -> tuple[Timed, list[bytes]]:
+    """As an executor does, request by request; with what the plan returned on both values."""
+    executor = Executor()
+    header = {"plan": to_plain(plan), "source": to_plain(source), "protocol": to_plain(protocol)}
+    for kind in ("receive timing", "prepare timing", "measure timing"):
+        reply, _ = executor.answer({"kind": kind, "storages": {"0": 0}, "busy_until": 0.0, **header}, [storages[0]])
+        assert reply["failure"] is None
+        while reply.get("more"):
+            reply, _ = executor.answer({"kind": kind}, [])
+    reply, outputs = executor.answer({"kind": "finish timing", "others": {"0": 0}}, [others[0]])
+    return from_plain(reply["timed"], Timed), outputs
 
 
-def test_both_sides_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each size has its time and its speedup, and the candidate's side does fill."""
-    monkeypatch.setattr(same_work, "_SIZES", (8, 3000))
-    backend: Any = Direct()
+@pytest.mark.parametrize("work", same_work._WORKS)
+def test_both_sides_do_the_same(monkeypatch: pytest.MonkeyPatch, work: str) -> None:
+    """What the plan returns is what the reference computes of the same values, and both are timed."""
+    plan, task = same_work.describe(work, 300)
+    values = [np.random.default_rng(seed).standard_normal(300, dtype=np.float32) for seed in (5, 6)]
+    first, others = ({0: one.tobytes()} for one in values)
     with pretend_gpu(monkeypatch):
-        found = same_work.compare(backend, PROTOCOL, 2, 0.1)
-    assert [one.num_elements for one in found] == [8, 3000]
-    assert all(one.us > 0.0 and one.speedup > 0.0 for one in found)
-    assert [one.size for one in backend.returned] == [8] * 4 + [3000] * 4
-    assert all((one == 3.0).all() for one in backend.returned)
+        source = ReferenceSource(task=task, dtype="float32", seed=0)
+        timed, outputs = time_here(plan, first, others, source, PROTOCOL)
+    assert timed.trials is not None
+    assert set(timed.trials.us) == {"candidate", "control", "reference"}
+    model: Any = load_task(task, Profile.DECLARED).Model()
+    for given, output in zip(values, outputs, strict=True):
+        expected = model(torch.from_numpy(given)).numpy()
+        assert np.array_equal(np.frombuffer(output, dtype=np.float32), expected)
 
 
-def test_what_cannot_be_timed_is_left_out() -> None:
-    """A GPU without room, say."""
+def test_a_speedup_is_the_references_time_over_the_candidates() -> None:
+    """Medians of the measurements; a GPU without room gives none."""
+    us = iter([(4.0, 8.0), None, (5.0, 9.0), (2.0, 2.0)] * 100)
+
+    class Given:
+        def time(self, *_: Any) -> Timed:
+            found = next(us)
+            return Timed(trials=found and Trials(us={"candidate": (found[0],), "reference": (found[1],)}))
 
     class Full:
         def time(self, *_: Any) -> Timed:
             return Timed()
 
-    backend: Any = Full()
-    assert same_work.compare(backend, PROTOCOL, 2, 0.1) == []
+    given: Any = Given()
+    found = same_work.compare(given, PROTOCOL, 4, 0.1)
+    assert [one.work for one in found] == [work for work in same_work._WORKS for _ in same_work._SIZES]
+    assert all((one.us, one.speedup) == (4.0, 1.8) for one in found)
+    full: Any = Full()
+    assert same_work.compare(full, PROTOCOL, 2, 0.1) == []

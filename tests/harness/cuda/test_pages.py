@@ -68,7 +68,7 @@ class Driver:
         return 0, nodes[:number], len(nodes)
 
     def cuGraphNodeGetType(self, node: Any) -> tuple[int, int]:
-        return 0, 2 if node == "memset" else 0
+        return 0, 2 if node in ("memset", ["memset"]) else 0
 
     def cuGraphClone(self, graph: str) -> tuple[int, Copied]:
         self.copied.append(Copied(graph))
@@ -185,6 +185,25 @@ def test_pages_can_be_made_ahead(driver: Driver) -> None:
     assert sorted(driver.now.values()) == ["add"] * 3 + ["filler"] * 3
 
 
+@pytest.mark.parametrize("error", [DriverError("CUDA_ERROR_OUT_OF_MEMORY"), torch.cuda.OutOfMemoryError("no")])
+def test_memory_that_ends_leaves_fewer_pages(driver: Driver, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """Whoever says so; what was had is used."""
+    pages = Pages()
+    additions = module._additions
+
+    def run_out(number: int) -> str:
+        if len(driver.now) >= 4 and number > 100:
+            raise error
+        return additions(number)
+
+    monkeypatch.setattr(module, "_additions", run_out)
+    pages.stock(5)
+    assert sorted(driver.now.values()) == ["add"] * 2 + ["filler"] * 2
+    works = in_pages(graph_of("work"), pages, 5)
+    assert len(works) == 2
+    assert sorted(driver.now.values()) == ["filler"] * 2 + ["work"] * 2
+
+
 def test_what_has_more_than_kernels_had_others_as_well(driver: Driver) -> None:
     """It is made of a copy with other kernels in place of its own; when its code goes, so does its executable."""
     pages = Pages()
@@ -253,8 +272,14 @@ def test_pages_that_wait_can_be_emptied(driver: Driver) -> None:
     pages.empty()
     assert sorted(driver.now.values()) == ["add", "filler", "filler", "used"]
     assert len(driver.made) == num_made
+    num_uploaded = len(driver.uploaded)
+    pages.empty()
+    assert len(driver.uploaded) == num_uploaded
     assert pages.take("work") is idle
     assert driver.now[used.executable] == "used"
+    pages.put_back(idle)
+    pages.empty()
+    assert driver.now[idle.executable] == "add"
 
 
 def test_pages_can_be_their_works_for_good(driver: Driver) -> None:

@@ -358,7 +358,13 @@ def test_pages_are_made_before_anything_is_timed(
 def test_the_pages_of_a_short_plan_are_read(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """In each of its places; of what is not short none are."""
     read: list[int] = []
-    monkeypatch.setattr(PageReader, "read", lambda _, memory: read.append(memory.data_ptr()))
+
+    def note(reader: PageReader, memory: torch.Tensor) -> None:
+        assert int(reader._offsets.max()) == memory.numel() - 1
+        assert memory.numel() >= 2 * 4 * NUM_ELEMENTS
+        read.append(memory.data_ptr())
+
+    monkeypatch.setattr(PageReader, "read", note)
     executor = Executor()
     receive(executor, source=None)
     prepare(executor)
