@@ -124,6 +124,8 @@ def _capture(work: Callable[[], object], scratch: object = None, is_first: bool 
 @contextmanager
 def pretend_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Have the modules of `harness.cuda` believe in a GPU; yields the names of what was waited for."""
+    with _Tape():  # its first use imports what keeps the frames of that moment
+        torch.zeros(1).add_(1.0)
     waits: list[str] = []
     fakes: dict[str, Any] = {
         "synchronize": lambda: waits.append("synchronize"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,19 +14,17 @@ from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import Buffer, BufferKind, Copy, LaunchPlan, View
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.cuda import executor as executor_module
-from tritonrl.harness.cuda import graphs
-from tritonrl.harness.cuda import references as references_module
 from tritonrl.harness.cuda import replicas as replicas_module
 from tritonrl.harness.cuda import timer as timer_module
 from tritonrl.harness.cuda.executor import Executor
 from tritonrl.harness.cuda.failures import Fatal
 from tritonrl.harness.cuda.launcher import LoadedKernels
 from tritonrl.harness.cuda.memory import DeviceBuffers, PageReader
-from tritonrl.harness.cuda.pages import LEAST_PAGES, NUM_PAGES, Pages
+from tritonrl.harness.cuda.pages import NUM_PAGES, Pages
 from tritonrl.harness.cuda.protocol import Protocol, ReferenceSource
 from tritonrl.harness.cuda.references import References
 from tritonrl.harness.cuda.replicas import Replicator
-from tritonrl.harness.cuda.stopwatch import count_places, nothing
+from tritonrl.harness.cuda.stopwatch import count_places
 from tritonrl.harness.cuda.timer import Timer
 
 from ..kernels import POINTWISE
@@ -222,43 +218,6 @@ def test_an_error_that_passes_is_a_failure(waits: list[str], monkeypatch: pytest
     assert not executor.is_spoilt
 
 
-def test_a_reference_is_freed_when_it_is_let_go(waits: list[str]) -> None:
-    """Nothing of it waits for the collector: that would free its graphs while others are captured."""
-    gc.disable()
-    try:
-        references = References()
-        reference = references.get(SOURCE)
-        assert len(list(reference.eager(PROTOCOL.placements))) >= PROTOCOL.placements
-        observed = weakref.ref(reference)
-        del reference
-        assert observed() is not None
-        references.clear()
-        assert observed() is None
-    finally:
-        gc.enable()
-
-
-def test_captures_are_counted_by_what_the_allocator_holds(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each capture that is added counts, and counts once; so does what reads its pages."""
-    held = [0]
-
-    def capture(work: Any, *args: Any, **kwargs: Any) -> Any:
-        held[0] += (3 << 20) if "_Touch" not in work.__qualname__ else (1 << 20)
-        return pretend_capture(work, *args, **kwargs)
-
-    pretend_capture = references_module.capture
-    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: held[0])
-    monkeypatch.setattr(references_module, "capture", capture)
-    monkeypatch.setattr(references_module, "capture_or_launch", capture)
-    reference = References().get(SOURCE)
-    first = reference.num_bytes
-    assert first >= 3 << 20
-    for _ in range(2):
-        assert len(list(reference.eager(PROTOCOL.placements))) >= count_places(PROTOCOL.placements, True)
-        number = count_places(PROTOCOL.placements, True)
-        assert reference.num_bytes == first + (number - 1) * (3 << 20) + number * (1 << 20)
-
-
 def test_memory_in_reserve_is_given_back_and_what_stays_is_not_asked_for_again(
     waits: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,55 +252,6 @@ def test_a_plan_that_writes_beyond_its_buffers_is_the_last(waits: list[str], mon
     reply, _ = finish(executor)
     assert [result["out_of_bounds"] for result in reply["results"]] == [[1], [1]]
     assert executor.is_spoilt
-
-
-def test_what_reads_a_references_pages_lives_as_long_as_its_lanes(
-    waits: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All that it is given is read, and what each place returns. Lanes may outlive the captures that they come from."""
-    read: list[int] = []
-    read_pages = PageReader.read
-    monkeypatch.setattr(PageReader, "read", lambda self, m: (read.append(m.data_ptr()), read_pages(self, m))[0])
-    reference = References().get(SOURCE)
-    for get in (reference.eager, reference.tf32):
-        lanes = list(get(PROTOCOL.placements))
-        touches = {lane.touch for lane in lanes}
-        assert len(touches) == count_places(PROTOCOL.placements, True)
-        assert len(read) == 2 * len(touches)
-        assert len(set(read[0::2])) == 1
-        assert len(set(read[1::2])) == len(touches)
-        read.clear()
-        for lane in lanes:
-            lane.touch()
-            lane.work()
-
-
-def test_a_touch_that_finds_no_memory_is_not_forgotten(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next measurement has it, or fails as well."""
-    reference = References().get(SOURCE)
-
-    def fail(self: PageReader, num_bytes: int) -> None:
-        raise torch.cuda.OutOfMemoryError("out of memory")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(PageReader, "__init__", fail)
-        for _ in range(2):
-            with pytest.raises(torch.cuda.OutOfMemoryError):
-                list(reference.eager(PROTOCOL.placements))
-    lanes = list(reference.eager(PROTOCOL.placements))
-    assert len(lanes) == count_places(PROTOCOL.placements, True) * LEAST_PAGES
-    assert all(lane.touch is not nothing for lane in lanes)
-
-
-def test_a_graph_whose_memory_was_freed_is_not_replayed(waits: list[str]) -> None:
-    """The made-up GPU finds out; a real one reads or writes what is there by then."""
-    cells = [torch.zeros(4, device="cuda")]
-    work = graphs.capture(lambda: cells[0].add_(1.0))
-    work()
-    assert cells[0].tolist() == [2.0] * 4
-    cells.clear()
-    with pytest.raises(AssertionError, match="was freed"):
-        work()
 
 
 @pytest.mark.parametrize("placements", [0, 3])
