@@ -17,97 +17,9 @@ from tritonrl.harness.cuda.graphs import Graph, capture
 from tritonrl.harness.cuda.launcher import DriverError, check
 from tritonrl.harness.cuda.pages import Pages, count_pages, in_pages
 
+from .driver_stub import Driver
+
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-
-
-class Code(int):
-    """An error as the driver gives it."""
-
-    name = "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE"
-
-
-class Copied:
-    """A copy of a graph, whose nodes can be changed."""
-
-    def __init__(self, graph: str) -> None:
-        self.nodes = [[name] for name in graph.split()]
-
-    def __str__(self) -> str:
-        return " ".join(name for (name,) in self.nodes)
-
-
-class Driver:
-    """Makes and updates executables, which are numbers, of graphs, which are names of nodes; "memset" is no kernel.
-
-    Executables of what is in `never_updated` cannot be updated, what is in `never_made` cannot be made executable, and
-    what is in `never_uploaded` cannot be had on the device.
-    """
-
-    def __init__(self) -> None:
-        self.made: list[str] = []
-        self.was: dict[int, list[str]] = {}
-        self.uploaded: list[int] = []
-        self.never_updated: set[str] = set()
-        self.never_made: set[str] = set()
-        self.never_uploaded: set[str] = set()
-        self.copied: list[Copied] = []
-        flags = SimpleNamespace(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH=1)
-        flags.CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY = 8
-        self.CUgraphInstantiate_flags = flags
-
-    @property
-    def now(self) -> dict[int, str]:
-        """What each executable is of."""
-        return {number: history[-1] for number, history in self.was.items()}
-
-    def CUgraph(self, graph: str) -> str:
-        return graph
-
-    def cuGraphGetNodes(self, graph: Any, number: int = 0) -> tuple[int, list[Any], int]:
-        nodes = graph.nodes if isinstance(graph, Copied) else graph.split()
-        return 0, nodes[:number], len(nodes)
-
-    def cuGraphNodeGetType(self, node: Any) -> tuple[int, int]:
-        return 0, 2 if node in ("memset", ["memset"]) else 0
-
-    def cuGraphClone(self, graph: str) -> tuple[int, Copied]:
-        self.copied.append(Copied(graph))
-        return 0, self.copied[-1]
-
-    def cuGraphDestroy(self, graph: Copied) -> tuple[int]:
-        self.copied.remove(graph)
-        return (0,)
-
-    def cuGraphKernelNodeGetParams(self, node: str) -> tuple[int, str]:
-        return 0, f"{node}'s"
-
-    def cuGraphKernelNodeSetParams(self, node: list[str], other: str) -> tuple[int]:
-        node[:] = [other]
-        return (0,)
-
-    def cuGraphInstantiate(self, graph: Any, flags: int) -> tuple[int, int]:
-        assert flags == 9
-        if str(graph) in self.never_made:
-            return Code(801), 0
-        self.made.append(str(graph))
-        self.was[len(self.made)] = [str(graph)]
-        return 0, len(self.made)
-
-    def cuGraphUpload(self, executable: int, stream: int) -> tuple[int]:
-        if self.now[executable] in self.never_uploaded:
-            return (Code(2),)
-        self.uploaded.append(executable)
-        return (0,)
-
-    def cuGraphExecUpdate(self, executable: int, graph: str) -> tuple[int, None]:
-        if self.now[executable] in self.never_updated or graph in self.never_made:
-            return Code(910), None
-        self.was[executable].append(graph)
-        return 0, None
-
-    def cuGraphExecDestroy(self, executable: int) -> tuple[int]:
-        del self.was[executable]
-        return (0,)
 
 
 @pytest.fixture
@@ -404,6 +316,53 @@ def test_a_page_outlives_the_code_in_it(is_emptied: bool) -> None:
             pages.empty()
         check(driver.cuModuleUnload(module))
     assert len(set(taken)) == 1
+    pages.free()
+
+
+@needs_gpu
+@pytest.mark.parametrize("kind", ["memset", "cooperative"])
+def test_what_an_addition_cannot_become_had_other_kernels_as_well(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy of it had, and was updated to it; it does what was captured, in a page that had something else too."""
+    from cuda.bindings import driver
+
+    made: list[int] = []
+    make = module._make
+    monkeypatch.setattr(module, "_make", lambda graph: made.append(int(graph)) or make(graph))
+    cell = torch.zeros(1, device="cuda")
+    compiled = _store[(1,)](cell, 3.0)
+    code = check(driver.cuModuleLoadData(compiled.asm["cubin"]))
+    function = check(driver.cuModuleGetFunction(code, compiled.metadata.name.encode()))
+    configuration, attribute = driver.CUlaunchConfig(), driver.CUlaunchAttribute()
+    attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+    attribute.value.cooperative = 1
+    configuration.gridDimX = configuration.gridDimY = configuration.gridDimZ = 1
+    configuration.blockDimX, configuration.blockDimY = 32 * compiled.metadata.num_warps, 1
+    configuration.blockDimZ, configuration.attrs, configuration.numAttrs = 1, [attribute], 1
+
+    def store() -> None:
+        configuration.hStream = torch.cuda.current_stream().cuda_stream
+        if kind == "memset":
+            check(driver.cuMemsetD32Async(cell.data_ptr(), 0, 1, configuration.hStream))
+            cell.add_(3.0)
+        else:
+            packed = ((cell.data_ptr(), 0, 0), (ctypes.c_void_p,) * 3)
+            check(driver.cuLaunchKernelEx(configuration, function, packed, 0))
+
+    pages = Pages()
+    graph = capture(store)
+    for _ in range(2):
+        works = in_pages(graph, pages, 2)
+        assert len(works) == 2
+        for work in works:
+            cell.fill_(9.0)
+            work()
+            assert cell.item() == 3.0
+        del work, works
+        (other,) = in_pages(capture(lambda: cell.mul_(2.0)), pages, 1)
+        other()
+        assert cell.item() == 12.0  # once before the capture
+        del other
+    assert int(graph.raw) not in made
     pages.free()
 
 
