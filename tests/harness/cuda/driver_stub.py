@@ -1,4 +1,4 @@
-"""A driver that is none: its graphs are names of nodes, so that what becomes of executables is seen without a device."""
+"""A driver that is none: graphs are names of nodes, so that what becomes of executables is seen without a device."""
 
 from __future__ import annotations
 
