@@ -88,7 +88,13 @@ def test_what_reads_a_references_pages_lives_as_long_as_its_lanes(
         assert len(set(read[1::2])) == len(touches)
         read.clear()
         for lane in lanes:
+            assert isinstance(lane.touch, references_module._Touch)
+            found = [reader._bytes for reader in lane.touch._readers.values()]
+            was = [each.clone().bitwise_not_() for each in found]
+            for each, other in zip(found, was, strict=True):
+                each.copy_(other)
             lane.touch()
+            assert not any(torch.equal(each, other) for each, other in zip(found, was, strict=True))
             lane.work()
 
 

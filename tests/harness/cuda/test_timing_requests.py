@@ -24,7 +24,7 @@ from tritonrl.harness.cuda.pages import NUM_PAGES, Pages
 from tritonrl.harness.cuda.protocol import Protocol, ReferenceSource
 from tritonrl.harness.cuda.references import References
 from tritonrl.harness.cuda.replicas import Replicator
-from tritonrl.harness.cuda.stopwatch import count_places
+from tritonrl.harness.cuda.stopwatch import count_places, nothing
 from tritonrl.harness.cuda.timer import Timer
 
 from ..kernels import POINTWISE
@@ -67,6 +67,7 @@ def receive(executor: Executor, source: ReferenceSource | None = SOURCE, protoco
         "kind": "receive timing",
         "plan": to_plain(PLAN),
         "storages": {"0": 0},
+        "binaries": {"a": 0},
         "source": to_plain(source) if source is not None else None,
         "protocol": to_plain(protocol),
     }
@@ -279,6 +280,10 @@ def test_the_pages_of_a_short_plan_are_read(waits: list[str], monkeypatch: pytes
     receive(executor, source=None)
     prepare(executor)
     assert len(read) == len(set(read)) == count_places(PROTOCOL.placements, True)
+    candidate, control = executor._timer._get_pending().subjects
+    assert nothing not in (touches := {lane.touch for lane in candidate.lanes})
+    assert len(touches) == len(read)
+    assert control.lanes == candidate.lanes
     monkeypatch.setattr(replicas_module, "is_short", lambda work: False)
     receive(executor, source=None)
     prepare(executor)
