@@ -44,8 +44,8 @@ def nothing() -> None:
 class Lane:
     """One capture of some work: `work` is timed, while the others are put on the stream beside it.
 
-    Between `before` and `touch` the cache is flushed. What is touched must be nothing that the work can profit from
-    beyond what every work is given, so that no code of a candidate's runs there.
+    Between `before` and `touch` the cache is flushed. Nothing of a candidate's may run in `touch`: it could read ahead
+    what the work needs.
     """
 
     work: Callable[[], None]
