@@ -15,7 +15,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -171,8 +171,8 @@ def _park(page: _Page) -> None:
 
 def _make_used(graph: Any, form: _Form) -> Any:
     """The graph made executable as one that had other kernels before; as it is, where it cannot be so."""
-    for make in (_make_additions, _make_disguised):
-        executable = make(graph, form)
+    for make in (partial(_make_additions, form), partial(_make_disguised, graph)):
+        executable = make()
         if executable is None:
             continue
         try:
@@ -185,11 +185,12 @@ def _make_used(graph: Any, form: _Form) -> Any:
     return _make(graph)
 
 
-def _make_additions(graph: Any, form: _Form) -> Any:
+def _make_additions(form: _Form) -> Any:
+    """As many kernels that nobody times; None for a form that has more than kernels."""
     return _make(_additions(len(form))) if _has_kernels_alone(form) else None
 
 
-def _make_disguised(graph: Any, _: _Form) -> Any:
+def _make_disguised(graph: Any) -> Any:
     """The graph with other kernels in place of its own; None where that cannot be made executable."""
     driver = load_driver()
     (addition,) = _nodes_of(_additions(1))

@@ -72,7 +72,9 @@ def prepare(scratch: str) -> Any:
     _let_tensors_be_indices()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # NumPy's, of overflow and division in the kernels' arithmetic
-    np.random.default_rng(np.unique(np.zeros(1, dtype=np.int64)))  # NumPy imports what these need when it must
+    np.random.default_rng(
+        np.unique(np.zeros(1, dtype=np.int64))
+    )  # before the forks, as NumPy imports at their first call
     perform({"source": CANDIDATE, "requests": [make_plan(CANDIDATE)]}, [bytes(64)], scratch)
     return perform
 

@@ -3,7 +3,7 @@
 It patches its language anew for every call of a jit function, and looks through all members of five name spaces each
 time: for a hundred programs with three reductions each 400 times, a fifth of a run and more. Which of them are
 built-ins is listed once; the patching itself stays Triton's. And for each operation it makes a table of all types to
-look one up: a twentieth of a run.
+look one up.
 """
 
 from __future__ import annotations
