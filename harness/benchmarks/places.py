@@ -24,7 +24,7 @@ from ..cuda.executor import Executor
 from ..cuda.graphs import Scratch, capture
 from ..cuda.launcher import DriverError, is_of_memory
 from ..cuda.memory import DeviceBuffers
-from ..cuda.pages import LEAST_PAGES, Pages, in_pages
+from ..cuda.pages import REFERENCE_PAGES, Pages, in_pages
 from ..cuda.protocol import Protocol
 from ..cuda.stopwatch import Lane, Stopwatch, Subject, is_short
 from ..errors import UsageError
@@ -152,7 +152,7 @@ def examine(
 
     def put(work: Callable[[], None]) -> list[Callable[[], None]]:
         kept.append(work)
-        return in_pages(capture(work, scratch), pages, LEAST_PAGES)
+        return in_pages(capture(work, scratch), pages, REFERENCE_PAGES)
 
     def another_copy(gap: int) -> Callable[[DeviceBuffers], Callable[[], None]]:
         for _ in range(gap):

@@ -64,21 +64,35 @@ def capture(work: Callable[[], object], scratch: Scratch | None = None, is_first
     """
     stream = _capture_stream()
     stream.wait_stream(torch.cuda.current_stream())
-    graph: Any = torch.cuda.CUDAGraph(keep_graph=True)
     with torch.cuda.stream(stream):
         if is_first:
             work()
         torch.cuda.synchronize()
-        with _without_collection():
-            # not torch.cuda.graph, which empties the allocator's cache each time
-            graph.capture_begin(**({"pool": scratch.handle} if scratch is not None else {}))
-            try:
-                work()
-            finally:
-                graph.capture_end()
+        graph = _record(work, scratch)
         graph.instantiate()
     torch.cuda.current_stream().wait_stream(stream)
     return Graph(graph)
+
+
+def capture_for_pages(work: Callable[[], object], scratch: Scratch) -> Graph:
+    """The same for work that was captured before, in a graph that is launched from pages only (`cuda/pages.py`).
+
+    It is not made executable, and nothing is waited for: that takes half as long (0.05 ms, H200).
+    """
+    with torch.cuda.stream(_capture_stream()):
+        return Graph(_record(work, scratch))
+
+
+def _record(work: Callable[[], object], scratch: Scratch | None) -> Any:
+    graph: Any = torch.cuda.CUDAGraph(keep_graph=True)
+    with _without_collection():
+        # not torch.cuda.graph, which empties the allocator's cache each time
+        graph.capture_begin(**({"pool": scratch.handle} if scratch is not None else {}))
+        try:
+            work()
+        finally:
+            graph.capture_end()
+    return graph
 
 
 @contextmanager

@@ -7,8 +7,9 @@ program runs, so whatever is left unwritten shows.
 
 from __future__ import annotations
 
+import copy
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -18,12 +19,12 @@ GUARD_BYTES = 1024
 _ALIGNMENT = 256
 PAGE_BYTES = 2 << 20
 """A page of the device's memory: a short kernel is quicker or slower by 1% by the page that its data lie in (H200)."""
-_NUM_READINGS = 1 << 18
-"""Enough for several blocks of threads on each multiprocessor."""
 _ROOM_ALIGNMENT = 512
 """What PyTorch's allocator gives is aligned so, and kernels are compiled for what they are given."""
 _UNWRITTEN_BYTE = 0xAA
 _GUARD_BYTE = 0xC5
+_COMPARED_BYTES = 64 << 20
+"""So much of several buffers is looked at together."""
 
 
 class ViewOutside(Exception):
@@ -58,7 +59,17 @@ class DeviceBuffers:
         elif room.numel() < total:
             raise ValueError(f"{total} bytes do not lie in {room.numel()}")
         self._arena = room[:total]
+        self._blanks = self._find_blanks()
         self.reset()
+
+    def copy_to(self, room: torch.Tensor) -> DeviceBuffers:
+        """The same buffers with what they hold now, in a room of `arena_bytes` at least."""
+        other = copy.copy(self)
+        other.given = dict(self.given)
+        other._arena = room[: self.arena_bytes]
+        other._arena.copy_(self._arena)
+        other._blanks = other._find_blanks()
+        return other
 
     @property
     def arena_bytes(self) -> int:
@@ -80,17 +91,24 @@ class DeviceBuffers:
     @property
     def has_temporaries(self) -> bool:
         """Whether there is anything to blank."""
-        return any(buffer.kind is BufferKind.TEMPORARY and buffer.num_elements for buffer in self.plan.buffers)
+        return bool(self._blanks)
 
     def blank(self) -> None:
         """Temporaries as before the first step."""
+        for inside, value in self._blanks:
+            inside.fill_(value)
+
+    def _find_blanks(self) -> list[tuple[torch.Tensor, float]]:
+        """Temporaries with what each element of them holds before the first step."""
+        found: list[tuple[torch.Tensor, float]] = []
         for index, buffer in enumerate(self.plan.buffers):
-            if buffer.kind is not BufferKind.TEMPORARY:
+            if buffer.kind is not BufferKind.TEMPORARY or not buffer.num_elements:
                 continue
             if (dtype := _dtype(buffer)).is_floating_point:
-                self._inside(index).view(dtype).fill_(float("nan"))
+                found.append((self._inside(index).view(dtype), float("nan")))
             else:
-                self._inside(index).fill_(_UNWRITTEN_BYTE if dtype is not torch.bool else 1)
+                found.append((self._inside(index), _UNWRITTEN_BYTE if dtype is not torch.bool else 1))
+        return found
 
     def _inside(self, index: int) -> torch.Tensor:
         return self._arena[self._starts[index] : self._starts[index] + self._sizes[index]]
@@ -113,42 +131,50 @@ class DeviceBuffers:
         item = int(getattr(torch, view.dtype).itemsize)
         return int(self._arena.data_ptr()) + self._starts[view.buffer] + view.offset * item
 
-    def read_pages(self, reader: PageReader) -> None:
-        """Read a byte of each page in which buffers lie; the reader is one for `arena_bytes`."""
-        reader.read(self._arena)
-
     def mutated(self) -> tuple[int, ...]:
         """Indices of given buffers that no longer hold what was given."""
-        return tuple(index for index, data in self.given.items() if not torch.equal(self._inside(index), data))
+        return find_mutated([self])
 
     def out_of_bounds(self) -> tuple[int, ...]:
         """Indices of buffers whose guard bands changed."""
-        flags = [torch.stack([(band != _GUARD_BYTE).any() for band in self._bands(i)]).any() for i in self._indices()]
-        return tuple(index for index, changed in enumerate(torch.stack(flags).tolist()) if changed) if flags else ()
-
-    def _indices(self) -> range:
-        return range(len(self._sizes))
+        return find_out_of_bounds([self])
 
     def _bands(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
         start, stop = self._starts[index], self._starts[index] + self._sizes[index]
         return self._arena[start - GUARD_BYTES : start], self._arena[stop : stop + GUARD_BYTES]
 
 
-class PageReader:
-    """Reads a byte of each page of so many bytes of memory, by threads on every multiprocessor.
+def find_mutated(places: Sequence[DeviceBuffers]) -> tuple[int, ...]:
+    """Indices of given buffers that in any of these places of a plan no longer hold what was given."""
+    flags: dict[int, list[torch.Tensor]] = {}
+    for index, data in places[0].given.items():
+        together = max(1, _COMPARED_BYTES // max(1, data.numel()))
+        groups = (places[first : first + together] for first in range(0, len(places), together))
+        flags[index] = [_differ([each._inside(index) for each in group], data) for group in groups]
+    return _which(flags)
 
-    After it the device knows where the pages are. Looking that up takes a short kernel 0.26 us, more or less by the
-    page (H200), and is no part of what is cold when a model calls the kernel: of memory in use it is known.
-    """
 
-    def __init__(self, num_bytes: int) -> None:
-        offsets = [*range(0, num_bytes, PAGE_BYTES), num_bytes - 1]
-        self._offsets = torch.tensor(offsets, device="cuda").repeat(-(-_NUM_READINGS // len(offsets)))
-        self._bytes = torch.empty(self._offsets.numel(), dtype=torch.uint8, device="cuda")
+def find_out_of_bounds(places: Sequence[DeviceBuffers]) -> tuple[int, ...]:
+    """Indices of buffers whose guard bands changed in any of these places of a plan."""
+    flags: dict[int, list[torch.Tensor]] = {}
+    for index in range(len(places[0]._sizes)):
+        lower, upper = zip(*(each._bands(index) for each in places), strict=True)
+        flags[index] = [_differ(lower, _GUARD_BYTE), _differ(upper, _GUARD_BYTE)]
+    return _which(flags)
 
-    def read(self, memory: torch.Tensor) -> None:
-        """Put the reading on the stream; the memory is so many bytes as was said, and no less than one."""
-        torch.take(memory, self._offsets, out=self._bytes)
+
+def _differ(parts: Sequence[torch.Tensor], value: torch.Tensor | int) -> torch.Tensor:
+    """Whether any of the parts is not this, in a flag on the device."""
+    found = parts[0] if len(parts) == 1 else torch.stack(tuple(parts))
+    return (found != value).any()
+
+
+def _which(flags: Mapping[int, Sequence[torch.Tensor]]) -> tuple[int, ...]:
+    """The indices of which any flag is set; the device is waited for once."""
+    if not flags:
+        return ()
+    found = torch.stack([torch.stack(list(own)).any() for own in flags.values()]).tolist()
+    return tuple(index for index, is_set in zip(flags, found, strict=True) if is_set)
 
 
 def draw_rooms(stretch: torch.Tensor, num_bytes: int, number: int, rng: random.Random) -> list[torch.Tensor]:
@@ -169,8 +195,8 @@ def draw_rooms(stretch: torch.Tensor, num_bytes: int, number: int, rng: random.R
 
 
 def room_bytes(num_bytes: int) -> int:
-    """The pages that a room of so many bytes takes, wherever it begins in the first of them."""
-    return (-(-num_bytes // PAGE_BYTES) + 1) * PAGE_BYTES
+    """The pages that a room of so many bytes takes, with half a page at least to begin in."""
+    return -(-(num_bytes + PAGE_BYTES // 2) // PAGE_BYTES) * PAGE_BYTES
 
 
 def bytes_of(tensor: torch.Tensor) -> bytes:

@@ -2,9 +2,9 @@
 
 On an H200 a graph's launch takes 0.2 us more or less by the page of memory that the driver keeps its executable form
 in, and what is made executable one after the other shares a page: the same short kernel differs by 2% from one
-measurement to the next, however often it is replayed. So short work lies in several pages (`in_pages`). A page is had
-by making another graph, which only takes up room, before the one that is launched. That takes 2 to 5 ms, so a page that
-is not needed any more waits for other work, whose graph its executable is updated to.
+measurement to the next, however often it is replayed. So short work lies in many pages. A page is had by making
+another graph, which only takes up room, before the one that is launched. That takes 2 to 5 ms, so a page that is not
+needed any more waits for other work, whose graph its executable is updated to.
 
 An executable that was updated to other kernels is 0.2 us slower from then on than one that always had the same (H200).
 So that none is quicker because it is new, each is made with other kernels in it, and updated before it is used.
@@ -26,18 +26,17 @@ from .launcher import DriverError, check
 
 _FILLER_NODES = 600
 """Nodes of a graph that take more than a page of the driver's (about 450 do)."""
-NUM_PAGES = 10
-"""Of each place in memory that a short kernel is captured in."""
-LEAST_PAGES = 3
-"""Of each place for work of many nodes, and for references, which keep theirs."""
+REFERENCE_PAGES = 3
+"""Of each place that a short reference is captured in: it keeps them."""
 _KERNEL_NODE = 0
-_REFUSALS = (DriverError, torch.cuda.OutOfMemoryError)
+REFUSALS = (DriverError, torch.cuda.OutOfMemoryError)
+"""What is raised where a page cannot be had."""
 _MOST_PAGES = 600
 """Those that work of several forms leaves behind are given back beyond this: 1.6 GB."""
 
 
 class _InPage(Graph):
-    """What was captured, in a page of the driver's for as long as this lives; DriverError where it cannot be."""
+    """What was captured, in a page of the driver's for as long as this lives."""
 
     def __init__(self, graph: Graph, pages: Pages) -> None:
         super().__init__(graph._captured)  # what the work allocated is its
@@ -49,6 +48,11 @@ class _InPage(Graph):
         check(self._driver.cuGraphLaunch(self._page.executable, torch.cuda.current_stream().cuda_stream))
 
 
+def put_in_page(graph: Graph, pages: Pages) -> Graph:
+    """What was captured, in a page; raises one of REFUSALS where there is none."""
+    return _InPage(graph, pages)
+
+
 def in_pages(work: Callable[[], None], pages: Pages, number: int) -> list[Callable[[], None]]:
     """The work in so many pages; in fewer where there is no memory for more, and as it is where there is none.
 
@@ -57,15 +61,15 @@ def in_pages(work: Callable[[], None], pages: Pages, number: int) -> list[Callab
     found: list[Callable[[], None]] = []
     while isinstance(work, Graph) and len(found) < number:
         try:
-            found.append(_InPage(work, pages))
-        except _REFUSALS:
+            found.append(put_in_page(work, pages))
+        except REFUSALS:
             break
     return found or [work]
 
 
-def count_pages(work: Callable[[], None]) -> int:
-    """In how many pages of each place short work lies: what takes more nodes takes longer, and as many pages time."""
-    return max(LEAST_PAGES, NUM_PAGES // max(1, len(_form_of(work.raw)))) if isinstance(work, Graph) else 1
+def count_nodes(graph: Graph) -> int:
+    """How many kernels, copies and the like it launches."""
+    return len(_form_of(graph.raw))
 
 
 _Form = tuple[int, ...]
@@ -118,7 +122,7 @@ class Pages:
         try:
             while len(taken) < number:
                 taken.append(self.take(_additions(1)))
-        except _REFUSALS:
+        except REFUSALS:
             pass
         finally:
             for page in taken:

@@ -8,7 +8,7 @@ it. TF32 is off, as the oracle's contract of float32 has it, but for the figure 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,16 +22,14 @@ from ...core.task import Profile
 from ..reference.reference import build_model, draw_inputs, is_floating, load_task, one_line, randomise, torch_dtype
 from .graphs import Graph, capture, capture_or_launch
 from .launcher import is_of_memory
-from .memory import PageReader
-from .pages import LEAST_PAGES, Pages, in_pages
+from .pages import REFERENCE_PAGES, Pages, in_pages
 from .protocol import ReferenceSource
-from .stopwatch import Lane, count_places, is_short, nothing
+from .stopwatch import Lane, count_places, is_short
 
 _MAX_PREPARED = 16
 _MAX_PREPARED_BYTES = 8 << 30
 _MAX_CAPTURED_BYTES = 2 << 30
 """What the captures of one reference may take: each has its results and all between in memory of its own."""
-_DEVICE = "cuda"
 _MODES = {"default": None, "max-autotune": "max-autotune-no-cudagraphs"}
 
 
@@ -71,9 +69,7 @@ class Reference:
         self.run: Callable[[], object] = run
         """Puts the reference's own launches on the stream; not bound to this, so that a reference is freed at once."""
         self._num_own_bytes = torch.cuda.memory_allocated() - before
-        given = [*self._model.parameters(), *self._model.buffers(), *self._inputs]
-        self._given = [one.detach() for one in _tensors_in(given)]
-        self._eager = _Captures(run, self._given)
+        self._eager = _Captures(run)
 
     @property
     def num_bytes(self) -> int:
@@ -92,11 +88,11 @@ class Reference:
     def tf32(self, placements: int) -> tuple[Lane, ...]:
         """The reference with TF32 allowed."""
 
-        def run() -> object:
+        def run() -> None:
             with _tf32():
-                return self.run()
+                self.run()
 
-        return tuple(_Captures(run, self._given).get(placements))
+        return tuple(_Captures(run).get(placements))
 
     def compiled(self, mode: Compiling, placements: int) -> tuple[Lane, ...]:
         """The reference by `torch.compile`; raises whatever that raises."""
@@ -109,31 +105,19 @@ class Reference:
 
         run()
         torch.cuda.synchronize()
-        return tuple(_Captures(run, self._given).get(placements))
+        return tuple(_Captures(run).get(placements))
 
 
 class _Captures:
-    """Captures of one piece of work, as many as were asked for so far; `given` is what the work reads."""
+    """Captures of one piece of work, as many as were asked for so far."""
 
-    def __init__(self, run: Callable[[], object], given: Sequence[torch.Tensor]) -> None:
-        returned: list[object] = []
-
-        def run_and_keep() -> None:
-            returned[:] = [run()]
-
-        def launch() -> None:
-            run()
-
-        self._run, self._returned = run_and_keep, returned
-        self._given = given
+    def __init__(self, run: Callable[[], object]) -> None:
+        self._run = run
         before = torch.cuda.memory_reserved()
-        first = capture_or_launch(run_and_keep)
-        results = self._take_results()
-        self._first, self._first_results = (first, results) if isinstance(first, Graph) else (launch, [])
+        self._first = capture_or_launch(run)
         self._num_bytes_each = max(1, torch.cuda.memory_reserved() - before)
         self._is_short: bool | None = None
         self._places: list[tuple[Lane, ...]] = []
-        self._readers: dict[int, PageReader] = {}
         self.num_bytes = self._num_bytes_each
         """What captures take, by what the allocator holds: it counts nothing in a graph's own memory as allocated."""
 
@@ -154,58 +138,13 @@ class _Captures:
         try:
             while len(self._places) < wanted:
                 before = torch.cuda.memory_reserved()
-                work, results = self._capture() if self._places else (self._first, self._first_results)
-                works, touch = [work], nothing
-                if self._is_short:
-                    works = in_pages(work, pages, LEAST_PAGES)
-                    touch = _Touch([*self._given, *results], self._readers)
-                self._places.append(tuple(Lane(work=each, touch=touch) for each in works))
+                work = capture(self._run, is_first=False) if self._places else self._first
+                works = in_pages(work, pages, REFERENCE_PAGES) if self._is_short else [work]
+                self._places.append(tuple(Lane(work=each) for each in works))
                 self.num_bytes += torch.cuda.memory_reserved() - before
                 yield from self._places[-1]
         finally:
             pages.keep_used()
-
-    def _capture(self) -> tuple[Callable[[], None], list[torch.Tensor]]:
-        work = capture(self._run, is_first=False)
-        return work, self._take_results()
-
-    def _take_results(self) -> list[torch.Tensor]:
-        """Those of the last run on the GPU, which lie where every replay of its capture writes them."""
-        results = [one.detach() for one in _tensors_in(self._returned)]
-        self._returned.clear()
-        return results
-
-
-def _tensors_in(value: object) -> Iterator[torch.Tensor]:
-    """Those on the GPU whose memory can be read as such."""
-    if isinstance(value, torch.Tensor):
-        if value.device.type == _DEVICE and value.layout is torch.strided:
-            yield value
-    elif isinstance(value, dict | list | tuple):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _tensors_in(each)
-
-
-class _Touch:
-    """Replays the reading of a byte of each page of tensors, as is done with a candidate's buffers.
-
-    A graph holds addresses alone; so this holds what it reads with. `readers`, by bytes, are shared.
-    """
-
-    def __init__(self, tensors: Sequence[torch.Tensor], readers: dict[int, PageReader]) -> None:
-        spans = [torch.empty(0, dtype=torch.uint8, device="cuda").set_(one.untyped_storage()) for one in tensors]
-        self._spans = [span for span in spans if span.numel()]
-        for num_bytes in {span.numel() for span in self._spans} - set(readers):
-            readers[num_bytes] = PageReader(num_bytes)
-        self._readers = readers
-        self._graph = capture(self._read)
-
-    def _read(self) -> None:
-        for span in self._spans:
-            self._readers[span.numel()].read(span)
-
-    def __call__(self) -> None:
-        self._graph()
 
 
 def _place(value: Any, dtype: torch.dtype) -> Any:

@@ -1,32 +1,64 @@
 """A plan in several places of the device's memory, ready to be replayed in each.
 
 What is short is quicker or slower by the memory that it lies in: by 1% for a page of data on an H200, by as much for
-the page that its graph is launched from, and by up to 2.5% for where its code lies. So it is timed in many places, in
-each by a copy of its code: to load one takes 30 us, and side by side they are worth as much as far apart.
+the page that its graph is launched from, and by up to 2.5% for where its code lies. So each replay of a short plan has
+a lane of its own: another page that the graph lies in, another place for the data, and one of many copies of the code,
+which take 40 us each to load.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import torch
+from attrs import define, field
 
 from ...core.plan import LaunchPlan
-from .graphs import Scratch, capture, capture_or_launch
-from .memory import PAGE_BYTES, DeviceBuffers, PageReader, draw_rooms, room_bytes
-from .pages import count_pages, in_pages, the_pages
+from .graphs import Graph, Scratch, capture, capture_for_pages, capture_or_launch
+from .memory import PAGE_BYTES, DeviceBuffers, draw_rooms, room_bytes
+from .pages import REFUSALS, count_nodes, put_in_page, the_pages
 from .stopwatch import Lane, count_places, is_short, nothing
 
+NUM_LANES = 200
+"""Of a short plan that launches one kernel: as many as there are replays of it in 50 trials of four."""
+_LEAST_LANES = 60
+"""Of a short plan that launches many: it takes longer, and its pages more time to make."""
+_NUM_COPIES = 50
 MAX_REPLICATED_BYTES = 4 << 30
 """What the replicas of a plan may take."""
-_STRETCH_BYTES, _STRETCH_SHARE = 1 << 30, 64
+_STRETCH_BYTES, _STRETCH_SHARE = 2 << 30, 64
 """The memory in which places are drawn, at most this share of the device's."""
 _TINY_NORM = 1e-300
 
 Prepare = Callable[[LaunchPlan, DeviceBuffers, int], Callable[[], None]]
 """All steps of a plan as one function that puts them on the stream; the number is that of a copy of its code."""
+
+
+@define(eq=False)
+class Replica:
+    """A plan with buffers of its own, and its work on them: captured, once or several times, where it can be."""
+
+    buffers: DeviceBuffers
+    works: list[Callable[[], None]] = field(factory=list)
+    performs: list[Callable[[], None]] = field(factory=list)
+    """What was captured: it holds what launches write to beside the buffers."""
+
+    @property
+    def results(self) -> list[torch.Tensor]:
+        """What the plan returns, where each replay writes it."""
+        return [self.buffers.view(view) for view in self.buffers.plan.outputs]
+
+    def watch(self, watcher: Watcher) -> list[Lane]:
+        """Its works, before each of which temporaries are blanked, and after which results are looked at."""
+        results = self.results
+
+        def look() -> None:
+            watcher.look(results)
+
+        before = self.buffers.blank if self.buffers.has_temporaries else nothing
+        return [Lane(work=work, before=before, after=look) for work in self.works]
 
 
 class Replicator:
@@ -44,99 +76,118 @@ class Replicator:
     def place(
         self, plan: LaunchPlan, given: Mapping[int, torch.Tensor], prepare: Prepare, scratch: Scratch, placements: int
     ) -> Iterator[Replica]:
-        """The plan in so many places, more where it is short, fewer where it takes much memory."""
-        replica = Replica(plan, given, prepare, scratch)
-        affordable = max(1, MAX_REPLICATED_BYTES // replica.num_bytes)
-        short = is_short(replica.work)
-        others = min(count_places(placements, short), affordable) - 1
-        rooms = self._draw_rooms(replica.buffers.arena_bytes, others) if short else [None] * others
-        if short:
-            replica.take_pages()
-        yield replica
-        for number, room in enumerate(rooms, 1):
-            replica = Replica(plan, given, prepare, scratch, room, copy=number if short else 0)
-            if short:
-                replica.take_pages()
-            yield replica
+        """The plan in so many places, in more where it is short, in fewer where it takes much memory."""
+        before = torch.cuda.memory_allocated()
+        first = _capture(plan, given, prepare, scratch)
+        affordable = max(1, MAX_REPLICATED_BYTES // max(1, torch.cuda.memory_allocated() - before))
+        work = first.works[0]
+        short = is_short(work)
+        first.buffers.reset()
+        num_places = min(count_places(placements, short), affordable)
+        is_spread = False
+        if short and isinstance(work, Graph):
+            number = max(_LEAST_LANES, NUM_LANES // max(1, count_nodes(work)))
+            num_bytes = first.buffers.arena_bytes
+            rooms = self._draw_rooms(num_bytes, num_places - 1, min(number, affordable) - 1)
+            for replica in _spread(first, rooms or _find_rooms(num_bytes, num_places - 1), number, prepare, scratch):
+                is_spread = True
+                yield replica
+        if not is_spread:
+            yield first
+            for _ in range(num_places - 1):
+                yield _capture(plan, given, prepare, scratch)
 
     def clear(self) -> None:
         """Give the memory back."""
         self._stretch = None
 
-    def _draw_rooms(self, num_bytes: int, number: int) -> Sequence[torch.Tensor | None]:
-        """Places for so many; None, which is wherever they come to lie, where the stretch is short or not to be had."""
-        if 2 * number * room_bytes(num_bytes) > self._stretch_bytes:
-            return [None] * number
+    def _draw_rooms(self, num_bytes: int, least: int, most: int) -> list[torch.Tensor]:
+        """Places for `most`, or for as many as lie in half of the stretch; none where that is less than `least`."""
+        number = min(most, self._stretch_bytes // (2 * room_bytes(num_bytes)))
+        if number < least:
+            return []
         if self._stretch is None:
             try:
                 self._stretch = torch.empty(self._stretch_bytes, dtype=torch.uint8, device="cuda")
             except torch.cuda.OutOfMemoryError:
-                return [None] * number
+                return []
         self._stretch.zero_()  # an earlier plan's results, for a kernel that searches memory
         return draw_rooms(self._stretch, num_bytes, number, self._rng)
 
 
-class Replica:
-    """A plan with buffers of its own, captured; around each replay temporaries are blanked and results looked at.
+def _capture(plan: LaunchPlan, given: Mapping[int, torch.Tensor], prepare: Prepare, scratch: Scratch) -> Replica:
+    """The plan on memory of its own, run once: until then the driver keeps nothing of a graph on the device."""
+    buffers = DeviceBuffers(plan, given, PAGE_BYTES)
+    perform = prepare(plan, buffers, 0)
+    work = capture_or_launch(perform, scratch)
+    work()
+    buffers.reset()
+    return Replica(buffers, [work], [perform])
 
-    What surrounds a replay runs on the device, in graphs of its own.
+
+def _find_rooms(num_bytes: int, number: int) -> Iterator[torch.Tensor]:
+    """So many places, wherever they come to lie."""
+    return (torch.empty(max(num_bytes, PAGE_BYTES), dtype=torch.uint8, device="cuda") for _ in range(number))
+
+
+def _spread(
+    first: Replica, rooms: Iterable[torch.Tensor], number: int, prepare: Prepare, scratch: Scratch
+) -> Iterator[Replica]:
+    """So many lanes of short work, dealt out to its place and other rooms.
+
+    Fewer where there are no pages for more, and nothing where there are none.
+    """
+    places = [first.buffers, *map(first.buffers.copy_to, rooms)]
+    for place, buffers in enumerate(places):
+        replica, is_full = Replica(buffers), False
+        for lane in range(place, number, len(places)):
+            try:
+                perform = prepare(buffers.plan, buffers, lane % _NUM_COPIES)
+                work = put_in_page(capture_for_pages(perform, scratch), the_pages())
+            except REFUSALS:
+                is_full = True
+                break
+            replica.works.append(work)
+            replica.performs.append(perform)
+        if replica.works:
+            yield replica
+        if is_full:
+            return
+
+
+class Watcher:
+    """Compares each replay's results, on the device, with those that the first replica has now.
+
+    One graph does so for all: results are copied to where it looks.
     """
 
-    def __init__(
-        self,
-        plan: LaunchPlan,
-        given: Mapping[int, torch.Tensor],
-        prepare: Prepare,
-        scratch: Scratch,
-        room: torch.Tensor | None = None,
-        copy: int = 0,
-    ) -> None:
-        before = torch.cuda.memory_allocated()
-        self.buffers = DeviceBuffers(plan, given, PAGE_BYTES, room)
-        self._scratch = scratch
-        self._perform = prepare(plan, self.buffers, copy)  # it holds what launches write to beside the buffers
-        self.work = capture_or_launch(self._perform, scratch)
-        self._works = [self.work]
-        self._is_short = False
-        self.work()  # until then the driver keeps nothing of a graph on the device
-        self.buffers.reset()
-        self.results = [self.buffers.view(view) for view in plan.outputs]
-        self.num_bytes = max(1, torch.cuda.memory_allocated() - before)
+    def __init__(self, replicas: Sequence[Replica], scratch: Scratch) -> None:
+        results = replicas[0].results
+        self._looked_at = results if len(replicas) == 1 else [torch.empty_like(result) for result in results]
+        self._first = [result.clone() for result in results]
+        self._norms = [_norm(first) for first in self._first]
+        self._worst = torch.zeros(max(1, len(results)), dtype=torch.float64, device="cuda")
+        has_results = any(result.numel() for result in results)
+        self._compare = capture(self._note_deviations, scratch) if has_results else nothing
+        self._worst.zero_()
 
-    def take_pages(self) -> None:
-        """Be timed as what is short: in several pages of the driver's, with its own pages known to the device."""
-        self._works = in_pages(self.work, the_pages(), count_pages(self.work))
-        self._is_short = True
+    def look(self, results: Sequence[torch.Tensor]) -> None:
+        """Put the comparison of a replica's results on the stream."""
+        for looked_at, result in zip(self._looked_at, results, strict=True):
+            if looked_at.data_ptr() != result.data_ptr():
+                looked_at.copy_(result)
+        self._compare()
 
-    def watch(self, model: Replica) -> None:
-        """Compare each replay's results, from now on, with those that `model` has now."""
-        if model is self:
-            self._first = [result.clone() for result in self.results]
-            self._norms = [_norm(first) for first in self._first]
-            num_bytes = self.buffers.arena_bytes if self._is_short else 0
-            self._reader = PageReader(num_bytes) if num_bytes else None
-        else:
-            self._first, self._norms, self._reader = model._first, model._norms, model._reader
-        self.worst = torch.zeros(max(1, len(self.results)), dtype=torch.float64, device="cuda")
-        has_results = any(result.numel() for result in self.results)
-        before = capture(self.buffers.blank, self._scratch) if self.buffers.has_temporaries else nothing
-        after = capture(self._look, self._scratch) if has_results else nothing
-        reader = self._reader
-        touch = capture(lambda: self.buffers.read_pages(reader), self._scratch) if reader is not None else nothing
-        self.lanes = [Lane(work=work, before=before, touch=touch, after=after) for work in self._works]
-        self.worst.zero_()
+    def find_worst(self) -> tuple[float | None, ...]:
+        """The largest deviation of each output so far; None for one that was not finite."""
+        worst = self._worst.tolist()[: len(self._first)]
+        return tuple(each if math.isfinite(each) else None for each in worst)
 
-    def _look(self) -> None:
-        for index, (result, first, norm) in enumerate(zip(self.results, self._first, self._norms, strict=True)):
+    def _note_deviations(self) -> None:
+        for index, (result, first, norm) in enumerate(zip(self._looked_at, self._first, self._norms, strict=True)):
             if result.numel():
                 # torch.maximum hands NaN on
-                self.worst[index] = torch.maximum(self.worst[index], _deviation(result, first, norm))
-
-
-def find_worst(replicas: Sequence[Replica]) -> tuple[float | None, ...]:
-    """The largest deviation of each output in any replica; None where one was not finite."""
-    rows = [replica.worst.tolist()[: len(replica.results)] for replica in replicas]
-    return tuple(max(column) if all(map(math.isfinite, column)) else None for column in zip(*rows, strict=True))
+                self._worst[index] = torch.maximum(self._worst[index], _deviation(result, first, norm))
 
 
 def _norm(tensor: torch.Tensor) -> torch.Tensor:

@@ -42,15 +42,10 @@ def nothing() -> None:
 
 @frozen(kw_only=True)
 class Lane:
-    """One capture of some work: `work` is timed, while the others are put on the stream beside it.
-
-    Between `before` and `touch` the cache is flushed. Nothing of a candidate's may run in `touch`: it could read ahead
-    what the work needs.
-    """
+    """One capture of some work: `work` is timed, while `before` and `after` are put on the stream beside it."""
 
     work: Callable[[], None]
     before: Callable[[], None] = nothing
-    touch: Callable[[], None] = nothing
     after: Callable[[], None] = nothing
 
 
@@ -162,7 +157,6 @@ class Stopwatch:
             lane.before()
             if is_cold:
                 self._clear_cache()
-            lane.touch()
             lane.work()
             lane.after()
 
@@ -200,7 +194,6 @@ class Stopwatch:
         for lane, (start, end) in zip(lanes, pairs, strict=True):
             lane.before()
             self._clear_cache()
-            lane.touch()
             start.record()
             lane.work()
             end.record()

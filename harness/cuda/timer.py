@@ -27,12 +27,12 @@ from ..sandbox.protocol import RunResult
 from .clocks import read_clocks
 from .graphs import Scratch, capture, capture_or_launch
 from .launcher import DriverError
-from .memory import DeviceBuffers, bytes_of
-from .pages import NUM_PAGES, the_pages
+from .memory import DeviceBuffers, bytes_of, find_mutated, find_out_of_bounds
+from .pages import the_pages
 from .protocol import Protocol, ReferenceRequest, ReferenceSource, Timed, Trials
 from .references import References, forbid_tf32
-from .replicas import MAX_REPLICATED_BYTES, Prepare, Replica, Replicator, find_worst
-from .stopwatch import Lane, Measurement, Stopwatch, Subject, count_places, nothing, time_once
+from .replicas import MAX_REPLICATED_BYTES, NUM_LANES, Prepare, Replica, Replicator, Watcher
+from .stopwatch import Lane, Measurement, Stopwatch, Subject, nothing, time_once
 
 _SHORT_OF = 0.5
 """Share of the device's memory that is free, or might be."""
@@ -73,7 +73,7 @@ class Timer:
         self._pending = None
 
     def warm_up(self, placements: int) -> None:
-        """Load what the first timing would have to, and make what timing a short kernel in so many places takes."""
+        """Load what the first timing would have to, and make what timing a short kernel takes, if any are timed."""
         square = torch.ones(64, 64, device="cuda")
 
         def work() -> None:
@@ -81,7 +81,7 @@ class Timer:
             torch.linalg.vector_norm(torch.where(product.isnan(), square, product), dtype=torch.float64)
 
         capture(work, self._scratch)()
-        the_pages().stock(count_places(placements, short=True) * NUM_PAGES)
+        the_pages().stock(NUM_LANES if placements else 0)
         torch.cuda.synchronize()
         read_clocks(self._uuid)
 
@@ -124,12 +124,10 @@ class Timer:
             replicas.append(replica)
             yield
         replicas[0].buffers.reset()
-        replicas[0].work()
+        replicas[0].works[0]()
         first = _result(replicas[0].buffers)
-        for replica in replicas:
-            replica.watch(replicas[0])
-            yield
-        lanes = tuple(lane for replica in replicas for lane in replica.lanes)
+        watcher = Watcher(replicas, self._scratch)
+        lanes = tuple(lane for replica in replicas for lane in replica.watch(watcher))
         subjects = [Subject(name="candidate", lanes=lanes), Subject(name="control", lanes=lanes)]
         if eager:
             subjects.append(Subject(name="reference", lanes=tuple(eager)))
@@ -137,8 +135,9 @@ class Timer:
             plan=plan,
             protocol=protocol,
             buffers=[replica.buffers for replica in replicas],
-            perform=replicas[0].lanes[0].work,
-            replicas=replicas,
+            perform=replicas[0].works[0],
+            kept=replicas,
+            watcher=watcher,
             subjects=subjects,
             first=first,
         )
@@ -163,12 +162,11 @@ class Timer:
         self._pending = None
         buffers = pending.buffers[0]
         first = pending.first or _result(buffers)
-        mutated = {index for each in pending.buffers for index in each.mutated()}
-        out_of_bounds = {index for each in pending.buffers for index in each.out_of_bounds()}
-        first = evolve(first, mutated=tuple(sorted(mutated)), out_of_bounds=tuple(sorted(out_of_bounds)))
+        mutated, out_of_bounds = find_mutated(pending.buffers), find_out_of_bounds(pending.buffers)
+        first = evolve(first, mutated=mutated, out_of_bounds=out_of_bounds)
         buffers.give(others_of(pending.plan))
         pending.perform()
-        deviations = find_worst(pending.replicas) if pending.replicas else ()
+        deviations = pending.watcher.find_worst() if pending.watcher is not None else ()
         return Timed(trials=pending.trials, first=first, fresh=_result(buffers), deviations=deviations)
 
     def _get_pending(self) -> _Pending:
@@ -266,10 +264,9 @@ class Timer:
         us["do_bench"] = [1e3 * float(one) for one in times_ms]
         replicas = list(self._replicator.place(plan, given, prepare, self._scratch, protocol.placements))
         replicas[0].buffers.reset()
-        replicas[0].work()
-        for replica in replicas:
-            replica.watch(replicas[0])
-        lanes = tuple(lane for replica in replicas for lane in replica.lanes)
+        replicas[0].works[0]()
+        watcher = Watcher(replicas, self._scratch)
+        lanes = tuple(lane for replica in replicas for lane in replica.watch(watcher))
         found = self._stopwatch.measure([Subject(name=name, lanes=lanes) for name in ("a", "b")], protocol, ("a", "b"))
         return {**us, "calibrated": found.us["a"], "control": found.us["b"]}
 
@@ -282,7 +279,9 @@ class _Pending:
     protocol: Protocol
     buffers: list[DeviceBuffers]
     perform: Callable[[], None]
-    replicas: list[Replica] = field(factory=list)
+    kept: list[Replica] = field(factory=list)
+    """What graphs launch with lives as long as these."""
+    watcher: Watcher | None = None
     subjects: list[Subject] = field(factory=list)
     once: list[tuple[str, Callable[[], object]]] = field(factory=list)
     """What the single protocol runs once."""

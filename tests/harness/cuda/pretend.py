@@ -144,7 +144,7 @@ def pretend_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     for module in (graphs, timer, references, replicas):
         monkeypatch.setattr(module, "capture", _capture)
         monkeypatch.setattr(module, "capture_or_launch", _capture)
-    monkeypatch.setattr(references, "_DEVICE", "cpu")
+    monkeypatch.setattr(replicas, "capture_for_pages", _capture)
     monkeypatch.setattr(pages, "_InPage", lambda work, _: _Graph(work._tape))
     monkeypatch.setattr(pages, "_form_of", lambda _: ("kernel",))
     monkeypatch.setattr(Pages, "stock", lambda *_: None)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.plan import Argument, ArgumentKind, Buffer, BufferKind, LaunchPlan, View
+from tritonrl.harness.cuda import memory
 from tritonrl.harness.cuda.memory import (
     GUARD_BYTES,
     PAGE_BYTES,
     DeviceBuffers,
-    PageReader,
     bytes_of,
     draw_rooms,
+    find_mutated,
+    find_out_of_bounds,
     room_bytes,
 )
 
@@ -56,7 +57,7 @@ def test_every_place_may_be_drawn() -> None:
     rng = random.Random(0)
     drawn = [[room.storage_offset() for room in draw_rooms(stretch, 9, 2, rng)] for _ in range(500)]
     firsts = {(a // PAGE_BYTES, b // PAGE_BYTES) for a, b in drawn}
-    assert {a for a, _ in firsts} == {b for _, b in firsts} == set(range(6))
+    assert {a for a, _ in firsts} == {b for _, b in firsts} == set(range(3))
     assert {a < b for a, b in firsts} == {True, False}
     assert len({a % PAGE_BYTES for a, _ in drawn}) > 300
 
@@ -96,17 +97,36 @@ def test_a_room_must_be_large_enough() -> None:
         DeviceBuffers(PLAN, {}, room=torch.zeros(4 * GUARD_BYTES, dtype=torch.uint8))
 
 
-@settings(max_examples=20)
-@given(st.integers(1, 3 * PAGE_BYTES), st.integers(0, PAGE_BYTES - 1))
-def test_a_byte_of_each_page_is_read(num_bytes: int, start: int) -> None:
-    """Wherever the memory begins in its first page, by many threads, which have each page about equally often."""
-    reader = PageReader(num_bytes)
-    reader.read(torch.arange(num_bytes, dtype=torch.uint8))
-    offsets = reader._offsets.tolist()
-    assert torch.equal(reader._bytes, reader._offsets.to(torch.uint8))
-    assert {(start + offset) // PAGE_BYTES for offset in offsets} == set(
-        range((start + num_bytes - 1) // PAGE_BYTES + 1)
-    )
-    counts = Counter(offsets).values()
-    assert max(counts) <= 2 * min(counts)
-    assert len(offsets) >= 1 << 18
+def test_a_copy_holds_what_was_held_and_is_its_own() -> None:
+    """Values, bands and temporaries; what is written to one is not in the other, and it blanks and checks itself."""
+    stretch = torch.full((1 << 16,), 7, dtype=torch.uint8)
+    values = torch.arange(12, dtype=torch.float32)
+    first = DeviceBuffers(PLAN, {0: values.view(torch.uint8)})
+    other = first.copy_to(stretch[256:])
+    assert other.view(ROWS).data_ptr() == stretch.data_ptr() + 256 + first.view(ROWS).storage_offset() * 4
+    assert torch.equal(other.view(ROWS), first.view(ROWS))
+    assert bool((stretch[256 + first.arena_bytes :] == 7).all())
+    assert (find_mutated([first, other]), find_out_of_bounds([first, other])) == ((), ())
+    temporary = View(buffer=1, offset=0, shape=(3,), stride=(1,), dtype="int64")
+    for each in (first, other):
+        each.view(temporary).zero_()
+    other.blank()
+    assert bytes_of(other.view(temporary)) == b"\xaa" * 24
+    assert bytes_of(first.view(temporary)) == bytes(24)
+    other.give({0: values.flip(0).contiguous().view(torch.uint8)})
+    assert torch.equal(first.view(ROWS), values[4:12].reshape(2, 4))
+    assert other.mutated() == ()
+
+
+@given(st.integers(1, 4), st.integers(0, 3), st.sampled_from(["inside", "below", "above", "nothing"]), st.booleans())
+def test_a_change_in_any_place_is_found(number: int, where: int, kind: str, is_large: bool) -> None:
+    """Of what was given or of a band, whether places are looked at together or one by one."""
+    first = DeviceBuffers(PLAN, {0: torch.arange(12, dtype=torch.float32).view(torch.uint8)})
+    places = [first, *(first.copy_to(torch.empty(first.arena_bytes, dtype=torch.uint8)) for _ in range(number - 1))]
+    view = places[where % number].view(View(buffer=0, offset=0, shape=(12,), stride=(1,), dtype="float32"))
+    offset = {"inside": 11, "below": -1, "above": 12, "nothing": 0}[kind]
+    view.as_strided((1,), (1,), view.storage_offset() + offset).fill_(99.0 if kind != "nothing" else 0.0)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(memory, "_COMPARED_BYTES", 2 * 48 if not is_large else 1)
+        assert find_mutated(places) == ((0,) if kind == "inside" else ())
+    assert find_out_of_bounds(places) == ((0,) if kind in ("below", "above") else ())

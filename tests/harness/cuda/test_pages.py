@@ -15,7 +15,7 @@ from tritonrl.harness.cuda import graphs
 from tritonrl.harness.cuda import pages as module
 from tritonrl.harness.cuda.graphs import Graph, capture
 from tritonrl.harness.cuda.launcher import DriverError, check
-from tritonrl.harness.cuda.pages import Pages, count_pages, in_pages
+from tritonrl.harness.cuda.pages import REFUSALS, Pages, count_nodes, in_pages, put_in_page
 
 from .driver_stub import Driver
 
@@ -241,11 +241,21 @@ def test_short_work_lies_in_several_pages(driver: Driver) -> None:
     assert len(driver.now) == 10
 
 
-@pytest.mark.parametrize(("nodes", "number"), [("", 10), ("a", 10), ("a b", 5), ("a b c", 3), ("a b c d e f", 3)])
-def test_a_kernel_lies_in_more_pages_than_a_chain(driver: Driver, nodes: str, number: int) -> None:
-    """What Python launches lies in none."""
-    assert count_pages(graph_of(nodes)) == number
-    assert count_pages(lambda: None) == 1
+@pytest.mark.parametrize(("nodes", "number"), [("", 0), ("a", 1), ("memset b c", 3)])
+def test_nodes_are_counted(driver: Driver, nodes: str, number: int) -> None:
+    """Of whatever kind."""
+    assert count_nodes(graph_of(nodes)) == number
+
+
+def test_a_page_that_cannot_be_had_is_said_so(driver: Driver) -> None:
+    """One graph in one page, or the driver's refusal."""
+    pages = Pages()
+    works = [put_in_page(graph_of("work"), pages) for _ in range(2)]
+    assert sorted(driver.now.values()) == ["filler"] * 2 + ["work"] * 2
+    assert len(set(works)) == 2
+    driver.never_made.add("filler")
+    with pytest.raises(REFUSALS):
+        put_in_page(graph_of("work"), pages)
 
 
 def test_what_has_no_page_lies_where_it_comes_to_lie(driver: Driver) -> None:

@@ -14,17 +14,15 @@ from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import Buffer, BufferKind, Copy, LaunchPlan, View
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.cuda import executor as executor_module
-from tritonrl.harness.cuda import replicas as replicas_module
 from tritonrl.harness.cuda import timer as timer_module
 from tritonrl.harness.cuda.executor import Executor
 from tritonrl.harness.cuda.failures import Fatal
 from tritonrl.harness.cuda.launcher import LoadedKernels
-from tritonrl.harness.cuda.memory import DeviceBuffers, PageReader
-from tritonrl.harness.cuda.pages import NUM_PAGES, Pages
+from tritonrl.harness.cuda.memory import DeviceBuffers
+from tritonrl.harness.cuda.pages import Pages
 from tritonrl.harness.cuda.protocol import Protocol, ReferenceSource
 from tritonrl.harness.cuda.references import References
-from tritonrl.harness.cuda.replicas import Replicator
-from tritonrl.harness.cuda.stopwatch import count_places, nothing
+from tritonrl.harness.cuda.replicas import NUM_LANES, Replicator
 from tritonrl.harness.cuda.timer import Timer
 
 from ..kernels import POINTWISE
@@ -113,7 +111,7 @@ def test_preparing_stops_between_its_pieces(waits: list[str], monkeypatch: pytes
     waits.clear()
     reply, number = prepare(executor)
     assert reply["failure"] is None
-    assert number == 2 + 2 * count_places(PROTOCOL.placements, True)
+    assert number == 2 + len(executor._timer._get_pending().kept)
     assert len(waits) >= number
     assert set(finish(executor)[0]["timed"]["trials"]["us"]) == {"candidate", "control"}
 
@@ -244,14 +242,15 @@ def test_memory_in_reserve_is_given_back_and_what_stays_is_not_asked_for_again(
     assert emptied == [20 << 30, 11 << 30]
 
 
-def test_a_plan_that_writes_beyond_its_buffers_is_the_last(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its answer comes, and says who wrote where; what else it has written over nobody knows."""
+@pytest.mark.parametrize(("place", "last"), [(0, [0]), (-1, [])])
+def test_a_plan_that_writes_beyond_its_buffers_is_the_last(waits: list[str], place: int, last: list[int]) -> None:
+    """Its answer comes, and says who wrote where, in whichever place; what else it has written over nobody knows."""
     executor = Executor()
     assert receive(executor) == {"failure": None}
     prepare(executor)
-    monkeypatch.setattr(DeviceBuffers, "out_of_bounds", lambda _: (1,))
+    executor._timer._get_pending().buffers[place]._arena[0] = 0
     reply, _ = finish(executor)
-    assert [result["out_of_bounds"] for result in reply["results"]] == [[1], [1]]
+    assert [result["out_of_bounds"] for result in reply["results"]] == [[0], last]
     assert executor.is_spoilt
 
 
@@ -263,31 +262,7 @@ def test_pages_are_made_before_anything_is_timed(
     numbers: list[int] = []
     monkeypatch.setattr(Pages, "stock", lambda _, number: numbers.append(number))
     assert Executor().answer({"kind": "warm up", "placements": placements}, []) == ({"failure": None}, [])
-    assert numbers == [count_places(placements, True) * NUM_PAGES]
-
-
-def test_the_pages_of_a_short_plan_are_read(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """In each of its places; of what is not short none are."""
-    read: list[int] = []
-
-    def note(reader: PageReader, memory: torch.Tensor) -> None:
-        assert int(reader._offsets.max()) == memory.numel() - 1
-        assert memory.numel() >= 2 * 4 * NUM_ELEMENTS
-        read.append(memory.data_ptr())
-
-    monkeypatch.setattr(PageReader, "read", note)
-    executor = Executor()
-    receive(executor, source=None)
-    prepare(executor)
-    assert len(read) == len(set(read)) == count_places(PROTOCOL.placements, True)
-    candidate, control = executor._timer._get_pending().subjects
-    assert nothing not in (touches := {lane.touch for lane in candidate.lanes})
-    assert len(touches) == len(read)
-    assert control.lanes == candidate.lanes
-    monkeypatch.setattr(replicas_module, "is_short", lambda work: False)
-    receive(executor, source=None)
-    prepare(executor)
-    assert len(read) == count_places(PROTOCOL.placements, True)
+    assert numbers == [NUM_LANES if placements else 0]
 
 
 def test_what_is_received_needs_no_gpu(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
