@@ -24,7 +24,7 @@ from ..cuda.executor import Executor
 from ..cuda.graphs import Scratch, capture
 from ..cuda.launcher import DriverError, is_of_memory
 from ..cuda.memory import DeviceBuffers
-from ..cuda.pages import REFERENCE_PAGES, Pages, in_pages
+from ..cuda.pages import Pages, in_pages
 from ..cuda.protocol import Protocol
 from ..cuda.stopwatch import Lane, Stopwatch, Subject, is_short
 from ..errors import UsageError
@@ -36,6 +36,7 @@ _NUM_PASSES = 4
 """Measurements of all variants; how much they differ says what is chance."""
 _APART_BYTES = 24 << 20
 """More than the largest stretch that PyTorch's allocator cuts small tensors from."""
+_NUM_PAGES = 3
 _DRAWN = 4
 """So many kernels are drawn for each that is wanted, as many are not short."""
 MakeCopy = Callable[[], Callable[[DeviceBuffers], Callable[[], None]]]
@@ -152,7 +153,7 @@ def examine(
 
     def put(work: Callable[[], None]) -> list[Callable[[], None]]:
         kept.append(work)
-        return in_pages(capture(work, scratch), pages, REFERENCE_PAGES)
+        return in_pages(capture(work, scratch), pages, _NUM_PAGES)
 
     def another_copy(gap: int) -> Callable[[DeviceBuffers], Callable[[], None]]:
         for _ in range(gap):
@@ -176,7 +177,6 @@ def examine(
     if len(others) < num_variants:
         return None
     subjects += [_subject("graph", number, [other]) for number, other in enumerate(others)]
-    pages.keep_used()
     stopwatch = Stopwatch()
     passes = [stopwatch.measure(subjects, protocol).us for _ in range(_NUM_PASSES)]
     return summarise(name, [{key: trimmed_mean(us, protocol.trim) for key, us in one.items()} for one in passes])

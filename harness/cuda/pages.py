@@ -13,9 +13,11 @@ So that none is quicker because it is new, each is made with other kernels in it
 from __future__ import annotations
 
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
+from itertools import chain
 from typing import Any
 
 import torch
@@ -26,13 +28,11 @@ from .launcher import DriverError, check
 
 _FILLER_NODES = 600
 """Nodes of a graph that take more than a page of the driver's (about 450 do)."""
-REFERENCE_PAGES = 3
-"""Of each place that a short reference is captured in: it keeps them."""
 _KERNEL_NODE = 0
 REFUSALS = (DriverError, torch.cuda.OutOfMemoryError)
 """What is raised where a page cannot be had."""
-_MOST_PAGES = 600
-"""Those that work of several forms leaves behind are given back beyond this: 1.6 GB."""
+_MOST_PAGES = 900
+"""Those that work of several forms leaves behind are given back beyond this: 2.4 GB."""
 
 
 class _InPage(Graph):
@@ -90,19 +90,18 @@ class Pages:
     """Pages of the driver's, in use or waiting for work."""
 
     def __init__(self) -> None:
-        self._idle: list[_Page] = []
+        self._idle: OrderedDict[_Form, list[_Page]] = OrderedDict()
+        """Those that wait, by form; what was put back last comes last."""
         self._used: set[_Page] = set()
 
     def take(self, graph: Any) -> _Page:
         """A page with the graph in it, one that waits or a new one; DriverError where it cannot be made executable."""
         form = _form_of(graph)
-        page = next((page for page in self._idle if page.form == form), None)
-        if page is None:
-            while self._idle and len(self._idle) + len(self._used) >= _MOST_PAGES:
-                _free(self._idle.pop(0))
-            page = _Page(filler=_make(_additions(_FILLER_NODES)), form=form)
+        if waiting := self._idle.get(form):
+            page = waiting.pop()
         else:
-            self._idle.remove(page)
+            self._make_room()
+            page = _Page(filler=_make(_additions(_FILLER_NODES)), form=form)
         try:
             if page.executable is None or not _update(page.executable, graph):
                 _empty(page)
@@ -111,10 +110,20 @@ class Pages:
         except BaseException:
             with suppress(DriverError):
                 _empty(page)
-            self._idle.append(page)
+            self._wait(page)
             raise
         self._used.add(page)
         return page
+
+    def _make_room(self) -> None:
+        """Give back what has waited longest, where there are too many."""
+        for waiting in list(self._idle.values()):
+            while waiting and len(self._used) + sum(map(len, self._idle.values())) >= _MOST_PAGES:
+                _free(waiting.pop(0))
+
+    def _wait(self, page: _Page) -> None:
+        self._idle.setdefault(page.form, []).append(page)
+        self._idle.move_to_end(page.form)
 
     def stock(self, number: int) -> None:
         """Have so many pages wait for kernels, or as many as there is memory for."""
@@ -131,27 +140,19 @@ class Pages:
     def put_back(self, page: _Page) -> None:
         """Its work will not be launched any more; may be called at any time that a graph may be freed."""
         self._used.discard(page)
-        if page.filler is not None:
-            self._idle.append(page)
-        else:
-            load_driver().cuGraphExecDestroy(page.executable)
-
-    def keep_used(self) -> None:
-        """No more pages are taken: those that wait are freed, and what takes up room before those in use."""
-        self.free()
-        for page in self._used:
-            check(load_driver().cuGraphExecDestroy(page.filler))
-            page.filler = None
+        self._wait(page)
 
     def empty(self) -> None:
         """Have pages that wait hold nothing of what was in them: its code is about to go."""
-        for page in self._idle:
+        for page in chain(*self._idle.values()):
             _park(page)
 
     def free(self) -> None:
         """Give back what waits."""
         while self._idle:
-            _free(self._idle.pop())
+            _, waiting = self._idle.popitem()
+            while waiting:
+                _free(waiting.pop())
 
 
 def _nodes_of(graph: Any) -> list[Any]:
@@ -258,7 +259,7 @@ def _upload(executable: Any) -> None:
 
 @cache
 def the_pages() -> Pages:
-    """Those in which plans are timed, one after the other; kept while this process lives."""
+    """Those in which plans and references are timed, one after the other; kept while this process lives."""
     return Pages()
 
 

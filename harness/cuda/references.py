@@ -22,7 +22,7 @@ from ...core.task import Profile
 from ..reference.reference import build_model, draw_inputs, is_floating, load_task, one_line, randomise, torch_dtype
 from .graphs import Graph, capture, capture_or_launch
 from .launcher import is_of_memory
-from .pages import REFERENCE_PAGES, Pages, in_pages
+from .pages import in_pages, the_pages
 from .protocol import ReferenceSource
 from .stopwatch import Lane, count_places, is_short
 
@@ -30,6 +30,8 @@ _MAX_PREPARED = 16
 _MAX_PREPARED_BYTES = 8 << 30
 _MAX_CAPTURED_BYTES = 2 << 30
 """What the captures of one reference may take: each has its results and all between in memory of its own."""
+_NUM_PAGES = 3
+"""In so many the work of each place is launched, where it is short."""
 _MODES = {"default": None, "max-autotune": "max-autotune-no-cudagraphs"}
 
 
@@ -114,37 +116,31 @@ class _Captures:
     def __init__(self, run: Callable[[], object]) -> None:
         self._run = run
         before = torch.cuda.memory_reserved()
-        self._first = capture_or_launch(run)
+        self._works = [capture_or_launch(run)]
         self._num_bytes_each = max(1, torch.cuda.memory_reserved() - before)
         self._is_short: bool | None = None
-        self._places: list[tuple[Lane, ...]] = []
         self.num_bytes = self._num_bytes_each
         """What captures take, by what the allocator holds: it counts nothing in a graph's own memory as allocated."""
 
     @property
     def are_graphs(self) -> bool:
         """Whether the work could be captured."""
-        return isinstance(self._first, Graph)
+        return isinstance(self._works[0], Graph)
 
     def get(self, placements: int) -> Iterator[Lane]:
         """The work in so many places, or in as many as there is memory to spare for, and in all pages of each."""
         if self._is_short is None:
-            self._is_short = is_short(self._first)
+            self._is_short = is_short(self._works[0])
         affordable = max(1, _MAX_CAPTURED_BYTES // self._num_bytes_each) if self.are_graphs else 1
         wanted = min(count_places(placements, self._is_short), affordable)
-        for place in self._places[:wanted]:
-            yield from place
-        pages = Pages()  # of its own: many references are kept, and their pages with them
-        try:
-            while len(self._places) < wanted:
+        for number in range(wanted):
+            if number == len(self._works):
                 before = torch.cuda.memory_reserved()
-                work = capture(self._run, is_first=False) if self._places else self._first
-                works = in_pages(work, pages, REFERENCE_PAGES) if self._is_short else [work]
-                self._places.append(tuple(Lane(work=each) for each in works))
+                self._works.append(capture(self._run, is_first=False))
                 self.num_bytes += torch.cuda.memory_reserved() - before
-                yield from self._places[-1]
-        finally:
-            pages.keep_used()
+            work = self._works[number]
+            for each in in_pages(work, the_pages(), _NUM_PAGES) if self._is_short else [work]:
+                yield Lane(work=each)
 
 
 def _place(value: Any, dtype: torch.dtype) -> Any:

@@ -57,6 +57,8 @@ class Timer:
         self._replicator = Replicator(int(properties.total_memory))
         self._uuid = f"GPU-{properties.uuid}"
         self._pending: _Pending | None = None
+        self._subjects: list[Subject] = []
+        """Of the reference that was prepared last."""
 
     def clear(self) -> None:
         """Give back what memory can be given back."""
@@ -219,11 +221,12 @@ class Timer:
 
     def prepare_reference(self, request: ReferenceRequest) -> list[str]:
         """Build and compile, so that measuring takes no longer than it must; what cannot be had, in words."""
+        self._subjects.clear()
         self._make_room()
         reference = self._references.get(request.source)
         notes = [] if reference.is_captured else ["the reference cannot be captured: Python launches it"]
         places = request.protocol.placements
-        self._subjects = [Subject(name="eager", lanes=tuple(reference.eager(places)))]
+        self._subjects.append(Subject(name="eager", lanes=tuple(reference.eager(places))))
         self._subjects.append(Subject(name="tf32", lanes=reference.tf32(places)))
         if request.compiling != "none":
             try:
@@ -237,6 +240,7 @@ class Timer:
     def measure_reference(self, request: ReferenceRequest, notes: list[str]) -> ReferenceTiming:
         """The figures of the reference that was prepared last."""
         found = self._stopwatch.measure(self._subjects, request.protocol)
+        self._subjects.clear()  # their pages are others'
         us = {name: tuple(trials) for name, trials in found.us.items()}
         return ReferenceTiming(
             device=self._device,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import Counter
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,7 @@ import triton
 import triton.language as tl
 from tritonrl.harness.cuda import graphs
 from tritonrl.harness.cuda import pages as module
-from tritonrl.harness.cuda.graphs import Graph, capture
+from tritonrl.harness.cuda.graphs import Graph, Scratch, capture, capture_for_pages
 from tritonrl.harness.cuda.launcher import DriverError, check
 from tritonrl.harness.cuda.pages import REFUSALS, Pages, count_nodes, in_pages, put_in_page
 
@@ -194,17 +195,6 @@ def test_pages_that_wait_can_be_emptied(driver: Driver) -> None:
     assert driver.now[idle.executable] == "add"
 
 
-def test_pages_can_be_their_works_for_good(driver: Driver) -> None:
-    """They no longer take up the room before them, and end with their work."""
-    pages = Pages()
-    used, idle = pages.take("used"), pages.take("idle")
-    pages.put_back(idle)
-    pages.keep_used()
-    assert list(driver.now.values()) == ["used"]
-    pages.put_back(used)
-    assert not driver.now
-
-
 def test_pages_that_wait_can_be_given_back(driver: Driver) -> None:
     """Those in use stay."""
     pages = Pages()
@@ -288,6 +278,25 @@ def test_every_executable_is_the_same_work() -> None:
     last()
     torch.cuda.synchronize()
     assert Counter(cell.tolist()) == {2.0 * 3 + 1.0: 4096}
+    assert all(bool((other == 7.0).all()) for other in others)
+
+
+@needs_gpu
+def test_a_capture_for_pages_is_launched_from_them_alone() -> None:
+    """Each has what it was captured with, and what it allocates is alive as long as it is."""
+    scratch, pages = Scratch(), Pages()
+    cells = [torch.zeros(4096, device="cuda") for _ in range(5)]
+
+    def add(cell: torch.Tensor) -> None:
+        cell.add_(cell * 0.0 + 1.0)
+
+    add(cells[0])
+    works = [put_in_page(capture_for_pages(partial(add, cell), scratch), pages) for cell in cells]
+    for work in works[1:]:
+        work()
+    others = [torch.full((4096,), 7.0, device="cuda") for _ in range(8)]
+    works[-1]()
+    assert [set(cell.tolist()) for cell in cells] == [{1.0}, {1.0}, {1.0}, {1.0}, {2.0}]
     assert all(bool((other == 7.0).all()) for other in others)
 
 
@@ -392,5 +401,4 @@ def test_a_page_takes_graphs_of_several_forms() -> None:
         work()
         assert cell.item() == number
         del work
-    assert len(pages._idle) == 3
-    pages.keep_used()
+    assert sum(map(len, pages._idle.values())) == 3

@@ -13,7 +13,6 @@ from attrs import evolve
 from tritonrl.core.config import ClockConfig
 from tritonrl.harness.cuda import graphs
 from tritonrl.harness.cuda import references as references_module
-from tritonrl.harness.cuda.pages import REFERENCE_PAGES
 from tritonrl.harness.cuda.protocol import Protocol, ReferenceSource
 from tritonrl.harness.cuda.references import References
 from tritonrl.harness.cuda.stopwatch import count_places
@@ -66,17 +65,23 @@ def test_captures_are_counted_by_what_the_allocator_holds(waits: list[str], monk
     assert first >= 3 << 20
     number = count_places(PROTOCOL.placements, True)
     for _ in range(2):
-        assert len(list(reference.eager(PROTOCOL.placements))) == number * REFERENCE_PAGES
+        assert len(list(reference.eager(PROTOCOL.placements))) == number * references_module._NUM_PAGES
         assert reference.num_bytes == first + (number - 1) * (3 << 20)
 
 
-def test_every_place_of_a_reference_is_its_own(waits: list[str]) -> None:
-    """With TF32 as well; what is asked for again is the same."""
+def test_every_place_of_a_reference_is_its_own(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """With TF32 as well. It is captured once for each, and lies in pages only while it is timed."""
+    captured: list[Any] = []
+    pretend_capture = references_module.capture
+    monkeypatch.setattr(references_module, "capture", lambda *a, **k: captured.append(a) or pretend_capture(*a, **k))
     reference = References().get(SOURCE)
-    number = count_places(PROTOCOL.placements, True) * REFERENCE_PAGES
+    number = count_places(PROTOCOL.placements, True) * references_module._NUM_PAGES
     lanes = list(reference.eager(PROTOCOL.placements))
     assert len({lane.work for lane in lanes}) == number
-    assert list(reference.eager(PROTOCOL.placements)) == lanes
+    assert len(captured) == count_places(PROTOCOL.placements, True) - 1
+    again = list(reference.eager(PROTOCOL.placements))
+    assert len({lane.work for lane in [*lanes, *again]}) == 2 * number
+    assert len(captured) == count_places(PROTOCOL.placements, True) - 1
     assert len({lane.work for lane in reference.tf32(PROTOCOL.placements)}) == number
 
 
