@@ -163,10 +163,10 @@ class ClockConfig:
 
     The rest is the measured clock's. Before each replay `flush_mb` are written, more than the L2 cache holds; 0 leaves
     the cache as it is. A trial of what takes less than `short_us` is the mean of `replays`, since there the clock's own
-    grain shows, and what is replayed lies in `placements` places in memory, drawn each time; below 60 us in twice as
-    many. `budget_s` bounds what the trials of one measurement take: of what is slower there are fewer, never less than
-    five. A measurement whose A/A control differs from 1 by more than `control_tolerance` is repeated, `attempts` times
-    in all. `torch_compile` is the mode in which the reference is compiled for the second figure.
+    grain shows, and what is replayed lies in `placements` places in memory; below 60 us in more, which are drawn.
+    `budget_s` bounds what the trials of one measurement take: of what is slower there are fewer, never less than five.
+    A measurement whose A/A control differs from 1 by more than `control_tolerance` is repeated, `attempts` times in
+    all. `torch_compile` is the mode in which the reference is compiled for the second figure.
     """
 
     gpu: str = line("h200")

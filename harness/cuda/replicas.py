@@ -3,7 +3,7 @@
 What is short is quicker or slower by the memory that it lies in: by 1% for a page of data on an H200, by as much for
 the page that its graph is launched from, and by up to 2.5% for where its code lies. So each replay of a short plan has
 a lane of its own: another page that the graph lies in, another place for the data, and one of many copies of the code,
-which take 40 us each to load.
+which take 30 us each to load.
 """
 
 from __future__ import annotations
