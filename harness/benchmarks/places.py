@@ -134,6 +134,23 @@ def examine(
     gap: int,
 ) -> Spreads | None:
     """The spreads of one plan's variants; None for a plan that is not short, or that cannot have pages of its own."""
+    pages = Pages()
+    try:
+        return _examine_in(pages, name, plan, given, make_copy, protocol, num_variants, gap)
+    finally:
+        pages.free()
+
+
+def _examine_in(
+    pages: Pages,
+    name: str,
+    plan: LaunchPlan,
+    given: Mapping[int, torch.Tensor],
+    make_copy: MakeCopy,
+    protocol: Protocol,
+    num_variants: int,
+    gap: int,
+) -> Spreads | None:
     scratch, copy = Scratch(), make_copy()
     buffers = DeviceBuffers(plan, given)
     perform = copy(buffers)
@@ -147,7 +164,6 @@ def examine(
         return None
     if not is_short(work):
         return None
-    pages = Pages()
     kept: list[object] = [copy, perform]
     """What a graph launches with holds addresses alone."""
 

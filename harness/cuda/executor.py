@@ -72,7 +72,7 @@ class Executor:
             self._make_room_for_code()
         match header["kind"]:
             case "warm up":
-                self._timer.warm_up(int(header["placements"]))
+                self._timer.warm_up(int(header["lanes"]))
                 return {"failure": None}, []
             case "load compiler":
                 # a compiler that does not work is a note on each reference, and no failure

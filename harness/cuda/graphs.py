@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
@@ -90,8 +90,11 @@ def _record(work: Callable[[], object], scratch: Scratch | None) -> Any:
         graph.capture_begin(**({"pool": scratch.handle} if scratch is not None else {}))
         try:
             work()
-        finally:
-            graph.capture_end()
+        except BaseException:
+            with suppress(RuntimeError):  # what the work raised says more
+                graph.capture_end()
+            raise
+        graph.capture_end()
     return graph
 
 

@@ -36,7 +36,7 @@ _KINDS: dict[str, Any] = {
 _OF_MEMORY = ("OUT_OF_MEMORY", "out of memory", "ALLOC_FAILED")
 _SHARED_WITHOUT_ASKING = 48 << 10
 _MOST_LOADED = 2048
-"""Twenty copies of a hundred kernels that were timed."""
+"""Fifty copies of forty kernels that were timed."""
 _THREADS_PER_WARP = 32
 
 

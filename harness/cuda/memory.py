@@ -34,18 +34,11 @@ class ViewOutside(Exception):
 class DeviceBuffers:
     """The storages of one plan on the current device.
 
-    `given` has the initial values of all buffers but temporaries, by index; they are kept for comparison. They lie in
-    `room`, which must be large enough, or in memory of their own, where they take up `least_bytes` at least, so that
-    others lie elsewhere.
+    `given` has the initial values of all buffers but temporaries, by index; they are kept for comparison. They take up
+    `least_bytes` at least, so that others lie elsewhere.
     """
 
-    def __init__(
-        self,
-        plan: LaunchPlan,
-        given: Mapping[int, torch.Tensor],
-        least_bytes: int = 0,
-        room: torch.Tensor | None = None,
-    ) -> None:
+    def __init__(self, plan: LaunchPlan, given: Mapping[int, torch.Tensor], least_bytes: int = 0) -> None:
         self.plan = plan
         self.given = dict(given)
         self._starts: list[int] = []
@@ -54,11 +47,7 @@ class DeviceBuffers:
         for size in self._sizes:
             self._starts.append(total + GUARD_BYTES)
             total += -(-(size + 2 * GUARD_BYTES) // _ALIGNMENT) * _ALIGNMENT
-        if room is None:
-            room = torch.empty(max(total, least_bytes), dtype=torch.uint8, device="cuda")
-        elif room.numel() < total:
-            raise ValueError(f"{total} bytes do not lie in {room.numel()}")
-        self._arena = room[:total]
+        self._arena = torch.empty(max(total, least_bytes), dtype=torch.uint8, device="cuda")[:total]
         self._blanks = self._find_blanks()
         self.reset()
 
@@ -174,7 +163,7 @@ def _which(flags: Mapping[int, Sequence[torch.Tensor]]) -> tuple[int, ...]:
     if not flags:
         return ()
     found = torch.stack([torch.stack(list(own)).any() for own in flags.values()]).tolist()
-    return tuple(index for index, is_set in zip(flags, found, strict=True) if is_set)
+    return tuple(sorted(index for index, is_set in zip(flags, found, strict=True) if is_set))
 
 
 def draw_rooms(stretch: torch.Tensor, num_bytes: int, number: int, rng: random.Random) -> list[torch.Tensor]:

@@ -13,7 +13,7 @@ So that none is quicker because it is new, each is made with other kernels in it
 from __future__ import annotations
 
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
@@ -93,9 +93,11 @@ class Pages:
         self._idle: OrderedDict[_Form, list[_Page]] = OrderedDict()
         """Those that wait, by form; what was put back last comes last."""
         self._used: set[_Page] = set()
+        self._returned: deque[_Page] = deque()
 
     def take(self, graph: Any) -> _Page:
         """A page with the graph in it, one that waits or a new one; DriverError where it cannot be made executable."""
+        self._settle()
         form = _form_of(graph)
         if waiting := self._idle.get(form):
             page = waiting.pop()
@@ -117,9 +119,16 @@ class Pages:
 
     def _make_room(self) -> None:
         """Give back what has waited longest, where there are too many."""
-        for waiting in list(self._idle.values()):
+        for waiting in self._idle.values():
             while waiting and len(self._used) + sum(map(len, self._idle.values())) >= _MOST_PAGES:
                 _free(waiting.pop(0))
+
+    def _settle(self) -> None:
+        """Have what was put back wait for other work."""
+        while self._returned:
+            page = self._returned.popleft()
+            self._used.discard(page)
+            self._wait(page)
 
     def _wait(self, page: _Page) -> None:
         self._idle.setdefault(page.form, []).append(page)
@@ -138,17 +147,21 @@ class Pages:
                 self.put_back(page)
 
     def put_back(self, page: _Page) -> None:
-        """Its work will not be launched any more; may be called at any time that a graph may be freed."""
-        self._used.discard(page)
-        self._wait(page)
+        """Its work will not be launched any more.
+
+        It is only noted: a graph may be freed at any time, in the middle of what is done here as well.
+        """
+        self._returned.append(page)
 
     def empty(self) -> None:
         """Have pages that wait hold nothing of what was in them: its code is about to go."""
+        self._settle()
         for page in chain(*self._idle.values()):
             _park(page)
 
     def free(self) -> None:
         """Give back what waits."""
+        self._settle()
         while self._idle:
             _, waiting = self._idle.popitem()
             while waiting:

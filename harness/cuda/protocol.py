@@ -9,6 +9,8 @@ from ...core.config import ClockConfig, Compiling
 from ...core.task import Task
 from ..sandbox.protocol import RunResult
 
+_MOST_LANES = 200
+
 
 @frozen(kw_only=True)
 class Protocol:
@@ -28,6 +30,11 @@ class Protocol:
     budget_s: float
     control_tolerance: float
     attempts: int
+
+    @property
+    def num_lanes(self) -> int:
+        """How many captures of a short kernel are timed: as many as it has replays, or two hundred."""
+        return min(_MOST_LANES, self.trials * self.replays)
 
     @classmethod
     def of(cls, clock: ClockConfig, is_calibrated: bool) -> Protocol:

@@ -1,9 +1,9 @@
 """A plan in several places of the device's memory, ready to be replayed in each.
 
 What is short is quicker or slower by the memory that it lies in: by 1% for a page of data on an H200, by as much for
-the page that its graph is launched from, and by up to 2.5% for where its code lies. So each replay of a short plan has
-a lane of its own: another page that the graph lies in, another place for the data, and one of many copies of the code,
-which take 30 us each to load.
+the page that its graph is launched from, and by up to 2.5% for where its code lies. So a short kernel has a lane for
+each replay: another page that the graph lies in, another place for the data, and one of many copies of the code, which
+take 30 us each to load.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ...core.plan import LaunchPlan
 from .graphs import Graph, Scratch, capture, capture_for_pages, capture_or_launch
 from .memory import PAGE_BYTES, DeviceBuffers, draw_rooms, room_bytes
 from .pages import REFUSALS, count_nodes, put_in_page, the_pages
+from .protocol import Protocol
 from .stopwatch import Lane, count_places, is_short, nothing
 
-NUM_LANES = 200
-"""Of a short plan that launches one kernel: as many as there are replays of it in 50 trials of four."""
 _LEAST_LANES = 60
-"""Of a short plan that launches many: it takes longer, and its pages more time to make."""
+"""Of a short plan that launches many kernels: it takes longer, and its pages more time to make."""
 _NUM_COPIES = 50
+"""Of the code of all kernels of a plan together, but one of each at least."""
 MAX_REPLICATED_BYTES = 4 << 30
 """What the replicas of a plan may take."""
 _STRETCH_BYTES, _STRETCH_SHARE = 2 << 30, 64
@@ -44,6 +44,9 @@ class Replica:
     works: list[Callable[[], None]] = field(factory=list)
     performs: list[Callable[[], None]] = field(factory=list)
     """What was captured: it holds what launches write to beside the buffers."""
+    num_bytes: int = 1
+    num_scratch_bytes: int = 0
+    """What it takes of the device's memory, and what of that launches write to beside the buffers."""
 
     @property
     def results(self) -> list[torch.Tensor]:
@@ -74,22 +77,31 @@ class Replicator:
         self._rng = random.Random()
 
     def place(
-        self, plan: LaunchPlan, given: Mapping[int, torch.Tensor], prepare: Prepare, scratch: Scratch, placements: int
+        self,
+        plan: LaunchPlan,
+        given: Mapping[int, torch.Tensor],
+        prepare: Prepare,
+        scratch: Scratch,
+        protocol: Protocol,
     ) -> Iterator[Replica]:
-        """The plan in so many places, in more where it is short, in fewer where it takes much memory."""
-        before = torch.cuda.memory_allocated()
+        """The plan in its places, of which there are more where it is short, and fewer where it takes much memory.
+
+        A replica comes once for each lane that was made ready in it, all of them one after the other.
+        """
         first = _capture(plan, given, prepare, scratch)
-        affordable = max(1, MAX_REPLICATED_BYTES // max(1, torch.cuda.memory_allocated() - before))
         work = first.works[0]
         short = is_short(work)
         first.buffers.reset()
-        num_places = min(count_places(placements, short), affordable)
+        affordable = max(1, MAX_REPLICATED_BYTES // first.num_bytes)
+        num_places = min(count_places(protocol.placements, short), affordable)
         is_spread = False
         if short and isinstance(work, Graph):
-            number = max(_LEAST_LANES, NUM_LANES // max(1, count_nodes(work)))
-            num_bytes = first.buffers.arena_bytes
-            rooms = self._draw_rooms(num_bytes, num_places - 1, min(number, affordable) - 1)
-            for replica in _spread(first, rooms or _find_rooms(num_bytes, num_places - 1), number, prepare, scratch):
+            number = _count_lanes(work, protocol.num_lanes)
+            # a lane launches into scratch memory of its own
+            number = min(number, max(1, MAX_REPLICATED_BYTES // max(1, first.num_scratch_bytes)))
+            num_bytes, least = first.buffers.arena_bytes, min(num_places, number) - 1
+            rooms = self._draw_rooms(num_bytes, least, min(number, affordable) - 1)
+            for replica in _spread(first, rooms or _find_rooms(num_bytes, least), number, prepare, scratch):
                 is_spread = True
                 yield replica
         if not is_spread:
@@ -117,12 +129,21 @@ class Replicator:
 
 def _capture(plan: LaunchPlan, given: Mapping[int, torch.Tensor], prepare: Prepare, scratch: Scratch) -> Replica:
     """The plan on memory of its own, run once: until then the driver keeps nothing of a graph on the device."""
+    before = torch.cuda.memory_allocated()
     buffers = DeviceBuffers(plan, given, PAGE_BYTES)
+    between = torch.cuda.memory_allocated()
     perform = prepare(plan, buffers, 0)
+    num_scratch_bytes = torch.cuda.memory_allocated() - between
     work = capture_or_launch(perform, scratch)
     work()
     buffers.reset()
-    return Replica(buffers, [work], [perform])
+    num_bytes = max(1, torch.cuda.memory_allocated() - before)
+    return Replica(buffers, [work], [perform], num_bytes, num_scratch_bytes)
+
+
+def _count_lanes(work: Graph, number: int) -> int:
+    """Of that many for one kernel, what is left for a chain."""
+    return max(min(_LEAST_LANES, number), number // max(1, count_nodes(work)))
 
 
 def _find_rooms(num_bytes: int, number: int) -> Iterator[torch.Tensor]:
@@ -133,26 +154,22 @@ def _find_rooms(num_bytes: int, number: int) -> Iterator[torch.Tensor]:
 def _spread(
     first: Replica, rooms: Iterable[torch.Tensor], number: int, prepare: Prepare, scratch: Scratch
 ) -> Iterator[Replica]:
-    """So many lanes of short work, dealt out to its place and other rooms.
+    """So many lanes of short work, dealt out to its place and other rooms; each time a lane is ready, its replica.
 
     Fewer where there are no pages for more, and nothing where there are none.
     """
-    places = [first.buffers, *map(first.buffers.copy_to, rooms)]
-    for place, buffers in enumerate(places):
-        replica, is_full = Replica(buffers), False
-        for lane in range(place, number, len(places)):
+    replicas = [Replica(buffers) for buffers in (first.buffers, *map(first.buffers.copy_to, rooms))]
+    num_copies = max(1, _NUM_COPIES // max(1, len(first.buffers.plan.kernels)))
+    for place, replica in enumerate(replicas):
+        for lane in range(place, number, len(replicas)):
             try:
-                perform = prepare(buffers.plan, buffers, lane % _NUM_COPIES)
+                perform = prepare(replica.buffers.plan, replica.buffers, lane % num_copies)
                 work = put_in_page(capture_for_pages(perform, scratch), the_pages())
             except REFUSALS:
-                is_full = True
-                break
+                return
             replica.works.append(work)
             replica.performs.append(perform)
-        if replica.works:
             yield replica
-        if is_full:
-            return
 
 
 class Watcher:

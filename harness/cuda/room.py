@@ -17,7 +17,7 @@ from ...core.plan import LaunchPlan
 from .processes import Executor
 
 EXECUTOR_BYTES = 16 << 30
-"""An executor's part of a GPU's memory; references that are kept, and replicas of a plan, take up to half of it."""
+"""An executor's part of a GPU's memory: kept references, replicas of a plan, places to draw, the driver's pages."""
 T = TypeVar("T")
 
 

@@ -94,7 +94,7 @@ def is_short(work: Callable[[], None]) -> bool:
 
 
 def count_places(placements: int, short: bool) -> int:
-    """In how many places in memory work lies: a place is worth up to 3% of 5 us (H200), and nothing of what is long."""
+    """The least number of places in memory: one is worth up to 3% of 5 us (H200), and nothing of what is long."""
     return placements * (_SHORT_PLACES if short else 1)
 
 

@@ -30,8 +30,8 @@ from .launcher import DriverError
 from .memory import DeviceBuffers, bytes_of, find_mutated, find_out_of_bounds
 from .pages import the_pages
 from .protocol import Protocol, ReferenceRequest, ReferenceSource, Timed, Trials
-from .references import References, forbid_tf32
-from .replicas import MAX_REPLICATED_BYTES, NUM_LANES, Prepare, Replica, Replicator, Watcher
+from .references import Reference, References, forbid_tf32
+from .replicas import MAX_REPLICATED_BYTES, Prepare, Replica, Replicator, Watcher
 from .stopwatch import Lane, Measurement, Stopwatch, Subject, nothing, time_once
 
 _SHORT_OF = 0.5
@@ -57,12 +57,14 @@ class Timer:
         self._replicator = Replicator(int(properties.total_memory))
         self._uuid = f"GPU-{properties.uuid}"
         self._pending: _Pending | None = None
+        self._prepared: Reference | None = None
         self._subjects: list[Subject] = []
         """Of the reference that was prepared last."""
 
     def clear(self) -> None:
         """Give back what memory can be given back."""
         self.drop_plan()
+        self._drop_reference()
         self._references.clear()
         the_pages().free()
         self._replicator.clear()
@@ -74,8 +76,13 @@ class Timer:
         """What was made ready will not be measured."""
         self._pending = None
 
-    def warm_up(self, placements: int) -> None:
-        """Load what the first timing would have to, and make what timing a short kernel takes, if any are timed."""
+    def _drop_reference(self) -> None:
+        """Let go of that which was prepared last, and of the pages that it lies in."""
+        self._subjects.clear()
+        self._prepared = None
+
+    def warm_up(self, num_lanes: int) -> None:
+        """Load what the first timing would have to, and make what timing a short kernel in so many lanes takes."""
         square = torch.ones(64, 64, device="cuda")
 
         def work() -> None:
@@ -83,7 +90,7 @@ class Timer:
             torch.linalg.vector_norm(torch.where(product.isnan(), square, product), dtype=torch.float64)
 
         capture(work, self._scratch)()
-        the_pages().stock(NUM_LANES if placements else 0)
+        the_pages().stock(num_lanes)
         torch.cuda.synchronize()
         read_clocks(self._uuid)
 
@@ -121,10 +128,11 @@ class Timer:
             for lane in reference.eager(protocol.placements):
                 eager.append(lane)
                 yield
-        replicas: list[Replica] = []
-        for replica in self._replicator.place(plan, given, prepare, self._scratch, protocol.placements):
-            replicas.append(replica)
+        placed: dict[Replica, None] = {}
+        for replica in self._replicator.place(plan, given, prepare, self._scratch, protocol):
+            placed[replica] = None
             yield
+        replicas = list(placed)
         replicas[0].buffers.reset()
         replicas[0].works[0]()
         first = _result(replicas[0].buffers)
@@ -221,7 +229,7 @@ class Timer:
 
     def prepare_reference(self, request: ReferenceRequest) -> list[str]:
         """Build and compile, so that measuring takes no longer than it must; what cannot be had, in words."""
-        self._subjects.clear()
+        self._drop_reference()
         self._make_room()
         reference = self._references.get(request.source)
         notes = [] if reference.is_captured else ["the reference cannot be captured: Python launches it"]
@@ -239,15 +247,20 @@ class Timer:
 
     def measure_reference(self, request: ReferenceRequest, notes: list[str]) -> ReferenceTiming:
         """The figures of the reference that was prepared last."""
-        found = self._stopwatch.measure(self._subjects, request.protocol)
-        self._subjects.clear()  # their pages are others'
+        if self._prepared is None:
+            raise ValueError("no reference was prepared")
+        is_captured = self._prepared.is_captured
+        try:
+            found = self._stopwatch.measure(self._subjects, request.protocol)
+        finally:
+            self._drop_reference()
         us = {name: tuple(trials) for name, trials in found.us.items()}
         return ReferenceTiming(
             device=self._device,
             eager_us=us["eager"],
             tf32_us=us["tf32"],
             compiled_us=us.get("compiled", ()),
-            is_captured=self._prepared.is_captured,
+            is_captured=is_captured,
             notes=tuple(notes),
             clocks=read_clocks(self._uuid),
         )
@@ -266,7 +279,7 @@ class Timer:
         us["events"] = [time_once(perform) for _ in range(protocol.trials)]
         times_ms: Any = do_bench(perform, warmup=_DO_BENCH_WARMUP_MS, rep=_DO_BENCH_MS, return_mode="all")
         us["do_bench"] = [1e3 * float(one) for one in times_ms]
-        replicas = list(self._replicator.place(plan, given, prepare, self._scratch, protocol.placements))
+        replicas = list(dict.fromkeys(self._replicator.place(plan, given, prepare, self._scratch, protocol)))
         replicas[0].buffers.reset()
         replicas[0].works[0]()
         watcher = Watcher(replicas, self._scratch)

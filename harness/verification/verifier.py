@@ -29,6 +29,7 @@ from ...stages.roofline import GPUS
 from ...stages.run_stages import judge_full
 from ...stages.variants import variants_of
 from ..cuda.backend import CudaBackend, choose_number
+from ..cuda.protocol import Protocol
 from ..cuda.shared_oracle import SharedOracle
 from ..errors import UsageError
 from ..sandbox.sandbox import Sandbox
@@ -81,8 +82,8 @@ def open_verifier(config: Config, evidence: Path | None = None, num_sharing: int
 
             devices, limit_s = range(torch.cuda.device_count()), config.limits.wall_s
             number = choose_number(devices, num_sharing)
-            placements = config.clock.placements if config.verifier.clock == "measured" else 0
-            cuda = CudaBackend(store.get_blob, devices, limit_s, number, placements=placements)
+            num_lanes = Protocol.of(config.clock, True).num_lanes if config.verifier.clock == "measured" else 0
+            cuda = CudaBackend(store.get_blob, devices, limit_s, number, num_lanes=num_lanes)
             stack.enter_context(cuda)
         yield Verifier(config.verifier, config.clock, sandbox, store, cuda)
 

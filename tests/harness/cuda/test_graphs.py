@@ -43,6 +43,29 @@ def test_memory_that_is_short_has_many_names(error: Exception, expected: bool) -
     assert is_of_memory(error) is expected
 
 
+def test_what_the_work_raised_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A capture that it spoilt has no more to say; one that is spoilt by nothing else does."""
+
+    class Captured:
+        def __init__(self, keep_graph: bool) -> None:
+            pass
+
+        def capture_begin(self) -> None:
+            pass
+
+        def capture_end(self) -> None:
+            raise RuntimeError("capture was invalidated")
+
+    def refuse() -> None:
+        raise DriverError("CUDA_ERROR_OUT_OF_MEMORY")
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Captured)
+    with pytest.raises(DriverError, match="OUT_OF_MEMORY"):
+        graphs._record(refuse, None)
+    with pytest.raises(RuntimeError, match="invalidated"):
+        graphs._record(lambda: None, None)
+
+
 @needs_gpu
 def test_what_waits_for_the_device_is_launched_by_python() -> None:
     """There is no graph of it."""

@@ -40,7 +40,9 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @given(st.integers(0, 2 * PAGE_BYTES), st.integers(1, 4), st.integers(0, 5), st.integers())
 def test_rooms_share_no_page(num_bytes: int, number: int, num_spare: int, seed: int) -> None:
-    """Each has its size and is aligned, and the pages that it lies in are those of no other."""
+    """Each has its size and is aligned, and the pages that it lies in are those of no other, with room to begin in."""
+    assert room_bytes(num_bytes) % PAGE_BYTES == 0
+    assert PAGE_BYTES // 2 <= room_bytes(num_bytes) - num_bytes < 3 * PAGE_BYTES // 2
     stretch = torch.empty(number * room_bytes(num_bytes) + num_spare * PAGE_BYTES, dtype=torch.uint8)
     rooms = draw_rooms(stretch, num_bytes, number, random.Random(seed))
     starts = [room.storage_offset() for room in rooms]
@@ -73,8 +75,9 @@ def test_buffers_are_the_same_in_every_room(offset: int | None) -> None:
     """Values, views, addresses, bands and what was changed, in memory of their own or in that of others."""
     stretch = torch.full((1 << 16,), 7, dtype=torch.uint8)
     values = torch.arange(12, dtype=torch.float32)
-    room = None if offset is None else stretch[offset : offset + (1 << 14)]
-    buffers = DeviceBuffers(PLAN, {0: values.view(torch.uint8)}, room=room)
+    buffers = DeviceBuffers(PLAN, {0: values.view(torch.uint8)})
+    if offset is not None:
+        buffers = buffers.copy_to(stretch[offset : offset + (1 << 14)])
     view = buffers.view(ROWS)
     assert torch.equal(view, values[4:12].reshape(2, 4))
     argument = Argument(name="x", kind=ArgumentKind.VIEW, view=ROWS)
@@ -85,16 +88,31 @@ def test_buffers_are_the_same_in_every_room(offset: int | None) -> None:
     assert (buffers.mutated(), buffers.out_of_bounds()) == ((0,), ())
     buffers.view(ROWS).as_strided((1,), (1,), view.storage_offset() + 8).zero_()
     assert buffers.out_of_bounds() == (0,)
-    if room is not None:
-        first = 0 if offset is None else offset
-        assert bool((stretch[first + buffers.arena_bytes :] == 7).all())
-        assert bool((stretch[:first] == 7).all())
+    if offset is not None:
+        assert bool((stretch[offset + buffers.arena_bytes :] == 7).all())
+        assert bool((stretch[:offset] == 7).all())
 
 
 def test_a_room_must_be_large_enough() -> None:
     """It is no room for a part of the buffers."""
-    with pytest.raises(ValueError, match="do not lie in"):
-        DeviceBuffers(PLAN, {}, room=torch.zeros(4 * GUARD_BYTES, dtype=torch.uint8))
+    with pytest.raises(RuntimeError, match="must match the size"):
+        DeviceBuffers(PLAN, {}).copy_to(torch.zeros(4 * GUARD_BYTES, dtype=torch.uint8))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "held"), [("float16", b"\x00\x7e"), ("float64", None), ("int32", b"\xaa" * 4), ("bool", b"\x01")]
+)
+def test_a_temporary_is_blank(dtype: str, held: bytes | None) -> None:
+    """Not a number in every element, and where there is none, a pattern; without elements there is nothing to blank."""
+    buffers = tuple(Buffer(kind=BufferKind.TEMPORARY, name="", dtype=dtype, num_elements=n) for n in (5, 0))
+    found = DeviceBuffers(LaunchPlan(buffers=buffers, kernels=(), steps=(), outputs=()), {})
+    view = found.view(View(buffer=0, offset=0, shape=(5,), stride=(1,), dtype=dtype))
+    for _ in range(2):
+        assert bool(view.isnan().all()) if held is None else bytes_of(view) == held * 5
+        view.zero_()
+        found.blank()
+    assert len(found._blanks) == 1
+    assert (found.mutated(), found.out_of_bounds()) == ((), ())
 
 
 def test_a_copy_holds_what_was_held_and_is_its_own() -> None:
@@ -118,15 +136,33 @@ def test_a_copy_holds_what_was_held_and_is_its_own() -> None:
     assert other.mutated() == ()
 
 
-@given(st.integers(1, 4), st.integers(0, 3), st.sampled_from(["inside", "below", "above", "nothing"]), st.booleans())
-def test_a_change_in_any_place_is_found(number: int, where: int, kind: str, is_large: bool) -> None:
-    """Of what was given or of a band, whether places are looked at together or one by one."""
-    first = DeviceBuffers(PLAN, {0: torch.arange(12, dtype=torch.float32).view(torch.uint8)})
+THREE = tuple(Buffer(kind=BufferKind.INPUT, name=str(i), dtype="float32", num_elements=12) for i in (2, 0, 1))
+
+
+@given(
+    st.integers(1, 4),
+    st.integers(0, 3),
+    st.integers(0, 2),
+    st.sampled_from(["inside", "below", "above", "nothing"]),
+    st.sampled_from([1, 2 * 48, 64 << 20]),
+)
+def test_a_change_in_any_place_is_found(number: int, where: int, which: int, kind: str, together: int) -> None:
+    """Of what was given or of a band of any buffer, whether places are looked at together or one by one."""
+    values = {i: (torch.arange(12, dtype=torch.float32) + i).view(torch.uint8) for i in (2, 0, 1)}
+    first = DeviceBuffers(LaunchPlan(buffers=THREE, kernels=(), steps=(), outputs=()), values)
     places = [first, *(first.copy_to(torch.empty(first.arena_bytes, dtype=torch.uint8)) for _ in range(number - 1))]
-    view = places[where % number].view(View(buffer=0, offset=0, shape=(12,), stride=(1,), dtype="float32"))
+    view = places[where % number].view(View(buffer=which, offset=0, shape=(12,), stride=(1,), dtype="float32"))
     offset = {"inside": 11, "below": -1, "above": 12, "nothing": 0}[kind]
-    view.as_strided((1,), (1,), view.storage_offset() + offset).fill_(99.0 if kind != "nothing" else 0.0)
+    view.as_strided((1,), (1,), view.storage_offset() + offset).fill_(99.0 if kind != "nothing" else float(which))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(memory, "_COMPARED_BYTES", 2 * 48 if not is_large else 1)
-        assert find_mutated(places) == ((0,) if kind == "inside" else ())
-    assert find_out_of_bounds(places) == ((0,) if kind in ("below", "above") else ())
+        patched.setattr(memory, "_COMPARED_BYTES", together)
+        assert find_mutated(places) == ((which,) if kind == "inside" else ())
+    assert find_out_of_bounds(places) == ((which,) if kind in ("below", "above") else ())
+
+
+def test_buffers_are_named_in_order() -> None:
+    """Whatever the order in which they were given."""
+    values = {i: torch.zeros(48, dtype=torch.uint8) for i in (2, 0, 1)}
+    found = DeviceBuffers(LaunchPlan(buffers=THREE, kernels=(), steps=(), outputs=()), values)
+    found._arena.fill_(1)
+    assert (found.mutated(), found.out_of_bounds()) == ((0, 1, 2), (0, 1, 2))

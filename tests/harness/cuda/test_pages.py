@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 from collections import Counter
 from functools import partial
 from types import SimpleNamespace
@@ -78,6 +79,53 @@ def test_pages_of_other_forms_are_given_back(driver: Driver, monkeypatch: pytest
     assert sorted(driver.now.values()) == ["filler"] * 4 + ["two kernels"] * 3 + ["used"]
     assert driver.now[used.executable] == "used"
     assert len(taken) == 3
+
+
+def test_what_has_waited_longest_is_given_back(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the form that was used longest ago; what was put back is no longer in use."""
+    monkeypatch.setattr(module, "_MOST_PAGES", 4)
+    pages = Pages()
+    first, second = pages.take("a"), pages.take("b b")
+    other = pages.take("c")
+    for page in (first, second, other):
+        pages.put_back(page)
+    assert pages.take("d d") is second
+    pages.put_back(second)
+    taken = [pages.take("e e e"), pages.take("f f f")]
+    assert sorted(driver.now.values()) == ["c", "d d", "e e e", "f f f", *["filler"] * 4]
+    pages.put_back(taken[0])
+    taken += [pages.take("g g g g")]
+    assert sorted(driver.now.values()) == ["d d", "e e e", "f f f", "filler", "filler", "filler", "filler", "g g g g"]
+    pages.free()
+    assert sorted(driver.now.values()) == ["f f f", "filler", "filler", "g g g g"]
+
+
+def test_a_page_may_be_put_back_at_any_time(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the middle of what is done with pages as well, by the collector."""
+    pages = Pages()
+    others = [pages.take(" ".join(["k"] * number)) for number in range(1, 40)]
+    left = others[5:]
+
+    def put_back(phase: str, info: object) -> None:
+        if phase == "start" and left:
+            pages.put_back(left.pop())
+
+    for page in others[:5]:
+        pages.put_back(page)
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(put_back)
+    gc.set_threshold(1)
+    try:
+        taken = [pages.take(" ".join(["new"] * number)) for number in range(60, 100)]
+        pages.empty()
+        pages.free()
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(put_back)
+    while left:
+        pages.put_back(left.pop())
+    pages.free()
+    assert len(driver.now) == 2 * len(taken)
 
 
 def test_pages_can_be_made_ahead(driver: Driver) -> None:
@@ -401,4 +449,5 @@ def test_a_page_takes_graphs_of_several_forms() -> None:
         work()
         assert cell.item() == number
         del work
+    pages._settle()
     assert sum(map(len, pages._idle.values())) == 3

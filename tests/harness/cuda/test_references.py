@@ -85,6 +85,24 @@ def test_every_place_of_a_reference_is_its_own(waits: list[str], monkeypatch: py
     assert len({lane.work for lane in reference.tf32(PROTOCOL.placements)}) == number
 
 
+def test_a_reference_that_takes_long_has_no_pages(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """And fewer places."""
+    monkeypatch.setattr(references_module, "is_short", lambda _: False)
+    monkeypatch.setattr(references_module, "in_pages", None)
+    assert len(list(References().get(SOURCE).eager(PROTOCOL.placements))) == PROTOCOL.placements
+
+
+def test_tf32_is_allowed_where_it_is_timed_alone(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not before, not after, and not for the eager figure."""
+    seen: list[bool] = []
+    reference = References().get(SOURCE)
+    reference.run = lambda: seen.append(torch.backends.cuda.matmul.allow_tf32)
+    reference.tf32(1)
+    assert seen
+    assert all(seen)
+    assert not torch.backends.cuda.matmul.allow_tf32
+
+
 def test_a_graph_whose_memory_was_freed_is_not_replayed(waits: list[str]) -> None:
     """The made-up GPU finds out; a real one reads or writes what is there by then."""
     cells = [torch.zeros(4, device="cuda")]

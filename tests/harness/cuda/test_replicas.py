@@ -8,17 +8,22 @@ from typing import Any
 
 import pytest
 import torch
-from tritonrl.core.plan import Buffer, BufferKind, LaunchPlan, View
+from attrs import evolve
+from tritonrl.core.config import ClockConfig
+from tritonrl.core.plan import Buffer, BufferKind, Kernel, LaunchPlan, View
 from tritonrl.harness.cuda import replicas as replicas_module
 from tritonrl.harness.cuda.graphs import Graph, Scratch
 from tritonrl.harness.cuda.launcher import DriverError
 from tritonrl.harness.cuda.memory import PAGE_BYTES, DeviceBuffers
-from tritonrl.harness.cuda.replicas import NUM_LANES, Replica, Replicator, Watcher
-from tritonrl.harness.cuda.stopwatch import count_places
+from tritonrl.harness.cuda.protocol import Protocol
+from tritonrl.harness.cuda.replicas import Replica, Replicator, Watcher
+from tritonrl.harness.cuda.stopwatch import count_places, nothing
 
 from .pretend import pretend_gpu
 
 PLACEMENTS = 3
+PROTOCOL = Protocol.of(ClockConfig(placements=PLACEMENTS), True)
+NUM_LANES = 200
 MEMORY_BYTES = 6 << 30
 NUM_ROOMS = (MEMORY_BYTES >> 6) // (2 * PAGE_BYTES)
 """In half of a 64th of the memory."""
@@ -44,9 +49,14 @@ def prepare(plan: LaunchPlan, buffers: DeviceBuffers, copy: int) -> Callable[[],
     return lambda: None
 
 
-def place(replicator: Replicator, prepare: Any = prepare) -> list[Replica]:
-    """The plan in all places."""
-    return list(replicator.place(PLAN, {0: VALUES.view(torch.uint8)}, prepare, Scratch(), PLACEMENTS))
+def place(
+    replicator: Replicator, prepare: Any = prepare, plan: LaunchPlan = PLAN, protocol: Protocol = PROTOCOL
+) -> list[Replica]:
+    """The plan in all places; each comes once for each of its lanes."""
+    found = list(replicator.place(plan, {0: VALUES.view(torch.uint8)}, prepare, Scratch(), protocol))
+    replicas = list(dict.fromkeys(found))
+    assert found == [replica for replica in replicas for _ in replica.works]
+    return replicas
 
 
 def count_lanes(found: list[Replica]) -> int:
@@ -97,11 +107,63 @@ def test_every_place_begins_with_what_was_given() -> None:
         assert torch.equal(replica.results[0], VALUES + 1.0)
 
 
-@pytest.mark.parametrize(("num_nodes", "number"), [(0, NUM_LANES), (1, NUM_LANES), (2, NUM_LANES // 2), (9, 60)])
-def test_a_kernel_has_more_lanes_than_a_chain(monkeypatch: pytest.MonkeyPatch, num_nodes: int, number: int) -> None:
-    """What takes more nodes takes longer, and as many pages time."""
+@pytest.mark.parametrize(
+    ("num_nodes", "num_replays", "number"),
+    [(0, 200, 200), (1, 200, 200), (2, 200, 100), (9, 200, 60), (1, 400, 200), (1, 50, 50), (2, 50, 50), (1, 4, 4)],
+)
+def test_a_kernel_has_more_lanes_than_a_chain(
+    monkeypatch: pytest.MonkeyPatch, num_nodes: int, num_replays: int, number: int
+) -> None:
+    """What takes more nodes takes longer, and as many pages time; nothing has more lanes than replays, or places."""
     monkeypatch.setattr(replicas_module, "count_nodes", lambda _: num_nodes)
-    assert count_lanes(place(Replicator(MEMORY_BYTES))) == number
+    protocol = Protocol.of(ClockConfig(placements=PLACEMENTS, trials=num_replays // 2, replays=2), True)
+    for memory_bytes in (MEMORY_BYTES, MEMORY_BYTES >> 6):
+        found = place(Replicator(memory_bytes), protocol=protocol)
+        assert count_lanes(found) == number
+        assert len(found) <= number
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "num_scratch_bytes", "num_lanes", "num_places"),
+    [(0, 0, NUM_LANES, 1 + NUM_ROOMS), (1 << 30, 0, NUM_LANES, 4), (5 << 30, 0, NUM_LANES, 1), (0, 1 << 29, 8, 8)],
+)
+def test_what_takes_much_memory_has_fewer_places(
+    monkeypatch: pytest.MonkeyPatch, num_bytes: int, num_scratch_bytes: int, num_lanes: int, num_places: int
+) -> None:
+    """All replicas together take 4 GB; of what launches write to beside the buffers there is one for each lane."""
+    allocated = [0]
+
+    def prepare(plan: LaunchPlan, buffers: DeviceBuffers, copy: int) -> Callable[[], None]:
+        allocated[0] += num_scratch_bytes
+        return lambda: None
+
+    def make(*arguments: Any, **options: Any) -> DeviceBuffers:
+        allocated[0] += num_bytes
+        return DeviceBuffers(*arguments, **options)
+
+    monkeypatch.setattr(replicas_module, "DeviceBuffers", make)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: allocated[0])
+    found = place(Replicator(MEMORY_BYTES), prepare)
+    assert (count_lanes(found), len(found)) == (num_lanes, num_places)
+    monkeypatch.setattr(replicas_module, "is_short", lambda work: False)
+    affordable = (4 << 30) // max(1, num_bytes + num_scratch_bytes)
+    assert len(place(Replicator(MEMORY_BYTES), prepare)) == min(PLACEMENTS, max(1, affordable))
+
+
+def test_what_launches_write_to_lives_as_long_as_their_graphs() -> None:
+    """The made-up GPU finds a graph whose memory was freed."""
+
+    def prepare(plan: LaunchPlan, buffers: DeviceBuffers, copy: int) -> Callable[[], None]:
+        scratch = torch.zeros(4)
+
+        def work() -> None:
+            scratch.add_(1.0)
+
+        return work
+
+    for replica in place(Replicator(MEMORY_BYTES), prepare):
+        for work in replica.works:
+            work()
 
 
 @pytest.mark.parametrize(
@@ -196,6 +258,11 @@ def test_short_work_is_launched_by_many_copies_of_its_code(monkeypatch: pytest.M
     place(Replicator(MEMORY_BYTES), note)
     assert copies.pop(0) == 0
     assert Counter(copies) == dict.fromkeys(range(50), NUM_LANES // 50)
+    kernel = Kernel(qualname="kernel", source_sha256="")
+    for num_kernels, num_copies in ((5, 10), (51, 1)):
+        copies.clear()
+        place(Replicator(MEMORY_BYTES), note, evolve(PLAN, kernels=(kernel,) * num_kernels))
+        assert set(copies) == set(range(num_copies))
     copies.clear()
     monkeypatch.setattr(replicas_module, "is_short", lambda work: False)
     place(Replicator(MEMORY_BYTES), note)
@@ -221,3 +288,72 @@ def test_the_worst_deviation_of_all_replicas_is_found(number: int) -> None:
     assert (watcher.find_worst() == (None,)) == (number == 1)
     lanes[0].after()
     assert watcher.find_worst() == (None,)
+
+
+def two_outputs(*views: View) -> LaunchPlan:
+    """A plan that returns these parts of what it was given."""
+    return evolve(PLAN, outputs=views)
+
+
+@pytest.mark.parametrize("number", [1, 4])
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_every_output_is_looked_at(number: int, which: int) -> None:
+    """Beside an empty one, and each by itself: real numbers by their norm, others by how many differ."""
+    rows = evolve(ALL, offset=20, shape=(4, 5), stride=(10, 2))
+    whole = View(buffer=0, offset=60, shape=(8,), stride=(1,), dtype="int32")
+    plan = two_outputs(evolve(ALL, shape=(10,)), rows, whole, evolve(ALL, shape=(0,)))
+    found = place(Replicator(MEMORY_BYTES), plan=plan)[:number]
+    watcher = Watcher(found, Scratch())
+    assert watcher.find_worst() == (0.0, 0.0, 0.0, 0.0)
+    lane = found[-1].watch(watcher)[-1]
+    result = found[-1].results[which]
+    first = result.clone()
+    result.view(-1)[1:2].zero_() if which != 1 else result[1, 2].zero_()
+    lane.after()
+    norm = float(torch.linalg.vector_norm(first.double() - result.double()) / torch.linalg.vector_norm(first.double()))
+    expected = [0.0, 0.0, 0.0, 0.0]
+    expected[which] = norm if which != 2 else 1 / 8
+    assert watcher.find_worst() == pytest.approx(tuple(expected))
+
+
+def test_what_is_not_a_number_twice_is_the_same() -> None:
+    """And an infinity; the norm is that of what is finite, and a large one in half precision is none."""
+    buffer = Buffer(kind=BufferKind.INPUT, name="0", dtype="float16", num_elements=4)
+    view = View(buffer=0, offset=0, shape=(4,), stride=(1,), dtype="float16")
+    plan = LaunchPlan(buffers=(buffer,), kernels=(), steps=(), outputs=(view,))
+    values = torch.tensor([float("nan"), float("inf"), 60000.0, 60000.0], dtype=torch.float16)
+    found = list(
+        dict.fromkeys(Replicator(MEMORY_BYTES).place(plan, {0: values.view(torch.uint8)}, prepare, Scratch(), PROTOCOL))
+    )
+    watcher = Watcher(found, Scratch())
+    lane = found[1].watch(watcher)[0]
+    lane.after()
+    assert watcher.find_worst() == (0.0,)
+    found[1].results[0][3] = -60000.0
+    lane.after()
+    assert watcher.find_worst() == (pytest.approx(120000.0 / 84852.8, rel=1e-3),)
+    found[1].results[0][0] = 1.0
+    lane.after()
+    assert watcher.find_worst() == (None,)
+
+
+def test_a_plan_without_results_has_no_deviations() -> None:
+    """There is nothing to look at."""
+    found = place(Replicator(MEMORY_BYTES), plan=two_outputs())
+    watcher = Watcher(found, Scratch())
+    found[0].watch(watcher)[0].after()
+    assert watcher.find_worst() == ()
+
+
+def test_temporaries_are_blank_before_each_replay() -> None:
+    """Those of the replica that is replayed, and no others; what was given is left alone."""
+    temporary = Buffer(kind=BufferKind.TEMPORARY, name="", dtype="float32", num_elements=3)
+    view = View(buffer=1, offset=0, shape=(3,), stride=(1,), dtype="float32")
+    found = place(Replicator(MEMORY_BYTES), plan=evolve(PLAN, buffers=(*PLAN.buffers, temporary)))
+    watcher = Watcher(found, Scratch())
+    for replica in found:
+        replica.buffers.view(view).zero_()
+    found[1].watch(watcher)[0].before()
+    assert [bool(replica.buffers.view(view).isnan().all()) for replica in found] == [n == 1 for n in range(len(found))]
+    assert torch.equal(found[1].results[0], VALUES)
+    assert place(Replicator(MEMORY_BYTES))[0].watch(watcher)[0].before is nothing

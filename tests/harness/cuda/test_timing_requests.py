@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from attrs import evolve
 from tritonrl.core.config import ClockConfig
 from tritonrl.core.outcome import Outcome
-from tritonrl.core.plan import Buffer, BufferKind, Copy, LaunchPlan, View
+from tritonrl.core.plan import Buffer, BufferKind, Copy, LaunchPlan, Operator, View
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.cuda import executor as executor_module
 from tritonrl.harness.cuda import timer as timer_module
@@ -20,9 +21,9 @@ from tritonrl.harness.cuda.failures import Fatal
 from tritonrl.harness.cuda.launcher import LoadedKernels
 from tritonrl.harness.cuda.memory import DeviceBuffers
 from tritonrl.harness.cuda.pages import Pages
-from tritonrl.harness.cuda.protocol import Protocol, ReferenceSource
+from tritonrl.harness.cuda.protocol import Protocol, ReferenceRequest, ReferenceSource
 from tritonrl.harness.cuda.references import References
-from tritonrl.harness.cuda.replicas import NUM_LANES, Replicator
+from tritonrl.harness.cuda.replicas import Replicator
 from tritonrl.harness.cuda.timer import Timer
 
 from ..kernels import POINTWISE
@@ -104,16 +105,54 @@ def test_a_plan_is_timed_by_a_sequence_of_requests(waits: list[str], calibrated:
 
 
 def test_preparing_stops_between_its_pieces(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each answer comes when nothing is under way on the device; a piece is a place at most."""
+    """Each answer comes when nothing is under way on the device; a piece is a lane at most."""
     monkeypatch.setattr(executor_module, "_PIECE_S", 1e-9)
     executor = Executor()
     assert receive(executor, None) == {"failure": None}
     waits.clear()
     reply, number = prepare(executor)
     assert reply["failure"] is None
-    assert number == 2 + len(executor._timer._get_pending().kept)
+    assert number == 2 + sum(len(replica.works) for replica in executor._timer._get_pending().kept)
     assert len(waits) >= number
     assert set(finish(executor)[0]["timed"]["trials"]["us"]) == {"candidate", "control"}
+
+
+def test_every_lane_is_timed(waits: list[str]) -> None:
+    """As a candidate and as its control."""
+    executor = Executor()
+    receive(executor, None)
+    prepare(executor)
+    pending = executor._timer._get_pending()
+    works = [work for replica in pending.kept for work in replica.works]
+    assert len(works) == len(set(works)) == PROTOCOL.num_lanes
+    for subject in pending.subjects:
+        assert [lane.work for lane in subject.lanes] == works
+    assert [replica.buffers for replica in pending.kept] == pending.buffers
+
+
+@pytest.mark.parametrize("place", [0, 1, -1])
+def test_what_was_given_is_looked_at_in_every_place(waits: list[str], place: int) -> None:
+    """A plan that changes it says so, wherever it did."""
+    executor = Executor()
+    receive(executor)
+    prepare(executor)
+    executor._timer._get_pending().buffers[place].view(view(0))[0, 0] += 1.0
+    reply, _ = finish(executor)
+    assert reply["results"][0]["mutated"] == [0]
+    assert reply["results"][0]["out_of_bounds"] == []
+
+
+def test_the_first_run_that_is_judged_has_what_was_given(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a plan that adds to its input did while it was captured."""
+    adds = evolve(PLAN, steps=(Operator(name="add", operands=(), outputs=()),), outputs=(view(0),))
+    monkeypatch.setitem(globals(), "PLAN", adds)
+    monkeypatch.setattr(executor_module, "run_operator", lambda step, view_of: view_of(view(0)).add_(1.0))
+    executor = Executor()
+    receive(executor, None)
+    assert prepare(executor)[0]["failure"] is None
+    assert executor._timer._get_pending().first is not None
+    (first,) = executor._timer._get_pending().first.outputs
+    assert first == (VALUES + 1.0).tobytes()
 
 
 def test_code_goes_when_nothing_is_launched_with_it_any_more(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,15 +293,15 @@ def test_a_plan_that_writes_beyond_its_buffers_is_the_last(waits: list[str], pla
     assert executor.is_spoilt
 
 
-@pytest.mark.parametrize("placements", [0, 3])
+@pytest.mark.parametrize("num_lanes", [0, 3])
 def test_pages_are_made_before_anything_is_timed(
-    waits: list[str], monkeypatch: pytest.MonkeyPatch, placements: int
+    waits: list[str], monkeypatch: pytest.MonkeyPatch, num_lanes: int
 ) -> None:
     """As many as a short kernel takes, where any are to be timed."""
     numbers: list[int] = []
     monkeypatch.setattr(Pages, "stock", lambda _, number: numbers.append(number))
-    assert Executor().answer({"kind": "warm up", "placements": placements}, []) == ({"failure": None}, [])
-    assert numbers == [NUM_LANES if placements else 0]
+    assert Executor().answer({"kind": "warm up", "lanes": num_lanes}, []) == ({"failure": None}, [])
+    assert numbers == [num_lanes]
 
 
 def test_what_is_received_needs_no_gpu(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,3 +326,26 @@ def test_code_is_unloaded_in_a_turn(waits: list[str], monkeypatch: pytest.Monkey
     assert not done
     assert prepare(executor)[0]["failure"] is None
     assert done == ["unload"]
+
+
+def test_a_reference_is_let_go_when_it_is_measured(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """And where that fails, where memory is given back, or where another comes: the pages are others' then."""
+    timer = Timer(References())
+    request = ReferenceRequest(source=SOURCE, protocol=PROTOCOL, compiling="none")
+    assert timer.prepare_reference(request) == []
+    observed = [weakref.ref(lane.work) for subject in timer._subjects for lane in subject.lanes]
+    assert {subject.name for subject in timer._subjects} == {"eager", "tf32"}
+    assert len(timer.measure_reference(request, []).eager_us) == PROTOCOL.trials
+    assert not any(each() for each in observed)
+    with pytest.raises(ValueError, match="no reference"):
+        timer.measure_reference(request, [])
+    timer.prepare_reference(request)
+    with monkeypatch.context() as patched:
+        patched.setattr(timer._stopwatch, "measure", None)
+        with pytest.raises(TypeError):
+            timer.measure_reference(request, [])
+    assert not timer._subjects
+    timer.prepare_reference(request)
+    timer.clear()
+    assert not timer._subjects
+    assert timer._prepared is None
