@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.analysis.analysis import analyse
+from tritonrl.harness.analysis.findings import Analysis
 from tritonrl.harness.report.account import BEGIN, END, published_readme, with_excerpt
 from tritonrl.harness.report.publish import MAX_BYTES
 from tritonrl.harness.study.store import Results
@@ -31,16 +32,22 @@ def test_nothing_is_claimed_without_tables() -> None:
     assert PUBLISHED.recorded() is not None or not re.search(r"\d", part)
 
 
+@pytest.fixture(scope="module")
+def analysis() -> Analysis:
+    """What the published tables say, computed once."""
+    return analyse(PUBLISHED)
+
+
 @committed
-def test_readmes_are_what_the_tables_say() -> None:
+def test_readmes_are_what_the_tables_say(analysis: Analysis) -> None:
     """Every figure of both READMEs' results is computed from the tables: computing them again changes nothing."""
-    assert (ROOT / "results" / "README.md").read_text() == published_readme(PUBLISHED, analyse(PUBLISHED)), AGAIN
+    assert (ROOT / "results" / "README.md").read_text() == published_readme(PUBLISHED, analysis), AGAIN
     readme = (ROOT / "README.md").read_text()
-    assert with_excerpt(readme, PUBLISHED, analyse(PUBLISHED), "results") == readme, AGAIN
+    assert with_excerpt(readme, PUBLISHED, analysis, "results") == readme, AGAIN
 
 
 @committed
-def test_the_page_is_what_the_tables_say() -> None:
+def test_the_page_is_what_the_tables_say(analysis: Analysis) -> None:
     """The published page carries the analysis of the published tables, and shows the numbers that it carries."""
     page = (ROOT / "results" / "report.html").read_text()
     block = re.search(r'<script type="application/json" id="figures">(.*?)</script>', page, flags=re.DOTALL)
@@ -54,7 +61,7 @@ def test_the_page_is_what_the_tables_say() -> None:
             found = found[int(step)] if isinstance(found, list) else found[step]
         assert float(value) == found, at
     del carried["shelf"]
-    assert not differing(carried, json.loads(json.dumps(to_plain(analyse(PUBLISHED))))), AGAIN
+    assert not differing(carried, json.loads(json.dumps(to_plain(analysis)))), AGAIN
 
 
 def differing(first: Any, second: Any, path: str = "") -> list[str]:
