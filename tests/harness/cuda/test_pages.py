@@ -93,11 +93,12 @@ def test_what_has_waited_longest_is_given_back(driver: Driver, monkeypatch: pyte
     pages.put_back(second)
     taken = [pages.take("e e e"), pages.take("f f f")]
     assert sorted(driver.now.values()) == ["c", "d d", "e e e", "f f f", *["filler"] * 4]
+    other = pages.take("h")
+    pages.put_back(other)
     pages.put_back(taken[0])
+    pages.put_back(pages.take("i"))
     taken += [pages.take("g g g g")]
-    assert sorted(driver.now.values()) == ["d d", "e e e", "f f f", "filler", "filler", "filler", "filler", "g g g g"]
-    pages.free()
-    assert sorted(driver.now.values()) == ["f f f", "filler", "filler", "g g g g"]
+    assert sorted(driver.now.values()) == ["e e e", "f f f", *["filler"] * 4, "g g g g", "i"]
 
 
 def test_a_page_may_be_put_back_at_any_time(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +248,9 @@ def test_pages_that_wait_can_be_given_back(driver: Driver) -> None:
     """Those in use stay."""
     pages = Pages()
     used, idle = pages.take("used"), pages.take("idle")
-    pages.put_back(idle)
+    others = [pages.take("idle") for _ in range(2)]
+    for page in (idle, *others):
+        pages.put_back(page)
     pages.free()
     assert sorted(driver.now.values()) == ["filler", "used"]
     pages.put_back(used)

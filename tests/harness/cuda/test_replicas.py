@@ -117,10 +117,14 @@ def test_a_kernel_has_more_lanes_than_a_chain(
     """What takes more nodes takes longer, and as many pages time; nothing has more lanes than replays, or places."""
     monkeypatch.setattr(replicas_module, "count_nodes", lambda _: num_nodes)
     protocol = Protocol.of(ClockConfig(placements=PLACEMENTS, trials=num_replays // 2, replays=2), True)
+    asked: list[int] = []
+    find_rooms = replicas_module._find_rooms
+    monkeypatch.setattr(replicas_module, "_find_rooms", lambda n, k: asked.append(k) or find_rooms(n, k))
     for memory_bytes in (MEMORY_BYTES, MEMORY_BYTES >> 6):
         found = place(Replicator(memory_bytes), protocol=protocol)
         assert count_lanes(found) == number
         assert len(found) <= number
+    assert asked == [min(number, count_places(PLACEMENTS, short=True)) - 1]
 
 
 @pytest.mark.parametrize(
