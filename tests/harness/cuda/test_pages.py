@@ -101,14 +101,16 @@ def test_what_has_waited_longest_is_given_back(driver: Driver, monkeypatch: pyte
     assert sorted(driver.now.values()) == ["e e e", "f f f", *["filler"] * 4, "g g g g", "i"]
 
 
-def test_a_page_may_be_put_back_at_any_time(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("every", [1, 2, 3, 5, 26, 27, 28, 29])
+def test_a_page_may_be_put_back_at_any_time(driver: Driver, every: int) -> None:
     """In the middle of what is done with pages as well, by the collector."""
     pages = Pages()
     others = [pages.take(" ".join(["k"] * number)) for number in range(1, 40)]
-    left = others[5:]
+    left, num_collected = others[5:], [0]
 
     def put_back(phase: str, info: object) -> None:
-        if phase == "start" and left:
+        num_collected[0] += phase == "start"
+        if phase == "start" and num_collected[0] % every == 0 and left:
             pages.put_back(left.pop())
 
     for page in others[:5]:
