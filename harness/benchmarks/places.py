@@ -110,6 +110,7 @@ def _examine_prepared(
     }
 
     executors: list[Executor] = []
+    pages = Pages()
 
     def make_copy() -> Callable[[DeviceBuffers], Callable[[], None]]:
         executor = Executor()  # it loads what it launches itself
@@ -117,9 +118,10 @@ def _examine_prepared(
         return lambda buffers: executor.prepare(one.plan, buffers, binaries)
 
     try:
-        return examine(one.name, one.plan, given, make_copy, protocol, num_variants, gap)
+        return examine(one.name, one.plan, given, make_copy, protocol, num_variants, gap, pages)
     finally:
         torch.cuda.synchronize()
+        pages.free()
         for executor in executors:
             executor.unload()
 
@@ -132,25 +134,9 @@ def examine(
     protocol: Protocol,
     num_variants: int,
     gap: int,
+    pages: Pages,
 ) -> Spreads | None:
     """The spreads of one plan's variants; None for a plan that is not short, or that cannot have pages of its own."""
-    pages = Pages()
-    try:
-        return _examine_in(pages, name, plan, given, make_copy, protocol, num_variants, gap)
-    finally:
-        pages.free()
-
-
-def _examine_in(
-    pages: Pages,
-    name: str,
-    plan: LaunchPlan,
-    given: Mapping[int, torch.Tensor],
-    make_copy: MakeCopy,
-    protocol: Protocol,
-    num_variants: int,
-    gap: int,
-) -> Spreads | None:
     scratch, copy = Scratch(), make_copy()
     buffers = DeviceBuffers(plan, given)
     perform = copy(buffers)

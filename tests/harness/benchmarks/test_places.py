@@ -18,6 +18,7 @@ from tritonrl.harness.benchmarks.places import KINDS, PlacesFigures, examine, re
 from tritonrl.harness.cuda import graphs
 from tritonrl.harness.cuda.executor import Executor
 from tritonrl.harness.cuda.memory import DeviceBuffers
+from tritonrl.harness.cuda.pages import Pages
 from tritonrl.harness.cuda.protocol import Protocol
 
 from ..cuda.pretend import pretend_gpu
@@ -87,7 +88,7 @@ def test_variants_differ_in_one_thing(monkeypatch: pytest.MonkeyPatch) -> None:
             return prepare
 
         values = {0: torch.arange(64, dtype=torch.float32).view(torch.uint8)}
-        spreads = examine("copy", PLAN, values, make_copy, PROTOCOL, NUM_VARIANTS, GAP)
+        spreads = examine("copy", PLAN, values, make_copy, PROTOCOL, NUM_VARIANTS, GAP, Pages())
     assert spreads is not None
     assert set(spreads.by_kind) == set(KINDS)
     assert len(copies) == 1 + NUM_VARIANTS + NUM_VARIANTS * (GAP + 1)
