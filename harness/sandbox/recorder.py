@@ -31,7 +31,7 @@ from .passes import AtenAudit, Pass
 from .pretence import CPU, CUDA, Devices
 from .protocol import RecordRequest, TensorSpec
 from .recompiler import leave_out_places, recompile
-from .target import StubDriver, parse_target, pretend_device, run_tools_as_one_user
+from .target import StubDriver, know_the_compiler_by_its_version, parse_target, pretend_device, run_tools_as_one_user
 from .warm_up import CANDIDATE
 
 _MAX_BLOB_BYTES = 64 << 20
@@ -47,6 +47,7 @@ def prepare(target_name: str, scratch: str) -> Any:
     driver.set_active(StubDriver(target))
     pretend_device(target)
     run_tools_as_one_user()
+    know_the_compiler_by_its_version()
     recorder = LaunchRecorder(target)
     recorder.install()
 

@@ -238,6 +238,17 @@ def run_tools_as_one_user() -> None:
     compiler.subprocess = shim
 
 
+def know_the_compiler_by_its_version() -> None:
+    """Have Triton's cache tell its compiler by the version, for the rest of this process.
+
+    It reads and hashes all of its files otherwise, 0.5 s, and no cache here is shared with another Triton.
+    """
+    import triton
+    from triton.runtime import cache
+
+    cache.triton_key = lambda: triton.__version__
+
+
 def _run_as_one_user(*arguments: Any, **options: Any) -> Any:
     finished: list[Any] = []
     raised: list[BaseException] = []

@@ -37,6 +37,8 @@ from .confinement import Protections
 
 WATCH_INTERVAL_S = 0.05
 MAX_ANSWER_BYTES = 256 << 20
+JOBS_WORTH_GATHERING = 200
+"""So many forks from huge pages save what moving the memory there takes: 4 ms of 9 each, against 0.6 s."""
 CONFINED = b"C"
 """First byte of an answer: from here on, what goes wrong is the candidate's doing and not the sandbox's."""
 Perform = Callable[[dict[str, Any], list[bytes], str], tuple[dict[str, Any], list[bytes]]]
@@ -68,6 +70,8 @@ class Zygote:
         self.protections = protections
         self.perform = perform
         self.jobs: set[_Job] = set()
+        self.num_jobs = 0
+        self.is_gathered = False
         self.own_bytes = watch.resident_bytes("self")
         self.selector = selectors.DefaultSelector()
         self.selector.register(control, selectors.EVENT_READ, self._accept)
@@ -81,6 +85,7 @@ class Zygote:
                 for key, _ in self.selector.select(timeout):
                     key.data()
                 self._watch()
+                self._gather()
         except EOFError:
             pass
         finally:
@@ -130,6 +135,7 @@ class Zygote:
         for pipe in (answer_read, output_read):
             os.set_blocking(pipe, False)
         self.jobs.add(job)
+        self.num_jobs += 1
         self.selector.register(job.process, selectors.EVENT_READ, lambda: self._finish(job))
         self.selector.register(answer_read, selectors.EVENT_READ, lambda: self._read_answer(job))
         self.selector.register(output_read, selectors.EVENT_READ, lambda: self._read_output(job))
@@ -215,6 +221,13 @@ class Zygote:
             elif _is_closed(job.connection):
                 self._kill(job, "judge")
 
+    def _gather(self) -> None:
+        """Fork from huge pages from now on, once that pays; while no job has to be watched."""
+        if not self.is_gathered and self.num_jobs >= JOBS_WORTH_GATHERING and not self.jobs:
+            syscalls.gather_into_huge_pages()
+            self.own_bytes = watch.resident_bytes("self")
+            self.is_gathered = True
+
     def _kill(self, job: _Job, reason: str) -> None:
         job.killed_for = job.killed_for or reason
         with contextlib.suppress(ProcessLookupError):
@@ -290,7 +303,6 @@ def main() -> None:
     perform = _prepare(arguments.mode, arguments.target, arguments.scratch)
     gc.collect()
     gc.freeze()
-    syscalls.gather_into_huge_pages()
     control.send(json.dumps({"ready": asdict(protections)}).encode())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Zygote(control, protections, perform).serve()

@@ -1,4 +1,4 @@
-"""One verifier for each module of tests that asks for one: starting a sandbox takes seconds."""
+"""A sandbox for all modules that ask for no other, and a verifier for each that asks for one."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ from tritonrl.harness.verification.verifier import Verifier
 from tritonrl.harness.verification.workbench import Workbench
 
 
+@pytest.fixture(scope="session")
+def sandbox() -> Iterator[Sandbox]:
+    """With the default limits; starting one takes six processor seconds."""
+    with Sandbox() as opened:
+        yield opened
+
+
 @pytest.fixture(scope="module")
-def verifier() -> Iterator[Verifier]:
+def verifier(sandbox: Sandbox) -> Verifier:
     """A verifier with the default settings, on the interpreter, without a clock."""
-    with Sandbox() as sandbox:
-        yield Verifier(VerifierConfig(backend="interpret"), ClockConfig(), sandbox)
+    return Verifier(VerifierConfig(backend="interpret"), ClockConfig(), sandbox)
 
 
 @pytest.fixture(scope="module")

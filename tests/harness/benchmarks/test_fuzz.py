@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tritonrl.core.candidate import Candidate
+from tritonrl.core.config import ClockConfig, VerifierConfig
 from tritonrl.core.extraction import extract
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.prompts import assistant_message
@@ -13,9 +14,9 @@ from tritonrl.core.task import Example
 from tritonrl.harness.benchmarks.fuzz import verify_texts
 from tritonrl.harness.benchmarks.fuzz_reading import choose_for_funnel, read_apart, read_texts
 from tritonrl.harness.benchmarks.fuzz_texts import fuzzed
-from tritonrl.harness.settings import load_config
+from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.tasks.suites import corpus_examples
-from tritonrl.harness.verification.verifier import open_verifier
+from tritonrl.harness.verification.verifier import Verifier
 from tritonrl.stages.syntax import inspect_source, judge_syntax
 
 from .readers import end_at_seven
@@ -39,12 +40,11 @@ def test_spoilt_and_random_completions_are_answered(examples: tuple[Example, ...
     assert {None, "passed", "syntax_error", "no_model", "no_kernel", "no_launch", "forbidden_import"} <= outcomes
 
 
-def test_the_whole_funnel_answers(examples: tuple[Example, ...]) -> None:
+def test_the_whole_funnel_answers(examples: tuple[Example, ...], sandbox: Sandbox) -> None:
     """Spoilt completions that are forced through every stage end in verdicts."""
     numbers = choose_for_funnel(read_texts(examples, 1, range(200)), NUM_IN_FUNNEL)
     pairs = [(examples[number % 26].task, extract(fuzzed(examples, 1, number)) or "") for number in numbers]
-    with open_verifier(load_config()) as verifier:
-        outcomes = verify_texts(verifier, pairs, jobs=2)
+    outcomes = verify_texts(Verifier(VerifierConfig(), ClockConfig(), sandbox), pairs, jobs=2)
     assert len(outcomes) == NUM_IN_FUNNEL
     assert {"syntax_error", "passed"} <= set(outcomes)
 

@@ -34,18 +34,17 @@ def verdict(outcome: Outcome, stage: Stage) -> Verdict:
     return Verdict(task_id="t", candidate="c" * 64, backend="interpret", stages=tuple(results))
 
 
-def test_crashing_candidates_reach_the_gpu_and_their_neighbours_are_right() -> None:
+def test_crashing_candidates_reach_the_gpu_and_their_neighbours_are_right(sandbox: Sandbox) -> None:
     """Every way to crash passes the AST and the compile stage, and what stands beside it passes the whole audit."""
     drawn = dict(draw_sources(len(CRASHES)))
     assert set(drawn) == {"is right", *CRASHES}
-    with Sandbox() as sandbox:
-        verifier = Verifier(VerifierConfig(), ClockConfig(), sandbox)
-        for name in CRASHES:
-            candidate = Candidate(task_id=TASK.task_id, source=drawn[name])
-            candidate = probe_compile(probe_syntax(candidate), TASK, verifier.bench, True)
-            assert judge_syntax(candidate).passed, name
-            assert judge_compile(candidate).passed, (name, judge_compile(candidate))
-        assert verifier.verify(TASK, drawn["is right"], AUDIT).outcome is Outcome.PASSED
+    verifier = Verifier(VerifierConfig(), ClockConfig(), sandbox)
+    for name in CRASHES:
+        candidate = Candidate(task_id=TASK.task_id, source=drawn[name])
+        candidate = probe_compile(probe_syntax(candidate), TASK, verifier.bench, True)
+        assert judge_syntax(candidate).passed, name
+        assert judge_compile(candidate).passed, (name, judge_compile(candidate))
+    assert verifier.verify(TASK, drawn["is right"], AUDIT).outcome is Outcome.PASSED
 
 
 def test_no_two_crashing_candidates_have_the_same_text() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 import torch
@@ -11,12 +9,11 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from tritonrl.core.config import Config
 from tritonrl.core.extensions import AUDIT
 from tritonrl.core.task import Profile, Task
 from tritonrl.harness.exam.suite_criterion import TOLERANCE, choose_sizes, find_excess, judge_by_suite
 from tritonrl.harness.tasks.suites import load_suite
-from tritonrl.harness.verification.verifier import Verifier, open_verifier
+from tritonrl.harness.verification.verifier import Verifier
 
 from ..datasets.made_up import SMALL_PROBLEM, write_folder
 from ..kernels import pointwise
@@ -26,13 +23,6 @@ RIGHT = pointwise(f"{TANH} + 0.5")
 CLOSE = pointwise(f"{TANH} + 0.505")
 FAR = pointwise(f"{TANH} + 0.55")
 FLOATS = st.floats(-100, 100, width=32) | st.sampled_from([float("inf"), float("-inf"), float("nan")])
-
-
-@pytest.fixture(scope="module")
-def verifier() -> Iterator[Verifier]:
-    """One verifier for the module."""
-    with open_verifier(Config()) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

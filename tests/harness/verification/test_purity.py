@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 from attrs import evolve
-from tritonrl.core.config import ClockConfig, LimitsConfig, VerifierConfig
+from tritonrl.core.config import ClockConfig, VerifierConfig
 from tritonrl.core.extensions import AUDIT
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.task import Task
@@ -16,13 +14,6 @@ from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verification.verifier import Verifier
 
 from ..kernels import LINEAR, POINTWISE, linear, pointwise
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    """One sandbox for the module."""
-    with Sandbox(LimitsConfig()) as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

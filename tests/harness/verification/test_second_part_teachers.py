@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from tritonrl.core.config import Config
+from tritonrl.core.config import ClockConfig, VerifierConfig
 from tritonrl.core.corpus import ALL_FAMILIES, Split, examples
 from tritonrl.core.extensions import AUDIT
-from tritonrl.harness.verification.verifier import Verifier, open_verifier
+from tritonrl.harness.sandbox.sandbox import Sandbox
+from tritonrl.harness.verification.verifier import Verifier
 
 FAMILIES = (
     "batch_norm",
@@ -24,10 +23,9 @@ FAMILIES = (
 
 
 @pytest.fixture(scope="module")
-def verifier() -> Iterator[Verifier]:
+def verifier(sandbox: Sandbox) -> Verifier:
     """The verifier as it is configured by default."""
-    with open_verifier(Config()) as verifier:
-        yield verifier
+    return Verifier(VerifierConfig(), ClockConfig(), sandbox)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 from attrs import evolve
 from tritonrl.core.candidate import Candidate, Variant
-from tritonrl.core.config import ClockConfig, LimitsConfig, VerifierConfig
+from tritonrl.core.config import ClockConfig, VerifierConfig
 from tritonrl.core.extensions import AUDIT, VerifierSpec
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.task import Task
@@ -26,13 +26,6 @@ MULTI = VerifierSpec(multi_input=True, staged=True)
 STAGED = VerifierSpec(staged=True)
 EXHAUSTIVE = VerifierSpec(multi_input=True)
 CONFIG = VerifierConfig(clock="simulated")
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    """One sandbox for the module: starting one takes seconds."""
-    with Sandbox(LimitsConfig()) as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from tritonrl.core.config import ClockConfig, LimitsConfig, VerifierConfig
 from tritonrl.core.corpus import render
 from tritonrl.core.extensions import AUDIT
-from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.tasks.validation import validate_task
 from tritonrl.harness.verification.verifier import Verifier
-
-
-@pytest.fixture(scope="module")
-def verifier() -> Iterator[Verifier]:
-    """A verifier on the interpreter."""
-    with Sandbox(LimitsConfig()) as sandbox:
-        yield Verifier(VerifierConfig(backend="interpret"), ClockConfig(), sandbox)
 
 
 @pytest.mark.parametrize(
