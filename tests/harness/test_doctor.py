@@ -16,6 +16,16 @@ from tritonrl.harness.sandbox.sandbox import Sandbox
 from typer.testing import CliRunner
 
 
+@pytest.fixture
+def broken_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sandbox that does not start."""
+
+    def refuse(_: Sandbox) -> None:
+        raise SandboxError("the compile zygote did not start")
+
+    monkeypatch.setattr(Sandbox, "capabilities", refuse)
+
+
 def test_doctor_examines_every_part(tmp_path: Path) -> None:
     """Software, hardware, each protection of the sandbox, the policy and the executors each have a finding."""
     findings = {finding.subject: finding for finding in examine(merge({"policy": {"name": str(tmp_path)}}))}
@@ -34,6 +44,7 @@ def test_doctor_says_what_a_container_without_namespaces_loses(tmp_path: Path) -
     assert lines["memory"].health is Health.OK
 
 
+@pytest.mark.usefixtures("broken_sandbox")
 def test_doctor_finds_weights(tmp_path: Path) -> None:
     """A policy's folder counts as present only when it holds weights."""
     config = merge({"policy": {"name": str(tmp_path)}})
@@ -44,16 +55,6 @@ def test_doctor_finds_weights(tmp_path: Path) -> None:
     assert policy() is not Health.OK
     (tmp_path / "model.safetensors").write_bytes(b"0")
     assert policy() is Health.OK
-
-
-@pytest.fixture
-def broken_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sandbox that does not start."""
-
-    def refuse(_: Sandbox) -> None:
-        raise SandboxError("the compile zygote did not start")
-
-    monkeypatch.setattr(Sandbox, "capabilities", refuse)
 
 
 def finding_of(subject: str, table: dict[str, object]) -> Finding:
