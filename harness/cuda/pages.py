@@ -134,11 +134,15 @@ class Pages:
         self._idle.setdefault(page.form, []).append(page)
         self._idle.move_to_end(page.form)
 
-    def stock(self, number: int) -> None:
-        """Have so many pages wait for kernels, or as many as there is memory for."""
+    def stock(self, number: int, beside: Callable[[int], object] = lambda made: None) -> None:
+        """Have so many pages wait for kernels, or as many as there is memory for.
+
+        `beside` is called before each, with the number of those before it: what it makes lies between them.
+        """
         taken: list[_Page] = []
         try:
             while len(taken) < number:
+                beside(len(taken))
                 taken.append(self.take(_additions(1)))
         except REFUSALS:
             pass

@@ -7,16 +7,20 @@ period two. The L2 cache is flushed before every replay, since what a kernel rea
 calls it. A graph that is launched while an earlier launch of it waits is up to 0.5 us quicker or slower (two H200
 differ), so trials are queued in sittings, in each of which a graph is timed once. A spinning kernel holds the stream
 back while launches are queued; a replay at whose end the device had already caught up with the queue is counted as
-late, and a sitting with late ones is repeated with a longer spin. A measurement is repeated whose control differs from
-what it repeats.
+late, and a sitting with late ones is repeated with a longer spin. What is short depends on the stream as well, so its
+sittings are cut up and put on several in turns; the first replays after a spin are up to 0.2 us quicker, and are not
+timed. A measurement is repeated whose control differs from what it repeats.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -25,12 +29,15 @@ from attrs import frozen
 from ...core.statistics import trimmed_mean
 from .graphs import is_graph
 from .protocol import Protocol
+from .streams import Streams
 
 _SPIN_CYCLES, _SPIN_GROWTH, _MOST_SPIN_CYCLES = 600_000, 4, 40_000_000
 _SHORT_US = 60.0
 _SHORT_PLACES = 2
 _MOST_LOOKS, _PATIENCE_S = 8, 0.02
 _LEAST_TRIALS = 5
+_MOST_TURNS, _LEAD_IN = 40, 4
+"""Of a short sitting's part: those that are timed, and those before them that are not."""
 _RISE_S = 0.02
 """An idle GPU takes so long to raise its clocks."""
 _RISE_AFTER_S = 0.01
@@ -103,6 +110,7 @@ class Stopwatch:
 
     def __init__(self) -> None:
         self._flush = torch.empty(0, dtype=torch.int8, device="cuda")
+        self.streams = Streams()
         self._last_used = 0.0
         self._events: list[tuple[Any, Any]] = []
         """Start and end of a replay, for as many as there were in a sitting; used again in each."""
@@ -126,7 +134,7 @@ class Stopwatch:
             self._take_turns(firsts)
         found = Measurement(us={})
         for attempt in range(protocol.attempts):
-            us, num_late = self._replay(subjects, num_trials * num_replays, protocol.attempts)
+            us, num_late = self._replay(subjects, num_trials * num_replays, protocol.attempts, is_short)
             trials = {name: average_groups(replays, num_replays) for name, replays in us.items()}
             found = Measurement(us=trials, num_late=num_late, num_attempts=attempt + 1)
             if control is None or _agree(trials, control, protocol):
@@ -161,7 +169,7 @@ class Stopwatch:
             lane.after()
 
     def _replay(
-        self, subjects: Sequence[Subject], num_rounds: int, attempts: int
+        self, subjects: Sequence[Subject], num_rounds: int, attempts: int, is_short: bool
     ) -> tuple[dict[str, list[float]], int]:
         """Microseconds of each replay, a round of all subjects at a time, and how many replays stayed late.
 
@@ -170,27 +178,32 @@ class Stopwatch:
         us: dict[str, list[float]] = {subject.name: [] for subject in subjects}
         spin_cycles, num_late = _SPIN_CYCLES, 0
         torch.cuda.synchronize()
-        for sitting in draw_sittings([subject.lanes for subject in subjects], num_rounds):
-            lanes = [lane for _, lane in sitting]
-            taken, late = self._sit(lanes, spin_cycles)
-            for _ in range(attempts - 1):
-                if not late or num_late:
-                    break
-                spin_cycles = min(_SPIN_GROWTH * spin_cycles, _MOST_SPIN_CYCLES)
-                taken, late = self._sit(lanes, spin_cycles)
-            num_late += late
-            for (which, _), replay_us in zip(sitting, taken, strict=True):
-                us[subjects[which].name].append(replay_us)
+        # what Python launches may allocate, and each stream keeps memory of its own
+        on_streams = is_short and all(is_graph(lane.work) for subject in subjects for lane in subject.lanes)
+        for whole in draw_sittings([subject.lanes for subject in subjects], num_rounds):
+            for lead_in, sitting in cut_up(whole) if on_streams else [((), whole)]:
+                lanes = [lane for _, lane in sitting]
+                with self.streams.take_next() if on_streams else nullcontext():
+                    taken, late = self._sit(lanes, spin_cycles, lead_in)
+                    for _ in range(attempts - 1):
+                        if not late or num_late:
+                            break
+                        spin_cycles = min(_SPIN_GROWTH * spin_cycles, _MOST_SPIN_CYCLES)
+                        taken, late = self._sit(lanes, spin_cycles, lead_in)
+                num_late += late
+                for (which, _), replay_us in zip(sitting, taken, strict=True):
+                    us[subjects[which].name].append(replay_us)
         return us, num_late
 
-    def _sit(self, lanes: Sequence[Lane], spin_cycles: int) -> tuple[list[float], int]:
-        """Microseconds of each lane's replay, one after the other, and how many were late."""
+    def _sit(self, lanes: Sequence[Lane], spin_cycles: int, lead_in: Sequence[Lane]) -> tuple[list[float], int]:
+        """Microseconds of each lane's replay, one after the other, and how many were late; `lead_in` is not timed."""
         new_event: Any = torch.cuda.Event
         while len(self._events) < len(lanes):
             self._events.append((new_event(enable_timing=True), new_event(enable_timing=True)))
         pairs = self._events[: len(lanes)]
         num_late = 0
         torch.cuda._sleep(spin_cycles)  # type: ignore[no-untyped-call]
+        self._take_turns(lead_in)
         for lane, (start, end) in zip(lanes, pairs, strict=True):
             lane.before()
             self._clear_cache()
@@ -203,7 +216,11 @@ class Stopwatch:
         return [1e3 * start.elapsed_time(end) for start, end in pairs], num_late
 
 
-def draw_sittings(subjects: Sequence[Sequence[Lane]], num_rounds: int) -> list[list[tuple[int, Lane]]]:
+_Turn = tuple[int, Lane]
+"""Whose turn it is, by number, and the lane."""
+
+
+def draw_sittings(subjects: Sequence[Sequence[Lane]], num_rounds: int) -> list[list[_Turn]]:
     """So many rounds, in which every subject comes up once, in a drawn order; by subject's number and lane.
 
     No lane that is a graph comes up twice in a sitting. Subjects with the same lanes deal them out among themselves,
@@ -245,6 +262,19 @@ def _draw_sittings(
                 queued.add((group, place))
             sittings[-1].append((which, place))
     return sittings
+
+
+def cut_up(sitting: Sequence[_Turn]) -> list[tuple[Sequence[Lane], Sequence[_Turn]]]:
+    """The sitting in parts of about the same length, none too long, each with lanes of another part to begin with.
+
+    What is in one part cannot begin it as well: no graph is queued twice.
+    """
+    number = max(1, math.ceil(len(sitting) / _MOST_TURNS))
+    cuts = [at * len(sitting) // number for at in range(number + 1)]
+    parts = [sitting[first:last] for first, last in pairwise(cuts)]
+    if number < 2:
+        return [((), part) for part in parts]
+    return [([lane for _, lane in parts[at - 1][-_LEAD_IN:]], part) for at, part in enumerate(parts)]
 
 
 def average_groups(values: Sequence[float], size: int) -> list[float]:

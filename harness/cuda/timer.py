@@ -33,6 +33,7 @@ from .protocol import Protocol, ReferenceRequest, ReferenceSource, Timed, Trials
 from .references import Reference, References, forbid_tf32
 from .replicas import MAX_REPLICATED_BYTES, Prepare, Replica, Replicator, Watcher
 from .stopwatch import Lane, Measurement, Stopwatch, Subject, nothing, time_once
+from .streams import NUM_STREAMS
 
 _SHORT_OF = 0.5
 """Share of the device's memory that is free, or might be."""
@@ -90,7 +91,8 @@ class Timer:
             torch.linalg.vector_norm(torch.where(product.isnan(), square, product), dtype=torch.float64)
 
         capture(work, self._scratch)()
-        the_pages().stock(num_lanes)
+        streams = self._stopwatch.streams
+        the_pages().stock(num_lanes, lambda made: streams.make(1 + made * NUM_STREAMS // num_lanes))
         torch.cuda.synchronize()
         read_clocks(self._uuid)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,6 +23,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from tritonrl.harness.cuda import graphs, pages, references, replicas, timer
 from tritonrl.harness.cuda.graphs import Graph
 from tritonrl.harness.cuda.pages import Pages
+from tritonrl.harness.cuda.streams import Streams
 
 
 class _OnProcessor(TorchFunctionMode):
@@ -148,6 +149,8 @@ def pretend_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(pages, "_InPage", lambda work, _: _Graph(work._tape))
     monkeypatch.setattr(pages, "_form_of", lambda _: ("kernel",))
     monkeypatch.setattr(Pages, "stock", lambda *_: None)
+    monkeypatch.setattr(Streams, "make", lambda *_: None)
+    monkeypatch.setattr(Streams, "take_next", lambda _: nullcontext())
     monkeypatch.setattr(timer, "read_clocks", lambda _: None)
     with _OnProcessor():
         yield waits

@@ -141,6 +141,13 @@ def test_pages_can_be_made_ahead(driver: Driver) -> None:
     assert sorted(driver.now.values()) == ["add"] * 3 + ["filler"] * 3
 
 
+def test_something_can_be_made_between_pages(driver: Driver) -> None:
+    """Before each of them; it is told how many there are."""
+    found: list[tuple[int, int]] = []
+    Pages().stock(3, lambda made: found.append((made, sorted(driver.now.values()).count("add"))))
+    assert found == [(0, 0), (1, 1), (2, 2)]
+
+
 @pytest.mark.parametrize("error", [DriverError("CUDA_ERROR_OUT_OF_MEMORY"), torch.cuda.OutOfMemoryError("no")])
 def test_memory_that_ends_leaves_fewer_pages(driver: Driver, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     """Whoever says so; what was had is used."""

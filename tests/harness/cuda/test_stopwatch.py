@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
 
@@ -12,7 +14,8 @@ from hypothesis import strategies as st
 from tritonrl.core.config import ClockConfig
 from tritonrl.harness.cuda.graphs import Graph
 from tritonrl.harness.cuda.protocol import Protocol
-from tritonrl.harness.cuda.stopwatch import Lane, Measurement, Stopwatch, Subject, average_groups, draw_sittings
+from tritonrl.harness.cuda.stopwatch import Lane, Measurement, Stopwatch, Subject, average_groups, cut_up, draw_sittings
+from tritonrl.harness.cuda.streams import Streams
 
 from .pretend import pretend_gpu
 
@@ -131,6 +134,79 @@ def test_only_the_work_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     found, _, done = measure_with(monkeypatch, 0.0)
     order = ["before", "flush", "event", "work", "event", "after"]
     assert done[-len(order) * len(found.us["a"]) :] == order * len(found.us["a"])
+
+
+@given(st.integers(0, 500))
+def test_a_sitting_is_cut_into_parts_that_begin_with_lanes_of_others(length: int) -> None:
+    """All turns in their order, no part too long, and no lane twice in one; a short sitting is left whole."""
+    sitting = list(enumerate(lanes_of(length)))
+    parts = cut_up(sitting)
+    assert [turn for _, part in parts for turn in part] == sitting
+    assert all(len(part) <= 40 for _, part in parts)
+    sizes = [len(part) for _, part in parts]
+    assert not sizes or max(sizes) - min(sizes) <= 1
+    for lead_in, part in parts:
+        lanes = [*lead_in, *(lane for _, lane in part)]
+        assert len(set(lanes)) == len(lanes)
+        assert len(lead_in) == (4 if length > 40 else 0)
+
+
+def measure_on_streams(
+    monkeypatch: pytest.MonkeyPatch, us: float, num_lanes: int, is_captured: bool
+) -> tuple[Measurement, list[str]]:
+    """A trial of each lane; which streams were taken, and what was done on them."""
+    done: list[str] = []
+
+    class Work(Graph):
+        def __init__(self) -> None:
+            pass
+
+        def __call__(self) -> None:
+            done.append("work")
+
+    @contextmanager
+    def take_next(_: Streams) -> Iterator[None]:
+        done.append("(")
+        yield
+        done.append(")")
+
+    with pretend_gpu(monkeypatch):
+
+        class Event(torch.cuda.Event):  # type: ignore[misc]
+            def record(self) -> None:
+                done.append("event")
+
+            def elapsed_time(self, end: Event) -> float:
+                return us / 1e3
+
+        monkeypatch.setattr(torch.cuda, "Event", Event)
+        monkeypatch.setattr(Streams, "take_next", take_next)
+        monkeypatch.setattr(Stopwatch, "_raise_clocks", lambda _: None)
+        make = Work if is_captured else lambda: partial(done.append, "work")
+        lanes = tuple(Lane(work=make()) for _ in range(num_lanes))
+        clock = ClockConfig(trials=num_lanes, replays=1, warmups=0, flush_mb=0, budget_s=600.0)
+        found = Stopwatch().measure([Subject(name="a", lanes=lanes)], Protocol.of(clock, True))
+    return found, done
+
+
+def test_what_is_short_is_timed_on_streams_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In parts of which the first replays are not timed; each is timed once."""
+    found, done = measure_on_streams(monkeypatch, 5.0, 100, True)
+    assert len(found.us["a"]) == 100
+    first = done.index("(")
+    part = ["(", *["work"] * 4, *["event", "work", "event"] * 33, ")"]
+    longer = [*part[:-1], "event", "work", "event", ")"]
+    assert done[first:] == part + part + longer
+
+
+@pytest.mark.parametrize(("us", "is_captured"), [(500.0, True), (5.0, False)])
+def test_what_is_long_or_launched_by_python_stays_on_one_stream(
+    monkeypatch: pytest.MonkeyPatch, us: float, is_captured: bool
+) -> None:
+    """It does not depend on the stream, or would have memory of its own on each; all of its replays are timed."""
+    _, done = measure_on_streams(monkeypatch, us, 100, is_captured)
+    assert "(" not in done
+    assert done[-300:] == ["event", "work", "event"] * 100
 
 
 @given(st.lists(st.floats(0.1, 1e6), min_size=1, max_size=12), st.integers(1, 5))

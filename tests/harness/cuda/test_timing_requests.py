@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from tritonrl.harness.cuda.pages import Pages
 from tritonrl.harness.cuda.protocol import Protocol, ReferenceRequest, ReferenceSource
 from tritonrl.harness.cuda.references import References
 from tritonrl.harness.cuda.replicas import Replicator
+from tritonrl.harness.cuda.streams import Streams
 from tritonrl.harness.cuda.timer import Timer
 
 from ..kernels import POINTWISE
@@ -297,11 +298,18 @@ def test_a_plan_that_writes_beyond_its_buffers_is_the_last(waits: list[str], pla
 def test_pages_are_made_before_anything_is_timed(
     waits: list[str], monkeypatch: pytest.MonkeyPatch, num_lanes: int
 ) -> None:
-    """As many as a short kernel takes, where any are to be timed."""
-    numbers: list[int] = []
-    monkeypatch.setattr(Pages, "stock", lambda _, number: numbers.append(number))
+    """As many as a short kernel takes, where any are to be timed, and streams between them."""
+    made: list[object] = []
+
+    def stock(_: Pages, number: int, beside: Callable[[int], object]) -> None:
+        for page in range(number):
+            beside(page)
+            made.append("page")
+
+    monkeypatch.setattr(Pages, "stock", stock)
+    monkeypatch.setattr(Streams, "make", lambda _, number: made.append(number))
     assert Executor().answer({"kind": "warm up", "lanes": num_lanes}, []) == ({"failure": None}, [])
-    assert numbers == [num_lanes]
+    assert made == ([1, "page", 6, "page", 11, "page"] if num_lanes else [])
 
 
 def test_what_is_received_needs_no_gpu(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
