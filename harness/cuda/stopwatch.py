@@ -9,7 +9,7 @@ differ), so trials are queued in sittings, in each of which a graph is timed onc
 back while launches are queued; a replay at whose end the device had already caught up with the queue is counted as
 late, and a sitting with late ones is repeated with a longer spin. What is short depends on the stream as well, so its
 sittings are cut up and put on several in turns; the first replays after a spin are up to 0.2 us quicker, and are not
-timed. A measurement is repeated whose control differs from what it repeats.
+timed where a sitting has enough parts. A measurement is repeated whose control differs from what it repeats.
 """
 
 from __future__ import annotations
@@ -267,7 +267,7 @@ def _draw_sittings(
 def cut_up(sitting: Sequence[_Turn]) -> list[tuple[Sequence[Lane], Sequence[_Turn]]]:
     """The sitting in parts of about the same length, none too long, each with lanes of another part to begin with.
 
-    What is in one part cannot begin it as well: no graph is queued twice.
+    What is in one part cannot begin it as well: no graph is queued twice. So where all is one part nothing begins it.
     """
     number = max(1, math.ceil(len(sitting) / _MOST_TURNS))
     cuts = [at * len(sitting) // number for at in range(number + 1)]

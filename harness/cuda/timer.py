@@ -83,7 +83,10 @@ class Timer:
         self._prepared = None
 
     def warm_up(self, num_lanes: int) -> None:
-        """Load what the first timing would have to, and make what timing a short kernel in so many lanes takes."""
+        """Load what the first timing would have to, and make what timing a short kernel in so many lanes takes.
+
+        Streams come between pages; where nothing was made ahead they are made later, one after the other.
+        """
         square = torch.ones(64, 64, device="cuda")
 
         def work() -> None:

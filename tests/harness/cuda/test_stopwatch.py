@@ -152,10 +152,11 @@ def test_a_sitting_is_cut_into_parts_that_begin_with_lanes_of_others(length: int
 
 
 def measure_on_streams(
-    monkeypatch: pytest.MonkeyPatch, us: float, num_lanes: int, is_captured: bool
+    monkeypatch: pytest.MonkeyPatch, us: float, are_captured: list[bool], least_spin: float = 0.0
 ) -> tuple[Measurement, list[str]]:
-    """A trial of each lane; which streams were taken, and what was done on them."""
+    """A trial of each lane, and what was done, in parentheses on a stream; it catches up unless it spins so long."""
     done: list[str] = []
+    spins: list[int] = []
 
     class Work(Graph):
         def __init__(self) -> None:
@@ -176,37 +177,58 @@ def measure_on_streams(
             def record(self) -> None:
                 done.append("event")
 
+            def query(self) -> bool:
+                return spins[-1] < least_spin
+
             def elapsed_time(self, end: Event) -> float:
                 return us / 1e3
 
+        def spin(cycles: int) -> None:
+            done.append("spin")
+            spins.append(cycles)
+
         monkeypatch.setattr(torch.cuda, "Event", Event)
+        monkeypatch.setattr(torch.cuda, "_sleep", spin)
         monkeypatch.setattr(Streams, "take_next", take_next)
+        monkeypatch.setattr(Stopwatch, "_clear_cache", lambda _: done.append("flush"))
         monkeypatch.setattr(Stopwatch, "_raise_clocks", lambda _: None)
-        make = Work if is_captured else lambda: partial(done.append, "work")
-        lanes = tuple(Lane(work=make()) for _ in range(num_lanes))
-        clock = ClockConfig(trials=num_lanes, replays=1, warmups=0, flush_mb=0, budget_s=600.0)
+        before, after, launch = (partial(done.append, name) for name in ("before", "after", "work"))
+        lanes = tuple(Lane(work=Work() if each else launch, before=before, after=after) for each in are_captured)
+        clock = ClockConfig(trials=len(lanes), replays=1, warmups=0, flush_mb=0, budget_s=600.0, attempts=2)
         found = Stopwatch().measure([Subject(name="a", lanes=lanes)], Protocol.of(clock, True))
     return found, done
 
 
+UNTIMED, TIMED = ["before", "flush", "work", "after"], ["before", "flush", "event", "work", "event", "after"]
+
+
 def test_what_is_short_is_timed_on_streams_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In parts of which the first replays are not timed; each is timed once."""
-    found, done = measure_on_streams(monkeypatch, 5.0, 100, True)
+    """In parts whose first replays are not timed, and are blanked, flushed for and looked at like all others."""
+    found, done = measure_on_streams(monkeypatch, 5.0, [True] * 100)
     assert len(found.us["a"]) == 100
-    first = done.index("(")
-    part = ["(", *["work"] * 4, *["event", "work", "event"] * 33, ")"]
-    longer = [*part[:-1], "event", "work", "event", ")"]
-    assert done[first:] == part + part + longer
+    parts = [["(", "spin", *UNTIMED * 4, *TIMED * number, ")"] for number in (33, 33, 34)]
+    assert done[done.index("(") :] == [step for part in parts for step in part]
 
 
-@pytest.mark.parametrize(("us", "is_captured"), [(500.0, True), (5.0, False)])
+def test_a_late_part_is_repeated_whole_on_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what is not timed before it; the parts after it spin as long at once."""
+    found, done = measure_on_streams(monkeypatch, 5.0, [True] * 82, 2e6)
+    assert (found.num_late, len(found.us["a"])) == (0, 82)
+    once = ["spin", *UNTIMED * 4, *TIMED * 27]
+    assert done[done.index("(") :][: 2 * len(once) + 2] == ["(", *once, *once, ")"]
+    assert done.count("spin") == 4
+
+
+@pytest.mark.parametrize(
+    ("us", "are_captured"), [(500.0, [True] * 100), (5.0, [False] * 100), (5.0, [True] * 99 + [False])]
+)
 def test_what_is_long_or_launched_by_python_stays_on_one_stream(
-    monkeypatch: pytest.MonkeyPatch, us: float, is_captured: bool
+    monkeypatch: pytest.MonkeyPatch, us: float, are_captured: list[bool]
 ) -> None:
     """It does not depend on the stream, or would have memory of its own on each; all of its replays are timed."""
-    _, done = measure_on_streams(monkeypatch, us, 100, is_captured)
+    _, done = measure_on_streams(monkeypatch, us, are_captured)
     assert "(" not in done
-    assert done[-300:] == ["event", "work", "event"] * 100
+    assert done[-len(TIMED) * 100 :] == TIMED * 100
 
 
 @given(st.lists(st.floats(0.1, 1e6), min_size=1, max_size=12), st.integers(1, 5))
