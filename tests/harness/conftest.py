@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tritonrl.core.config import ClockConfig, VerifierConfig
+import torch
+from tritonrl.core.config import ClockConfig, Config, VerifierConfig
 from tritonrl.harness.sandbox.sandbox import Sandbox
-from tritonrl.harness.verification.verifier import Verifier
+from tritonrl.harness.verification.verifier import Verifier, open_verifier
 from tritonrl.harness.verification.workbench import Workbench
 
 
@@ -22,6 +23,16 @@ def sandbox() -> Iterator[Sandbox]:
 def verifier(sandbox: Sandbox) -> Verifier:
     """A verifier with the default settings, on the interpreter, without a clock."""
     return Verifier(VerifierConfig(backend="interpret"), ClockConfig(), sandbox)
+
+
+@pytest.fixture(scope="module")
+def default_verifier(sandbox: Sandbox) -> Iterator[Verifier]:
+    """A verifier as it is configured by default: on a GPU where there is one."""
+    if torch.cuda.is_available():
+        with open_verifier(Config()) as opened:
+            yield opened
+    else:
+        yield Verifier(VerifierConfig(), ClockConfig(), sandbox)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tritonrl.core.candidate import Candidate
-from tritonrl.core.config import ClockConfig, VerifierConfig
 from tritonrl.core.extraction import extract
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.prompts import assistant_message
@@ -14,7 +13,6 @@ from tritonrl.core.task import Example
 from tritonrl.harness.benchmarks.fuzz import verify_texts
 from tritonrl.harness.benchmarks.fuzz_reading import choose_for_funnel, read_apart, read_texts
 from tritonrl.harness.benchmarks.fuzz_texts import fuzzed
-from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.tasks.suites import corpus_examples
 from tritonrl.harness.verification.verifier import Verifier
 from tritonrl.stages.syntax import inspect_source, judge_syntax
@@ -40,11 +38,11 @@ def test_spoilt_and_random_completions_are_answered(examples: tuple[Example, ...
     assert {None, "passed", "syntax_error", "no_model", "no_kernel", "no_launch", "forbidden_import"} <= outcomes
 
 
-def test_the_whole_funnel_answers(examples: tuple[Example, ...], sandbox: Sandbox) -> None:
+def test_the_whole_funnel_answers(examples: tuple[Example, ...], default_verifier: Verifier) -> None:
     """Spoilt completions that are forced through every stage end in verdicts."""
     numbers = choose_for_funnel(read_texts(examples, 1, range(200)), NUM_IN_FUNNEL)
     pairs = [(examples[number % 26].task, extract(fuzzed(examples, 1, number)) or "") for number in numbers]
-    outcomes = verify_texts(Verifier(VerifierConfig(), ClockConfig(), sandbox), pairs, jobs=2)
+    outcomes = verify_texts(default_verifier, pairs, jobs=2)
     assert len(outcomes) == NUM_IN_FUNNEL
     assert {"syntax_error", "passed"} <= set(outcomes)
 

@@ -26,6 +26,12 @@ FLOATS = st.floats(-100, 100, width=32) | st.sampled_from([float("inf"), float("
 
 
 @pytest.fixture(scope="module")
+def verifier(default_verifier: Verifier) -> Verifier:
+    """What suites are judged with by default."""
+    return default_verifier
+
+
+@pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
     """A problem whose declared sizes are run whole."""
     folder = write_folder(tmp_path_factory.mktemp("suite"), {"level1/1_Small.py": SMALL_PROBLEM})

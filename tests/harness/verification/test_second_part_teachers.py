@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tritonrl.core.config import ClockConfig, VerifierConfig
 from tritonrl.core.corpus import ALL_FAMILIES, Split, examples
 from tritonrl.core.extensions import AUDIT
-from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verification.verifier import Verifier
 
 FAMILIES = (
@@ -22,16 +20,10 @@ FAMILIES = (
 )
 
 
-@pytest.fixture(scope="module")
-def verifier(sandbox: Sandbox) -> Verifier:
-    """The verifier as it is configured by default."""
-    return Verifier(VerifierConfig(), ClockConfig(), sandbox)
-
-
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_teacher_is_accepted(verifier: Verifier, family: str) -> None:
+def test_a_teacher_is_accepted(default_verifier: Verifier, family: str) -> None:
     """What a model is taught is right by the strongest verifier, on hidden inputs and at the declared sizes too."""
     level = 1 if family in ALL_FAMILIES[1] else 2
     example = next(examples(Split.TRAIN, level, 11, [family]))
-    verdict = verifier.verify(example.task, example.solution, AUDIT)
+    verdict = default_verifier.verify(example.task, example.solution, AUDIT)
     assert verdict.correct, (example.task.task_id, [stage.message for stage in verdict.stages if not stage.passed])
