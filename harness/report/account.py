@@ -103,12 +103,13 @@ def _made(analysis: Analysis) -> str:
 
 def _again(analysis: Analysis) -> str:
     commits = [found.commit for found in analysis.invocations if found.commit]
-    commands = list(dict.fromkeys(found.command for found in analysis.invocations))
+    useful = [found for found in analysis.invocations if found.num_finished] or analysis.invocations
+    commands = [_anywhere(found.command) for found in useful]
     lines = [
         *([f"git checkout {commits[-1]}"] if commits else []),
         "make setup",
-        *commands,
-        f"tritonrl report {_out(commands)} --publish FOLDER",
+        *dict.fromkeys(command for command, _ in commands),
+        f"tritonrl report {commands[-1][1] if commands else 'RESULTS'} --publish FOLDER",
     ]
     return (
         "```\n" + "\n".join(lines) + "\n```\n\n"
@@ -119,12 +120,14 @@ def _again(analysis: Analysis) -> str:
     )
 
 
-def _out(commands: list[str]) -> str:
-    for command in reversed(commands):
-        parts = shlex.split(command)
-        if "--out" in parts[:-1]:
-            return parts[parts.index("--out") + 1]
-    return "RESULTS"
+def _anywhere(command: str) -> tuple[str, str]:
+    """The command as it can be given on any machine, and the folder that it writes to."""
+    parts = shlex.split(command)
+    if "--out" not in parts[:-1]:
+        return command, "RESULTS"
+    at = parts.index("--out") + 1
+    parts[at] = Path(parts[at]).name if Path(parts[at]).is_absolute() else parts[at]
+    return shlex.join(parts), parts[at]
 
 
 def _files(published: Results) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from attrs import evolve
 from tritonrl.cli import app
 from tritonrl.core.config import merge
 from tritonrl.core.serialisation import to_plain
@@ -71,6 +72,33 @@ def test_its_readme_can_be_computed_again(published: Results, analysis: Analysis
     publish(published, tmp_path)
     assert (tmp_path / "README.md").read_text() == text
     assert (tmp_path / "provenance.json").read_text() == (published.root / "provenance.json").read_text()
+
+
+def test_it_can_be_done_again_elsewhere(published: Results, analysis: Analysis) -> None:
+    """What finished nothing is not repeated, and no folder is asked for that only the first machine had."""
+    (first,) = analysis.invocations
+    away = evolve(first, command="tritonrl ablate --grid full --out /media/disk/run --jobs 8")
+    futile = evolve(away, command="tritonrl ablate --grid full --out /media/disk/run --jobs 9", num_finished=0)
+    text = published_readme(published, evolve(analysis, invocations=(futile, away, away)))
+    made, again = text.split("## How it was made")[1].split("## Do it again")
+    assert made.count("--jobs 8`") == 2
+    assert made.count("--jobs 9`") == 1
+    lines = again.split("```")[1].splitlines()
+    assert lines[-2:] == [
+        "tritonrl ablate --grid full --out run --jobs 8",
+        "tritonrl report run --publish FOLDER",
+    ]
+    assert not any("--jobs 9" in line for line in lines)
+
+
+@pytest.mark.parametrize("command", [None, "tritonrl ablate --grid full"])
+def test_a_folder_that_is_not_known_has_a_placeholder(
+    published: Results, analysis: Analysis, command: str | None
+) -> None:
+    """Without a record, and where the command names no folder."""
+    known = () if command is None else (evolve(analysis.invocations[0], command=command),)
+    text = published_readme(published, evolve(analysis, invocations=known))
+    assert "tritonrl report RESULTS --publish FOLDER" in text
 
 
 def test_a_changed_table_shows(published: Results, tmp_path: Path) -> None:
