@@ -37,6 +37,8 @@ from .python_numbers import unwrapped
 _SHORT_CIRCUIT = {ast.And: "_compiled_and", ast.Or: "_compiled_or"}
 _NOT, _STORED, _CHOSEN = "_compiled_not", "_compiled_store", "_compiled_choice"
 _RETURNED, _DECIDED = "_compiled_return", "_compiled_test"
+_REVERSED = ("mod", "lshift", "rshift", "and", "or", "xor")
+"""Operators whose right side alone may be a constexpr when compiled, and not in the interpreter."""
 _BINARY = tuple(
     f"__{name}__"
     for name in (
@@ -176,6 +178,13 @@ def _leaving_tensors_to_themselves(original: Any) -> Any:
     return operate
 
 
+def _reversed(operation: Any) -> Any:
+    def operate(self: Any, other: Any) -> Any:
+        return NotImplemented if isinstance(other, tl.tensor) else operation(tl.constexpr(other), self)
+
+    return operate
+
+
 def _refusal(name: str) -> Any:
     def refuse(*_: Any) -> Any:
         raise NotKernelLanguage(f"the interpreter has no {name}")
@@ -276,6 +285,8 @@ def install() -> None:
     arithmetic.install()
     for name in _BINARY:
         setattr(tl.constexpr, name, _leaving_tensors_to_themselves(getattr(tl.constexpr, name)))
+    for name in _REVERSED:
+        setattr(tl.constexpr, f"__r{name}__", _reversed(getattr(tl.constexpr, f"__{name}__")))
     builder: Any = interpreter.InterpreterBuilder
     builder.create_maxnumf = lambda self, left, right: self.binary_op(left, right, np.fmax)
     builder.create_minnumf = lambda self, left, right: self.binary_op(left, right, np.fmin)

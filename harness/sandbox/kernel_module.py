@@ -105,8 +105,8 @@ class KernelModule:
             made = self._functions[key] = self._define(function, qualname, constants)
         return made
 
-    def _define(self, function: Function, qualname: str, constants: frozenset[str]) -> Any:
-        plain = copy.deepcopy(function)
+    def _define(self, definition: Function, qualname: str, constants: frozenset[str]) -> Any:
+        plain = copy.deepcopy(definition)
         is_constexpr = any((dotted(d) or [""])[-1] == "constexpr_function" for d in plain.decorator_list)
         plain.decorator_list, plain.returns = [], None
         for parameter in ast.walk(plain.args):
@@ -132,11 +132,12 @@ class KernelModule:
                 if isinstance(node, ast.Name) and node.id == name:
                     node.id = f" {name}"
             self._names[f" {name}"] = getattr(interpreter, name)
-        original = self._execute(plain, qualname)
         if is_constexpr:
-            return _on_plain_values(original)
-        made = interpreter.InterpretedFunction(original)
-        made.rewritten_fn[original] = self._execute(ast.fix_missing_locations(rewritten), qualname)
+            return _on_plain_values(self._execute(plain, qualname))
+        # a reduction calls what is not rewritten, so there is nothing else
+        function = self._execute(ast.fix_missing_locations(rewritten), qualname)
+        made = interpreter.InterpretedFunction(function)
+        made.rewritten_fn[function] = function
         return made
 
     def _is_constexpr(self, annotation: ast.expr) -> bool:

@@ -354,7 +354,8 @@ def _grid(grid: Any, bound: dict[str, Any]) -> tuple[int, int, int]:
 def _is_compiled_in(parameter: Any, value: Any) -> bool:
     """Whether Triton would make a constant of an argument."""
     is_one = type(value) is int and value == 1
-    return bool(parameter.is_constexpr or (is_one and not parameter.do_not_specialize and not parameter.annotation_type))
+    is_free = not (parameter.do_not_specialize or parameter.annotation_type)
+    return bool(parameter.is_constexpr or (is_one and is_free))
 
 
 def _dtype_name(dtype: Any) -> str:
