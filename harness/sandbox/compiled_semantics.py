@@ -22,6 +22,7 @@ where a GPU may use TF32, and `exp` and its kin are more exact than a GPU's; the
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -56,11 +57,14 @@ class CompiledLogic(ast.NodeTransformer):
         returns = [part for part in ast.walk(node) if isinstance(part, ast.Return) and part.value is not None]
         loops = [part for part in ast.walk(node) if isinstance(part, ast.For)]  # unrolled, each turn has its own
         is_one_constant = len({ast.unparse(part) for part in returns}) <= 1 and not _holds_return(loops)
+        said = {id(part): _unevaluated(part.value) for part in returns if part.value is not None}
         for part in returns:
             follows = not is_one_constant and (_holds_return(loops) or _return_follows(node.body, part))
             tests: ast.expr = ast.Tuple(elts=[], ctx=ast.Load()) if is_one_constant else _tests(ast.Load())
             assert part.value is not None
-            part.value = _call(_RETURNED, [part.value, tests, ast.Constant(value=follows)])
+            others = [] if is_one_constant else [said[id(other)] for other in returns if other is not part]
+            alternatives = ast.Tuple(elts=copy.deepcopy(others), ctx=ast.Load())
+            part.value = _call(_RETURNED, [part.value, tests, ast.Constant(value=follows), alternatives])
         if not is_one_constant:
             for branch in ast.walk(node):
                 if isinstance(branch, ast.If) and _holds_return([branch]):
@@ -122,6 +126,16 @@ def _call(name: str, arguments: list[ast.expr]) -> ast.Call:
 def _tests(context: ast.expr_context) -> ast.Name:
     """The variable of a function that says which conditions were tensors; no source can name it."""
     return ast.Name(id=" tests", ctx=context)
+
+
+def _unevaluated(value: ast.expr) -> ast.expr:
+    """A function of what names and numbers say, and a tuple of such for a tuple; else None."""
+    if isinstance(value, ast.Tuple):
+        return ast.Tuple(elts=[_unevaluated(item) for item in value.elts], ctx=ast.Load())
+    simple = (ast.Constant, ast.Name, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.expr_context)
+    if all(isinstance(part, simple) for part in ast.walk(value)):
+        return ast.Lambda(args=_no_arguments(), body=copy.deepcopy(value))
+    return ast.Constant(value=None)
 
 
 def _holds_return(body: Iterable[ast.AST]) -> bool:

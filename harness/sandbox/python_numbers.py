@@ -49,14 +49,31 @@ def chosen(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]
     return stored(value) if isinstance(condition, tl.tensor) else value
 
 
-def returned(value: Any, were_tensors: Iterable[bool], others_follow: bool) -> Any:
-    """What a helper's caller gets: a constant only where no other `return` was compiled that says something else.
+def returned(value: Any, were_tensors: Iterable[bool], others_follow: bool, others: tuple[Any, ...]) -> Any:
+    """What a helper's caller gets: a constant only where every `return` that was compiled says the same.
 
-    Others were if they follow, or if the condition of an `if` with a `return` inside was a tensor.
+    Others were compiled if they follow, or if the condition of an `if` with a `return` inside was a tensor. `others` are
+    what they say, unevaluated, or None where that is more than names and numbers.
     """
-    if not RETURNS_CONSTANTS or others_follow or any(were_tensors):
+    if not RETURNS_CONSTANTS:
         return stored(value)
-    return value
+    return _in_common(value, others) if others_follow or any(were_tensors) else value
+
+
+def _in_common(value: Any, others: Iterable[Any]) -> Any:
+    others = list(others)
+    if isinstance(value, tuple) and all(isinstance(other, tuple) and len(other) == len(value) for other in others):
+        return tuple(_in_common(item, column) for item, *column in zip(value, *others, strict=True))
+    is_constant = isinstance(unwrapped(value), (int, float)) and all(_says(other, unwrapped(value)) for other in others)
+    return value if is_constant else stored(value)
+
+
+def _says(other: Any, value: int | float) -> bool:
+    try:
+        found = unwrapped(other())
+    except Exception:  # None, a tuple, a name that is not bound on this way: no constant
+        return False
+    return isinstance(found, (int, float)) and found == value
 
 
 def decided_by(condition: Any, were_tensors: list[bool]) -> Any:
@@ -96,9 +113,8 @@ def loop_range(*bounds: Any, **options: Any) -> Iterator[Any]:
         given.append(None)
     if given[1] is None:
         given[:2] = [None, given[0]]
-    first, last, step = (
-        default if value is None else unwrapped(value) for value, default in zip(given[:3], (0, None, 1), strict=True)
-    )
+    first, last, step = map(unwrapped, given[:3])
+    first, step = (default if value is None else value for value, default in ((first, 0), (step, 1)))
     goes_down = not isinstance(step, tl.tensor) and step < 0
     if goes_down:
         first, last, step = last, first, -step

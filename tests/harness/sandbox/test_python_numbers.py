@@ -60,6 +60,21 @@ def alike(n):
 
 
 @triton.jit
+def alike_in_other_words(n, m: tl.constexpr):
+    if n > 0:
+        return 2000000000
+    return m * 31250000
+
+
+@triton.jit
+def pairs_of_one_first(n):
+    if n > 0:
+        return 2000000000, n
+    rest = n + 1
+    return 2000000000, rest
+
+
+@triton.jit
 def wrapped_sum(a, b):
     many = 2000000000
     return a + b + (many + many) * 0 + tl.where(many + many > 0, 1, 0)
@@ -76,7 +91,6 @@ def power(n):
 """
 BODIES: dict[str, tuple[str, int]] = {
     "tuple": ("p, q = 2000000000, 2000000000\nout = p + q", WRAPPED),
-    "tuple in a tuple": ("(p, r), q = (2000000000, 1), 2000000000\nout = p + q", WRAPPED),
     "assigned tuple": ("w = (2000000000, 2000000000)\nout = w[0] + w[1]", WRAPPED),
     "tuple that is not assigned": ("out = (2000000000, 1)[0] + 2000000000", BOTH),
     "list": ("w = [2000000000, 2000000000]\nout = w[0] + w[1]", WRAPPED),
@@ -93,6 +107,11 @@ BODIES: dict[str, tuple[str, int]] = {
     "returned by a constant": ("out = by_constant(BLOCK) + 2000000000", BOTH if RETURNS_CONSTANTS else WRAPPED),
     "returned in turn": ("out = in_turn(BLOCK) + 2000000000", WRAPPED),
     "returned alike": ("out = alike(n) + 2000000000", BOTH if RETURNS_CONSTANTS else WRAPPED),
+    "returned in other words": (
+        "out = alike_in_other_words(n, BLOCK) + 2000000000",
+        BOTH if RETURNS_CONSTANTS else WRAPPED,
+    ),
+    "first of two pairs": ("out = pairs_of_one_first(n)[0] + 2000000000", BOTH if RETURNS_CONSTANTS else WRAPPED),
     "numbers of a reduction": ("out = tl.reduce(tl.full((4,), 1, tl.int32), 0, wrapped_sum)", 4),
     "constexpr function": ("out = power(12) + 1", 10**12 + 1),
     "loop's shift": ("out = 0\nfor i in range(1, 2):\n    out += i << 31", -(2**31)),
