@@ -127,8 +127,8 @@ def high_product(left: Array, right: Array) -> Array:
     lowest = (a & low) * (b & low)
     middle = (a >> half) * (b & low) + (lowest >> half)
     other = (a & low) * (b >> half) + (middle & low)
-    high = (a >> half) * (b >> half) + (middle >> half) + (other >> half)
-    return high.astype(left.dtype)
+    highest: Array = (a >> half) * (b >> half) + (middle >> half) + (other >> half)
+    return highest.astype(left.dtype)
 
 
 def _as_operation(compute: Callable[[Array, Array], Array]) -> Any:

@@ -52,8 +52,8 @@ def chosen(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]
 def returned(value: Any, were_tensors: Iterable[bool], others_follow: bool, others: tuple[Any, ...]) -> Any:
     """What a helper's caller gets: a constant only where every `return` that was compiled says the same.
 
-    Others were compiled if they follow, or if the condition of an `if` with a `return` inside was a tensor. `others` are
-    what they say, unevaluated, or None where that is more than names and numbers.
+    Others were compiled if they follow, or if the condition of an `if` with a `return` inside was a tensor. What they
+    say is in `others`, unevaluated, and None where that is more than names and numbers.
     """
     if not RETURNS_CONSTANTS:
         return stored(value)
