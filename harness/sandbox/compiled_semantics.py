@@ -1,11 +1,11 @@
 """Where Triton's interpreter computes otherwise than a compiled kernel, and no one may notice the difference.
 
-Ten differences, most found against an H200; each would call a genuine kernel wrong or a wrong one right:
+These differences, most found against an H200, would each call a genuine kernel wrong or a wrong one right:
 
 - `and`, `or` and `not` on blocks are element by element when compiled; Python's own operators look at the truth of the
   whole block. The kernel's tree is rewritten to call what the compiler calls.
-- A loop's variable is a 32-bit integer when compiled: it wraps around, and `//` and `%` round towards zero. In the
-  interpreter it is a Python integer, which does neither. So are annotated variables (`n: tl.int32 = 0`).
+- A loop's variable is a tensor when compiled, and so are other numbers that the interpreter leaves to Python, without
+  bounds: `python_numbers` has them. Integers, truth values and remainders: `arithmetic`.
 - 32-bit integers wrap around silently on a GPU; the interpreter's options would have it assert that they do not.
 - Atomic operations on bfloat16 add up the 16-bit codes.
 - `tl.maximum`, `tl.minimum` and `tl.clamp` skip NaN unless told otherwise.
@@ -14,7 +14,6 @@ Ten differences, most found against an H200; each would call a genuine kernel wr
   bit alone). To eight bits it goes by way of sixteen, and what it is beyond eight is not defined.
 - `tl.fma` rounds once.
 - `tl.cat` and a reshape that may reorder do so: by a permutation drawn for each size.
-- A float argument is a scalar of float32.
 
 What remains: floating-point sums are in another order, a GPU rounds `a * b + c` once, `tl.dot` computes in full float32
 where a GPU may use TF32, and `exp` and its kin are more exact than a GPU's; the tolerance admits all four.
@@ -23,18 +22,24 @@ where a GPU may use TF32, and `exp` and its kin are more exact than a GPU's; the
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+import copy
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter
 
+from . import arithmetic, python_numbers
 from .bfloat16 import narrow, widen
 from .kernel_source import NotKernelLanguage
+from .python_numbers import unwrapped
 
 _SHORT_CIRCUIT = {ast.And: "_compiled_and", ast.Or: "_compiled_or"}
-_NOT = "_compiled_not"
+_NOT, _STORED, _CHOSEN = "_compiled_not", "_compiled_store", "_compiled_choice"
+_RETURNED, _DECIDED = "_compiled_return", "_compiled_test"
+_REVERSED = ("mod", "lshift", "rshift", "and", "or", "xor")
+"""Operators whose right side alone may be a constexpr when compiled, and not in the interpreter."""
 _BINARY = tuple(
     f"__{name}__"
     for name in (
@@ -44,94 +49,58 @@ _BINARY = tuple(
 )
 
 
-def _wrap(value: int) -> int:
-    return (value + 2**31) % 2**32 - 2**31
-
-
-class LoopVariable(int):
-    """A 32-bit integer as a compiled kernel computes with it; operations with tensors are the tensors' own."""
-
-    def _combine(self, other: Any, operation: Callable[[int, int], int]) -> Any:
-        # plain integers are constants of the kernel's text or constexpr; all else decides for itself
-        if isinstance(other, bool) or not isinstance(other, int):
-            return NotImplemented
-        if not -(2**31) <= other < 2**31:
-            return operation(int(self), other)
-        return LoopVariable(_wrap(operation(int(self), other)))
-
-    def __add__(self, other: Any) -> Any:
-        return self._combine(other, lambda a, b: a + b)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._combine(other, lambda a, b: a - b)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._combine(other, lambda a, b: a * b)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return self._combine(other, _divide)
-
-    def __mod__(self, other: Any) -> Any:
-        return self._combine(other, lambda a, b: a - b * _divide(a, b))
-
-    def __radd__(self, other: Any) -> Any:
-        return self._combine(other, lambda a, b: b + a)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._combine(other, lambda a, b: b - a)
-
-    def __rmul__(self, other: Any) -> Any:
-        return self._combine(other, lambda a, b: b * a)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return self._combine(other, lambda a, b: _divide(b, a))
-
-    def __rmod__(self, other: Any) -> Any:
-        return self._combine(other, lambda a, b: b - a * _divide(b, a))
-
-    def __neg__(self) -> Any:
-        return LoopVariable(_wrap(-int(self)))
-
-
-def _divide(numerator: int, denominator: int) -> int:
-    quotient = abs(numerator) // abs(denominator)
-    return quotient if (numerator < 0) == (denominator < 0) else -quotient
-
-
-def loop_range(*bounds: Any, **options: Any) -> Iterator[Any]:
-    """`range` and `tl.range` of a compiled kernel; what only schedules the loop is ignored."""
-    names = {"arg1": 0, "arg2": 1, "start": 0, "end": 1, "stop": 1, "step": 2}
-    given = list(bounds)
-    for name in ("arg1", "start", "arg2", "end", "stop", "step"):
-        if options.get(name) is not None:
-            while len(given) < names[name]:
-                given.append(None)
-            given.insert(names[name], options[name])
-    plain = [int(bound.__index__()) for bound in map(_unwrapped, given) if bound is not None]
-    for value in range(*plain):
-        yield LoopVariable(value) if -(2**31) <= value < 2**31 else value
-
-
-def _unwrapped(value: Any) -> Any:
-    return value.value if isinstance(value, tl.constexpr) else value
-
-
 class CompiledLogic(ast.NodeTransformer):
     """The interpreter's own rewriting of a kernel, and the logical operators besides."""
 
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        """What is returned is a tensor or a constant, by the other returns that are compiled."""
+        returns = [part for part in ast.walk(node) if isinstance(part, ast.Return) and part.value is not None]
+        loops = [part for part in ast.walk(node) if isinstance(part, ast.For)]  # unrolled, each turn has its own
+        is_one_constant = len({ast.unparse(part) for part in returns}) <= 1 and not _holds_return(loops)
+        said = {id(part): _unevaluated(part.value) for part in returns if part.value is not None}
+        for part in returns:
+            follows = not is_one_constant and (_holds_return(loops) or _return_follows(node.body, part))
+            tests: ast.expr = ast.Tuple(elts=[], ctx=ast.Load()) if is_one_constant else _tests(ast.Load())
+            assert part.value is not None
+            others = [] if is_one_constant else [said[id(other)] for other in returns if other is not part]
+            alternatives = ast.Tuple(elts=copy.deepcopy(others), ctx=ast.Load())
+            part.value = _call(_RETURNED, [part.value, tests, ast.Constant(value=follows), alternatives])
+        if not is_one_constant:
+            for branch in ast.walk(node):
+                if isinstance(branch, ast.If) and _holds_return([branch]):
+                    branch.test = _call(_DECIDED, [branch.test, _tests(ast.Load())])
+        self.generic_visit(node)
+        if not is_one_constant:
+            node.body.insert(0, ast.Assign(targets=[_tests(ast.Store())], value=ast.List(elts=[], ctx=ast.Load())))
+        return node
+
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
-        """`x = value` makes a tensor of a number, as it does when compiled."""
+        """`x = value` makes a tensor of a number, as it does when compiled, and of each number in a tuple."""
         self.generic_visit(node)
         if len(node.targets) > 1:
             raise ValueError("Multiple assignments are not supported")
-        node.value = _to_tensor(node.value)
+        node.value = _call(_STORED, [node.value])
         return node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        """`x += value` is `x = x + value`."""
+        self.generic_visit(node)
+        if not isinstance(node.target, ast.Name):
+            return node
+        value = ast.BinOp(left=ast.Name(id=node.target.id, ctx=ast.Load()), op=node.op, right=node.value)
+        return ast.Assign(targets=[node.target], value=_call(_STORED, [value]))
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        """`a if condition else b` as a call with both unevaluated."""
+        self.generic_visit(node)
+        sides: list[ast.expr] = [ast.Lambda(args=_no_arguments(), body=side) for side in (node.body, node.orelse)]
+        return _call(_CHOSEN, [node.test, *sides])
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         """So does `x: tl.int32 = value`; what is annotated as constexpr stays a number."""
         self.generic_visit(node)
         if node.value is not None and "constexpr" not in ast.unparse(node.annotation):
-            node.value = _to_tensor(node.value)
+            node.value = _call(_STORED, [node.value])
         return node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
@@ -154,18 +123,40 @@ def _call(name: str, arguments: list[ast.expr]) -> ast.Call:
     return ast.Call(func=ast.Name(id=name, ctx=ast.Load()), args=arguments, keywords=[])
 
 
-def _to_tensor(value: ast.expr) -> ast.Call:
-    function = ast.Attribute(
-        value=ast.Name(id="interpreter_semantic", ctx=ast.Load()), attr="to_tensor", ctx=ast.Load()
-    )
-    return ast.Call(func=function, args=[value, ast.Constant(value=False)], keywords=[])
+def _tests(context: ast.expr_context) -> ast.Name:
+    """The variable of a function that says which conditions were tensors; no source can name it."""
+    return ast.Name(id=" tests", ctx=context)
+
+
+def _unevaluated(value: ast.expr) -> ast.expr:
+    """A function of what names and numbers say, and a tuple of such for a tuple; else None."""
+    if isinstance(value, ast.Tuple):
+        return ast.Tuple(elts=[_unevaluated(item) for item in value.elts], ctx=ast.Load())
+    simple = (ast.Constant, ast.Name, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.expr_context)
+    if all(isinstance(part, simple) for part in ast.walk(value)):
+        return ast.Lambda(args=_no_arguments(), body=copy.deepcopy(value))
+    return ast.Constant(value=None)
+
+
+def _holds_return(body: Iterable[ast.AST]) -> bool:
+    return any(isinstance(part, ast.Return) for statement in body for part in ast.walk(statement))
+
+
+def _return_follows(body: list[ast.stmt], found: ast.Return) -> bool:
+    """Whether the compiler, which ends a block at its own `return` alone, meets others after this one."""
+    for number, statement in enumerate(body):
+        if any(part is found for part in ast.walk(statement)):
+            blocks = [getattr(statement, part, []) for part in ("body", "orelse")]
+            inside = any(_return_follows(block, found) for block in blocks)
+            return inside or (statement is not found and _holds_return(body[number + 1 :]))
+    return False
 
 
 def _decide(operands: tuple[Callable[[], Any], ...], ends: bool, combine: Callable[[Any, Any], Any]) -> Any:
     tensors: list[Any] = []
     value: Any = not ends
     for operand in operands:
-        value = _unwrapped(operand())
+        value = unwrapped(operand())
         if isinstance(value, tl.tensor):
             tensors.append(value)
         elif bool(value) is ends:
@@ -190,13 +181,20 @@ def logical_or(*operands: Callable[[], Any]) -> Any:
 
 def logical_not(value: Any) -> Any:
     """`not a` as compiled."""
-    value = _unwrapped(value)
+    value = unwrapped(value)
     return interpreter.interpreter_semantic.not_(value) if isinstance(value, tl.tensor) else not value
 
 
 def _leaving_tensors_to_themselves(original: Any) -> Any:
     def operate(self: Any, other: Any) -> Any:
         return NotImplemented if isinstance(other, tl.tensor) else original(self, other)
+
+    return operate
+
+
+def _reversed(operation: Any) -> Any:
+    def operate(self: Any, other: Any) -> Any:
+        return NotImplemented if isinstance(other, tl.tensor) else operation(tl.constexpr(other), self)
 
     return operate
 
@@ -265,13 +263,6 @@ def _reshape(self: Any, value: Any, shape: Any, may_reorder: bool) -> Any:
     return interpreter.TensorHandle(data.reshape(shape), value.dtype.scalar)
 
 
-def float_argument(value: float) -> Any:
-    """A float as a kernel gets it."""
-    with np.errstate(over="ignore"):
-        handle = interpreter.TensorHandle(np.array([value], dtype=np.float32), tl.float32)
-    return tl.tensor(handle, tl.float32)
-
-
 def _atomic_on_bfloat16(original: Any) -> Any:
     operations: dict[Any, Any] = {
         interpreter._interpreter.RMW_OP.FADD: np.add,
@@ -303,8 +294,13 @@ def install() -> None:
     patched.interpreter_builder.options = interpreter.InterpreterOptions(sanitize_overflow=False)
     patched.FunctionRewriter.ast_transformer = CompiledLogic()
     patched._compiled_and, patched._compiled_or, patched._compiled_not = logical_and, logical_or, logical_not
+    patched._compiled_store, patched._compiled_choice = python_numbers.stored, python_numbers.chosen
+    patched._compiled_return, patched._compiled_test = python_numbers.returned, python_numbers.decided_by
+    arithmetic.install()
     for name in _BINARY:
         setattr(tl.constexpr, name, _leaving_tensors_to_themselves(getattr(tl.constexpr, name)))
+    for name in _REVERSED:
+        setattr(tl.constexpr, f"__r{name}__", _reversed(getattr(tl.constexpr, f"__{name}__")))
     builder: Any = interpreter.InterpreterBuilder
     builder.create_maxnumf = lambda self, left, right: self.binary_op(left, right, np.fmax)
     builder.create_minnumf = lambda self, left, right: self.binary_op(left, right, np.fmin)
@@ -323,8 +319,8 @@ def install() -> None:
     def patch(lang: Any, scope: Any = None) -> None:
         original(*(value for value in (lang, scope) if value is not None))
         if scope is not None:
-            scope.set_attr(lang, "range", loop_range)
+            scope.set_attr(lang, "range", python_numbers.loop_range)
         else:
-            lang.range = loop_range
+            lang.range = python_numbers.loop_range
 
     patched._patch_lang_core = patch

@@ -256,7 +256,8 @@ def _set(memory: list[torch.Tensor], values: list[torch.Tensor]) -> None:
 
 def _find_kernel(kernel: Kernel, launch: Launch, storages: list[Storage], kernels: Any) -> tuple[Any, dict[str, Any]]:
     """A launch's kernel and arguments."""
-    function = kernels.kernel(kernel.qualname, kernel.source_sha256)
+    constants = [argument.name for argument in launch.arguments if argument.constexpr]
+    function = kernels.kernel(kernel.qualname, kernel.source_sha256, constants)
     if function is None:
         raise _Cannot(Outcome.UNSUPPORTED, f"kernel {kernel.qualname} is not found again in the source")
     annotations = function.fn.__annotations__
@@ -265,22 +266,25 @@ def _find_kernel(kernel: Kernel, launch: Launch, storages: list[Storage], kernel
             raise _Cannot(
                 Outcome.UNSUPPORTED, f"argument {argument.name} of {kernel.qualname} is a tensor as constexpr"
             )
-    return function, {argument.name: _value(argument, storages, kernels) for argument in launch.arguments}
+    types = dict(kernel.signature)
+    return function, {
+        argument.name: _value(argument, types.get(argument.name), storages, kernels) for argument in launch.arguments
+    }
 
 
-def _value(argument: Argument, storages: list[Storage], kernels: Any) -> Any:
+def _value(argument: Argument, kind: str | None, storages: list[Storage], kernels: Any) -> Any:
     import triton.language as tl
 
-    from .compiled_semantics import float_argument
+    from . import python_numbers
 
     match argument.kind:
         case ArgumentKind.VIEW:
             assert argument.view is not None
             return storages[argument.view.buffer].view(argument.view)
-        case ArgumentKind.FLOAT if not argument.constexpr:
+        case ArgumentKind.BOOL | ArgumentKind.INT | ArgumentKind.FLOAT if not argument.constexpr:
             number = plain_value(argument)
-            assert isinstance(number, float)
-            return float_argument(number)
+            assert isinstance(number, (bool, int, float))
+            return python_numbers.argument(number, kind)
         case ArgumentKind.DTYPE:
             return getattr(tl, argument.text or "")
         case ArgumentKind.FUNCTION:

@@ -18,6 +18,7 @@ import copy
 import functools
 import importlib
 import math
+from collections.abc import Iterable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -27,7 +28,6 @@ import triton.language as tl
 from triton.runtime import interpreter
 
 from .candidate_module import MODULE_NAME
-from .compiled_semantics import loop_range
 from .kernel_source import (
     BUILTINS,
     Function,
@@ -41,8 +41,11 @@ from .kernel_source import (
     refuse,
     stored_names,
 )
+from .python_numbers import largest, loop_range, smallest
 
 _LANGUAGE = " tl"  # a space, so that no source can name it
+_COMPILED = {"range": loop_range, "max": largest, "min": smallest}
+"""What these built-ins are in a kernel; constants are computed by Python's own."""
 _TYPES = (tl.tensor, tl.dtype, tl.pointer_type, tl.block_type, tl.core.tensor_descriptor_base, tl.constexpr)
 _FIELDS = (
     *("ALL", "NONE"),  # of tl.PropagateNan
@@ -72,53 +75,69 @@ class KernelModule:
 
     def __init__(self, source: str) -> None:
         self._source = KernelSource(source)
-        self._functions: dict[int, Any] = {}
+        self._functions: dict[tuple[int, frozenset[str]], Any] = {}
         self._modules: dict[str, Any] = {}
         self._calls: dict[str, ast.expr] = {}
-        reachable = {name: getattr(builtins, name) for name in BUILTINS} | {"range": loop_range}
+        reachable = {name: getattr(builtins, name) for name in BUILTINS}
         self._names: dict[str, Any] = {"__name__": MODULE_NAME, "__builtins__": reachable, _LANGUAGE: tl}
+        self._names.update({f" {name}": function for name, function in _COMPILED.items()})
         self._pending: set[str] = set()
 
-    def kernel(self, qualname: str, source_sha256: str) -> Any:
-        """The function with this name and text, for the interpreter; None where the source has none."""
+    def kernel(self, qualname: str, source_sha256: str, constants: Iterable[str] = ()) -> Any:
+        """The function with this name and text, for the interpreter; None where the source has none.
+
+        `constants` are the parameters that are compiled in for this launch, beside those that are annotated.
+        """
         function = self._source.find(qualname, source_sha256)
-        return None if function is None else self._make(function, qualname)
+        return None if function is None else self._make(function, qualname, frozenset(constants))
 
     def function(self, qualname: str) -> Any:
         """The function that a launch passes as an argument; None where the source has none."""
         function = self._source.last(qualname)
         return None if function is None else self._make(function, qualname)
 
-    def _make(self, function: Function, qualname: str) -> Any:
-        made = self._functions.get(id(function))
+    def _make(self, function: Function, qualname: str, constants: frozenset[str] = frozenset()) -> Any:
+        key = (id(function), constants)
+        made = self._functions.get(key)
         if made is None:
             check_function(function)
             self._bind_all(function)
-            made = self._functions[id(function)] = self._define(function, qualname)
+            made = self._functions[key] = self._define(function, qualname, constants)
         return made
 
-    def _define(self, function: Function, qualname: str) -> Any:
-        plain = copy.deepcopy(function)
+    def _define(self, definition: Function, qualname: str, constants: frozenset[str]) -> Any:
+        plain = copy.deepcopy(definition)
         is_constexpr = any((dotted(d) or [""])[-1] == "constexpr_function" for d in plain.decorator_list)
         plain.decorator_list, plain.returns = [], None
         for parameter in ast.walk(plain.args):
             if isinstance(parameter, ast.arg):
-                constexpr = parameter.annotation is not None and self._is_constexpr(parameter.annotation)
+                annotated = parameter.annotation is not None and self._is_constexpr(parameter.annotation)
+                constexpr = annotated or parameter.arg in constants
                 # all that the interpreter asks of an annotation
                 parameter.annotation = ast.Constant(value="constexpr") if constexpr else None
-        plain = ast.fix_missing_locations(_Calls(self._calls, stored_names(plain)).visit(plain))
+        own = stored_names(plain)
+        plain = _Calls(self._calls, own).visit(plain)
+        if not is_constexpr:
+            compiled: dict[str, ast.expr] = {
+                name: ast.Name(id=f" {name}", ctx=ast.Load()) for name in _COMPILED if name not in self._names
+            }
+            plain = _Calls(compiled, own).visit(plain)
+        plain = ast.fix_missing_locations(plain)
         known = _identifiers(plain)
         rewritten = interpreter.FunctionRewriter.ast_transformer.visit(copy.deepcopy(plain))
         for name in _identifiers(rewritten) - known:
+            if name.startswith(" "):  # a variable of the function
+                continue
             for node in ast.walk(rewritten):
                 if isinstance(node, ast.Name) and node.id == name:
                     node.id = f" {name}"
             self._names[f" {name}"] = getattr(interpreter, name)
-        original = self._execute(plain, qualname)
         if is_constexpr:
-            return _on_plain_values(original)
-        made = interpreter.InterpretedFunction(original)
-        made.rewritten_fn[original] = self._execute(ast.fix_missing_locations(rewritten), qualname)
+            return _on_plain_values(self._execute(plain, qualname))
+        # a reduction calls what is not rewritten, so there is nothing else
+        function = self._execute(ast.fix_missing_locations(rewritten), qualname)
+        made = interpreter.InterpretedFunction(function)
+        made.rewritten_fn[function] = function
         return made
 
     def _is_constexpr(self, annotation: ast.expr) -> bool:

@@ -3,7 +3,7 @@
 Every launch goes through `JITFunction.run`, whatever wraps the kernel (autotune, heuristics, `autograd.Function`). With
 compilation Triton's own ahead-of-time path runs (`warmup=True`) on stand-ins for the tensors, and an argument counts as
 `constexpr` where Triton baked it into the code (annotated ones, and values such as 1 and None that it specialises on);
-without compilation only annotated ones count.
+without compilation annotated ones count, and the number 1 where Triton would specialise on it.
 
 Autotuned kernels use the first configuration that compiles and fits the target's shared memory, since there is no
 device to measure on; the choice is kept for the later recordings of the same process. Others are recorded where the
@@ -168,7 +168,7 @@ class LaunchRecorder:
 
     def _argument(self, kernel: Any, parameter: Any, value: Any, signature: dict[str, str]) -> Argument:
         name = parameter.name
-        constexpr = signature[name] == "constexpr" if signature else bool(parameter.is_constexpr)
+        constexpr = signature[name] == "constexpr" if signature else _is_compiled_in(parameter, value)
         while isinstance(value, triton.language.constexpr):
             value = value.value
         if isinstance(value, torch.Tensor):
@@ -349,6 +349,13 @@ def _grid(grid: Any, bound: dict[str, Any]) -> tuple[int, int, int]:
         if size < 0 or size > limit:
             raise Refusal(Outcome.OUT_OF_RESOURCES, f"grid {sizes} is outside what a GPU can launch")
     return sizes[0], sizes[1], sizes[2]
+
+
+def _is_compiled_in(parameter: Any, value: Any) -> bool:
+    """Whether Triton would make a constant of an argument."""
+    is_one = type(value) is int and value == 1
+    is_free = not (parameter.do_not_specialize or parameter.annotation_type)
+    return bool(parameter.is_constexpr or (is_one and is_free))
 
 
 def _dtype_name(dtype: Any) -> str:

@@ -93,7 +93,7 @@ def place(plan: LaunchPlan, given: dict[int, bytes], seed: int) -> list[Storage]
     arena = torch.zeros(total, dtype=torch.uint8)
     spans = sorted((start, start + size) for start, size in zip(starts, sizes, strict=True) if size)
     _confine_accesses([(arena.data_ptr() + start, arena.data_ptr() + stop) for start, stop in spans])
-    begin_plan()
+    begin_plan(seed)
     return [
         Storage(buffer, given.get(index), arena[starts[index] : starts[index] + sizes[index]])
         for index, buffer in enumerate(plan.buffers)

@@ -1,10 +1,12 @@
-"""What memory holds that nobody may rely on, chosen so that relying on it shows.
+"""What memory and lanes hold that nobody may rely on, chosen so that relying on it shows.
 
 On a GPU two things are whatever was there: memory that nothing has written, and the lanes of a masked load without
 `other=`. Triton's interpreter puts zeros in such lanes, so a kernel that sums them would pass here and be wrong there.
 So each holds a mixture: NaN, which no sum hides (but a maximum does, as it skips NaN), and both extremes, of which a
 maximum or a minimum meets one; integers and truth values are mixed alike. Which lane holds which is drawn anew at every
-load, the same way in every process. Lanes that are only stored under the same mask do no harm.
+load, the same way in every process. Lanes that are only stored under the same mask do no harm. Integer operations whose
+result is not defined leave such lanes as well, zeros and ones among them, as these are what processors often give. A
+single number has only one of these, which the plan's seed draws.
 """
 
 from __future__ import annotations
@@ -19,12 +21,13 @@ from numpy.typing import NDArray
 _INTEGER = 2**16 + 1
 """Odd, so that sums of it do not wrap around to 0 soon."""
 
-_loads = [0]  # how many masked loads were filled since the plan began
+_draws = [0]  # how many operations had lanes filled since the plan began
+_seed = [0]
 
 
-def begin_plan() -> None:
-    """Let the lanes of the next plan hold what those of every plan hold."""
-    _loads[0] = 0
+def begin_plan(seed: int) -> None:
+    """Let the lanes of the next plan's loads hold what those of every plan hold; results follow the seed."""
+    _draws[0], _seed[0] = 0, seed
 
 
 def make_unwritten(memory: torch.Tensor) -> None:
@@ -65,7 +68,24 @@ def make_lanes(kind: Any, shape: tuple[int, ...]) -> NDArray[Any]:
             choices = np.array([True, False])
         else:
             choices = np.array(_extremes(np.iinfo(dtype).min, np.iinfo(dtype).max), dtype=dtype)
-    _loads[0] += 1
-    first = _loads[0] * 0x9E3779B1 % 2**32 >> 16
+    return _mixture(choices, shape, 0)
+
+
+def make_results(dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Values for the lanes of one operation on integers or truth values that is not defined there."""
+    if dtype.kind == "b":
+        return _mixture(np.array([True, False]), shape, _seed[0])
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    return _mixture(np.array([*_extremes(low, high), 0, -1 if low else high], dtype), shape, _seed[0])
+
+
+def make_alternation(shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Which lanes get the one of two results that a compiler may give."""
+    return _mixture(np.array([True, False]), shape, _seed[0])
+
+
+def _mixture(choices: NDArray[Any], shape: tuple[int, ...], seed: int) -> NDArray[Any]:
+    _draws[0] += 1
+    first = (_draws[0] + seed) * 0x9E3779B1 % 2**32 >> 16
     values: NDArray[Any] = choices[(np.arange(first, first + math.prod(shape)) % len(choices)).reshape(shape)]
     return values
