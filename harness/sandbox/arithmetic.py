@@ -44,7 +44,7 @@ def _width(array: Array) -> int:
 
 
 def _where_defined(result: Array, is_undefined: NDArray[np.bool_], dtype: np.dtype[Any]) -> Array:
-    result = result.astype(dtype)
+    result = result.astype(dtype, copy=False)
     if not is_undefined.any():
         return result
     return np.where(is_undefined, undefined.make_results(dtype, result.shape), result)
@@ -56,7 +56,9 @@ def _dividing(compute: Callable[[Array, Array], Array]) -> Callable[[Array, Arra
         is_undefined = divisor == 0
         if dividend.dtype.kind == "i":
             is_undefined = is_undefined | ((dividend == np.iinfo(dividend.dtype).min) & (divisor == -1))
-        found = compute(dividend, np.where(is_undefined, 1, divisor).astype(divisor.dtype))
+        if is_undefined.any():
+            divisor = np.where(is_undefined, divisor.dtype.type(1), divisor)
+        found = compute(dividend, divisor)
         return _where_defined(found, np.broadcast_to(is_undefined, found.shape), left.dtype)
 
     return operate
@@ -66,7 +68,9 @@ def _shifting(compute: Callable[[Array, Array], Array]) -> Callable[[Array, Arra
     def operate(left: Array, right: Array) -> Array:
         value, distance = _as_numbers(left), _as_numbers(right)
         is_undefined = (distance < 0) | (distance >= _width(left))
-        found = compute(value, np.where(is_undefined, 0, distance).astype(distance.dtype))
+        if is_undefined.any():
+            distance = np.where(is_undefined, distance.dtype.type(0), distance)
+        found = compute(value, distance)
         return _where_defined(found, np.broadcast_to(is_undefined, found.shape), left.dtype)
 
     return operate
