@@ -50,6 +50,9 @@ ALLOWED_MODULES = frozenset(
 )
 _ALLOWED_BELOW = ("torch.nn.", "triton.language.")
 
+ALLOWED_OBJECTS = frozenset(["triton.runtime.driver"])
+"""What may be imported from a module that may not: the object that is reached by attributes of `triton` as well."""
+
 FORBIDDEN_BUILTINS = frozenset(
     [
         "__builtins__",
@@ -178,6 +181,8 @@ def _find_forbidden_import(names: Names) -> Failure | None:
     for node in names.imports:
         if isinstance(node, ast.Import):
             modules = [alias.name for alias in node.names]
+        elif not node.level and all(f"{node.module}.{alias.name}" in ALLOWED_OBJECTS for alias in node.names):
+            continue
         else:
             modules = ["." * node.level + (node.module or "")]
         for module in modules:

@@ -1,6 +1,6 @@
 """Where Triton's interpreter computes otherwise than a compiled kernel, and no one may notice the difference.
 
-Ten differences, most found against an H200; each would call a genuine kernel wrong or a wrong one right:
+Eleven differences, most found against an H200; each would call a genuine kernel wrong or a wrong one right:
 
 - `and`, `or` and `not` on blocks are element by element when compiled; Python's own operators look at the truth of the
   whole block. The kernel's tree is rewritten to call what the compiler calls.
@@ -14,7 +14,8 @@ Ten differences, most found against an H200; each would call a genuine kernel wr
   bit alone). To eight bits it goes by way of sixteen, and what it is beyond eight is not defined.
 - `tl.fma` rounds once.
 - `tl.cat` and a reshape that may reorder do so: by a permutation drawn for each size.
-- A float argument is a scalar of float32.
+- A float argument is a scalar of float32, and a truth value one of int1.
+- `tl.atomic_xchg` takes floats of 32 and 64 bits.
 
 What remains: floating-point sums are in another order, a GPU rounds `a * b + c` once, `tl.dot` computes in full float32
 where a GPU may use TF32, and `exp` and its kin are more exact than a GPU's; the tolerance admits all four.
@@ -272,6 +273,27 @@ def float_argument(value: float) -> Any:
     return tl.tensor(handle, tl.float32)
 
 
+def bool_argument(value: bool) -> Any:
+    """A truth value that is no constexpr, as a kernel gets it."""
+    return tl.tensor(interpreter.TensorHandle(np.array([value], dtype=np.bool_), tl.int1), tl.int1)
+
+
+def _exchange_bits(original: Any) -> Any:
+    """An exchange moves bits, whatever they mean; the interpreter's own knows integers alone."""
+
+    def exchange(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
+        dtype = value.data.dtype
+        is_exchange = self.ir_rmw_op_to_interpreter_rmw_op.get(operation) == interpreter._interpreter.RMW_OP.XCHG
+        if not is_exchange or dtype not in (np.float32, np.float64):
+            return original(self, operation, pointers, value, mask, *options)
+        kind = tl.core.get_int_dtype(8 * dtype.itemsize, True)
+        bits = interpreter.TensorHandle(value.data.view(f"i{dtype.itemsize}"), kind)
+        old = original(self, operation, pointers, bits, mask, *options)
+        return interpreter.TensorHandle(old.data.view(dtype), value.dtype.scalar)
+
+    return exchange
+
+
 def _atomic_on_bfloat16(original: Any) -> Any:
     operations: dict[Any, Any] = {
         interpreter._interpreter.RMW_OP.FADD: np.add,
@@ -317,7 +339,7 @@ def install() -> None:
     )
     builder.create_fma = _fuse(builder.create_fma)
     builder.create_cat, builder.create_reshape = _concatenate, _reshape
-    builder.create_atomic_rmw = _atomic_on_bfloat16(builder.create_atomic_rmw)
+    builder.create_atomic_rmw = _atomic_on_bfloat16(_exchange_bits(builder.create_atomic_rmw))
     original = patched._patch_lang_core
 
     def patch(lang: Any, scope: Any = None) -> None:

@@ -271,7 +271,7 @@ def _find_kernel(kernel: Kernel, launch: Launch, storages: list[Storage], kernel
 def _value(argument: Argument, storages: list[Storage], kernels: Any) -> Any:
     import triton.language as tl
 
-    from .compiled_semantics import float_argument
+    from .compiled_semantics import bool_argument, float_argument
 
     match argument.kind:
         case ArgumentKind.VIEW:
@@ -281,6 +281,8 @@ def _value(argument: Argument, storages: list[Storage], kernels: Any) -> Any:
             number = plain_value(argument)
             assert isinstance(number, float)
             return float_argument(number)
+        case ArgumentKind.BOOL if not argument.constexpr:
+            return bool_argument(bool(argument.number))
         case ArgumentKind.DTYPE:
             return getattr(tl, argument.text or "")
         case ArgumentKind.FUNCTION:

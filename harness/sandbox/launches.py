@@ -29,7 +29,7 @@ from triton.runtime.jit import JITFunction
 from ...core.candidate import Failure
 from ...core.outcome import Outcome
 from ...core.plan import Argument, ArgumentKind, Kernel, Launch, Step, View
-from .candidate_module import find_disguise, identify, message_of
+from .candidate_module import find_disguise, identify, message_of, named_by_its_text
 from .memory_effects import find_effects
 from .target import Target
 
@@ -180,6 +180,10 @@ class LaunchRecorder:
             case None:
                 return Argument(name=name, kind=ArgumentKind.NONE, constexpr=constexpr)
             case bool():
+                annotated = getattr(parameter, "annotation_type", "")
+                if not constexpr and annotated not in ("", "u1"):
+                    problem = f"argument '{name}' is a truth value, annotated as {annotated}; pass int({name})"
+                    raise Refusal(Outcome.UNSUPPORTED, problem)
                 return Argument(name=name, kind=ArgumentKind.BOOL, constexpr=constexpr, number=int(value))
             case int():
                 return Argument(name=name, kind=ArgumentKind.INT, constexpr=constexpr, number=int(value))
@@ -202,7 +206,8 @@ class LaunchRecorder:
         wrapped = [_wrap(value) for value in args]
         options = {name: _wrap(value) for name, value in kwargs.items()}
         try:
-            made = self.compile_kernel(kernel, *wrapped, grid=(1,), warmup=True, **options)
+            with named_by_its_text(kernel):
+                made = self.compile_kernel(kernel, *wrapped, grid=(1,), warmup=True, **options)
         except Refusal:
             raise
         except Exception as error:
