@@ -283,11 +283,17 @@ def _find_missing_form(tree: ast.Module, names: Names, kernels: set[str]) -> Fai
         return Failure(outcome=Outcome.NO_MODEL)
     if not kernels:
         return Failure(outcome=Outcome.NO_KERNEL)
-    launches = any(isinstance(call.func, ast.Subscript) for call, _ in names.calls)
+    launches = any(_is_launch(call) for call, _ in names.calls)
     kept = (node.value for node in names.subscripts)  # `kernel[grid]`, to be called later
     if not launches and not any(isinstance(kernel, ast.Name) and kernel.id in kernels for kernel in kept):
-        return Failure(outcome=Outcome.NO_LAUNCH)
+        return Failure(outcome=Outcome.NO_LAUNCH, message="a launch is written kernel[grid](...)")
     return None
+
+
+def _is_launch(call: ast.Call) -> bool:
+    """`kernel[grid](...)`, or what it calls: `kernel.run(..., grid=grid, warmup=False)`."""
+    is_run = isinstance(call.func, ast.Attribute) and call.func.attr == "run"
+    return isinstance(call.func, ast.Subscript) or (is_run and any(given.arg == "grid" for given in call.keywords))
 
 
 def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:

@@ -168,6 +168,10 @@ class Oracle:
         key = ("exact", fingerprint(task), inputs)
         return self._cached(key, lambda: self._is_exact(task, inputs), lambda _: 1 << 8)
 
+    def lost(self, task: Task, inputs: VariantInputs) -> tuple[int, ...]:
+        """For each result, how many finite elements the reference has not in its own dtype; empty if that is unknown."""
+        return self._cached(("lost", fingerprint(task), inputs), lambda: self._find_lost(task, inputs), lambda _: 1 << 8)
+
     def degree(self, task: Task, inputs: VariantInputs) -> int | None:
         """The power of a factor of all inputs that the result is multiplied by; None where there is no such power."""
         key = ("degree", fingerprint(task), inputs)
@@ -276,16 +280,26 @@ class Oracle:
             raise TaskError(f"{task.task_id}: get_init_inputs() must return plain numbers or text: {error}") from error
         return Build(init_json=init_json, inputs=tuple(_describe_input(task, value, dtype) for value in drawn))
 
-    def _is_exact(self, task: Task, spec: VariantInputs) -> bool:
-        run = self.expected(task, spec)
+    def _in_own_dtype(self, task: Task, spec: VariantInputs) -> list[NDArray[np.generic]] | None:
+        """The reference's results as it computes them; None where it cannot on a CPU, which lacks some operators."""
         try:
             model, inputs = self._prepare(task, spec, frozenset())
-            found = call_model(task, model.to(torch_dtype(spec.dtype)), inputs)
-        except TaskError:  # not every operator exists for every dtype on a CPU
+            return [_values(found) for found in call_model(task, model.to(torch_dtype(spec.dtype)), inputs)]
+        except TaskError:
+            return None
+
+    def _find_lost(self, task: Task, spec: VariantInputs) -> tuple[int, ...]:
+        found, run = self._in_own_dtype(task, spec), self.expected(task, spec)
+        pairs = zip(found or (), run.expected, strict=found is not None)
+        return tuple(int(np.count_nonzero(np.isfinite(wanted) & ~np.isfinite(values))) for values, wanted in pairs)
+
+    def _is_exact(self, task: Task, spec: VariantInputs) -> bool:
+        found, run = self._in_own_dtype(task, spec), self.expected(task, spec)
+        if found is None:
             return False
         return all(map(_is_in_range, run.expected, run.dtypes)) and all(
-            accepts(compare(_values(tensor), wanted, dtype), _SHARE_OF_TOLERANCE)
-            for tensor, wanted, dtype in zip(found, run.expected, run.dtypes, strict=True)
+            accepts(compare(values, wanted, dtype), _SHARE_OF_TOLERANCE)
+            for values, wanted, dtype in zip(found, run.expected, run.dtypes, strict=True)
         )
 
     def _find_degree(self, task: Task, spec: VariantInputs) -> int | None:
