@@ -1,7 +1,7 @@
 """Tensors that host code makes of numbers: as constants of a plan, their values beside it.
 
 `torch.tensor` and `torch.arange` in a forward compute nothing from any input, and a kernel may need what they give (a
-table of positions, a coefficient). What the first pass made and kept is known again in the second.
+table of positions, a coefficient). What one pass made and kept is known again in the next, also at other sizes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def raw_bytes(tensor: torch.Tensor) -> bytes:
 
 
 class HostConstants:
-    """The constants that the passes of one recording made; `blobs` takes their values by SHA-256."""
+    """The constants that the passes of a candidate made; `blobs` takes their values by SHA-256."""
 
     def __init__(self, blobs: dict[str, bytes]) -> None:
         self._blobs = blobs
@@ -37,6 +37,18 @@ class HostConstants:
         data = raw_bytes(values)
         sha256 = hashlib.sha256(data).hexdigest()
         self._blobs[sha256] = data
+        self._note(stand_in, sha256)
+
+    def share(self, tensor: torch.Tensor, moved: torch.Tensor) -> str | None:
+        """Let a copy on another device stand for the same values; None where the tensor is no whole constant."""
+        sha256 = self.find(tensor)
+        is_whole = tensor.is_contiguous() and tensor.nbytes == tensor.untyped_storage().nbytes()
+        if sha256 is None or not is_whole or tensor.dtype != moved.dtype:
+            return None
+        self._note(moved, sha256)
+        return sha256
+
+    def _note(self, stand_in: torch.Tensor, sha256: str) -> None:
         storage = stand_in.untyped_storage()
         self._kept.append(storage)
         self._sha256_of[storage._cdata] = sha256

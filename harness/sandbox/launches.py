@@ -30,6 +30,7 @@ from ...core.candidate import Failure
 from ...core.outcome import Outcome
 from ...core.plan import Argument, ArgumentKind, Kernel, Launch, Step, View
 from .candidate_module import find_disguise, identify, message_of, named_by_its_text
+from .host_constants import HostConstants
 from .memory_effects import find_effects
 from .target import Target
 
@@ -78,6 +79,7 @@ class LaunchRecorder:
         self.steps: list[Step] = []
         self.kernels: list[Kernel] = []
         self.blobs: dict[str, bytes] = {}
+        self.constants = HostConstants(self.blobs)
         self.compiled: dict[tuple[Any, ...], Kernel] = {}
         self.compile_kernel = JITFunction.run
         """Triton's own, which compiles where it is asked to warm up."""

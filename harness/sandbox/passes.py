@@ -15,12 +15,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+from attrs import evolve
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...core.outcome import Outcome
 from ...core.plan import Buffer, BufferKind, Copy, Fill, LaunchPlan, Step, View
 from .data_movement import MOVERS, copies, padding
-from .host_constants import MAKERS, MAX_ELEMENTS, HostConstants
+from .host_constants import MAKERS, MAX_ELEMENTS
 from .launches import LaunchRecorder, Refusal
 from .operators import describe_operator
 from .pretence import CPU, CUDA, Devices
@@ -42,11 +43,11 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 class Pass:
-    """The plan in the making; `constants` are those that the host code makes in its passes."""
+    """The plan in the making; `add_buffer` tells it which storages exist before forward."""
 
-    def __init__(self, recorder: LaunchRecorder, constants: HostConstants) -> None:
+    def __init__(self, recorder: LaunchRecorder) -> None:
         self.recorder = recorder
-        self.constants = constants
+        self.constants = recorder.constants
         self.buffers: list[Buffer] = []
         self.steps: list[Step] = []
         self.arithmetic: list[str] = []
@@ -145,6 +146,16 @@ class Pass:
         """Append a copy, the source broadcast to the target's shape."""
         if target.numel():
             self.steps.append(Copy(source=self.view(source.expand(target.shape)), target=self.view(target)))
+
+    def move(self, source: torch.Tensor, target: torch.Tensor) -> None:
+        """Append a copy to another device, new there; what is made of numbers is so there as well."""
+        with torch._C.DisableTorchFunction():
+            sha256 = self.constants.share(source, target)
+        if sha256 is None:
+            self.copy(source, target)
+            return
+        index = self.view(target).buffer
+        self.buffers[index] = evolve(self.buffers[index], kind=BufferKind.CONSTANT, blob=sha256)
 
     def _allocate(self, tensors: Iterable[torch.Tensor]) -> None:
         for tensor in tensors:

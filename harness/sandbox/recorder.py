@@ -24,7 +24,7 @@ from ...core.serialisation import from_plain, to_plain
 from ...core.task import Profile
 from .candidate_module import describe, import_candidate
 from .device_calls import DeviceCalls
-from .host_constants import HostConstants, raw_bytes
+from .host_constants import raw_bytes
 from .host_state import find_changes, take_snapshot
 from .launches import LaunchRecorder, Refusal
 from .passes import AtenAudit, Pass
@@ -132,7 +132,6 @@ class _Session:
         self.request = request
         self.stage = Outcome.INIT_FAILED
         self.devices = Devices()
-        self.constants = HostConstants(recorder.blobs)
         self.known: list[tuple[torch.Tensor, BufferKind, str, str | None]] = []
 
     def plan(self, module: ModuleType, hollow: bool) -> LaunchPlan:
@@ -224,7 +223,7 @@ class _Session:
         return sha256
 
     def _forward(self, model: torch.nn.Module, inputs: list[Any], hollow: bool) -> LaunchPlan:
-        current = Pass(self.recorder, self.constants)
+        current = Pass(self.recorder)
         for tensor, kind, name, blob in self.known:
             current.add_buffer(tensor, kind, name, blob)
         with self.recorder.recording(current), AtenAudit(self.devices, current), DeviceCalls(self.devices, current):
