@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import inspect
+import json
 from collections.abc import Callable, Iterator
 from types import NoneType
 from typing import Any, Protocol
@@ -182,9 +183,8 @@ class LaunchRecorder:
             case None:
                 return Argument(name=name, kind=ArgumentKind.NONE, constexpr=constexpr)
             case bool():
-                annotated = getattr(parameter, "annotation_type", "")
-                if not constexpr and annotated not in ("", "u1"):
-                    problem = f"argument '{name}' is a truth value, annotated as {annotated}; pass int({name})"
+                if not constexpr and parameter.annotation_type not in ("", "u1"):
+                    problem = f"argument '{name}' is a truth value, annotated as a number; pass int({name})"
                     raise Refusal(Outcome.UNSUPPORTED, problem)
                 return Argument(name=name, kind=ArgumentKind.BOOL, constexpr=constexpr, number=int(value))
             case int():
@@ -202,7 +202,10 @@ class LaunchRecorder:
             case JITFunction():
                 text = _function_name(value)
                 return Argument(name=name, kind=ArgumentKind.FUNCTION, constexpr=constexpr, text=text)
-        raise Refusal(Outcome.UNSUPPORTED, f"argument '{name}' is a {type(value).__name__}, which cannot be recorded")
+            case tuple() if constexpr and len(value) <= 64 and {*map(type, value)} <= {bool, int, float}:
+                return Argument(name=name, kind=ArgumentKind.LIST, constexpr=constexpr, text=json.dumps(value))
+        kind, advice = type(value).__name__, "; pass its elements one by one" if isinstance(value, tuple) else ""
+        raise Refusal(Outcome.UNSUPPORTED, f"argument '{name}' is a {kind}, which cannot be recorded{advice}")
 
     def _compile(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Kernel, dict[str, str]]:
         wrapped = [_wrap(value) for value in args]

@@ -94,6 +94,39 @@ def test_floats_are_exchanged(sandbox: Sandbox, body: str, wanted: list[float] |
     assert run(sandbox, source_of(body, dtype=dtype), dtype) == wanted
 
 
+TUPLES = {
+    "elements": ("tl.store(y_ptr + at, x * flag[0] + flag[1])", "(2, 0.5)"),
+    "a shape": ("tl.store(y_ptr + at, x * 2 + tl.full(flag, 0.5, tl.float32))", "(8,)"),
+    "in a loop": (
+        "for i in tl.static_range(len(flag)):\n    x += flag[i]\ntl.store(y_ptr + at, 2 * x - 5.5)",
+        "(1, 2)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TUPLES)
+def test_a_constexpr_may_be_a_tuple_of_numbers(sandbox: Sandbox, name: str) -> None:
+    """Its elements are constants of the kernel."""
+    body, value = TUPLES[name]
+    source = source_of(body, value, parameter="flag: tl.constexpr")
+    wanted = [2.0 * number + 0.5 for number in ONE_TO_EIGHT]
+    assert record(sandbox, source).launches[0].arguments[2].kind is ArgumentKind.LIST
+    assert run(sandbox, source) == wanted
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [("flag", "(1, 2)"), ("flag: tl.constexpr", "(1, (2, 3))"), ("flag: tl.constexpr", "(0,) * 65")],
+)
+def test_other_tuples_are_refused(sandbox: Sandbox, parameter: str, value: str) -> None:
+    """A plan's launch has numbers one by one."""
+    source = source_of("tl.store(y_ptr + at, x)", value, parameter)
+    recording = only(sandbox.record(source, [request((8,))]))
+    assert recording.failure is not None
+    assert recording.failure.outcome is Outcome.UNSUPPORTED
+    assert "one by one" in recording.failure.message
+
+
 DESCRIBED = POINTWISE.replace(
     "@triton.jit\n",
     "def describe(*given):\n    raise RuntimeError(dict(seen=given))\n\n\n"
