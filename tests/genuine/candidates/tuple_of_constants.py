@@ -9,8 +9,9 @@ import triton.language as tl
 @triton.jit
 def silu(x_ptr, y_ptr, n, BLOCKS: tl.constexpr):
     BLOCK: tl.constexpr = BLOCKS[0]
-    for part in tl.static_range(BLOCKS[1]):
-        at = (tl.program_id(0) * BLOCKS[1] + part) * BLOCK + tl.arange(0, BLOCK)
+    PARTS: tl.constexpr = BLOCKS[1]
+    for part in tl.static_range(PARTS):
+        at = (tl.program_id(0) * PARTS + part) * BLOCK + tl.arange(0, BLOCK)
         x = tl.load(x_ptr + at, mask=at < n)
         tl.store(y_ptr + at, x * tl.sigmoid(x), mask=at < n)
 
