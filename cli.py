@@ -74,6 +74,7 @@ def verify(
     """Verify candidates: is the kernel right, and how fast.
 
     A candidate is a module's source, in a batch also the path of one, beside the batch, that ends in .py.
+    Where the reference of a batch's task fails, its lines are errors on stderr (exit 2), and the others are judged.
 
     Inputs are drawn anew each time, by a seed that is told with the verdict; --set verifier.seed=N repeats one.
 
@@ -82,6 +83,7 @@ def verify(
     if (candidate is None) == (batch is None) or (batch is None) != (task is not None):
         raise UsageError("give CANDIDATE.py with --task, or --batch FILE.jsonl")
     from .core.extensions import AUDIT, VerifierSpec
+    from .harness.errors import TaskError
     from .harness.phases import default_jobs, in_order, read_batch, verdict_plain
     from .harness.plain_text import render_verdict
     from .harness.settings import load_config, read_text, with_drawn_seed
@@ -95,8 +97,14 @@ def verify(
         with_drawn_seed(),
     )
     spec = AUDIT if extensions is None else VerifierSpec.for_training(parse_extensions(extensions))
+    bad: list[str] = []
+
+    def note_bad(problem: object) -> None:
+        bad.append(str(problem))
+        print(f"tritonrl: {problem}", file=sys.stderr)
+
     if batch is not None:
-        pairs = read_batch(batch)
+        pairs = read_batch(batch, note_bad)
     else:
         assert candidate is not None
         assert task is not None
@@ -108,13 +116,18 @@ def verify(
             file=sys.stderr,
         )
 
-    def show_verdict(verdict: Verdict) -> None:
-        plain = verdict_plain(verdict, spec, config)
+    def show(found: Verdict | TaskError) -> None:
+        if isinstance(found, TaskError):
+            note_bad(found)
+            return
+        plain = verdict_plain(found, spec, config)
         print_result(plain, render_verdict(plain), as_json)
 
+    receive = in_order(show)
     with open_verifier(config) as verifier:
-        verdicts = verifier.verify_many(pairs, spec, jobs or default_jobs(), in_order(show_verdict))
-    raise typer.Exit(0 if all(verdict.correct for verdict in verdicts) else 1)
+        on_bad_task = None if batch is None else receive
+        verdicts = verifier.verify_many(pairs, spec, jobs or default_jobs(), receive, on_bad_task)
+    raise typer.Exit(2 if bad else 0 if all(verdict.correct for verdict in verdicts) else 1)
 
 
 @app.command()

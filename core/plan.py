@@ -8,6 +8,7 @@ travels beside the plan as blobs, named by their SHA-256.
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from typing import Literal
 
@@ -63,7 +64,7 @@ class ArgumentKind(StrEnum):
     FUNCTION = "function"
     """Another `@triton.jit` function passed as a constexpr; `text` holds its qualified name."""
     LIST = "list"
-    """A list of the other kinds, for operators alone."""
+    """A list of the other kinds, for operators; a kernel's constexpr tuple of numbers, `text` holding them as JSON."""
 
 
 @frozen(kw_only=True)
@@ -153,8 +154,8 @@ class Operand:
     items: tuple[Operand, ...] = ()
 
 
-def plain_value(given: Argument | Operand) -> bool | int | float | str | None:
-    """The value of an argument that is nothing, a truth value, a number or a text; of any other, its `text`."""
+def plain_value(given: Argument | Operand) -> bool | int | float | str | tuple[bool | int | float, ...] | None:
+    """The value of an argument that is nothing, a truth value, a number, several, or a text; else its `text`."""
     match given.kind:
         case ArgumentKind.NONE:
             return None
@@ -165,6 +166,8 @@ def plain_value(given: Argument | Operand) -> bool | int | float | str | None:
         case ArgumentKind.FLOAT:
             # JSON has no form for what is not finite, so that is kept as text
             return float(given.text if given.number is None else given.number)  # type: ignore[arg-type]
+        case ArgumentKind.LIST:
+            return tuple(json.loads(given.text or "[]"))
     return given.text
 
 

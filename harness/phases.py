@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..core.config import Config
 from ..core.extensions import VerifierSpec
@@ -19,7 +19,7 @@ from ..core.seeds import derive
 from ..core.task import Task
 from ..core.verdict import Verdict
 from .display import DisplayKind, Progress, open_display
-from .errors import UsageError
+from .errors import TaskError, UsageError
 from .exam.exam import (
     BySuite,
     Criterion,
@@ -37,6 +37,8 @@ from .study.learner import Sampling
 from .study.store import Results
 from .tasks.suites import find_task
 from .verification.verifier import Verifier, open_verifier
+
+T = TypeVar("T")
 
 
 def default_jobs() -> int:
@@ -134,12 +136,12 @@ def verdict_plain(verdict: Verdict, spec: VerifierSpec, config: Config) -> dict[
     return plain
 
 
-def in_order(show: Callable[[Verdict], None]) -> Callable[[int, Verdict], None]:
+def in_order(show: Callable[[T], None]) -> Callable[[int, T], None]:
     """What `verify_many` calls with each verdict: shows it as soon as all that come before it have been shown."""
-    waiting: dict[int, Verdict] = {}
+    waiting: dict[int, T] = {}
     num_shown = 0
 
-    def receive(index: int, verdict: Verdict) -> None:
+    def receive(index: int, verdict: T) -> None:
         nonlocal num_shown
         waiting[index] = verdict
         while num_shown in waiting:
@@ -149,10 +151,14 @@ def in_order(show: Callable[[Verdict], None]) -> Callable[[int, Verdict], None]:
     return receive
 
 
-def read_batch(path: Path) -> list[tuple[Task, str]]:
-    """The (task, source) pairs of a JSONL file; a candidate is source text, or the path of a file beside the batch."""
+def read_batch(path: Path, on_bad_task: Callable[[str], None] | None = None) -> list[tuple[Task, str]]:
+    """The (task, source) pairs of a JSONL file; a candidate is source text, or the path of a file beside the batch.
+
+    `on_bad_task` is told of each line whose task's reference does not run, and the line is left out; without it such a
+    task ends the reading, as anything does that is wrong with the file.
+    """
     pairs = []
-    tasks: dict[str, Task] = {}
+    tasks: dict[str, Task | TaskError] = {}
     for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():
             continue
@@ -167,6 +173,8 @@ def read_batch(path: Path) -> list[tuple[Task, str]]:
             beside = path.parent / name
             try:
                 tasks[name] = find_task(str(beside) if beside.is_file() else name)
+            except TaskError as error:
+                tasks[name] = error
             except UsageError as error:
                 raise UsageError(f"{path}:{number}: {error}") from None
         if "\n" not in candidate and candidate.endswith(".py"):
@@ -174,7 +182,13 @@ def read_batch(path: Path) -> list[tuple[Task, str]]:
                 candidate = read_text(path.parent / candidate)
             except UsageError as error:
                 raise UsageError(f"{path}:{number}: {error}") from None
-        pairs.append((tasks[name], candidate))
-    if not pairs:
+        task = tasks[name]
+        if isinstance(task, Task):
+            pairs.append((task, candidate))
+        elif on_bad_task is None:
+            raise UsageError(f"{path}:{number}: {task}")
+        else:
+            on_bad_task(f"{path}:{number}: {task}")
+    if not tasks:
         raise UsageError(f"{path}: no candidate there")
     return pairs

@@ -50,6 +50,9 @@ ALLOWED_MODULES = frozenset(
 )
 _ALLOWED_BELOW = ("torch.nn.", "triton.language.")
 
+ALLOWED_OBJECTS = frozenset(["triton.runtime.driver"])
+"""What may be imported from a module that may not: the object that is reached by attributes of `triton` as well."""
+
 FORBIDDEN_BUILTINS = frozenset(
     [
         "__builtins__",
@@ -178,6 +181,8 @@ def _find_forbidden_import(names: Names) -> Failure | None:
     for node in names.imports:
         if isinstance(node, ast.Import):
             modules = [alias.name for alias in node.names]
+        elif not node.level and all(f"{node.module}.{alias.name}" in ALLOWED_OBJECTS for alias in node.names):
+            continue
         else:
             modules = ["." * node.level + (node.module or "")]
         for module in modules:
@@ -278,11 +283,17 @@ def _find_missing_form(tree: ast.Module, names: Names, kernels: set[str]) -> Fai
         return Failure(outcome=Outcome.NO_MODEL)
     if not kernels:
         return Failure(outcome=Outcome.NO_KERNEL)
-    launches = any(isinstance(call.func, ast.Subscript) for call, _ in names.calls)
+    launches = any(_is_launch(call) for call, _ in names.calls)
     kept = (node.value for node in names.subscripts)  # `kernel[grid]`, to be called later
     if not launches and not any(isinstance(kernel, ast.Name) and kernel.id in kernels for kernel in kept):
-        return Failure(outcome=Outcome.NO_LAUNCH)
+        return Failure(outcome=Outcome.NO_LAUNCH, message="a launch is written kernel[grid](...)")
     return None
+
+
+def _is_launch(call: ast.Call) -> bool:
+    """`kernel[grid](...)`, or what it calls: `kernel.run(..., grid=grid, warmup=False)`."""
+    is_run = isinstance(call.func, ast.Attribute) and call.func.attr == "run"
+    return isinstance(call.func, ast.Subscript) or (is_run and any(given.arg == "grid" for given in call.keywords))
 
 
 def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:

@@ -231,6 +231,31 @@ def test_bad_batch_line_is_named(tmp_path: Path) -> None:
     assert "batch.jsonl:2" in result.stderr
 
 
+def test_a_reference_that_fails_leaves_the_rest_of_a_batch(tmp_path: Path) -> None:
+    """Its lines are errors with their number, and the other lines get their verdicts."""
+    task = "import torch\nimport torch.nn as nn\n\nN = 64\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n"
+    task += "        return x @ {other}\n\n\ndef get_inputs():\n    return [torch.randn(N, 4)]\n\n\n"
+    task += "def get_init_inputs():\n    return []\n"
+    (tmp_path / "bad.py").write_text(task.format(other="torch.ones(5, 4)"))
+    names = ["bad.py", TASK, "bad.py", TASK]
+    batch = tmp_path / "batch.jsonl"
+    batch.write_text("\n".join(json.dumps({"task": name, "candidate": ""}) for name in names))
+    result = invoke("verify", "--batch", batch, "--extensions", "s", "--json")
+    assert result.exit_code == 2
+    assert [json.loads(line)["task"] for line in result.stdout.splitlines()] == [TASK, TASK]
+    problems = [line for line in result.stderr.splitlines() if "bad.py" in line or "batch.jsonl" in line]
+    assert [problem.split(":")[2] for problem in problems] == ["1", "3"]
+
+
+def test_a_verdict_that_cannot_be_had_leaves_the_others_in_order() -> None:
+    """What comes in any order, verdict or error, is shown in the order of the pairs."""
+    shown: list[str] = []
+    receive = in_order(shown.append)
+    for index, what in ((1, "error"), (2, "right"), (0, "wrong")):
+        receive(index, what)
+    assert shown == ["wrong", "error", "right"]
+
+
 def test_finished_grid_is_reported_as_cached(finished: Path) -> None:
     """Running a finished grid again is exit 0, says that all is cached, and needs no model."""
     arguments = ("ablate", "--grid", "none,msct", "--config", finished / "config.toml", "--out", finished / "out")

@@ -7,6 +7,7 @@ would make every genuine kernel fail.
 from __future__ import annotations
 
 import ast
+import contextlib
 import errno
 import hashlib
 import importlib.util
@@ -15,6 +16,7 @@ import os
 import re
 import sys
 import textwrap
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -48,6 +50,16 @@ def identify(kernel: Any) -> tuple[str, str]:
     function = kernel.fn
     text = textwrap.dedent(inspect.getsource(function))
     return function.__qualname__, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@contextlib.contextmanager
+def named_by_its_text(kernel: Any) -> Iterator[None]:
+    """Leave a kernel's `repr` out, a host function that names the compiled symbol: code is compared by its bytes."""
+    given, kernel._repr = kernel._repr, None
+    try:
+        yield
+    finally:
+        kernel._repr = given
 
 
 def find_disguise(kernel: Any) -> str | None:

@@ -14,6 +14,7 @@ These differences, most found against an H200, would each call a genuine kernel 
   bit alone). To eight bits it goes by way of sixteen, and what it is beyond eight is not defined.
 - `tl.fma` rounds once.
 - `tl.cat` and a reshape that may reorder do so: by a permutation drawn for each size.
+- `tl.atomic_xchg` takes floats of 32 and 64 bits.
 
 What remains: floating-point sums are in another order, a GPU rounds `a * b + c` once, `tl.dot` computes in full float32
 where a GPU may use TF32, and `exp` and its kin are more exact than a GPU's; the tolerance admits all four.
@@ -263,6 +264,22 @@ def _reshape(self: Any, value: Any, shape: Any, may_reorder: bool) -> Any:
     return interpreter.TensorHandle(data.reshape(shape), value.dtype.scalar)
 
 
+def _exchange_bits(original: Any) -> Any:
+    """An exchange moves bits, whatever they mean; the interpreter's own knows integers alone."""
+
+    def exchange(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
+        dtype = value.data.dtype
+        is_exchange = self.ir_rmw_op_to_interpreter_rmw_op.get(operation) == interpreter._interpreter.RMW_OP.XCHG
+        if not is_exchange or dtype not in (np.float32, np.float64):
+            return original(self, operation, pointers, value, mask, *options)
+        kind = tl.core.get_int_dtype(8 * dtype.itemsize, True)
+        bits = interpreter.TensorHandle(value.data.view(f"i{dtype.itemsize}"), kind)
+        old = original(self, operation, pointers, bits, mask, *options)
+        return interpreter.TensorHandle(old.data.view(dtype), value.dtype.scalar)
+
+    return exchange
+
+
 def _atomic_on_bfloat16(original: Any) -> Any:
     operations: dict[Any, Any] = {
         interpreter._interpreter.RMW_OP.FADD: np.add,
@@ -313,7 +330,7 @@ def install() -> None:
     )
     builder.create_fma = _fuse(builder.create_fma)
     builder.create_cat, builder.create_reshape = _concatenate, _reshape
-    builder.create_atomic_rmw = _atomic_on_bfloat16(builder.create_atomic_rmw)
+    builder.create_atomic_rmw = _atomic_on_bfloat16(_exchange_bits(builder.create_atomic_rmw))
     original = patched._patch_lang_core
 
     def patch(lang: Any, scope: Any = None) -> None:

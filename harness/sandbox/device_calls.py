@@ -34,6 +34,9 @@ class Copier(Protocol):
     def copy(self, source: torch.Tensor, target: torch.Tensor) -> None:
         """Append a copy."""
 
+    def move(self, source: torch.Tensor, target: torch.Tensor) -> None:
+        """Append a copy to another device."""
+
 
 class DeviceCalls(TorchFunctionMode):
     """Stands in for the calls that need a device; without a pass nothing is recorded, as while a model is built."""
@@ -100,5 +103,5 @@ class DeviceCalls(TorchFunctionMode):
             return tensor if dtype in (None, tensor.dtype) else tensor.to(dtype)
         moved = torch.empty(tensor.shape, dtype=dtype or tensor.dtype, device=device)
         if self.current is not None:
-            self.current.copy(tensor, moved)
+            self.current.move(tensor, moved)
         return moved

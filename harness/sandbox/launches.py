@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import inspect
+import json
 from collections.abc import Callable, Iterator
 from types import NoneType
 from typing import Any, Protocol
@@ -29,7 +30,8 @@ from triton.runtime.jit import JITFunction
 from ...core.candidate import Failure
 from ...core.outcome import Outcome
 from ...core.plan import Argument, ArgumentKind, Kernel, Launch, Step, View
-from .candidate_module import find_disguise, identify, message_of
+from .candidate_module import find_disguise, identify, message_of, named_by_its_text
+from .host_constants import HostConstants
 from .memory_effects import find_effects
 from .target import Target
 
@@ -78,6 +80,7 @@ class LaunchRecorder:
         self.steps: list[Step] = []
         self.kernels: list[Kernel] = []
         self.blobs: dict[str, bytes] = {}
+        self.constants = HostConstants(self.blobs)
         self.compiled: dict[tuple[Any, ...], Kernel] = {}
         self.compile_kernel = JITFunction.run
         """Triton's own, which compiles where it is asked to warm up."""
@@ -180,6 +183,9 @@ class LaunchRecorder:
             case None:
                 return Argument(name=name, kind=ArgumentKind.NONE, constexpr=constexpr)
             case bool():
+                if not constexpr and parameter.annotation_type not in ("", "u1"):
+                    problem = f"argument '{name}' is a truth value, annotated as a number; pass int({name})"
+                    raise Refusal(Outcome.UNSUPPORTED, problem)
                 return Argument(name=name, kind=ArgumentKind.BOOL, constexpr=constexpr, number=int(value))
             case int():
                 return Argument(name=name, kind=ArgumentKind.INT, constexpr=constexpr, number=int(value))
@@ -196,13 +202,17 @@ class LaunchRecorder:
             case JITFunction():
                 text = _function_name(value)
                 return Argument(name=name, kind=ArgumentKind.FUNCTION, constexpr=constexpr, text=text)
-        raise Refusal(Outcome.UNSUPPORTED, f"argument '{name}' is a {type(value).__name__}, which cannot be recorded")
+            case tuple() if constexpr and len(value) <= 64 and {*map(type, value)} <= {bool, int, float}:
+                return Argument(name=name, kind=ArgumentKind.LIST, constexpr=constexpr, text=json.dumps(value))
+        kind, advice = type(value).__name__, "; pass its elements one by one" if isinstance(value, tuple) else ""
+        raise Refusal(Outcome.UNSUPPORTED, f"argument '{name}' is a {kind}, which cannot be recorded{advice}")
 
     def _compile(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Kernel, dict[str, str]]:
         wrapped = [_wrap(value) for value in args]
         options = {name: _wrap(value) for name, value in kwargs.items()}
         try:
-            made = self.compile_kernel(kernel, *wrapped, grid=(1,), warmup=True, **options)
+            with named_by_its_text(kernel):
+                made = self.compile_kernel(kernel, *wrapped, grid=(1,), warmup=True, **options)
         except Refusal:
             raise
         except Exception as error:

@@ -1,7 +1,8 @@
 """One recorded forward pass: what ATen does to storages, and in which order with the launches.
 
 Tensors without memory (`pretence`) flow through the candidate's host code. Views are followed through the storage that
-they share; allocations become temporaries; fills and copies become steps; every other operator is named in
+they share; allocations become temporaries; fills and copies become steps, also as parts of other calls
+(`data_movement`); what is made of numbers becomes a constant (`host_constants`). Every other operator is named in
 `arithmetic`, becomes a step where a plan can hold it (`operators`), and the pass continues with a result that has its
 size and no values. What a build of PyTorch without CUDA refuses before any dispatch is taken one level higher
 (`device_calls`).
@@ -14,10 +15,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+from attrs import evolve
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...core.outcome import Outcome
 from ...core.plan import Buffer, BufferKind, Copy, Fill, LaunchPlan, Step, View
+from .data_movement import MOVERS, copies, padding
+from .host_constants import MAKERS, MAX_ELEMENTS
 from .launches import LaunchRecorder, Refusal
 from .operators import describe_operator
 from .pretence import CPU, CUDA, Devices
@@ -39,10 +43,11 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 class Pass:
-    """The plan in the making; `known` maps storages that exist before forward to their buffers."""
+    """The plan in the making; `add_buffer` tells it which storages exist before forward."""
 
     def __init__(self, recorder: LaunchRecorder) -> None:
         self.recorder = recorder
+        self.constants = recorder.constants
         self.buffers: list[Buffer] = []
         self.steps: list[Step] = []
         self.arithmetic: list[str] = []
@@ -74,7 +79,9 @@ class Pass:
 
     def _view(self, tensor: torch.Tensor) -> View:
         if not self.knows(tensor):
-            self.add_buffer(tensor, BufferKind.TEMPORARY, "")
+            made = self.constants.find(tensor)
+            kind = BufferKind.TEMPORARY if made is None else BufferKind.CONSTANT
+            self.add_buffer(tensor, kind, "", made)
         return View(
             buffer=self._index_of[tensor.untyped_storage()._cdata],
             offset=int(tensor.storage_offset()),
@@ -120,6 +127,13 @@ class Pass:
             self.copy(inputs[0], outputs[0])
         elif name == "copy_" and len(inputs) == 2:
             self.copy(inputs[1], inputs[0])
+        elif name in MOVERS:
+            self._allocate(outputs)
+            border = padding(name, args, kwargs)
+            if border is not None:
+                self._fill(outputs, border)
+            for source, target in copies(name, args, kwargs, outputs[0]):
+                self.copy(source, target)
         else:
             self.arithmetic.append(name)
             step = describe_operator(function, args, kwargs, outputs, self.view)
@@ -132,6 +146,16 @@ class Pass:
         """Append a copy, the source broadcast to the target's shape."""
         if target.numel():
             self.steps.append(Copy(source=self.view(source.expand(target.shape)), target=self.view(target)))
+
+    def move(self, source: torch.Tensor, target: torch.Tensor) -> None:
+        """Append a copy to another device, new there; what is made of numbers is so there as well."""
+        with torch._C.DisableTorchFunction():
+            sha256 = self.constants.share(source, target)
+        if sha256 is None:
+            self.copy(source, target)
+            return
+        index = self.view(target).buffer
+        self.buffers[index] = evolve(self.buffers[index], kind=BufferKind.CONSTANT, blob=sha256)
 
     def _allocate(self, tensors: Iterable[torch.Tensor]) -> None:
         for tensor in tensors:
@@ -174,6 +198,11 @@ class AtenAudit(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 result = func(*_without_values(args), **{**_without_values(kwargs), "device": "meta"})
             else:
                 result = func(*_without_values(args), **_without_values(kwargs))
+            if self.current is not None and _is_made_of_numbers(name, args, result):
+                values = inputs[0] if inputs else func(*args, **{**kwargs, "device": "cpu"})
+                self.current.constants.keep(values, result)
+                self.devices.place(result, device)
+                return result
             for tensor in _tensors(result):
                 if self.devices.find(tensor) is None:
                     self.devices.place(tensor, device)
@@ -204,6 +233,12 @@ def _without_values(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(map(_without_values, value))
     return {key: _without_values(part) for key, part in value.items()} if isinstance(value, dict) else value
+
+
+def _is_made_of_numbers(name: str, args: Any, result: Any) -> bool:
+    if name not in MAKERS or not isinstance(result, torch.Tensor) or not 0 < result.numel() <= MAX_ELEMENTS:
+        return False
+    return not any(tensor.is_meta for tensor in _tensors(args))
 
 
 def _is_number(args: Any, position: int) -> bool:

@@ -30,6 +30,9 @@ from .kernel_source import KernelSource, NotKernelLanguage, check_expression, ch
 from .launches import Pointer, describe_kernel
 
 _JIT = "_triton_of_the_cut"
+HOST_KEYWORDS = frozenset({"launch_metadata", "repr"})
+"""Arguments of `triton.jit` that are host functions. Recording calls neither: the one is a profiler's, and with the
+other a kernel would be compiled under a name that its text does not have."""
 
 
 def recompile(
@@ -128,7 +131,7 @@ class Cut:
         self._statements[id(function)] = function
         check_function(function)
         plain = copy.deepcopy(function)
-        plain.decorator_list = [d for d in plain.decorator_list if _is_jit(d)]
+        plain.decorator_list = [_without_host_functions(d) for d in plain.decorator_list if _is_jit(d)]
         if not plain.decorator_list:
             plain.decorator_list = [ast.parse(f"{_JIT}.jit", mode="eval").body]
         self._kept.append((function.lineno, plain))
@@ -193,6 +196,13 @@ class Cut:
 def _is_jit(decorator: ast.expr) -> bool:
     chain = dotted(decorator.func if isinstance(decorator, ast.Call) else decorator)
     return chain is not None and chain[-1] in ("jit", "constexpr_function")
+
+
+def _without_host_functions(decorator: ast.expr) -> ast.expr:
+    """`jit` without what only names a kernel or describes its launches: these are host code, and change no code."""
+    if isinstance(decorator, ast.Call):
+        decorator.keywords = [keyword for keyword in decorator.keywords if keyword.arg not in HOST_KEYWORDS]
+    return decorator
 
 
 def leave_out_places() -> None:

@@ -9,7 +9,6 @@ must give the same plan and leave the same state behind (`host_state`).
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import hashlib
 import json
 from collections.abc import Iterator
@@ -25,9 +24,11 @@ from ...core.serialisation import from_plain, to_plain
 from ...core.task import Profile
 from .candidate_module import describe, import_candidate
 from .device_calls import DeviceCalls
+from .host_constants import raw_bytes
 from .host_state import find_changes, take_snapshot
 from .launches import LaunchRecorder, Refusal
 from .passes import AtenAudit, Pass
+from .plan_difference import find_difference
 from .pretence import CPU, CUDA, Devices
 from .protocol import RecordRequest, TensorSpec
 from .recompiler import leave_out_places, recompile
@@ -152,8 +153,9 @@ class _Session:
             first = self._forward(model, inputs, hollow)
             state = take_snapshot(module, model)
             second = self._forward(model, inputs, hollow)
-        if first != second:
-            raise Refusal(Outcome.NOT_REPRODUCIBLE, "two passes over the same sizes gave two different plans")
+        difference = find_difference(first, second)
+        if difference is not None:
+            raise Refusal(Outcome.NOT_REPRODUCIBLE, f"two passes over the same sizes: {difference}"[:300])
         changes = find_changes(state, take_snapshot(module, model))
         if changes:
             raise Refusal(
@@ -250,14 +252,6 @@ class _OnCpu(torch.overrides.TorchFunctionMode):
         if func is torch.Tensor.to:
             args = tuple("cpu" if _is_device(value) else value for value in args)
         return func(*args, **kwargs)
-
-
-def raw_bytes(tensor: torch.Tensor) -> bytes:
-    """The bytes of the tensor's whole storage span, in the order that its strides give."""
-    flat = torch.zeros(1, dtype=tensor.dtype).new_empty_strided(tensor.shape, tensor.stride())
-    flat.copy_(tensor.detach())
-    storage = flat.untyped_storage()
-    return ctypes.string_at(storage.data_ptr(), storage.nbytes()) if storage.nbytes() else b""
 
 
 def _is_device(value: Any) -> bool:

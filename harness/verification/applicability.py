@@ -21,10 +21,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...core.candidate import Candidate, Variant
+from ...core.candidate import Candidate, RunReport, Variant
 from ...core.task import Task
 from ...stages.compile_stage import multiplies_narrowly, narrows
 from ...stages.tolerance import LARGEST_FINITE
+from ...stages.variants import HIDDEN_VARIANTS, VariantInputs
 from .oracle import Oracle
 from .workbench import Workbench
 
@@ -67,6 +68,19 @@ def _applies(variant: Variant, candidate: Candidate, task: Task, bench: Workbenc
     if variant is Variant.TIES:
         return oracle.resolves_ties(task) and oracle.is_exact(task, inputs)
     return True
+
+
+def is_lost_by_reference(report: RunReport, task: Task, bench: Workbench, inputs: VariantInputs) -> bool:
+    """Whether a run says nothing, since it is infinite or NaN in results where the reference itself is in its dtype.
+
+    A recurrence that shifted inputs let grow overflows on its way to a result that float64 reaches. That is asked only
+    of a run that is not finite where it should be, and only of hidden inputs, which no task has chosen.
+    """
+    counts = [comparison.num_nonfinite for comparison in report.comparisons]
+    if inputs.variant not in HIDDEN_VARIANTS or not any(counts):
+        return False
+    lost = bench.oracle.lost(task, inputs)
+    return len(lost) == len(counts) and all(own or not count for own, count in zip(lost, counts, strict=True))
 
 
 def find_largest_safe(task: Task, oracle: Oracle) -> float:

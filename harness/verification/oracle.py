@@ -43,13 +43,13 @@ from ..reference.reference import (
     equal_results,
     fake_reference,
     init_arguments,
-    is_floating,
     load_task,
     randomise,
     torch_dtype,
     trace_operators,
 )
 from ..sandbox.protocol import InitArgument, TensorSpec
+from .oracle_values import describe_input, to_double, transform, values_of
 
 T = TypeVar("T")
 _STABLE_OPERATORS = frozenset({"_softmax", "_log_softmax", "logsumexp"})
@@ -168,6 +168,15 @@ class Oracle:
         key = ("exact", fingerprint(task), inputs)
         return self._cached(key, lambda: self._is_exact(task, inputs), lambda _: 1 << 8)
 
+    def lost(self, task: Task, inputs: VariantInputs) -> tuple[int, ...]:
+        """For each result, how many elements the reference itself loses in its own dtype to infinities and NaN.
+
+        Empty where it cannot be run in that dtype here.
+        """
+        return self._cached(
+            ("lost", fingerprint(task), inputs), lambda: self._find_lost(task, inputs), lambda _: 1 << 8
+        )
+
     def degree(self, task: Task, inputs: VariantInputs) -> int | None:
         """The power of a factor of all inputs that the result is multiplied by; None where there is no such power."""
         key = ("degree", fingerprint(task), inputs)
@@ -251,14 +260,14 @@ class Oracle:
         module = load_task(task, Profile.TINY)
         draws = [draw_inputs(task, module, derive(self.seed, fingerprint(task), "used", n)) for n in range(4)]
         model = build_model(task, module, self.init_seed(task)).double()
-        base = [_to_double(value) for value in draws[0]]
+        base = [to_double(value) for value in draws[0]]
         reference = call_model(task, model, base)
         used: list[int] = []
         for position, value in enumerate(base):
             if not isinstance(value, torch.Tensor):
                 continue
             for fresh in draws[1:]:
-                changed = [*base[:position], _to_double(fresh[position]), *base[position + 1 :]]
+                changed = [*base[:position], to_double(fresh[position]), *base[position + 1 :]]
                 if not equal_results(call_model(task, model, changed), reference):
                     used.append(position)
                     break
@@ -274,18 +283,30 @@ class Oracle:
             init_json = json.dumps({"args": args, "kwargs": kwargs}, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise TaskError(f"{task.task_id}: get_init_inputs() must return plain numbers or text: {error}") from error
-        return Build(init_json=init_json, inputs=tuple(_describe_input(task, value, dtype) for value in drawn))
+        return Build(init_json=init_json, inputs=tuple(describe_input(task, value, dtype) for value in drawn))
 
-    def _is_exact(self, task: Task, spec: VariantInputs) -> bool:
-        run = self.expected(task, spec)
+    def _in_own_dtype(self, task: Task, spec: VariantInputs) -> list[NDArray[np.generic]] | None:
+        """The reference's results as it computes them; None where it cannot on a CPU, which lacks some operators."""
         try:
             model, inputs = self._prepare(task, spec, frozenset())
-            found = call_model(task, model.to(torch_dtype(spec.dtype)), inputs)
-        except TaskError:  # not every operator exists for every dtype on a CPU
+            return [values_of(found) for found in call_model(task, model.to(torch_dtype(spec.dtype)), inputs)]
+        except TaskError:
+            return None
+
+    def _find_lost(self, task: Task, spec: VariantInputs) -> tuple[int, ...]:
+        found, run = self._in_own_dtype(task, spec), self.expected(task, spec)
+        if found is None:
+            return ()
+        pairs = zip(found, run.expected, run.dtypes, strict=True)
+        return tuple(compare(values, wanted, dtype).num_nonfinite for values, wanted, dtype in pairs)
+
+    def _is_exact(self, task: Task, spec: VariantInputs) -> bool:
+        found, run = self._in_own_dtype(task, spec), self.expected(task, spec)
+        if found is None:
             return False
         return all(map(_is_in_range, run.expected, run.dtypes)) and all(
-            accepts(compare(_values(tensor), wanted, dtype), _SHARE_OF_TOLERANCE)
-            for tensor, wanted, dtype in zip(found, run.expected, run.dtypes, strict=True)
+            accepts(compare(values, wanted, dtype), _SHARE_OF_TOLERANCE)
+            for values, wanted, dtype in zip(found, run.expected, run.dtypes, strict=True)
         )
 
     def _find_degree(self, task: Task, spec: VariantInputs) -> int | None:
@@ -323,7 +344,7 @@ class Oracle:
         drawn = [*self._cached(inputs_key, draw, _num_bytes)]
         if spec.fresh_input is not None:
             drawn[spec.fresh_input] = draw("fresh")[spec.fresh_input]
-        inputs = [_transform(value, spec, dtype) for value in drawn]
+        inputs = [transform(value, spec, dtype) for value in drawn]
         model_key = ("model", identity, profile, spec.dtype, seeded_parameters)
         model = self._cached(model_key, build, lambda made: _num_bytes(made.state_dict().values()))
         try:
@@ -333,7 +354,7 @@ class Oracle:
 
     def _call(self, task: Task, model: torch.nn.Module, inputs: list[Any]) -> tuple[Sequence[torch.Tensor], str]:
         """The reference's results, on the CPU, and the dtype in which floating-point ones were computed."""
-        return call_model(task, model.double(), [_to_double(value) for value in inputs]), "float64"
+        return call_model(task, model.double(), [to_double(value) for value in inputs]), "float64"
 
     def _compute(self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]) -> ExpectedRun:
         model, inputs = self._prepare(task, spec, seeded_parameters)
@@ -373,28 +394,3 @@ def _is_in_range(wanted: NDArray[np.generic], dtype: str) -> bool:
     """Whether all values are finite, and well below what the dtype can hold."""
     largest = float(np.max(np.abs(wanted), initial=0.0)) if wanted.dtype.kind == "f" else 0.0
     return largest < 0.9 * LARGEST_FINITE.get(dtype, np.inf)
-
-
-def _describe_input(task: Task, value: Any, dtype: str) -> TensorSpec | InitArgument:
-    if isinstance(value, torch.Tensor):
-        return TensorSpec(shape=tuple(value.shape), dtype=dtype if is_floating(value) else dtype_name(value))
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    raise TaskError(f"{task.task_id}: get_inputs() returns a {type(value).__name__}, which is no tensor or number")
-
-
-def _transform(value: Any, spec: VariantInputs, dtype: torch.dtype) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return value
-    if not value.is_floating_point():
-        return value.contiguous()
-    changed = spec.transform(value.double().contiguous().numpy())
-    return torch.from_numpy(np.ascontiguousarray(changed)).to(dtype)
-
-
-def _to_double(value: Any) -> Any:
-    return value.double() if is_floating(value) else value
-
-
-def _values(tensor: torch.Tensor) -> NDArray[np.generic]:
-    return (tensor.double() if tensor.is_floating_point() else tensor).detach().cpu().numpy()  # NumPy has no bfloat16

@@ -31,7 +31,7 @@ from ...stages.syntax import judge_syntax
 from ...stages.tolerance import SHARE_WITH_TF32, SHARE_WITHOUT_PRODUCTS, WHERE_FINITE, compare
 from ...stages.variants import SAMPLED_VARIANTS, VariantInputs, describe
 from ..sandbox.protocol import RunRequest, RunResult
-from .applicability import find_inapplicable, find_largest_safe
+from .applicability import find_inapplicable, find_largest_safe, is_lost_by_reference
 from .oracle import ExpectedRun
 from .recordings import find_uncompiled, later_variants, record_later, record_own_values, record_request
 from .storages import fill_storages, from_bytes
@@ -80,7 +80,10 @@ def probe_full(candidate: Candidate, task: Task, bench: Workbench, variants: Seq
     runnable = [variant for variant in variants if variant not in SAMPLED_VARIANTS or variant in whole]
     left_out = find_inapplicable(candidate, task, bench, runnable)
     wanted = [bench.describe(variant, task) for variant in runnable if variant not in left_out]
-    return candidate.with_evidence(full=tuple(_run_all(candidate, task, bench, "full", wanted)))
+    inputs = {each.variant: each for each in wanted}
+    reports = _run_all(candidate, task, bench, "full", wanted)
+    kept = (report for report in reports if not is_lost_by_reference(report, task, bench, inputs[report.variant]))
+    return candidate.with_evidence(full=tuple(kept))
 
 
 def _run_all(

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from attrs import evolve
@@ -31,7 +32,7 @@ from ...stages.variants import variants_of
 from ..cuda.backend import CudaBackend, choose_number
 from ..cuda.protocol import Protocol
 from ..cuda.shared_oracle import SharedOracle
-from ..errors import UsageError
+from ..errors import TaskError, UsageError
 from ..sandbox.sandbox import Sandbox
 from .configurations import probe_configurations
 from .declared import probe_declared
@@ -222,10 +223,12 @@ class Verifier:
         spec: VerifierSpec,
         jobs: int = 1,
         on_done: Callable[[int, Verdict], None] | None = None,
+        on_bad_task: Callable[[int, TaskError], None] | None = None,
     ) -> list[Verdict]:
         """Verdicts in the order of `pairs`; equal pairs are verified once.
 
-        `on_done(index, verdict)` is called in this thread as verdicts arrive, once for each pair.
+        `on_done(index, verdict)` is called in this thread as verdicts arrive, once for each pair. So is `on_bad_task`
+        where a reference fails, and the pair has no verdict; without it the error is raised.
         """
         import torch
 
@@ -240,9 +243,20 @@ class Verifier:
                 if on_done is not None:
                     on_done(index, verdict)
 
+        def finish_by(same: list[int], verify: Callable[[], Verdict]) -> None:
+            try:
+                verdict = verify()
+            except TaskError as error:
+                if on_bad_task is None:
+                    raise
+                for index in same:
+                    on_bad_task(index, error)
+            else:
+                finish(same, verdict)
+
         if jobs <= 1:
             for same in indices.values():
-                finish(same, self.verify(*pairs[same[0]], spec))
+                finish_by(same, partial(self.verify, *pairs[same[0]], spec))
         else:
             num_threads = torch.get_num_threads()
             # each thread with threads of its own would spend more time waiting for them than they save
@@ -250,9 +264,9 @@ class Verifier:
             try:
                 running = {pool.submit(self.verify, *pairs[same[0]], spec): same for same in indices.values()}
                 for future in as_completed(running):
-                    finish(running[future], future.result())
+                    finish_by(running[future], future.result)
             finally:
                 # after an error or an interrupt, what has not begun is dropped
                 pool.shutdown(wait=True, cancel_futures=sys.exc_info()[0] is not None)
                 torch.set_num_threads(num_threads)
-        return [verdicts[index] for index in range(len(pairs))]
+        return [verdicts[index] for index in range(len(pairs)) if index in verdicts]

@@ -37,6 +37,12 @@ def test_a_plain_candidate_passes() -> None:
         ("import torch\n", "from __future__ import annotations\nimport math\nimport functools\nimport torch\n"),
         ("import torch\n", "from typing import Optional\nfrom triton.language.extra import libdevice\nimport torch\n"),
         ("import torch\n", "import torch.nn.functional as F\nimport torch\n"),
+        ("import torch\n", "from triton.runtime import driver\nimport torch\nDEVICE = driver.active\n"),
+        ("import torch\n", "from triton.runtime import driver as d\nimport torch\n"),
+        (
+            "kernel[(triton.cdiv(x.numel(), 128),)](x, out, x.numel(), BLOCK=128)",
+            "kernel.run(x, out, x.numel(), BLOCK=128, grid=(1,), warmup=False)",
+        ),
         ("        return out", "        self.last = getattr(self, 'training', False)\n        return out"),
         ("        return out", "        print(self.__class__.__name__)\n        return out"),
         ("def forward(self, x):", "def forward(self, input):\n        x = input"),
@@ -85,7 +91,11 @@ def test_what_lacks_the_form_is_named(source: str, expected: Outcome) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["import os", "import numpy as np", "from sys import exit", "import torch.utils.cpp_extension", "from . import x"],
+    [
+        *("import os", "import numpy as np", "from sys import exit", "import torch.utils.cpp_extension"),
+        *("from . import x", "from .triton.runtime import driver", "import triton.runtime"),
+        *("from triton.runtime import jit", "from triton.runtime import driver, cache", "from triton.runtime import *"),
+    ],
 )
 def test_other_modules_are_refused(line: str) -> None:
     """Only the modules that a kernel needs can be imported."""
@@ -138,6 +148,7 @@ def test_other_modules_are_refused(line: str) -> None:
         "import contextlib\ncontextlib.sys.exit()",
         "from torch import os",
         "triton.knobs.runtime.interpret",
+        "from triton.runtime import driver\ndriver.active = None",
         "kernel.fn = None",
         "kernel._unsafe_update_src('')",
         "eval = eval\neval('1')",

@@ -112,6 +112,21 @@ def test_what_the_reference_cannot_do_is_not_asked_for(verifier: Verifier) -> No
     assert verifier.verify(squares, pointwise("x * x"), AUDIT).correct
 
 
+def test_values_that_the_reference_loses_are_not_asked_for(verifier: Verifier) -> None:
+    """It overflows on hidden inputs in its own dtype, and so may a kernel; one that no reference excuses may not."""
+    quotient = unary("torch.exp(8.0 * x) / torch.exp(7.0 * x)", "torch.randn(ROWS, COLUMNS)")
+    source = pointwise("tl.exp(8.0 * x) / tl.exp(7.0 * x)")
+    assert verifier.verify(quotient, source, AUDIT).correct
+    left, whole = (
+        {report.variant for report in verifier.gather(quotient, kernel, AUDIT).evidence.full}
+        for kernel in (source, pointwise("tl.exp(x)"))
+    )
+    assert Variant.OUTLIERS in whole - left
+    assert whole - left <= set(HIDDEN_VARIANTS)
+    verdict = verifier.verify(unary("torch.exp(x)", "torch.randn(ROWS, COLUMNS)"), source, AUDIT)
+    assert verdict.outcome is Outcome.NOT_FINITE
+
+
 def test_rounding_that_matrix_units_excuse_is_refused_without_them(verifier: Verifier) -> None:
     """A softsign in half precision is within the limits for products in TF32, and not within those for no products."""
     task = unary("x / (1.0 + x.abs())", "torch.randn(ROWS, COLUMNS)")
