@@ -24,13 +24,17 @@ class Access:
     """The lanes of a block that go to memory together; those that the mask excludes do not take part.
 
     `addresses` are those of the other lanes, in their order, and `lanes` tells which they are. `value` is what a store
-    is about to leave there.
+    is about to leave there. What its program stored before is published by an atomic that `releases`, and what others
+    published may be read after one that `acquires`.
     """
 
-    __slots__ = ("addresses", "builder", "lanes", "pointers", "value")
+    __slots__ = ("acquires", "addresses", "builder", "lanes", "pointers", "releases", "value")
 
-    def __init__(self, builder: Any, pointers: Any, mask: NDArray[np.bool_] | None, value: Any = None) -> None:
+    def __init__(
+        self, builder: Any, pointers: Any, mask: NDArray[np.bool_] | None, value: Any = None, order: str = "RELAXED"
+    ) -> None:
         shape = pointers.data.shape
+        self.acquires, self.releases = "ACQUIRE" in order, "RELEASE" in order
         self.builder, self.pointers, self.value = builder, pointers, value
         self.lanes: NDArray[np.bool_] = np.broadcast_to(np.asarray(True if mask is None else mask, dtype=bool), shape)
         self.addresses: NDArray[np.uint64] = pointers.data[self.lanes]
@@ -133,17 +137,17 @@ def install() -> None:
         return result
 
     def combine(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
-        access = Access(self, pointers, mask.data)
+        access = Access(self, pointers, mask.data, order=options[0].name)
         memory.check_access(access.addresses, access.element)
         result = plain_combine(self, operation, pointers, value, mask, *options)
         for watcher in _watchers:
             watcher.combine(access)
         return result
 
-    def swap(self: Any, pointers: Any, *operands: Any) -> Any:
-        access = Access(self, pointers, None)
+    def swap(self: Any, pointers: Any, expected: Any, value: Any, *options: Any) -> Any:
+        access = Access(self, pointers, None, order=options[0].name)
         memory.check_access(access.addresses, access.element)
-        result = plain_swap(self, pointers, *operands)
+        result = plain_swap(self, pointers, expected, value, *options)
         for watcher in _watchers:
             watcher.combine(access)
         return result

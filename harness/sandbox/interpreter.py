@@ -35,6 +35,7 @@ from ...core.serialisation import from_plain, to_plain
 from .candidate_module import describe
 from .interleaving import run_interleaved
 from .kernel_source import NotKernelLanguage
+from .lane_order import order_by
 from .memory import Storage, StrayAccess, StrayView, bytes_of, place
 from .operators import run_operator
 from .program_choice import ProgramChoice, run_sample
@@ -59,7 +60,7 @@ def prepare(scratch: str) -> Any:
     """Set this process up for interpreting, warm it, and return what a child performs."""
     import triton  # decorated for the interpreter, by TRITON_INTERPRET at import
 
-    from . import accesses, bfloat16, compiled_semantics, language_patch, libdevice, reductions
+    from . import accesses, bfloat16, compiled_semantics, lane_order, language_patch, libdevice, reductions
     from .warm_up import CANDIDATE, make_plan
 
     assert triton.knobs.runtime.interpret
@@ -67,6 +68,7 @@ def prepare(scratch: str) -> Any:
     compiled_semantics.install()
     reductions.install()
     libdevice.install()
+    lane_order.install()
     accesses.install()
     language_patch.install()
     _let_tensors_be_indices()
@@ -140,8 +142,9 @@ def _run(
         ]
         if missing:
             raise _Cannot(Outcome.UNSUPPORTED, f"no values for {', '.join(missing[:5])}")
-        storages = place(plan, given, choice.seed)
+        storages = place(plan, given, choice.seed, otherwise=reverse)
         reorder_by(choice.seed)
+        order_by(choice.seed)
         views = [storages[view.buffer].view(view) for view in plan.outputs]
         writes = follow_writes(plan, [storage.memory for storage in storages]) if choice.num_programs else None
         for step in plan.steps:

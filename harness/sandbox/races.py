@@ -5,7 +5,9 @@ here and is anything on a GPU, where they run side by side. Watched are plain ac
 element. A program must not load what another one has stored, nor store a different value where another one has stored
 or loaded. Programs that each performed an atomic in between, the one after its store and the other before its access,
 are taken to have agreed on an order ("the last block adds up"): what they agreed on is not examined here, but such
-programs are run once more, one within another (`interleaving`).
+programs are run once more, one within another (`interleaving`). The one atomic must release and the other acquire,
+which `sem="relaxed"` does not. And one thread alone performs an atomic on one address: it releases what this thread has
+stored, and of what the others have that alone which a barrier lies behind. Triton puts none there.
 
 The lanes of a block are spread over threads, which run side by side too. So two lanes of one store must not give one
 element different values, and a lane must not load what another one has stored, by the same program, with no barrier in
@@ -34,8 +36,8 @@ class DataRace(Exception):
 
     def __init__(
         self,
-        message: str = "two programs of one launch access the same memory without an atomic between them, "
-        "and one stores to it",
+        message: str = "two programs of one launch access the same memory, and one stores to it, without an atomic "
+        "between them that publishes what was stored (tl.debug_barrier(), an atomic that releases, and one that acquires)",
     ) -> None:
         super().__init__(message)
 
@@ -58,6 +60,12 @@ class _Watch(Watcher):
     program: tuple[int, int, int] | None = None
     began: list[int] = field(factory=list)
     last_atomic: list[int] = field(factory=list)
+    acquired: list[bool] = field(factory=list)
+    """Whether each program has performed an atomic that acquires."""
+    published: list[int] = field(factory=list)
+    """Until when each program's stores are what others may read: its last barrier before its last atomic that releases."""
+    released: list[dict[int, int]] = field(factory=list)
+    """And when it was, by the shape of the atomic: the threads that performed it had stored before."""
     relies_on_atomics: bool = False
     """Whether an access was taken to be in order for the atomics around it alone."""
 
@@ -103,6 +111,10 @@ class _Watch(Watcher):
         """Note an atomic operation."""
         if self._is_foreign(self._find_elements(access), by_atomic=True):
             raise DataRace
+        self.acquired[-1] |= access.acquires
+        if access.releases:
+            self.published[-1] = self.last_barrier
+            self.released[-1][self._number_shape(access)] = self.clock
         self.last_atomic[-1] = self.last_barrier = self.clock
 
     def wait(self) -> None:
@@ -116,24 +128,36 @@ class _Watch(Watcher):
             self.program = access.program
             self.began.append(self.clock)
             self.last_atomic.append(0)
+            self.acquired.append(False)
+            self.published.append(0)
+            self.released.append({})
         return access.find_elements(self.start, self.shift)
+
+    def _number_shape(self, access: Access) -> int:
+        return self.shapes.setdefault(tuple(size for size in access.lanes.shape if size != 1), len(self.shapes))
 
     def _number_lanes(self, access: Access) -> NDArray[np.int64]:
         """The numbers of the accessing lanes, ascending and in the order of the elements; other shapes have others."""
-        key = self.shapes.setdefault(tuple(size for size in access.lanes.shape if size != 1), len(self.shapes))
-        found: NDArray[np.int64] = np.flatnonzero(access.lanes) + (key << 32)
+        found: NDArray[np.int64] = np.flatnonzero(access.lanes) + (self._number_shape(access) << 32)
         return found
 
     def _is_foreign(self, elements: NDArray[np.int64], by_atomic: bool = False) -> bool:
         """Whether another program has stored to one of them, with no order between the two."""
         times = self.stored[elements]
-        times = times[(times > 0) & (times < self.began[-1])]
-        if not times.size:
+        is_of_others = (times > 0) & (times < self.began[-1])
+        if not is_of_others.any():
             return False
-        if not (by_atomic or self.last_atomic[-1]):
+        if not (by_atomic or self.acquired[-1]):
             return True
         self.relies_on_atomics |= not by_atomic
-        return any(self.last_atomic[bisect_right(self.began, time) - 1] < time for time in np.unique(times).tolist())
+        shapes = self.lane[elements[is_of_others]] >> 32
+        stores = np.unique(np.stack([times[is_of_others].astype(np.int64), shapes]), axis=1)
+        return not all(self._is_published(time, shape) for time, shape in stores.T.tolist())
+
+    def _is_published(self, time: int, shape: int) -> bool:
+        """Whether a program has let others read what it stored at a time by a block of a shape."""
+        program = bisect_right(self.began, time) - 1
+        return max(self.published[program], self.released[program].get(shape, 0)) >= time
 
     def _is_read_by_others(self, elements: NDArray[np.int64]) -> bool:
         """Whether another program has loaded one of them, with no order between the two."""

@@ -5,6 +5,8 @@ On a GPU two things are whatever was there: memory that nothing has written, and
 So each holds a mixture: NaN, which no sum hides (but a maximum does, as it skips NaN), and both extremes, of which a
 maximum or a minimum meets one; integers and truth values are mixed alike. Which lane holds which is drawn anew at every
 load, the same way in every process. Lanes that are only stored under the same mask do no harm.
+
+On a GPU both are often 0, which a mixture never shows: whoever tells by it that this is no GPU meets zeros in one run.
 """
 
 from __future__ import annotations
@@ -20,15 +22,19 @@ _INTEGER = 2**16 + 1
 """Odd, so that sums of it do not wrap around to 0 soon."""
 
 _loads = [0]  # how many masked loads were filled since the plan began
+_holds_zeros = [False]
 
 
-def begin_plan() -> None:
-    """Let the lanes of the next plan hold what those of every plan hold."""
-    _loads[0] = 0
+def begin_plan(holds_zeros: bool = False) -> None:
+    """Let the lanes of the next plan hold what those of every plan hold, or zeros as unwritten memory then does."""
+    _loads[0], _holds_zeros[0] = 0, holds_zeros
 
 
 def make_unwritten(memory: torch.Tensor) -> None:
     """Fill a flat tensor with what a temporary holds before anything writes it; first NaN, where the dtype has one."""
+    if _holds_zeros[0]:
+        memory.view(torch.uint8).zero_()
+        return
     choices = _choices(memory.dtype)
     for at, choice in enumerate(choices):
         memory[at :: len(choices)] = choice
@@ -65,6 +71,8 @@ def make_lanes(kind: Any, shape: tuple[int, ...]) -> NDArray[Any]:
             choices = np.array([True, False])
         else:
             choices = np.array(_extremes(np.iinfo(dtype).min, np.iinfo(dtype).max), dtype=dtype)
+    if _holds_zeros[0]:
+        choices = np.zeros_like(choices)
     _loads[0] += 1
     first = _loads[0] * 0x9E3779B1 % 2**32 >> 16
     values: NDArray[Any] = choices[(np.arange(first, first + math.prod(shape)) % len(choices)).reshape(shape)]

@@ -21,6 +21,8 @@ def happens(*steps: Step) -> bool:
             access: Any = SimpleNamespace(
                 program=(program, 0, 0),
                 lanes=np.ones(1, dtype=bool),
+                acquires=True,
+                releases=True,
                 find_elements=lambda start, shift, at=element: np.array([at]),
                 held_values=lambda: np.zeros(1),
                 new_values=lambda: np.ones(1),
