@@ -7,7 +7,8 @@ each access: what programs write (`writes`), and whether they race (`races`, `in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -86,6 +87,12 @@ class Watcher:
     def wait(self) -> None:
         """The lanes of the program have waited for each other at a barrier."""
 
+    def begin_loop(self) -> None:
+        """A loop has begun that the compiler may pipeline."""
+
+    def end_loop(self) -> None:
+        """The innermost such loop has ended."""
+
 
 _watchers: list[Watcher] = []
 
@@ -98,6 +105,23 @@ def watched_by(watcher: Watcher) -> Iterator[None]:
         yield
     finally:
         _watchers.pop(0)
+
+
+def followed(loop: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    """The same loop, of whose beginning and end watchers are told."""
+
+    @functools.wraps(loop)
+    def follow(*bounds: Any, **options: Any) -> Iterator[Any]:
+        told = tuple(_watchers)
+        for watcher in told:
+            watcher.begin_loop()
+        try:
+            yield from loop(*bounds, **options)
+        finally:
+            for watcher in told:
+                watcher.end_loop()
+
+    return follow
 
 
 def install() -> None:

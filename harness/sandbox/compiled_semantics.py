@@ -30,6 +30,7 @@ import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter
 
+from .accesses import followed
 from .bfloat16 import narrow, widen
 from .kernel_source import NotKernelLanguage
 
@@ -98,6 +99,7 @@ def _divide(numerator: int, denominator: int) -> int:
     return quotient if (numerator < 0) == (denominator < 0) else -quotient
 
 
+@followed
 def loop_range(*bounds: Any, **options: Any) -> Iterator[Any]:
     """`range` and `tl.range` of a compiled kernel; what only schedules the loop is ignored."""
     names = {"arg1": 0, "arg2": 1, "start": 0, "end": 1, "stop": 1, "step": 2}

@@ -23,6 +23,7 @@ from ...core.plan import (
     Argument,
     ArgumentKind,
     BufferKind,
+    CompiledAccess,
     Copy,
     Fill,
     Kernel,
@@ -33,6 +34,7 @@ from ...core.plan import (
 )
 from ...core.serialisation import from_plain, to_plain
 from .candidate_module import describe
+from .compiled_accesses import differ, run_ahead
 from .interleaving import run_interleaved
 from .kernel_source import NotKernelLanguage
 from .lane_order import order_by
@@ -238,7 +240,10 @@ def _launch(
     memory = [storage.memory for storage in storages]
     item_bytes = min(storage.dtype.itemsize for storage in storages)
     before = [each.clone() for each in memory] if writes is None else []
-    with watching(memory, item_bytes) as watch:
+    accesses = _accesses_by_buffer(kernel, launch)
+    spread = [memory[index] for index, found in accesses.items() if differ(found)]
+    ahead = [memory[index] for index, found in accesses.items() if run_ahead(found)]
+    with watching(memory, item_bytes, spread, ahead) as watch:
         if writes is not None:
             run_sample(function, kernel, launch, arguments, choice, writes)
         elif reverse:
@@ -250,6 +255,16 @@ def _launch(
         _set(memory, before)
         run_interleaved(function, launch.grid, arguments, memory, item_bytes)
         _set(memory, after)
+
+
+def _accesses_by_buffer(kernel: Kernel, launch: Launch) -> dict[int, list[CompiledAccess]]:
+    """How the compiled kernel accesses each buffer, by whatever parameters."""
+    buffers = {argument.name: argument.view.buffer for argument in launch.arguments if argument.view is not None}
+    found: dict[int, list[CompiledAccess]] = {}
+    for access in kernel.accesses:
+        if access.parameter in buffers:
+            found.setdefault(buffers[access.parameter], []).append(access)
+    return found
 
 
 def _set(memory: list[torch.Tensor], values: list[torch.Tensor]) -> None:

@@ -12,7 +12,8 @@ stored, and of what the others have that alone which a barrier lies behind. Trit
 The lanes of a block are spread over threads, which run side by side too. So two lanes of one store must not give one
 element different values, and a lane must not load what another one has stored, by the same program, with no barrier in
 between. Which lanes a thread has depends on the block's shape; the same lane of the same shape is taken for the same
-thread.
+thread, unless the compiled kernel accesses the buffer in several layouts (`compiled_accesses`). And where its loop loads
+ahead from a buffer that it stores to, what the loop has stored it must not load.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from numpy.typing import NDArray
 from .accesses import Access, Watcher, watched_by
 
 _MANY = -1
+
+Range = tuple[int, int]
 
 
 class DataRace(Exception):
@@ -55,6 +58,12 @@ class _Watch(Watcher):
     lane: NDArray[np.int64]
     """Which lane stored each element last."""
     shapes: dict[tuple[int, ...], int] = field(factory=dict)
+    spread: Sequence[Range] = ()
+    """Elements that compiled code stores and loads in different layouts."""
+    ahead: Sequence[Range] = ()
+    """Elements that a loop of compiled code stores and loads ahead of its iterations."""
+    loops: list[int] = field(factory=list)
+    """When each of the loops began in which the program is."""
     last_barrier: int = 0
     clock: int = 0
     program: tuple[int, int, int] | None = None
@@ -74,9 +83,19 @@ class _Watch(Watcher):
         elements, lanes = self._find_elements(access), self._number_lanes(access)
         if self._is_foreign(elements):
             raise DataRace
-        own = self.stored[elements] > max(self.began[-1] - 1, self.last_barrier)
-        if own.any() and np.any(self.lane[elements][own] != lanes[own]):
-            raise DataRace("a lane loads what another lane has stored, with no barrier between the two")
+        times = self.stored[elements]
+        own = times > max(self.began[-1] - 1, self.last_barrier)
+        if own.any():
+            is_elsewhere = self.lane[elements] != lanes
+            if access.lanes.size > 1:
+                is_elsewhere |= _is_within(elements, self.spread)
+            if np.any(is_elsewhere & own):
+                raise DataRace("a lane loads what another lane has stored, with no barrier between the two")
+        if self.loops and np.any((times > max(self.began[-1] - 1, self.loops[-1])) & _is_within(elements, self.ahead)):
+            raise DataRace(
+                "a loop that is pipelined loads what it has stored, and compiled code loads it before it is stored: "
+                "put tl.debug_barrier() into the loop, or give it num_stages=1"
+            )
         number = len(self.began)
         readers = self.readers[elements]
         self.readers[elements] = np.where((readers == 0) | (readers == number), number, _MANY)
@@ -120,6 +139,14 @@ class _Watch(Watcher):
     def wait(self) -> None:
         """Note a barrier."""
         self.last_barrier = self.clock
+
+    def begin_loop(self) -> None:
+        """Note when."""
+        self.loops.append(self.clock)
+
+    def end_loop(self) -> None:
+        """The loop around it goes on."""
+        self.loops.pop()
 
     def _find_elements(self, access: Access) -> NDArray[np.int64]:
         """The accessed elements, at a new time and in the program that the interpreter now runs."""
@@ -168,16 +195,44 @@ class _Watch(Watcher):
 
 
 @contextlib.contextmanager
-def watching(memory: Sequence[torch.Tensor], item_bytes: int) -> Iterator[_Watch]:
-    """Watch a launch on buffers in one stretch of memory, whose smallest elements have `item_bytes`."""
+def watching(
+    memory: Sequence[torch.Tensor],
+    item_bytes: int,
+    spread: Sequence[torch.Tensor] = (),
+    ahead: Sequence[torch.Tensor] = (),
+) -> Iterator[_Watch]:
+    """Watch a launch on buffers in one stretch of memory, whose smallest elements have `item_bytes`.
+
+    Compiled code accesses those that are `spread` in different layouts, and loads from those `ahead` before it stores.
+    """
     start = min(buffer.data_ptr() for buffer in memory)
     stop = max(buffer.data_ptr() + buffer.numel() * buffer.element_size() for buffer in memory)
     shift = item_bytes.bit_length() - 1
     size = ((stop - start) >> shift) + 1
     stored, readers, lane = np.zeros(size, np.int32), np.zeros(size, np.int32), np.zeros(size, np.int64)
-    watch = _Watch(start=start, shift=shift, stored=stored, readers=readers, lane=lane)
+
+    def find_range(buffer: torch.Tensor) -> Range:
+        first = buffer.data_ptr() - start
+        return first >> shift, (first + buffer.nbytes) >> shift
+
+    watch = _Watch(
+        start=start,
+        shift=shift,
+        stored=stored,
+        readers=readers,
+        lane=lane,
+        spread=[find_range(buffer) for buffer in spread],
+        ahead=[find_range(buffer) for buffer in ahead],
+    )
     with watched_by(watch):
         yield watch
+
+
+def _is_within(elements: NDArray[np.int64], ranges: Sequence[Range]) -> NDArray[np.bool_]:
+    found = np.zeros(elements.shape, dtype=bool)
+    for low, high in ranges:
+        found |= (elements >= low) & (elements < high)
+    return found
 
 
 def _find_changed(access: Access) -> NDArray[np.bool_]:
