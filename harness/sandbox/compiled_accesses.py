@@ -24,6 +24,7 @@ _KINDS = {
 }
 _LAYOUT = re.compile(r"tensor<([0-9x]+)x!tt\.ptr<[^<>]*>, (#\w+(?:\.\w+<\{[^}]*)?)")
 
+
 class _AccessReader(Reader):
     """Notes the accesses beside."""
 
@@ -73,9 +74,7 @@ def differ(accesses: Iterable[CompiledAccess]) -> bool:
     accesses = [access for access in accesses if access.layout]
     stored = {access.layout for access in accesses if access.kind == "store"}
     loaded = {access.layout for access in accesses if access.kind != "store"}
-    return any(
-        one != other and one.partition(" ")[0] == other.partition(" ")[0] for one in stored for other in loaded
-    )
+    return any(one != other and one.partition(" ")[0] == other.partition(" ")[0] for one in stored for other in loaded)
 
 
 def run_ahead(accesses: Iterable[CompiledAccess]) -> bool:

@@ -35,6 +35,7 @@ from ...core.plan import (
 from ...core.serialisation import from_plain, to_plain
 from .candidate_module import describe
 from .compiled_accesses import differ, run_ahead
+from .hints import checking_hints
 from .interleaving import run_interleaved
 from .kernel_source import NotKernelLanguage
 from .lane_order import order_by
@@ -62,7 +63,7 @@ def prepare(scratch: str) -> Any:
     """Set this process up for interpreting, warm it, and return what a child performs."""
     import triton  # decorated for the interpreter, by TRITON_INTERPRET at import
 
-    from . import accesses, bfloat16, compiled_semantics, lane_order, language_patch, libdevice, reductions
+    from . import accesses, bfloat16, compiled_semantics, hints, lane_order, language_patch, libdevice, reductions
     from .warm_up import CANDIDATE, make_plan
 
     assert triton.knobs.runtime.interpret
@@ -71,6 +72,7 @@ def prepare(scratch: str) -> Any:
     reductions.install()
     libdevice.install()
     lane_order.install()
+    hints.install()
     accesses.install()
     language_patch.install()
     _let_tensors_be_indices()
@@ -243,7 +245,10 @@ def _launch(
     accesses = _accesses_by_buffer(kernel, launch)
     spread = [memory[index] for index, found in accesses.items() if differ(found)]
     ahead = [memory[index] for index, found in accesses.items() if run_ahead(found)]
-    with watching(memory, item_bytes, spread, ahead) as watch:
+    with (
+        checking_hints(function, launch.grid, arguments),
+        watching(memory, item_bytes, spread, ahead) as watch,
+    ):
         if writes is not None:
             run_sample(function, kernel, launch, arguments, choice, writes)
         elif reverse:

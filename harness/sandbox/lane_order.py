@@ -1,8 +1,8 @@
 """In which order the lanes of one atomic operation take place: nobody's to choose on a GPU, and drawn here.
 
-Triton's interpreter takes them by their numbers. Where several lanes of a block have one address, a kernel could rely on
-that: the last of them to exchange a value leaves it, and what each gets back counts those before it. On a GPU threads
-do it side by side. What no order changes (a sum, a largest value, a histogram) comes out the same.
+Triton's interpreter takes them by their numbers. Where several lanes of a block have one address, a kernel could rely
+on that: the last of them to exchange a value leaves it, and what each gets back counts those before it. On a GPU
+threads do it side by side. What no order changes (a sum, a largest value, a histogram) comes out the same.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ def install() -> None:
         )
 
     def swap(self: Any, pointers: Any, expected: Any, value: Any, *options: Any) -> Any:
-        return _in_drawn_order(
-            lambda at, old, new: plain_swap(self, at, old, new, *options), pointers, expected, value
-        )
+        return _in_drawn_order(lambda at, old, new: plain_swap(self, at, old, new, *options), pointers, expected, value)
 
     builder.create_atomic_rmw, builder.create_atomic_cas = combine, swap
 
@@ -49,9 +47,7 @@ def _in_drawn_order(operate: Any, *operands: Any) -> Any:
         return operate(*operands)
     _drawn[1] += 1
     order = np.random.default_rng((*_drawn, size)).permutation(size)
-    flat = [
-        TensorHandle(np.broadcast_to(one.data, shape).reshape(-1)[order], one.dtype) for one in operands
-    ]
+    flat = [TensorHandle(np.broadcast_to(one.data, shape).reshape(-1)[order], one.dtype) for one in operands]
     found = operate(*flat)
     result = np.empty_like(found.data)
     result[order] = found.data

@@ -12,8 +12,8 @@ stored, and of what the others have that alone which a barrier lies behind. Trit
 The lanes of a block are spread over threads, which run side by side too. So two lanes of one store must not give one
 element different values, and a lane must not load what another one has stored, by the same program, with no barrier in
 between. Which lanes a thread has depends on the block's shape; the same lane of the same shape is taken for the same
-thread, unless the compiled kernel accesses the buffer in several layouts (`compiled_accesses`). And where its loop loads
-ahead from a buffer that it stores to, what the loop has stored it must not load.
+thread, unless the compiled kernel accesses the buffer in several layouts (`compiled_accesses`). And where its loop
+loads ahead from a buffer that it stores to, what the loop has stored it must not load.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class DataRace(Exception):
     def __init__(
         self,
         message: str = "two programs of one launch access the same memory, and one stores to it, without an atomic "
-        "between them that publishes what was stored (tl.debug_barrier(), an atomic that releases, and one that acquires)",
+        "between them that publishes what was stored (tl.debug_barrier(), one that releases, and one that acquires)",
     ) -> None:
         super().__init__(message)
 
@@ -72,7 +72,7 @@ class _Watch(Watcher):
     acquired: list[bool] = field(factory=list)
     """Whether each program has performed an atomic that acquires."""
     published: list[int] = field(factory=list)
-    """Until when each program's stores are what others may read: its last barrier before its last atomic that releases."""
+    """Until when each program's stores are published: its last barrier before its last atomic that releases."""
     released: list[dict[int, int]] = field(factory=list)
     """And when it was, by the shape of the atomic: the threads that performed it had stored before."""
     relies_on_atomics: bool = False
