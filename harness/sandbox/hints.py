@@ -3,10 +3,10 @@
 `tl.multiple_of`, `tl.max_contiguous` and `tl.max_constancy` let a thread access several elements at once: it takes the
 first one's address and mask for all of them. Triton's interpreter does nothing with these hints. Here a number that is
 no multiple of what it is said to be ends the run. Of lanes more is said than is meant: rows that wrap around at the end
-of a matrix (`rows % M`) are not contiguous there, and do no harm where no thread can take several of them at once. So
-programs in which such a hint is false run twice more, storing nothing: once with the values as they are and once as the
-hints have them. Where an access of the two differs that compiled code could make at once, by addresses that are
-contiguous and aligned, the hint matters. A thread's accesses have at most 16 bytes.
+of a matrix (`rows % M`) are not contiguous there, and do no harm, as nobody stores what comes of them. So programs in
+which such a hint is false run twice more, storing nothing: once with the values as they are and once as the hints have
+them. Where by these a thread could make several accesses at once, to addresses that are contiguous and aligned, it does
+in the second run; then both must store the same. A thread's accesses have at most 16 bytes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,17 @@ from attrs import define, field, frozen
 from numpy.typing import NDArray
 
 from .kernel_source import NotKernelLanguage
+from .memory import StrayAccess
 from .programs import Place, find_cause, run_programs
+from .undefined import make_lanes
 
 _MOST_BYTES = 16
 _MOST_LANES = 16
 _MOST_SUSPECTS = 16
 _MOST_ACCESSES = 20_000
+_ATOMIC = object()
+"""In place of the value of a store."""
+_plain_load: list[Any] = []
 
 Array = NDArray[Any]
 
@@ -36,7 +41,7 @@ class _FalseHint(NotKernelLanguage):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"tl.{name} is not true of a kernel's values, and compiled code relies on it: leave it out, or say what holds"
+            f"tl.{name} is not true of a kernel's values, and compiled code relies on it: leave it out, or say what is"
         )
 
 
@@ -77,12 +82,12 @@ def install() -> None:
 def _followed(name: str, original: Any) -> Any:
     def hint(input: Any, values: Any, *rest: Any, **named: Any) -> Any:
         import triton.language as tl
+        from triton.runtime import interpreter
 
         given = values if isinstance(values, (list, tuple)) else [values]
         sizes = [int(getattr(value, "value", value)) for value in given]
-        if isinstance(input, int) and not isinstance(input, bool):  # a loop's variable
-            if name == "multiple_of" and input % sizes[0]:
-                raise _FalseHint(name)
+        if isinstance(input, int) and name == "multiple_of" and not _are_multiples(np.array(input), sizes, 1):
+            raise _FalseHint(name)  # a loop's variable
         result = original(input, values, *rest, **named)
         if not isinstance(result, tl.tensor):
             return result
@@ -100,20 +105,12 @@ def _followed(name: str, original: Any) -> Any:
             return result
         if _state.is_applied:
             return tl.tensor(type(result.handle)(meant, result.handle.dtype), result.type)
-        place = tuple(interpreter_place())
+        place = interpreter.interpreter_builder.grid_idx
         if place not in _state.suspects and len(_state.suspects) < _MOST_SUSPECTS:
-            _state.suspects.append(place)  # type: ignore[arg-type]
+            _state.suspects.append(place)
         return result
 
     return hint
-
-
-def interpreter_place() -> Place:
-    """The program that the interpreter runs."""
-    from triton.runtime import interpreter
-
-    place: Place = interpreter.interpreter_builder.grid_idx
-    return place
 
 
 def _are_multiples(data: Array, sizes: list[int], step: int) -> bool:
@@ -177,15 +174,10 @@ def _compare(function: Any, grid: Place, arguments: dict[str, Any], place: Place
 
 
 def _recording(recorded: list[_Access]) -> Any:
-    from triton.runtime import interpreter
-
-    builder: Any = interpreter.InterpreterBuilder
-    plain_load = builder.create_masked_load
-
-    def access(self: Any, pointers: Any, mask: Any, other: Any, is_load: bool) -> Any:
+    def access(self: Any, pointers: Any, mask: Any, other: Any, value: Any) -> Any:
         if len(recorded) > _MOST_ACCESSES:
             raise _Diverged
-        result = plain_load(self, pointers, mask, other, None, None, False) if is_load else None
+        result = _load(self, pointers, mask, other) if value is None or value is _ATOMIC else value
         recorded.append(_Access(pointers.data, _broadcast(mask, pointers), result))
         return result
 
@@ -195,17 +187,46 @@ def _recording(recorded: list[_Access]) -> Any:
 def _comparing(recorded: list[_Access]) -> Any:
     remaining = iter(recorded)
 
-    def access(self: Any, pointers: Any, mask: Any, other: Any, is_load: bool) -> Any:
+    def access(self: Any, pointers: Any, mask: Any, other: Any, value: Any) -> Any:
         before = next(remaining, None)
         if before is None or before.pointers.shape != pointers.data.shape:
             raise _Diverged
         width = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
-        lanes = _broadcast(mask, pointers)
-        if may_differ(before.pointers, before.lanes, pointers.data, lanes, width):
+        meant = _broadcast(mask, pointers)
+        compiled = find_compiled(before.pointers, before.lanes, pointers.data, meant, width)
+        if value is None:
+            return before.result if compiled is None else _load_anywhere(self, before, pointers, *compiled)
+        is_other = compiled is not None
+        if value is not _ATOMIC:
+            new, old = (np.broadcast_to(one.data, before.lanes.shape)[before.lanes] for one in (value, before.result))
+            is_other |= bool(np.any((new != old) & ~((new != new) & (old != old))))
+        if is_other:
             raise _FalseHint("max_contiguous or tl.max_constancy")
         return before.result
 
     return access
+
+
+def _load(builder: Any, pointers: Any, mask: Any, other: Any) -> Any:
+    return _plain_load[0](builder, pointers, mask, other, None, None, False)
+
+
+def _load_anywhere(builder: Any, before: _Access, pointers: Any, addresses: Array, lanes: NDArray[np.bool_]) -> Any:
+    """What compiled code finds at addresses that may lie beyond a buffer's end."""
+    from triton.language import int1
+    from triton.runtime.interpreter import TensorHandle
+
+    result = before.result.data.copy()
+    kind = pointers.get_element_ty()
+    result[lanes] = make_lanes(kind, result.shape)[lanes]
+    for at in np.argwhere(lanes & ((addresses != before.pointers) | ~before.lanes)):
+        place = tuple(at)
+        one = TensorHandle(np.array([addresses[place]], dtype=np.uint64), pointers.dtype)
+        with contextlib.suppress(StrayAccess):
+            result[place] = _load(builder, one, TensorHandle(np.array([True]), int1), None).data[0]
+    same = lanes & before.lanes & (addresses == before.pointers)
+    result[same] = before.result.data[same]
+    return TensorHandle(result, before.result.dtype)
 
 
 def _broadcast(mask: Any, pointers: Any) -> NDArray[np.bool_]:
@@ -221,19 +242,20 @@ def _instead_of_accesses(access: Any) -> Iterator[None]:
     builder: Any = interpreter.InterpreterBuilder
     methods = {
         "create_masked_load": lambda self, pointers, mask, other, *rest, **named: access(
-            self, pointers, mask, other, True
+            self, pointers, mask, other, None
         ),
         "create_masked_store": lambda self, pointers, value, mask, *rest, **named: access(
-            self, pointers, mask, None, False
+            self, pointers, mask, None, value
         ),
         "create_atomic_rmw": lambda self, operation, pointers, value, mask, *rest: access(
-            self, pointers, mask, None, True
+            self, pointers, mask, None, _ATOMIC
         ),
         "create_atomic_cas": lambda self, pointers, *rest: access(
-            self, pointers, interpreter.TensorHandle(np.ones_like(pointers.data, dtype=bool), tl.int1), None, True
+            self, pointers, interpreter.TensorHandle(np.ones_like(pointers.data, dtype=bool), tl.int1), None, _ATOMIC
         ),
     }
     saved = {name: getattr(builder, name) for name in methods}
+    _plain_load[:] = [builder.create_masked_load]
     for name, method in methods.items():
         setattr(builder, name, method)
     try:
@@ -243,37 +265,51 @@ def _instead_of_accesses(access: Any) -> Iterator[None]:
             setattr(builder, name, method)
 
 
-def may_differ(
+def find_compiled(
     pointers: Array, lanes: NDArray[np.bool_], meant: Array, meant_lanes: NDArray[np.bool_], item_bytes: int
-) -> bool:
-    """Whether compiled code may access by a hint what it should not: groups at once that are no such groups."""
-    is_other = ((pointers != meant) & (lanes | meant_lanes)) | (lanes != meant_lanes)
-    if not is_other.any():
-        return False
+) -> tuple[Array, NDArray[np.bool_]] | None:
+    """The addresses and lanes of an access that a thread may make at once by a hint; None if they are what they were.
+
+    A group of lanes goes by its first. `meant` are addresses and lanes as the hints have them.
+    """
+    if np.array_equal(pointers, meant) and np.array_equal(lanes, meant_lanes):
+        return None
     for axis, size in enumerate(meant.shape):
-        width = 2
-        while size % width == 0 and width * item_bytes <= _MOST_BYTES:
-            if _goes_at_once(meant, meant_lanes, lanes, axis, width, item_bytes):
-                return True
-            width *= 2
-    return False
+        width = _MOST_BYTES // item_bytes
+        while width > 1:
+            if size % width == 0 and _goes_at_once(pointers, lanes, meant, meant_lanes, axis, width, item_bytes):
+                first, chosen = _group(pointers, axis, width)[..., :1], _group(lanes, axis, width)[..., :1]
+                steps = (np.arange(width) * item_bytes).astype(pointers.dtype)
+                found = _ungroup(first + steps, axis, meant.shape)
+                found_lanes = _ungroup(np.repeat(chosen, width, axis=-1), axis, meant.shape)
+                if np.any(found_lanes != lanes) or np.any((found != pointers) & lanes):
+                    return found, found_lanes
+            width //= 2
+    return None
 
 
 def _goes_at_once(
+    pointers: Array,
+    lanes: NDArray[np.bool_],
     meant: Array,
     meant_lanes: NDArray[np.bool_],
-    lanes: NDArray[np.bool_],
     axis: int,
     width: int,
     item_bytes: int,
 ) -> bool:
-    def group(values: Array) -> Array:
-        moved = np.moveaxis(values, axis, -1)
-        return moved.reshape(-1, width)
-
-    addresses, chosen = group(meant), group(meant_lanes)
-    is_touched = chosen.any(axis=1) | group(lanes).any(axis=1)
-    expected = addresses[:, :1] + (np.arange(width) * item_bytes).astype(addresses.dtype)
-    is_group = (addresses == expected).all(axis=1) & (chosen == chosen[:, :1]).all(axis=1)
-    is_aligned = addresses[:, 0] % addresses.dtype.type(width * item_bytes) == 0
+    first, addresses, chosen = (_group(values, axis, width) for values in (pointers, meant, meant_lanes))
+    is_touched = chosen.any(axis=-1) | _group(lanes, axis, width).any(axis=-1)
+    expected = addresses[..., :1] + (np.arange(width) * item_bytes).astype(addresses.dtype)
+    is_group = (addresses == expected).all(axis=-1) & (chosen == chosen[..., :1]).all(axis=-1)
+    is_aligned = first[..., 0] % first.dtype.type(width * item_bytes) == 0
     return bool(np.all((is_group & is_aligned)[is_touched]))
+
+
+def _group(values: Array, axis: int, width: int) -> Array:
+    moved = np.moveaxis(values, axis, -1)
+    return moved.reshape(*moved.shape[:-1], -1, width)
+
+
+def _ungroup(groups: Array, axis: int, shape: tuple[int, ...]) -> Array:
+    moved = groups.reshape(*groups.shape[:-2], -1)
+    return np.moveaxis(moved, -1, axis).reshape(shape)
