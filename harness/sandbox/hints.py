@@ -85,7 +85,7 @@ def _followed(name: str, original: Any) -> Any:
         from triton.runtime import interpreter
 
         given = values if isinstance(values, (list, tuple)) else [values]
-        sizes = [int(getattr(value, "value", value)) for value in given]
+        sizes: list[int] = [value.value if isinstance(value, tl.constexpr) else value for value in given]
         if isinstance(input, int) and name == "multiple_of" and not _are_multiples(np.array(input), sizes, 1):
             raise _FalseHint(name)  # a loop's variable
         result = original(input, values, *rest, **named)
