@@ -21,14 +21,15 @@ from attrs import define, field, frozen
 from numpy.typing import NDArray
 
 from .kernel_source import NotKernelLanguage
-from .memory import StrayAccess
+from .memory import lie_inside
 from .programs import Place, find_cause, run_programs
 from .undefined import make_lanes
 
 _MOST_BYTES = 16
 _MOST_LANES = 16
 _MOST_SUSPECTS = 16
-_MOST_ACCESSES = 20_000
+_MOST_RECORDED = 1 << 22
+"""Lanes; what comes after is not compared."""
 _ATOMIC = object()
 """In place of the value of a store."""
 _plain_load: list[Any] = []
@@ -160,7 +161,7 @@ def checking_hints(function: Any, grid: Place, arguments: dict[str, Any]) -> Ite
 def _compare(function: Any, grid: Place, arguments: dict[str, Any], place: Place) -> None:
     recorded: list[_Access] = []
     try:
-        with _instead_of_accesses(_recording(recorded)):
+        with contextlib.suppress(Exception), _instead_of_accesses(_recording(recorded)):
             run_programs(function, grid, arguments, [place])
         _state.is_applied = True
         with _instead_of_accesses(_comparing(recorded)):
@@ -174,8 +175,12 @@ def _compare(function: Any, grid: Place, arguments: dict[str, Any], place: Place
 
 
 def _recording(recorded: list[_Access]) -> Any:
+    room = _MOST_RECORDED
+
     def access(self: Any, pointers: Any, mask: Any, other: Any, value: Any) -> Any:
-        if len(recorded) > _MOST_ACCESSES:
+        nonlocal room
+        room -= pointers.data.size + 1
+        if room < 0:
             raise _Diverged
         result = _load(self, pointers, mask, other) if value is None or value is _ATOMIC else value
         recorded.append(_Access(pointers.data, _broadcast(mask, pointers), result))
@@ -216,16 +221,12 @@ def _load_anywhere(builder: Any, before: _Access, pointers: Any, addresses: Arra
     from triton.language import int1
     from triton.runtime.interpreter import TensorHandle
 
-    result = before.result.data.copy()
-    kind = pointers.get_element_ty()
-    result[lanes] = make_lanes(kind, result.shape)[lanes]
-    for at in np.argwhere(lanes & ((addresses != before.pointers) | ~before.lanes)):
-        place = tuple(at)
-        one = TensorHandle(np.array([addresses[place]], dtype=np.uint64), pointers.dtype)
-        with contextlib.suppress(StrayAccess):
-            result[place] = _load(builder, one, TensorHandle(np.array([True]), int1), None).data[0]
-    same = lanes & before.lanes & (addresses == before.pointers)
-    result[same] = before.result.data[same]
+    result, kind = before.result.data.copy(), pointers.get_element_ty()
+    is_new = lanes & ((addresses != before.pointers) | ~before.lanes)
+    is_known = is_new & lie_inside(addresses, kind)
+    result[is_new] = make_lanes(kind, result.shape)[is_new]
+    found = _load(builder, TensorHandle(addresses, pointers.dtype), TensorHandle(is_known, int1), None).data
+    result[is_known] = found[is_known]
     return TensorHandle(result, before.result.dtype)
 
 
@@ -312,4 +313,4 @@ def _group(values: Array, axis: int, width: int) -> Array:
 
 def _ungroup(groups: Array, axis: int, shape: tuple[int, ...]) -> Array:
     moved = groups.reshape(*groups.shape[:-2], -1)
-    return np.moveaxis(moved, -1, axis).reshape(shape)
+    return np.ascontiguousarray(np.moveaxis(moved, -1, axis).reshape(shape))

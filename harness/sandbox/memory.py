@@ -137,12 +137,21 @@ def check_access(addresses: NDArray[np.uint64], element: Any) -> None:
     """Refuse an access unless each address lies inside a buffer, with all of the Triton type that lies there."""
     if not addresses.size:
         return
-    size = max(1, element.primitive_bitwidth // 8)
     low, high = int(addresses.min()), int(addresses.max())
     first = bisect_right(_starts, low) - 1
     if first < 0:
         raise StrayAccess
-    if high + size > _stops[first]:  # not all in one buffer, so each is looked at
-        found = np.searchsorted(np.array(_starts, dtype=np.uint64), addresses, side="right") - 1
-        if np.any(addresses + np.uint64(size) > np.array(_stops, dtype=np.uint64)[found]):
-            raise StrayAccess
+    # not all in one buffer, so each is looked at
+    if high + _size_of(element) > _stops[first] and not lie_inside(addresses, element).all():
+        raise StrayAccess
+
+
+def lie_inside(addresses: NDArray[np.uint64], element: Any) -> NDArray[np.bool_]:
+    """Which addresses lie inside a buffer, with all of the Triton type that lies there."""
+    found = np.searchsorted(np.array(_starts, dtype=np.uint64), addresses, side="right") - 1
+    stops = np.array([*_stops, 0], dtype=np.uint64)  # before the first one
+    return np.asarray(addresses + np.uint64(_size_of(element)) <= stops[found])
+
+
+def _size_of(element: Any) -> int:
+    return max(1, int(element.primitive_bitwidth) // 8)
