@@ -80,6 +80,20 @@ class Argument:
 
 
 @frozen(kw_only=True)
+class CompiledAccess:
+    """How compiled code accesses a pointer parameter: "load", "load ahead" (in a loop that is pipelined) or "store".
+
+    `layout` says how a block is spread over threads, in the compiler's words and after its sizes, and is empty for a
+    single element; `loop` numbers the innermost loop around it, and is -1 outside of loops.
+    """
+
+    parameter: str
+    kind: str
+    layout: str
+    loop: int
+
+
+@frozen(kw_only=True)
 class Kernel:
     """A `@triton.jit` function as the plan uses it, with what compilation for the target found.
 
@@ -111,6 +125,8 @@ class Kernel:
     dot_operands: tuple[str, ...] = ()
     narrowed: tuple[str, ...] = ()
     """The floating-point types that it converts wider ones to, in the compiler's spelling."""
+    accesses: tuple[CompiledAccess, ...] = ()
+    """What the Triton GPU IR says of layouts and of the order of loads and stores."""
 
 
 @frozen(kw_only=True)

@@ -7,7 +7,8 @@ each access: what programs write (`writes`), and whether they race (`races`, `in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,13 +25,17 @@ class Access:
     """The lanes of a block that go to memory together; those that the mask excludes do not take part.
 
     `addresses` are those of the other lanes, in their order, and `lanes` tells which they are. `value` is what a store
-    is about to leave there.
+    is about to leave there. What its program stored before is published by an atomic that `releases`, and what others
+    published may be read after one that `acquires`.
     """
 
-    __slots__ = ("addresses", "builder", "lanes", "pointers", "value")
+    __slots__ = ("acquires", "addresses", "builder", "lanes", "pointers", "releases", "value")
 
-    def __init__(self, builder: Any, pointers: Any, mask: NDArray[np.bool_] | None, value: Any = None) -> None:
+    def __init__(
+        self, builder: Any, pointers: Any, mask: NDArray[np.bool_] | None, value: Any = None, order: str = "RELAXED"
+    ) -> None:
         shape = pointers.data.shape
+        self.acquires, self.releases = "ACQUIRE" in order, "RELEASE" in order
         self.builder, self.pointers, self.value = builder, pointers, value
         self.lanes: NDArray[np.bool_] = np.broadcast_to(np.asarray(True if mask is None else mask, dtype=bool), shape)
         self.addresses: NDArray[np.uint64] = pointers.data[self.lanes]
@@ -82,6 +87,12 @@ class Watcher:
     def wait(self) -> None:
         """The lanes of the program have waited for each other at a barrier."""
 
+    def begin_loop(self) -> None:
+        """A loop has begun that the compiler may pipeline."""
+
+    def end_loop(self) -> None:
+        """The innermost such loop has ended."""
+
 
 _watchers: list[Watcher] = []
 
@@ -94,6 +105,23 @@ def watched_by(watcher: Watcher) -> Iterator[None]:
         yield
     finally:
         _watchers.pop(0)
+
+
+def followed(loop: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    """The same loop, of whose beginning and end watchers are told."""
+
+    @functools.wraps(loop)
+    def follow(*bounds: Any, **options: Any) -> Iterator[Any]:
+        told = tuple(_watchers)
+        for watcher in told:
+            watcher.begin_loop()
+        try:
+            yield from loop(*bounds, **options)
+        finally:
+            for watcher in told:
+                watcher.end_loop()
+
+    return follow
 
 
 def install() -> None:
@@ -133,17 +161,17 @@ def install() -> None:
         return result
 
     def combine(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
-        access = Access(self, pointers, mask.data)
+        access = Access(self, pointers, mask.data, order=options[0].name)
         memory.check_access(access.addresses, access.element)
         result = plain_combine(self, operation, pointers, value, mask, *options)
         for watcher in _watchers:
             watcher.combine(access)
         return result
 
-    def swap(self: Any, pointers: Any, *operands: Any) -> Any:
-        access = Access(self, pointers, None)
+    def swap(self: Any, pointers: Any, expected: Any, value: Any, *options: Any) -> Any:
+        access = Access(self, pointers, None, order=options[0].name)
         memory.check_access(access.addresses, access.element)
-        result = plain_swap(self, pointers, *operands)
+        result = plain_swap(self, pointers, expected, value, *options)
         for watcher in _watchers:
             watcher.combine(access)
         return result

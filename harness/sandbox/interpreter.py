@@ -23,6 +23,7 @@ from ...core.plan import (
     Argument,
     ArgumentKind,
     BufferKind,
+    CompiledAccess,
     Copy,
     Fill,
     Kernel,
@@ -33,8 +34,11 @@ from ...core.plan import (
 )
 from ...core.serialisation import from_plain, to_plain
 from .candidate_module import describe
+from .compiled_accesses import differ, run_ahead
+from .hints import checking_hints
 from .interleaving import run_interleaved
 from .kernel_source import NotKernelLanguage
+from .lane_order import order_by
 from .memory import Storage, StrayAccess, StrayView, bytes_of, place
 from .operators import run_operator
 from .program_choice import ProgramChoice, run_sample
@@ -59,7 +63,7 @@ def prepare(scratch: str) -> Any:
     """Set this process up for interpreting, warm it, and return what a child performs."""
     import triton  # decorated for the interpreter, by TRITON_INTERPRET at import
 
-    from . import accesses, bfloat16, compiled_semantics, language_patch, libdevice, reductions
+    from . import accesses, bfloat16, compiled_semantics, hints, lane_order, language_patch, libdevice, reductions
     from .warm_up import CANDIDATE, make_plan
 
     assert triton.knobs.runtime.interpret
@@ -67,6 +71,8 @@ def prepare(scratch: str) -> Any:
     compiled_semantics.install()
     reductions.install()
     libdevice.install()
+    lane_order.install()
+    hints.install()
     accesses.install()
     language_patch.install()
     _let_tensors_be_indices()
@@ -140,8 +146,9 @@ def _run(
         ]
         if missing:
             raise _Cannot(Outcome.UNSUPPORTED, f"no values for {', '.join(missing[:5])}")
-        storages = place(plan, given, choice.seed)
+        storages = place(plan, given, choice.seed, otherwise=reverse)
         reorder_by(choice.seed)
+        order_by(choice.seed)
         views = [storages[view.buffer].view(view) for view in plan.outputs]
         writes = follow_writes(plan, [storage.memory for storage in storages]) if choice.num_programs else None
         for step in plan.steps:
@@ -235,7 +242,13 @@ def _launch(
     memory = [storage.memory for storage in storages]
     item_bytes = min(storage.dtype.itemsize for storage in storages)
     before = [each.clone() for each in memory] if writes is None else []
-    with watching(memory, item_bytes) as watch:
+    accesses = _accesses_by_buffer(kernel, launch)
+    spread = [memory[index] for index, found in accesses.items() if differ(found)]
+    ahead = [memory[index] for index, found in accesses.items() if run_ahead(found)]
+    with (
+        checking_hints(function, launch.grid, arguments),
+        watching(memory, item_bytes, spread, ahead) as watch,
+    ):
         if writes is not None:
             run_sample(function, kernel, launch, arguments, choice, writes)
         elif reverse:
@@ -247,6 +260,16 @@ def _launch(
         _set(memory, before)
         run_interleaved(function, launch.grid, arguments, memory, item_bytes)
         _set(memory, after)
+
+
+def _accesses_by_buffer(kernel: Kernel, launch: Launch) -> dict[int, list[CompiledAccess]]:
+    """How the compiled kernel accesses each buffer, by whatever parameters."""
+    buffers = {argument.name: argument.view.buffer for argument in launch.arguments if argument.view is not None}
+    found: dict[int, list[CompiledAccess]] = {}
+    for access in kernel.accesses:
+        if access.parameter in buffers:
+            found.setdefault(buffers[access.parameter], []).append(access)
+    return found
 
 
 def _set(memory: list[torch.Tensor], values: list[torch.Tensor]) -> None:

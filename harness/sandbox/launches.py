@@ -31,6 +31,7 @@ from ...core.candidate import Failure
 from ...core.outcome import Outcome
 from ...core.plan import Argument, ArgumentKind, Kernel, Launch, Step, View
 from .candidate_module import find_disguise, identify, message_of, named_by_its_text
+from .compiled_accesses import find_accesses
 from .host_constants import HostConstants
 from .memory_effects import find_effects
 from .target import Target
@@ -299,7 +300,8 @@ def describe_kernel(made: Any, function: Any, identity: Kernel, extension: str) 
 
     The child that records and the one that compiles once more both ask here, so that the judge can compare all of it.
     """
-    effects = find_effects(made.asm["ttir"], [p.name for p in function.params if _is_passed(made, p.name)])
+    passed = [p.name for p in function.params if _is_passed(made, p.name)]
+    effects = find_effects(made.asm["ttir"], passed)
     return evolve(
         identity,
         binary=hashlib.sha256(made.asm[extension]).hexdigest(),
@@ -316,6 +318,7 @@ def describe_kernel(made: Any, function: Any, identity: Kernel, extension: str) 
         dot_precision=effects.dot_precision,
         dot_operands=effects.dot_operands,
         narrowed=effects.narrowed,
+        accesses=find_accesses(made.asm["ttgir"], passed),
     )
 
 

@@ -5,6 +5,9 @@ with drawn gaps between them, from a seed that depends on the candidate's text: 
 through another's pointer. Every load, store and atomic must lie wholly inside one buffer; lanes that a mask excludes
 access nothing. An access elsewhere is refused before it happens, reads too: the interpreter would read and write
 anything, and what a GPU finds there is luck.
+
+Where a buffer begins is as on a GPU: at a multiple of 512, as PyTorch's allocator hands out memory there. Large tensors
+begin at far larger powers of two, so one run has all buffers there.
 """
 
 from __future__ import annotations
@@ -21,8 +24,10 @@ from numpy.typing import NDArray
 from ...core.plan import Buffer, LaunchPlan, View
 from .undefined import begin_plan, make_unwritten
 
-_ALIGNMENT = 16
-"""Bytes; compiled kernels are specialised on it, and a GPU's allocations have at least as much."""
+_ALIGNMENT = 512
+"""Bytes, of what PyTorch's allocator hands out on a GPU."""
+_COARSEST, _MOST_BYTES_COARSELY = 1 << 21, 1 << 25
+"""Bytes: the alignment of what PyTorch's allocator takes from a GPU, and how far apart that may put all buffers."""
 _SMALLEST_GAP, _LARGEST_GAP = 4096, 65536
 
 
@@ -78,26 +83,41 @@ def bytes_of(tensor: torch.Tensor) -> bytes:
     return ctypes.string_at(tensor.data_ptr(), size) if size else b""
 
 
-def place(plan: LaunchPlan, given: dict[int, bytes], seed: int) -> list[Storage]:
+def place(plan: LaunchPlan, given: dict[int, bytes], seed: int, otherwise: bool = False) -> list[Storage]:
     """The plan's buffers in one stretch of memory; kernels may access them alone until the next call.
 
-    One stretch, so that what happens is the same in every process.
+    One stretch, so that what happens is the same in every process. `otherwise` has what a GPU leaves to chance come out
+    the other way: what nothing has written is zero, and buffers begin at large powers of two.
     """
     draw = random.Random(seed)
+    alignment = _find_coarse_alignment(len(plan.buffers)) if otherwise else _ALIGNMENT
     sizes = [buffer.num_elements * int(getattr(torch, buffer.dtype).itemsize) for buffer in plan.buffers]
     starts = [0] * len(sizes)
     total = _draw_gap(draw)
     for index in draw.sample(range(len(sizes)), len(sizes)):
-        starts[index] = total
-        total += -(-sizes[index] // _ALIGNMENT) * _ALIGNMENT + _draw_gap(draw)
-    arena = torch.zeros(total, dtype=torch.uint8)
+        starts[index] = _round_up(total, alignment)
+        total = _round_up(starts[index] + sizes[index], _ALIGNMENT) + _draw_gap(draw)
+    arena = torch.zeros(total + alignment, dtype=torch.uint8)
+    first = -arena.data_ptr() % alignment
+    arena = arena[first : first + total]
     spans = sorted((start, start + size) for start, size in zip(starts, sizes, strict=True) if size)
     _confine_accesses([(arena.data_ptr() + start, arena.data_ptr() + stop) for start, stop in spans])
-    begin_plan(seed)
+    begin_plan(seed, otherwise)
     return [
         Storage(buffer, given.get(index), arena[starts[index] : starts[index] + sizes[index]])
         for index, buffer in enumerate(plan.buffers)
     ]
+
+
+def _find_coarse_alignment(num_buffers: int) -> int:
+    alignment = _COARSEST
+    while alignment > _ALIGNMENT and alignment * num_buffers > _MOST_BYTES_COARSELY:
+        alignment //= 2
+    return alignment
+
+
+def _round_up(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment
 
 
 def _draw_gap(draw: random.Random) -> int:
@@ -117,12 +137,21 @@ def check_access(addresses: NDArray[np.uint64], element: Any) -> None:
     """Refuse an access unless each address lies inside a buffer, with all of the Triton type that lies there."""
     if not addresses.size:
         return
-    size = max(1, element.primitive_bitwidth // 8)
     low, high = int(addresses.min()), int(addresses.max())
     first = bisect_right(_starts, low) - 1
     if first < 0:
         raise StrayAccess
-    if high + size > _stops[first]:  # not all in one buffer, so each is looked at
-        found = np.searchsorted(np.array(_starts, dtype=np.uint64), addresses, side="right") - 1
-        if np.any(addresses + np.uint64(size) > np.array(_stops, dtype=np.uint64)[found]):
-            raise StrayAccess
+    # not all in one buffer, so each is looked at
+    if high + _size_of(element) > _stops[first] and not lie_inside(addresses, element).all():
+        raise StrayAccess
+
+
+def lie_inside(addresses: NDArray[np.uint64], element: Any) -> NDArray[np.bool_]:
+    """Which addresses lie inside a buffer, with all of the Triton type that lies there."""
+    found = np.searchsorted(np.array(_starts, dtype=np.uint64), addresses, side="right") - 1
+    stops = np.array([*_stops, 0], dtype=np.uint64)  # before the first one
+    return np.asarray(addresses + np.uint64(_size_of(element)) <= stops[found])
+
+
+def _size_of(element: Any) -> int:
+    return max(1, int(element.primitive_bitwidth) // 8)

@@ -25,7 +25,7 @@ _CONVERSION = re.compile(r" to (?:tensor<(?:\d+x)*)?(\w+)>?$")
 _ATOMICS = ("tt.atomic_rmw", "tt.atomic_cas")
 _READERS = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather", "tt.call", *_ATOMICS)
 _WRITERS = ("tt.store", "tt.descriptor_store", "tt.descriptor_scatter", "tt.descriptor_reduce", "tt.call", *_ATOMICS)
-_ENDS = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather", *_ATOMICS)
+_ENDS = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather", "ttg.async_copy_global_to_local", *_ATOMICS)
 _COARSENESS = ("tf32", "bf16x3", "bf16x6", "tf32x3", "ieee")
 
 
@@ -49,7 +49,7 @@ class _Region:
     targets: list[list[int]] = field(factory=list)  # by position: the values that a yielded operand becomes
 
 
-class _Reader:
+class Reader:
     """Walks the lines once, giving each SSA value a number (names repeat between sibling regions)."""
 
     def __init__(self) -> None:
@@ -157,21 +157,9 @@ class _Reader:
 
 def find_effects(ttir: str, names: Sequence[str]) -> Effects:
     """The effects of the public function of `ttir`, whose parameters are called `names` in order."""
-    reader = _Reader()
-    pointers: dict[str, int] = {}
-    inside = False
-    for raw in ttir.splitlines():
-        line = _LOCATION.sub("", raw).strip()
-        if line.startswith("tt.func"):
-            inside = "tt.func public" in line
-            if inside:
-                for name, (value, kind) in zip(names, _PARAMETER.findall(line.partition("(")[2]), strict=False):
-                    number = reader.define_value(value, reader.regions[0])
-                    if kind.startswith(("!tt.ptr", "!tt.tensordesc")):
-                        pointers[name] = number
-        elif inside and line and not line.startswith("#"):
-            reader.read(line)
-    reads, writes = _reach(reader.sources, reader.reads), _reach(reader.sources, reader.writes)
+    reader = Reader()
+    pointers = find_parameters(reader, ttir, names)
+    reads, writes = reach(reader.sources, reader.reads), reach(reader.sources, reader.writes)
     return Effects(
         reads=tuple(name for name, value in pointers.items() if value in reads),
         writes=tuple(name for name, value in pointers.items() if value in writes),
@@ -182,7 +170,26 @@ def find_effects(ttir: str, names: Sequence[str]) -> Effects:
     )
 
 
-def _reach(sources: Sequence[set[int]], start: Iterable[int]) -> set[int]:
+def find_parameters(reader: Reader, text: str, names: Sequence[str]) -> dict[str, int]:
+    """Have the public function of an IR's text read; the values of those of its parameters that are pointers."""
+    pointers: dict[str, int] = {}
+    inside = False
+    for raw in text.splitlines():
+        line = _LOCATION.sub("", raw).strip()
+        if line.startswith("tt.func"):
+            inside = "tt.func public" in line
+            if inside:
+                for name, (value, kind) in zip(names, _PARAMETER.findall(line.partition("(")[2]), strict=False):
+                    number = reader.define_value(value, reader.regions[0])
+                    if kind.startswith(("!tt.ptr", "!tt.tensordesc")):
+                        pointers[name] = number
+        elif inside and line and not line.startswith("#"):
+            reader.read(line)
+    return pointers
+
+
+def reach(sources: Sequence[set[int]], start: Iterable[int]) -> set[int]:
+    """All values that these derive from, and they themselves."""
     reached: set[int] = set()
     waiting = list(start)
     while waiting:

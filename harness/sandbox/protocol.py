@@ -83,9 +83,10 @@ class RunRequest:
     `storages` gives the raw bytes of each buffer of the plan that is not a temporary, by index, exactly
     `num_elements` long; temporaries hold what memory holds that nothing has written. Where buffers lie is drawn from
     `seed`. With `num_programs`, each launch runs at most so many of its programs, drawn from `seed` too; 0 = all.
-    With `reverse`, each launch runs its programs from the last to the first. `programs` are further ones that run, by
-    their numbers. With `num_lanes` nothing but a scan is made (`sandbox.scanning`), which may cost as many; it also
-    says which programs had to do with the element that `watched` names, by an output's number and a position in it.
+    With `reverse`, each launch runs its programs from the last to the first, and what else is chance on a GPU comes
+    out otherwise (`sandbox.memory.place`). `programs` are further ones that run, by their numbers. With `num_lanes`
+    nothing but a scan is made (`sandbox.scanning`), which may cost as many; it also says which programs had to do with
+    the element that `watched` names, by an output's number and a position in it.
     """
 
     variant: Variant

@@ -23,6 +23,7 @@ import triton.language as tl
 from triton.compiler.code_generator import CodeGenerator
 from triton.runtime import interpreter
 
+from .accesses import followed
 from .kernel_source import NotKernelLanguage
 
 RETURNS_CONSTANTS = hasattr(CodeGenerator, "decide_return_type")
@@ -101,6 +102,7 @@ def smallest(*values: Any, **options: Any) -> Any:
     return _fold(builtins.min, "minimum", values, options)
 
 
+@followed
 def loop_range(*bounds: Any, **options: Any) -> Iterator[Any]:
     """`range` and `tl.range` of a compiled kernel; what only schedules the loop is ignored."""
     given = list(bounds)

@@ -7,6 +7,8 @@ maximum or a minimum meets one; integers and truth values are mixed alike. Which
 load, the same way in every process. Lanes that are only stored under the same mask do no harm. Integer operations whose
 result is not defined leave such lanes as well, zeros and ones among them, as these are what processors often give. A
 single number has only one of these, which the plan's seed draws.
+
+On a GPU both are often 0, which a mixture never shows: whoever tells by it that this is no GPU meets zeros in one run.
 """
 
 from __future__ import annotations
@@ -23,15 +25,22 @@ _INTEGER = 2**16 + 1
 
 _draws = [0]  # how many operations had lanes filled since the plan began
 _seed = [0]
+_holds_zeros = [False]
 
 
-def begin_plan(seed: int) -> None:
-    """Let the lanes of the next plan's loads hold what those of every plan hold; results follow the seed."""
-    _draws[0], _seed[0] = 0, seed
+def begin_plan(seed: int, holds_zeros: bool = False) -> None:
+    """Let the lanes of the next plan's loads hold what those of every plan hold, or zeros as unwritten memory then does.
+
+    Results that are not defined follow the seed.
+    """
+    _draws[0], _seed[0], _holds_zeros[0] = 0, seed, holds_zeros
 
 
 def make_unwritten(memory: torch.Tensor) -> None:
     """Fill a flat tensor with what a temporary holds before anything writes it; first NaN, where the dtype has one."""
+    if _holds_zeros[0]:
+        memory.view(torch.uint8).zero_()
+        return
     choices = _choices(memory.dtype)
     for at, choice in enumerate(choices):
         memory[at :: len(choices)] = choice
@@ -68,6 +77,8 @@ def make_lanes(kind: Any, shape: tuple[int, ...]) -> NDArray[Any]:
             choices = np.array([True, False])
         else:
             choices = np.array(_extremes(np.iinfo(dtype).min, np.iinfo(dtype).max), dtype=dtype)
+    if _holds_zeros[0]:
+        choices = np.zeros_like(choices)
     return _mixture(choices, shape, 0)
 
 

@@ -15,7 +15,7 @@ from attrs import evolve
 
 from ...core.candidate import Candidate, CompileReport, Failure, RunReport, Variant
 from ...core.outcome import Outcome
-from ...core.plan import BufferKind, LaunchPlan
+from ...core.plan import BufferKind, CompiledAccess, Kernel, LaunchPlan
 from ...core.seeds import derive
 from ...core.task import Profile, Task
 from ...stages.compile_stage import (
@@ -177,7 +177,7 @@ def prepare_run(
         return Failure(outcome=Outcome.BROKEN_PROTOCOL, message=f"nothing was recorded at {inputs.profile} sizes")
     if recording.plan is None:
         return recording.failure or Failure(outcome=Outcome.BROKEN_PROTOCOL, message="neither plan nor failure")
-    plan = recording.plan
+    plan = _add_accesses(recording.plan, report)
     failure = check_structure(plan)
     if failure is None and plan.arithmetic:
         failure = judge_recording(recording, report, candidate.purity)
@@ -197,6 +197,19 @@ def prepare_run(
     seed = derive(bench.oracle.seed, candidate.sha256, "layout", inputs.variant.value)
     backwards = inputs.variant is Variant.REVERSED
     return RunRequest(variant=inputs.variant, plan=plan, storages=storages, seed=seed, reverse=backwards), expected
+
+
+def _add_accesses(plan: LaunchPlan, report: CompileReport) -> LaunchPlan:
+    """The plan, with the accesses of the code at the declared sizes for kernels that were not compiled."""
+    known: dict[tuple[str, str], set[tuple[CompiledAccess, ...]]] = {}
+    for kernel in (kernel for compiled in _plans(report) for kernel in compiled.kernels if kernel.binary is not None):
+        known.setdefault((kernel.qualname, kernel.source_sha256), set()).add(kernel.accesses)
+
+    def find(kernel: Kernel) -> tuple[CompiledAccess, ...]:
+        found = known.get((kernel.qualname, kernel.source_sha256), set())
+        return next(iter(found)) if kernel.binary is None and len(found) == 1 else kernel.accesses
+
+    return evolve(plan, kernels=tuple(evolve(kernel, accesses=find(kernel)) for kernel in plan.kernels))
 
 
 def _choose_share(report: CompileReport, task: Task, bench: Workbench, inputs: VariantInputs) -> float:

@@ -97,3 +97,22 @@ def test_lanes_that_meet_without_a_barrier_race(sandbox: Sandbox, body: str, is_
     result = run(sandbox, body)
     assert (result.failure is not None and result.failure.outcome is Outcome.RUN_FAILED) is is_race
     assert is_race or values(result) == [1.0] * 5
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_buffers_begin_where_a_gpu_has_them(sandbox: Sandbox, reverse: bool, seed: int) -> None:
+    """At multiples of 512, and in the run where chance comes out otherwise of far more."""
+    least = 65536 if reverse else 512
+    body = (
+        f"bits = (x_ptr.to(tl.int64) | y_ptr.to(tl.int64) | s_ptr.to(tl.int64)) & {least - 1}\n"
+        "tl.store(y_ptr + at, bits.to(tl.float32) + 0 * at, mask=at < n)"
+    )
+    assert values(run(sandbox, body, reverse=reverse, seed=seed)) == [0.0] * 5
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_what_nothing_has_loaded_is_zero_where_chance_comes_out_otherwise(sandbox: Sandbox, reverse: bool) -> None:
+    """Elsewhere it is anything but that."""
+    body = "v = tl.load(x_ptr + at, mask=at < 0)\ntl.store(y_ptr + at, tl.where(v == 0.0, 1.0, 2.0), mask=at < n)"
+    assert values(run(sandbox, body, reverse=reverse)) == [1.0 if reverse else 2.0] * 5

@@ -8,7 +8,7 @@ from attrs import evolve
 from tritonrl.core.candidate import Variant
 from tritonrl.harness.sandbox.protocol import RunRequest, RunResult, TensorSpec
 from tritonrl.harness.sandbox.sandbox import Sandbox
-from tritonrl.harness.sandbox.undefined import make_unwritten
+from tritonrl.harness.sandbox.undefined import begin_plan, make_unwritten
 
 from .conftest import only, request
 from .kernels import HEADER
@@ -36,6 +36,18 @@ def test_unwritten_integers_are_near_both_ends(dtype: torch.dtype) -> None:
     assert min(values) <= torch.iinfo(dtype).min + 3
     assert all(one + other != 0 for one in values for other in values if one)
     assert sum(values) != 0
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.bool, torch.int32])
+def test_unwritten_memory_is_zero_where_that_is_asked(dtype: torch.dtype) -> None:
+    """And only until the next plan begins."""
+    memory = torch.ones(7, dtype=dtype)
+    begin_plan(holds_zeros=True)
+    make_unwritten(memory)
+    assert not memory.any()
+    begin_plan()
+    make_unwritten(memory)
+    assert memory.any()
 
 
 LOAD = "x = tl.load(x_ptr + at, mask=at < n)\n"
