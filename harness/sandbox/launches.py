@@ -3,12 +3,7 @@
 Every launch goes through `JITFunction.run`, whatever wraps the kernel (autotune, heuristics, `autograd.Function`). With
 compilation Triton's own ahead-of-time path runs (`warmup=True`) on stand-ins for the tensors, and an argument counts as
 `constexpr` where Triton baked it into the code (annotated ones, and values such as 1 and None that it specialises on);
-without compilation only annotated ones count.
-
-Autotuned kernels use the first configuration that compiles and fits the target's shared memory, since there is no
-device to measure on; the choice is kept for the later recordings of the same process. Others are recorded where the
-judge names them: one for each tuner and each of its keys, as a tuner measures anew for every key. `reset_to_zero` and
-its kin act while Triton measures, and not in the launches after that, so they leave no step in a plan.
+without compilation only annotated ones count. Which configuration an autotuner takes is another matter (`tuners`).
 """
 
 from __future__ import annotations
@@ -23,7 +18,6 @@ from typing import Any, Protocol
 import torch
 import triton
 from attrs import evolve, frozen
-from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
 from ...core.candidate import Failure
@@ -81,11 +75,6 @@ class LaunchRecorder:
         self.compiled: dict[tuple[Any, ...], Kernel] = {}
         self.compile_kernel = JITFunction.run
         """Triton's own, which compiles where it is asked to warm up."""
-        self.choices: list[tuple[str, ...]] = []
-        """The configurations that each tuner had in this plan, in the order of their first use."""
-        self._wanted: tuple[int, ...] = ()
-        self._tuned: dict[tuple[Any, ...], int] = {}
-        self._choices: dict[int, int] = {}
         self._identities: dict[tuple[Any, Any, str], tuple[str, str]] = {}
         self._checked: set[tuple[str, str, str]] = set()
 
@@ -97,18 +86,11 @@ class LaunchRecorder:
             # a warm-up compiles and launches nothing
             return None if warmup else recorder._launch(kernel, args, grid, kwargs)
 
-        def tune(tuner: Any, *args: Any, **kwargs: Any) -> Any:
-            return recorder._tune(tuner, args, kwargs)
-
         JITFunction.run = run
-        Autotuner.run = tune
 
-    def begin(self, compile: bool, choice: tuple[int, ...] = ()) -> None:
-        """Start a plan: no kernels yet, compiled or only bound, with chosen configurations or the first that do."""
+    def begin(self, compile: bool) -> None:
+        """Start a plan: no kernels yet, compiled or only bound."""
         self.compile = compile
-        self._wanted = choice
-        self._tuned = {}
-        self.choices = []
         self.kernels = []
 
     def forget(self) -> None:
@@ -116,7 +98,6 @@ class LaunchRecorder:
         self.begin(False)
         self.blobs.clear()
         self.compiled.clear()
-        self._choices.clear()
         self._identities.clear()
 
     @contextlib.contextmanager
@@ -226,55 +207,6 @@ class LaunchRecorder:
                 made, kernel, evolve(self._identified(kernel), options=launch_options), self.target.binary
             )
         return self.compiled[key], dict(made.src.signature)
-
-    def _tune(self, tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
-        configs = list(tuner.prune_configs(kwargs)) if len(tuner.configs) > 1 else list(tuner.configs)
-        number = self._number(tuner, kwargs, configs)
-        wanted = self._wanted[number] if number < len(self._wanted) else None
-        chosen = self._choices.get(id(tuner)) if wanted is None else wanted % max(1, len(configs))
-        if chosen is not None and chosen < len(configs):
-            configs = [configs[chosen]]
-        refusals = []
-        for index, config in enumerate(configs):
-            if conflicts := kwargs.keys() & config.kwargs.keys():
-                raise ValueError(f"Conflicting meta-parameters: {', '.join(sorted(conflicts))}.")
-            full = {**tuner.nargs, **kwargs, **config.all_kwargs()}
-            mark = len(self.steps)
-            try:
-                if config.pre_hook is not None:
-                    config.pre_hook(full)
-                result = tuner.fn.run(*args, **kwargs, **config.all_kwargs())
-            except Refusal as refusal:
-                if refusal.failure.outcome not in (Outcome.OUT_OF_RESOURCES, Outcome.COMPILE_FAILED):
-                    raise
-                refusals.append(refusal)
-                del self.steps[mark:]
-                continue
-            if self.compile and wanted is None:
-                self._choices.setdefault(id(tuner), index)
-            tuner.best_config, tuner.nargs = config, None
-            return result
-        raise refusals[0]
-
-    def _number(self, tuner: Any, kwargs: dict[str, Any], configs: list[Any]) -> int:
-        """Which of the plan's tuners this is: tuners measure once for each value of their key and the dtypes."""
-        values = {**tuner.nargs, **kwargs}
-        key = [repr(values.get(name)) for name in tuner.keys if not isinstance(values.get(name), torch.Tensor)]
-        key += [str(value.dtype) for value in values.values() if isinstance(value, torch.Tensor)]
-        unit = (id(tuner), *key)
-        if unit not in self._tuned:
-            self._tuned[unit] = len(self._tuned)
-            self.choices.append(tuple(_describe_config(tuner, config) for config in configs))
-        return self._tuned[unit]
-
-
-def _describe_config(tuner: Any, config: Any) -> str:
-    """A configuration in words that no other one of its tuner has."""
-    parts = [f"{name}={value}" for name, value in config.all_kwargs().items()]
-    if config.pre_hook is not None:
-        parts.append(f"pre_hook {tuner.configs.index(config)}" if config in tuner.configs else "pre_hook")
-    return ", ".join(parts)[:200]
 
 
 def _has_allocator() -> bool:

@@ -32,6 +32,7 @@ from .pretence import CPU, CUDA, Devices
 from .protocol import RecordRequest, TensorSpec
 from .recompiler import leave_out_places, recompile
 from .target import StubDriver, know_the_compiler_by_its_version, parse_target, pretend_device, run_tools_as_one_user
+from .tuners import Tuners
 from .warm_up import CANDIDATE
 
 _MAX_BLOB_BYTES = 64 << 20
@@ -50,13 +51,15 @@ def prepare(target_name: str, scratch: str) -> Any:
     know_the_compiler_by_its_version()
     recorder = LaunchRecorder(target)
     recorder.install()
+    tuners = Tuners(recorder)
+    tuners.install()
 
     def perform(request: dict[str, Any], blobs: list[bytes], folder: str) -> tuple[dict[str, Any], list[bytes]]:
         if "plan" in request:
             plan = from_plain(request["plan"], LaunchPlan)
             return recompile(request["source"], plan, folder, recorder.compile_kernel, target.binary), []
         requests = [_request(plain) for plain in request["requests"]]
-        recordings = record_all(recorder, request["source"], requests, folder)
+        recordings = record_all(recorder, tuners, request["source"], requests, folder)
         return {"recordings": [to_plain(recording) for recording in recordings]}, list(recorder.blobs.values())
 
     spec = {"shape": [8, 32], "dtype": "float32"}
@@ -68,6 +71,7 @@ def prepare(target_name: str, scratch: str) -> Any:
             scratch,
         )
     recorder.forget()
+    tuners.forget()
     return perform
 
 
@@ -79,11 +83,14 @@ def _request(plain: dict[str, Any]) -> RecordRequest:
             "profile": Profile(plain["profile"]),
             "inputs": tuple(inputs),
             "choice": tuple(plain.get("choice", ())),
+            "measured": None if plain.get("measured") is None else tuple(plain["measured"]),
         }
     )
 
 
-def record_all(recorder: LaunchRecorder, source: str, requests: list[RecordRequest], scratch: str) -> list[Recording]:
+def record_all(
+    recorder: LaunchRecorder, tuners: Tuners, source: str, requests: list[RecordRequest], scratch: str
+) -> list[Recording]:
     """One recording for each request, up to a decisive failure; a source that does not import fails them all alike."""
     try:
         with recorder.refusing_launches():
@@ -95,21 +102,26 @@ def record_all(recorder: LaunchRecorder, source: str, requests: list[RecordReque
         return [Recording(profile=request.profile, dtype=request.dtype, failure=failure) for request in requests]
     recordings = []
     for request in requests:
-        recordings.append(_record(recorder, module, request))
+        recordings.append(_record(recorder, tuners, module, request))
         if request.decisive and recordings[-1].failure is not None:
             break
     return recordings
 
 
-def _record(recorder: LaunchRecorder, module: ModuleType, request: RecordRequest) -> Recording:
+def _record(recorder: LaunchRecorder, tuners: Tuners, module: ModuleType, request: RecordRequest) -> Recording:
     attempts = (True, False) if request.profile is Profile.DECLARED and not request.with_values else (False,)
     failure: Failure | None = None
     for hollow in attempts:
-        session = _Session(recorder, request)
+        session = _Session(recorder, tuners, request)
         try:
-            plan = session.plan(module, hollow)
-            choices = tuple(recorder.choices)
-            return Recording(profile=request.profile, dtype=request.dtype, plan=plan, choices=choices)
+            first, plan = session.plans(module, hollow)
+            return Recording(
+                profile=request.profile,
+                dtype=request.dtype,
+                plan=plan,
+                choices=tuple(tuners.choices),
+                first_plan=first if tuners.has_measured else None,
+            )
         except _NeedsValues:
             continue
         except BaseException as error:
@@ -126,15 +138,19 @@ class _NeedsValues(Exception):
 class _Session:
     """One request's model and passes; `stage` is what an escaping exception would mean now."""
 
-    def __init__(self, recorder: LaunchRecorder, request: RecordRequest) -> None:
+    def __init__(self, recorder: LaunchRecorder, tuners: Tuners, request: RecordRequest) -> None:
         self.recorder = recorder
+        self.tuners = tuners
         self.request = request
         self.stage = Outcome.INIT_FAILED
         self.devices = Devices()
         self.known: list[tuple[torch.Tensor, BufferKind, str, str | None]] = []
 
-    def plan(self, module: ModuleType, hollow: bool) -> LaunchPlan:
-        """Build, convert, run forward twice; `hollow`: build without values."""
+    def plans(self, module: ModuleType, hollow: bool) -> tuple[LaunchPlan, LaunchPlan]:
+        """Build, convert, run forward twice; `hollow`: build without values.
+
+        The two plans are the same, but where tuners measured in the first pass.
+        """
         init = json.loads(self.request.init_json)
         torch.manual_seed(self.request.seed)
         with self._building(hollow), self.recorder.refusing_launches(), _OnCpu():
@@ -148,18 +164,21 @@ class _Session:
             inputs = [self._input(index, spec) for index, spec in enumerate(self.request.inputs)]
             self._convert(model)
             self.stage = Outcome.FORWARD_FAILED
-            self.recorder.begin(self.request.compile, self.request.choice)
+            self.recorder.begin(self.request.compile)
+            self.tuners.begin(
+                self.request.choice, self.request.measured, lambda: take_snapshot(module, model)
+            )
             first = self._forward(model, inputs, hollow)
             state = take_snapshot(module, model)
             second = self._forward(model, inputs, hollow)
-        if first != second:
+        if first != second and not self.tuners.has_measured:
             raise Refusal(Outcome.NOT_REPRODUCIBLE, "two passes over the same sizes gave two different plans")
         changes = find_changes(state, take_snapshot(module, model))
         if changes:
             raise Refusal(
                 Outcome.NOT_REPRODUCIBLE, f"forward keeps count between calls: {', '.join(changes[:3])}"[:300]
             )
-        return first
+        return first, second
 
     @contextlib.contextmanager
     def _building(self, hollow: bool) -> Iterator[None]:
