@@ -100,7 +100,7 @@ class Recording:
     choices: tuple[tuple[str, ...], ...] = ()
     """The configurations that each autotuner had, in the order of their first use; with another key it is another."""
     first_plan: LaunchPlan | None = None
-    """Where it was asked for and a tuner measures: the plan of a process's first call, launches that measure included."""
+    """Where it was asked for and a tuner measures: the plan of a first call, with launches that measure."""
 
 
 @frozen(kw_only=True)

@@ -11,9 +11,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import inspect
+import math
 from collections.abc import Callable, Iterator
 from types import NoneType
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 import triton
@@ -25,15 +26,33 @@ from ...core.outcome import Outcome
 from ...core.plan import Argument, ArgumentKind, Kernel, Launch, Step, View
 from .candidate_module import find_disguise, identify, message_of
 from .memory_effects import find_effects
+from .residency import MAX_THREADS, count_resident, find_registers
 from .target import Target
+
+_UNKNOWN_HERE = (Outcome.UNSUPPORTED, Outcome.DATA_DEPENDENT)
 
 
 class Refusal(Exception):
-    """A launch that cannot be recorded; ends the recording with its failure."""
+    """A launch that cannot be recorded; ends the recording with its failure.
+
+    On a GPU there is nothing to catch where something is only here unknown, so host code that caught such a refusal
+    would have been recorded on a way of its own: it stays in `raised`, and ends the recording all the same.
+    """
+
+    raised: ClassVar[list[Refusal]] = []
 
     def __init__(self, outcome: Outcome, message: str) -> None:
         super().__init__(message)
         self.failure = Failure(outcome=outcome, message=message)
+        if outcome in _UNKNOWN_HERE:
+            self.raised.append(self)
+
+    @classmethod
+    def raise_caught(cls) -> None:
+        """Raise the first one again that host code has caught since the last time that this was asked."""
+        caught, cls.raised[:] = cls.raised[:1], []
+        if caught:
+            raise caught[0]
 
 
 @frozen(kw_only=True)
@@ -124,8 +143,10 @@ class LaunchRecorder:
         shape = _grid(grid, bound)
         signature: dict[str, str] = {}
         record = self._identified(kernel)
+        self._check_threads(record.qualname, kwargs.get("num_warps"))
         if self.compile:
             record, signature = self._compile(kernel, args, kwargs)
+            self._check_residency(record, shape)
         if 0 in shape:
             return  # an empty grid launches nothing
         arguments = tuple(
@@ -197,6 +218,7 @@ class LaunchRecorder:
             )
         if getattr(made.metadata, "global_scratch_size", 0) and not _has_allocator():
             raise Refusal(Outcome.FORWARD_FAILED, f"{name}: needs memory for its descriptors; see triton.set_allocator")
+        self._check_threads(name, made.metadata.num_warps)
         binary = made.asm[self.target.binary]
         sha256 = hashlib.sha256(binary).hexdigest()
         launch_options = _options(kernel, kwargs)
@@ -207,6 +229,28 @@ class LaunchRecorder:
                 made, kernel, evolve(self._identified(kernel), options=launch_options), self.target.binary
             )
         return self.compiled[key], dict(made.src.signature)
+
+    def _check_threads(self, name: str, num_warps: Any) -> None:
+        num_threads = num_warps * self.target.warp_size if isinstance(num_warps, int) else 0
+        if num_threads > MAX_THREADS:
+            raise Refusal(
+                Outcome.OUT_OF_RESOURCES,
+                f"{name}: out of resource: threads, required {num_threads} ({num_warps} warps), "
+                f"hardware limit {MAX_THREADS} ({self.target.name})",
+            )
+
+    def _check_residency(self, record: Kernel, shape: tuple[int, int, int]) -> None:
+        if not record.is_cooperative or self.target.backend != "cuda":
+            return
+        num_programs = math.prod(shape) * record.num_ctas
+        registers = find_registers(self.blobs[record.binary or ""])
+        most = count_resident(self.target, record.num_warps or 1, record.shared_bytes or 0, registers)
+        if num_programs > most:
+            raise Refusal(
+                Outcome.OUT_OF_RESOURCES,
+                f"{record.qualname}: a cooperative launch of {num_programs} programs, of which {self.target.name} "
+                f"holds {most} at a time; launch as many, and let each do several blocks",
+            )
 
 
 def _has_allocator() -> bool:

@@ -26,6 +26,7 @@ from ...core.task import Profile
 from .candidate_module import describe, import_candidate
 from .device_calls import DeviceCalls
 from .host_state import find_changes, take_snapshot
+from .launch_value import LaunchValues
 from .launches import LaunchRecorder, Refusal
 from .passes import AtenAudit, Pass
 from .pretence import CPU, CUDA, Devices
@@ -51,6 +52,8 @@ def prepare(target_name: str, scratch: str) -> Any:
     know_the_compiler_by_its_version()
     recorder = LaunchRecorder(target)
     recorder.install()
+    values = LaunchValues(recorder)
+    values.install()
     tuners = Tuners(recorder)
     tuners.install()
 
@@ -71,6 +74,7 @@ def prepare(target_name: str, scratch: str) -> Any:
             scratch,
         )
     recorder.forget()
+    values.forget()
     tuners.forget()
     return perform
 
@@ -93,8 +97,10 @@ def record_all(
 ) -> list[Recording]:
     """One recording for each request, up to a decisive failure; a source that does not import fails them all alike."""
     try:
+        Refusal.raised.clear()
         with recorder.refusing_launches():
             module = import_candidate(source, scratch)
+        Refusal.raise_caught()
         if not hasattr(module, "ModelNew"):
             raise AttributeError("the source defines no ModelNew")
     except BaseException as error:
@@ -153,6 +159,7 @@ class _Session:
         """
         init = json.loads(self.request.init_json)
         torch.manual_seed(self.request.seed)
+        Refusal.raised.clear()
         with self._building(hollow), self.recorder.refusing_launches(), _OnCpu():
             model = module.ModelNew(*init.get("args", []), **init.get("kwargs", {}))
         if not isinstance(model, torch.nn.Module):
@@ -160,17 +167,17 @@ class _Session:
         if self.request.dtype != "float32":
             with self._building(hollow):
                 model.to(getattr(torch, self.request.dtype))
+        Refusal.raise_caught()
         with torch.no_grad():
             inputs = [self._input(index, spec) for index, spec in enumerate(self.request.inputs)]
             self._convert(model)
             self.stage = Outcome.FORWARD_FAILED
             self.recorder.begin(self.request.compile)
-            self.tuners.begin(
-                self.request.choice, self.request.measured, lambda: take_snapshot(module, model)
-            )
+            self.tuners.begin(self.request.choice, self.request.measured, lambda: take_snapshot(module, model))
             first = self._forward(model, inputs, hollow)
             state = take_snapshot(module, model)
             second = self._forward(model, inputs, hollow)
+        Refusal.raise_caught()
         if first != second and not self.tuners.has_measured:
             raise Refusal(Outcome.NOT_REPRODUCIBLE, "two passes over the same sizes gave two different plans")
         changes = find_changes(state, take_snapshot(module, model))

@@ -180,7 +180,9 @@ def _refuse_own_clock(tuner: Any) -> None:
     """A function of the candidate's that measures is called on a GPU alone, and may choose by what it likes."""
     home = getattr(tuner._do_bench, "__globals__", None)
     if tuner._do_bench is not None and home is not vars(autotuner) and home is not vars(testing):
-        raise Refusal(Outcome.UNSUPPORTED, "a tuner with a do_bench of its own cannot be recorded; leave it to Triton's")
+        raise Refusal(
+            Outcome.UNSUPPORTED, "a tuner with a do_bench of its own cannot be recorded; leave it to Triton's"
+        )
 
 
 def _refuse_to_tell(name: str) -> Callable[[Any], Any]:

@@ -72,9 +72,7 @@ NEGATE = "y = tl.load(out_ptr + offs, mask=mask)\n    tl.store(out_ptr + offs, t
 ZEROS, EMPTY, COPY = "out = torch.zeros_like(a)", "out = torch.empty_like(a)", "out = a.clone()"
 TWO = 'triton.Config({"BLOCK": 128}), triton.Config({"BLOCK": 256})'
 ONE = 'triton.Config({"BLOCK": 128})'
-HOOKED = ", ".join(
-    f'triton.Config({{"BLOCK": {block}}}, pre_hook=clear_in_a_configuration)' for block in (128, 256)
-)
+HOOKED = ", ".join(f'triton.Config({{"BLOCK": {block}}}, pre_hook=clear_in_a_configuration)' for block in (128, 256))
 
 
 def source(line: str, begin: str, options: str = "", configs: str = TWO, grid: str = "pass") -> str:
