@@ -149,7 +149,7 @@ class _Session:
         self.tuners = tuners
         self.request = request
         self.stage = Outcome.INIT_FAILED
-        self.devices = Devices()
+        self.devices = Devices(request.seed)
         self.known: list[tuple[torch.Tensor, BufferKind, str, str | None]] = []
 
     def plans(self, module: ModuleType, hollow: bool) -> tuple[LaunchPlan, LaunchPlan]:
