@@ -13,13 +13,15 @@ calls may change what forward does.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from attrs import evolve, frozen
 
 from ...core.candidate import Candidate, ConfigurationRun, Failure, Recording, RunReport, Variant
 from ...core.outcome import Outcome
-from ...core.task import Task
+from ...core.plan import Copy, Fill, Launch, LaunchPlan
+from ...core.task import Profile, Task
 from ...stages.compile_stage import find_recording
 from ...stages.run_stages import judge_run
 from ..sandbox.protocol import RunRequest
@@ -39,20 +41,61 @@ class _Kept:
 
 
 def probe_first_calls(candidate: Candidate, task: Task, bench: Workbench) -> Candidate:
-    """Run the first calls of a plan with tuners, at the sizes that the backend runs whole."""
-    report = candidate.evidence.compile
-    known = find_recording(report, bench.profile, task.dtypes[0]) if report is not None else None
-    if known is None or known.plan is None or not known.choices:
-        return candidate
+    """Run the first calls of plans with tuners, at the sizes that the backend runs whole."""
     key = bench.key(candidate, task, "first_calls")
     kept = bench.store.get(key, _Kept)
     if kept is None:
-        kept = _Kept(runs=tuple(_find_runs(candidate, task, bench, known)))
+        kept = _Kept(runs=tuple(_find_runs(candidate, task, bench)))
         bench.store.put(key, kept)
     return candidate.with_evidence(first_calls=kept.runs)
 
 
-def _find_runs(candidate: Candidate, task: Task, bench: Workbench, known: Recording) -> Iterator[ConfigurationRun]:
+def _find_runs(candidate: Candidate, task: Task, bench: Workbench) -> Iterator[ConfigurationRun]:
+    report = candidate.evidence.compile
+    whole, declared = (
+        find_recording(report, profile, task.dtypes[0]) if report is not None else None
+        for profile in (bench.profile, Profile.DECLARED)
+    )
+    if whole is not None and whole.plan is not None and whole.choices:
+        yield from _run_whole(candidate, task, bench, whole)
+    num_known = len(whole.choices) if whole is not None else 0
+    if declared is not None and declared.plan is not None and len(declared.choices) > num_known:
+        yield from _judge_unseen(candidate, task, bench, declared)
+
+
+def _judge_unseen(candidate: Candidate, task: Task, bench: Workbench, known: Recording) -> Iterator[ConfigurationRun]:
+    """The first call of tuners that the declared sizes alone have, where nothing is run whole: judged as data."""
+    choice = (0,) * len(known.choices)
+    last = tuple(len(words) - 1 for words in known.choices)
+    (recording,) = record_choices(candidate, task, bench, known, [choice], True, last)
+    if recording.plan is not None and recording.first_plan is not None:
+        added = count_repeated_updates(recording.first_plan) - count_repeated_updates(recording.plan)
+        if added:
+            message = f"{', '.join(sorted(added))}: reads what it writes, and is tuned at the declared sizes alone"
+            failure = Failure(outcome=Outcome.UNSUPPORTED, message=f"{message}; reset what it adds to")
+            description = f"{describe_choice(known, choice)}, {_WHEN}"
+            yield ConfigurationRun(choice=choice, description=description, report=_report(failure))
+
+
+def count_repeated_updates(plan: LaunchPlan) -> Counter[str]:
+    """By kernel, how many launches read and write memory that another launch has written last."""
+    found: Counter[str] = Counter()
+    written: set[int] = set()
+    for step in plan.steps:
+        match step:
+            case Launch():
+                kernel = plan.kernels[step.kernel]
+                views = {each.name: each.view.buffer for each in step.arguments if each.view is not None}
+                writes = {views[name] for name in kernel.writes if name in views}
+                if writes & written & {views[name] for name in kernel.reads if name in views}:
+                    found[kernel.qualname] += 1
+                written |= writes
+            case Fill() | Copy():
+                written.discard(step.target.buffer)
+    return found
+
+
+def _run_whole(candidate: Candidate, task: Task, bench: Workbench, known: Recording) -> Iterator[ConfigurationRun]:
     choices = find_usable(candidate, known)
     is_compiled = bench.cuda is not None
     later = record_choices(candidate, task, bench, known, choices, is_compiled)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.harness.sandbox.addresses import Allocator
@@ -16,7 +18,7 @@ def test_no_two_overlap_and_all_are_near(seed: int, sizes: list[int]) -> None:
     taken = [(allocator.take(size), max(1, size)) for size in sizes]
     assert all(begin % 512 == 0 and begin > 0 for begin, _ in taken)
     ordered = sorted(taken)
-    assert all(begin + size <= after for (begin, size), (after, _) in zip(ordered, ordered[1:], strict=False))
+    assert all(begin + size <= after for (begin, size), (after, _) in itertools.pairwise(ordered))
     span = ordered[-1][0] + ordered[-1][1] - ordered[0][0]
     assert span <= 4 * sum(max(512, size) for size in sizes) + (22 << 20)
 

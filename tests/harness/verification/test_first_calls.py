@@ -8,7 +8,20 @@ from hypothesis import strategies as st
 from tritonrl.core.corpus import render
 from tritonrl.core.extensions import AUDIT, Extensions, VerifierSpec
 from tritonrl.core.outcome import Outcome, Stage
-from tritonrl.harness.verification.first_calls import find_last
+from tritonrl.core.plan import (
+    Argument,
+    ArgumentKind,
+    Buffer,
+    BufferKind,
+    Copy,
+    Fill,
+    Kernel,
+    Launch,
+    LaunchPlan,
+    Step,
+    View,
+)
+from tritonrl.harness.verification.first_calls import count_repeated_updates, find_last
 from tritonrl.harness.verification.verifier import Verifier
 
 RELU = render("l1-unary-7fce4ae6f9f1a504")
@@ -135,6 +148,43 @@ def test_each_choice_has_a_first_call_of_its_own(verifier: Verifier) -> None:
     assert found.compile is not None
     assert all(recording.first_plan is None for recording in found.compile.recordings)
     assert verifier.gather(RELU.task, RIGHT["adds with one configuration"], AUDIT).evidence.first_calls == ()
+
+
+def view(buffer: int) -> View:
+    """One element of a buffer."""
+    return View(buffer=buffer, offset=0, shape=(1,), stride=(1,), dtype="float32")
+
+
+def launch(kernel: int, *buffers: int) -> Launch:
+    """A launch on these buffers, by the parameters a and b."""
+    arguments = tuple(
+        Argument(name=name, kind=ArgumentKind.VIEW, view=view(buffer))
+        for name, buffer in zip("ab", buffers, strict=True)
+    )
+    return Launch(kernel=kernel, grid=(1, 1, 1), arguments=arguments)
+
+
+STORES = Kernel(qualname="stores", source_sha256="", reads=("a",), writes=("b",))
+ADDS = Kernel(qualname="adds", source_sha256="", reads=("a", "b"), writes=("b",))
+
+
+@pytest.mark.parametrize(
+    ("steps", "count"),
+    [
+        ((launch(1, 0, 1),), 0),
+        ((launch(1, 0, 1), launch(1, 0, 1)), 1),
+        ((launch(0, 0, 1), launch(1, 0, 1)), 1),
+        ((launch(1, 0, 1), Fill(target=view(1), value=0.0), launch(1, 0, 1)), 0),
+        ((launch(1, 0, 1), Copy(source=view(2), target=view(1)), launch(1, 0, 1)), 0),
+        ((launch(0, 0, 1), launch(0, 0, 1), launch(0, 1, 2)), 0),
+        ((launch(0, 1, 1), launch(0, 1, 1), launch(0, 1, 1)), 2),
+    ],
+)
+def test_updates_of_what_a_launch_has_left_are_counted(steps: tuple[Step, ...], count: int) -> None:
+    """Whatever names the memory has, until something resets it."""
+    buffers = tuple(Buffer(kind=BufferKind.TEMPORARY, name="", dtype="float32", num_elements=1) for _ in range(3))
+    plan = LaunchPlan(buffers=buffers, kernels=(STORES, ADDS), steps=steps, outputs=(view(1),))
+    assert count_repeated_updates(plan).total() == count
 
 
 CHOICES = st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=4).map(tuple), min_size=1, max_size=8)
