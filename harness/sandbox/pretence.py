@@ -9,8 +9,8 @@ What can still tell. The function mode itself: `has_torch_function` is true whil
 count modes; the AST stage refuses both names, whatever holds them. A clock, if host code finds one. A tensor's storage
 would say where it is, and the device's memory how much of it is used: both are refused. Addresses are those of a
 process that has just begun and frees nothing (`addresses`): that a freed tensor's address is given again still tells.
-Whatever tells, the plan is
-what is run, timed and rewarded, so it is a candidate's user that is deceived, never the judge.
+Whatever tells, the plan is what is run, timed and rewarded, so it is a candidate's user that is deceived, never the
+judge.
 """
 
 from __future__ import annotations
