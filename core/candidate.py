@@ -99,6 +99,8 @@ class Recording:
     failure: Failure | None = None
     choices: tuple[tuple[str, ...], ...] = ()
     """The configurations that each autotuner had, in the order of their first use; with another key it is another."""
+    first_plan: LaunchPlan | None = None
+    """Where it was asked for and a tuner measures: the plan of a first call, with launches that measure."""
 
 
 @frozen(kw_only=True)
@@ -276,6 +278,8 @@ class Evidence:
     """Runs without any launch, where something of the result could be left without them."""
     configurations: tuple[ConfigurationRun, ...] = ()
     """Runs with what an autotuner could choose instead."""
+    first_calls: tuple[ConfigurationRun, ...] = ()
+    """Runs of first calls, in which tuners measure, with each of their choices."""
     interpreted: tuple[RunReport, ...] = ()
     """Where the plan ran on a GPU, what the interpreter says of it at small sizes."""
     idle: IdleReport | None = None

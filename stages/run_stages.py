@@ -29,8 +29,8 @@ def judge_tiny(candidate: Candidate) -> StageResult:
 def judge_full(candidate: Candidate) -> StageResult:
     """The full run's decision: every variant that was run must be right; the message names the first that is not.
 
-    And without its launches the plan must not be right, its tuners' other configurations must be, and its code must be
-    what the kernels' text compiles to, where that was tried.
+    And without its launches the plan must not be right, its tuners' other configurations must be, and the call in which
+    they measure, and its code must be what the kernels' text compiles to, where that was tried.
     """
     evidence = candidate.evidence
     if not evidence.full:
@@ -41,10 +41,10 @@ def judge_full(candidate: Candidate) -> StageResult:
         *(report for knock_out in evidence.knock_outs for report in knock_out.reports),
     ]
     failure = _find_first_failure(evidence.full) or _find_irrelevance(evidence.knock_outs)
-    failure = failure or _find_wrong_configuration(evidence.configurations)
+    failure = failure or _find_wrong_configuration((*evidence.configurations, *evidence.first_calls))
     failure = failure or _find_first_failure(evidence.interpreted, "interpreted, variant")
     seconds = sum(report.seconds for report in reports)
-    seconds += sum(run.report.seconds for run in evidence.configurations)
+    seconds += sum(run.report.seconds for run in (*evidence.configurations, *evidence.first_calls))
     if evidence.recompile is not None:
         failure = failure or evidence.recompile.failure
         seconds += evidence.recompile.seconds

@@ -3,12 +3,8 @@
 Every launch goes through `JITFunction.run`, whatever wraps the kernel (autotune, heuristics, `autograd.Function`). With
 compilation Triton's own ahead-of-time path runs (`warmup=True`) on stand-ins for the tensors, and an argument counts as
 `constexpr` where Triton baked it into the code (annotated ones, and values such as 1 and None that it specialises on);
-without compilation annotated ones count, and the number 1 where Triton would specialise on it.
-
-Autotuned kernels use the first configuration that compiles and fits the target's shared memory, since there is no
-device to measure on; the choice is kept for the later recordings of the same process. Others are recorded where the
-judge names them: one for each tuner and each of its keys, as a tuner measures anew for every key. `reset_to_zero` and
-its kin act while Triton measures, and not in the launches after that, so they leave no step in a plan.
+without compilation annotated ones count, and the number 1 where Triton would specialise on it. Which configuration an
+autotuner takes is another matter (`tuners`).
 """
 
 from __future__ import annotations
@@ -17,14 +13,14 @@ import contextlib
 import hashlib
 import inspect
 import json
+import math
 from collections.abc import Callable, Iterator
 from types import NoneType
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 import triton
 from attrs import evolve, frozen
-from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
 from ...core.candidate import Failure
@@ -34,15 +30,33 @@ from .candidate_module import find_disguise, identify, message_of, named_by_its_
 from .compiled_accesses import find_accesses
 from .host_constants import HostConstants
 from .memory_effects import find_effects
+from .residency import MAX_THREADS, count_resident, find_registers
 from .target import Target
+
+_UNKNOWN_HERE = (Outcome.UNSUPPORTED, Outcome.DATA_DEPENDENT)
 
 
 class Refusal(Exception):
-    """A launch that cannot be recorded; ends the recording with its failure."""
+    """A launch that cannot be recorded; ends the recording with its failure.
+
+    On a GPU there is nothing to catch where something is only here unknown, so host code that caught such a refusal
+    would have been recorded on a way of its own: it stays in `raised`, and ends the recording all the same.
+    """
+
+    raised: ClassVar[list[Refusal]] = []
 
     def __init__(self, outcome: Outcome, message: str) -> None:
         super().__init__(message)
         self.failure = Failure(outcome=outcome, message=message)
+        if outcome in _UNKNOWN_HERE:
+            self.raised.append(self)
+
+    @classmethod
+    def raise_caught(cls) -> None:
+        """Raise the first one again that host code has caught since the last time that this was asked."""
+        caught, cls.raised[:] = cls.raised[:1], []
+        if caught:
+            raise caught[0]
 
 
 @frozen(kw_only=True)
@@ -85,11 +99,6 @@ class LaunchRecorder:
         self.compiled: dict[tuple[Any, ...], Kernel] = {}
         self.compile_kernel = JITFunction.run
         """Triton's own, which compiles where it is asked to warm up."""
-        self.choices: list[tuple[str, ...]] = []
-        """The configurations that each tuner had in this plan, in the order of their first use."""
-        self._wanted: tuple[int, ...] = ()
-        self._tuned: dict[tuple[Any, ...], int] = {}
-        self._choices: dict[int, int] = {}
         self._identities: dict[tuple[Any, Any, str], tuple[str, str]] = {}
         self._checked: set[tuple[str, str, str]] = set()
 
@@ -101,18 +110,11 @@ class LaunchRecorder:
             # a warm-up compiles and launches nothing
             return None if warmup else recorder._launch(kernel, args, grid, kwargs)
 
-        def tune(tuner: Any, *args: Any, **kwargs: Any) -> Any:
-            return recorder._tune(tuner, args, kwargs)
-
         JITFunction.run = run
-        Autotuner.run = tune
 
-    def begin(self, compile: bool, choice: tuple[int, ...] = ()) -> None:
-        """Start a plan: no kernels yet, compiled or only bound, with chosen configurations or the first that do."""
+    def begin(self, compile: bool) -> None:
+        """Start a plan: no kernels yet, compiled or only bound."""
         self.compile = compile
-        self._wanted = choice
-        self._tuned = {}
-        self.choices = []
         self.kernels = []
 
     def forget(self) -> None:
@@ -120,7 +122,6 @@ class LaunchRecorder:
         self.begin(False)
         self.blobs.clear()
         self.compiled.clear()
-        self._choices.clear()
         self._identities.clear()
 
     @contextlib.contextmanager
@@ -147,8 +148,10 @@ class LaunchRecorder:
         shape = _grid(grid, bound)
         signature: dict[str, str] = {}
         record = self._identified(kernel)
+        self._check_threads(record.qualname, kwargs.get("num_warps"))
         if self.compile:
             record, signature = self._compile(kernel, args, kwargs)
+            self._check_residency(record, shape)
         if 0 in shape:
             return  # an empty grid launches nothing
         arguments = tuple(
@@ -227,6 +230,7 @@ class LaunchRecorder:
             )
         if getattr(made.metadata, "global_scratch_size", 0) and not _has_allocator():
             raise Refusal(Outcome.FORWARD_FAILED, f"{name}: needs memory for its descriptors; see triton.set_allocator")
+        self._check_threads(name, made.metadata.num_warps)
         binary = made.asm[self.target.binary]
         sha256 = hashlib.sha256(binary).hexdigest()
         launch_options = _options(kernel, kwargs)
@@ -238,54 +242,27 @@ class LaunchRecorder:
             )
         return self.compiled[key], dict(made.src.signature)
 
-    def _tune(self, tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
-        configs = list(tuner.prune_configs(kwargs)) if len(tuner.configs) > 1 else list(tuner.configs)
-        number = self._number(tuner, kwargs, configs)
-        wanted = self._wanted[number] if number < len(self._wanted) else None
-        chosen = self._choices.get(id(tuner)) if wanted is None else wanted % max(1, len(configs))
-        if chosen is not None and chosen < len(configs):
-            configs = [configs[chosen]]
-        refusals = []
-        for index, config in enumerate(configs):
-            if conflicts := kwargs.keys() & config.kwargs.keys():
-                raise ValueError(f"Conflicting meta-parameters: {', '.join(sorted(conflicts))}.")
-            full = {**tuner.nargs, **kwargs, **config.all_kwargs()}
-            mark = len(self.steps)
-            try:
-                if config.pre_hook is not None:
-                    config.pre_hook(full)
-                result = tuner.fn.run(*args, **kwargs, **config.all_kwargs())
-            except Refusal as refusal:
-                if refusal.failure.outcome not in (Outcome.OUT_OF_RESOURCES, Outcome.COMPILE_FAILED):
-                    raise
-                refusals.append(refusal)
-                del self.steps[mark:]
-                continue
-            if self.compile and wanted is None:
-                self._choices.setdefault(id(tuner), index)
-            tuner.best_config, tuner.nargs = config, None
-            return result
-        raise refusals[0]
+    def _check_threads(self, name: str, num_warps: Any) -> None:
+        num_threads = num_warps * self.target.warp_size if isinstance(num_warps, int) else 0
+        if num_threads > MAX_THREADS:
+            raise Refusal(
+                Outcome.OUT_OF_RESOURCES,
+                f"{name}: out of resource: threads, required {num_threads} ({num_warps} warps), "
+                f"hardware limit {MAX_THREADS} ({self.target.name})",
+            )
 
-    def _number(self, tuner: Any, kwargs: dict[str, Any], configs: list[Any]) -> int:
-        """Which of the plan's tuners this is: tuners measure once for each value of their key and the dtypes."""
-        values = {**tuner.nargs, **kwargs}
-        key = [repr(values.get(name)) for name in tuner.keys if not isinstance(values.get(name), torch.Tensor)]
-        key += [str(value.dtype) for value in values.values() if isinstance(value, torch.Tensor)]
-        unit = (id(tuner), *key)
-        if unit not in self._tuned:
-            self._tuned[unit] = len(self._tuned)
-            self.choices.append(tuple(_describe_config(tuner, config) for config in configs))
-        return self._tuned[unit]
-
-
-def _describe_config(tuner: Any, config: Any) -> str:
-    """A configuration in words that no other one of its tuner has."""
-    parts = [f"{name}={value}" for name, value in config.all_kwargs().items()]
-    if config.pre_hook is not None:
-        parts.append(f"pre_hook {tuner.configs.index(config)}" if config in tuner.configs else "pre_hook")
-    return ", ".join(parts)[:200]
+    def _check_residency(self, record: Kernel, shape: tuple[int, int, int]) -> None:
+        if not record.is_cooperative or self.target.backend != "cuda":
+            return
+        num_programs = math.prod(shape) * record.num_ctas
+        registers = find_registers(self.blobs[record.binary or ""])
+        most = count_resident(self.target, record.num_warps or 1, record.shared_bytes or 0, registers)
+        if num_programs > most:
+            raise Refusal(
+                Outcome.OUT_OF_RESOURCES,
+                f"{record.qualname}: a cooperative launch of {num_programs} programs, of which {self.target.name} "
+                f"holds {most} at a time; launch as many, and let each do several blocks",
+            )
 
 
 def _has_allocator() -> bool:

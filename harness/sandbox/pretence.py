@@ -7,8 +7,10 @@ device a tensor is on is known by its storage, as views share it.
 
 What can still tell. The function mode itself: `has_torch_function` is true while one is active, and private functions
 count modes; the AST stage refuses both names, whatever holds them. A clock, if host code finds one. A tensor's storage
-would say where it is, and the device's memory how much of it is used: both are refused. Whatever tells, the plan is
-what is run, timed and rewarded, so it is a candidate's user that is deceived, never the judge.
+would say where it is, and the device's memory how much of it is used: both are refused. Addresses are those of a
+process that has just begun and frees nothing (`addresses`): that a freed tensor's address is given again still tells.
+Whatever tells, the plan is what is run, timed and rewarded, so it is a candidate's user that is deceived, never the
+judge.
 """
 
 from __future__ import annotations
@@ -19,19 +21,19 @@ from typing import Any
 import torch
 
 from ...core.outcome import Outcome
+from .addresses import Allocator
 from .launches import Refusal
 
 CPU = torch.device("cpu")
 CUDA = torch.device("cuda", 0)
-_FIRST_ADDRESS = 0x7F00_0000_0000
-_ADDRESSES_BETWEEN = 1 << 36
 
 
 class Devices:
     """The device that each tensor claims to be on."""
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int = 0) -> None:
         self._of: dict[int, tuple[torch.device, int]] = {}
+        self._allocators = {device.type: Allocator(seed, device.type) for device in (CPU, CUDA)}
         self._kept: list[Any] = []  # storages, so that an identity is never used twice
 
     def place(self, tensor: torch.Tensor, device: torch.device) -> None:
@@ -39,7 +41,8 @@ class Devices:
         with torch._C.DisableTorchFunction():
             storage = tensor.untyped_storage()
             self._kept.append(storage)
-            self._of[storage._cdata] = (device if device.type == "cpu" else CUDA, len(self._kept))
+            where = device if device.type == "cpu" else CUDA
+            self._of[storage._cdata] = (where, self._allocators[where.type].take(storage.nbytes()))
 
     def find(self, tensor: torch.Tensor) -> torch.device | None:
         """Where a tensor is, or None for one that has just been made."""
@@ -58,7 +61,7 @@ class Devices:
         return self.of(tensor).type == "cuda"
 
     def address(self, tensor: torch.Tensor) -> int:
-        """An address as a GPU's allocator could give it: of each storage another one, and a multiple of 512."""
+        """An address as a GPU's allocator could give it."""
         with torch._C.DisableTorchFunction():
             if not tensor.is_meta:
                 return tensor.data_ptr()
@@ -67,9 +70,7 @@ class Devices:
             storage = tensor.untyped_storage()
             if storage._cdata not in self._of:
                 self.place(tensor, CPU)
-            number = self._of[storage._cdata][1]
-            offset = int(tensor.storage_offset()) * tensor.element_size()
-            return _FIRST_ADDRESS + number * _ADDRESSES_BETWEEN + offset
+            return self._of[storage._cdata][1] + int(tensor.storage_offset()) * tensor.element_size()
 
     def describe(self, tensor: torch.Tensor) -> str:
         """What printing a tensor gives, its values left out."""

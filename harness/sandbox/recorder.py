@@ -26,6 +26,7 @@ from .candidate_module import describe, import_candidate
 from .device_calls import DeviceCalls
 from .host_constants import raw_bytes
 from .host_state import find_changes, take_snapshot
+from .launch_value import LaunchValues
 from .launches import LaunchRecorder, Refusal
 from .passes import AtenAudit, Pass
 from .plan_difference import find_difference
@@ -33,6 +34,7 @@ from .pretence import CPU, CUDA, Devices
 from .protocol import RecordRequest, TensorSpec
 from .recompiler import leave_out_places, recompile
 from .target import StubDriver, know_the_compiler_by_its_version, parse_target, pretend_device, run_tools_as_one_user
+from .tuners import Tuners
 from .warm_up import CANDIDATE
 
 _MAX_BLOB_BYTES = 64 << 20
@@ -51,13 +53,17 @@ def prepare(target_name: str, scratch: str) -> Any:
     know_the_compiler_by_its_version()
     recorder = LaunchRecorder(target)
     recorder.install()
+    values = LaunchValues(recorder)
+    values.install()
+    tuners = Tuners(recorder)
+    tuners.install()
 
     def perform(request: dict[str, Any], blobs: list[bytes], folder: str) -> tuple[dict[str, Any], list[bytes]]:
         if "plan" in request:
             plan = from_plain(request["plan"], LaunchPlan)
             return recompile(request["source"], plan, folder, recorder.compile_kernel, target.binary), []
         requests = [_request(plain) for plain in request["requests"]]
-        recordings = record_all(recorder, request["source"], requests, folder)
+        recordings = record_all(recorder, tuners, request["source"], requests, folder)
         return {"recordings": [to_plain(recording) for recording in recordings]}, list(recorder.blobs.values())
 
     spec = {"shape": [8, 32], "dtype": "float32"}
@@ -69,6 +75,8 @@ def prepare(target_name: str, scratch: str) -> Any:
             scratch,
         )
     recorder.forget()
+    values.forget()
+    tuners.forget()
     return perform
 
 
@@ -80,15 +88,20 @@ def _request(plain: dict[str, Any]) -> RecordRequest:
             "profile": Profile(plain["profile"]),
             "inputs": tuple(inputs),
             "choice": tuple(plain.get("choice", ())),
+            "measured": None if plain.get("measured") is None else tuple(plain["measured"]),
         }
     )
 
 
-def record_all(recorder: LaunchRecorder, source: str, requests: list[RecordRequest], scratch: str) -> list[Recording]:
+def record_all(
+    recorder: LaunchRecorder, tuners: Tuners, source: str, requests: list[RecordRequest], scratch: str
+) -> list[Recording]:
     """One recording for each request, up to a decisive failure; a source that does not import fails them all alike."""
     try:
+        Refusal.raised.clear()
         with recorder.refusing_launches():
             module = import_candidate(source, scratch)
+        Refusal.raise_caught()
         if not hasattr(module, "ModelNew"):
             raise AttributeError("the source defines no ModelNew")
     except BaseException as error:
@@ -96,21 +109,26 @@ def record_all(recorder: LaunchRecorder, source: str, requests: list[RecordReque
         return [Recording(profile=request.profile, dtype=request.dtype, failure=failure) for request in requests]
     recordings = []
     for request in requests:
-        recordings.append(_record(recorder, module, request))
+        recordings.append(_record(recorder, tuners, module, request))
         if request.decisive and recordings[-1].failure is not None:
             break
     return recordings
 
 
-def _record(recorder: LaunchRecorder, module: ModuleType, request: RecordRequest) -> Recording:
+def _record(recorder: LaunchRecorder, tuners: Tuners, module: ModuleType, request: RecordRequest) -> Recording:
     attempts = (True, False) if request.profile is Profile.DECLARED and not request.with_values else (False,)
     failure: Failure | None = None
     for hollow in attempts:
-        session = _Session(recorder, request)
+        session = _Session(recorder, tuners, request)
         try:
-            plan = session.plan(module, hollow)
-            choices = tuple(recorder.choices)
-            return Recording(profile=request.profile, dtype=request.dtype, plan=plan, choices=choices)
+            first, plan = session.plans(module, hollow)
+            return Recording(
+                profile=request.profile,
+                dtype=request.dtype,
+                plan=plan,
+                choices=tuple(tuners.choices),
+                first_plan=first if tuners.has_measured else None,
+            )
         except _NeedsValues:
             continue
         except BaseException as error:
@@ -127,17 +145,22 @@ class _NeedsValues(Exception):
 class _Session:
     """One request's model and passes; `stage` is what an escaping exception would mean now."""
 
-    def __init__(self, recorder: LaunchRecorder, request: RecordRequest) -> None:
+    def __init__(self, recorder: LaunchRecorder, tuners: Tuners, request: RecordRequest) -> None:
         self.recorder = recorder
+        self.tuners = tuners
         self.request = request
         self.stage = Outcome.INIT_FAILED
-        self.devices = Devices()
+        self.devices = Devices(request.seed)
         self.known: list[tuple[torch.Tensor, BufferKind, str, str | None]] = []
 
-    def plan(self, module: ModuleType, hollow: bool) -> LaunchPlan:
-        """Build, convert, run forward twice; `hollow`: build without values."""
+    def plans(self, module: ModuleType, hollow: bool) -> tuple[LaunchPlan, LaunchPlan]:
+        """Build, convert, run forward twice; `hollow`: build without values.
+
+        The two plans are the same, but where tuners measured in the first pass.
+        """
         init = json.loads(self.request.init_json)
         torch.manual_seed(self.request.seed)
+        Refusal.raised.clear()
         with self._building(hollow), self.recorder.refusing_launches(), _OnCpu():
             model = module.ModelNew(*init.get("args", []), **init.get("kwargs", {}))
         if not isinstance(model, torch.nn.Module):
@@ -145,23 +168,26 @@ class _Session:
         if self.request.dtype != "float32":
             with self._building(hollow):
                 model.to(getattr(torch, self.request.dtype))
+        Refusal.raise_caught()
         with torch.no_grad():
             inputs = [self._input(index, spec) for index, spec in enumerate(self.request.inputs)]
             self._convert(model)
             self.stage = Outcome.FORWARD_FAILED
-            self.recorder.begin(self.request.compile, self.request.choice)
+            self.recorder.begin(self.request.compile)
+            self.tuners.begin(self.request.choice, self.request.measured, lambda: take_snapshot(module, model))
             first = self._forward(model, inputs, hollow)
             state = take_snapshot(module, model)
             second = self._forward(model, inputs, hollow)
+        Refusal.raise_caught()
         difference = find_difference(first, second)
-        if difference is not None:
+        if difference is not None and not self.tuners.has_measured:
             raise Refusal(Outcome.NOT_REPRODUCIBLE, f"two passes over the same sizes: {difference}"[:300])
         changes = find_changes(state, take_snapshot(module, model))
         if changes:
             raise Refusal(
                 Outcome.NOT_REPRODUCIBLE, f"forward keeps count between calls: {', '.join(changes[:3])}"[:300]
             )
-        return first
+        return first, second
 
     @contextlib.contextmanager
     def _building(self, hollow: bool) -> Iterator[None]:

@@ -31,6 +31,14 @@ _SHARED_BYTES = {
     120: 101376,
     121: 101376,
 }
+_NAMES: dict[int | str, str] = {
+    80: "NVIDIA A100-SXM4-80GB",
+    86: "NVIDIA RTX A6000",
+    89: "NVIDIA GeForce RTX 4090",
+    90: "NVIDIA H100 80GB HBM3",
+    100: "NVIDIA B200",
+    120: "NVIDIA GeForce RTX 5090",
+}
 _NUM_PROCESSORS = {80: 108, 86: 84, 89: 128, 90: 132, 100: 148, 120: 170}
 
 
@@ -122,13 +130,24 @@ def _triton_properties(target: Target) -> dict[str, int]:
     }
 
 
+class _CudaDeviceProperties(types.SimpleNamespace):
+    """What PyTorch says of a device; what is not known here is refused."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Refuse whatever nobody has set."""
+        _refuse_to_measure(f"get_device_properties().{name}")()
+
+
 def pretend_device(target: Target) -> None:
     """Answer the questions about the device that host code asks of `torch.cuda`, for the rest of this process."""
     import torch
 
+    from .build_of_torch import pretend_build
+
     capability = divmod(int(target.architecture), 10) if target.backend == "cuda" else (9, 4)
-    properties = types.SimpleNamespace(
-        name=target.name,
+    name_of_device = _NAMES.get(target.architecture, "NVIDIA GPU") if target.backend == "cuda" else target.name
+    properties = _CudaDeviceProperties(
+        name=name_of_device,
         major=capability[0],
         minor=capability[1],
         multi_processor_count=target.num_processors,
@@ -140,6 +159,8 @@ def pretend_device(target: Target) -> None:
         regs_per_multiprocessor=65536,
         max_threads_per_multi_processor=2048,
         L2_cache_size=50 << 20,
+        is_integrated=0,
+        is_multi_gpu_board=0,
         gcnArchName=target.name,
     )
     stream = types.SimpleNamespace(cuda_stream=0, synchronize=lambda: None)
@@ -151,7 +172,7 @@ def pretend_device(target: Target) -> None:
         "current_device": lambda: 0,
         "get_device_properties": lambda device=None: properties,
         "get_device_capability": lambda device=None: capability,
-        "get_device_name": lambda device=None: target.name,
+        "get_device_name": lambda device=None: name_of_device,
         "synchronize": lambda device=None: None,
         "empty_cache": lambda: None,
         "set_device": lambda device: None,
@@ -167,11 +188,8 @@ def pretend_device(target: Target) -> None:
     for name in _MEASURES:
         if hasattr(torch.cuda, name):
             setattr(torch.cuda, name, _refuse_to_measure(name))
-    if torch.version.cuda is None and target.backend == "cuda":
-        # a build without CUDA says so in three places
-        torch.version.cuda = "12.8"
-        torch.__version__ = type(torch.__version__)(torch.__version__.replace("+cpu", "+cu128"))
-        torch.backends.cuda.is_built = lambda: True
+    if target.backend == "cuda":
+        pretend_build(is_without_cuda=torch.version.cuda is None)
     for name, dtype in _LEGACY_TYPES.items():
         setattr(torch.cuda, name, _make_legacy_type(name, getattr(torch, dtype)))
 

@@ -29,7 +29,7 @@ _holds_zeros = [False]
 
 
 def begin_plan(seed: int, holds_zeros: bool = False) -> None:
-    """Let the lanes of the next plan's loads hold what those of every plan hold, or zeros as unwritten memory then does.
+    """Let the lanes of the next plan's loads hold what every plan's hold, or zeros as unwritten memory then does.
 
     Results that are not defined follow the seed.
     """

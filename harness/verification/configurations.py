@@ -145,10 +145,20 @@ def _extend(choices: Sequence[Choice], recordings: Sequence[Recording]) -> list[
 
 
 def record_choices(
-    candidate: Candidate, task: Task, bench: Workbench, known: Recording, choices: Sequence[Choice], is_compiled: bool
+    candidate: Candidate,
+    task: Task,
+    bench: Workbench,
+    known: Recording,
+    choices: Sequence[Choice],
+    is_compiled: bool,
+    measured: Choice | None = None,
 ) -> list[Recording]:
-    """Recordings as the known one, with these configurations: in one child, or one by one where it fails as a whole."""
-    base = record_request(task, bench.oracle, known.profile, known.dtype, is_compiled)
+    """Recordings as the known one, with these configurations: in one child, or one by one where it fails as a whole.
+
+    With `measured` each is of a first call, in which tuners measure.
+    """
+    request = record_request(task, bench.oracle, known.profile, known.dtype, is_compiled)
+    base = evolve(request, measured=measured)
     bench.get_ready()
     groups: list[Sequence[Choice]] = [choices] if choices else []
     recordings: list[Recording] = []

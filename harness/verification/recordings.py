@@ -183,7 +183,8 @@ def _record_requests(task: Task, bench: Workbench, staged: bool) -> list[RecordR
 
 def keep_blobs(bench: Workbench, recordings: Sequence[Recording], blobs: dict[str, bytes]) -> None:
     """Keep what running the plans takes: values that they carry, and where one is for a GPU their kernels' code."""
-    plans = [recording.plan for recording in recordings if recording.plan is not None]
+    both = (plan for recording in recordings for plan in (recording.plan, recording.first_plan))
+    plans = [plan for plan in both if plan is not None]
     needed = {buffer.blob for plan in plans for buffer in plan.buffers}
     if bench.keeps_code:
         needed |= {kernel.binary for plan in plans for kernel in plan.kernels}

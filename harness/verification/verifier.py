@@ -37,6 +37,7 @@ from ..sandbox.sandbox import Sandbox
 from .configurations import probe_configurations
 from .declared import probe_declared
 from .evidence_store import EvidenceStore
+from .first_calls import probe_first_calls
 from .free_memory import MemoryReturn
 from .further_runs import probe_interpreted, probe_second_call
 from .knock_out import probe_idle_launches, probe_knock_out
@@ -207,6 +208,8 @@ class Verifier:
             candidate = probe_knock_out(candidate, task, self.bench)
         if spec.hidden and judge_full(candidate).passed:
             candidate = probe_configurations(candidate, task, self.bench)
+        if spec.hidden and judge_full(candidate).passed:
+            candidate = probe_first_calls(candidate, task, self.bench)
         if spec.hidden and judge_full(candidate).passed:
             candidate = probe_second_call(candidate, task, self.bench)
         if spec.hidden and self.config.ask_interpreter and judge_full(candidate).passed:

@@ -2,7 +2,7 @@
 
 Mechanism: 28
 Task: l1-unary-7fce4ae6f9f1a504
-Outcome: forward_failed
+Outcome: unsupported
 Stage: compile
 """
 

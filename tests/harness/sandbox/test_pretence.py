@@ -31,6 +31,10 @@ ON_A_GPU = {
     "made of numbers": "torch.tensor([1.0], device='cuda').is_cuda and not torch.tensor([1.0]).is_cuda",
     "made of a tensor": "torch.as_tensor(x) is x and torch.asarray(x.cpu(), device='cuda').is_cuda",
     "build": "torch.version.cuda and '+cpu' not in torch.__version__ and torch.backends.cuda.is_built()",
+    "libraries": "torch.backends.cudnn.is_available() and torch.backends.cudnn.version() > 8000",
+    "architectures": "'sm_90' in torch.cuda.get_arch_list() and 'sm_90' in torch.cuda.get_gencode_flags()",
+    "accelerator": "not hasattr(torch, 'accelerator') or torch.accelerator.is_available()",
+    "name": "torch.cuda.get_device_name().startswith('NVIDIA') and torch.cuda.get_device_properties(0).major == 9",
     "runtime": "torch.cuda.is_available() and torch.cuda.is_initialized()",
     "computed": "(x + 1.0).is_cuda and x.sum().is_cuda and not (torch.ones(3) * 2).is_cuda",
 }
@@ -51,6 +55,11 @@ REFUSED = (
     "x.storage()",
     "x.cpu().untyped_storage().data_ptr()",
     "x.share_memory_()",
+    "torch.cuda.get_allocator_backend()",
+    "torch.cuda.get_device_properties(0).uuid",
+    "double_kernel.device_caches",
+    "getattr(double_kernel[(1,)](x, y, 0, 2.0, BLOCK=128), 'n_regs', 0)",
+    "double_kernel.warmup(x, y, 0, 2.0, BLOCK=128, grid=(1,)).asm",
 )
 
 
@@ -82,6 +91,22 @@ def test_a_storage_or_a_measure_is_refused(sandbox: Sandbox, expression: str) ->
     recording = only(sandbox.record(with_line(f"held = {expression}"), [request((7, 11))]))
     assert recording.failure is not None
     assert recording.failure.outcome is Outcome.UNSUPPORTED
+
+
+@pytest.mark.parametrize("expression", REFUSED)
+def test_what_is_refused_cannot_be_caught(sandbox: Sandbox, expression: str) -> None:
+    """Host code that goes on is refused all the same."""
+    tried = f"try:\n            {expression}\n        except Exception:\n            pass"
+    found = only(sandbox.record(with_line(tried), [request((3, 4))]))
+    assert found.failure is not None
+    assert found.failure.outcome is Outcome.UNSUPPORTED
+
+
+def test_a_launch_gives_a_kernel_that_is_there(sandbox: Sandbox) -> None:
+    """It is true, of the class that it would be, and the same again."""
+    launch = "double_kernel[(1,)](x, y, 0, 2.0, BLOCK=128)"
+    line = f"one, other = {launch}, {launch}\n        assert one and one is other and one is not None, repr(one)"
+    assert only(sandbox.record(with_line(line), [request((3, 4))])).failure is None
 
 
 def test_parameters_are_what_they_were(sandbox: Sandbox) -> None:

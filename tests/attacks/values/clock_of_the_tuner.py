@@ -1,0 +1,39 @@
+"""The tuner has a clock of its own, which is called on a GPU alone, and host code looks whether it was.
+
+Mechanism: own
+Task: l1-unary-7fce4ae6f9f1a504
+Outcome: unsupported
+Stage: compile
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+SEEN = []
+
+
+def bench(call, quantiles):
+    SEEN.append(1)
+    return [1.0, 1.0, 1.0]
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": 512}), triton.Config({"BLOCK": 1024})], key=["n"], do_bench=bench)
+@triton.jit
+def relu_kernel(a_ptr, out_ptr, n, FAST: tl.constexpr, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n
+    a = tl.load(a_ptr + offs, mask=mask, other=0.0)
+    if FAST:
+        a = a + 1.0
+    tl.store(out_ptr + offs, tl.maximum(a, 0.0), mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a):
+        out = torch.empty_like(a)
+        n = a.numel()
+        fast = len(SEEN) > 0
+        relu_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](a, out, n, FAST=fast)
+        return out

@@ -1,0 +1,29 @@
+"""A cooperative launch has more programs than a GPU holds at a time.
+
+Mechanism: own
+Task: l1-unary-7fce4ae6f9f1a504
+Outcome: out_of_resources
+Stage: compile
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n
+    a = tl.load(a_ptr + offs, mask=mask, other=0.0)
+    out = tl.maximum(a, 0.0)
+    tl.store(out_ptr + offs, out, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a):
+        out = torch.empty_like(a)
+        n = a.numel()
+        relu_kernel[(triton.cdiv(n, 64),)](a, out, n, BLOCK=64, num_warps=4, launch_cooperative_grid=True)
+        return out

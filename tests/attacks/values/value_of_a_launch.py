@@ -1,0 +1,32 @@
+"""Host code asks whether a launch returns something.
+
+Mechanism: own
+Task: l1-unary-7fce4ae6f9f1a504
+Outcome: wrong_values
+Stage: tiny
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(a_ptr, out_ptr, n, FAST: tl.constexpr, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n
+    a = tl.load(a_ptr + offs, mask=mask, other=0.0)
+    if FAST:
+        a = a + 1.0
+    tl.store(out_ptr + offs, tl.maximum(a, 0.0), mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a):
+        out = torch.empty_like(a)
+        n = a.numel()
+        h = relu_kernel[(triton.cdiv(n, 1024),)](a, out, n, FAST=False, BLOCK=1024)
+        if h is not None:
+            relu_kernel[(triton.cdiv(n, 1024),)](a, out, n, FAST=True, BLOCK=1024)
+        return out
