@@ -32,6 +32,7 @@ from triton.runtime import interpreter
 
 from .bfloat16 import narrow, widen
 from .kernel_source import NotKernelLanguage
+from .rounding import fuse, fuse_to_odd, narrow_to_odd, to_integers
 
 _SHORT_CIRCUIT = {ast.And: "_compiled_and", ast.Or: "_compiled_or"}
 _NOT = "_compiled_not"
@@ -219,28 +220,21 @@ def _convert(original: Any) -> Any:
         if source.data.dtype.kind != "f":
             return original(self, source, target)
         kind = np.dtype(interpreter._get_np_dtype(target.scalar))
-        wide = np.dtype(f"{kind.kind}2") if kind.itemsize == 1 else kind
-        low, high = np.iinfo(wide).min, np.iinfo(wide).max
-        values = np.trunc(source.data)
-        above, below, is_nan = values >= float(high), values <= float(low), np.isnan(values)
-        inside = np.where(above | below | is_nan, 0, values).astype(wide)
-        nan = np.array(1 << 63, np.uint64).astype(kind) if kind.itemsize == 8 else kind.type(0)
-        result = np.where(is_nan, nan, np.where(above, wide.type(high), np.where(below, wide.type(low), inside)))
-        return interpreter.TensorHandle(result.astype(kind), target.scalar)
+        return interpreter.TensorHandle(to_integers(source.data, kind), target.scalar)
 
     return convert
 
 
 def _fuse(original: Any) -> Any:
-    def fuse(self: Any, left: Any, right: Any, addend: Any) -> Any:
-        dtype = addend.data.dtype
-        if dtype not in (np.float32, np.float16):
+    def create(self: Any, left: Any, right: Any, addend: Any) -> Any:
+        if addend.dtype.scalar == tl.bfloat16:
+            total = fuse_to_odd(widen(left.data), widen(right.data), widen(addend.data))
+            return interpreter.TensorHandle(narrow(narrow_to_odd(total)), tl.bfloat16)
+        if addend.data.dtype.kind != "f":
             return original(self, left, right, addend)
-        # a product of two of these is exact in float64
-        result = left.data.astype(np.float64) * right.data.astype(np.float64) + addend.data
-        return interpreter.TensorHandle(result.astype(dtype), addend.dtype.scalar)
+        return interpreter.TensorHandle(fuse(left.data, right.data, addend.data), addend.dtype.scalar)
 
-    return fuse
+    return create
 
 
 _reordering_seed = [0]
