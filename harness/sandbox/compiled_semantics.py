@@ -1,6 +1,6 @@
 """Where Triton's interpreter computes otherwise than a compiled kernel, and no one may notice the difference.
 
-Ten differences, most found against an H200; each would call a genuine kernel wrong or a wrong one right:
+Eleven differences, most found against an H200; each would call a genuine kernel wrong or a wrong one right:
 
 - `and`, `or` and `not` on blocks are element by element when compiled; Python's own operators look at the truth of the
   whole block. The kernel's tree is rewritten to call what the compiler calls.
@@ -14,6 +14,7 @@ Ten differences, most found against an H200; each would call a genuine kernel wr
   bit alone). To eight bits it goes by way of sixteen, and what it is beyond eight is not defined.
 - `tl.fma` rounds once.
 - `tl.cat` and a reshape that may reorder do so: by a permutation drawn for each size.
+- `tl.gather` has nothing outside of its block, and `tl.histogram` nothing outside of its bins.
 - A float argument is a scalar of float32.
 
 What remains: floating-point sums are in another order, a GPU rounds `a * b + c` once, `tl.dot` computes in full float32
@@ -33,6 +34,7 @@ from triton.runtime import interpreter
 from .bfloat16 import narrow, widen
 from .kernel_source import NotKernelLanguage
 from .rounding import fuse, fuse_to_odd, narrow_to_odd, to_integers
+from .undefined import make_lanes
 
 _SHORT_CIRCUIT = {ast.And: "_compiled_and", ast.Or: "_compiled_or"}
 _NOT = "_compiled_not"
@@ -259,6 +261,25 @@ def _reshape(self: Any, value: Any, shape: Any, may_reorder: bool) -> Any:
     return interpreter.TensorHandle(data.reshape(shape), value.dtype.scalar)
 
 
+def _count(self: Any, values: Any, num_bins: int, mask: Any) -> Any:
+    data = values.data.reshape(-1)
+    chosen = data if mask is None else data[np.broadcast_to(mask.data, values.data.shape).reshape(-1)]
+    if np.any((chosen < 0) | (chosen >= num_bins)):
+        raise NotKernelLanguage("tl.histogram counts values that no bin is for; leave them out by mask=")
+    return interpreter.TensorHandle(np.bincount(chosen, minlength=num_bins).astype(np.int32), tl.int32)
+
+
+def _gather(self: Any, source: Any, indices: Any, axis: int) -> Any:
+    """What lies outside of a block is nobody's, and may be anything."""
+    size = source.data.shape[axis]
+    places = indices.data.astype(np.int64)
+    outside = (places < 0) | (places >= size)
+    found = np.take_along_axis(source.data, np.where(outside, 0, places), axis=axis)
+    if outside.any():
+        found = np.where(outside, make_lanes(source.dtype.scalar, found.shape), found)
+    return interpreter.TensorHandle(found, source.dtype.scalar)
+
+
 def float_argument(value: float) -> Any:
     """A float as a kernel gets it."""
     with np.errstate(over="ignore"):
@@ -311,6 +332,7 @@ def install() -> None:
     )
     builder.create_fma = _fuse(builder.create_fma)
     builder.create_cat, builder.create_reshape = _concatenate, _reshape
+    builder.create_histogram, builder.create_gather = _count, _gather
     builder.create_atomic_rmw = _atomic_on_bfloat16(builder.create_atomic_rmw)
     original = patched._patch_lang_core
 
