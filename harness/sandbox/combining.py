@@ -102,7 +102,9 @@ class Combine:
         results = []
         for array, value in zip(left, found, strict=True):
             data = np.asarray(value.handle.data if hasattr(value, "handle") else value).astype(array.dtype)
-            results.append((data.reshape(-1)[: array.size] if data.size > 1 else np.full(array.size, data)).reshape(shape))
+            results.append(
+                (data.reshape(-1)[: array.size] if data.size > 1 else np.full(array.size, data)).reshape(shape)
+            )
         return results
 
 
@@ -121,4 +123,3 @@ def describe(values: Any) -> tuple[Arrays, list[Any]]:
 def is_power_of_two(size: int) -> bool:
     """Whether a GPU has blocks of this size."""
     return size > 0 and size & (size - 1) == 0
-

@@ -62,7 +62,16 @@ def prepare(scratch: str) -> Any:
     """Set this process up for interpreting, warm it, and return what a child performs."""
     import triton  # decorated for the interpreter, by TRITON_INTERPRET at import
 
-    from . import accesses, bfloat16, compiled_semantics, conversions, language_patch, libdevice, prefix_scans, reductions
+    from . import (
+        accesses,
+        bfloat16,
+        compiled_semantics,
+        conversions,
+        language_patch,
+        libdevice,
+        prefix_scans,
+        reductions,
+    )
     from .warm_up import CANDIDATE, make_plan
 
     assert triton.knobs.runtime.interpret

@@ -66,14 +66,14 @@ def _quarters(x: Any, shift: int) -> Any:
     return np.choose(which, [np.sin(angle), np.cos(angle), -np.sin(angle), -np.cos(angle)])
 
 
-def flushed(x: Any) -> Any:
+def _flushed(x: Any) -> Any:
     """Numbers of float32 with 0 where they are smaller than the smallest normal one."""
     return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), x), x)
 
 
 def _flushing(function: Function) -> Function:
     """A function that takes and gives 0 for subnormal numbers, rounded to float32."""
-    return lambda *arrays: flushed(function(*map(flushed, arrays)).astype(np.float32))
+    return lambda *arrays: _flushed(function(*map(_flushed, arrays)).astype(np.float32))
 
 
 def _fast_turn(function: Function) -> Function:
@@ -93,6 +93,11 @@ _fast_sin, _fast_cos = _fast_turn(np.sin), _fast_turn(np.cos)
 def _fast_divide(x: Any, y: Any) -> Any:
     """By way of the reciprocal, which is 0 beyond 2**126."""
     return x * np.where(np.abs(y) > np.float32(2.0**126), np.copysign(np.float32(0), y), 1 / y)
+
+
+def _reciprocal_root(x: Any) -> Any:
+    around = _flushing if x.dtype == np.float32 else _wide
+    return around(lambda values: 1 / np.sqrt(values))(x)
 
 
 _fast_exp2 = _flushing(lambda x: np.exp2(x.astype(np.float64)))
@@ -159,7 +164,7 @@ _FUNCTIONS: dict[str, Function] = {
     "abs": np.abs,
     "llabs": np.abs,
     "exp10": lambda x: np.power(np.asarray(10.0, dtype=x.dtype), x),
-    "rsqrt": lambda x: (_flushing if x.dtype == np.float32 else _wide)(lambda y: 1 / np.sqrt(y))(x),
+    "rsqrt": _reciprocal_root,
     "rcbrt": lambda x: 1 / np.cbrt(x),
     "rhypot": lambda x, y: 1 / np.hypot(x, y),
     "sinpi": _wide(lambda x: _quarters(x, 0)),

@@ -1,9 +1,9 @@
 """Scans by a function of the kernel's own, in the order in which compiled code combines.
 
-Triton's interpreter goes from left to right. Compiled (read in the PTX for sm_90), each thread scans the neighbours that
-it holds; the threads of a warp add up their last ones in rounds, each with that 1, 2, 4, ... lanes before; and what the
-stretches of the warps before come to is put before each, the stretches one after another. How many neighbours a thread
-holds is drawn (`combining`): only for a function that is associative do all give the same.
+Triton's interpreter goes from left to right. Compiled (read in the PTX for sm_90), each thread scans the neighbours
+that it holds; the threads of a warp add up their last ones in rounds, each with that 1, 2, 4, ... lanes before; and
+what the stretches of the warps before come to is put before each, the stretches one after another. How many neighbours
+a thread holds is drawn (`combining`): only for a function that is associative do all give the same.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ second rounding, to a type that has at least two digits fewer, then gives what o
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -42,24 +43,27 @@ def narrow_to_odd(values: NDArray[np.float64]) -> NDArray[np.float32]:
 
 def _made_odd(nearest: Array, rest: Array) -> Array:
     """The neighbours with an odd last bit of what `nearest + rest` stands for; itself where there is no rest."""
+    nearest = np.where(nearest == 0, np.copysign(nearest, np.where(rest == 0, nearest, rest)), nearest)
     bits = np.atleast_1d(nearest).view(f"i{nearest.dtype.itemsize}").reshape(nearest.shape)
     # in this order of bits the next one is further from zero
-    step = np.where((rest > 0) == (nearest > 0), 1, -1)
+    step = np.where((nearest == 0) | ((rest > 0) == (nearest > 0)), 1, -1).astype(bits.dtype)
     is_even = (rest != 0) & (bits & 1 == 0)
     return np.atleast_1d(np.where(is_even, bits + step, bits)).view(nearest.dtype).reshape(nearest.shape)
 
 
 def _fuse_one(left: float, right: float, addend: float) -> float:
     plain = left * right + addend
-    if not all(map(np.isfinite, (left, right, addend))):
+    if not (math.isfinite(left) and math.isfinite(right)):
         return plain
+    if not math.isfinite(addend):
+        return addend
     exact = Fraction(left) * Fraction(right) + Fraction(addend)
     if not exact:
         return plain
     try:
         return float(exact)
     except OverflowError:
-        return float("inf") if exact > 0 else -float("inf")
+        return math.inf if exact > 0 else -math.inf
 
 
 _fuse_exactly = np.vectorize(_fuse_one, otypes=[np.float64])

@@ -43,7 +43,12 @@ def interpreted() -> dict[str, list[str]]:
     """What this project's interpreter makes of the cases, in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _RUN],
-        env={"TRITON_INTERPRET": "1", "PATH": "", "HOME": "/nonexistent", "PYTHONPATH": os.environ.get("PYTHONPATH", "")},
+        env={
+            "TRITON_INTERPRET": "1",
+            "PATH": "",
+            "HOME": "/nonexistent",
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        },
         cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
