@@ -64,6 +64,7 @@ def prepare(scratch: str) -> Any:
 
     from . import (
         accesses,
+        approximations,
         bfloat16,
         compiled_semantics,
         conversions,
@@ -81,6 +82,7 @@ def prepare(scratch: str) -> Any:
     reductions.install()
     prefix_scans.install()
     libdevice.install()
+    approximations.install()
     accesses.install()
     language_patch.install()
     _let_tensors_be_indices()
@@ -142,6 +144,7 @@ def perform(request: dict[str, Any], blobs: list[bytes], scratch: str) -> Answer
 def _run(
     variant: Variant, plan: LaunchPlan, given: dict[int, bytes], kernels: Any, choice: ProgramChoice, reverse: bool
 ) -> RunResult:
+    from .approximations import approximate_by
     from .combining import lay_out
     from .compiled_semantics import reorder_by
 
@@ -158,6 +161,7 @@ def _run(
         storages = place(plan, given, choice.seed)
         reorder_by(choice.seed)
         lay_out(choice.seed if variant in _DRAWN_LAYOUTS else None)
+        approximate_by(choice.seed if variant is Variant.REVERSED else None)
         views = [storages[view.buffer].view(view) for view in plan.outputs]
         writes = follow_writes(plan, [storage.memory for storage in storages]) if choice.num_programs else None
         for step in plan.steps:
@@ -211,10 +215,12 @@ def _scan(
     watched: list[int] | None,
 ) -> RunResult:
     """All programs at once, as far as that is possible; whatever goes wrong is no fault of the candidate's."""
+    from .approximations import approximate_by
     from .combining import lay_out
 
     try:
         lay_out(None)
+        approximate_by(None)
         storages = place(plan, given, seed)
         memory = [storage.memory for storage in storages]
         scan = start_scan(memory, min(storage.dtype.itemsize for storage in storages), num_lanes, seed)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .kernel_source import NotKernelLanguage
-from .rounding import fuse, to_integers
+from .rounding import flushed, fuse, to_integers
 
 Function = Callable[..., Any]
 
@@ -66,14 +66,9 @@ def _quarters(x: Any, shift: int) -> Any:
     return np.choose(which, [np.sin(angle), np.cos(angle), -np.sin(angle), -np.cos(angle)])
 
 
-def _flushed(x: Any) -> Any:
-    """Numbers of float32 with 0 where they are smaller than the smallest normal one."""
-    return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), x), x)
-
-
 def _flushing(function: Function) -> Function:
     """A function that takes and gives 0 for subnormal numbers, rounded to float32."""
-    return lambda *arrays: _flushed(function(*map(_flushed, arrays)).astype(np.float32))
+    return lambda *arrays: flushed(function(*map(flushed, arrays)).astype(np.float32))
 
 
 def _fast_turn(function: Function) -> Function:

@@ -43,7 +43,8 @@ def narrow_to_odd(values: NDArray[np.float64]) -> NDArray[np.float32]:
 
 def _made_odd(nearest: Array, rest: Array) -> Array:
     """The neighbours with an odd last bit of what `nearest + rest` stands for; itself where there is no rest."""
-    nearest = np.where(nearest == 0, np.copysign(nearest, np.where(rest == 0, nearest, rest)), nearest)
+    signs = np.where(rest == 0, nearest, rest).astype(nearest.dtype)
+    nearest = np.where(nearest == 0, np.copysign(nearest, signs), nearest)
     bits = np.atleast_1d(nearest).view(f"i{nearest.dtype.itemsize}").reshape(nearest.shape)
     # in this order of bits the next one is further from zero
     step = np.where((nearest == 0) | ((rest > 0) == (nearest > 0)), 1, -1).astype(bits.dtype)
@@ -52,6 +53,7 @@ def _made_odd(nearest: Array, rest: Array) -> Array:
 
 
 def _fuse_one(left: float, right: float, addend: float) -> float:
+    left, right, addend = float(left), float(right), float(addend)  # NumPy's would warn
     plain = left * right + addend
     if not (math.isfinite(left) and math.isfinite(right)):
         return plain
@@ -76,6 +78,11 @@ def towards_zero(values: NDArray[np.float32]) -> NDArray[np.float16]:
     beyond = np.abs(nearest.astype(np.float32)) > np.abs(values)
     bits = np.atleast_1d(nearest).view(np.uint16).reshape(nearest.shape)
     return np.atleast_1d(np.where(beyond, bits - np.uint16(1), bits)).view(np.float16).reshape(nearest.shape)
+
+
+def flushed(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Numbers of float32 with 0 where they are smaller than the smallest normal one."""
+    return np.where(np.abs(values) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), values), values)
 
 
 def to_integers(values: Array, kind: np.dtype[Any]) -> Array:

@@ -18,11 +18,12 @@ _RUN = """
 import json, warnings
 import numpy, torch, triton
 from tests.harness.sandbox.semantics import CASES, SIZE, SOURCE, inputs
-from tritonrl.harness.sandbox import bfloat16, compiled_semantics, conversions, libdevice, prefix_scans, reductions
+from tritonrl.harness.sandbox import approximations, bfloat16, compiled_semantics, conversions, libdevice
+from tritonrl.harness.sandbox import prefix_scans, reductions
 from tritonrl.harness.sandbox.interpreter import _let_tensors_be_indices
 from tritonrl.harness.sandbox.kernel_module import KernelModule
 warnings.simplefilter("ignore")
-for part in (bfloat16, conversions, compiled_semantics, reductions, prefix_scans, libdevice):
+for part in (bfloat16, conversions, compiled_semantics, reductions, prefix_scans, libdevice, approximations):
     part.install()
 _let_tensors_be_indices()
 kernels, results = KernelModule(SOURCE), {}

@@ -18,11 +18,11 @@ _RUN = """
 import json, sys, warnings
 import numpy, torch, triton
 from tritonrl.harness.sandbox import bfloat16, combining, compiled_semantics, conversions, libdevice, prefix_scans
-from tritonrl.harness.sandbox import reductions
+from tritonrl.harness.sandbox import approximations, reductions
 from tritonrl.harness.sandbox.interpreter import _let_tensors_be_indices
 from tritonrl.harness.sandbox.kernel_module import KernelModule
 warnings.simplefilter("ignore")
-for part in (bfloat16, conversions, compiled_semantics, reductions, prefix_scans, libdevice):
+for part in (bfloat16, conversions, compiled_semantics, reductions, prefix_scans, libdevice, approximations):
     part.install()
 _let_tensors_be_indices()
 results = []
