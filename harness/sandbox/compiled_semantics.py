@@ -17,8 +17,8 @@ Eleven differences, most found against an H200; each would call a genuine kernel
 - `tl.gather` has nothing outside of its block, and `tl.histogram` nothing outside of its bins.
 - A float argument is a scalar of float32.
 
-What remains: floating-point sums are in another order, a GPU rounds `a * b + c` once, `tl.dot` computes in full float32
-where a GPU may use TF32, and `exp` and its kin are more exact than a GPU's; the tolerance admits all four.
+What remains: a GPU rounds `a * b + c` once, `tl.dot` computes in full float32 where a GPU may use TF32, and `exp` and
+its kin are more exact than a GPU's. The tolerance admits all three, and one run draws them (`approximations`).
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ for part in (bfloat16, conversions, compiled_semantics, reductions, prefix_scans
     part.install()
 _let_tensors_be_indices()
 results = []
-for source, values, layout in json.load(sys.stdin):
+for source, values, layout, seed in json.load(sys.stdin):
+    approximations.approximate_by(seed)
     combining._layout[0] = combining.Layout(*layout)
     x = torch.tensor([float(value) for value in values], dtype=torch.float32)
     out = torch.zeros(len(values), dtype=torch.float32)
@@ -48,10 +49,12 @@ _KERNEL = (
 )
 
 
-def interpret(asked: list[tuple[str, str, tuple[Any, ...], tuple[int, int]]]) -> list[list[str]]:
+def interpret(
+    asked: list[tuple[str, str, tuple[Any, ...], tuple[int, int]]], seed: int | None = None
+) -> list[list[str]]:
     """What expressions, with their helpers, make of float32 values in this project's interpreter."""
     requests = [
-        (HEADER + _KERNEL.format(helpers=helpers, body=body), [str(value) for value in values], layout)
+        (HEADER + _KERNEL.format(helpers=helpers, body=body), [str(value) for value in values], layout, seed)
         for helpers, body, values, layout in asked
     ]
     done = subprocess.run(
