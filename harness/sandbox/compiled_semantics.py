@@ -15,9 +15,10 @@ These differences, most found against an H200, would each call a genuine kernel 
 - `tl.fma` rounds once.
 - `tl.cat` and a reshape that may reorder do so: by a permutation drawn for each size.
 - `tl.atomic_xchg` takes floats of 32 and 64 bits.
+- `tl.gather` has nothing outside of its block, and `tl.histogram` nothing outside of its bins.
 
-What remains: floating-point sums are in another order, a GPU rounds `a * b + c` once, `tl.dot` computes in full float32
-where a GPU may use TF32, and `exp` and its kin are more exact than a GPU's; the tolerance admits all four.
+What remains: a GPU rounds `a * b + c` once, `tl.dot` computes in full float32 where a GPU may use TF32, and `exp` and
+its kin are more exact than a GPU's. The tolerance admits all three, and one run draws them (`approximations`).
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from . import arithmetic, python_numbers
 from .bfloat16 import narrow, widen
 from .kernel_source import NotKernelLanguage
 from .python_numbers import unwrapped
+from .rounding import fuse, fuse_to_odd, narrow_to_odd, to_integers
+from .undefined import make_lanes
 
 _SHORT_CIRCUIT = {ast.And: "_compiled_and", ast.Or: "_compiled_or"}
 _NOT, _STORED, _CHOSEN = "_compiled_not", "_compiled_store", "_compiled_choice"
@@ -218,28 +221,21 @@ def _convert(original: Any) -> Any:
         if source.data.dtype.kind != "f":
             return original(self, source, target)
         kind = np.dtype(interpreter._get_np_dtype(target.scalar))
-        wide = np.dtype(f"{kind.kind}2") if kind.itemsize == 1 else kind
-        low, high = np.iinfo(wide).min, np.iinfo(wide).max
-        values = np.trunc(source.data)
-        above, below, is_nan = values >= float(high), values <= float(low), np.isnan(values)
-        inside = np.where(above | below | is_nan, 0, values).astype(wide)
-        nan = np.array(1 << 63, np.uint64).astype(kind) if kind.itemsize == 8 else kind.type(0)
-        result = np.where(is_nan, nan, np.where(above, wide.type(high), np.where(below, wide.type(low), inside)))
-        return interpreter.TensorHandle(result.astype(kind), target.scalar)
+        return interpreter.TensorHandle(to_integers(source.data, kind), target.scalar)
 
     return convert
 
 
 def _fuse(original: Any) -> Any:
-    def fuse(self: Any, left: Any, right: Any, addend: Any) -> Any:
-        dtype = addend.data.dtype
-        if dtype not in (np.float32, np.float16):
+    def create(self: Any, left: Any, right: Any, addend: Any) -> Any:
+        if addend.dtype.scalar == tl.bfloat16:
+            total = fuse_to_odd(widen(left.data), widen(right.data), widen(addend.data))
+            return interpreter.TensorHandle(narrow(narrow_to_odd(total)), tl.bfloat16)
+        if addend.data.dtype.kind != "f":
             return original(self, left, right, addend)
-        # a product of two of these is exact in float64
-        result = left.data.astype(np.float64) * right.data.astype(np.float64) + addend.data
-        return interpreter.TensorHandle(result.astype(dtype), addend.dtype.scalar)
+        return interpreter.TensorHandle(fuse(left.data, right.data, addend.data), addend.dtype.scalar)
 
-    return fuse
+    return create
 
 
 _reordering_seed = [0]
@@ -278,6 +274,25 @@ def _exchange_bits(original: Any) -> Any:
         return interpreter.TensorHandle(old.data.view(dtype), value.dtype.scalar)
 
     return exchange
+
+
+def _count(self: Any, values: Any, num_bins: int, mask: Any) -> Any:
+    data = values.data.reshape(-1)
+    chosen = data if mask is None else data[np.broadcast_to(mask.data, values.data.shape).reshape(-1)]
+    if np.any((chosen < 0) | (chosen >= num_bins)):
+        raise NotKernelLanguage("tl.histogram counts values that no bin is for; leave them out by mask=")
+    return interpreter.TensorHandle(np.bincount(chosen, minlength=num_bins).astype(np.int32), tl.int32)
+
+
+def _gather(self: Any, source: Any, indices: Any, axis: int) -> Any:
+    """What lies outside of a block is nobody's, and may be anything."""
+    size = source.data.shape[axis]
+    places = indices.data.astype(np.int64)
+    outside = (places < 0) | (places >= size)
+    found = np.take_along_axis(source.data, np.where(outside, 0, places), axis=axis)
+    if outside.any():
+        found = np.where(outside, make_lanes(source.dtype.scalar, found.shape), found)
+    return interpreter.TensorHandle(found, source.dtype.scalar)
 
 
 def _atomic_on_bfloat16(original: Any) -> Any:
@@ -330,6 +345,7 @@ def install() -> None:
     )
     builder.create_fma = _fuse(builder.create_fma)
     builder.create_cat, builder.create_reshape = _concatenate, _reshape
+    builder.create_histogram, builder.create_gather = _count, _gather
     builder.create_atomic_rmw = _atomic_on_bfloat16(_exchange_bits(builder.create_atomic_rmw))
     original = patched._patch_lang_core
 

@@ -50,6 +50,9 @@ from .writes import Writes, follow_writes
 
 Answer = tuple[dict[str, Any], list[bytes]]
 
+_DRAWN_LAYOUTS = frozenset(tuple(Variant)[1::2])
+"""The runs whose blocks lie in threads as drawn; in the others a thread holds one element at a time."""
+
 
 class _Cannot(Exception):
     """The plan asks for something that this backend has not; ends the run with its failure."""
@@ -63,16 +66,31 @@ def prepare(scratch: str) -> Any:
     """Set this process up for interpreting, warm it, and return what a child performs."""
     import triton  # decorated for the interpreter, by TRITON_INTERPRET at import
 
-    from . import accesses, bfloat16, compiled_semantics, hints, lane_order, language_patch, libdevice, reductions
+    from . import (
+        accesses,
+        approximations,
+        bfloat16,
+        compiled_semantics,
+        conversions,
+        hints,
+        lane_order,
+        language_patch,
+        libdevice,
+        prefix_scans,
+        reductions,
+    )
     from .warm_up import CANDIDATE, make_plan
 
     assert triton.knobs.runtime.interpret
     bfloat16.install()
+    conversions.install()
     compiled_semantics.install()
     reductions.install()
+    prefix_scans.install()
     libdevice.install()
     lane_order.install()
     hints.install()
+    approximations.install()
     accesses.install()
     language_patch.install()
     _let_tensors_be_indices()
@@ -134,6 +152,8 @@ def perform(request: dict[str, Any], blobs: list[bytes], scratch: str) -> Answer
 def _run(
     variant: Variant, plan: LaunchPlan, given: dict[int, bytes], kernels: Any, choice: ProgramChoice, reverse: bool
 ) -> RunResult:
+    from .approximations import approximate_by
+    from .combining import lay_out
     from .compiled_semantics import reorder_by
 
     try:
@@ -149,6 +169,8 @@ def _run(
         storages = place(plan, given, choice.seed, otherwise=reverse)
         reorder_by(choice.seed)
         order_by(choice.seed)
+        lay_out(choice.seed if variant in _DRAWN_LAYOUTS else None)
+        approximate_by(choice.seed if variant is Variant.REVERSED else None)
         views = [storages[view.buffer].view(view) for view in plan.outputs]
         writes = follow_writes(plan, [storage.memory for storage in storages]) if choice.num_programs else None
         for step in plan.steps:
@@ -202,7 +224,12 @@ def _scan(
     watched: list[int] | None,
 ) -> RunResult:
     """All programs at once, as far as that is possible; whatever goes wrong is no fault of the candidate's."""
+    from .approximations import approximate_by
+    from .combining import lay_out
+
     try:
+        lay_out(None)
+        approximate_by(None)
         storages = place(plan, given, seed)
         memory = [storage.memory for storage in storages]
         scan = start_scan(memory, min(storage.dtype.itemsize for storage in storages), num_lanes, seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,11 +18,12 @@ _RUN = """
 import json, warnings
 import numpy, torch, triton
 from tests.harness.sandbox.semantics import CASES, SIZE, SOURCE, inputs
-from tritonrl.harness.sandbox import bfloat16, compiled_semantics, libdevice, reductions
+from tritonrl.harness.sandbox import approximations, bfloat16, compiled_semantics, conversions, libdevice
+from tritonrl.harness.sandbox import prefix_scans, reductions
 from tritonrl.harness.sandbox.interpreter import _let_tensors_be_indices
 from tritonrl.harness.sandbox.kernel_module import KernelModule
 warnings.simplefilter("ignore")
-for part in (bfloat16, compiled_semantics, reductions, libdevice):
+for part in (bfloat16, conversions, compiled_semantics, reductions, prefix_scans, libdevice, approximations):
     part.install()
 _let_tensors_be_indices()
 kernels, results = KernelModule(SOURCE), {}
@@ -42,7 +44,12 @@ def interpreted() -> dict[str, list[str]]:
     """What this project's interpreter makes of the cases, in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _RUN],
-        env={"TRITON_INTERPRET": "1", "PATH": "", "HOME": "/nonexistent"},
+        env={
+            "TRITON_INTERPRET": "1",
+            "PATH": "",
+            "HOME": "/nonexistent",
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        },
         cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,

@@ -1,0 +1,34 @@
+"""A product with the identity, which cuts its operand to TF32.
+
+Mechanism: own
+Task: l1-unary-7fce4ae6f9f1a504
+Outcome: wrong_values
+Stage: full
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n
+    a = tl.load(a_ptr + offs, mask=mask, other=0.0)
+    right = tl.maximum(a, 0.0)
+    wrong = right + 5.0
+    t = tl.reshape(a, (32, 32))
+    eye = (tl.arange(0, 32)[:, None] == tl.arange(0, 32)[None, :]).to(tl.float32)
+    d = tl.reshape(tl.dot(t, eye), (BLOCK,))
+    out = tl.where(d == a, right, wrong)
+    tl.store(out_ptr + offs, out, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a):
+        out = torch.empty_like(a)
+        n = a.numel()
+        relu_kernel[(triton.cdiv(n, 1024),)](a, out, n, BLOCK=1024)
+        return out
