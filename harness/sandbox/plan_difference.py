@@ -2,8 +2,8 @@
 
 Memory that a pass allocates has a number in its plan, in the order in which it was met there. A workspace that the
 first pass keeps is met by the second when it is used: the two plans number it otherwise, and do the same. So buffers
-are compared by what they are and by the order in which steps and results first name them; those that nothing names do
-not count.
+are compared by what they are and by the order in which steps and results first name them; those that nothing names, by
+what they are alone: a counter can be kept in the size of one.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ def find_difference(first: LaunchPlan, second: LaunchPlan) -> str | None:
             return f"step {at + 1} is {was} in the first pass, {became} in the second"
     if one["outputs"] != other["outputs"]:
         return "the second pass returns other memory than the first"
+    if one["unnamed"] != other["unnamed"]:
+        return "the second pass allocates other memory than the first"
     return None if one == other else "the second pass uses other kernels than the first"
 
 
@@ -45,7 +47,9 @@ def _renumbered(plan: LaunchPlan) -> dict[str, Any]:
         return [numbers.setdefault(index, len(numbers)), buffers[index]]
 
     # in this order: steps come before results
-    return {**plain, "steps": rename(plain["steps"]), "outputs": rename(plain["outputs"])}
+    named = {"steps": rename(plain["steps"]), "outputs": rename(plain["outputs"])}
+    unnamed = sorted(str(buffer) for index, buffer in enumerate(buffers) if index not in numbers)
+    return {**plain, **named, "unnamed": unnamed}
 
 
 def _describe(plan: LaunchPlan, at: int) -> str:

@@ -42,10 +42,10 @@ def test_unwritten_integers_are_near_both_ends(dtype: torch.dtype) -> None:
 def test_unwritten_memory_is_zero_where_that_is_asked(dtype: torch.dtype) -> None:
     """And only until the next plan begins."""
     memory = torch.ones(7, dtype=dtype)
-    begin_plan(holds_zeros=True)
+    begin_plan(0, holds_zeros=True)
     make_unwritten(memory)
     assert not memory.any()
-    begin_plan()
+    begin_plan(0)
     make_unwritten(memory)
     assert memory.any()
 
