@@ -33,7 +33,7 @@ from ...core.outcome import Outcome
 from ...core.plan import LaunchPlan
 from ...core.serialisation import from_plain, to_plain
 from ..errors import SandboxError, UsageError
-from . import wire
+from . import shortage, wire
 from .capabilities import Capability, describe_protections
 from .confinement import Protections
 from .protocol import RecompileReply, RecordReply, RecordRequest, RunReply, RunRequest, RunResult, TraceReply
@@ -43,6 +43,7 @@ from .zygote import MAX_ANSWER_BYTES
 _START_TIMEOUT_S = 120.0
 _GRACE_S = 30.0
 _CONFINED = b"C"
+_WAITS_FOR_MEMORY_S = (1.0, 4.0, 10.0)
 T = TypeVar("T")
 
 
@@ -51,6 +52,8 @@ class _Died:
     """How a child ended without a usable answer."""
 
     failure: Failure
+    is_killed: bool = False
+    """Whether by a signal that its zygote has not sent."""
 
 
 class _ZygoteProcess:
@@ -132,6 +135,7 @@ class Sandbox:
         self._starting = {mode: threading.Lock() for mode in ("compile", "interpret", "trace")}
         self._zygotes: dict[str, _ZygoteProcess] = {}
         self._closed = False
+        self._one_by_one = threading.Lock()
         self._root, self._root_lock = _make_root()
 
     def __enter__(self) -> Sandbox:
@@ -251,6 +255,30 @@ class Sandbox:
             return zygote
 
     def _job(self, mode: str, header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]] | _Died:
+        """A job's answer; one that the kernel ended for want of memory runs again, with no other such job beside it."""
+        found, is_short = self._watched(mode, header, blobs)
+        if not is_short:
+            return found
+        with self._one_by_one:
+            for wait_s in _WAITS_FOR_MEMORY_S:
+                time.sleep(wait_s)
+                found, is_short = self._watched(mode, header, blobs)
+                if not is_short:
+                    return found
+        message = f"the machine had too little memory for it, {len(_WAITS_FOR_MEMORY_S) + 1} times"
+        return _Died(failure=Failure(outcome=Outcome.MEMORY_LIMIT, message=message))
+
+    def _watched(
+        self, mode: str, header: dict[str, Any], blobs: list[bytes]
+    ) -> tuple[tuple[dict[str, Any], list[bytes]] | _Died, bool]:
+        """A job's answer, and whether it died while the kernel ended processes for want of memory."""
+        known = shortage.count_kills()
+        found = self._attempt(mode, header, blobs)
+        return found, isinstance(found, _Died) and found.is_killed and shortage.count_kills() > known
+
+    def _attempt(
+        self, mode: str, header: dict[str, Any], blobs: list[bytes]
+    ) -> tuple[dict[str, Any], list[bytes]] | _Died:
         for attempt in (1, 2):
             zygote = self._zygote(mode)
             scratch = os.path.join(self._root, f"job-{secrets.token_hex(8)}")
@@ -300,7 +328,8 @@ class Sandbox:
         body = answer[len(_CONFINED) :]
         if code != 0 or not body:
             how = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
-            return _Died(failure=Failure(outcome=Outcome.CRASHED, message=f"ended {how} before it answered"))
+            failure = Failure(outcome=Outcome.CRASHED, message=f"ended {how} before it answered")
+            return _Died(failure=failure, is_killed=code == -signal.SIGKILL)
         if not secrets.compare_digest(body[: len(token)], token):
             return _Died(failure=_broken(ValueError("the answer does not carry its token")))
         try:

@@ -32,7 +32,7 @@ from typing import Any
 from attrs import asdict, define, field
 
 from ...core.config import LimitsConfig
-from . import confinement, syscalls, watch, wire
+from . import confinement, shortage, syscalls, watch, wire
 from .confinement import Protections
 
 WATCH_INTERVAL_S = 0.05
@@ -161,6 +161,7 @@ class Zygote:
         self, connection: socket.socket, limits: LimitsConfig, order: dict[str, Any], answer: int, output: int
     ) -> None:
         started = time.perf_counter()
+        shortage.offer_first()
         request, blobs = wire.read(connection.recv, 1 << 34)
         null = os.open(os.devnull, os.O_RDONLY)
         for source, target in ((null, 0), (output, 1), (output, 2)):
