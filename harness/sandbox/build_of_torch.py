@@ -11,8 +11,7 @@ from typing import Any
 
 import torch
 
-from ...core.outcome import Outcome
-from .launches import Refusal
+from .target import refuse
 
 _CUDA, _CUDNN, _CUSPARSELT = "12.8", 91002, 702
 _ARCHITECTURES = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120")
@@ -46,9 +45,9 @@ def pretend_build(is_without_cuda: bool) -> None:
     """Answer as a build with CUDA does, for the rest of this process."""
     for name in _RUNTIME:
         if hasattr(torch.cuda, name):
-            setattr(torch.cuda, name, _refuse(f"torch.cuda.{name}"))
+            setattr(torch.cuda, name, refuse(f"torch.cuda.{name}"))
     for name in ("version", "is_available"):
-        setattr(torch.cuda.nccl, name, _refuse(f"torch.cuda.nccl.{name}"))
+        setattr(torch.cuda.nccl, name, refuse(f"torch.cuda.nccl.{name}"))
     if not is_without_cuda:
         return
     torch.version.cuda = _CUDA
@@ -83,10 +82,3 @@ def _set_function(module: types.ModuleType, name: str, answer: Any) -> None:
     for place in {id(module): module, id(holder): holder}.values():
         if hasattr(place, name):
             setattr(place, name, answer)
-
-
-def _refuse(path: str) -> Any:
-    def ask(*args: Any, **kwargs: Any) -> Any:
-        raise Refusal(Outcome.UNSUPPORTED, f"host code asks for {path}, which cannot be recorded")
-
-    return ask

@@ -6,7 +6,8 @@ compared after the first pass and after the second. A cache that the first pass 
 is not, and no genuine forward needs one. What something is counts beside what it holds: an object's class, a
 function's code, which kernel a name stands for, where the same object was met before. So no call can hand the next one
 to another class or function, or step along a chain of equal objects. Tensors' values and what objects of other modules
-hold are left out; plain attributes of tensors and of the modules that the candidate has imported are not. What lies
+hold are left out; tensors' sizes, which count as well as numbers do, and plain attributes of tensors and of the modules
+that the candidate has imported are not. What lies
 deeper than the walk goes must be the very same object.
 """
 
@@ -75,6 +76,12 @@ def _walk(value: Any, path: str, own: str, depth: int, seen: _Seen) -> Iterator[
     if isinstance(value, _MADE_ONCE):
         yield path, _Identity(value)
         return
+    if isinstance(value, torch.Tensor):
+        if id(value) in seen:
+            yield f"{path}.first met", seen[id(value)][0]
+            return
+        seen[id(value)] = (path, value)
+        yield f"{path}.is", repr((value.dtype, value.shape, value.stride(), value.storage_offset()))
     if isinstance(value, (torch.Tensor, types.ModuleType)):
         attributes = getattr(value, "__dict__", {})
         yield from ((f"{path}.{name}", part) for name, part in list(attributes.items()) if isinstance(part, _PLAIN))

@@ -19,6 +19,7 @@ from attrs import define, field
 from numpy.typing import NDArray
 
 from .accesses import Access, Watcher, watched_by
+from .memory import find_stretch
 from .programs import Place, backwards, find_cause, run_with
 from .races import DataRace
 
@@ -116,8 +117,7 @@ def run_interleaved(
     """
     if math.prod(grid) > _MOST_PROGRAMS:
         return
-    start = min(buffer.data_ptr() for buffer in memory)
-    stop = max(buffer.data_ptr() + buffer.nbytes for buffer in memory)
+    start, stop = find_stretch(memory)
     shift = item_bytes.bit_length() - 1
 
     def drive(run_one: Callable[[Place], None]) -> None:

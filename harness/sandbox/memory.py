@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import random
 from bisect import bisect_right
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,12 @@ class Storage:
     def is_changed(self) -> bool:
         """Whether a given buffer no longer holds what was given."""
         return self.given is not None and bytes_of(self.memory) != self.given
+
+
+def find_stretch(buffers: Iterable[torch.Tensor]) -> tuple[int, int]:
+    """Where the stretch of memory begins and ends in which the buffers lie; an empty tensor has no address."""
+    spans = [(buffer.data_ptr(), buffer.data_ptr() + buffer.nbytes) for buffer in buffers if buffer.nbytes]
+    return min((start for start, _ in spans), default=0), max((stop for _, stop in spans), default=0)
 
 
 def bytes_of(tensor: torch.Tensor) -> bytes:

@@ -110,6 +110,8 @@ class Pass:
         shared = {tensor.untyped_storage()._cdata for tensor in inputs}
         if name in _QUERIES or (not mutable and not outputs):
             return
+        if mutable:
+            _refuse_values(_written(function, args, kwargs))
         if not mutable and all(tensor.untyped_storage()._cdata in shared for tensor in outputs):
             return  # a view
         if name in _EMPTY:
@@ -144,6 +146,7 @@ class Pass:
 
     def copy(self, source: torch.Tensor, target: torch.Tensor) -> None:
         """Append a copy, the source broadcast to the target's shape."""
+        _refuse_values([target])
         if target.numel():
             self.steps.append(Copy(source=self.view(source.expand(target.shape)), target=self.view(target)))
 
@@ -220,6 +223,18 @@ class AtenAudit(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!"
             )
         return CUDA if any(map(self.devices.is_on_device, inputs)) else CPU
+
+
+def _written(function: Any, args: Any, kwargs: Any) -> Iterable[torch.Tensor]:
+    for position, argument in enumerate(function._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            yield from _tensors(args[position] if position < len(args) else kwargs.get(argument.name))
+
+
+def _refuse_values(targets: Iterable[torch.Tensor]) -> None:
+    """Nothing is computed here, so what has values would keep them, and host code could read what no GPU has."""
+    if not all(tensor.is_meta for tensor in targets):
+        raise Refusal(Outcome.UNSUPPORTED, "forward writes to a tensor that has values; make it in forward")
 
 
 def _without_values(value: Any) -> Any:

@@ -28,6 +28,7 @@ from attrs import define, field
 from numpy.typing import NDArray
 
 from .accesses import Access, Watcher, watched_by
+from .memory import find_stretch
 
 _MANY = -1
 
@@ -205,8 +206,7 @@ def watching(
 
     Compiled code accesses those that are `spread` in different layouts, and loads from those `ahead` before it stores.
     """
-    start = min(buffer.data_ptr() for buffer in memory)
-    stop = max(buffer.data_ptr() + buffer.numel() * buffer.element_size() for buffer in memory)
+    start, stop = find_stretch(memory)
     shift = item_bytes.bit_length() - 1
     size = ((stop - start) >> shift) + 1
     stored, readers, lane = np.zeros(size, np.int32), np.zeros(size, np.int32), np.zeros(size, np.int64)

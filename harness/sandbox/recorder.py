@@ -42,12 +42,10 @@ _MAX_BLOB_BYTES = 64 << 20
 
 def prepare(target_name: str, scratch: str) -> Any:
     """Set this process up for recording, warm what is slow the first time, and return what a child performs."""
-    from triton.runtime import driver
-
     torch.set_num_threads(1)
     leave_out_places()
     target = parse_target(target_name)
-    driver.set_active(StubDriver(target))
+    StubDriver(target).install()
     pretend_device(target)
     run_tools_as_one_user()
     know_the_compiler_by_its_version()

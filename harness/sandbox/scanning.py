@@ -23,6 +23,7 @@ from attrs import define, field
 from numpy.typing import NDArray
 
 from ...core.plan import Launch
+from .memory import find_stretch
 from .programs import Place, find_cause, run_programs
 
 _FIRST_PROGRAMS = 16
@@ -158,8 +159,7 @@ class Scan:
 
 def start_scan(buffers: list[torch.Tensor], item_bytes: int, num_lanes: int, seed: int) -> Scan:
     """A scan of launches on buffers in one stretch of memory, whose smallest elements have `item_bytes`."""
-    start = min(buffer.data_ptr() for buffer in buffers)
-    stop = max(buffer.data_ptr() + buffer.nbytes for buffer in buffers)
+    start, stop = find_stretch(buffers)
     shift = item_bytes.bit_length() - 1
     writers = np.zeros(((stop - start) >> shift) + 1, np.int32)
     return Scan(start=start, shift=shift, writers=writers, num_lanes=num_lanes, seed=seed)

@@ -84,14 +84,31 @@ class StubDriver:
     """Stands where Triton's GPU driver would: names the target, so that `warmup=True` compiles with no GPU."""
 
     def __init__(self, target: Target) -> None:
-        self.target = target
-        self.utils = types.SimpleNamespace(get_device_properties=lambda device: _triton_properties(target))
+        self._target = target
+        self.utils = _DriverUtils(get_device_properties=lambda device: _triton_properties(target))
+
+    def __getattr__(self, name: str) -> Any:
+        """Refuse whatever else a driver has; it takes a GPU."""
+        return _look_up("triton.runtime.driver.active", name)
+
+    def install(self) -> None:
+        """Be the driver of this process, by the name that it would have on a GPU."""
+        from triton.runtime import driver
+
+        is_cuda = self._target.backend == "cuda"
+        home = f"triton.backends.{'nvidia' if is_cuda else 'amd'}.driver"
+        for kind, name in ((type(self), "Driver"), (_DriverUtils, "Utils")):
+            kind.__name__ = kind.__qualname__ = ("Cuda" if is_cuda else "HIP") + name
+            kind.__module__ = home
+        driver.set_active(self)
+        if "_default" in vars(driver):
+            driver._default = self
 
     def get_current_target(self) -> Any:
         """The architecture in Triton's terms."""
         from triton.backends.compiler import GPUTarget
 
-        return GPUTarget(self.target.backend, self.target.architecture, self.target.warp_size)
+        return GPUTarget(self._target.backend, self._target.architecture, self._target.warp_size)
 
     def get_current_device(self) -> int:
         """The one device."""
@@ -113,9 +130,19 @@ class StubDriver:
 
         return torch.cuda
 
-    def get_benchmarker(self) -> Any:
-        """A clock that finds every configuration alike."""
-        return lambda call, **kwargs: [1.0, 1.0, 1.0]
+
+class _DriverUtils(types.SimpleNamespace):
+    """What a driver loads kernels with."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Refuse whatever nobody has set."""
+        return _look_up("triton.runtime.driver.active.utils", name)
+
+
+def _look_up(path: str, name: str) -> Any:
+    if name.startswith("__"):  # Python asks for these itself
+        raise AttributeError(name)
+    return refuse(f"{path}.{name}")()
 
 
 def _triton_properties(target: Target) -> dict[str, int]:
@@ -135,7 +162,7 @@ class _CudaDeviceProperties(types.SimpleNamespace):
 
     def __getattr__(self, name: str) -> Any:
         """Refuse whatever nobody has set."""
-        _refuse_to_measure(f"get_device_properties().{name}")()
+        refuse(f"torch.cuda.get_device_properties().{name}")()
 
 
 def pretend_device(target: Target) -> None:
@@ -187,7 +214,7 @@ def pretend_device(target: Target) -> None:
         setattr(torch.cuda, name, answer)
     for name in _MEASURES:
         if hasattr(torch.cuda, name):
-            setattr(torch.cuda, name, _refuse_to_measure(name))
+            setattr(torch.cuda, name, refuse(f"torch.cuda.{name}"))
     if target.backend == "cuda":
         pretend_build(is_without_cuda=torch.version.cuda is None)
     for name, dtype in _LEGACY_TYPES.items():
@@ -202,14 +229,16 @@ _MEASURES = (
 """What there is to measure on a device that works, and here is not."""
 
 
-def _refuse_to_measure(name: str) -> Any:
-    def measure(*args: Any, **kwargs: Any) -> Any:
+def refuse(path: str) -> Any:
+    """A function that stands for what only a GPU can answer."""
+
+    def ask(*args: Any, **kwargs: Any) -> Any:
         from ...core.outcome import Outcome
         from .launches import Refusal
 
-        raise Refusal(Outcome.UNSUPPORTED, f"host code asks for torch.cuda.{name}, which cannot be recorded")
+        raise Refusal(Outcome.UNSUPPORTED, f"host code asks for {path}, which cannot be recorded")
 
-    return measure
+    return ask
 
 
 _LEGACY_TYPES = {

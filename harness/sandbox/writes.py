@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ...core.plan import ArgumentKind, BufferKind, Copy, Kernel, Launch, LaunchPlan
 from .accesses import Access, Watcher
+from .memory import find_stretch
 from .programs import Place, neighbour
 from .protocol import LaunchSample, Sample
 
@@ -207,8 +208,7 @@ def find_new(stored: Mapping[Place, NDArray[np.int64]], grid: Place) -> tuple[tu
 
 def follow_writes(plan: LaunchPlan, buffers: Sequence[torch.Tensor]) -> Writes:
     """Nothing is written yet in the plan's buffers, which lie in one stretch of memory."""
-    start = min((buffer.data_ptr() for buffer in buffers if buffer.nbytes), default=0)
-    # an empty tensor has no address
+    start, _ = find_stretch(buffers)
     ranges = [(b.data_ptr() - start, b.data_ptr() - start + b.nbytes) if b.nbytes else (0, 0) for b in buffers]
     return Writes(
         start=start,

@@ -20,7 +20,7 @@ from attrs import evolve, frozen
 
 from ...core.candidate import Candidate, ConfigurationRun, Failure, Recording, RunReport, Variant
 from ...core.outcome import Outcome
-from ...core.plan import Copy, Fill, Launch, LaunchPlan
+from ...core.plan import Copy, Fill, Launch, LaunchPlan, plain_value
 from ...core.task import Profile, Task
 from ...stages.compile_stage import find_recording
 from ...stages.run_stages import judge_run
@@ -31,6 +31,9 @@ from .probes import prepare_run, run_prepared
 from .workbench import Workbench
 
 _WHEN = "in the call that measures it on its own tensors (see reset_to_zero and restore_value)"
+
+Specialised = tuple[str, frozenset[tuple[str, str]]]
+"""A kernel's name and the constants that it was compiled with."""
 
 
 @frozen(kw_only=True)
@@ -58,37 +61,81 @@ def _find_runs(candidate: Candidate, task: Task, bench: Workbench) -> Iterator[C
     )
     if whole is not None and whole.plan is not None and whole.choices:
         yield from _run_whole(candidate, task, bench, whole)
+    if declared is None or declared.plan is None or not declared.choices or bench.profile is Profile.DECLARED:
+        return
     num_known = len(whole.choices) if whole is not None else 0
-    if declared is not None and declared.plan is not None and len(declared.choices) > num_known:
-        yield from _judge_unseen(candidate, task, bench, declared)
+    if len(declared.choices) > num_known or _updates(declared.plan):
+        yield from _judge_as_data(candidate, task, bench, declared, whole)
 
 
-def _judge_unseen(candidate: Candidate, task: Task, bench: Workbench, known: Recording) -> Iterator[ConfigurationRun]:
-    """The first call of tuners that the declared sizes alone have, where nothing is run whole: judged as data."""
-    choice = (0,) * len(known.choices)
+def _judge_as_data(
+    candidate: Candidate, task: Task, bench: Workbench, known: Recording, whole: Recording | None
+) -> Iterator[ConfigurationRun]:
+    """The first call of tuners at the declared sizes, where nothing is run whole.
+
+    What a kernel with the same constants does at the sizes that are run whole has been judged by its values.
+    """
+    choice, recording = _record_first(candidate, task, bench, known)
+    failure = None if is_refused_by_compiler(recording.failure) else recording.failure
+    added = _find_added(recording)
+    if added and whole is not None and whole.plan is not None and whole.choices:
+        added -= _find_added(_record_first(candidate, task, bench, whole)[1])
+    if added:
+        names = ", ".join(sorted({qualname for qualname, _ in added}))
+        message = f"{names}: reads what it writes, and is tuned at the declared sizes, where none is run whole"
+        failure = Failure(outcome=Outcome.UNSUPPORTED, message=f"{message}; reset what it adds to")
+    if failure is not None:
+        description = f"{describe_choice(known, choice)}, {_WHEN}"
+        yield ConfigurationRun(choice=choice, description=description, report=_report(failure))
+
+
+def _record_first(candidate: Candidate, task: Task, bench: Workbench, known: Recording) -> tuple[Choice, Recording]:
+    """A first call with the first choice that compiles."""
     last = tuple(len(words) - 1 for words in known.choices)
-    (recording,) = record_choices(candidate, task, bench, known, [choice], True, last)
-    if recording.plan is not None and recording.first_plan is not None:
-        added = count_repeated_updates(recording.first_plan) - count_repeated_updates(recording.plan)
-        if added:
-            message = f"{', '.join(sorted(added))}: reads what it writes, and is tuned at the declared sizes alone"
-            failure = Failure(outcome=Outcome.UNSUPPORTED, message=f"{message}; reset what it adds to")
-            description = f"{describe_choice(known, choice)}, {_WHEN}"
-            yield ConfigurationRun(choice=choice, description=description, report=_report(failure))
+    number = 0
+    while True:
+        choice = tuple(number % len(words) for words in known.choices)
+        (recording,) = record_choices(candidate, task, bench, known, [choice], True, last)
+        number += 1
+        if number == max(map(len, known.choices)) or not is_refused_by_compiler(recording.failure):
+            return choice, recording
 
 
-def count_repeated_updates(plan: LaunchPlan) -> Counter[str]:
-    """By kernel, how many launches read and write memory that another launch has written last."""
-    found: Counter[str] = Counter()
+def _find_added(recording: Recording) -> set[Specialised]:
+    """What reads its own results in a first call and not in later ones."""
+    first, later = recording.first_plan, recording.plan
+    if first is None or later is None:
+        return set()
+    return {*(count_repeated_updates(first) - count_repeated_updates(later))}
+
+
+def _updates(plan: LaunchPlan) -> bool:
+    """Whether a launch reads and writes the same memory."""
+    launches = (step for step in plan.steps if isinstance(step, Launch))
+    return any(reads & writes for reads, writes in (_memory(plan, launch) for launch in launches))
+
+
+def _memory(plan: LaunchPlan, launch: Launch) -> tuple[set[int], set[int]]:
+    """The buffers that a compiled kernel reads, and those that it writes."""
+    kernel = plan.kernels[launch.kernel]
+    views = {each.name: each.view.buffer for each in launch.arguments if each.view is not None}
+    reads, writes = ({views[name] for name in names if name in views} for names in (kernel.reads, kernel.writes))
+    return reads, writes
+
+
+def count_repeated_updates(plan: LaunchPlan) -> Counter[Specialised]:
+    """By kernel and constants, how many launches read and write memory that another launch has written last."""
+    found: Counter[Specialised] = Counter()
     written: set[int] = set()
     for step in plan.steps:
         match step:
             case Launch():
-                kernel = plan.kernels[step.kernel]
-                views = {each.name: each.view.buffer for each in step.arguments if each.view is not None}
-                writes = {views[name] for name in kernel.writes if name in views}
-                if writes & written & {views[name] for name in kernel.reads if name in views}:
-                    found[kernel.qualname] += 1
+                reads, writes = _memory(plan, step)
+                if reads & writes & written:
+                    constants = frozenset(
+                        (each.name, str(plain_value(each))) for each in step.arguments if each.constexpr
+                    )
+                    found[plan.kernels[step.kernel].qualname, constants] += 1
                 written |= writes
             case Fill() | Copy():
                 written.discard(step.target.buffer)

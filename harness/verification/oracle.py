@@ -26,7 +26,7 @@ from attrs import evolve, frozen
 from numpy.typing import NDArray
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from ...core.candidate import ReferenceSignature, Variant
+from ...core.candidate import Comparison, ReferenceSignature, Variant
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Constants, Profile, Task
@@ -168,14 +168,10 @@ class Oracle:
         key = ("exact", fingerprint(task), inputs)
         return self._cached(key, lambda: self._is_exact(task, inputs), lambda _: 1 << 8)
 
-    def lost(self, task: Task, inputs: VariantInputs) -> tuple[int, ...]:
-        """For each result, how many elements the reference itself loses in its own dtype to infinities and NaN.
-
-        Empty where it cannot be run in that dtype here.
-        """
-        return self._cached(
-            ("lost", fingerprint(task), inputs), lambda: self._find_lost(task, inputs), lambda _: 1 << 8
-        )
+    def own_errors(self, task: Task, inputs: VariantInputs) -> tuple[Comparison, ...]:
+        """How each result of the reference itself, in the variant's dtype, differs; empty where it cannot be had."""
+        key = ("own errors", fingerprint(task), inputs)
+        return self._cached(key, lambda: self._find_own_errors(task, inputs), lambda _: 1 << 8)
 
     def degree(self, task: Task, inputs: VariantInputs) -> int | None:
         """The power of a factor of all inputs that the result is multiplied by; None where there is no such power."""
@@ -285,29 +281,20 @@ class Oracle:
             raise TaskError(f"{task.task_id}: get_init_inputs() must return plain numbers or text: {error}") from error
         return Build(init_json=init_json, inputs=tuple(describe_input(task, value, dtype) for value in drawn))
 
-    def _in_own_dtype(self, task: Task, spec: VariantInputs) -> list[NDArray[np.generic]] | None:
-        """The reference's results as it computes them; None where it cannot on a CPU, which lacks some operators."""
+    def _find_own_errors(self, task: Task, spec: VariantInputs) -> tuple[Comparison, ...]:
+        run = self.expected(task, spec)
         try:
             model, inputs = self._prepare(task, spec, frozenset())
-            return [values_of(found) for found in call_model(task, model.to(torch_dtype(spec.dtype)), inputs)]
-        except TaskError:
-            return None
-
-    def _find_lost(self, task: Task, spec: VariantInputs) -> tuple[int, ...]:
-        found, run = self._in_own_dtype(task, spec), self.expected(task, spec)
-        if found is None:
+            found = call_model(task, model.to(torch_dtype(spec.dtype)), inputs)
+        except TaskError:  # not every operator exists for every dtype on a CPU
             return ()
         pairs = zip(found, run.expected, run.dtypes, strict=True)
-        return tuple(compare(values, wanted, dtype).num_nonfinite for values, wanted, dtype in pairs)
+        return tuple(compare(values_of(tensor), wanted, dtype) for tensor, wanted, dtype in pairs)
 
     def _is_exact(self, task: Task, spec: VariantInputs) -> bool:
-        found, run = self._in_own_dtype(task, spec), self.expected(task, spec)
-        if found is None:
-            return False
-        return all(map(_is_in_range, run.expected, run.dtypes)) and all(
-            accepts(compare(values, wanted, dtype), _SHARE_OF_TOLERANCE)
-            for values, wanted, dtype in zip(found, run.expected, run.dtypes, strict=True)
-        )
+        errors, run = self.own_errors(task, spec), self.expected(task, spec)
+        is_known = bool(errors) and all(map(_is_in_range, run.expected, run.dtypes))
+        return is_known and all(accepts(error, _SHARE_OF_TOLERANCE) for error in errors)
 
     def _find_degree(self, task: Task, spec: VariantInputs) -> int | None:
         small, large = (self.expected(task, evolve(spec, scale=spec.scale * factor)).expected for factor in (1.0, 4.0))

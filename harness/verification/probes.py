@@ -285,7 +285,13 @@ def find_trespass(plan: LaunchPlan, result: RunResult) -> Failure | None:
     if result.out_of_bounds:
         return Failure(outcome=Outcome.OUT_OF_BOUNDS, message=_name_buffers(plan, result.out_of_bounds))
     if result.mutated:
-        return Failure(outcome=Outcome.INPUT_MUTATED, message=_name_buffers(plan, result.mutated))
+        kinds = {plan.buffers[index].kind for index in result.mutated if 0 <= index < len(plan.buffers)}
+        advice = (
+            "; let forward make with torch.empty or torch.zeros what it writes"
+            if kinds == {BufferKind.CONSTANT}
+            else ""
+        )
+        return Failure(outcome=Outcome.INPUT_MUTATED, message=_name_buffers(plan, result.mutated) + advice)
     return None
 
 

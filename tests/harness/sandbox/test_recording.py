@@ -307,6 +307,12 @@ COUNTERS = {
         "held = torch.zeros(1)",
         "held.calls = getattr(held, 'calls', 0) + 1",
     ),
+    "tensor's size": ("", "self.held = getattr(self, 'held', y.reshape(-1))[1:]"),
+    "tensor's strides": (
+        "held = []",
+        "held[:] = [held[0].as_strided((1,), (held[0].stride(0) + 1,)) if held else y.reshape(-1)[:1]]",
+    ),
+    "ring of tensors": ("held = [torch.zeros(1) for _ in range(5)]\nmark = held[4]", "held.append(held.pop(0))"),
     "iterator": ("import itertools\nnumbers = itertools.count()", "next(numbers)"),
     "model's class": (
         "class Other(nn.Module):\n    def forward(self, x):\n        return ModelNew.forward(self, x)\n\n\n"
@@ -345,6 +351,8 @@ CACHES = {
         "class Held:\n    pass",
         "self.held = Held()\n        self.held.shapes = [tuple(x.shape), (x.dtype, x.device)]",
     ),
+    "views": ("", "self.halves = list(y.reshape(-1).split(4))"),
+    "one tensor by two names": ("", "self.last, self.kept = y, [y]"),
     "deep": ("", "self.held = [[[[[[[[x.shape[0]]]]]]]]]"),
 }
 

@@ -125,6 +125,10 @@ def test_values_that_the_reference_loses_are_not_asked_for(verifier: Verifier) -
     assert whole - left <= set(HIDDEN_VARIANTS)
     verdict = verifier.verify(unary("torch.exp(x)", "torch.randn(ROWS, COLUMNS)"), source, AUDIT)
     assert verdict.outcome is Outcome.NOT_FINITE
+    for factor in ("float('nan')", "2.0"):
+        worse = f"tl.where(tl.max(tl.where(mask, tl.abs(x), 0.0)) > 11.0, {factor}, 1.0) * {{}}"
+        verdict = verifier.verify(quotient, pointwise(worse.format("(tl.exp(8.0 * x) / tl.exp(7.0 * x))")), AUDIT)
+        assert verdict.outcome in (Outcome.NOT_FINITE, Outcome.WRONG_VALUES)
 
 
 def test_rounding_that_matrix_units_excuse_is_refused_without_them(verifier: Verifier) -> None:

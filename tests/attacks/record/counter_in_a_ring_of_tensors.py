@@ -1,0 +1,34 @@
+"""Tensors that are alike change places with each call, until one that is known by itself comes first.
+
+Mechanism: 30
+Task: l1-unary-7fce4ae6f9f1a504
+Outcome: not_reproducible
+Stage: compile
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n
+    a = tl.load(a_ptr + offs, mask=mask)
+    tl.store(out_ptr + offs, tl.where(a > 0, a, 0.0), mask=mask)
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.ring = [torch.zeros(1) for _ in range(100)]
+        self.mark = self.ring[99]
+
+    def forward(self, a):
+        out = torch.empty_like(a)
+        self.ring = [*self.ring[1:], self.ring[0]]
+        if self.ring[0] is not self.mark:
+            relu_kernel[(triton.cdiv(a.numel(), 1024),)](a, out, a.numel(), BLOCK=1024)
+        return out
