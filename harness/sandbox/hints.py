@@ -263,7 +263,7 @@ def _comparing(remaining: Iterator[_Access]) -> Any:
             new, old = (np.broadcast_to(one.data, before.lanes.shape)[before.lanes] for one in (value, before.result))
             is_other |= bool(np.any((new != old) & ~((new != new) & (old != old))))
         if is_other:
-            raise _FalseHint("max_contiguous or tl.max_constancy")
+            raise _FalseHint("multiple_of" if _state.of_numbers else "max_contiguous or tl.max_constancy")
         return before.result
 
     return access

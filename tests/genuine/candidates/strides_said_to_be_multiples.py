@@ -53,7 +53,5 @@ class ModelNew(nn.Module):
         M, K = a.shape
         N = b.shape[1]
         c = torch.empty((M, N), device=a.device, dtype=a.dtype)
-        mm[(triton.cdiv(M, 32), triton.cdiv(N, 32))](
-            a, b, c, M, N, K, a.stride(0), b.stride(0), BM=32, BN=32, BK=32
-        )
+        mm[(triton.cdiv(M, 32), triton.cdiv(N, 32))](a, b, c, M, N, K, a.stride(0), b.stride(0), BM=32, BN=32, BK=32)
         return c
