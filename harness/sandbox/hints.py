@@ -274,7 +274,7 @@ def _note_widths(before: _Access, meant: Array, meant_lanes: NDArray[np.bool_], 
     frame: Any = sys._getframe(2)
     place: list[Any] = list(_state.unrolled)
     while frame is not None:
-        place += frame.f_code, frame.f_lasti
+        place += id(frame.f_code), frame.f_lasti
         frame = frame.f_back
     for axis, size in enumerate(meant.shape):
         site = (*place, axis)
