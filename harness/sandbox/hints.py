@@ -1,18 +1,25 @@
 """What a kernel tells the compiler of its values, and compiled code then relies on: it must be true where that shows.
 
 `tl.multiple_of`, `tl.max_contiguous` and `tl.max_constancy` let a thread access several elements at once: it takes the
-first one's address and mask for all of them. Triton's interpreter does nothing with these hints. Here a number that is
-no multiple of what it is said to be ends the run. Of lanes more is said than is meant: rows that wrap around at the end
-of a matrix (`rows % M`) are not contiguous there, and do no harm, as nobody stores what comes of them. So programs in
-which such a hint is false run twice more, storing nothing: once with the values as they are and once as the hints have
-them. Where by these a thread could make several accesses at once, to addresses that are contiguous and aligned, it does
-in the second run; then both must store the same. A thread's accesses have at most 16 bytes.
+first one's address and mask for all of them. Triton's interpreter does nothing with these hints. Here an address, a
+lane or a constant that is no multiple of what it is said to be ends the run. Of lanes more is said than is meant: rows
+that wrap around at the end of a matrix (`rows % M`) are not contiguous there, and do no harm, as nobody stores what
+comes of them. So programs in which such a hint is false run twice more, storing nothing: once with the values as they
+are and once as the hints have them. Where by these a thread could make several accesses at once, to addresses that are
+contiguous and aligned, it does in the second run; then both must store the same. A thread's accesses have at most 16
+bytes.
+
+A single number may be no multiple at one size and one at others (the stride of a matrix). In the second run it is the
+next multiple. Whatever the compiler concludes of an access from hints is true of all that this access does in that run:
+if some of it cannot be made several elements at a time, none of it is. If all of it can, where it really goes must be
+aligned for that, and the second run must go the first one's way.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,6 +42,8 @@ _ATOMIC = object()
 _plain_load: list[Any] = []
 
 Array = NDArray[Any]
+_Site = tuple[Any, ...]
+"""Where a kernel accesses memory, and an axis."""
 
 
 class _FalseHint(NotKernelLanguage):
@@ -53,9 +62,17 @@ class _Diverged(Exception):
 @define
 class _State:
     suspects: list[Place] = field(factory=list)
-    """Programs in which a hint about lanes was false."""
+    """Programs in which a hint was false: the first and the last of them."""
     is_applied: bool = False
     """Whether values are as the hints have them."""
+    of_numbers: bool = False
+    """Whether one of a single number was."""
+    widths: dict[_Site, int] = field(factory=dict)
+    """How many lanes of each access of these programs a thread may take at once, by the hints."""
+    misaligned: set[tuple[_Site, int]] = field(factory=set)
+    """Accesses that are not aligned for so many."""
+    unrolled: list[int] = field(factory=list)
+    """The iterations of the unrolled loops in which the program is."""
 
 
 _state = _State()
@@ -76,6 +93,11 @@ def install() -> None:
                 scope.set_attr(lang, name, hint)
             else:
                 setattr(lang, name, hint)
+        unrolled = _numbered(lang.static_range)
+        if scope is not None:
+            scope.set_attr(lang, "static_range", unrolled)
+        else:
+            lang.static_range = unrolled
 
     patched._patch_lang_core = patch
 
@@ -98,20 +120,47 @@ def _followed(name: str, original: Any) -> Any:
         kind = result.dtype
         step = max(1, kind.element_ty.primitive_bitwidth // 8) if kind.is_ptr() else 1
         if name == "multiple_of":
-            if not _are_multiples(data, sizes, step):
+            if _are_multiples(data, sizes, step):
+                return result
+            if data.size > 1 or kind.is_ptr():
                 raise _FalseHint(name)
-            return result
-        meant = apply_hint(data, sizes, step if name == "max_contiguous" else 0)
+            _state.of_numbers = True
+            width = math.gcd(sizes[0], _MOST_LANES)
+            meant = ((data + (width - 1)) // width * width).astype(data.dtype)
+        else:
+            meant = apply_hint(data, sizes, step if name == "max_contiguous" else 0)
         if np.array_equal(meant, data):
             return result
         if _state.is_applied:
             return tl.tensor(type(result.handle)(meant, result.handle.dtype), result.type)
-        place = interpreter.interpreter_builder.grid_idx
-        if place not in _state.suspects and len(_state.suspects) < _MOST_SUSPECTS:
-            _state.suspects.append(place)
+        _suspect(interpreter.interpreter_builder.grid_idx)
         return result
 
     return hint
+
+
+def _suspect(place: Place) -> None:
+    if place in _state.suspects:
+        return
+    if len(_state.suspects) == _MOST_SUSPECTS:
+        del _state.suspects[_MOST_SUSPECTS // 2]
+    _state.suspects.append(place)
+
+
+def _numbered(loop: Any) -> Any:
+    """An unrolled loop, each of whose iterations is code of its own."""
+
+    def count(*bounds: Any, **options: Any) -> Iterator[Any]:
+        depth = len(_state.unrolled)
+        _state.unrolled.append(0)
+        try:
+            for value in loop(*bounds, **options):
+                yield value
+                _state.unrolled[depth] += 1
+        finally:
+            del _state.unrolled[depth:]
+
+    return count
 
 
 def _are_multiples(data: Array, sizes: list[int], step: int) -> bool:
@@ -152,10 +201,13 @@ class _Access:
 @contextlib.contextmanager
 def checking_hints(function: Any, grid: Place, arguments: dict[str, Any]) -> Iterator[None]:
     """After a launch has run, run those of its programs twice more in which a hint was false."""
-    _state.suspects = []
+    _state.suspects, _state.of_numbers = [], False
+    _state.widths, _state.misaligned = {}, set()
     yield
     for place in tuple(_state.suspects):
         _compare(function, grid, arguments, place)
+    if not _state.misaligned.isdisjoint(_state.widths.items()):
+        raise _FalseHint("multiple_of")
 
 
 def _compare(function: Any, grid: Place, arguments: dict[str, Any], place: Place) -> None:
@@ -164,12 +216,17 @@ def _compare(function: Any, grid: Place, arguments: dict[str, Any], place: Place
         with contextlib.suppress(Exception), _instead_of_accesses(_recording(recorded)):
             run_programs(function, grid, arguments, [place])
         _state.is_applied = True
-        with _instead_of_accesses(_comparing(recorded)):
+        remaining = iter(recorded)
+        with _instead_of_accesses(_comparing(remaining)):
             run_programs(function, grid, arguments, [place])
+        if next(remaining, None) is not None:
+            raise _Diverged
     except Exception as error:
         # programs that wait for others, or take another way
         if refused := find_cause(error, _FalseHint):
             raise refused from error
+        if _state.of_numbers:
+            raise _FalseHint("multiple_of") from error
     finally:
         _state.is_applied = False
 
@@ -189,15 +246,15 @@ def _recording(recorded: list[_Access]) -> Any:
     return access
 
 
-def _comparing(recorded: list[_Access]) -> Any:
-    remaining = iter(recorded)
-
+def _comparing(remaining: Iterator[_Access]) -> Any:
     def access(self: Any, pointers: Any, mask: Any, other: Any, value: Any) -> Any:
         before = next(remaining, None)
         if before is None or before.pointers.shape != pointers.data.shape:
             raise _Diverged
         width = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
         meant = _broadcast(mask, pointers)
+        if _state.of_numbers:
+            _note_widths(before, pointers.data, meant, width)
         compiled = find_compiled(before.pointers, before.lanes, pointers.data, meant, width)
         if value is None:
             return before.result if compiled is None else _load_anywhere(self, before, pointers, *compiled)
@@ -206,10 +263,30 @@ def _comparing(recorded: list[_Access]) -> Any:
             new, old = (np.broadcast_to(one.data, before.lanes.shape)[before.lanes] for one in (value, before.result))
             is_other |= bool(np.any((new != old) & ~((new != new) & (old != old))))
         if is_other:
-            raise _FalseHint("max_contiguous or tl.max_constancy")
+            raise _FalseHint("multiple_of" if _state.of_numbers else "max_contiguous or tl.max_constancy")
         return before.result
 
     return access
+
+
+def _note_widths(before: _Access, meant: Array, meant_lanes: NDArray[np.bool_], item_bytes: int) -> None:
+    """How many lanes a thread may take at once of an access, in all the runs of it that there are."""
+    frame: Any = sys._getframe(2)
+    place: list[Any] = list(_state.unrolled)
+    while frame is not None:
+        place += id(frame.f_code), frame.f_lasti
+        frame = frame.f_back
+    for axis, size in enumerate(meant.shape):
+        site = (*place, axis)
+        width = min(_state.widths.get(site, _MOST_BYTES // item_bytes), size & -size)
+        while width > 1 and not _goes_at_once(meant, meant_lanes, meant, meant_lanes, axis, width, item_bytes):
+            width //= 2
+        _state.widths[site] = width
+        while width > 1:
+            addresses, lanes = (_group(values, axis, width)[..., 0] for values in (before.pointers, before.lanes))
+            if np.any(addresses[lanes] % addresses.dtype.type(width * item_bytes)):
+                _state.misaligned.add((site, width))
+            width //= 2
 
 
 def _load(builder: Any, pointers: Any, mask: Any, other: Any) -> Any:

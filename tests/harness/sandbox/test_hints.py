@@ -12,6 +12,9 @@ from tritonrl.harness.sandbox.sandbox import Sandbox
 
 from .test_memory import COPY, run, values
 
+ROWS = "c = tl.arange(0, 2)\np = s_ptr + c[:, None] * tl.multiple_of(n, 4) + c[None, :]\n"
+"""Two elements of each of two rows, which are five apart and said to be a multiple of four."""
+
 
 @given(st.integers(0, 1000), st.sampled_from([2, 4, 8, 16, 64]), st.sampled_from([0, 1, 4]))
 def test_a_true_hint_changes_nothing(first: int, size: int, step: int) -> None:
@@ -68,9 +71,13 @@ def test_a_permuted_group_is(order: list[int]) -> None:
         "h = tl.max_constancy((at < n).to(tl.int32), 8) > 0\ntl.store(y_ptr + at, 1.0, mask=h)",
         "m = tl.multiple_of(n, 16)\ntl.store(y_ptr + at, 1.0, mask=at < m)",
         "p = tl.multiple_of(y_ptr + 1, 16)\ntl.store(p - 1 + at, 1.0, mask=at < n)",
-        "for i in range(1, 3):\n    i = tl.multiple_of(i, 2)\n" + COPY,
+        "for i in range(1, 3):\n    i = tl.multiple_of(i, 2)\n    tl.store(y_ptr + at, i * 0.0 + 1, mask=at < i)",
+        "for i in tl.static_range(1, 3):\n    i = tl.multiple_of(i, 2)\n" + COPY,
+        ROWS + "v = tl.load(p)\ntl.store(y_ptr + at, 1.0 + tl.sum(v), mask=at < n)",
+        ROWS + "for i in tl.static_range(2):\n    v = tl.load(p, mask=(c < 2 - i)[None, :], other=0.0)\n"
+        "    tl.store(y_ptr + at, 1.0 + tl.sum(v), mask=at < n)",
     ],
-    ids=["reversed", "permuted", "mask", "size", "pointer", "loop"],
+    ids=["reversed", "permuted", "mask", "size", "pointer", "loop", "unrolled", "stride", "stride when unrolled"],
 )
 def test_a_false_hint_is_refused(sandbox: Sandbox, body: str) -> None:
     """By compiled code lanes would take what others should, or nothing that is aligned."""
@@ -90,8 +97,12 @@ def test_a_false_hint_is_refused(sandbox: Sandbox, body: str) -> None:
         "p = tl.multiple_of(y_ptr, 16)\ntl.store(p + at, 1.0, mask=at < n)",
         "h = tl.max_constancy(at // 4, 4)\ntl.store(y_ptr + at, tl.load(x_ptr + h), mask=at < n)",
         "for i in range(0, 4, 2):\n    i = tl.multiple_of(i, 2)\n" + COPY,
+        ROWS + "v = tl.load(p, mask=(c < n - 4)[None, :], other=0.0)\n"
+        "tl.store(y_ptr + at, 1.0 + tl.sum(v), mask=at < n)",
+        ROWS + "for i in range(2):\n    v = tl.load(p, mask=(c < 2 - i)[None, :], other=0.0)\n"
+        "    tl.store(y_ptr + at, 1.0 + tl.sum(v), mask=at < n)",
     ],
-    ids=["offsets", "wrapped", "clamped", "pointer", "constant", "loop"],
+    ids=["offsets", "wrapped", "clamped", "pointer", "constant", "loop", "stride", "stride in a loop"],
 )
 def test_a_hint_that_holds_is_not(sandbox: Sandbox, body: str) -> None:
     """Nor one that is false of lanes which no thread can take together."""
