@@ -24,6 +24,7 @@ from ...core.plan import Copy, Fill, Launch, LaunchPlan, plain_value
 from ...core.task import Profile, Task
 from ...stages.compile_stage import find_recording
 from ...stages.run_stages import judge_run
+from ..sandbox.plan_difference import find_difference
 from ..sandbox.protocol import RunRequest
 from .configurations import Choice, describe_choice, is_refused_by_compiler, record_choices, with_recording
 from .oracle import ExpectedRun
@@ -154,7 +155,7 @@ def _run_whole(candidate: Candidate, task: Task, bench: Workbench, known: Record
             continue
         words = describe_choice(plain if plain.choices else known, choice)
         run = ConfigurationRun(choice=choice, description=f"{words}, {_WHEN}", report=_report(recording.failure))
-        if recording.failure is None and recording.plan != plain.plan:
+        if recording.failure is None and not _is_same(plain.plan, recording.plan):
             run = evolve(run, report=_report(_changed()))
         if run.report.failure is not None:
             yield run
@@ -181,6 +182,10 @@ def find_last(choices: list[Choice]) -> Choice:
     """For each tuner the last of its configurations that is among these choices."""
     most = max(map(len, choices))
     return tuple(max(choice[number] for choice in choices if number < len(choice)) for number in range(most))
+
+
+def _is_same(plain: LaunchPlan | None, measured: LaunchPlan | None) -> bool:
+    return plain is not None and measured is not None and find_difference(plain, measured) is None
 
 
 def _changed() -> Failure:
