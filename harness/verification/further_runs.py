@@ -1,9 +1,9 @@
 """Two probes of the audit that run a right candidate's plan otherwise: twice, and interpreted beside a GPU.
 
 The second of two calls finds what the first one left in memory (`stages.second_call`). And a GPU shows values only: it
-does not say that a kernel read what nobody wrote, that it left its tensors and came to no harm, or that it asked for
-the time. The interpreter does, so the audit asks it too wherever the plan ran on a GPU, and both backends refuse what
-either does.
+does not say that a kernel read what nobody wrote, that it left its tensors and came to no harm, that it asked for the
+time, or that another GPU may leave something else to chance. The interpreter does, so the audit asks it too wherever
+the plan ran on a GPU, and both backends refuse what either does.
 """
 
 from __future__ import annotations
@@ -40,16 +40,17 @@ def probe_second_call(candidate: Candidate, task: Task, bench: Workbench) -> Can
 
 
 def probe_interpreted(candidate: Candidate, task: Task, bench: Workbench) -> Candidate:
-    """Add the interpreter's reports on a plan that a GPU ran: tiny, small, and at sizes of no profile."""
+    """Add the interpreter's reports on a plan that a GPU ran: tiny, small, by chance, and at sizes of no profile."""
     if bench.cuda is None:
         return candidate
     plain = evolve(bench, cuda=None)
     wanted = [describe(Variant.ORIGINAL, task.dtypes, profile) for profile in (Profile.TINY, Profile.SMALL)]
+    wanted.append(describe(Variant.REVERSED, task.dtypes))
     if bench.oracle.remainder(task):
         wanted.append(describe(Variant.REMAINDER, task.dtypes))
     reports: list[RunReport] = []
     for inputs in wanted:
-        key = plain.key(candidate, task, f"interpreted:{inputs.profile}")
+        key = plain.key(candidate, task, f"interpreted:{inputs.variant}:{inputs.profile}")
         report = plain.store.get(key, RunReport)
         if report is None:
             prepared = prepare_run(candidate, task, plain, inputs)

@@ -18,7 +18,7 @@ from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verification.further_runs import probe_interpreted, probe_second_call
 from tritonrl.harness.verification.verifier import Verifier
 from tritonrl.harness.verification.workbench import Workbench
-from tritonrl.stages.run_stages import judge_full
+from tritonrl.stages.run_stages import judge_full, judge_run
 
 from ..kernels import LINEAR, POINTWISE, linear, pointwise
 
@@ -92,7 +92,12 @@ def interpret(verifier: Verifier, source: str) -> Candidate:
 def test_beside_a_gpu_the_interpreter_looks_at_small_sizes(verifier: Verifier) -> None:
     """A right kernel is right at tiny and small sizes and at those of no profile."""
     candidate = interpret(verifier, pointwise())
-    assert [report.variant for report in candidate.evidence.interpreted] == ["original", "original", "remainder"]
+    assert [report.variant for report in candidate.evidence.interpreted] == [
+        "original",
+        "original",
+        "reversed",
+        "remainder",
+    ]
     assert judge_full(candidate).passed
 
 
@@ -104,6 +109,20 @@ def test_what_only_the_interpreter_sees_refuses(verifier: Verifier) -> None:
     result = judge_full(candidate)
     assert result.outcome is Outcome.OUT_OF_BOUNDS
     assert result.message.startswith("interpreted, variant original")
+
+
+def test_what_a_gpu_leaves_to_chance_refuses(verifier: Verifier) -> None:
+    """Memory that a GPU may have left zero and this one has not."""
+    forward = (
+        "out, found = torch.empty_like(x), torch.empty_like(x)\n"
+        "        n = x.numel()\n"
+        "        kernel[(triton.cdiv(n, 128),)](x, found, out, n, BLOCK=128)\n"
+        "        return out"
+    )
+    result = "tl.where(tl.load(found_ptr + offsets, mask=mask, other=1.0) != 0.0, 2.0 * x * tl.sigmoid(x), 5.0)"
+    source = pointwise(result, forward=forward).replace("(x_ptr, out_ptr, n", "(x_ptr, found_ptr, out_ptr, n")
+    reports = interpret(verifier, source).evidence.interpreted
+    assert [report.variant for report in reports if judge_run(report) is not None] == ["reversed"]
 
 
 def test_without_a_gpu_nothing_is_interpreted_twice(verifier: Verifier) -> None:
