@@ -162,7 +162,7 @@ class _CudaDeviceProperties(types.SimpleNamespace):
 
     def __getattr__(self, name: str) -> Any:
         """Refuse whatever nobody has set."""
-        refuse(f"torch.cuda.get_device_properties().{name}")()
+        return _look_up("torch.cuda.get_device_properties()", name)
 
 
 def pretend_device(target: Target) -> None:

@@ -27,8 +27,8 @@ _FILE = re.compile(r"`([a-z_]+/[a-z0-9_]+\.py)`")
 
 @pytest.fixture(scope="session")
 def verifier() -> Iterator[Verifier]:
-    """One verifier for the session: starting a sandbox takes seconds."""
-    with Sandbox(LimitsConfig()) as sandbox:
+    """One verifier for the session, with less time than by default, since some attacks use up what they are given."""
+    with Sandbox(LimitsConfig(cpu_s=8)) as sandbox:
         yield Verifier(VerifierConfig(clock="simulated", seed=SEED), ClockConfig(), sandbox)
 
 

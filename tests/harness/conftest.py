@@ -1,4 +1,4 @@
-"""A sandbox for all modules that ask for no other, and a verifier for each that asks for one."""
+"""A verifier for each module that asks for one."""
 
 from __future__ import annotations
 
@@ -10,13 +10,6 @@ from tritonrl.core.config import ClockConfig, Config, VerifierConfig
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verification.verifier import Verifier, open_verifier
 from tritonrl.harness.verification.workbench import Workbench
-
-
-@pytest.fixture(scope="session")
-def sandbox() -> Iterator[Sandbox]:
-    """With the default limits; starting one takes six processor seconds."""
-    with Sandbox() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

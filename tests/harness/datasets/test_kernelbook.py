@@ -109,16 +109,15 @@ def test_a_folder_of_files_is_read_whole_and_known_by_content(tmp_path: Path) ->
     assert open_pairs(f"kernelbook:{tmp_path / 'three.parquet'}").fingerprint != first.fingerprint
 
 
-def test_programs_are_compared_in_the_sandbox() -> None:
+def test_programs_are_compared_in_the_sandbox(sandbox: Sandbox) -> None:
     """A row's program is traced with its `[args, kwargs]`; one that ends its process or runs on is only not traced."""
     pair = read_row(make_row())
     assert isinstance(pair, SourcePair)
-    with Sandbox() as sandbox:
-        found = sandbox.trace(pair.reference)
-        assert (len(found.graph), found.problem) == (16, "")
-        # other sizes and numbers are the same computation, another operator is another one
-        assert sandbox.trace(pair.reference.replace("8", "24").replace("2.0", "5.0")) == found
-        assert sandbox.trace(pair.reference.replace("torch.sigmoid", "torch.tanh")).graph not in ("", found.graph)
-        ended = sandbox.trace("import os\nos._exit(3)")
-        assert (ended.graph, "ended with status 3" in ended.problem) == ("", True)
-        assert "No module named" in sandbox.trace("import nothing_that_exists").problem
+    found = sandbox.trace(pair.reference)
+    assert (len(found.graph), found.problem) == (16, "")
+    # other sizes and numbers are the same computation, another operator is another one
+    assert sandbox.trace(pair.reference.replace("8", "24").replace("2.0", "5.0")) == found
+    assert sandbox.trace(pair.reference.replace("torch.sigmoid", "torch.tanh")).graph not in ("", found.graph)
+    ended = sandbox.trace("import os\nos._exit(3)")
+    assert (ended.graph, "ended with status 3" in ended.problem) == ("", True)
+    assert "No module named" in sandbox.trace("import nothing_that_exists").problem
