@@ -100,13 +100,12 @@ def test_a_renamed_teacher_is_a_twin(task_id: str, randomness: random.Random) ->
 
 
 @settings(max_examples=50)
-@given(task_ids, st.randoms(use_true_random=False))
-def test_a_mutant_is_no_twin(task_id: str, randomness: random.Random) -> None:
+@given(task_ids)
+def test_a_mutant_is_no_twin(task_id: str) -> None:
     """A mistake changes the form, also one that takes one name for another."""
     source = render(task_id).solution
     form = form_of(source)
-    mutants = enumerate_mutants(source)
-    for mutant in randomness.sample(mutants, min(25, len(mutants))):
+    for mutant in enumerate_mutants(source):
         assert form_of(mutant.source) != form
 
 

@@ -24,11 +24,11 @@ from .conftest import IDENTITY, request
 SLOW = "import time\ntime.sleep(1.5)\nraise KeyError('alive')" + IDENTITY
 
 
-@pytest.fixture
-def box(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
+@pytest.fixture(scope="module")
+def box() -> Iterator[Sandbox]:
     """A sandbox of its own, that waits for memory no longer than it must."""
-    monkeypatch.setattr(sandbox_module, "_WAITS_FOR_MEMORY_S", (0.1, 0.1))
-    with Sandbox(LimitsConfig(wall_s=20)) as opened:
+    with pytest.MonkeyPatch.context() as patched, Sandbox(LimitsConfig(wall_s=20)) as opened:
+        patched.setattr(sandbox_module, "_WAITS_FOR_MEMORY_S", (0.1, 0.1))
         opened.start("compile")
         yield opened
 
