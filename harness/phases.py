@@ -20,20 +20,20 @@ from ..core.task import Task
 from ..core.verdict import Verdict
 from .display import DisplayKind, Progress, open_display
 from .errors import TaskError, UsageError
+from .exam.answers import Drawn
 from .exam.exam import (
     BySuite,
     Criterion,
+    Exam,
     ExamIdentity,
     Questions,
     fingerprint_adapter,
     identify_questions,
-    run_exam,
 )
-from .exam.finished import ExamResult
 from .exam.suite_criterion import judge_by_suite
 from .settings import read_lines, read_text
 from .study.cell import Line
-from .study.learner import Sampling
+from .study.learner import Learner, Sampling
 from .study.store import Results
 from .tasks.suites import find_task
 from .verification.verifier import Verifier, open_verifier
@@ -47,16 +47,27 @@ def default_jobs() -> int:
 
 
 @contextmanager
-def open_line(config: Config, results: Results, progress: Progress, jobs: int, num_sharing: int = 1) -> Iterator[Line]:
-    """The real line: the configured model, the real verifier, the folder's work; so many processes share each GPU."""
+def open_line(
+    config: Config,
+    results: Results,
+    progress: Progress,
+    jobs: int,
+    num_sharing: int = 1,
+    learner: Learner | None = None,
+) -> Iterator[Line]:
+    """The real line: the real verifier, the folder's work, and the configured model unless a learner is given.
+
+    So many processes share each GPU.
+    """
     from .policy.crew import load_learner
 
     with open_verifier(config, results.evidence_path, num_sharing) as verifier:
-        learner = load_learner(config.policy)
+        learner = learner or load_learner(config.policy)
         yield Line(config=config, learner=learner, judge=verifier, work=results.work, progress=progress, jobs=jobs)
 
 
-def take_exam(
+@contextmanager
+def open_exam(
     config: Config,
     questions: Questions,
     criterion: Criterion = Criterion.BOTH,
@@ -64,16 +75,23 @@ def take_exam(
     out: Path | None = None,
     display: DisplayKind | None = None,
     jobs: int | None = None,
-) -> ExamResult:
-    """Examine the configured policy, with an adapter or without; the results are in `out`, where one is given."""
+    drawn: Drawn | None = None,
+) -> Iterator[Exam]:
+    """An exam of the configured policy, with an adapter or without; the results are in `out`, where one is given.
+
+    With `drawn` its answers are judged, which were drawn elsewhere, and no model is loaded.
+    """
     identity = ExamIdentity(
         config=config,
         policy="",
         backend="",
         tasks=identify_questions(config, questions),
         criterion=criterion,
-        adapter=fingerprint_adapter(adapter),
+        adapter=fingerprint_adapter(adapter) if drawn is None else drawn.adapter,
+        drawn_with=None if drawn is None else drawn.versions,
     )
+    if drawn is not None:
+        drawn.require_same(config, identity.tasks)
     progress = open_display(display)
     with ExitStack() as stack:
         stack.callback(progress.close)
@@ -81,13 +99,23 @@ def take_exam(
         results = Results(root=folder)
 
         @contextmanager
-        def open_exam() -> Iterator[tuple[Line, BySuite]]:
-            with open_line(config, results, progress, jobs or default_jobs()) as line:
+        def open_both() -> Iterator[tuple[Line, BySuite]]:
+            if drawn is not None:
+                drawn.take_over(results.work)
+            learner = None if drawn is None else drawn.learner
+            with open_line(config, results, progress, jobs or default_jobs(), learner=learner) as line:
                 assert isinstance(line.judge, Verifier)
                 bench = line.judge.bench
                 yield line, lambda task, source: judge_by_suite(task, source, bench)
 
-        return run_exam(results, identity, questions, adapter, open_exam, progress)
+        yield Exam(
+            results=results,
+            identity=identity,
+            questions=questions,
+            adapter=adapter,
+            open_line=open_both,
+            progress=progress,
+        )
 
 
 def sample_task(config: Config, task: Task, num: int, adapter: Path | None) -> list[tuple[str, str | None]]:

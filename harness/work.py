@@ -110,6 +110,13 @@ class WorkStore:
         """Whether the unit is stored."""
         return (self.root / kind / key[:2] / key / "value.json").exists()
 
+    def take_over(self, other: WorkStore, kind: str) -> None:
+        """Store the values of another store's units of a kind, which have no files, beside those that are here."""
+        for path in other.root.glob(f"{kind}/*/*/value.json"):
+            key = path.parent.name
+            if not self.has(kind, key):
+                write_atomically(self.root / kind / key[:2] / key / "value.json", path.read_bytes())
+
     def _make(self, place: Path, make: Callable[[Path], Any]) -> None:
         unfinished = self.root / "unfinished" / f".{place.name}.{platform.node()}.{os.getpid()}.partial"
         shutil.rmtree(unfinished, ignore_errors=True)

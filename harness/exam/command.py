@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from attrs import evolve
 
 from ..command_line import ConfigFile, Display, Jobs, Json, Preset, Settings, print_result, resumable
 from ..display import DisplayKind
@@ -43,6 +44,13 @@ def evaluate(
         list[Path] | None,
         typer.Option("--read", help="Only print the finished exam of a folder; repeated, the parts of one as one."),
     ] = None,
+    draw_only: Annotated[
+        bool, typer.Option("--draw-only", help="End when all answers are drawn into --out, before they are judged.")
+    ] = False,
+    answers: Annotated[
+        Path | None,
+        typer.Option("--answers", help="Judge the answers in another exam's folder, drawn elsewhere; loads no model."),
+    ] = None,
     preset: Preset = None,
     config_file: ConfigFile = None,
     settings: Settings = None,
@@ -57,21 +65,26 @@ def evaluate(
     Example: tritonrl eval --policy nano --suite corpus:heldout --levels 1 --samples 10 --out results/exam
 
     Example: tritonrl eval --read results/part-0 --read results/part-1
+
+    With --answers the folder tells policy and tasks; --suite says where a suite of files lies here, and --set and
+    --config may change how the answers are judged.
+
+    Example: tritonrl eval --answers drawn/exam --set verifier.backend=interpret --out results/exam
     """
+    answered: dict[str, object] = {"--policy": policy, "--adapter": adapter, "--levels": levels, "--limit": limit}
+    answered |= {"--tasks": tasks, "--samples": samples, "--temperature": temperature}
+    answered |= {"--draw-only": draw_only or None, "--preset": preset}
     if read:
-        told: dict[str, object] = {"--policy": policy, "--adapter": adapter, "--suite": suite, "--levels": levels}
-        told |= {"--limit": limit, "--tasks": tasks, "--samples": samples, "--temperature": temperature, "--out": out}
-        told |= {"--preset": preset, "--config": config_file, "--set": settings or None}
-        given = [name for name, value in told.items() if value is not None]
-        if given:
-            raise UsageError(f"--read takes no exam: leave out {', '.join(given)}")
+        judged = {"--suite": suite, "--out": out, "--config": config_file, "--set": settings or None}
+        _refuse("--read takes no exam", answered | {"--answers": answers} | judged)
         from .finished import read_parts
 
         _print(read_parts(read), {"read": [str(folder) for folder in read]}, [], as_json)
         return
-    from ..phases import take_exam
+    from ..phases import open_exam
     from ..policy.crew import assembled
     from ..settings import load_config
+    from .answers import open_drawn
     from .exam import Criterion, Questions
 
     if criterion not in set(Criterion):
@@ -89,20 +102,41 @@ def evaluate(
         limit=limit,
         picks=None if tasks is None else tuple(_numbers("--tasks", tasks)),
     )
-    if suite is None and (levels, limit, tasks) != (None, None, None):
+    drawn = None
+    if answers is not None:
+        _refuse("--answers tells what was asked", answered)
+        drawn = open_drawn(answers)
+        questions = drawn.questions if suite is None else evolve(drawn.questions, suite=suite)
+    if questions.suite is None and (levels, limit, tasks) != (None, None, None):
         raise UsageError("--levels, --limit and --tasks choose from a suite: name one with --suite")
-    if criterion == Criterion.SUITE and not (suite or "").startswith("kernelbench:"):
-        asked = suite or "held-out tasks"
+    if criterion == Criterion.SUITE and not (questions.suite or "").startswith("kernelbench:"):
+        asked = questions.suite or "held-out tasks"
         raise UsageError(f"--criterion suite: {asked}: judged by the audit alone")
-    config = load_config(preset, config_file, settings)
+    if draw_only and out is None:
+        raise UsageError("--draw-only: say with --out where the answers are kept")
+    config = load_config(preset, config_file, settings, None if drawn is None else drawn.config)
+    shown = DisplayKind.NONE if as_json else display
     with assembled(config.policy) as leads:
         if not leads:
             return
-        result = take_exam(
-            config, questions, Criterion(criterion), adapter, out, DisplayKind.NONE if as_json else display, jobs
-        )
-    where = [] if out is None else [f"table: {out / 'evaluation.parquet'}"]
-    _print(result, {"suite": suite, "out": None if out is None else str(out)}, where, as_json)
+        with open_exam(config, questions, Criterion(criterion), adapter, out, shown, jobs, drawn) as exam:
+            result: ExamResult | int = exam.draw() if draw_only else exam.run()
+    about = {"suite": questions.suite, "out": None if out is None else str(out)}
+    if isinstance(result, int):
+        lines = [
+            f"{result} answers drawn: {out}",
+            f"the same command without --draw-only judges them, or, elsewhere, --answers {out}",
+        ]
+        print_result({**about, "num_answers": result}, lines, as_json)
+        return
+    _print(result, about, [] if out is None else [f"table: {out / 'evaluation.parquet'}"], as_json)
+
+
+def _refuse(why: str, told: dict[str, object]) -> None:
+    """Raise UsageError where one of these options is given."""
+    given = [name for name, value in told.items() if value is not None]
+    if given:
+        raise UsageError(f"{why}: leave out {', '.join(given)}")
 
 
 def _print(result: ExamResult, about: dict[str, Any], last: list[str], as_json: bool) -> None:

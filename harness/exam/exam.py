@@ -4,9 +4,10 @@ On our own suites the audit verifier judges. On a suite that is not ours results
 own criterion (`harness.exam.suite_criterion`), so that they can be compared with published ones, and by the audit;
 where the two disagree is a finding about both.
 
-Completions are drawn by the chunk and kept, verdicts are kept as they are found, and the table is written last. So the
-same command continues what was killed, and does nothing but read a finished exam; a folder that holds another exam is
-refused with what differs.
+All answers are drawn before the first is judged, so that they can be judged elsewhere (`harness.exam.answers`). They
+are drawn by the chunk and kept, verdicts are kept as they are found, and the table is written last. So the same command
+continues what was killed, and does nothing but read a finished exam; a folder that holds another exam is refused with
+what differs.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from ...core.config import Config
 from ...core.extensions import AUDIT
@@ -75,6 +76,8 @@ class ExamIdentity(RunIdentity):
     tasks: str
     criterion: Criterion
     adapter: str | None = field(default=None)
+    drawn_with: dict[str, Any] | None = field(default=None)
+    """The versions of the packages that drew the answers, where that was done elsewhere."""
     asked: dict[str, Any] | None = field(default=None)
     """The options that chose the tasks, and how many there are; known once the suite is prepared."""
 
@@ -91,60 +94,82 @@ class ExamIdentity(RunIdentity):
         plain = super().plain()
         config = {key: value for key, value in plain["config"].items() if key in _CONFIG}
         exam = {"tasks": self.tasks, "criterion": self.criterion.value, "adapter": self.adapter}
-        return {**plain, "config": config, "exam": exam}
+        elsewhere = {} if self.drawn_with is None else {"drawn_with": self.drawn_with}
+        return {**plain, "config": config, "exam": exam | elsewhere}
 
 
-def run_exam(
-    results: Results,
-    identity: ExamIdentity,
-    questions: Questions,
-    adapter: Path | None,
-    open_line: Callable[[], AbstractContextManager[tuple[Line, BySuite]]],
-    progress: Progress,
-) -> ExamResult:
-    """Ask the questions that `results` has no answers to yet; `open_line` is called only if there are any.
+@frozen(kw_only=True)
+class Exam:
+    """An exam in its folder; `open_line` is called only where there is something to draw or to judge.
 
     `identity` lacks what only a loaded model tells (policy and backend), which is compared once that is known.
     """
-    require_folder(results.root)
-    _require_same(results, identity, questions)
-    finished = read_finished(results.root)
-    if finished is not None:
-        return finished
-    results.sweep()
-    progress.phase("preparing tasks", 0)
-    suite = _load(identity, questions, progress.advance)
-    if not suite.tasks:
-        reasons = "; ".join(f"{entry.name}: {entry.reason}" for entry in suite.skipped[:3])
-        raise UsageError(f"--suite {suite.name}: no task to ask{f' ({reasons})' if reasons else ''}")
-    with open_line() as (line, by_suite):
-        found = ExamIdentity(
-            config=identity.config,
-            policy=line.learner.fingerprint,
-            backend=line.judge.backend,
-            tasks=identity.tasks,
-            criterion=identity.criterion,
-            adapter=identity.adapter,
-            asked={**_options(questions), "num_tasks": len(suite.tasks)},
-        )
-        results.claim(found)
-        model = Model() if adapter is None else Model(key=f"outside {identity.adapter}", folder=adapter)
-        rows: list[Row] = []
-        sources: dict[str, Row] = {}
+
+    results: Results
+    identity: ExamIdentity
+    questions: Questions
+    open_line: Callable[[], AbstractContextManager[tuple[Line, BySuite]]]
+    progress: Progress
+    adapter: Path | None = None
+
+    def run(self) -> ExamResult:
+        """Ask what has no answer yet, and judge what has no verdict; raises DriftError in another exam's folder."""
+        finished = self._find_finished()
+        if finished is not None:
+            return finished
+        suite = self._prepare()
+        with self.open_line() as (line, by_suite):
+            attempts = self._draw(line, suite)
+            rows = _judge(line, attempts, suite, self.identity.criterion, by_suite)
+        return self._write(suite, attempts, rows)
+
+    def draw(self) -> int:
+        """Ask what has no answer yet, and judge nothing; how many answers there are. Raises as `run`."""
+        finished = self._find_finished()
+        if finished is not None:
+            return finished.frame.height
+        suite = self._prepare()
+        with self.open_line() as (line, _):
+            return len(self._draw(line, suite))
+
+    def _find_finished(self) -> ExamResult | None:
+        require_folder(self.results.root)
+        _require_same(self.results, self.identity, self.questions)
+        return read_finished(self.results.root)
+
+    def _prepare(self) -> Suite:
+        self.results.sweep()
+        self.progress.phase("preparing tasks", 0)
+        suite = _load(self.identity, self.questions, self.progress.advance)
+        if not suite.tasks:
+            reasons = "; ".join(f"{entry.name}: {entry.reason}" for entry in suite.skipped[:3])
+            raise UsageError(f"--suite {suite.name}: no task to ask{f' ({reasons})' if reasons else ''}")
+        return suite
+
+    def _draw(self, line: Line, suite: Suite) -> list[Attempt]:
+        """Every answer, once the folder is this exam's."""
+        identity, asked = self.identity, {**_options(self.questions), "num_tasks": len(suite.tasks)}
+        backend = line.judge.backend
+        self.results.claim(evolve(identity, policy=line.learner.fingerprint, backend=backend, asked=asked))
+        model = Model() if identity.adapter is None else Model(key=f"outside {identity.adapter}", folder=self.adapter)
         chunks = list(_cut(suite.tasks, identity.config.evaluation.samples_per_task))
+        attempts: list[Attempt] = []
         for number, chunk in enumerate(chunks, start=1):
-            phase = f"part {number} of {len(chunks)}"
-            attempts = _draw(line, model, chunk, phase)
-            rows += _judge(line, attempts, suite, identity.criterion, by_suite, phase)
-            for attempt, row in zip(attempts, rows[-len(attempts) :], strict=True):
-                sources[row["candidate"]] = {"candidate": row["candidate"], "source": attempt.source}
-    frame = EXAM.frame(rows)
-    write_table(TABLES["sources"], TABLES["sources"].frame(sources.values()), results.root / "sources.parquet")
-    told = {"suite": suite.name, "skipped": [to_plain(entry) for entry in suite.skipped]}
-    write_atomically(results.root / "suite.json", json.dumps(told, indent=2).encode())
-    # last, since its presence says that the exam is finished
-    write_table(EXAM, frame, results.root / "evaluation.parquet")
-    return ExamResult(frame=frame, skipped=suite.skipped)
+            attempts += _draw(line, model, chunk, f"part {number} of {len(chunks)}")
+        return attempts
+
+    def _write(self, suite: Suite, attempts: Sequence[Attempt], rows: Sequence[Row]) -> ExamResult:
+        root, frame, table = self.results.root, EXAM.frame(rows), TABLES["sources"]
+        sources = {
+            row["candidate"]: {"candidate": row["candidate"], "source": attempt.source}
+            for attempt, row in zip(attempts, rows, strict=True)
+        }
+        write_table(table, table.frame(sources.values()), root / "sources.parquet")
+        told = {"suite": suite.name, "skipped": [to_plain(entry) for entry in suite.skipped]}
+        write_atomically(root / "suite.json", json.dumps(told, indent=2).encode())
+        # last, since its presence says that the exam is finished
+        write_table(EXAM, frame, root / "evaluation.parquet")
+        return ExamResult(frame=frame, skipped=suite.skipped)
 
 
 def identify_questions(config: Config, questions: Questions) -> str:
@@ -242,17 +267,15 @@ def _draw(line: Line, model: Model, chunk: Sequence[SuiteTask], phase: str) -> l
     ]
 
 
-def _judge(
-    line: Line, attempts: Sequence[Attempt], suite: Suite, criterion: Criterion, by_suite: BySuite, phase: str
-) -> list[Row]:
+def _judge(line: Line, attempts: Sequence[Attempt], suite: Suite, criterion: Criterion, by_suite: BySuite) -> list[Row]:
     pairs = [(attempt.task, attempt.source) for attempt in attempts]
     audits: list[Verdict | str | None] = [None] * len(pairs)
     if not suite.is_foreign or criterion is not Criterion.SUITE:
-        line.progress.phase(f"{phase}: auditing", len(pairs))
+        line.progress.phase("auditing", len(pairs))
         audits = _audit(line, pairs)
     verdicts: list[SuiteVerdict | None] = [None] * len(pairs)
     if suite.is_foreign and criterion is not Criterion.AUDIT:
-        line.progress.phase(f"{phase}: judging by the suite's criterion", len(pairs))
+        line.progress.phase("judging by the suite's criterion", len(pairs))
         verdicts = _ask_suite(line, pairs, by_suite)
     return [
         {**_audit_row(attempt, audit), **_suite_columns(verdict)}

@@ -46,6 +46,8 @@ from .training_data import describe, draw_training_data, identify_training
 
 SFT = "sft"
 """The name under which the supervised start, which all cells of a seed share, appears in the tables."""
+COMPLETIONS = "completions"
+"""The kind of work that sampling is."""
 
 
 @frozen(kw_only=True)
@@ -286,7 +288,7 @@ def draw_completions(
     """A completion for each task, drawn by the seed beside it, as a unit of work that is done once."""
     prompts = [user_message(task) for task in tasks]
     key = work_key(
-        "completions",
+        COMPLETIONS,
         policy=line.learner.fingerprint,
         adapter=model.key,
         tasks=[task.task_id for task in tasks],
@@ -299,7 +301,7 @@ def draw_completions(
         line.progress.phase(f"{phase}: sampling", len(prompts))
         return line.learner.sample(model.folder, prompts, seeds, sampling, line.progress.advance)
 
-    return line.work.once("completions", key, make)
+    return line.work.once(COMPLETIONS, key, make)
 
 
 def _sample(

@@ -23,10 +23,10 @@ from tritonrl.harness.exam import exam
 from tritonrl.harness.exam.exam import (
     BySuite,
     Criterion,
+    Exam,
     ExamIdentity,
     Questions,
     identify_questions,
-    run_exam,
 )
 from tritonrl.harness.exam.finished import EXAM, ExamResult, read_parts
 from tritonrl.harness.exam.suite_criterion import SuiteVerdict
@@ -77,6 +77,24 @@ class Room:
         judge: TextJudge | None = None,
     ) -> ExamResult:
         """One sitting; the teacher's solutions are known for every task asked."""
+        with self._enter(questions, criterion, adapter, failing_at, by_suite, judge) as entered:
+            return entered.run()
+
+    def draw(self, questions: Questions) -> int:
+        """As `sit`, up to where answers are judged."""
+        with self._enter(questions, Criterion.BOTH, None, None, judge_by_text, None) as entered:
+            return entered.draw()
+
+    @contextmanager
+    def _enter(
+        self,
+        questions: Questions,
+        criterion: Criterion,
+        adapter: str | None,
+        failing_at: int | None,
+        by_suite: BySuite,
+        judge: TextJudge | None,
+    ) -> Iterator[Exam]:
         results = Results(root=self.root)
         answers = {}
         if questions.suite is not None:
@@ -101,7 +119,7 @@ class Room:
             adapter=adapter,
         )
         try:
-            return run_exam(results, identity, questions, None, open_line, Silent())
+            yield Exam(results=results, identity=identity, questions=questions, open_line=open_line, progress=Silent())
         finally:
             self.num_samplings += learner.num_samplings
 
