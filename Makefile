@@ -113,7 +113,8 @@ gpu-smollm2:
 	$(TRITONRL) eval $(SMOLLM2) --set verifier.backend=interpret --set verifier.clock=none --adapter $(ADAPTER) \
 		--suite $(SFT_SUITE):validation --limit 41 --samples 2 --out $(SFT_OUT)/validation
 
-# The exam on held-out tasks, a part on each GPU that EXAM_GPUS names, with its share of the processors.
+# The exam on held-out tasks, a part on each GPU that EXAM_GPUS names, with its share of the processors. Each is named once:
+# a part's executors take as much of a GPU's memory as if they were alone.
 EXAM_GPUS  ?= 0
 EXAM_SUITE ?= $(SFT_SUITE):heldout
 EXAM_TASKS ?= 100

@@ -78,7 +78,7 @@ class Drawn:
         if changed:
             raise UsageError(f"--answers {self.folder}: drawn otherwise: {'; '.join(changed)}")
         if tasks != self.tasks:
-            raise UsageError(f"--answers {self.folder}: of other tasks than --suite {self.questions.suite} has here")
+            raise UsageError(f"--answers {self.folder}: of other tasks than the suite has here")
 
     def take_over(self, work: WorkStore) -> None:
         """Store the answers that are there among other work."""

@@ -155,7 +155,7 @@ class Exam:
         chunks = list(_cut(suite.tasks, identity.config.evaluation.samples_per_task))
         attempts: list[Attempt] = []
         for number, chunk in enumerate(chunks, start=1):
-            attempts += _draw(line, model, chunk, f"part {number} of {len(chunks)}")
+            attempts += _draw_chunk(line, model, chunk, f"part {number} of {len(chunks)}")
         return attempts
 
     def _write(self, suite: Suite, attempts: Sequence[Attempt], rows: Sequence[Row]) -> ExamResult:
@@ -243,7 +243,7 @@ def _cut(tasks: Sequence[SuiteTask], num_samples: int) -> Iterator[Sequence[Suit
         yield tasks[start : start + size]
 
 
-def _draw(line: Line, model: Model, chunk: Sequence[SuiteTask], phase: str) -> list[Attempt]:
+def _draw_chunk(line: Line, model: Model, chunk: Sequence[SuiteTask], phase: str) -> list[Attempt]:
     config = line.config.evaluation
     spread = [(entry, sample) for entry in chunk for sample in range(config.samples_per_task)]
     root = root_seed(line.config, 0)

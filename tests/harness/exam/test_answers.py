@@ -61,7 +61,6 @@ def test_drawing_judges_nothing_and_the_same_command_goes_on(tmp_path: Path) -> 
 def test_answers_are_judged_elsewhere_without_the_model(drawn: Drawn, tmp_path: Path) -> None:
     """The rows are those of the exam in one place; the folder says what drew the answers, and is read as any other."""
     assert drawn.told["num_answers"] == 4
-    # what draws is named by content: here the name leads nowhere
     record = json.loads((drawn.folder / "run.json").read_text())
     record["versions"]["torch"] = "0.0"
     elsewhere = tmp_path / "carried"
@@ -98,7 +97,7 @@ def test_answers_to_something_else_are_refused(drawn: Drawn, tmp_path: Path) -> 
     for arguments, words in (
         (["--set", "evaluation.temperature=0.9"], "drawn otherwise: evaluation.temperature: "),
         (["--set", "policy.max_new_tokens=25"], "drawn otherwise: policy.max_new_tokens: 24 -> 25"),
-        (["--suite", f"kernelbench:{suite}"], "of other tasks than --suite corpus:heldout has here"),
+        (["--suite", f"kernelbench:{suite}"], "of other tasks than the suite has here"),
         (["--samples", 3], "--answers tells what was asked: leave out --samples"),
         (["--draw-only"], "leave out --draw-only"),
         (["--preset", "quick"], "leave out --preset"),
