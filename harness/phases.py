@@ -99,7 +99,7 @@ def open_exam(
         results = Results(root=folder)
 
         @contextmanager
-        def open_both() -> Iterator[tuple[Line, BySuite]]:
+        def open_with_criterion() -> Iterator[tuple[Line, BySuite]]:
             if drawn is not None:
                 drawn.take_over(results.work)
             learner = None if drawn is None else drawn.learner
@@ -113,7 +113,7 @@ def open_exam(
             identity=identity,
             questions=questions,
             adapter=adapter,
-            open_line=open_both,
+            open_line=open_with_criterion,
             progress=progress,
         )
 

@@ -15,8 +15,7 @@ from attrs import frozen
 from ...core.config import Config, identity, merge
 from ...core.serialisation import differences
 from ..errors import UsageError
-from ..study.cell import COMPLETIONS
-from ..study.learner import Sampling, Training
+from ..study.learner import COMPLETIONS, Sampling, Training
 from ..study.store import Results
 from ..work import WorkStore
 from .exam import Questions

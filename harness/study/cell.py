@@ -40,14 +40,12 @@ from ..tables import Row
 from ..work import Work, WorkStore, work_key, write_atomically
 from .admission import Admission, open_admission
 from .cell_tasks import evaluated_rounds, evaluation_tasks, root_seed, round_tasks
-from .learner import Judge, Learner, Sampling, Training
+from .learner import COMPLETIONS, Judge, Learner, Sampling, Training
 from .rows import Attempt, candidate_row, evaluation_row, round_row, stage_rows, timing_rows, training_rows
 from .training_data import describe, draw_training_data, identify_training
 
 SFT = "sft"
 """The name under which the supervised start, which all cells of a seed share, appears in the tables."""
-COMPLETIONS = "completions"
-"""The kind of work that sampling is."""
 
 
 @frozen(kw_only=True)

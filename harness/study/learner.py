@@ -19,6 +19,8 @@ from ...core.verdict import Verdict
 
 OnDone = Callable[[int], None]
 """Called with the number of items done so far."""
+COMPLETIONS = "completions"
+"""The kind of work (`harness.work`) that sampling is."""
 
 
 @frozen(kw_only=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from attrs import define
 from tritonrl.harness.exam.finished import EXAM, read_parts
-from tritonrl.harness.study.cell import COMPLETIONS
+from tritonrl.harness.study.learner import COMPLETIONS
 from tritonrl.harness.study.store import Results
 from tritonrl.harness.work import WorkStore
 from typer.testing import Result
@@ -50,7 +50,6 @@ def test_drawing_judges_nothing_and_the_same_command_goes_on(tmp_path: Path) -> 
     room = Room(root=tmp_path / "drawn")
     assert room.draw(CORPUS) == 12
     assert not (room.root / "evaluation.parquet").exists()
-    assert not (room.root / "work/evidence.sqlite").exists()
     assert room.num_samplings == 1
     assert without_times(room.sit(CORPUS).frame) == without_times(whole.frame)
     assert room.num_samplings == 1
@@ -61,6 +60,7 @@ def test_drawing_judges_nothing_and_the_same_command_goes_on(tmp_path: Path) -> 
 def test_answers_are_judged_elsewhere_without_the_model(drawn: Drawn, tmp_path: Path) -> None:
     """The rows are those of the exam in one place; the folder says what drew the answers, and is read as any other."""
     assert drawn.told["num_answers"] == 4
+    assert not (drawn.folder / "evaluation.parquet").exists()
     record = json.loads((drawn.folder / "run.json").read_text())
     record["versions"]["torch"] = "0.0"
     elsewhere = tmp_path / "carried"

@@ -28,7 +28,7 @@ from tritonrl.harness.exam.exam import (
     Questions,
     identify_questions,
 )
-from tritonrl.harness.exam.finished import EXAM, ExamResult, read_parts
+from tritonrl.harness.exam.finished import ExamResult
 from tritonrl.harness.exam.suite_criterion import SuiteVerdict
 from tritonrl.harness.exam.summary import render_exam, summarise
 from tritonrl.harness.study.ablation import run_ablation
@@ -57,6 +57,13 @@ def judge_by_text(task: Task, source: str) -> SuiteVerdict:
     return SuiteVerdict(correct="triton" in source, sizes=Profile.SMALL, excess=0.005, seconds=0.1)
 
 
+class UnaskedJudge(TextJudge):
+    """Has a name, and judges nothing."""
+
+    def verify_many(self, *_: Any) -> Any:
+        raise AssertionError("an answer was to be judged")
+
+
 @define
 class Room:
     """Where stand-ins sit an exam; counts how often a line was opened."""
@@ -81,8 +88,8 @@ class Room:
             return entered.run()
 
     def draw(self, questions: Questions) -> int:
-        """As `sit`, up to where answers are judged."""
-        with self._enter(questions, Criterion.BOTH, None, None, judge_by_text, None) as entered:
+        """As `sit`, up to where answers are judged; nobody is asked to."""
+        with self._enter(questions, Criterion.BOTH, None, None, judge_by_text, UnaskedJudge()) as entered:
             return entered.draw()
 
     @contextmanager
@@ -213,16 +220,6 @@ def test_task_that_cannot_be_audited_leaves_the_others(tmp_path: Path) -> None:
     assert set(refused["message"]) == {"no such thing"}
     assert refused["suite_correct"].null_count() == 0
     assert summarise(frame).rates[2].correct is None
-
-
-def test_what_was_not_audited_is_not_slow() -> None:
-    """fast_1 is a share of the samples that the audit judged, as the correct rate is."""
-    judged = [(True, 2.0), (True, 0.5), (False, None), (None, None)]
-    place = {**dict.fromkeys(EXAM.columns), "cell": "exam", "phase": "exam", "seed": 0}
-    place |= {"task": "a", "family": "unary", "level": 1}
-    rows = [{**place, "slot": n, "sample": 0, "correct": c, "speedup": s} for n, (c, s) in enumerate(judged)]
-    rates = summarise(EXAM.frame(rows)).rates[0]
-    assert (rates.num_samples, rates.correct, rates.fast_1) == (4, 2 / 3, 1 / 3)
 
 
 @pytest.mark.parametrize("is_finished", [True, False])
@@ -394,65 +391,3 @@ def test_bad_options_are_one_line_and_exit_2(arguments: list[str], words: str) -
     assert result.exit_code == 2
     assert words in result.stderr
     assert result.stdout == ""
-
-
-def test_each_family_says_what_fails_most() -> None:
-    """By level, the worst family first: its most frequent outcome, with the first line of what that says most often."""
-    place = {**dict.fromkeys(EXAM.columns), "cell": "exam", "phase": "exam", "seed": 0, "task": "a"}
-    wrong = "relative error 2\nin a second line"
-    told = [
-        (2, "matmul_chain", "passed", None),
-        (1, "unary", "no_kernel", None),
-        (1, "unary", "wrong_values", wrong),
-        (1, "unary", "wrong_values", "relative error 1"),
-        (1, "unary", "wrong_values", wrong),
-        (1, "scan", "no_launch", None),
-        (1, "unary", "passed", None),
-        (1, "unary", None, "this task cannot be audited"),
-    ]
-    rows = [
-        {**place, "slot": n, "sample": 0, "level": level, "family": family, "outcome": outcome, "message": message}
-        | {"correct": None if outcome is None else outcome == "passed"}
-        for n, (level, family, outcome, message) in enumerate(told)
-    ]
-    summary = summarise(EXAM.frame(rows))
-    found = [(f.level, f.family, f.num_correct, f.num_samples, f.outcome, f.num_outcome) for f in summary.failures]
-    assert found == [
-        (1, "scan", 0, 1, "no_launch", 1),
-        (1, "unary", 1, 5, "wrong_values", 3),
-        (2, "matmul_chain", 1, 1, None, 0),
-    ]
-    assert [entry.message for entry in summary.failures] == [None, "relative error 2", None]
-    lines = render_exam(summary, [])
-    assert [line.split()[0] for line in lines[-3:]] == ["scan", "unary", "matmul_chain"]
-    assert lines[-3].endswith("0/1  1x no Triton kernel is launched")
-    assert lines[-2].endswith("1/5  3x the result differs from the reference: relative error 2")
-    assert lines[-1].endswith("1/1  -")
-    assert len(render_exam(summarise(EXAM.frame(rows[:1])), [])) == 3
-
-
-def test_parts_of_an_exam_are_read_as_one(tmp_path: Path) -> None:
-    """Parts taken one by one have the rows of the whole, and `--read` prints them together."""
-    whole = Room(root=tmp_path / "whole").sit(CORPUS)
-    folders = [tmp_path / "first", tmp_path / "second"]
-    for folder, picks in zip(folders, ((0, 2), (1, 3)), strict=True):
-        Room(root=folder).sit(evolve(CORPUS, picks=picks))
-    assert without_times(read_parts(folders).frame) == without_times(whole.frame)
-    told = json.loads(invoke("--read", folders[0], "--read", folders[1], "--json").stdout)
-    assert told["rates"] == json.loads(invoke("--read", tmp_path / "whole", "--json").stdout)["rates"]
-    assert told["rates"][0]["num_tasks"] == 4
-
-
-def test_exams_that_are_not_parts_of_one_are_refused(tmp_path: Path) -> None:
-    """Other settings, the same tasks twice, an unfinished exam and further options end in one line each."""
-    Room(root=tmp_path / "a").sit(evolve(CORPUS, picks=(0,)))
-    Room(root=tmp_path / "b").sit(evolve(CORPUS, picks=(1,)), adapter="another")
-    for folders, words in (
-        (["a", "b"], "exam.adapter: None -> 'another'"),
-        (["a", "a"], "the same tasks in two of them"),
-        (["nothing"], "no finished exam there"),
-    ):
-        result = invoke(*(part for folder in folders for part in ("--read", tmp_path / folder)))
-        assert (result.exit_code, words in result.stderr) == (2, True)
-    result = invoke("--read", tmp_path / "a", "--limit", 3)
-    assert (result.exit_code, "leave out --limit" in result.stderr) == (2, True)
