@@ -1,4 +1,4 @@
-"""Settings of hypothesis for all tests, and one sandbox for all that ask for the default limits.
+"""Settings of hypothesis for all tests, and sandboxes that they share.
 
 Examples of hypothesis have no deadline, as how long one takes is the machine's doing.
 """
@@ -6,8 +6,9 @@ Examples of hypothesis have no deadline, as how long one takes is the machine's 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from typing import Any
 
 import pytest
@@ -20,38 +21,48 @@ settings.register_profile("without deadlines", deadline=None)
 settings.load_profile("without deadlines")
 
 
-class SharedSandbox:
-    """Stands where a verifier opens its sandbox; starting one takes four processor seconds."""
+class SharedSandboxes:
+    """Sandboxes that stay open, one for each set of protections; starting one takes four processor seconds.
+
+    Limits are a job's and not a zygote's, so a sandbox with other limits has the zygotes of those that are there.
+    """
 
     def __init__(self) -> None:
-        self.opened: Sandbox | None = None
+        self._opened: dict[tuple[str, ...], Sandbox] = {}
         self._owner = os.getpid()
 
-    def get(self) -> Sandbox:
-        """The sandbox with the default limits, opened when it is first asked for."""
-        if self.opened is None:
-            self.opened = Sandbox()
-        return self.opened
+    def get(self, limits: LimitsConfig | None = None, *, without: Sequence[str] = ()) -> Sandbox:
+        """One with these limits (null: the default ones), opened when its protections are first asked for."""
+        key = tuple(without)
+        if key not in self._opened:
+            self._opened[key] = Sandbox(without=key)
+        found = copy(self._opened[key])
+        found.limits = limits or LimitsConfig()
+        return found
 
     def open(self, limits: LimitsConfig, target: str = "sm_90") -> AbstractContextManager[Any]:
-        """It, where that is what is asked for, in this process: it stays open."""
-        if limits == LimitsConfig() and target == "sm_90" and os.getpid() == self._owner:
-            return nullcontext(self.get())
+        """What stands where a verifier opens its sandbox: in this process, one that stays open."""
+        if target == "sm_90" and os.getpid() == self._owner:
+            return nullcontext(self.get(limits))
         return Sandbox(limits, target=target)
+
+    def close(self) -> None:
+        """End them all."""
+        for sandbox in self._opened.values():
+            sandbox.close()
 
 
 @pytest.fixture(scope="session", autouse=True)
-def shared_sandbox() -> Iterator[SharedSandbox]:
+def sandboxes() -> Iterator[SharedSandboxes]:
     """For this session and for every verifier that is opened in it."""
-    shared = SharedSandbox()
+    shared = SharedSandboxes()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(verifier, "Sandbox", shared.open)
         yield shared
-    if shared.opened is not None:
-        shared.opened.close()
+    shared.close()
 
 
 @pytest.fixture(scope="session")
-def sandbox(shared_sandbox: SharedSandbox) -> Sandbox:
-    """The sandbox that all share."""
-    return shared_sandbox.get()
+def sandbox(sandboxes: SharedSandboxes) -> Sandbox:
+    """The sandbox with the default limits."""
+    return sandboxes.get()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,9 @@ from tritonrl.core.extensions import AUDIT
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.verdict import Verdict
 from tritonrl.harness.benchmarks.attack_files import NUM_MECHANISMS, Attack, read_attacks
-from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verification.verifier import Verifier
+
+from ..conftest import SharedSandboxes
 
 FOLDER = Path(__file__).parent
 ATTACKS = read_attacks(FOLDER)
@@ -26,10 +26,10 @@ _FILE = re.compile(r"`([a-z_]+/[a-z0-9_]+\.py)`")
 
 
 @pytest.fixture(scope="session")
-def verifier() -> Iterator[Verifier]:
+def verifier(sandboxes: SharedSandboxes) -> Verifier:
     """One verifier for the session, with less time than by default, since some attacks use up what they are given."""
-    with Sandbox(LimitsConfig(cpu_s=8)) as sandbox:
-        yield Verifier(VerifierConfig(clock="simulated", seed=SEED), ClockConfig(), sandbox)
+    config = VerifierConfig(clock="simulated", seed=SEED)
+    return Verifier(config, ClockConfig(), sandboxes.get(LimitsConfig(cpu_s=8)))
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,8 @@
-"""One sandbox for the tests of this folder, and functions that write requests."""
+"""The sandbox of the tests of this folder, and functions that write requests."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 from tritonrl.core.candidate import Recording
@@ -12,17 +11,17 @@ from tritonrl.core.task import Profile
 from tritonrl.harness.sandbox.protocol import RecordReply, RecordRequest, TensorSpec
 from tritonrl.harness.sandbox.sandbox import Sandbox
 
+from ...conftest import SharedSandboxes
+
 SMALL_LIMITS = LimitsConfig(cpu_s=4, wall_s=8, memory_mb=1024, file_mb=16, processes=32, output_mb=4)
 IDENTITY = "\nimport torch.nn as nn\nclass ModelNew(nn.Module):\n    def forward(self, x):\n        return x\n"
 """The end of a source whose beginning is what a test is about."""
 
 
 @pytest.fixture(scope="session")
-def sandbox() -> Iterator[Sandbox]:
+def sandbox(sandboxes: SharedSandboxes) -> Sandbox:
     """A sandbox with limits small enough to run into."""
-    with Sandbox(SMALL_LIMITS) as opened:
-        opened.start()
-        yield opened
+    return sandboxes.get(SMALL_LIMITS)
 
 
 def request(

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.tasks.suites import find_example
 from tritonrl.harness.verification.verifier import Verifier
 
+from ...conftest import SharedSandboxes
 from .conftest import IDENTITY, SMALL_LIMITS, only, request
 
 MODES = {
@@ -31,25 +32,14 @@ MODES = {
 }
 
 
-class _Boxes:
-    """A sandbox for each mode, started when it is first asked for."""
-
-    def __init__(self) -> None:
-        self.opened: dict[str, Sandbox] = {}
-
-    def __getitem__(self, mode: str) -> Sandbox:
-        if mode not in self.opened:
-            self.opened[mode] = Sandbox(evolve(SMALL_LIMITS, wall_s=20, cpu_s=10), without=MODES[mode])
-        return self.opened[mode]
+Boxes = Mapping[str, Sandbox]
 
 
 @pytest.fixture(scope="module")
-def boxes() -> Iterator[_Boxes]:
-    """The sandboxes of this module."""
-    made = _Boxes()
-    yield made
-    for box in made.opened.values():
-        box.close()
+def boxes(sandboxes: SharedSandboxes) -> Boxes:
+    """A sandbox for each mode."""
+    limits = evolve(SMALL_LIMITS, wall_s=20, cpu_s=10)
+    return {mode: sandboxes.get(limits, without=missing) for mode, missing in MODES.items()}
 
 
 def _failure(box: Sandbox, source: str) -> Failure:
@@ -83,7 +73,7 @@ WITH_CALLS = [mode for mode, without in MODES.items() if "seccomp" not in withou
 
 
 @pytest.mark.parametrize("mode", WITH_FILES)
-def test_secrets_stay_secret(boxes: _Boxes, mode: str, tmp_path: Path) -> None:
+def test_secrets_stay_secret(boxes: Boxes, mode: str, tmp_path: Path) -> None:
     """No file of the user's, the judge's or the system's is read, and swallowing the refusal gains nothing."""
     _require(boxes[mode], "files")
     secret = tmp_path / "key"
@@ -97,7 +87,7 @@ def test_secrets_stay_secret(boxes: _Boxes, mode: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", WITH_FILES)
-def test_nothing_is_written_outside_scratch(boxes: _Boxes, mode: str, tmp_path: Path) -> None:
+def test_nothing_is_written_outside_scratch(boxes: Boxes, mode: str, tmp_path: Path) -> None:
     """Neither a plain write nor a link nor a move touches a file outside the scratch folder."""
     _require(boxes[mode], "files")
     target = tmp_path / "target"
@@ -120,7 +110,7 @@ def test_nothing_is_written_outside_scratch(boxes: _Boxes, mode: str, tmp_path: 
 
 @pytest.mark.parametrize("mode", WITH_CALLS)
 @pytest.mark.parametrize("way", ["tcp", "udp", "abstract", "pair", "name"])
-def test_network_attempt_has_its_outcome(boxes: _Boxes, mode: str, way: str) -> None:
+def test_network_attempt_has_its_outcome(boxes: Boxes, mode: str, way: str) -> None:
     """Every way to reach a socket of the host is refused with the outcome that says so, and nothing arrives."""
     _require(boxes[mode], "system calls")
     name = f"\0tritonrl-{os.getpid()}-{way}"
@@ -153,7 +143,7 @@ def victim() -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_other_processes_are_not_signalled(boxes: _Boxes, mode: str, victim: subprocess.Popen[bytes]) -> None:
+def test_other_processes_are_not_signalled(boxes: Boxes, mode: str, victim: subprocess.Popen[bytes]) -> None:
     """The judge, the zygote, a sibling job and a bystander survive every signal."""
     box = boxes[mode]
     _require(box, "signals")
@@ -180,7 +170,7 @@ def test_other_processes_are_not_signalled(boxes: _Boxes, mode: str, victim: sub
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("call", ["ptrace", "process_vm_readv"])
-def test_other_processes_are_not_read(boxes: _Boxes, mode: str, call: str, victim: subprocess.Popen[bytes]) -> None:
+def test_other_processes_are_not_read(boxes: Boxes, mode: str, call: str, victim: subprocess.Popen[bytes]) -> None:
     """Tracing a process or reading its memory ends the candidate, or fails where there is no seccomp."""
     _require(boxes[mode], "other processes' memory", *(["system calls"] if mode in WITH_CALLS else []))
     arguments = {"ptrace": f"101, 16, {victim.pid}, 0, 0", "process_vm_readv": f"310, {victim.pid}, v, 1, v, 1, 0"}
@@ -207,14 +197,14 @@ FORBIDDEN = {
 
 
 @pytest.mark.parametrize("attempt", FORBIDDEN)
-def test_forbidden_call_has_its_outcome(boxes: _Boxes, attempt: str) -> None:
+def test_forbidden_call_has_its_outcome(boxes: Boxes, attempt: str) -> None:
     """A call that is only ever an attempt to get out ends the candidate, whether or not it looks at the result."""
     _require(boxes["no namespaces"], "system calls")
     failure = _failure(boxes["no namespaces"], f"import ctypes\nc = ctypes.CDLL(None)\n{FORBIDDEN[attempt]}")
     assert failure.outcome is Outcome.FORBIDDEN_CALL
 
 
-def test_facilities_that_libraries_probe_for_are_missing(boxes: _Boxes) -> None:
+def test_facilities_that_libraries_probe_for_are_missing(boxes: Boxes) -> None:
     """Calls that a library may try and do without fail, and the candidate goes on."""
     _require(boxes["all protections"], "system calls")
     numbers = (425, 323, 298, 319, 435, 29, 312)
@@ -238,7 +228,7 @@ os.wait()
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("end", ["", "\nos._exit(0)\n", "\nos.abort()\n"])
-def test_daemon_ends_with_its_job(boxes: _Boxes, mode: str, end: str) -> None:
+def test_daemon_ends_with_its_job(boxes: Boxes, mode: str, end: str) -> None:
     """A process that detached from everything is gone when the reply is there, however the job ended."""
     marker = f"tritonrl-daemon-{os.getpid()}-{mode}-{len(end)}"
     reply = boxes[mode].record(DAEMON.replace("MARKER", marker) + end + IDENTITY, [request((4,))])
@@ -278,14 +268,14 @@ EXHAUSTION = {
 
 @pytest.mark.parametrize("mode", ["all protections", "no namespaces"])
 @pytest.mark.parametrize("name", EXHAUSTION)
-def test_exhaustion_is_bounded(boxes: _Boxes, mode: str, name: str) -> None:
+def test_exhaustion_is_bounded(boxes: Boxes, mode: str, name: str) -> None:
     """What no limit of a single process bounds is bounded by the job's file system or by the watch."""
     source, outcome = EXHAUSTION[name]
     assert _failure(boxes[mode], source).outcome is outcome
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_capabilities_say_what_is_lost(boxes: _Boxes, mode: str) -> None:
+def test_capabilities_say_what_is_lost(boxes: Boxes, mode: str) -> None:
     """Each protection has one line, which names what enforces it or what its loss means."""
     found = {capability.name: capability for capability in boxes[mode].capabilities()}
     assert len(found) == 12
@@ -318,7 +308,7 @@ def _everything_running() -> str:
     return " ".join(found)
 
 
-def test_coding_cookie_makes_no_other_text(boxes: _Boxes) -> None:
+def test_coding_cookie_makes_no_other_text(boxes: Boxes) -> None:
     """A file is imported as the text that was inspected: a cookie that would decode a comment into code is refused."""
     source = "# coding: utf-7\n# +AAo-raise KeyError('hidden')\n"
     failure = _failure(boxes["all protections"], source)
@@ -328,12 +318,11 @@ def test_coding_cookie_makes_no_other_text(boxes: _Boxes) -> None:
 
 
 @pytest.mark.parametrize("mode", ["no namespaces"])
-def test_verification_works_with_fewer_protections(mode: str) -> None:
+def test_verification_works_with_fewer_protections(sandboxes: SharedSandboxes, mode: str) -> None:
     """Where a kernel grants less, a right kernel is still accepted and a wrong one refused for its values."""
     example = find_example("l1-softmax-00c0ffee12345678")
     wrong = example.solution.replace("tl.exp(", "tl.exp2(")
     assert wrong != example.solution
-    with Sandbox(without=MODES[mode]) as box:
-        verifier = Verifier(VerifierConfig(), ClockConfig(), box)
-        assert verifier.verify(example.task, example.solution, AUDIT).correct
-        assert verifier.verify(example.task, wrong, AUDIT).outcome is Outcome.WRONG_VALUES
+    verifier = Verifier(VerifierConfig(), ClockConfig(), sandboxes.get(without=MODES[mode]))
+    assert verifier.verify(example.task, example.solution, AUDIT).correct
+    assert verifier.verify(example.task, wrong, AUDIT).outcome is Outcome.WRONG_VALUES

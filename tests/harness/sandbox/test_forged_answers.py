@@ -14,10 +14,11 @@ from tritonrl.harness.sandbox.protocol import RunRequest
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.stages.plan_audit import audit
 
+from ...conftest import SharedSandboxes
 from .conftest import IDENTITY, SMALL_LIMITS, only, request
 
 
-def test_answers_on_every_descriptor_are_no_result() -> None:
+def test_answers_on_every_descriptor_are_no_result(sandboxes: SharedSandboxes) -> None:
     """A plausible answer written to all that /proc/self/fd lists is not believed, and exit status 0 proves nothing."""
     source = (
         "import os\nfrom tritonrl.harness.sandbox import wire\n"
@@ -25,8 +26,8 @@ def test_answers_on_every_descriptor_are_no_result() -> None:
         "for name in os.listdir('/proc/self/fd'):\n    try: os.write(int(name), frame)\n    except OSError: pass\n"
         "os._exit(0)"
     )
-    with Sandbox(SMALL_LIMITS, without=("namespaces",)) as plain:
-        replies = [plain.record(text + IDENTITY, [request((4,))]) for text in (source, "import os; os._exit(0)")]
+    plain = sandboxes.get(SMALL_LIMITS, without=["namespaces"])
+    replies = [plain.record(text + IDENTITY, [request((4,))]) for text in (source, "import os; os._exit(0)")]
     outcomes = [reply.failure and reply.failure.outcome for reply in replies]
     assert outcomes == [Outcome.BROKEN_PROTOCOL, Outcome.CRASHED]
 

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 from tritonrl.core.outcome import Outcome
 from tritonrl.harness.sandbox.protocol import RecordReply
 from tritonrl.harness.sandbox.sandbox import Sandbox
 
+from ...conftest import SharedSandboxes
 from .conftest import SMALL_LIMITS, request
 
 MODEL = """
@@ -160,13 +162,6 @@ def test_killed_zygote_is_replaced(sandbox: Sandbox) -> None:
     assert reply.recordings[0].plan is not None
 
 
-@pytest.fixture(scope="module")
-def plain_sandbox() -> Iterator[Sandbox]:
-    """A sandbox that does without namespaces."""
-    with Sandbox(SMALL_LIMITS, without=["namespaces"]) as opened:
-        yield opened
-
-
 def test_only_the_jobs_own_process_answers(sandbox: Sandbox) -> None:
     """A candidate that forks, and whose fork goes on to the end before it does, is judged by what itself says."""
     reply = sandbox.record("import os\npid = os.fork()\nif pid: os.waitpid(pid, 0)" + MODEL, [request((4,))])
@@ -176,10 +171,13 @@ def test_only_the_jobs_own_process_answers(sandbox: Sandbox) -> None:
 @pytest.mark.parametrize(
     "name", ["sleep", "memory bit by bit", "fork bomb that catches", "1 GB on stdout", "write to /tmp", "exit"]
 )
-def test_fallback_without_namespaces_still_refuses(plain_sandbox: Sandbox, name: str) -> None:
+def test_fallback_without_namespaces_still_refuses(sandboxes: SharedSandboxes, name: str) -> None:
     """Limits, Landlock and the watch hold where no namespace is granted."""
     source, outcome = BOMBS[name]
-    assert _first_outcome(plain_sandbox.record(source + MODEL, [request((4,))])) is outcome
+    # a sleeper takes all the time that it is given
+    limits = evolve(SMALL_LIMITS, wall_s=3) if name == "sleep" else SMALL_LIMITS
+    plain = sandboxes.get(limits, without=["namespaces"])
+    assert _first_outcome(plain.record(source + MODEL, [request((4,))])) is outcome
 
 
 def _command_lines() -> Iterator[str]:

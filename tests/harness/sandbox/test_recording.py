@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -15,16 +14,15 @@ from tritonrl.core.task import Profile
 from tritonrl.harness.sandbox.protocol import RunRequest, RunResult
 from tritonrl.harness.sandbox.sandbox import Sandbox
 
+from ...conftest import SharedSandboxes
 from .conftest import SMALL_LIMITS, only, request
 from .kernels import DOUBLING, HEADER, LINEAR, POINTWISE, SOFTMAX_LIKE
 
 
 @pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
+def sandbox(sandboxes: SharedSandboxes) -> Sandbox:
     """A sandbox in which a large block compiles on a slow processor too: it takes 3 to 4 s."""
-    with Sandbox(evolve(SMALL_LIMITS, wall_s=20, cpu_s=10)) as opened:
-        opened.start()
-        yield opened
+    return sandboxes.get(evolve(SMALL_LIMITS, wall_s=20, cpu_s=10))
 
 
 def run(

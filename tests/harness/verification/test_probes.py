@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +12,6 @@ from tritonrl.core.config import LimitsConfig
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import BufferKind
 from tritonrl.core.task import Profile
-from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verification.evidence_store import EvidenceStore
 from tritonrl.harness.verification.oracle import Oracle
 from tritonrl.harness.verification.probes import _choose_share, prepare_run, probe_full, probe_tiny
@@ -25,16 +23,17 @@ from tritonrl.stages.run_stages import judge_run
 from tritonrl.stages.tolerance import SHARE_WITH_TF32, SHARE_WITHOUT_PRODUCTS
 from tritonrl.stages.variants import TRAINING_VARIANTS, describe
 
+from ...conftest import SharedSandboxes
 from ..kernels import ADD, LINEAR, NORM, POINTWISE, add, linear, norm, pointwise
 
 LATER = (Profile.REMAINDER, Profile.BETWEEN, Profile.BEYOND)
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Workbench]:
+def bench(sandboxes: SharedSandboxes) -> Workbench:
     """One bench for the module, with short limits so that runaway kernels end soon."""
-    with Sandbox(LimitsConfig(cpu_s=4, wall_s=12)) as sandbox:
-        yield Workbench(sandbox=sandbox, oracle=Oracle(0), store=EvidenceStore())
+    sandbox = sandboxes.get(LimitsConfig(cpu_s=4, wall_s=12))
+    return Workbench(sandbox=sandbox, oracle=Oracle(0), store=EvidenceStore())
 
 
 def compiled(task: object, source: str, bench: Workbench) -> Candidate:
