@@ -320,5 +320,11 @@ def bench_train(
     print_result(to_plain(figures), render(figures), as_json)
 
 
-for _command in (gpu_commands.timing, gpu_commands.places, gpu_commands.backends, gpu_commands.crashes):
+for _command in (
+    gpu_commands.timing,
+    gpu_commands.places,
+    gpu_commands.backends,
+    gpu_commands.crashes,
+    gpu_commands.engines,
+):
     bench_app.command()(_command)

@@ -1,14 +1,16 @@
-"""The commands under `tritonrl bench` that need a GPU: its timings, its verdicts, and what takes its contexts down."""
+"""The commands under `tritonrl bench` that need a GPU: its timings and verdicts, what ends its contexts, and vLLM."""
 
 from __future__ import annotations
 
 import sys
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ..command_line import BenchSeed, Jobs, Json, Settings, guarded, print_result
+from ..command_line import BenchSeed, Jobs, Json, Preset, Settings, guarded, print_result
+from ..errors import UsageError
 
 
 @guarded
@@ -109,3 +111,33 @@ def places(
 
     figures = run(load_config(settings=settings or []), num_kernels, variants, gap, seed, jobs or default_jobs())
     print_result(to_plain(figures), render(figures), as_json)
+
+
+@guarded
+def engines(
+    preset: Preset = "paper",
+    suite: Annotated[str, typer.Option("--suite", help="Whose tasks are the prompts: corpus or whole.")] = "corpus",
+    num_tasks: Annotated[int, typer.Option("--num", "-n", min=1, help="Prompts, half of each level.")] = 64,
+    samples: Annotated[int, typer.Option("--samples", min=1, help="Completions of each prompt.")] = 8,
+    adapter: Annotated[Path | None, typer.Option("--adapter", help="Sample with this adapter.")] = None,
+    seed: BenchSeed = 0,
+    settings: Settings = None,
+    as_json: Json = False,
+) -> None:
+    """Our sampler beside vLLM on the same model, prompts and adapter: tokens a second, and whether texts are the same.
+
+    Needs a GPU and vLLM. Exit 1 where an engine does not heed the adapter.
+
+    Example: tritonrl bench engines --set policy.name=smollm2 --adapter results/sft/adapter
+    """
+    from ...core.corpus import SUITES
+    from ...core.serialisation import to_plain
+    from ..settings import load_config
+    from .engines import render, run
+
+    if suite not in SUITES:
+        raise UsageError(f"--suite {suite}: must be one of {', '.join(SUITES)}")
+    config = load_config(preset=preset, settings=settings or [])
+    figures = run(config, suite, num_tasks, samples, adapter, seed)
+    print_result(to_plain(figures), render(figures), as_json)
+    raise typer.Exit(1 if any(one.heeds_adapter is False for one in figures.engines) else 0)
