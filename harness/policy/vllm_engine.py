@@ -17,6 +17,7 @@ import hashlib
 import importlib
 import importlib.util
 import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -122,4 +123,6 @@ def open_engine(config: PolicyConfig) -> VllmEngine:
     if config.name.startswith(PREFIX):
         raise UsageError(f"policy.engine: vllm reads weights from a folder or the hub, and {config.name} has none")
     source, _ = find_weights(config.name)
+    # its log goes to stdout otherwise, where a command's JSON stands alone
+    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
     return VllmEngine(importlib.import_module("vllm"), source, config)

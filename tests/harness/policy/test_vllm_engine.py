@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -128,6 +129,16 @@ def test_an_engine_samples_and_sleeps_while_the_model_is_trained(
     assert log == ["generate", "sleep 1", "wake up", *["generate"] * 3]
     assert done == [3] * 4
     assert learner.fingerprint != policy.fingerprint
+
+
+def test_the_engine_logs_on_stderr(log: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command's JSON is alone on stdout; who has chosen another stream for vLLM's log keeps it."""
+    monkeypatch.delenv("VLLM_LOGGING_STREAM", raising=False)
+    open_engine(PolicyConfig(engine="vllm"))
+    assert os.environ["VLLM_LOGGING_STREAM"] == "ext://sys.stderr"
+    monkeypatch.setenv("VLLM_LOGGING_STREAM", "ext://elsewhere")
+    open_engine(PolicyConfig(engine="vllm"))
+    assert os.environ["VLLM_LOGGING_STREAM"] == "ext://elsewhere"
 
 
 def test_the_engine_reads_what_the_policy_names(log: list[str]) -> None:
