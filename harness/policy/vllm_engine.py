@@ -7,8 +7,9 @@ folder, prompts, a seed for each. The prompts are tokenised by the policy, so bo
 adapters are handed on as folders, which is peft's format.
 
 The engine sleeps while the model is trained (`rest`): its weights go to the CPU's memory and its cache is given up.
-Its own random streams follow the seeds, so that a call repeats; they are not our sampler's, which is why the engine
-is part of a learner's identity.
+Its own random streams follow the seeds, so that a call repeats but for rounding, which depends on what is computed
+beside it (97.7% of 128 texts of `nano` came again on an H100 with vLLM 0.25.1). They are not our sampler's, which is
+why the engine is part of a learner's identity.
 """
 
 from __future__ import annotations
