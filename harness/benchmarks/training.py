@@ -55,7 +55,8 @@ Choice = Literal["auto", "on", "off"]
 class Workload:
     """What is trained on what: `batch` pairs a step and process, `warmup` steps of `steps` are not counted.
 
-    That many, because sizes of batches that come for the first time are captured then.
+    Nor is what comes before the first step: there every process captures the sizes of all its batches, so that counted
+    steps capture nothing. `Rate.first_step_s` has it, and what `warmup` leaves out is what first steps take otherwise.
     """
 
     policy: str
