@@ -17,6 +17,7 @@ pass, padded.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any
@@ -26,6 +27,7 @@ from attrs import evolve, frozen
 from torch import Tensor
 from torch.nn import functional
 
+from ..errors import DivergedError
 from .answers import answer_loss
 from .attention import attend_within, has_kernel
 from .keeping import make_room
@@ -238,7 +240,8 @@ def train(
     """Train the policy's adapter in place; the loss of every step.
 
     `batch_size` counts the pairs of all processes. No pairs is no step. `on_captured` is called after each graph that
-    is captured before the first step. Raises ValueError where the policy has no adapter.
+    is captured before the first step. Raises ValueError where the policy has no adapter, and DivergedError after a
+    step whose loss or gradient is no finite number: the adapter is of no use then.
     """
     if policy.lora is None:
         raise ValueError("the policy has no adapter to train; attach one first")
@@ -256,8 +259,13 @@ def train(
 
     def report(upto: int) -> None:
         while len(late) > upto:
-            total, point = late.pop(0)
-            points.append(evolve(point, loss=float(total)))
+            numbers, point = late.pop(0)
+            loss, norm = numbers.tolist()
+            if not math.isfinite(loss) or not math.isfinite(norm):
+                place = f"step {point.step + 1} of {len(batches)}"
+                rate = f"at a learning rate of {point.learning_rate:.2g}"
+                raise DivergedError(f"training diverged: loss {loss:.3g}, gradient {norm:.3g} in {place} {rate}")
+            points.append(evolve(point, loss=loss))
             if on_step is not None:
                 on_step(points[-1])
 
@@ -275,11 +283,11 @@ def train(
             for part in shares[step]:
                 gradients.loss.add_(compute(part, num_answers))
             world.add_up(gradients.flat)
-            torch.nn.utils.clip_grad_norm_(weights, max_gradient_norm)
+            norm = torch.nn.utils.clip_grad_norm_(weights, max_gradient_norm)
             optimizer.step()
             num_read = sum(len(tokens) for tokens, _ in batch)
             point = LossPoint(step=step, epoch=epoch, loss=0.0, learning_rate=rate, num_tokens=num_read)
-            late.append((gradients.loss.clone(), point))
+            late.append((torch.stack((gradients.loss, norm)), point))
             # one step late, so that the GPU has work while the CPU waits for a number
             report(upto=1)
         report(upto=0)
