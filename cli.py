@@ -218,7 +218,8 @@ def sft(
 ) -> None:
     """Supervised fine-tuning alone, with its evaluation; on teachers' pairs, or on those of a file.
 
-    On several GPUs: accelerate launch --num_processes 4 -m tritonrl.cli sft ..., or torchrun in its place.
+    On several GPUs: accelerate launch --num_processes 4 -m tritonrl.cli sft ..., or torchrun in its place. Each
+    process that fails exits as one alone would; the launcher's own exit code is 1.
 
     Example: tritonrl sft --preset quick --out results/sft
 
@@ -263,6 +264,7 @@ def _run_phase(
     display: DisplayKind | None,
     jobs: int | None,
 ) -> None:
+    from .harness.plain_text import render_losses
     from .harness.policy.crew import assembled
     from .harness.policy.parallel import is_launched
     from .harness.settings import load_config
@@ -277,11 +279,15 @@ def _run_phase(
         # processes that were started together share each cell's work; there are no others to start
         workers = 1 if is_launched() else None
         outcome = run_ablation(config, out, cells, seeds, display=display, jobs=jobs, workers=workers)
-    for row in Results(root=out).read("cells").iter_rows(named=True):
-        where = out / row["adapter"] if row["adapter"] else "the base model"
+    results = Results(root=out)
+    steps = results.read("training")
+    for row in results.read("cells").iter_rows(named=True):
+        where = row["message"] or (out / row["adapter"] if row["adapter"] else "the base model")
         print(f"{row['cell']} seed {row['seed']}: {row['status']}, {where}")
         if row["cell"] == "sft" and row["adapter"]:
+            losses = steps.filter((steps["cell"] == "sft") & (steps["seed"] == row["seed"])).sort("step")["loss"]
             print(f"  {describe(json.loads((out / row['adapter']).with_name('data.json').read_text()))}")
+            print(f"  {render_losses(losses.to_list())}")
     raise typer.Exit(1 if outcome.num_failed else 0)
 
 

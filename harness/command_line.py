@@ -36,7 +36,9 @@ Backend = Annotated[str | None, typer.Option("--backend", help="Where plans run:
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    print(f"tritonrl: {message}", file=sys.stderr)
+    # of several processes each says why it ends, often the same
+    rank = os.environ.get("RANK", "0") if os.environ.get("WORLD_SIZE", "1") != "1" else "0"
+    print(f"tritonrl: {'' if rank == '0' else f'process {rank}: '}{message}", file=sys.stderr)
     raise typer.Exit(code)
 
 

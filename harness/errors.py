@@ -25,3 +25,7 @@ class DriftError(TritonrlError):
 
 class TaskError(UsageError):
     """A task cannot be used: its reference does not import, run or fit the form."""
+
+
+class DivergedError(Exception):
+    """A training reached numbers that are none: the failure of its cell, and of nothing that other cells share."""

@@ -44,3 +44,13 @@ def render_plan(planned: Sequence[PlannedCell]) -> list[str]:
     else:
         cost = "; how long that takes is known once a start and a cell have finished in this folder"
     return [*lines, f"{len(planned)} cells, {samples:,} samples to draw and verify, at most {updates:,} updates{cost}"]
+
+
+def render_losses(losses: Sequence[float]) -> str:
+    """How a training went, by the loss of its first step and the mean of its last tenth."""
+    if not losses:
+        return "no step was taken"
+    last = losses[-max(1, len(losses) // 10) :]
+    reached = sum(last) / len(last)
+    risen = "; it has risen: the learning rate may be too large" if reached > 2 * losses[0] else ""
+    return f"loss {losses[0]:.3g} to {reached:.3g} in {len(losses)} steps{risen}"

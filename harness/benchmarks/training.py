@@ -55,7 +55,8 @@ Choice = Literal["auto", "on", "off"]
 class Workload:
     """What is trained on what: `batch` pairs a step and process, `warmup` steps of `steps` are not counted.
 
-    That many, because sizes of batches that come for the first time are captured then.
+    Nor is what comes before the first step: there every process captures the sizes of all its batches, so that counted
+    steps capture nothing. `Rate.first_step_s` has it, and what `warmup` leaves out is what first steps take otherwise.
     """
 
     policy: str
@@ -308,8 +309,9 @@ def _launch(workload: Workload, number: int) -> dict[str, Any]:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        where = ["--multi_gpu"] if torch.cuda.is_available() else ["--cpu"]
-        command += ["-m", "accelerate.commands.launch", *where, "--num_processes", str(number), "--num_machines", "1"]
+        # without --multi_gpu it starts one process where there are no GPUs, whatever number it is given
+        command += ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_machines", "1"]
+        command += ["--num_processes", str(number)]
         command += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", str(port)]
     with tempfile.TemporaryDirectory(prefix="tritonrl-bench-") as folder:
         answer = Path(folder) / "rate.json"
@@ -319,6 +321,8 @@ def _launch(workload: Workload, number: int) -> dict[str, Any]:
             last = (done.stderr.strip().splitlines() or ["no word"])[-1]
             raise TritonrlError(f"{number} processes ended with exit code {done.returncode}: {last}")
         rate: dict[str, Any] = json.loads(answer.read_text())
+        if rate["processes"] != number:
+            raise TritonrlError(f"{rate['processes']} of {number} processes were started")
         return rate
 
 
@@ -334,7 +338,7 @@ def main(arguments: Sequence[str]) -> None:
     execution = choose(policy, workload, encoded[: len(encoded) // world.size])
     rate = measure_ours(policy, encoded, workload, execution, world)
     if world.rank == 0:
-        answer.write_text(json.dumps(asdict(rate)))
+        answer.write_text(json.dumps({**asdict(rate), "processes": world.size}))
     leave_world()
 
 

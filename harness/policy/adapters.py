@@ -15,8 +15,17 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from ..errors import UsageError
 from .dropout import make_dropout
 from .load import LoraShape, Policy
+
+_PLAIN = {
+    "peft_type": "LORA",
+    "bias": "none",
+    **dict.fromkeys(("use_rslora", "use_dora", "lora_bias", "fan_in_fan_out", "rank_pattern", "alpha_pattern")),
+    **dict.fromkeys(("modules_to_save", "target_parameters", "trainable_token_indices", "layer_replication")),
+}
+"""What peft's configuration says of adapters that are computed here; null where a key must say nothing."""
 
 
 def _lora_weights(policy: Policy) -> list[tuple[str, Any]]:
@@ -94,14 +103,35 @@ def save_adapter(policy: Policy, folder: Path) -> None:
 
 
 def load_adapter(policy: Policy, folder: Path) -> None:
-    """Put the adapter of `folder` in place of the policy's, if it has one."""
-    from peft import set_peft_model_state_dict
+    """Put the adapter of `folder` in place of the policy's, if it has one.
+
+    It may adapt fewer layers than ours do; the others are as without one. Raises UsageError where there is no LoRA
+    adapter, for one that is more than plain LoRA, and for another model's.
+    """
+    from peft import get_peft_model_state_dict, set_peft_model_state_dict
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    config = json.loads((folder / "adapter_config.json").read_text())
-    shape = LoraShape(rank=config["r"], alpha=config["lora_alpha"], dropout=config["lora_dropout"])
+    try:
+        config = json.loads((folder / "adapter_config.json").read_text())
+        shape = LoraShape(rank=config["r"], alpha=config["lora_alpha"], dropout=config["lora_dropout"])
+        tensors = load_file(folder / "adapter_model.safetensors")
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise UsageError(f"{folder}: no LoRA adapter there ({type(error).__name__}: {error})") from None
+    beyond = [key for key, plain in _PLAIN.items() if config.get(key) and config[key] != plain]
+    if beyond:
+        raise UsageError(f"{folder}: not a plain LoRA adapter: {', '.join(f'{key} {config[key]}' for key in beyond)}")
     if policy.lora != shape:
         attach_adapter(policy, shape, 0)
-    result = set_peft_model_state_dict(policy.model, load_file(folder / "adapter_model.safetensors"))
-    if result.unexpected_keys:
-        raise ValueError(f"{folder} is an adapter of another model: {result.unexpected_keys[0]}")
+    own = get_peft_model_state_dict(policy.model, save_embedding_layers=False)
+    for name, tensor in tensors.items():
+        if name not in own or own[name].shape != tensor.shape:
+            theirs = config.get("base_model_name_or_path") or "unknown"
+            found = f"{list(own[name].shape)} here" if name in own else "not here"
+            raise UsageError(
+                f"{folder} is an adapter of another model ({theirs}, and this is {policy.name}): "
+                f"{name}: {list(tensor.shape)}, and {found}"
+            )
+    if len(tensors) < len(own):
+        reset_adapter(policy, 0)
+    set_peft_model_state_dict(policy.model, tensors)

@@ -5,21 +5,24 @@ it tells the others the same call, and each computes its share: of every batch i
 So whatever runs with one process runs with many, and results are those of one but for rounding and for which
 numbers dropout draws. The processes must see the same results folder, which holds the adapters.
 
-A process that fails ends the others: the launcher stops them all.
+A process that fails ends the others: the launcher stops them all, and exits with a code of its own, 1. So an error in
+process 0's share of a call ends the command even where a command of one process would go on with the next cell, since
+the others wait for it in the middle of that call. A training that diverges does so in all of them, and ends none.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from ...core.config import PolicyConfig
-from ..errors import TritonrlError
+from ..errors import DivergedError, TritonrlError
 from ..study.learner import Sampling, Training
 from .learner import PolicyLearner, open_learner
-from .parallel import World, is_launched, join_world, leave_world
+from .parallel import World, is_launched, is_started_alone, join_world, leave_world
 
 
 class Leader(PolicyLearner):
@@ -35,7 +38,8 @@ class Leader(PolicyLearner):
     ) -> list[str]:
         """As a learner alone; each process writes its share."""
         self.world.tell(("sample", (adapter, list(prompts), list(seeds), sampling)))
-        return super().sample(adapter, prompts, seeds, sampling, on_done)
+        with _ending_all():
+            return super().sample(adapter, prompts, seeds, sampling, on_done)
 
     def finetune(
         self,
@@ -47,7 +51,20 @@ class Leader(PolicyLearner):
     ) -> list[float]:
         """As a learner alone; each process computes its share of every batch."""
         self.world.tell(("finetune", (adapter, list(pairs), training, target)))
-        return super().finetune(adapter, pairs, training, target, on_done)
+        with _ending_all():
+            return super().finetune(adapter, pairs, training, target, on_done)
+
+
+@contextmanager
+def _ending_all() -> Iterator[None]:
+    """Turn an error of process 0 alone into one that ends the command: the others are in the middle of the call."""
+    try:
+        yield
+    except (DivergedError, TritonrlError):
+        raise
+    except Exception as error:
+        message = " ".join(f"{type(error).__name__}: {error}".split())
+        raise TritonrlError(f"process 0 failed, and the others with it: {message}") from error
 
 
 def load_learner(config: PolicyConfig) -> PolicyLearner:
@@ -62,6 +79,12 @@ def assembled(config: PolicyConfig) -> Iterator[bool]:
     One process is always the one.
     """
     if not is_launched():
+        if is_started_alone():
+            print(
+                "tritonrl: accelerate has started one process; where there are no GPUs for more, "
+                "several take its option --multi_gpu, or torchrun",
+                file=sys.stderr,
+            )
         yield True
         return
     world = join_world()
@@ -84,7 +107,8 @@ def _follow(config: PolicyConfig) -> None:
         call, arguments = message
         # only now: a command that finds everything done loads no model
         learner = learner or open_learner(config, world, PolicyLearner)
-        getattr(learner, call)(*arguments, lambda _: None)
+        with suppress(DivergedError):  # process 0 has found the same, and says so
+            getattr(learner, call)(*arguments, lambda _: None)
 
 
 def _listen(world: World) -> Any:

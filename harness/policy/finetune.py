@@ -17,7 +17,9 @@ pass, padded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -25,6 +27,7 @@ from attrs import evolve, frozen
 from torch import Tensor
 from torch.nn import functional
 
+from ..errors import DivergedError
 from .answers import answer_loss
 from .attention import attend_within, has_kernel
 from .keeping import make_room
@@ -176,13 +179,23 @@ def make_loss(
 
 
 def make_step(
-    policy: Policy, encoded: Sequence[Pair], execution: Execution, gradients: Gradients
+    policy: Policy,
+    encoded: Sequence[Pair],
+    execution: Execution,
+    gradients: Gradients,
+    coming: Iterable[Sequence[Pair]] = (),
+    on_captured: Callable[[], None] = lambda: None,
 ) -> Callable[[Sequence[Pair], int], Tensor]:
-    """How a microbatch, of a batch with so many answer tokens, adds to the gradients; it gives its part of the loss."""
+    """How a microbatch, of a batch with so many answer tokens, adds to the gradients; it gives its part of the loss.
+
+    The microbatches that are known to be `coming` find their graphs captured; `on_captured` is called after each graph.
+    """
     if execution.capture and is_supported(policy.base):
         longest = max((len(tokens) for tokens, _ in encoded), default=1)
         loss = PackedLoss(policy, max(longest, GRAIN), execution)
-        return StaticSteps(loss.hidden, loss.head, max(longest, GRAIN), gradients)
+        steps = StaticSteps(loss.hidden, loss.head, max(longest, GRAIN), gradients)
+        steps.prepare(coming, on_captured)
+        return steps
     compute = make_loss(policy, encoded, execution)
 
     def step(part: Sequence[Pair], num_answers: int) -> Tensor:
@@ -220,13 +233,15 @@ def train(
     warmup_share: float = 0.03,
     max_gradient_norm: float = 1.0,
     on_step: Callable[[LossPoint], None] | None = None,
+    on_captured: Callable[[], None] = lambda: None,
     execution: Execution | None = None,
     world: World = ALONE,
 ) -> tuple[LossPoint, ...]:
     """Train the policy's adapter in place; the loss of every step.
 
-    `batch_size` counts the pairs of all processes. No pairs is no step. Raises ValueError where the policy has no
-    adapter.
+    `batch_size` counts the pairs of all processes. No pairs is no step. `on_captured` is called after each graph that
+    is captured before the first step. Raises ValueError where the policy has no adapter, and DivergedError after a
+    step whose loss or gradient is no finite number: the adapter is of no use then.
     """
     if policy.lora is None:
         raise ValueError("the policy has no adapter to train; attach one first")
@@ -237,14 +252,20 @@ def train(
     execution = execution or choose_execution(policy, num_tokens // world.size)
     make_room(policy, is_long=execution.capture or execution.compile)
     gradients = Gradients(weights)
-    compute = make_step(policy, encoded, execution, gradients)
+    # all of this process's work, known before the first step
+    shares = [cut(share(batch, world.rank, world.size), execution.microbatch_tokens) for _, batch in batches]
     late: list[tuple[Tensor, LossPoint]] = []
     points: list[LossPoint] = []
 
     def report(upto: int) -> None:
         while len(late) > upto:
-            total, point = late.pop(0)
-            points.append(evolve(point, loss=float(total)))
+            numbers, point = late.pop(0)
+            loss, norm = numbers.tolist()
+            if not math.isfinite(loss) or not math.isfinite(norm):
+                place = f"step {point.step + 1} of {len(batches)}"
+                rate = f"at a learning rate of {point.learning_rate:.2g}"
+                raise DivergedError(f"training diverged: loss {loss:.3g}, gradient {norm:.3g} in {place} {rate}")
+            points.append(evolve(point, loss=loss))
             if on_step is not None:
                 on_step(points[-1])
 
@@ -252,20 +273,21 @@ def train(
     devices = [policy.device] if policy.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed((seed + world.rank) % 2**63)
+        compute = make_step(policy, encoded, execution, gradients, chain.from_iterable(shares), on_captured)
         for step, (epoch, batch) in enumerate(batches):
             rate = learning_rate * learning_rate_share(step, len(batches), warmup_share)
             for group in optimizer.param_groups:
                 group["lr"] = rate
             num_answers = sum(len(tokens) - prompt for tokens, prompt in batch)
             gradients.clear()
-            for part in cut(share(batch, world.rank, world.size), execution.microbatch_tokens):
+            for part in shares[step]:
                 gradients.loss.add_(compute(part, num_answers))
             world.add_up(gradients.flat)
-            torch.nn.utils.clip_grad_norm_(weights, max_gradient_norm)
+            norm = torch.nn.utils.clip_grad_norm_(weights, max_gradient_norm)
             optimizer.step()
             num_read = sum(len(tokens) for tokens, _ in batch)
             point = LossPoint(step=step, epoch=epoch, loss=0.0, learning_rate=rate, num_tokens=num_read)
-            late.append((gradients.loss.clone(), point))
+            late.append((torch.stack((gradients.loss, norm)), point))
             # one step late, so that the GPU has work while the CPU waits for a number
             report(upto=1)
         report(upto=0)

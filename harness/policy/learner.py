@@ -106,6 +106,7 @@ class PolicyLearner:
                 seed=training.seed,
                 warmup_share=training.warmup_share,
                 on_step=lambda point: report(point.step + 1),
+                on_captured=lambda: report(0),
                 world=self.world,
             )
         if self.world.rank == 0:

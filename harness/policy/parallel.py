@@ -79,6 +79,14 @@ def is_launched() -> bool:
     return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
+def is_started_alone() -> bool:
+    """Whether `accelerate launch` has started this process and no other.
+
+    Without several GPUs it does so whatever number it was given, unless `--multi_gpu` is, and without a word.
+    """
+    return "ACCELERATE_MIXED_PRECISION" in os.environ and "WORLD_SIZE" not in os.environ
+
+
 @cache
 def join_world(cpu: bool = False) -> World:
     """The world that a launcher has made, or the one process; `cpu` leaves GPUs aside. Asked again, the same."""

@@ -3,7 +3,11 @@
 A step of a model of 135 M parameters is a few thousand small kernels, and launching them takes longer than computing
 them. A captured graph launches all of them together, but its sizes are fixed, so rows, answers and borders are filled
 up: tokens to a multiple of `GRAIN` with one more document that nobody reads, answers with places that count nothing,
-borders with documents of no tokens. A size that comes for the first time is captured then.
+borders with documents of no tokens. The sizes of a whole training are known before its first step, and captured then
+(`StaticSteps.prepare`): of several processes each has its own, and would have the others wait at a step. A size that
+was not announced is captured when it comes.
+
+Capturing leaves the random streams as they were, so that dropout draws what it would draw without graphs.
 
 Gradients lie in one stretch of memory, with the loss at its end: it is what graphs add to, what one call sets to zero,
 and what several processes sum up.
@@ -11,7 +15,7 @@ and what several processes sum up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -98,7 +102,10 @@ def fill_up(pairs: Sequence[Pair], sizes: Sizes, num_answers: int) -> Inputs:
 
 
 class StaticSteps:
-    """Adds what microbatches contribute to `gradients`; `longest` is the longest document's number of tokens."""
+    """Adds what microbatches contribute to `gradients`; `longest` is the longest document's number of tokens.
+
+    The model computes as it does when a size is captured, so training has to be switched on before.
+    """
 
     def __init__(
         self,
@@ -111,6 +118,21 @@ class StaticSteps:
         self.captures = head.is_cuda
         self.pool: Any = torch.cuda.graph_pool_handle() if self.captures else None
         self.graphs: dict[Sizes, tuple[Inputs, Any, Tensor]] = {}
+
+    def prepare(self, coming: Iterable[Sequence[Pair]], on_captured: Callable[[], None] = lambda: None) -> None:
+        """Capture the sizes of all these microbatches, each once, the largest first: its memory serves the others.
+
+        `on_captured` is called after each; a capture takes some tenths of a second.
+        """
+        if not self.captures:
+            return
+        found: dict[Sizes, Sequence[Pair]] = {}
+        for pairs in coming:
+            found.setdefault(sizes_of(pairs), pairs)
+        for sizes in sorted(found, key=lambda one: (one.tokens, one.answers, one.documents), reverse=True):
+            if sizes not in self.graphs:
+                self.graphs[sizes] = self._capture(fill_up(found[sizes], sizes, 1))
+                on_captured()
 
     def __call__(self, pairs: Sequence[Pair], num_answers: int) -> Tensor:
         """The pairs' part of the loss of a batch with `num_answers` answer tokens."""
@@ -143,10 +165,12 @@ class StaticSteps:
         device = self.head.device
         inputs = Inputs(**{name: getattr(filled, name).to(device) for name in _INPUTS})
         kept = self.gradients.flat.clone()
-        run_aside(lambda: self._run(inputs), device)
-        graph = torch.cuda.CUDAGraph()
-        # other threads may go on with what capturing forbids, as the one does that watches over the processes' sums
-        with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
-            loss = self._run(inputs)
+        # the run beside draws from the device's generator, a capture does not, and a replay draws as a run does
+        with torch.random.fork_rng(devices=[device]):
+            run_aside(lambda: self._run(inputs), device)
+            graph = torch.cuda.CUDAGraph()
+            # other threads may go on with what capturing forbids, as the one does that watches over the processes' sums
+            with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
+                loss = self._run(inputs)
         self.gradients.flat.copy_(kept)
         return inputs, graph, loss

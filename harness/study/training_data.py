@@ -1,7 +1,8 @@
 """What a supervised start trains on: teachers' pairs of the corpus, or pairs from files, and what was left out of them.
 
-`sft.data` names files; without it the pairs are teachers'. With `against` both leave out what equals a task of that
-suite. All of it is a function of the configuration, the seed's root, the files' rows and the policy's context.
+`sft.data` names files; without it the pairs are teachers'. Both leave out what is longer than the policy's context, and
+with `against` what equals a task of that suite. All of it is a function of the configuration, the seed's root, the
+files' rows and the policy's context.
 """
 
 from __future__ import annotations
@@ -72,14 +73,16 @@ def draw_training_data(
     untraced = () if admission is None else admission.untraced
     if not config.sft.data:
         examples = list(supervised_examples(config, root, None if admission is None else admission.admits))
-        pairs = [(user_message(example.task), assistant_message(example.solution)) for example in examples]
+        taught = [(user_message(example.task), assistant_message(example.solution)) for example in examples]
+        pairs = tuple(pair for pair in taught if fits(*pair))
         num_refused = 0 if admission is None else len(admission.refused)
+        flaws = ((Flaw.SHARED, num_refused), (Flaw.TOO_LONG, len(taught) - len(pairs)))
         found = TrainingData(
-            pairs=tuple(pairs),
+            pairs=pairs,
             source=f"teachers of {config.suite}",
             num_rows=None,
-            num_seen=len(pairs) + num_refused,
-            left_out=((Flaw.SHARED, num_refused),) if num_refused else (),
+            num_seen=len(taught) + num_refused,
+            left_out=tuple((flaw, number) for flaw, number in flaws if number),
             not_compared=untraced,
         )
     else:

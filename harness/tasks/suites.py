@@ -108,7 +108,7 @@ def load_suite(
     Names: `corpus:SPLIT`, `whole:SPLIT`, `whole:novel` or `kernelbench:FOLDER|PARQUET|HUB_NAME`.
     `levels`: these alone; `num`: so many of each (of a corpus, which has no end, 10); `seed`: which a corpus draws;
     `picks`: those places of the suite alone, KernelBench's being ordered by level and number (100 is the first of
-    Level 2); `on_done`: called with the number of tasks prepared.
+    Level 2), a corpus' as far as `num` goes; `on_done`: called with the number of tasks prepared.
     """
     if _is_ours(name):
         return Suite(name=name, tasks=tuple(_draw(name, levels, num, seed, picks)))
@@ -150,7 +150,14 @@ def _is_ours(name: str) -> bool:
 def _draw(
     name: str, levels: Sequence[int] | None, num: int | None, seed: int, picks: Sequence[int] | None
 ) -> Iterator[SuiteTask]:
-    for index, example in enumerate(corpus_examples(name, seed, num or 10, tuple(levels or (1, 2)))):
+    drawn = list(corpus_examples(name, seed, num or 10, tuple(levels or (1, 2))))
+    beyond = [place for place in picks or () if place >= len(drawn)]
+    if beyond:
+        raise UsageError(
+            f"--tasks: {name} has places 0 to {len(drawn) - 1} here, and not {min(beyond)}; "
+            "--limit says how many tasks a level has"
+        )
+    for index, example in enumerate(drawn):
         if picks is None or index in picks:
             yield SuiteTask(index=index, task=example.task, solution=example.solution)
 

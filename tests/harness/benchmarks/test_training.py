@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ from tritonrl.cli import app
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.benchmarks import training
 from tritonrl.harness.benchmarks.training import Workload, render, run
+from tritonrl.harness.errors import TritonrlError
 from typer.testing import CliRunner
 
 SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -62,6 +65,16 @@ def test_a_process_alone_writes_its_rate(shape: str, tmp_path: Path, monkeypatch
     rate = json.loads((tmp_path / "rate.json").read_text())
     assert rate["tokens_per_s"] > 0
     assert rate["first_loss"] > 0
+    assert rate["processes"] == 1
+    # a launcher that starts fewer than it is asked for does not have them measured as more
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: write_rate(Path(command[-1]), rate))
+    with pytest.raises(TritonrlError, match="1 of 2 processes were started"):
+        training.measure_scaling(Workload(policy=shape), [2])
+
+
+def write_rate(answer: Path, rate: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    answer.write_text(json.dumps(rate))
+    return subprocess.CompletedProcess([], 0)
 
 
 @pytest.mark.parametrize(

@@ -373,6 +373,7 @@ def test_command_refuses_drift_with_exit_3(real: tuple[list[object], Result]) ->
         (["--suite", "corpus:heldout", "--tasks", "9-3"], "--tasks 9-3: 9-3 is an empty range"),
         (["--suite", "corpus:heldout", "--tasks", "0-99999999999"], "one of more than"),
         (["--suite", "corpus:heldout", "--tasks", "-1"], "expected numbers and ranges"),
+        (["--suite", "corpus:heldout", "--tasks", "15-25"], "has places 0 to 19 here, and not 20; --limit says"),
         (["--suite", "corpus:heldout", "--limit", "0"], "--limit"),
         (["--suite", "corpus:heldout", "--samples", "0"], "--samples"),
         (["--suite", "corpus:heldout", "--criterion", "suite"], "--criterion suite: corpus:heldout"),

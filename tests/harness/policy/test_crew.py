@@ -8,12 +8,17 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+from attrs import define, field
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.config import PolicyConfig
-from tritonrl.harness.errors import UsageError
+from tritonrl.harness.command_line import guarded
+from tritonrl.harness.errors import DivergedError, TritonrlError, UsageError
+from tritonrl.harness.policy import crew
 from tritonrl.harness.policy.learner import PolicyLearner, open_learner
 from tritonrl.harness.policy.parallel import World
 
@@ -68,6 +73,81 @@ def test_vllm_is_for_one_process() -> None:
     """vLLM spreads over GPUs itself, so several processes of ours with it are an error of usage."""
     with pytest.raises(UsageError, match="start one process"):
         open_learner(PolicyConfig(engine="vllm"), World(rank=0, size=2), PolicyLearner)
+
+
+@define
+class Spoken:
+    """What process 0 of two has said; nobody hears it."""
+
+    size: int = 2
+    rank: int = 0
+    messages: list[Any] = field(factory=list)
+
+    def tell(self, message: Any) -> Any:
+        self.messages.append(message)
+        return message
+
+
+@pytest.mark.parametrize("call", ["sample", "finetune"])
+def test_an_error_in_process_0_ends_the_command(monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    """The others wait in the middle of a call, so its failure is no cell's; a training that diverges is one."""
+    leader = object.__new__(crew.Leader)
+    leader.world = Spoken()  # type: ignore[assignment]
+    for error, expected in ((RuntimeError("out of\nmemory"), TritonrlError), (DivergedError("nan"), DivergedError)):
+
+        def fail(*_: object, error: Exception = error) -> None:
+            raise error
+
+        monkeypatch.setattr(PolicyLearner, call, fail)
+        with pytest.raises(expected) as raised:
+            getattr(leader, call)(None, [], [], None, None)
+        assert isinstance(raised.value, DivergedError) or "process 0 failed" in str(raised.value)
+        assert "\n" not in str(raised.value)
+
+
+def test_a_process_that_follows_outlives_a_training_that_diverges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Process 0 goes on with another cell after it, and so do the others."""
+    messages = iter([("finetune", (1,)), ("finetune", (2,)), None])
+    called: list[int] = []
+
+    class Diverging:
+        def finetune(self, number: int, _: object) -> None:
+            called.append(number)
+            raise DivergedError("nan")
+
+    monkeypatch.setattr(crew, "join_world", Spoken)
+    monkeypatch.setattr(crew, "_listen", lambda _: next(messages))
+    monkeypatch.setattr(crew, "open_learner", lambda *_: Diverging())
+    crew._follow(PolicyConfig())
+    assert called == [1, 2]
+
+
+def test_a_process_that_accelerate_started_alone_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without GPUs `accelerate launch` starts one process, however many were asked for, and says nothing."""
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    for told, environment in ((False, {}), (True, {"ACCELERATE_MIXED_PRECISION": "no"})):
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        with crew.assembled(PolicyConfig()) as leads:
+            assert leads
+        assert ("--multi_gpu" in capsys.readouterr().err) == told
+
+
+def test_processes_say_who_they_are(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of several processes that fail, all but the first name themselves in their line."""
+
+    def fail() -> None:
+        raise UsageError("no such thing")
+
+    for size, rank, line in (("1", "1", "no such"), ("2", "0", "no such"), ("2", "1", "process 1: no such")):
+        monkeypatch.setenv("WORLD_SIZE", size)
+        monkeypatch.setenv("RANK", rank)
+        with pytest.raises(typer.Exit) as ended:
+            guarded(fail)()
+        assert ended.value.exit_code == 2
+        assert capsys.readouterr().err == f"tritonrl: {line} thing\n"
 
 
 @given(st.integers(0, 40), st.integers(1, 9))

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from attrs import evolve
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers import LlamaConfig, LlamaForCausalLM
 from tritonrl.core.config import PolicyConfig
+from tritonrl.harness.errors import DivergedError, UsageError
 from tritonrl.harness.policy import answers
 from tritonrl.harness.policy import finetune as module
 from tritonrl.harness.policy.adapters import attach_adapter, load_adapter, reset_adapter, save_adapter
@@ -209,6 +214,73 @@ def test_adapter_round_trip(make_policy: MakePolicy, tmp_path: Path) -> None:
     assert loaded.keys() == trained.keys()
     assert all(torch.equal(weight, trained[name]) for name, weight in loaded.items())
     assert [path.name for path in tmp_path.iterdir()] == ["adapter"]
+
+
+def peft_adapter(policy: Policy, folder: Path, **options: Any) -> torch.Tensor:
+    """Save an adapter of peft's own making for the policy's model; its logits of `TOKENS`."""
+    shape = {"r": 4, "lora_alpha": 8, "lora_dropout": 0.1, "target_modules": "all-linear", **options}
+    model = get_peft_model(policy.model, LoraConfig(**shape)).eval()
+    torch.manual_seed(2)
+    for name, weight in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weight, std=0.1)
+    model.save_pretrained(folder)
+    logits: torch.Tensor = model(TOKENS).logits
+    return logits.detach()
+
+
+TOKENS = torch.tensor([[5, 6, 7, 8, 9]])
+
+
+def test_peft_reads_our_adapters(make_policy: MakePolicy, tmp_path: Path) -> None:
+    """An adapter that was trained here gives the same logits in peft's own model."""
+    policy = make_policy("qwen2")
+    attach_adapter(policy, LoraShape(rank=4, alpha=8), 0)
+    finetune(policy, PAIRS, epochs=2, learning_rate=1e-2, batch_size=4, seed=0)
+    save_adapter(policy, tmp_path / "adapter")
+    theirs = PeftModel.from_pretrained(make_policy("qwen2").model, tmp_path / "adapter").eval()
+    assert torch.equal(theirs(TOKENS).logits, policy.model(TOKENS).logits)
+    assert not torch.allclose(theirs(TOKENS).logits, make_policy("qwen2").model(TOKENS).logits)
+
+
+def test_adapters_of_peft_load_here(make_policy: MakePolicy, tmp_path: Path) -> None:
+    """Those of all layers and those of some give peft's logits, whichever adapter was there before."""
+    expected = {
+        name: peft_adapter(make_policy("llama"), tmp_path / name, **options)
+        for name, options in (("all", {}), ("some", {"target_modules": ["q_proj"], "layers_to_transform": [1]}))
+    }
+    policy = make_policy("llama")
+    for name in ("some", "all", "some"):
+        load_adapter(policy, tmp_path / name)
+        policy.model.eval()
+        assert torch.equal(policy.model(TOKENS).logits, expected[name])
+
+
+def test_adapters_that_are_not_computed_here_are_refused(make_policy: MakePolicy, tmp_path: Path) -> None:
+    """What would be computed otherwise than by peft, another model's adapter and a spoilt one are errors of usage."""
+    wide = {"alpha_pattern": {"q_proj": 32}, "use_rslora": True, "use_dora": True, "bias": "lora_only"}
+    for key, value in wide.items():
+        peft_adapter(make_policy("qwen2"), tmp_path / key, **{key: value})
+        with pytest.raises(UsageError, match=f"not a plain LoRA adapter: {key}"):
+            load_adapter(make_policy("qwen2"), tmp_path / key)
+    other = LlamaForCausalLM(LlamaConfig(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=1))
+    peft_adapter(evolve(make_policy("llama"), model=other), tmp_path / "other")
+    with pytest.raises(UsageError, match="an adapter of another model"):
+        load_adapter(make_policy("llama"), tmp_path / "other")
+    (tmp_path / "other/adapter_model.safetensors").write_bytes(b"cut off")
+    with pytest.raises(UsageError, match="no LoRA adapter there"):
+        load_adapter(make_policy("llama"), tmp_path / "other")
+
+
+def test_a_training_that_diverges_says_so(make_policy: MakePolicy) -> None:
+    """A step without a finite loss ends the training, in words that have the step; the policy can be trained anew."""
+    policy = make_policy("llama")
+    attach_adapter(policy, LoraShape(dropout=0.0), 0)
+    options: dict[str, Any] = {"epochs": 3, "batch_size": 4, "seed": 0, "warmup_share": 0.0}
+    with pytest.raises(DivergedError, match=r"loss nan, gradient nan in step 2 of 3 at a learning rate of 6\.7e"):
+        finetune(policy, PAIRS, learning_rate=1e38, **options)
+    reset_adapter(policy, 0)
+    assert len(finetune(policy, PAIRS, learning_rate=1e-3, **options)) == 3
 
 
 def test_reset_changes_nothing_any_more(make_policy: MakePolicy) -> None:

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 import torch
-from attrs import evolve
+from attrs import asdict, evolve
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.config import PolicyConfig
+from tritonrl.harness.policy import finetune as finetune_module
+from tritonrl.harness.policy import static_steps as steps_module
 from tritonrl.harness.policy.adapters import attach_adapter
 from tritonrl.harness.policy.attention import attend_by_borders, attend_by_parts
-from tritonrl.harness.policy.finetune import Execution, choose_execution, finetune
+from tritonrl.harness.policy.finetune import Execution, choose_execution, finetune, make_step
 from tritonrl.harness.policy.load import LoraShape, Policy, load_policy
 from tritonrl.harness.policy.packing import Pair
-from tritonrl.harness.policy.static_steps import GRAIN, Gradients, fill_up, sizes_of
+from tritonrl.harness.policy.static_steps import (
+    GRAIN,
+    Gradients,
+    Inputs,
+    Sizes,
+    StaticSteps,
+    fill_up,
+    sizes_of,
+)
 
 MakePolicy = Callable[[str], Policy]
 PAIRS = [(f"write {word}", f"def {word}(x):\n    return x * {number}") for number, word in enumerate("abcde", start=1)]
@@ -86,6 +98,113 @@ def test_fixed_sizes_change_nothing(make_policy: MakePolicy, architecture: str) 
 def test_a_cpu_captures_nothing(make_policy: MakePolicy) -> None:
     """Where there is no GPU, rows are not filled up for nothing."""
     assert not choose_execution(make_policy("llama"), 10**9).capture
+
+
+class RecordedSteps(StaticSteps):
+    """Captures without a GPU: a replay computes anew, and `captured` has each size with the microbatches before it."""
+
+    captured: ClassVar[list[tuple[Sizes, int]]]
+    num_computed: ClassVar[int]
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.captures = True
+
+    def __call__(self, pairs: Sequence[Pair], num_answers: int) -> torch.Tensor:
+        loss = super().__call__(pairs, num_answers)
+        type(self).num_computed += 1
+        return loss
+
+    def _capture(self, filled: Inputs) -> tuple[Inputs, Any, torch.Tensor]:
+        inputs, loss = copy_of(filled, torch.device("cpu")), torch.zeros(())
+        sizes = Sizes(tokens=len(filled.tokens), answers=len(filled.answers), documents=len(filled.borders) - 1)
+        self.captured.append((sizes, self.num_computed))
+        return inputs, SimpleNamespace(replay=lambda: loss.copy_(self._run(inputs))), loss
+
+
+class LaunchedSteps(StaticSteps):
+    """The same microbatches with no graph at all."""
+
+    def prepare(self, coming: object, on_captured: object = None) -> None: ...
+
+    def __call__(self, pairs: Sequence[Pair], num_answers: int) -> torch.Tensor:
+        return self._run(copy_of(fill_up(pairs, sizes_of(pairs), num_answers), self.head.device))
+
+
+def copy_of(inputs: Inputs, device: torch.device) -> Inputs:
+    """The same inputs in other tensors, on a device."""
+    return Inputs(**{name: tensor.clone().to(device) for name, tensor in asdict(inputs, recurse=False).items()})
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> type[RecordedSteps]:
+    """Recorded captures in place of those that need a GPU."""
+    monkeypatch.setattr(RecordedSteps, "captured", [], raising=False)
+    monkeypatch.setattr(RecordedSteps, "num_computed", 0, raising=False)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self)
+    monkeypatch.setattr(finetune_module, "StaticSteps", RecordedSteps)
+    return RecordedSteps
+
+
+def test_sizes_are_captured_before_the_first_step(
+    make_policy: MakePolicy, recorded: type[RecordedSteps], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each size of all epochs is captured once, the largest first, and no step captures; dropout draws the same."""
+    monkeypatch.setattr(steps_module, "GRAIN", 64)
+    long = [(prompt, answer + " + x" * 30 * (number % 3)) for number, (prompt, answer) in enumerate(PAIRS)]
+    num_told, results = [0, 0], []
+    for number, steps in enumerate((recorded, LaunchedSteps)):
+        monkeypatch.setattr(finetune_module, "StaticSteps", steps)
+        policy = make_policy("llama")
+        attach_adapter(policy, LoraShape(rank=2, dropout=0.3), 1)
+
+        def count(number: int = number) -> None:
+            num_told[number] += 1
+
+        execution = Execution(microbatch_tokens=200, capture=True)
+        options = {"epochs": 2, "learning_rate": 1e-2, "batch_size": 3, "seed": 0, "execution": execution}
+        results.append(finetune(policy, long, on_captured=count, **options))
+    sizes = [one for one, _ in recorded.captured]
+    assert len(sizes) == len(set(sizes)) > 1
+    assert num_told == [len(sizes), 0]
+    assert sizes == sorted(sizes, key=lambda one: (one.tokens, one.answers, one.documents), reverse=True)
+    assert {before for _, before in recorded.captured} == {0}
+    assert recorded.num_computed > len(sizes)
+    assert results[0] == results[1]
+
+
+def test_a_size_that_was_not_announced_is_captured_when_it_comes(
+    make_policy: MakePolicy, recorded: type[RecordedSteps]
+) -> None:
+    """Announcing is no duty: a microbatch of another size is computed too, and its size captured once."""
+    policy = make_policy("llama")
+    attach_adapter(policy, LoraShape(dropout=0.0), 1)
+    gradients = Gradients([weight for weight in policy.model.parameters() if weight.requires_grad])
+    short: list[Pair] = [([7] * 30, 20)]
+    execution = Execution(microbatch_tokens=4096, capture=True)
+    step = make_step(policy, short, execution, gradients, [short, short])
+    losses = [float(step(part, 10)) for part in (short, short * 40, short * 40)]
+    assert [before for _, before in recorded.captured] == [0, 1]
+    assert losses[1:] == pytest.approx([40 * losses[0]] * 2, rel=1e-4)
+
+
+@needs_gpu
+@pytest.mark.parametrize("limit", [8192, 2048])
+def test_capturing_draws_nothing(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    """On a GPU dropout draws with graphs what it draws without, however many sizes are captured."""
+    pairs = [(f"write {number}", f"def f(x):\n    return x{' + 1' * 40 * (number % 7)}") for number in range(24)]
+    losses = []
+    for steps in (StaticSteps, LaunchedSteps):
+        monkeypatch.setattr(finetune_module, "StaticSteps", steps)
+        policy = load_policy(PolicyConfig(name="nano"))
+        attach_adapter(policy, LoraShape(dropout=0.5), 1)
+        for name, weight in policy.model.named_parameters():
+            if "lora_B" in name:  # else the first losses do not depend on what is dropped
+                torch.nn.init.normal_(weight, std=0.05, generator=torch.Generator("cuda").manual_seed(0))
+        execution = Execution(microbatch_tokens=limit, capture=True)
+        points = finetune(policy, pairs, epochs=1, learning_rate=1e-6, batch_size=6, seed=0, execution=execution)
+        losses.append([point.loss for point in points])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
 
 
 @needs_gpu

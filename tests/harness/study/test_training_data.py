@@ -102,6 +102,19 @@ def test_rows_that_equal_a_held_out_task_are_left_out(tmp_path: Path, admission:
     assert "left out: 1 for the same computation as a task that is left out" in describe(data.plain())
 
 
+def test_teachers_pairs_that_are_too_long_are_left_out_and_counted() -> None:
+    """A policy with a short context is trained on what it can read, and the run says how much that is not."""
+    config = merge({"sft": {"num_pairs": 30}})
+    whole = draw_training_data(config, 0, _fits, None)
+    lengths = sorted(len(prompt) + len(answer) for prompt, answer in whole.pairs)
+    data = draw_training_data(config, 0, lambda prompt, answer: len(prompt) + len(answer) <= lengths[19], None)
+    assert len(data.pairs) == 20
+    assert dict(data.left_out) == {Flaw.TOO_LONG: 10}
+    assert "20 pairs of teachers of corpus; 30 looked at; left out: 10 for longer than" in describe(data.plain())
+    with pytest.raises(UsageError, match="no pair to train on; 0 pairs of teachers"):
+        draw_training_data(config, 0, lambda *_: False, None)
+
+
 def test_no_pair_at_all_is_a_usage_error_with_the_reasons(tmp_path: Path) -> None:
     """A data set of which nothing can be used ends in one line that says why."""
     path = write_parquet(tmp_path / "rows.parquet", [make_row(), make_row(entry_point="Other")])
