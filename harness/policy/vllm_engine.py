@@ -5,8 +5,8 @@ values. It is optional: imported only where it is asked for, and nothing else of
 interface is that of `PolicyLearner.sample`: an adapter's folder, prompts, a seed for each. The prompts are tokenised by
 the policy, so both engines read the same tokens, and adapters are handed on as folders, which is peft's format.
 
-A policy in 8 bit is sampled from its whole weights in bfloat16: vLLM's bitsandbytes makes 4 bits of weights that are not
-quantized already, which is further from what is trained than no quantization at all.
+A policy in 8 bit is sampled from its whole weights in bfloat16: of weights that are not quantized already vLLM's
+bitsandbytes makes 4 bits, which is further from what is trained than no quantization at all.
 
 The engine sleeps while the model is trained (`rest`): its weights go to the CPU's memory and its cache is given up.
 Its own random streams follow the seeds, so that a call repeats; they are not our sampler's, which is why the engine

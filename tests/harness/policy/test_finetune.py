@@ -61,6 +61,27 @@ def test_loss_falls(make_policy: MakePolicy, architecture: str) -> None:
     assert all(torch.equal(weight, base[name]) for name, weight in unloaded.named_parameters())
 
 
+@pytest.mark.parametrize("kind", ["linear", "llama3", "yarn"])
+def test_scaled_positions_are_learned_as_the_model_reads_them(make_policy: MakePolicy, kind: str) -> None:
+    """Pairs in one row have the loss of transformers' own forward pass where positions are scaled."""
+    policy = make_policy("llama")
+    config = policy.model.config
+    scaling = {"factor": 4.0, "original_max_position_embeddings": 16, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    config.rope_parameters = {"rope_type": kind, "rope_theta": 10000.0, **scaling}
+    config.max_position_embeddings = 64
+    plain = policy.model
+    policy.model = type(plain)(config)
+    policy.model.load_state_dict(plain.state_dict())
+    encoded = encode_pairs(policy, [*PAIRS, ("long " * 30, "x + " * 20)])
+    compute = make_loss(policy, encoded)
+    assert isinstance(compute, module.PackedLoss)
+    packed, padded = compute(encoded).item(), padded_loss(policy, encoded).item()
+    assert packed == pytest.approx(padded, rel=1e-5)
+    policy.model = plain
+    config.rope_parameters = {"rope_type": "default", "rope_theta": 10000.0}
+    assert padded_loss(policy, encoded).item() != pytest.approx(padded, rel=1e-3)
+
+
 def test_equal_calls_give_equal_adapters(make_policy: MakePolicy, tmp_path: Path) -> None:
     """One seed gives one adapter, bit for bit, whatever was drawn before; another seed gives another."""
     saved = []
