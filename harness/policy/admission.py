@@ -40,12 +40,23 @@ def _others(names: list[Any]) -> str:
 
 def why_not_model(model: Any) -> str | None:
     """Why a model cannot be sampled, or null."""
-    if not getattr(model.config, "is_decoder", True):
+    if not getattr(model.config, "is_decoder", True) and _looks_ahead(model):
         return f"a model of type {model.config.model_type} reads both ways here, and does not continue a text"
     keeps_another = getattr(model, "_is_stateful", False)
     if keeps_another or "past_key_values" not in inspect.signature(model.forward).parameters:
         return f"a model of type {model.config.model_type} keeps no keys and values, which sampling needs"
     return None
+
+
+def _looks_ahead(model: Any) -> bool:
+    """Whether what a model makes of a token depends on the next one."""
+    import torch
+
+    pairs = torch.tensor([[0, 0], [0, 1]], device=model.get_input_embeddings().weight.device)
+    with torch.no_grad():
+        one, other = (model(input_ids=pair[None]).logits[0, 0] for pair in pairs)
+    # the same arithmetic on the same numbers, but for 8-bit layers, which look at all of their input
+    return not getattr(model, "is_quantized", False) and not torch.allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
 def why_not_tokenizer(tokenizer: Any, model: Any) -> str | None:

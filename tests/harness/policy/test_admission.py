@@ -107,9 +107,19 @@ def test_broken_folders_are_one_line(folder: Path, name: str) -> None:
     assert len(str(caught.value)) < 500 + len(str(folder))
 
 
-def test_a_model_with_another_memory_is_refused(tmp_path: Path, folder: Path) -> None:
-    """Mamba would take the cache of keys and values, ignore it, and write nonsense; BERT reads both ways."""
-    from transformers import BertConfig, BertLMHeadModel, MambaConfig, MambaForCausalLM
+def test_a_model_with_another_memory_is_refused(folder: Path) -> None:
+    """Mamba would take the cache of keys and values, ignore it, and write nonsense; BERT reads both ways.
+
+    GPT-NeoX does not, though its configuration is no decoder's either.
+    """
+    from transformers import (
+        BertConfig,
+        BertLMHeadModel,
+        GPTNeoXConfig,
+        GPTNeoXForCausalLM,
+        MambaConfig,
+        MambaForCausalLM,
+    )
 
     sizes = {"vocab_size": 600, "hidden_size": 16, "num_hidden_layers": 1}
     mamba = MambaForCausalLM(MambaConfig(**sizes, state_size=4))
@@ -118,6 +128,8 @@ def test_a_model_with_another_memory_is_refused(tmp_path: Path, folder: Path) ->
         model.save_pretrained(folder)
         with pytest.raises(UsageError, match=expected):
             load_policy(PolicyConfig(name=str(folder)), "cpu")
+    GPTNeoXForCausalLM(GPTNeoXConfig(**sizes, num_attention_heads=2, intermediate_size=16)).save_pretrained(folder)
+    assert load_policy(PolicyConfig(name=str(folder)), "cpu").base.config.model_type == "gpt_neox"
 
 
 def test_a_garbled_gguf_file_is_one_line(tmp_path: Path) -> None:
