@@ -16,16 +16,31 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
+from .admission import one_line
 from .dropout import make_dropout
 from .load import LoraShape, Policy
 
-_PLAIN = {
-    "peft_type": "LORA",
-    "bias": "none",
-    **dict.fromkeys(("use_rslora", "use_dora", "lora_bias", "fan_in_fan_out", "rank_pattern", "alpha_pattern")),
-    **dict.fromkeys(("modules_to_save", "target_parameters", "trainable_token_indices", "layer_replication")),
-}
-"""What peft's configuration says of adapters that are computed here; null where a key must say nothing."""
+FREE_KEYS = frozenset(
+    [
+        "auto_mapping",
+        "base_model_name_or_path",
+        "exclude_modules",
+        "inference_mode",
+        "layers_pattern",
+        "layers_to_transform",
+        "lora_alpha",
+        "lora_dropout",
+        "peft_type",
+        "peft_version",
+        "r",
+        "revision",
+        "target_modules",
+        "task_type",
+    ]
+)
+"""The keys of an adapter's configuration that are heeded, or change nothing that it computes."""
+SAME_IN_THE_END = (("init_lora_weights", "gaussian"), ("init_lora_weights", False), ("init_lora_weights", "orthogonal"))
+"""Other ways to begin, which training leaves behind, and which leave the model's own weights alone."""
 
 
 def _lora_weights(policy: Policy) -> list[tuple[str, Any]]:
@@ -34,7 +49,10 @@ def _lora_weights(policy: Policy) -> list[tuple[str, Any]]:
 
 
 def attach_adapter(policy: Policy, shape: LoraShape, seed: int) -> None:
-    """Give the policy a new adapter of this shape, which changes nothing until it is trained; replaces an older one."""
+    """Give the policy a new adapter of this shape, which changes nothing until it is trained; replaces an older one.
+
+    Raises UsageError where peft has none for the policy's model.
+    """
     if policy.lora == shape:
         reset_adapter(policy, seed)
         return
@@ -53,7 +71,10 @@ def attach_adapter(policy: Policy, shape: LoraShape, seed: int) -> None:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        policy.model = get_peft_model(policy.model, config)
+        try:
+            policy.model = get_peft_model(policy.model, config)
+        except ValueError as error:
+            raise UsageError(f"the policy {policy.name!r} takes no LoRA adapter: {one_line(error)}") from error
     for module in policy.model.modules():
         if shape.dropout > 0.0 and hasattr(module, "lora_dropout"):
             module.lora_dropout["default"] = make_dropout(shape.dropout)
@@ -103,35 +124,63 @@ def save_adapter(policy: Policy, folder: Path) -> None:
 
 
 def load_adapter(policy: Policy, folder: Path) -> None:
-    """Put the adapter of `folder` in place of the policy's, if it has one.
+    """Put the adapter of `folder` in place of the policy's, if it has one; what it leaves out changes nothing.
 
-    It may adapt fewer layers than ours do; the others are as without one. Raises UsageError where there is no LoRA
-    adapter, for one that is more than plain LoRA, and for another model's.
+    Raises UsageError for a folder that is broken, of another model, or more than LoRA as `attach_adapter` makes it.
     """
-    from peft import get_peft_model_state_dict, set_peft_model_state_dict
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     try:
         config = json.loads((folder / "adapter_config.json").read_text())
-        shape = LoraShape(rank=config["r"], alpha=config["lora_alpha"], dropout=config["lora_dropout"])
-        tensors = load_file(folder / "adapter_model.safetensors")
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise UsageError(f"{folder}: no LoRA adapter there ({type(error).__name__}: {error})") from None
-    beyond = [key for key, plain in _PLAIN.items() if config.get(key) and config[key] != plain]
-    if beyond:
-        raise UsageError(f"{folder}: not a plain LoRA adapter: {', '.join(f'{key} {config[key]}' for key in beyond)}")
-    if policy.lora != shape:
-        attach_adapter(policy, shape, 0)
-    own = get_peft_model_state_dict(policy.model, save_embedding_layers=False)
-    for name, tensor in tensors.items():
-        if name not in own or own[name].shape != tensor.shape:
-            theirs = config.get("base_model_name_or_path") or "unknown"
-            found = f"{list(own[name].shape)} here" if name in own else "not here"
-            raise UsageError(
-                f"{folder} is an adapter of another model ({theirs}, and this is {policy.name}): "
-                f"{name}: {list(tensor.shape)}, and {found}"
-            )
-    if len(tensors) < len(own):
+        problem = _why_not(config)
+        if problem is None:
+            shape = LoraShape(rank=config["r"], alpha=config["lora_alpha"], dropout=config["lora_dropout"])
+            state = load_file(folder / "adapter_model.safetensors")
+            if policy.lora != shape:
+                attach_adapter(policy, shape, 0)
+            problem = _put(policy, state, config)
+    except UsageError:
+        raise
+    except Exception as error:  # what libraries raise over a broken folder is of a dozen classes
+        problem = one_line(error)
+    if problem is not None:
+        raise UsageError(f"the adapter {folder} cannot be loaded: {problem}")
+
+
+def _why_not(config: Any) -> str | None:
+    """Why an adapter of this configuration is none that `attach_adapter` makes, or null."""
+    from peft import LoraConfig
+
+    if not isinstance(config, dict) or config.get("peft_type") != "LORA":
+        return "its adapter_config.json is not of LoRA"
+    usual = LoraConfig().to_dict()
+    for key in sorted(config):
+        value = config[key]
+        is_usual = value == usual.get(key, value if value is not True else None)
+        if not (is_usual or key in FREE_KEYS or (key, value) in SAME_IN_THE_END):
+            return f"{key} = {value!r} is not supported"
+    return None
+
+
+def _put(policy: Policy, state: dict[str, Any], config: dict[str, Any]) -> str | None:
+    """Write an adapter's weights into the policy's, which change nothing before; what is wrong with them, or null."""
+    from peft import set_peft_model_state_dict
+
+    another = f"it is an adapter of another model ({config.get('base_model_name_or_path') or 'unknown'})"
+    known = {name.replace(".default.", "."): weight for name, weight in _lora_weights(policy)}
+    for name, weight in sorted(state.items()):
+        if name not in known:
+            return f"{another}: {name}"
+        if weight.shape != known[name].shape:
+            shapes = f"{tuple(weight.shape)}, not {tuple(known[name].shape)}"
+            return f"{another}: {name} is {shapes}"
+    targets, missing = config.get("target_modules"), sorted(known.keys() - state.keys())
+    if isinstance(targets, list) and config.get("layers_to_transform") is None:
+        for name in missing:
+            layer = "." + name.rpartition(".lora_")[0]
+            if any(layer.endswith(f".{target}") for target in targets):
+                return f"{another}, or not whole: {name} is missing"
+    if missing:
         reset_adapter(policy, 0)
-    set_peft_model_state_dict(policy.model, tensors)
+    set_peft_model_state_dict(policy.model, state)
+    return None

@@ -20,10 +20,12 @@ from torch.nn import functional
 from .fused import PREFILL_TOKENS, pad
 from .keeping import merge
 from .load import Policy
-from .transformer import attend_causally, is_supported
+from .transformer import attend_causally, attend_densely, is_supported
 
 FUSED_LIMIT = 4_000_000_000
 """Parameters above which a second copy of the weights costs too much on a CPU."""
+CPU_PREFILL_TOKENS = 2048
+"""Prompt tokens that a CPU reads at once: with more, what one layer hands to the next falls out of its caches."""
 COPY_SHARE = 0.4
 """Of a GPU's free memory, for a second copy of the weights."""
 
@@ -58,24 +60,33 @@ class FusedDecoder:
         self.cosines, self.sines = self.model.tables(longest + self.max_new_tokens)
         shape = (count, self.num_kv_heads, longest, self.size)
         slots = (count * samples, self.num_kv_heads, self.max_new_tokens, self.size)
-        self.prompt_keys = [torch.empty(shape, dtype=dtype, device=device) for _ in self.layers]
-        self.prompt_values = [torch.empty(shape, dtype=dtype, device=device) for _ in self.layers]
+        # zeros, since what lies behind a prompt's end is read, and counts nothing
+        self.prompt_keys = [torch.zeros(shape, dtype=dtype, device=device) for _ in self.layers]
+        self.prompt_values = [torch.zeros(shape, dtype=dtype, device=device) for _ in self.layers]
         self.keys = [torch.empty(slots, dtype=dtype, device=device) for _ in self.layers]
         self.values = [torch.empty(slots, dtype=dtype, device=device) for _ in self.layers]
         self._hide_padding()
         logits: list[Tensor] = []
         tokens = pad(prompts, device)
-        for rows in torch.split(torch.arange(count, device=device), max(1, PREFILL_TOKENS // longest)):
-            hidden = functional.embedding(tokens[rows], self.model.embedding)
-            cosines, sines = self.cosines[None, :longest, None], self.sines[None, :longest, None]
+        take = max(1, (PREFILL_TOKENS if device.type == "cuda" else CPU_PREFILL_TOKENS) // longest)
+        for rows in (slice(start, start + take) for start in range(0, count, take)):
+            most = max(map(len, prompts[rows]))
+            hidden = functional.embedding(tokens[rows, :most], self.model.embedding)
+            cosines, sines = self.cosines[None, :most, None], self.sines[None, :most, None]
+            last = torch.arange(len(hidden), device=device), self.lengths[rows] - 1
             for number, layer in enumerate(self.layers):
                 projected = self.model.project(hidden, layer, cosines, sines)
                 queries, keys, values = (part.transpose(1, 2) for part in projected)
-                self.prompt_keys[number][rows], self.prompt_values[number][rows] = keys, values
-                mixed = attend_causally(queries, keys, values).transpose(1, 2).flatten(2)
-                hidden = self.model.feed(hidden, layer, mixed)
-            last = hidden[torch.arange(len(rows), device=device), self.lengths[rows] - 1]
-            logits.append(self.model.logits(last))
+                self.prompt_keys[number][rows, :, :most] = keys
+                self.prompt_values[number][rows, :, :most] = values
+                if number + 1 < len(self.layers):
+                    mixed = attend_causally(queries, keys, values)
+                else:
+                    # of what the last layer makes, only that of each prompt's last token is read
+                    hidden, queries = hidden[last][:, None], projected[0][last][:, :, None]
+                    mixed = attend_densely(queries, keys, values, self.hiding[rows, ..., :most])
+                hidden = self.model.feed(hidden, layer, mixed.transpose(1, 2).flatten(2))
+            logits.append(self.model.logits(hidden[:, 0]))
         self.steps = 0
         return torch.cat(logits).repeat_interleave(samples, dim=0)
 
@@ -131,7 +142,10 @@ class FusedDecoder:
 
 
 class ModelDecoder:
-    """Decoding through a transformers model's own forward pass and cache, prompts padded on the left."""
+    """Decoding through a transformers model's own forward pass and cache, prompts padded on the left.
+
+    Where positions turn by the length of a batch's longest row (`follows_length`), all prompts must be of one length.
+    """
 
     def __init__(self, policy: Policy) -> None:
         self.model, self.padding = policy.model, getattr(policy.tokenizer, "pad_token_id", None) or 0
@@ -141,6 +155,7 @@ class ModelDecoder:
 
         device = self.model.get_input_embeddings().weight.device
         longest = max(map(len, prompts))
+        _forget_lengths(self.model)
         rows = [[self.padding] * (longest - len(prompt)) + list(prompt) for prompt in prompts]
         masks = [[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts]
         tokens, self.mask = torch.tensor(rows, device=device), torch.tensor(masks, device=device)
@@ -170,6 +185,22 @@ class ModelDecoder:
     def keep(self, groups: Tensor, slots: Tensor) -> None:
         self.cache.batch_select_indices(slots)
         self.mask = self.mask[slots]
+
+
+def follows_length(model: Any) -> bool:
+    """Whether a row's rotary embedding depends on the longest row that is read beside it."""
+    rope = getattr(model.config, "rope_parameters", None) or {}
+    # some models have one for each kind of layer
+    kinds = [str(part.get("rope_type")) for part in (rope, *rope.values()) if isinstance(part, dict)]
+    return any(kind == "longrope" or "dynamic" in kind for kind in kinds)
+
+
+def _forget_lengths(model: Any) -> None:
+    """Undo what longer texts of earlier calls left in rotary embeddings that grow with them."""
+    for module in model.modules():
+        if getattr(module, "rope_type", None) == "dynamic":
+            module.max_seq_len_cached = module.original_max_seq_len
+            module.inv_freq = module.original_inv_freq.to(module.inv_freq.device)
 
 
 def has_fused_form(policy: Policy) -> bool:

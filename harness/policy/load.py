@@ -1,9 +1,10 @@
 """Loading a policy by name: `nano`, which is shipped; `smollm2`, which a package brings; `random:SHAPE`, for measuring;
 a GGUF file; or any causal language model of Hugging Face by name or folder.
 
-A policy's fingerprint says which numbers it computes with: for a folder the hash of its weights, configuration and
-tokenizer, for a GGUF file the hash of the file, for a name the revision that was loaded; and dtype and quantization
-besides. LoRA adapters are attached by peft to every linear layer of the trunk, as in the study.
+A policy's fingerprint says which numbers it computes with: for a folder the hash of its weights, configuration (that of
+generation too, which names ends) and tokenizer, for a GGUF file the hash of the file, for a name the revision that was
+loaded; and dtype and quantization besides. What cannot serve as a policy is refused (`admission`). LoRA adapters are
+attached by peft to every linear layer of the trunk, as in the study.
 """
 
 from __future__ import annotations
@@ -20,9 +21,22 @@ from attrs import define, field, frozen
 from ...core.config import PolicyConfig
 from ..errors import UsageError
 from . import gguf, shapes
+from .admission import name_end, one_line, why_not_model, why_not_tokenizer, why_not_weights
 
 NANO_FOLDER = Path(__file__).parent / "nano"
-FINGERPRINTED = ("*.safetensors", "config.json", "tokenizer.json", "chat_template.jinja")
+FINGERPRINTED = (
+    "*.safetensors",
+    "*.bin",
+    "config.json",
+    "generation_config.json",
+    "tokenizer*",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.*",
+    "merges.txt",
+    "chat_template*",
+)
+"""The files of a folder that decide what its policy writes."""
 
 
 @frozen(kw_only=True)
@@ -95,7 +109,7 @@ class Policy:
 def _folder_digest(folder: Path) -> str:
     """SHA-256 over the files of a model's folder that decide what it computes."""
     digest = hashlib.sha256()
-    for path in sorted(path for pattern in FINGERPRINTED for path in folder.glob(pattern)):
+    for path in sorted({path for pattern in FINGERPRINTED for path in folder.glob(pattern) if path.is_file()}):
         digest.update(path.name.encode())
         with path.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
@@ -109,6 +123,8 @@ def find_folder(name: str) -> Path | None:
     """
     folder = NANO_FOLDER if name == "nano" else Path(name)
     if folder.is_dir():
+        if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
+            raise UsageError(f"the policy {name!r} cannot be loaded: it is an adapter, which belongs to a policy")
         return folder
     if folder.is_file():
         raise UsageError(f"the policy {name!r} cannot be loaded: it is a file, neither a folder of weights nor .gguf")
@@ -132,16 +148,23 @@ def find_weights(name: str) -> tuple[str, str | None]:
 
 
 def _read_weights(source: str, config: PolicyConfig, device: str, dtype: Any) -> Any:
-    """The model of a folder or a hub's name, on the device."""
+    """The model of a folder or a hub's name, on the device; raises ValueError where its weights are not its own."""
     from transformers import AutoModelForCausalLM
 
-    options: dict[str, Any] = {"dtype": dtype}
+    # what does not fit is told in our words: transformers tells it in a report to its log
+    options: dict[str, Any] = {"dtype": dtype, "output_loading_info": True, "ignore_mismatched_sizes": True}
     if config.quantization == "8bit":
         from transformers import BitsAndBytesConfig
 
         options.update(quantization_config=BitsAndBytesConfig(load_in_8bit=True), device_map={"": device})
-    model = AutoModelForCausalLM.from_pretrained(source, **options)
+    model, loading = AutoModelForCausalLM.from_pretrained(source, **options)
+    _require(why_not_weights(loading))
     return model if config.quantization == "8bit" else model.to(device)
+
+
+def _require(problem: str | None) -> None:
+    if problem is not None:
+        raise ValueError(problem)
 
 
 def load_policy(config: PolicyConfig, device: str | None = None) -> Policy:
@@ -163,8 +186,8 @@ def load_policy(config: PolicyConfig, device: str | None = None) -> Policy:
     is_cpu = torch.device(device).type == "cpu"
     dtype = {"auto": torch.float32 if is_cpu else torch.bfloat16}.get(config.dtype)
     dtype = dtype or getattr(torch, config.dtype)
-    source, identity = find_weights(config.name)
     try:
+        source, identity = find_weights(config.name)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if config.name.startswith(shapes.PREFIX):
@@ -172,9 +195,14 @@ def load_policy(config: PolicyConfig, device: str | None = None) -> Policy:
                 model = shapes.make_random(shape, 0, device, dtype, config.quantization)
             else:
                 model = _read_weights(source, config, device, dtype)
+            _require(why_not_model(model))
             tokenizer = AutoTokenizer.from_pretrained(source)
-    except (OSError, ValueError, ImportError) as error:
-        raise UsageError(f"the policy {config.name!r} cannot be loaded: {error}") from error
+            name_end(tokenizer, model)
+            _require(why_not_tokenizer(tokenizer, model))
+    except UsageError:
+        raise
+    except Exception as error:  # what libraries raise over a broken folder is of a dozen classes
+        raise UsageError(f"the policy {config.name!r} cannot be loaded: {one_line(error)}") from error
     model.eval()
     identity = identity or f"{config.name}@{getattr(model.config, '_commit_hash', None) or 'unknown'}"
     text = f"{identity} {config.quantization} {dtype}"

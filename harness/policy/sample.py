@@ -17,7 +17,7 @@ import torch
 from attrs import frozen
 
 from . import continuous, keeping
-from .decoding import has_fused_form, make_decoder
+from .decoding import follows_length, has_fused_form, make_decoder
 from .drawing import draw, uniforms
 from .load import Policy
 
@@ -88,6 +88,8 @@ def sample_tokens(
         raise ValueError(f"{len(prompts)} prompts but {len(seeds)} seeds")
     if not prompts:
         return []
+    if not all(prompts):
+        raise ValueError("a prompt without tokens has nothing that a completion could follow")
     policy.model.eval()
     request = continuous.Request(
         prompts=prompts,
@@ -131,8 +133,13 @@ def _complete_in_step(
     size = max(map(len, remaining))
     take = max(1, max_slots // size)
     result: dict[int, list[int]] = {}
+    lengths_differ = not follows_length(policy.base)
+    if not lengths_differ:
+        remaining.sort(key=lambda group: len(request.prompts[group[0]]))
     while remaining:
-        groups, remaining = remaining[:take], remaining[take:]
+        lengths = [len(request.prompts[group[0]]) for group in remaining[:take]]
+        end = len(lengths) if lengths_differ else lengths.count(lengths[0])
+        groups, remaining = remaining[:end], remaining[end:]
         report = functools.partial(_report, on_done, len(result))
         result |= _complete_batch(policy, request, groups, report)
     return [result[row] for row in range(len(request.prompts))]
@@ -195,6 +202,7 @@ def _compaction(slots: list[int], samples: int) -> tuple[list[int], list[int], l
 
 
 def _finish(policy: Policy, tokens: list[int]) -> Completion:
-    """The completion that the tokens are; special tokens are left out of the text."""
-    text = policy.tokenizer.decode(tokens, skip_special_tokens=True)
-    return Completion(text=text, num_tokens=len(tokens), finished=bool(tokens) and tokens[-1] in policy.end_tokens)
+    """The completion that the tokens are; the end and special tokens are left out of the text."""
+    finished = bool(tokens) and tokens[-1] in policy.end_tokens
+    text = policy.tokenizer.decode(tokens[:-1] if finished else tokens, skip_special_tokens=True)
+    return Completion(text=text, num_tokens=len(tokens), finished=finished)

@@ -22,19 +22,24 @@ Project = Callable[[Sequence[Any], Tensor], list[Tensor]]
 """(linear layers of one input, the input) -> what each makes of it."""
 
 SUPPORTED_TYPES = ("llama", "qwen2")
+ROTARY_TYPES = ("default", "linear", "llama3", "yarn")
+"""Rotary embeddings that turn a position by the same angles however long the text is; others follow its length."""
 
 
 def is_supported(model: Any) -> bool:
     """Whether this module computes what the model's own `forward` computes: plain Llama or Qwen2, full attention."""
     config = model.config
-    rope = getattr(config, "rope_parameters", None) or {}
     return (
         config.model_type in SUPPORTED_TYPES
         and getattr(config, "hidden_act", "") == "silu"
-        and rope.get("rope_type", "default") == "default"
+        and rotary_type(config) in ROTARY_TYPES
         and not getattr(config, "use_sliding_window", False)
-        and not getattr(config, "mlp_bias", False)
     )
+
+
+def rotary_type(config: Any) -> str:
+    """The kind of a Llama or Qwen2 type's rotary embedding."""
+    return str((getattr(config, "rope_parameters", None) or {}).get("rope_type", "default"))
 
 
 def head_size(config: Any) -> int:
@@ -44,12 +49,17 @@ def head_size(config: Any) -> int:
 
 def rotary_tables(config: Any, num_positions: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Cosines and sines of shape (positions, head size) for rotary embeddings, computed in float32."""
-    base = float((getattr(config, "rope_parameters", None) or {}).get("rope_theta", 10000.0))
-    size = head_size(config)
-    exponents = torch.arange(0, size, 2, device=device, dtype=torch.float32) / size
-    angles = torch.arange(num_positions, device=device, dtype=torch.float32)[:, None] * base**-exponents
+    if rotary_type(config) == "default":
+        base = float((getattr(config, "rope_parameters", None) or {}).get("rope_theta", 10000.0))
+        size = head_size(config)
+        frequencies, scale = base ** -(torch.arange(0, size, 2, device=device, dtype=torch.float32) / size), 1.0
+    else:
+        from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+        frequencies, scale = ROPE_INIT_FUNCTIONS[rotary_type(config)](config, device)
+    angles = torch.arange(num_positions, device=device, dtype=torch.float32)[:, None] * frequencies
     angles = torch.cat((angles, angles), dim=-1)
-    return angles.cos().to(dtype), angles.sin().to(dtype)
+    return (angles.cos() * scale).to(dtype), (angles.sin() * scale).to(dtype)
 
 
 def rotate(states: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:

@@ -1,10 +1,12 @@
 """Sampling by vLLM: `policy.engine = "vllm"`, for models of 7 B parameters and more on GPUs.
 
 Our own sampler (`continuous`) holds one copy of the weights beside the model and one GPU; vLLM pages its keys and
-values, spreads one model over several GPUs and takes quantized weights. It is optional: imported only where it is
-asked for, and nothing else of the project depends on it. The interface is that of `PolicyLearner.sample`: an adapter's
-folder, prompts, a seed for each. The prompts are tokenised by the policy, so both engines read the same tokens, and
-adapters are handed on as folders, which is peft's format.
+values. It is optional: imported only where it is asked for, and nothing else of the project depends on it. The
+interface is that of `PolicyLearner.sample`: an adapter's folder, prompts, a seed for each. The prompts are tokenised by
+the policy, so both engines read the same tokens, and adapters are handed on as folders, which is peft's format.
+
+A policy in 8 bit is sampled from its whole weights in bfloat16: of weights that are not quantized already vLLM's
+bitsandbytes makes 4 bits, which is further from what is trained than no quantization at all.
 
 The engine sleeps while the model is trained (`rest`): its weights go to the CPU's memory and its cache is given up.
 Its own random streams follow the seeds, so that a call repeats but for rounding, which depends on what is computed
@@ -23,6 +25,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ...core.config import PolicyConfig
 from ..errors import UsageError
 from ..study.learner import Sampling
@@ -40,12 +44,12 @@ class VllmEngine:
     """A vLLM engine for one base model and any adapters of it."""
 
     def __init__(self, vllm: Any, source: str, config: PolicyConfig) -> None:
-        options: dict[str, Any] = {"quantization": "bitsandbytes"} if config.quantization == "8bit" else {}
         self.vllm = vllm
         self.version = f"vllm {getattr(vllm, '__version__', 'unknown')}"
         self.llm = vllm.LLM(
             model=source,
-            dtype="auto" if config.dtype == "auto" else config.dtype,
+            # what the policy computes with on a GPU; vLLM's own "auto" may take float16 for weights in float32
+            dtype="bfloat16" if config.dtype == "auto" else config.dtype,
             enable_lora=True,
             max_lora_rank=MAX_RANK,
             max_loras=1,
@@ -53,7 +57,6 @@ class VllmEngine:
             enable_sleep_mode=True,
             enable_prefix_caching=True,
             seed=0,
-            **options,
         )
         self.is_awake = True
         self.numbers: dict[str, int] = {}
@@ -75,6 +78,8 @@ class VllmEngine:
     ) -> list[str]:
         """The text of one completion for each prompt, drawn with the seed beside it."""
         if not self.is_awake:
+            # what training's allocator holds in reserve is no one's, and the engine needs it
+            torch.cuda.empty_cache()
             self.llm.wake_up()
             self.is_awake = True
         encoded = {prompt: policy.encode_prompt(prompt) for prompt in dict.fromkeys(prompts)}
@@ -90,7 +95,8 @@ class VllmEngine:
             )
             for output in outputs:
                 tokens = list(output.outputs[0].token_ids)
-                texts.append(policy.tokenizer.decode(tokens, skip_special_tokens=True))
+                written = tokens[:-1] if tokens and tokens[-1] in policy.end_tokens else tokens
+                texts.append(policy.tokenizer.decode(written, skip_special_tokens=True))
             on_done(len(texts))
         return texts
 
@@ -98,7 +104,7 @@ class VllmEngine:
         return self.vllm.SamplingParams(
             n=1,
             temperature=sampling.temperature,
-            # vLLM has no nucleus of nothing, and takes greedy for temperature 0 whatever the nucleus is
+            # for temperature 0 vLLM takes the likeliest, whatever the nucleus is
             top_p=sampling.top_p,
             max_tokens=sampling.max_new_tokens,
             seed=seed % 2**63,

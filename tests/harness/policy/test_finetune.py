@@ -66,6 +66,27 @@ def test_loss_falls(make_policy: MakePolicy, architecture: str) -> None:
     assert all(torch.equal(weight, base[name]) for name, weight in unloaded.named_parameters())
 
 
+@pytest.mark.parametrize("kind", ["linear", "llama3", "yarn"])
+def test_scaled_positions_are_learned_as_the_model_reads_them(make_policy: MakePolicy, kind: str) -> None:
+    """Pairs in one row have the loss of transformers' own forward pass where positions are scaled."""
+    policy = make_policy("llama")
+    config = policy.model.config
+    scaling = {"factor": 4.0, "original_max_position_embeddings": 16, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    config.rope_parameters = {"rope_type": kind, "rope_theta": 10000.0, **scaling}
+    config.max_position_embeddings = 64
+    plain = policy.model
+    policy.model = type(plain)(config)
+    policy.model.load_state_dict(plain.state_dict())
+    encoded = encode_pairs(policy, [*PAIRS, ("long " * 30, "x + " * 20)])
+    compute = make_loss(policy, encoded)
+    assert isinstance(compute, module.PackedLoss)
+    packed, padded = compute(encoded).item(), padded_loss(policy, encoded).item()
+    assert packed == pytest.approx(padded, rel=1e-5)
+    policy.model = plain
+    config.rope_parameters = {"rope_type": "default", "rope_theta": 10000.0}
+    assert padded_loss(policy, encoded).item() != pytest.approx(padded, rel=1e-3)
+
+
 def test_equal_calls_give_equal_adapters(make_policy: MakePolicy, tmp_path: Path) -> None:
     """One seed gives one adapter, bit for bit, whatever was drawn before; another seed gives another."""
     saved = []
@@ -261,14 +282,14 @@ def test_adapters_that_are_not_computed_here_are_refused(make_policy: MakePolicy
     wide = {"alpha_pattern": {"q_proj": 32}, "use_rslora": True, "use_dora": True, "bias": "lora_only"}
     for key, value in wide.items():
         peft_adapter(make_policy("qwen2"), tmp_path / key, **{key: value})
-        with pytest.raises(UsageError, match=f"not a plain LoRA adapter: {key}"):
+        with pytest.raises(UsageError, match=f"cannot be loaded: {key} = "):
             load_adapter(make_policy("qwen2"), tmp_path / key)
     other = LlamaForCausalLM(LlamaConfig(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=1))
     peft_adapter(evolve(make_policy("llama"), model=other), tmp_path / "other")
     with pytest.raises(UsageError, match="an adapter of another model"):
         load_adapter(make_policy("llama"), tmp_path / "other")
     (tmp_path / "other/adapter_model.safetensors").write_bytes(b"cut off")
-    with pytest.raises(UsageError, match="no LoRA adapter there"):
+    with pytest.raises(UsageError, match="cannot be loaded: SafetensorError"):
         load_adapter(make_policy("llama"), tmp_path / "other")
 
 

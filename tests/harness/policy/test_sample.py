@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from transformers import LlamaForCausalLM
+from tritonrl.harness.policy import decoding
 from tritonrl.harness.policy import sample as sampling
 from tritonrl.harness.policy.adapters import attach_adapter
 from tritonrl.harness.policy.decoding import FusedDecoder, ModelDecoder, make_decoder
 from tritonrl.harness.policy.load import LoraShape, Policy
-from tritonrl.harness.policy.sample import draw, sample, uniforms
+from tritonrl.harness.policy.sample import draw, sample, sample_tokens, uniforms
 
 MakePolicy = Callable[[str], Policy]
 PROMPTS = ["one", "def forward(self, x):\n    return x * 12", "a rather longer request " * 6, "1 2 3"]
@@ -49,6 +51,79 @@ def test_other_models_agree(make_varied_policy: MakePolicy, monkeypatch: pytest.
     fused = sample(policy, REPEATED, range(12), temperature=1.0, max_new_tokens=30)
     monkeypatch.setattr(sampling, "make_decoder", lambda policy, _: ModelDecoder(policy))
     assert sample(policy, REPEATED, range(12), temperature=1.0, max_new_tokens=30) == fused
+
+
+ROTARY = {
+    "linear": {"factor": 2.0},
+    "llama3": {"factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 32},
+    "yarn": {"factor": 4.0, "original_max_position_embeddings": 32},
+    "dynamic": {"factor": 4.0},
+    "longrope": {
+        "factor": 4.0,
+        "original_max_position_embeddings": 32,
+        "short_factor": [1.0 + 0.1 * number for number in range(8)],
+        "long_factor": [2.0 + 0.5 * number for number in range(8)],
+    },
+}
+
+
+@pytest.mark.parametrize("kind", ROTARY)
+def test_every_rotary_embedding_is_generates(make_varied_policy: MakePolicy, kind: str) -> None:
+    """Scaled positions are read as `generate` reads them in one prompt alone, whatever is read beside it or before.
+
+    Two kinds turn by the length of the longest row: they go through the model, one length of prompt at a time.
+    """
+    policy = make_varied_policy("llama")
+    config = policy.model.config
+    config.rope_parameters = {"rope_type": kind, "rope_theta": 10000.0, **ROTARY[kind]}
+    config.max_position_embeddings, config.mlp_bias = 64, True
+    model = LlamaForCausalLM(config).eval()
+    model.load_state_dict(policy.model.state_dict(), strict=False)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if name.endswith("bias"):
+                weight.normal_(std=0.5)
+    model.generation_config.eos_token_id = None
+    policy.model = model
+    follows_length = kind in ("dynamic", "longrope")
+    assert isinstance(make_decoder(policy, 1), ModelDecoder if follows_length else FusedDecoder)
+    prompts = [[number % 500 + 5 for number in range(3, 3 + count)] for count in (90, 4, 70, 4, 40)]
+    found = [sample_tokens(policy, prompts[1:], range(4), temperature=0.0, max_new_tokens=12) for _ in range(2)]
+    long, *_ = sample_tokens(policy, prompts, range(5), temperature=0.0, max_new_tokens=12)
+    expected = []
+    for prompt in prompts:
+        tokens = torch.tensor([prompt])
+        fresh = LlamaForCausalLM(config).eval()
+        fresh.load_state_dict(model.state_dict())
+        fresh.generation_config.eos_token_id = None
+        written = fresh.generate(tokens, attention_mask=torch.ones_like(tokens), do_sample=False, max_new_tokens=12)
+        expected.append(written[0, len(prompt) :].tolist())
+    assert [[long, *rest] for rest in found] == [expected] * 2
+
+
+def test_prompts_read_in_parts_are_the_same(make_varied_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many prompts are read at once decides nothing."""
+    policy = make_varied_policy("qwen2")
+    whole = sample(policy, REPEATED, range(12), temperature=1.0, max_new_tokens=20)
+    monkeypatch.setattr(decoding, "CPU_PREFILL_TOKENS", 64)
+    assert sample(policy, REPEATED, range(12), temperature=1.0, max_new_tokens=20) == whole
+
+
+def test_an_empty_prompt_is_an_error(make_varied_policy: MakePolicy) -> None:
+    """Nothing follows nothing."""
+    with pytest.raises(ValueError, match="without tokens"):
+        sample_tokens(make_varied_policy("llama"), [[5], []], [0, 1], temperature=0.0)
+
+
+def test_an_end_that_is_no_special_token_is_not_written(make_varied_policy: MakePolicy) -> None:
+    """The end is left out of the text also where the tokenizer takes it for an ordinary token."""
+    policy = make_varied_policy("llama")
+    (whole,) = sample(policy, ["one"], [0], temperature=0.0, max_new_tokens=6)
+    tokens = sample_tokens(policy, [policy.encode_prompt("one")], [0], temperature=0.0, max_new_tokens=6)[0]
+    policy.model.generation_config.eos_token_id = tokens[0]
+    (cut,) = sample(policy, ["one"], [0], temperature=0.0, max_new_tokens=6)
+    assert whole.text
+    assert (cut.text, cut.num_tokens, cut.finished) == ("", 1, True)
 
 
 def test_rows_are_independent(make_varied_policy: MakePolicy) -> None:

@@ -10,6 +10,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from attrs import define, frozen
 from tritonrl.core.config import Config as WholeConfig
 from tritonrl.core.config import ConfigError, PolicyConfig, fingerprint, identity, with_overrides
@@ -74,7 +75,12 @@ class FakeLLM:
             SimpleNamespace(
                 outputs=[
                     SimpleNamespace(
-                        token_ids=(*prompt["prompt_token_ids"][:3], 100 + one.seed, 200 + number, one.stop_token_ids[0])
+                        token_ids=(
+                            *prompt["prompt_token_ids"][:3],
+                            100 + one.seed,
+                            200 + number,
+                            one.stop_token_ids[-1],
+                        )
                     )
                 ]
             )
@@ -104,9 +110,10 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_an_engine_samples_and_sleeps_while_the_model_is_trained(
-    make_policy: MakePolicy, log: list[str], tmp_path: Path
+    make_policy: MakePolicy, log: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Prompts, seeds and the adapter reach vLLM; two adapters have two numbers, one adapter keeps its own."""
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: log.append("give back"))
     policy = make_policy("llama")
     learner = PolicyLearner(policy, engine=open_engine(PolicyConfig(engine="vllm")))
     done: list[int] = []
@@ -123,11 +130,14 @@ def test_an_engine_samples_and_sleeps_while_the_model_is_trained(
         ]
 
     assert tell(None) == expect(0)
+    # an end that the tokenizer takes for an ordinary token is not written either
+    policy.model.generation_config.eos_token_id = 300
+    assert tell(None) == expect(0)
     learner.finetune(None, [("a", "b"), ("c", "d")], TRAINING, tmp_path / "one", lambda _: None)
     learner.finetune(tmp_path / "one", [("a", "b")], TRAINING, tmp_path / "two", lambda _: None)
     assert [tell(tmp_path / name) for name in ("one", "two", "one")] == [expect(1), expect(2), expect(1)]
-    assert log == ["generate", "sleep 1", "wake up", *["generate"] * 3]
-    assert done == [3] * 4
+    assert log == ["generate", "generate", "sleep 1", "give back", "wake up", *["generate"] * 3]
+    assert done == [3] * 5
     assert learner.fingerprint != policy.fingerprint
 
 
@@ -142,12 +152,16 @@ def test_the_engine_logs_on_stderr(log: list[str], monkeypatch: pytest.MonkeyPat
 
 
 def test_the_engine_reads_what_the_policy_names(log: list[str]) -> None:
-    """The engine loads the policy's own folder with LoRA switched on, and 8-bit weights where they are asked for."""
+    """The engine loads the policy's own folder with LoRA switched on, in the policy's dtype.
+
+    It quantizes nothing: what vLLM makes of weights that are not quantized yet has 4 bits.
+    """
     engine = open_engine(PolicyConfig(engine="vllm", quantization="8bit"))
     assert isinstance(engine, VllmEngine)
     assert Path(engine.llm.options["model"], "config.json").exists()
     assert engine.llm.options["enable_lora"] is True
-    assert engine.llm.options["quantization"] == "bitsandbytes"
+    assert engine.llm.options["dtype"] == "bfloat16"
+    assert "quantization" not in engine.llm.options
     with pytest.raises(UsageError, match="has none"):
         open_engine(PolicyConfig(name="random:smollm2-135m", engine="vllm"))
 
