@@ -32,6 +32,7 @@ from ..policy.keeping import release
 from ..policy.load import Policy, load_policy
 from ..policy.sample import sample_tokens
 from ..policy.slots import Drawing, Sizes, Slots, Start
+from .devices import describe
 
 _REFILLED = 4
 """Completions for each slot where rows are refilled."""
@@ -139,9 +140,7 @@ def run(
     tokens_per_s = batch * new_tokens / seconds
     return SamplingFigures(
         model=policy.name,
-        device=torch.cuda.get_device_name(device)
-        if device.type == "cuda"
-        else f"CPU, {torch.get_num_threads()} threads",
+        device=describe(device),
         dtype=str(model.dtype).removeprefix("torch."),
         num_parameters=model.num_parameters(),
         batch=batch,

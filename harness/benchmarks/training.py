@@ -46,6 +46,7 @@ from ..policy.finetune import (
 from ..policy.load import LoraShape, Policy, load_policy
 from ..policy.packing import Pair
 from ..policy.parallel import ALONE, World, join_world, leave_world
+from .devices import describe
 
 LEARNING_RATE = 2e-4
 Choice = Literal["auto", "on", "off"]
@@ -164,9 +165,7 @@ def run(workload: Workload, processes: Sequence[int] = ()) -> TrainingFigures:
     return TrainingFigures(
         model=f"{workload.policy} ({config.model_type})",
         quantization=workload.quantization,
-        device=torch.cuda.get_device_name(device)
-        if device.type == "cuda"
-        else f"CPU, {torch.get_num_threads()} threads",
+        device=describe(device),
         batch=workload.batch,
         tokens_a_step=read / len(batches),
         share_of_padding=1.0 - read / padded,
