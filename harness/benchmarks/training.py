@@ -5,9 +5,8 @@ peft: padded batches, `model(...).loss`, AdamW. Both take the same weights, pair
 dropout; rates count the tokens of pairs and no padding; the first step's loss of the two is compared, since there they
 compute the same number. The plain loop reads no loss until it ends, so nothing holds it up.
 
-Several processes do what `accelerate launch` makes of SFT, each with a batch of its own size (weak scaling): the
-efficiency is what N processes do over N times what one does, in the same call. This module is also the program of
-those processes: `accelerate launch ... -m tritonrl.harness.benchmarks.training WORKLOAD FILE`.
+This module is also the program of each process that `scaling` launches: `accelerate launch ... -m
+tritonrl.harness.benchmarks.training WORKLOAD FILE`.
 
 `memory_gb` lets the process use no more of the GPU than a smaller one has: an allocation beyond it fails.
 """
@@ -16,10 +15,7 @@ from __future__ import annotations
 
 import gc
 import json
-import socket
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from itertools import chain, islice
@@ -32,7 +28,6 @@ from attrs import asdict, evolve, frozen
 from ...core.config import PolicyConfig
 from ...core.corpus import SUITES, Split, examples
 from ...core.prompts import assistant_message, user_message
-from ..errors import TritonrlError
 from ..policy.adapters import attach_adapter
 from ..policy.finetune import (
     Execution,
@@ -47,6 +42,7 @@ from ..policy.load import LoraShape, Policy, load_policy
 from ..policy.packing import Pair
 from ..policy.parallel import ALONE, World, join_world, leave_world
 from .devices import describe
+from .scaling import Scaling, measure_scaling
 
 LEARNING_RATE = 2e-4
 Choice = Literal["auto", "on", "off"]
@@ -98,16 +94,6 @@ class Rate:
     first_loss: float | None
     last_loss: float | None
     message: str = ""
-
-
-@frozen(kw_only=True)
-class Scaling:
-    """Rates of several processes together; `efficiency` is over as many times the rate of one."""
-
-    processes: int
-    tokens_per_s: float
-    efficiency: float
-    seconds_a_step: float
 
 
 @frozen(kw_only=True)
@@ -174,7 +160,7 @@ def run(workload: Workload, processes: Sequence[int] = ()) -> TrainingFigures:
         ours=ours,
         plain=plain,
         speedup=ours.tokens_per_s / other if ours.tokens_per_s and other else None,
-        scaling=measure_scaling(workload, processes),
+        scaling=measure_scaling(asdict(workload), processes),
         **facts,
     )
 
@@ -283,46 +269,6 @@ def measure_plain(policy: Policy, encoded: Sequence[Pair], workload: Workload, e
         first_loss=float(losses[0]),
         last_loss=float(losses[-1]),
     )
-
-
-def measure_scaling(workload: Workload, processes: Sequence[int]) -> tuple[Scaling, ...]:
-    """The rate of each number of processes; that of one is measured in any case, as a process of its own too."""
-    if not processes:
-        return ()
-    rates = {number: _launch(workload, number) for number in sorted({1, *processes})}
-    return tuple(
-        Scaling(
-            processes=number,
-            tokens_per_s=rate["tokens_per_s"],
-            efficiency=rate["tokens_per_s"] / (number * rates[1]["tokens_per_s"]),
-            seconds_a_step=rate["seconds_a_step"],
-        )
-        for number, rate in rates.items()
-    )
-
-
-def _launch(workload: Workload, number: int) -> dict[str, Any]:
-    """What so many processes measure together; raises TritonrlError where they fail."""
-    command = [sys.executable]
-    if number > 1:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        # without --multi_gpu it starts one process where there are no GPUs, whatever number it is given
-        command += ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_machines", "1"]
-        command += ["--num_processes", str(number)]
-        command += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", str(port)]
-    with tempfile.TemporaryDirectory(prefix="tritonrl-bench-") as folder:
-        answer = Path(folder) / "rate.json"
-        command += ["-m", "tritonrl.harness.benchmarks.training", json.dumps(asdict(workload)), str(answer)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode or not answer.exists():
-            last = (done.stderr.strip().splitlines() or ["no word"])[-1]
-            raise TritonrlError(f"{number} processes ended with exit code {done.returncode}: {last}")
-        rate: dict[str, Any] = json.loads(answer.read_text())
-        if rate["processes"] != number:
-            raise TritonrlError(f"{rate['processes']} of {number} processes were started")
-        return rate
 
 
 def main(arguments: Sequence[str]) -> None:
