@@ -239,3 +239,9 @@ def test_an_adapter_of_another_model_is_one_line(make_policy: MakePolicy, tmp_pa
         save_file(changed, adapter / "adapter_model.safetensors", metadata={"format": "pt"})
         with pytest.raises(UsageError, match=expected):
             load_adapter(make_policy("llama"), adapter)
+
+
+def test_a_folder_read_in_eight_bit_is_whole(folder: Path) -> None:
+    """What quantization adds to the weights is not taken for missing."""
+    policy = load_policy(PolicyConfig(name=str(folder), quantization="8bit"), "cpu")
+    assert type(policy.base.model.layers[0].mlp.up_proj).__name__ == "Linear8bitLt"
