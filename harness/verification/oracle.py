@@ -14,7 +14,6 @@ zeros), which stay randomised, so that renaming a parameter is no way to have it
 from __future__ import annotations
 
 import copy
-import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -42,14 +41,13 @@ from ..reference.reference import (
     dtype_name,
     equal_results,
     fake_reference,
-    init_arguments,
     load_task,
     randomise,
     torch_dtype,
     trace_operators,
 )
 from ..sandbox.protocol import InitArgument, TensorSpec
-from .oracle_values import describe_input, to_double, transform, values_of
+from .oracle_values import describe_init, describe_input, to_double, transform, values_of
 
 T = TypeVar("T")
 _STABLE_OPERATORS = frozenset({"_softmax", "_log_softmax", "logsumexp"})
@@ -274,12 +272,9 @@ class Oracle:
         module = load_task(task, profile)
         with FakeTensorMode():
             drawn = draw_inputs(task, module, None)
-        args, kwargs = init_arguments(task, module)
-        try:
-            init_json = json.dumps({"args": args, "kwargs": kwargs}, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise TaskError(f"{task.task_id}: get_init_inputs() must return plain numbers or text: {error}") from error
-        return Build(init_json=init_json, inputs=tuple(describe_input(task, value, dtype) for value in drawn))
+        return Build(
+            init_json=describe_init(task, module), inputs=tuple(describe_input(task, value, dtype) for value in drawn)
+        )
 
     def _find_own_errors(self, task: Task, spec: VariantInputs) -> tuple[Comparison, ...]:
         run = self.expected(task, spec)
