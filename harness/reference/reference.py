@@ -245,7 +245,7 @@ def fake_reference(task: Task, profile: Profile, dtype: str) -> Iterator[tuple[t
 
 
 def _convert(model: torch.nn.Module, dtype: torch.dtype) -> None:
-    """`model.to(dtype)`, which refuses fake parameters."""
+    """`convert(model, dtype)`, which fake parameters refuse."""
     for module in model.modules():
         for name, parameter in list(module._parameters.items()):
             if parameter is not None and parameter.is_floating_point():
@@ -253,6 +253,15 @@ def _convert(model: torch.nn.Module, dtype: torch.dtype) -> None:
         for name, buffer in list(module._buffers.items()):
             if buffer is not None and buffer.is_floating_point():
                 module._buffers[name] = buffer.to(dtype)
+        vars(module).update({name: value.to(dtype) for name, value in vars(module).items() if is_floating(value)})
+
+
+def convert(model: torch.nn.Module, *where: Any) -> torch.nn.Module:
+    """`model.to(*where)`, with the floating-point tensors that its modules keep beside parameters and buffers."""
+    model.to(*where)
+    for module in model.modules():
+        vars(module).update({name: value.to(*where) for name, value in vars(module).items() if is_floating(value)})
+    return model
 
 
 def is_floating(value: object) -> bool:

@@ -37,6 +37,7 @@ from ..reference.declared_sizes import accepted_remainders, find_between, find_b
 from ..reference.reference import (
     build_model,
     call_model,
+    convert,
     draw_inputs,
     dtype_name,
     equal_results,
@@ -253,7 +254,7 @@ class Oracle:
         """Positions of tensors whose replacement by fresh values changes the result at tiny sizes."""
         module = load_task(task, Profile.TINY)
         draws = [draw_inputs(task, module, derive(self.seed, fingerprint(task), "used", n)) for n in range(4)]
-        model = build_model(task, module, self.init_seed(task)).double()
+        model = convert(build_model(task, module, self.init_seed(task)), torch.float64)
         base = [to_double(value) for value in draws[0]]
         reference = call_model(task, model, base)
         used: list[int] = []
@@ -280,7 +281,7 @@ class Oracle:
         run = self.expected(task, spec)
         try:
             model, inputs = self._prepare(task, spec, frozenset())
-            found = call_model(task, model.to(torch_dtype(spec.dtype)), inputs)
+            found = call_model(task, convert(model, torch_dtype(spec.dtype)), inputs)
         except TaskError:  # not every operator exists for every dtype on a CPU
             return ()
         pairs = zip(found, run.expected, run.dtypes, strict=True)
@@ -336,7 +337,7 @@ class Oracle:
 
     def _call(self, task: Task, model: torch.nn.Module, inputs: list[Any]) -> tuple[Sequence[torch.Tensor], str]:
         """The reference's results, on the CPU, and the dtype in which floating-point ones were computed."""
-        return call_model(task, model.double(), [to_double(value) for value in inputs]), "float64"
+        return call_model(task, convert(model, torch.float64), [to_double(value) for value in inputs]), "float64"
 
     def _compute(self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]) -> ExpectedRun:
         model, inputs = self._prepare(task, spec, seeded_parameters)

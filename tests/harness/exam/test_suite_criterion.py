@@ -155,3 +155,23 @@ def test_trials_that_run_out_of_time_together_have_it_alone(
     monkeypatch.setattr(suite_criterion, "_run_trials", partial(run, slow=(1,)))
     verdict = judge_by_suite(task, f"{RIGHT}# never\n", verifier.bench)
     assert (verdict.correct, verdict.message) == (False, "ran out of time: still running")
+
+
+def test_task_that_cannot_be_computed_is_no_verdict(verifier: Verifier, task: Task) -> None:
+    """What is wrong with a task is said in the place of a verdict, and ends no exam."""
+    other = evolve(
+        task, task_id="other", source=f"{task.source}\n\ndef get_inputs():\n    return [torch.rand(dim, 1), 0]\n"
+    )
+    verdict = judge_by_suite(other, RIGHT, verifier.bench)
+    assert verdict.correct is None
+    assert "other: running the reference failed" in verdict.message
+
+
+def test_a_tensor_that_is_no_parameter_is_converted_with_the_model(verifier: Verifier, task: Task) -> None:
+    """A state that the constructor draws and keeps beside its parameters, as recurrent models do, has their dtype."""
+    init = "    def __init__(self):\n        super().__init__()\n        self.state = torch.randn(3, 1, 4)\n\n"
+    source = task.source.replace("    def forward", f"{init}    def forward")
+    source = source.replace("torch.tanh(x)", "nn.functional.linear(x[..., :4], self.state.to(x.device)[0])")
+    recurrent = evolve(task, task_id="recurrent", source=source)
+    assert verifier.bench.oracle.signature(recurrent).used_inputs == (0,)
+    assert judge_by_suite(recurrent, FAR, verifier.bench).correct is False
