@@ -2,9 +2,10 @@
 
 A row has the class `{entry_point}` in `python_code` and `{entry_point}New` in `triton_code`. Here they become `Model`
 and `ModelNew`, since those are the names that prompts ask for and verifiers look at; nothing else is changed. The
-prompt is the one that our own tasks have. Two things should be known of what it then teaches: Inductor's programs hold
-for the sizes that they were made for, whereas our prompts ask for any; and they leave to PyTorch's operators what
-Inductor leaves to them (`extern_kernels`), which the audit verifier refuses.
+prompt is the one that our own tasks have. Three things should be known of what it then teaches: Inductor's programs
+hold for the sizes that they were made for, whereas our prompts ask for any; they import `torch._inductor`, which the
+verifier refuses in its first stage, so that no answer that is written like them passes; and they leave to PyTorch's
+operators what Inductor leaves to them (`extern_kernels`), which the audit refuses as well.
 
 A file with the column `prompt` beside (our own exports) is read back as it was written. What is wrong
 with a row is a `Flaw`, never an error. Nothing is executed.

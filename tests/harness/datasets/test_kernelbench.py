@@ -84,17 +84,18 @@ def test_numbers_that_are_no_integers_are_skipped(tmp_path: Path) -> None:
     """A level of 1.0 would give its task another id than a level of 1."""
     good = row("level1/1_Small.py", SMALL_PROBLEM)
     path = write_parquet(tmp_path / "rows.parquet", [{**good, "level": 1.0}])
-    with pytest.raises(UsageError, match="no problem there \\(1 rows skipped\\)"):
+    with pytest.raises(UsageError, match=r"no problem there \(1 rows skipped: 1 for level 1\.0 is none of 1, 2, 3\)"):
         read_kernelbench(str(path))
 
 
 def test_unreadable_file_is_skipped(tmp_path: Path) -> None:
-    """A file that is no text is a row without code."""
+    """A file that is no text is no problem; a byte order mark is no part of the text."""
     folder = write_folder(tmp_path, NEARBY)
     (folder / "level1/8_Latin.py").write_bytes(b"x = '\xff'\n")
+    (folder / "level1/7_Small.py").write_bytes(b"\xef\xbb\xbf" + SMALL_PROBLEM.encode())
     problems, skipped = read_kernelbench(str(folder))
-    assert len(problems) == 2
-    assert [(entry.name, entry.reason) for entry in skipped] == [("8_Latin", "no code")]
+    assert [problem.code for problem in problems] == list(NEARBY.values())
+    assert [(entry.name, entry.reason) for entry in skipped] == [("8_Latin", "code that is no text")]
 
 
 def test_places_that_hold_no_suite_are_refused_by_name(tmp_path: Path) -> None:
@@ -105,7 +106,7 @@ def test_places_that_hold_no_suite_are_refused_by_name(tmp_path: Path) -> None:
     write_parquet(tmp_path / "nothing.parquet", [row("level9/1_Far.py", HEAD)])
     for place, words in {
         "absent.parquet": "no such file or folder",
-        "empty": "no Parquet file",
+        "empty": "neither level1/\\*.py, level2/\\*.py, ... nor a Parquet file",
         "text.parquet": "cannot be read as Parquet",
         "narrow.parquet": "no column name, problem_id",
         "nothing.parquet": "no problem there",
