@@ -52,6 +52,8 @@ def find_example(task_id: str) -> Example:
 def corpus_examples(suite: str, seed: int, count: int, levels: tuple[int, ...] = (1, 2)) -> Iterator[Example]:
     """`count` examples a level of `corpus:SPLIT`, `whole:SPLIT` or `whole:novel`; raises UsageError for another."""
     prefix, _, name = suite.partition(":")
+    if prefix == "kernelbench":
+        raise UsageError(f"--suite {suite}: it has no teachers' solutions; there are {', '.join(_OUR_SUITES)}")
     if suite not in _OUR_SUITES:
         raise UsageError(f"--suite {suite}: no such suite; there are {', '.join(_OUR_SUITES)}")
     for level in dict.fromkeys(levels):
