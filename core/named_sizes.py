@@ -1,10 +1,10 @@
 """A task's sizes as module-level integer constants, wherever its author wrote them.
 
 A profile rewrites constants (`core.constants`), and a suite that is not ours has its sizes in other places as well: in
-a product (`2**14`), several in one assignment, in a tuple (`input_shape = (4096, 512)`), or as plain numbers inside
-`get_inputs` and `get_init_inputs`. The program that is written here does the same and has a constant for each of them.
-Equal numbers in the two functions become one constant, because an input's width there is most often a layer's. Numbers
-of the model itself stay: nobody promised that they are sizes.
+a product (`2**14`), several in one assignment, in a tuple (`input_shape = (4096, 512)`), a dictionary or the arguments
+of a configuration, or as plain numbers inside `get_inputs` and `get_init_inputs`. The program that is written here does
+the same and has a constant for each of them. Equal numbers in the two functions become one constant, because an input's
+width there is most often a layer's. Numbers of the model itself stay: nobody promised that they are sizes.
 """
 
 from __future__ import annotations
@@ -32,8 +32,11 @@ Edit = tuple[int, int, str]
 """Bytes from the first to before the second are replaced by the text."""
 
 
-def name_sizes(source: str) -> str:
-    """The same program with its sizes as module-level integer constants; raises SyntaxError for what is no program."""
+def name_sizes(source: str, in_functions: bool = True) -> str:
+    """The same program with its sizes as module-level integer constants, those inside its functions as well or not.
+
+    Raises what `core.parsing.parse` does for what is no program.
+    """
     tree = parse(source)
     taken = {name for node in ast.walk(tree) for name in _names_of(node)}
     starts = _line_starts(source)
@@ -41,8 +44,11 @@ def name_sizes(source: str) -> str:
     for node in tree.body:
         # a statement behind a semicolon has no line of its own to put a constant before
         if isinstance(node, ast.Assign) and node.col_offset == 0:
-            edits += _name_in_assignment(source, node, starts, taken)
-    edits += _name_in_functions(tree, starts, taken)
+            edits += _name_in_assignment(node, starts, taken)
+        elif isinstance(node, ast.AnnAssign) and node.col_offset == 0:
+            edits += _name_in_annotated(node, starts, taken)
+    if in_functions:
+        edits += _name_in_functions(tree, starts, taken)
     text = source.encode()
     # of two edits at one place the one that inserts comes last here, and so first in the text
     for begin, end, replacement in sorted(edits, key=lambda edit: (edit[0], edit[1]), reverse=True):
@@ -75,7 +81,7 @@ def _span(node: ast.expr | ast.stmt, starts: list[int]) -> tuple[int, int]:
     return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
 
 
-def _name_in_assignment(source: str, node: ast.Assign, starts: list[int], taken: set[str]) -> Iterator[Edit]:
+def _name_in_assignment(node: ast.Assign, starts: list[int], taken: set[str]) -> Iterator[Edit]:
     begin, end = _span(node, starts)
     names = [target.id for target in node.targets if isinstance(target, ast.Name)]
     whole = _fold(node.value)
@@ -90,14 +96,31 @@ def _name_in_assignment(source: str, node: ast.Assign, starts: list[int], taken:
         if unpacked:
             yield begin, end, "\n".join(f"{name} = {value}" for name, value in unpacked)
         return
-    if len(names) == len(node.targets) == 1 and isinstance(node.value, (ast.Tuple, ast.List)):
-        lines: list[str] = []
-        for element, size in _sizes_within(node.value):
-            constant = _new_name(f"{names[0]}_{len(lines)}", taken)
-            lines.append(f"{constant} = {size}\n")
-            yield *_span(element, starts), constant
-        if lines:
-            yield begin, begin, "".join(lines)
+    if len(names) == len(node.targets) == 1:
+        yield from _name_in_parts(names[0], node.value, begin, starts, taken)
+
+
+def _name_in_annotated(node: ast.AnnAssign, starts: list[int], taken: set[str]) -> Iterator[Edit]:
+    if node.value is None or not isinstance(node.target, ast.Name):
+        return
+    whole = _fold(node.value)
+    if whole is None:
+        yield from _name_in_parts(node.target.id, node.value, _span(node, starts)[0], starts, taken)
+    elif not isinstance(node.value, ast.Constant):
+        yield *_span(node.value, starts), str(whole)
+
+
+def _name_in_parts(name: str, value: ast.expr, begin: int, starts: list[int], taken: set[str]) -> Iterator[Edit]:
+    """Constants before a statement for the sizes in a tuple, a list, a dictionary or the arguments of a call."""
+    if not isinstance(value, (ast.Tuple, ast.List, ast.Dict, ast.Call)):
+        return
+    lines: list[str] = []
+    for element, size in _sizes_within(value):
+        constant = _new_name(f"{name}_{len(lines)}", taken)
+        lines.append(f"{constant} = {size}\n")
+        yield *_span(element, starts), constant
+    if lines:
+        yield begin, begin, "".join(lines)
 
 
 def _unpack(target: ast.Tuple | ast.List, value: ast.expr) -> list[tuple[str, int]]:
@@ -131,7 +154,8 @@ def _sizes_within(node: ast.AST) -> Iterator[tuple[ast.expr, int]]:
         return
     size = _fold(node) if isinstance(node, ast.expr) else None
     if size is None:
-        for child in ast.iter_child_nodes(node):
+        # a dictionary's keys are names
+        for child in node.values if isinstance(node, ast.Dict) else ast.iter_child_nodes(node):
             yield from _sizes_within(child)
     elif size >= LEAST:
         assert isinstance(node, ast.expr)
@@ -143,6 +167,8 @@ def _fold(node: ast.expr) -> int | None:
     if isinstance(node, ast.Constant):
         # bool is a subclass of int, and True is no size
         return node.value if type(node.value) is int else None
+    if isinstance(node, ast.Call):
+        return _fold_int(node)
     if not isinstance(node, ast.BinOp):
         return None
     left, right = _fold(node.left), _fold(node.right)
@@ -155,6 +181,16 @@ def _fold(node: ast.expr) -> int | None:
         return None
     value = calculate(left, right)
     return value if value.bit_length() <= _MOST_BITS else None
+
+
+def _fold_int(node: ast.Call) -> int | None:
+    """The value of `int(1e6)` or `int(2**20)`, None for any other call."""
+    if not (isinstance(node.func, ast.Name) and node.func.id == "int" and len(node.args) == 1 and not node.keywords):
+        return None
+    (given,) = node.args
+    if isinstance(given, ast.Constant) and isinstance(given.value, float):
+        return int(given.value) if given.value.is_integer() and given.value < 1 << _MOST_BITS else None
+    return _fold(given)
 
 
 def _new_name(wanted: str, taken: set[str]) -> str:

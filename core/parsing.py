@@ -16,6 +16,8 @@ from collections.abc import Iterator
 _GAP = r"(?:[^\S\n]|\\\n)*"
 _LONG_NAME = re.compile(rf"(?:\.{_GAP}\w+{_GAP}){{100}}")
 
+UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""What `parse` raises; whoever walks a deep tree by recursion raises one of these too."""
 _ATTEMPTS = 5
 
 # `warnings.catch_warnings` swaps process-wide state, so that two threads must not do it at once

@@ -12,7 +12,7 @@ from tritonrl.core.corpus import SUITES
 from tritonrl.harness.tasks.suite_figures import SuiteFigures, measure_suite, render_figures
 from typer.testing import CliRunner, Result
 
-from .harness.datasets.made_up import write_folder
+from .harness.datasets.made_up import HEAD, SMALL_PROBLEM, write_folder
 
 
 def invoke(*arguments: object) -> Result:
@@ -62,6 +62,20 @@ def test_a_suite_shown_as_json() -> None:
     plain = json.loads(result.stdout)
     assert (plain["suite"], plain["num_tasks"], plain["tokenizer"]) == ("corpus:train", 6, "nano")
     assert 100 < plain["prompt"]["median"] < 600
+
+
+def test_tasks_of_a_foreign_suite_are_listed_and_what_is_none_is_told(tmp_path: Path) -> None:
+    """`tasks ls` lists what can be asked on stdout, and on stderr what cannot, each with its reason."""
+    write_folder(tmp_path, {"level1/7_Small.py": SMALL_PROBLEM, "level1/Nameless.py": HEAD, "level1/8_Bad.py": "x = ("})
+    result = invoke("tasks", "ls", "--suite", f"kernelbench:{tmp_path}", "--json")
+    assert result.exit_code == 0, result.stderr
+    (task,) = (json.loads(line) for line in result.stdout.splitlines())
+    assert (task["level"], task["family"]) == (1, "kernelbench")
+    assert "skipped: Nameless: no number" in result.stderr
+    assert "skipped: Bad: kb-l1-008-" in result.stderr
+    result = invoke("tasks", "export", "--suite", f"kernelbench:{tmp_path}", "--out", tmp_path / "pairs.jsonl")
+    assert result.exit_code == 2
+    assert "it has no teachers' solutions" in result.stderr
 
 
 def test_pairs_are_exported_to_one_file(tmp_path: Path) -> None:

@@ -19,7 +19,16 @@ from ...core.config import Compiling
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Profile
-from ..reference.reference import build_model, draw_inputs, is_floating, load_task, one_line, randomise, torch_dtype
+from ..reference.reference import (
+    build_model,
+    convert,
+    draw_inputs,
+    is_floating,
+    load_task,
+    one_line,
+    randomise,
+    torch_dtype,
+)
 from .graphs import Graph, capture, capture_or_launch
 from .launcher import is_of_memory
 from .pages import in_pages, the_pages
@@ -60,7 +69,7 @@ class Reference:
 
     def __init__(self, drawn: DrawnReference) -> None:
         before = torch.cuda.memory_allocated()
-        self._model = drawn.model.to(device="cuda", dtype=drawn.dtype)
+        self._model = convert(drawn.model, "cuda", drawn.dtype)
         self._inputs = [_place(value, drawn.dtype) for value in drawn.inputs]
         model, inputs = self._model, self._inputs
 

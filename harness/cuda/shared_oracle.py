@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from ...core.task import Task
-from ..reference.reference import call_model, is_floating
+from ..reference.reference import call_model, convert, is_floating
 from ..verification.oracle import MAX_CACHED_BYTES, Oracle
 from .references import forbid_tf32
 from .turns import Turns
@@ -54,4 +54,4 @@ class SharedOracle(Oracle):
     ) -> Sequence[torch.Tensor]:
         placed = [value.to(self.device) if isinstance(value, torch.Tensor) else value for value in inputs]
         placed = [value.to(dtype) if is_floating(value) else value for value in placed]
-        return [output.cpu() for output in call_model(task, model.to(self.device).to(dtype), placed)]
+        return [output.cpu() for output in call_model(task, convert(convert(model, self.device), dtype), placed)]

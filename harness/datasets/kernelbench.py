@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -51,11 +52,15 @@ def read_kernelbench(place: str) -> tuple[list[Problem], list[Skipped]]:
     path = locate(place, option)
     if path.is_dir() and any(path.glob("level*/*.py")):
         rows = _read_folder(path)
+    elif path.is_dir() and not any(path.rglob("*.parquet")):
+        raise UsageError(f"{option}: neither level1/*.py, level2/*.py, ... nor a Parquet file in {path}")
     else:
         rows = iter(read_parquet(path, _COLUMNS, option))
     problems, skipped = _sort(rows)
     if not problems:
-        raise UsageError(f"{option}: no problem there ({len(skipped)} rows skipped)")
+        counts = Counter(entry.reason for entry in skipped).most_common(3)
+        reasons = "; ".join(f"{number} for {reason}" for reason, number in counts)
+        raise UsageError(f"{option}: no problem there ({len(skipped)} rows skipped{f': {reasons}' if reasons else ''})")
     return problems, skipped
 
 
@@ -64,9 +69,11 @@ def _read_folder(path: Path) -> Iterator[dict[str, Any]]:
         level = file.parent.name.removeprefix("level")
         named = _NAME.fullmatch(file.name)
         try:
-            code: str | None = file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            code = None
+            code: str | bytes = file.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError:
+            code = file.read_bytes()
+        except OSError:
+            code = ""
         yield {
             "code": code,
             "level": int(level) if level.isdecimal() else level,
@@ -93,7 +100,9 @@ def _sort(rows: Iterable[dict[str, Any]]) -> tuple[list[Problem], list[Skipped]]
 
 
 def _find_fault(row: dict[str, Any]) -> str | None:
-    if not isinstance(row["code"], str) or not row["code"].strip():
+    if not isinstance(row["code"], str | None):
+        return "code that is no text"
+    if not (row["code"] or "").strip():
         return "no code"
     # 1.0 equals 1, and would give another id
     if type(row["level"]) is not int or row["level"] not in LEVELS:

@@ -2,9 +2,10 @@
 
 A row has the class `{entry_point}` in `python_code` and `{entry_point}New` in `triton_code`. Here they become `Model`
 and `ModelNew`, since those are the names that prompts ask for and verifiers look at; nothing else is changed. The
-prompt is the one that our own tasks have. Two things should be known of what it then teaches: Inductor's programs hold
-for the sizes that they were made for, whereas our prompts ask for any; and they leave to PyTorch's operators what
-Inductor leaves to them (`extern_kernels`), which the audit verifier refuses.
+prompt is the one that our own tasks have. Three things should be known of what it then teaches: Inductor's programs
+hold for the sizes that they were made for, whereas our prompts ask for any; they import `torch._inductor`, which the
+verifier refuses in its first stage, so that no answer that is written like them passes; and they leave to PyTorch's
+operators what Inductor leaves to them (`extern_kernels`), which the audit refuses as well.
 
 A file with the column `prompt` beside (our own exports) is read back as it was written. What is wrong
 with a row is a `Flaw`, never an error. Nothing is executed.
@@ -12,16 +13,19 @@ with a row is a `Flaw`, never an error. Nothing is executed.
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeGuard
 
 from attrs import frozen
 
+from ...core.parsing import UNPARSABLE
 from ...core.prompts import assistant_message, user_message
 from ...core.renaming import class_names, rename_class
 from ...core.task import Task
 
 COLUMNS = ("entry_point", "python_code", "triton_code")
+_HALF = re.compile("[\ud800-\udfff]")
 WRITTEN = ("prompt",)
 """Columns that only our own files have."""
 
@@ -29,7 +33,7 @@ WRITTEN = ("prompt",)
 class Flaw(StrEnum):
     """Why a row is no pair."""
 
-    NO_TEXT = "a field that is missing or empty"
+    NO_TEXT = "a field that is missing, empty or no text"
     NO_OBJECT = "a line that is no JSON object"
     NO_TURNS = "messages that are not one question and one answer"
     REFERENCE_SYNTAX = "a PyTorch program that is no Python"
@@ -58,32 +62,34 @@ def has_kernel(source: str) -> bool:
     return "triton.jit" in source or "@jit" in source
 
 
+def is_text(value: object) -> TypeGuard[str]:
+    """Whether a value is a text that says something; half of a surrogate pair, which JSON can hold, is none."""
+    return isinstance(value, str) and bool(value.strip()) and not _HALF.search(value)
+
+
 def read_row(row: dict[str, Any]) -> SourcePair | Flaw:
     """The pair of one row."""
     entry, reference, solution = (row.get(column) for column in COLUMNS)
-    if not all(isinstance(text, str) and text.strip() for text in (entry, reference, solution)):
+    if not (is_text(entry) and is_text(reference) and is_text(solution)):
         return Flaw.NO_TEXT
-    assert isinstance(entry, str)
-    assert isinstance(reference, str)
-    assert isinstance(solution, str)
     try:
         if entry not in class_names(reference):
             return Flaw.NO_REFERENCE
-    except (SyntaxError, ValueError):
+    except UNPARSABLE:
         return Flaw.REFERENCE_SYNTAX
     try:
         if f"{entry}New" not in class_names(solution):
             return Flaw.NO_SOLUTION
-    except (SyntaxError, ValueError):
+    except UNPARSABLE:
         return Flaw.SOLUTION_SYNTAX
     if not has_kernel(solution):
         return Flaw.NO_KERNEL
     try:
         reference = rename_class(reference, entry, "Model")
         solution = rename_class(solution, f"{entry}New", "ModelNew")
-    except (SyntaxError, ValueError):
+    except UNPARSABLE:
         return Flaw.NAME_TAKEN
     prompt = row.get("prompt")
-    if not (isinstance(prompt, str) and prompt):
+    if not is_text(prompt):
         prompt = user_message(Task(task_id=entry, level=1, family="kernelbook", description=entry, source=reference))
     return SourcePair(prompt=prompt, answer=assistant_message(solution), reference=reference)

@@ -20,11 +20,12 @@ from typing import Any
 from attrs import frozen
 
 from ...core.extraction import extract
+from ...core.parsing import UNPARSABLE
 from ...core.renaming import class_names
 from ..errors import UsageError
 from ..settings import read_lines
 from . import kernelbook
-from .kernelbook import Flaw, SourcePair, has_kernel
+from .kernelbook import Flaw, SourcePair, has_kernel, is_text
 from .place import locate, read_parquet
 
 KERNELBOOK = "kernelbook:"
@@ -81,7 +82,7 @@ def open_pairs(data: str) -> PairFile:
 def _fingerprint(rows: Iterable[Any]) -> str:
     digest = hashlib.sha256()
     for row in rows:
-        text = row if isinstance(row, str) else json.dumps(row, sort_keys=True)
+        text = row if isinstance(row, str) else json.dumps(row, sort_keys=True, default=repr)
         digest.update(f"{len(text)}:".encode() + text.encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
 
@@ -101,13 +102,13 @@ def read_line(line: str) -> SourcePair | Flaw:
         prompt, answer = turns
     else:
         prompt, answer = entry.get("prompt"), entry.get("answer")
-    if not (isinstance(prompt, str) and prompt.strip() and isinstance(answer, str) and answer.strip()):
+    if not (is_text(prompt) and is_text(answer)):
         return Flaw.NO_TEXT
     solution = extract(answer) or ""
     try:
         if "ModelNew" not in class_names(solution):
             return Flaw.NO_SOLUTION
-    except (SyntaxError, ValueError):
+    except UNPARSABLE:
         return Flaw.SOLUTION_SYNTAX
     if not has_kernel(solution):
         return Flaw.NO_KERNEL

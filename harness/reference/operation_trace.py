@@ -18,7 +18,7 @@ from ...core.operation_graph import EVERYWHERE, LEAF, Operand, Operation, Operat
 from ...core.task import Profile, Task
 from ..errors import TaskError
 from . import aten_forms
-from .reference import fake_reference, one_line
+from .reference import RAISED, fake_reference, one_line
 
 
 def trace_graph(task: Task) -> OperationGraph:
@@ -28,7 +28,7 @@ def trace_graph(task: Task) -> OperationGraph:
         try:
             with torch.no_grad(), trace:
                 returned = model(*inputs)
-        except Exception as error:
+        except RAISED as error:
             raise TaskError(f"{task.task_id}: running the reference failed: {one_line(error)}") from error
         return trace.finish(returned)
 

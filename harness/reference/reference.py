@@ -7,8 +7,11 @@ size costs no memory.
 
 from __future__ import annotations
 
+import itertools
+import linecache
 import logging
 import math
+import sys
 import threading
 import types
 import warnings
@@ -26,6 +29,10 @@ from ...core.constants import with_constants
 from ...core.task import Constants, Profile, Task
 from ...stages.roofline import EagerOperator
 from ..errors import TaskError
+
+RAISED = (Exception, SystemExit)
+"""What a program may end with; a script that calls `exit()` is no end of the command."""
+_NUMBERS = itertools.count()
 
 # torch's default generator is process-wide state: whoever seeds it must be alone
 _SEEDED = threading.RLock()
@@ -67,20 +74,59 @@ def dtype_name(tensor: torch.Tensor) -> str:
 
 
 def load_task(task: Task, profile: Profile) -> types.ModuleType:
-    """The reference program as a module, with the constants of `profile`; raises TaskError."""
+    """The reference program as a module, with the constants of `profile`; raises TaskError.
+
+    What it prints is dropped: it runs a hundred times, and stdout is the command's.
+    """
+    number = next(_NUMBERS)
+    module, file = types.ModuleType(f"tritonrl_task_{number}"), f"<{task.task_id} {number}>"
+    vars(module)["print"] = _drop
     try:
         source = with_constants(task.source, task.constants(profile))
-        module = types.ModuleType("task")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            code = compile(source, f"<{task.task_id}>", "exec")
-        exec(code, module.__dict__)
-    except Exception as error:
+            # this file's own future imports are not the program's
+            code = compile(source, file, "exec", dont_inherit=True)
+        with _findable(module, file, source), _settings_kept(task):
+            exec(code, vars(module))
+    except TaskError:
+        raise
+    except RAISED as error:
         raise TaskError(f"{task.task_id}: the reference does not import: {one_line(error)}") from error
     for name in ("Model", "get_inputs"):
         if not hasattr(module, name):
             raise TaskError(f"{task.task_id}: the reference defines no {name}")
     return module
+
+
+def _drop(*_: object, **__: object) -> None:
+    """In place of `print`."""
+
+
+@contextmanager
+def _findable(module: types.ModuleType, file: str, source: str) -> Iterator[None]:
+    """The module where data classes look for it, and its text where TorchScript does, while it is imported."""
+    sys.modules[module.__name__] = module
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    try:
+        yield
+    finally:
+        del sys.modules[module.__name__]
+        linecache.cache.pop(file, None)
+
+
+@contextmanager
+def _settings_kept(task: Task) -> Iterator[None]:
+    """PyTorch's default dtype, which all tasks share, as it was; raises TaskError where the program changed it."""
+    before = torch.get_default_dtype()
+    try:
+        yield
+    finally:
+        after = torch.get_default_dtype()
+        if after != before:
+            torch.set_default_dtype(before)
+    if after != before:
+        raise TaskError(f"{task.task_id}: the program sets PyTorch's default dtype, which other tasks share")
 
 
 def one_line(error: BaseException) -> str:
@@ -107,7 +153,10 @@ def seeded(seed: int | None) -> Iterator[None]:
 
 def init_arguments(task: Task, module: types.ModuleType) -> tuple[list[Any], dict[str, Any]]:
     """Positional and keyword arguments of both models' constructors."""
-    made = module.get_init_inputs() if hasattr(module, "get_init_inputs") else []
+    try:
+        made = module.get_init_inputs() if hasattr(module, "get_init_inputs") else []
+    except RAISED as error:
+        raise TaskError(f"{task.task_id}: get_init_inputs() failed: {one_line(error)}") from error
     if isinstance(made, dict):
         return [], made
     if isinstance(made, list) and [type(part) for part in made] in ([list, dict], [tuple, dict]):
@@ -121,9 +170,11 @@ def build_model(task: Task, module: types.ModuleType, seed: int | None) -> torch
     """`Model(*init)` under a seed."""
     args, kwargs = init_arguments(task, module)
     try:
-        with seeded(seed):
+        with seeded(seed), _settings_kept(task):
             model = module.Model(*args, **kwargs)
-    except Exception as error:
+    except TaskError:
+        raise
+    except RAISED as error:
         raise TaskError(f"{task.task_id}: building Model failed: {one_line(error)}") from error
     if not isinstance(model, torch.nn.Module):
         raise TaskError(f"{task.task_id}: Model is no torch.nn.Module")
@@ -133,12 +184,21 @@ def build_model(task: Task, module: types.ModuleType, seed: int | None) -> torch
 def draw_inputs(task: Task, module: types.ModuleType, seed: int | None) -> list[Any]:
     """`get_inputs()` under a seed."""
     try:
-        with seeded(seed), without_tracebacks():
-            inputs = list(module.get_inputs())
-    except Exception as error:
+        with seeded(seed), without_tracebacks(), _settings_kept(task):
+            made = module.get_inputs()
+            # these can be iterated over, too
+            is_one = isinstance(made, (torch.Tensor, dict, str))
+            inputs = [] if is_one else list(made)
+    except TaskError:
+        raise
+    except RAISED as error:
         raise TaskError(f"{task.task_id}: get_inputs() failed: {one_line(error)}") from error
+    if is_one:
+        kind = "tensor" if isinstance(made, torch.Tensor) else type(made).__name__
+        raise TaskError(f"{task.task_id}: get_inputs() must return a list of arguments, not one {kind}")
     if not any(isinstance(value, torch.Tensor) for value in inputs):
-        raise TaskError(f"{task.task_id}: get_inputs() returns no tensor")
+        kinds = ", ".join(dict.fromkeys(type(value).__name__ for value in inputs)) or "nothing"
+        raise TaskError(f"{task.task_id}: get_inputs() returns no tensor as an argument of its own, but {kinds}")
     return inputs
 
 
@@ -148,7 +208,7 @@ def call_model(task: Task, model: torch.nn.Module, inputs: list[Any]) -> tuple[t
     try:
         with torch.no_grad():
             result = model(*cloned)
-    except Exception as error:
+    except RAISED as error:
         raise TaskError(f"{task.task_id}: running the reference failed: {one_line(error)}") from error
     outputs = tuple(result) if isinstance(result, (tuple, list)) else (result,)
     if not outputs or not all(isinstance(output, torch.Tensor) for output in outputs):
@@ -185,7 +245,7 @@ def fake_reference(task: Task, profile: Profile, dtype: str) -> Iterator[tuple[t
 
 
 def _convert(model: torch.nn.Module, dtype: torch.dtype) -> None:
-    """`model.to(dtype)`, which refuses fake parameters."""
+    """`convert(model, dtype)`, which fake parameters refuse."""
     for module in model.modules():
         for name, parameter in list(module._parameters.items()):
             if parameter is not None and parameter.is_floating_point():
@@ -193,6 +253,15 @@ def _convert(model: torch.nn.Module, dtype: torch.dtype) -> None:
         for name, buffer in list(module._buffers.items()):
             if buffer is not None and buffer.is_floating_point():
                 module._buffers[name] = buffer.to(dtype)
+        vars(module).update({name: value.to(dtype) for name, value in vars(module).items() if is_floating(value)})
+
+
+def convert(model: torch.nn.Module, *where: Any) -> torch.nn.Module:
+    """`model.to(*where)`, with the floating-point tensors that its modules keep beside parameters and buffers."""
+    model.to(*where)
+    for module in model.modules():
+        vars(module).update({name: value.to(*where) for name, value in vars(module).items() if is_floating(value)})
+    return model
 
 
 def is_floating(value: object) -> bool:
@@ -267,6 +336,6 @@ def trace_operators(task: Task) -> tuple[EagerOperator, ...]:
         with torch.no_grad(), trace:
             try:
                 model(*inputs)
-            except Exception as error:
+            except RAISED as error:
                 raise TaskError(f"{task.task_id}: running the reference failed: {one_line(error)}") from error
     return tuple(trace.operators)

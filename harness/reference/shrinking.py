@@ -22,6 +22,8 @@ TINY, SMALL, LARGER = 7, 48, 80
 """The largest value that a shrunk size keeps; no multiple of a block, so that masks are exercised."""
 _MOST_TRIALS = 60
 """A task with many constants has more subsets than anybody waits for."""
+_DIVISIBLE = 12
+"""By what models divide their channels: groups of three, a quarter of them, or both."""
 
 
 def with_small_sizes(
@@ -68,10 +70,11 @@ def _power(ceiling: int) -> int:
 def _propose(constants: dict[str, int], ceiling: int) -> Iterator[dict[str, int]]:
     """All at the ceiling, then at a power of two, then in proportion; then these without one constant, without two.
 
-    Before constants are left out, all at a multiple of one that is small itself: of groups, say, or heads.
+    Before constants are left out, all at a multiple of one that is small itself (of groups, say, or heads), or of 12.
     """
     large = {name: value for name, value in constants.items() if value > ceiling}
     steps = sorted({value for value in constants.values() if 1 < value <= ceiling})
+    steps += [_DIVISIBLE] if ceiling > _DIVISIBLE and _DIVISIBLE not in steps else []
     for num_left_out in range(min(3, len(large))):
         for left_out in combinations(large, num_left_out):
             sizes = {name: value for name, value in large.items() if name not in left_out}

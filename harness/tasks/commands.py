@@ -25,14 +25,18 @@ _PROGRESS_PERIOD_S = 2.0
 @tasks_app.command("ls")
 @guarded
 def tasks_ls(suite: Suite = "corpus:heldout", num: Count = 10, seed: TaskSeed = 0, as_json: Json = False) -> None:
-    """List tasks of a suite.
+    """List tasks of a suite; of one that is not ours also, on stderr, what is no task and why.
 
     Example: tritonrl tasks ls --suite corpus:heldout -n 20
-    """
-    from .suites import corpus_examples
 
-    for example in corpus_examples(suite, seed, num):
-        task = example.task
+    Example: tritonrl tasks ls --suite kernelbench:FOLDER -n 100
+    """
+    from .suites import load_suite
+
+    found = load_suite(suite, num=num, seed=seed, on_done=_count_aloud(suite, "prepared"))
+    for entry in found.skipped:
+        print(f"skipped: {entry.name}: {entry.reason}", file=sys.stderr)
+    for task in (entry.task for entry in found.tasks):
         plain = {"task": task.task_id, "level": task.level, "family": task.family, "dtypes": task.dtypes}
         print_result(plain, [f"{task.task_id:40} {task.description.strip().splitlines()[0][:100]}"], as_json)
 

@@ -18,13 +18,14 @@ from attrs import evolve, frozen
 from ...core.constants import read_constants
 from ...core.corpus import SUITES, Split, examples, is_corpus_id, novel_examples, render
 from ...core.named_sizes import name_sizes
+from ...core.parsing import UNPARSABLE
 from ...core.prompts import assistant_message, user_message
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import DTYPES, Example, Profile, Task
 from ..datasets.kernelbench import LEVELS, Problem, Skipped, read_kernelbench
 from ..errors import TaskError, UsageError
-from ..reference.shrinking import with_small_sizes
+from ..reference.quick_sizes import with_quick_sizes
 from ..settings import read_text
 
 NOVEL = "whole:novel"
@@ -51,6 +52,8 @@ def find_example(task_id: str) -> Example:
 def corpus_examples(suite: str, seed: int, count: int, levels: tuple[int, ...] = (1, 2)) -> Iterator[Example]:
     """`count` examples a level of `corpus:SPLIT`, `whole:SPLIT` or `whole:novel`; raises UsageError for another."""
     prefix, _, name = suite.partition(":")
+    if prefix == "kernelbench":
+        raise UsageError(f"--suite {suite}: it has no teachers' solutions; there are {', '.join(_OUR_SUITES)}")
     if suite not in _OUR_SUITES:
         raise UsageError(f"--suite {suite}: no such suite; there are {', '.join(_OUR_SUITES)}")
     for level in dict.fromkeys(levels):
@@ -178,48 +181,61 @@ def _prepare(index: int, problem: Problem) -> SuiteTask:
     from ..reference.declared_sizes import is_within_reach, with_declared
 
     text = problem.name.replace("_", " ")
-    try:
-        source = name_sizes(problem.code)
-    except (SyntaxError, ValueError) as error:
-        raise TaskError(f"{problem.task_id}: {error}") from None
+    source = _with_names(problem.task_id, problem.code)
     task = _sized_task(problem.task_id, problem.level, "kernelbench", text, source)
     # what any backend needs: the judge finds out at tiny sizes which inputs matter
     if not is_within_reach(with_declared(task, task.tiny)):
-        raise TaskError(f"{task.task_id}: no small sizes were found at which the reference runs")
+        has_sizes = bool(read_constants(source))
+        why = "no small sizes were found at which the reference runs" if has_sizes else "none of its sizes has a name"
+        raise TaskError(f"{task.task_id}: {why}, and its own are too large for a processor")
     return SuiteTask(index=index, task=task, published=None if source == problem.code else problem.code)
 
 
 def task_from_file(path: Path) -> Task:
     """A task from a file in KernelBench's form (`Model`, `get_inputs`, `get_init_inputs`).
 
-    Plain numbers in its functions are no sizes to be varied: whoever writes a task may mean them as they are, as the
-    width of an attention's heads that kernels may rely on to be a power of two.
+    Its sizes are the numbers at its module's top level, in products and tuples too. Plain numbers in its functions are
+    no sizes to be varied: whoever writes a task may mean them as they are, as the width of an attention's heads that
+    kernels may rely on to be a power of two.
     """
     source = read_text(path)
-    identity = hashlib.sha256(source.encode()).hexdigest()[:12]
-    return _sized_task(f"file-{path.stem}-{identity}", 1, "file", path.stem, source)
+    task_id = f"file-{path.stem}-{hashlib.sha256(source.encode()).hexdigest()[:12]}"
+    return _sized_task(task_id, 1, "file", path.stem, _with_names(task_id, source, in_functions=False))
+
+
+def _with_names(task_id: str, source: str, in_functions: bool = True) -> str:
+    """The program with its sizes as constants; raises TaskError for what is no program."""
+    try:
+        return name_sizes(source, in_functions)
+    except UNPARSABLE as error:
+        raise TaskError(f"{task_id}: {error}") from None
 
 
 def _sized_task(task_id: str, level: int, family: str, description: str, source: str) -> Task:
     """A task from source in KernelBench's form, its sizes found by shrinking; raises TaskError."""
-    try:
-        constants = read_constants(source)
-    except (SyntaxError, ValueError) as error:
-        raise TaskError(f"{task_id}: {error}") from None
+    constants = read_constants(source)
     task = Task(task_id=task_id, level=level, family=family, description=description, source=source)
-    return with_small_sizes(evolve(task, dtypes=(declared_dtype(task),)), constants)
+    return with_quick_sizes(evolve(task, dtypes=(declared_dtype(task),)), constants)
 
 
 def declared_dtype(task: Task) -> str:
-    """The dtype of the first floating input; raises TaskError where the reference does not run as it stands."""
-    from ..reference.reference import call_model, draw_inputs, dtype_name, fake_reference, is_floating, load_task
+    """The dtype of the first floating input.
 
-    with fake_reference(task, Profile.DECLARED, "float32") as (model, inputs):
-        call_model(task, model, inputs)
+    Raises TaskError where the reference does not run as it stands, or takes what no candidate can be given.
+    """
     from torch._subclasses.fake_tensor import FakeTensorMode
 
+    from ..reference.reference import call_model, draw_inputs, dtype_name, fake_reference, is_floating, load_task
+    from ..verification.oracle_values import describe_init, describe_input
+
+    module = load_task(task, Profile.DECLARED)
+    describe_init(task, module)
     with FakeTensorMode():
-        drawn = draw_inputs(task, load_task(task, Profile.DECLARED), None)
+        drawn = draw_inputs(task, module, None)
+    for value in drawn:
+        describe_input(task, value, "float32")
+    with fake_reference(task, Profile.DECLARED, "float32") as (model, inputs):
+        call_model(task, model, inputs)
     found = next((dtype_name(value) for value in drawn if is_floating(value)), "float32")
     if found not in DTYPES:
         raise TaskError(f"{task.task_id}: inputs of dtype {found}; supported are {', '.join(DTYPES)}")

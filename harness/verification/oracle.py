@@ -14,7 +14,6 @@ zeros), which stay randomised, so that renaming a parameter is no way to have it
 from __future__ import annotations
 
 import copy
-import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -38,18 +37,18 @@ from ..reference.declared_sizes import accepted_remainders, find_between, find_b
 from ..reference.reference import (
     build_model,
     call_model,
+    convert,
     draw_inputs,
     dtype_name,
     equal_results,
     fake_reference,
-    init_arguments,
     load_task,
     randomise,
     torch_dtype,
     trace_operators,
 )
 from ..sandbox.protocol import InitArgument, TensorSpec
-from .oracle_values import describe_input, to_double, transform, values_of
+from .oracle_values import describe_init, describe_input, to_double, transform, values_of
 
 T = TypeVar("T")
 _STABLE_OPERATORS = frozenset({"_softmax", "_log_softmax", "logsumexp"})
@@ -255,7 +254,7 @@ class Oracle:
         """Positions of tensors whose replacement by fresh values changes the result at tiny sizes."""
         module = load_task(task, Profile.TINY)
         draws = [draw_inputs(task, module, derive(self.seed, fingerprint(task), "used", n)) for n in range(4)]
-        model = build_model(task, module, self.init_seed(task)).double()
+        model = convert(build_model(task, module, self.init_seed(task)), torch.float64)
         base = [to_double(value) for value in draws[0]]
         reference = call_model(task, model, base)
         used: list[int] = []
@@ -274,18 +273,15 @@ class Oracle:
         module = load_task(task, profile)
         with FakeTensorMode():
             drawn = draw_inputs(task, module, None)
-        args, kwargs = init_arguments(task, module)
-        try:
-            init_json = json.dumps({"args": args, "kwargs": kwargs}, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise TaskError(f"{task.task_id}: get_init_inputs() must return plain numbers or text: {error}") from error
-        return Build(init_json=init_json, inputs=tuple(describe_input(task, value, dtype) for value in drawn))
+        return Build(
+            init_json=describe_init(task, module), inputs=tuple(describe_input(task, value, dtype) for value in drawn)
+        )
 
     def _find_own_errors(self, task: Task, spec: VariantInputs) -> tuple[Comparison, ...]:
         run = self.expected(task, spec)
         try:
             model, inputs = self._prepare(task, spec, frozenset())
-            found = call_model(task, model.to(torch_dtype(spec.dtype)), inputs)
+            found = call_model(task, convert(model, torch_dtype(spec.dtype)), inputs)
         except TaskError:  # not every operator exists for every dtype on a CPU
             return ()
         pairs = zip(found, run.expected, run.dtypes, strict=True)
@@ -341,7 +337,7 @@ class Oracle:
 
     def _call(self, task: Task, model: torch.nn.Module, inputs: list[Any]) -> tuple[Sequence[torch.Tensor], str]:
         """The reference's results, on the CPU, and the dtype in which floating-point ones were computed."""
-        return call_model(task, model.double(), [to_double(value) for value in inputs]), "float64"
+        return call_model(task, convert(model, torch.float64), [to_double(value) for value in inputs]), "float64"
 
     def _compute(self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]) -> ExpectedRun:
         model, inputs = self._prepare(task, spec, seeded_parameters)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import types
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 from ...core.task import Task
 from ...stages.variants import VariantInputs
 from ..errors import TaskError
-from ..reference.reference import dtype_name, is_floating
+from ..reference.reference import dtype_name, init_arguments, is_floating
 from ..sandbox.protocol import InitArgument, TensorSpec
 
 
@@ -22,6 +24,15 @@ def describe_input(task: Task, value: Any, dtype: str) -> TensorSpec | InitArgum
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise TaskError(f"{task.task_id}: get_inputs() returns a {type(value).__name__}, which is no tensor or number")
+
+
+def describe_init(task: Task, module: types.ModuleType) -> str:
+    """The constructor's arguments as JSON; raises TaskError where they are no plain values."""
+    args, kwargs = init_arguments(task, module)
+    try:
+        return json.dumps({"args": args, "kwargs": kwargs}, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise TaskError(f"{task.task_id}: get_init_inputs() must return plain numbers or text: {error}") from error
 
 
 def transform(value: Any, spec: VariantInputs, dtype: torch.dtype) -> Any:

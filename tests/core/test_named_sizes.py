@@ -118,3 +118,27 @@ def test_what_is_no_program_is_refused(source: str) -> None:
     """No program gives an error that says so, and never half a text."""
     with pytest.raises((SyntaxError, ValueError)):
         name_sizes(source)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("n: int = 4096 * 2\nm: int = 512", {"n": 8192, "m": 512}),
+        ("shape: tuple = (4096, 3)", {"shape_0": 4096}),
+        ("n = int(1e6)\nm = int(2**13)\nk = int(0.5)\nl = int('8')", {"n": 1000000, "m": 8192}),
+        ("sizes = {64: 4096, 'width': 2 * 512, 'taps': 3}", {"sizes_0": 4096, "sizes_1": 1024}),
+        ("sizes = dict(batch=128, shape=[64, 3])", {"sizes_0": 128, "sizes_1": 64}),
+    ],
+)
+def test_sizes_of_configurations_become_constants(text: str, expected: dict[str, int]) -> None:
+    """Annotated assignments, floats taken for integers, dictionaries' values and arguments have names of their own."""
+    source = text + "\n\ndef get_inputs():\n    return []\n" + EMPTY
+    named = name_sizes(source)
+    assert read_constants(named) == expected
+    assert run(named).items() >= run(source).items()
+
+
+def test_numbers_in_functions_stay_where_that_is_asked_for() -> None:
+    """What the module's top level calls a number is named, and what a function does is not."""
+    source = "n = 2 * 512\n\ndef get_inputs():\n    return [4096]\n" + EMPTY
+    assert name_sizes(source, in_functions=False) == source.replace("2 * 512", "1024")

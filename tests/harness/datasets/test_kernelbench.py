@@ -84,17 +84,18 @@ def test_numbers_that_are_no_integers_are_skipped(tmp_path: Path) -> None:
     """A level of 1.0 would give its task another id than a level of 1."""
     good = row("level1/1_Small.py", SMALL_PROBLEM)
     path = write_parquet(tmp_path / "rows.parquet", [{**good, "level": 1.0}])
-    with pytest.raises(UsageError, match="no problem there \\(1 rows skipped\\)"):
+    with pytest.raises(UsageError, match=r"no problem there \(1 rows skipped: 1 for level 1\.0 is none of 1, 2, 3\)"):
         read_kernelbench(str(path))
 
 
 def test_unreadable_file_is_skipped(tmp_path: Path) -> None:
-    """A file that is no text is a row without code."""
+    """A file that is no text is no problem; a byte order mark is no part of the text."""
     folder = write_folder(tmp_path, NEARBY)
     (folder / "level1/8_Latin.py").write_bytes(b"x = '\xff'\n")
+    (folder / "level1/7_Small.py").write_bytes(b"\xef\xbb\xbf" + SMALL_PROBLEM.encode())
     problems, skipped = read_kernelbench(str(folder))
-    assert len(problems) == 2
-    assert [(entry.name, entry.reason) for entry in skipped] == [("8_Latin", "no code")]
+    assert [problem.code for problem in problems] == list(NEARBY.values())
+    assert [(entry.name, entry.reason) for entry in skipped] == [("8_Latin", "code that is no text")]
 
 
 def test_places_that_hold_no_suite_are_refused_by_name(tmp_path: Path) -> None:
@@ -105,7 +106,7 @@ def test_places_that_hold_no_suite_are_refused_by_name(tmp_path: Path) -> None:
     write_parquet(tmp_path / "nothing.parquet", [row("level9/1_Far.py", HEAD)])
     for place, words in {
         "absent.parquet": "no such file or folder",
-        "empty": "no Parquet file",
+        "empty": "neither level1/\\*.py, level2/\\*.py, ... nor a Parquet file",
         "text.parquet": "cannot be read as Parquet",
         "narrow.parquet": "no column name, problem_id",
         "nothing.parquet": "no problem there",
@@ -203,3 +204,54 @@ def test_our_suites_are_drawn_by_seed() -> None:
     identities = {identify_suite("corpus:heldout", levels=(1,), num=2, seed=seed) for seed in (1, 2)}
     assert len(identities) == 2
     assert [entry.index for entry in load_suite("corpus:heldout", num=2, seed=1, picks=(1, 3)).tasks] == [1, 3]
+
+
+RETURNED = "[torch.rand(batch_size, dim)]"
+MISBEHAVING = {
+    "Exits": (SMALL_PROBLEM + "\nexit(5)\n", "SystemExit: 5"),
+    "Deep": (SMALL_PROBLEM + f"\nother = {'+'.join(['1'] * 3000)}\n", "recursion"),
+    "Sets_dtype": (
+        SMALL_PROBLEM + "\ntorch.set_default_dtype(torch.float64)\n",
+        "default dtype, which other tasks share",
+    ),
+    "List": (SMALL_PROBLEM.replace(RETURNED, f"[{RETURNED}]"), "no tensor as an argument of its own, but list"),
+    "Mixed": (SMALL_PROBLEM.replace(RETURNED, f"[torch.rand(batch_size, dim), {RETURNED}]"), "returns a list, which"),
+    "Named": (
+        SMALL_PROBLEM.replace(RETURNED, "{'x': torch.rand(batch_size, dim)}"),
+        "a list of arguments, not one dict",
+    ),
+    "One": (SMALL_PROBLEM.replace(RETURNED, RETURNED[1:-1]), "a list of arguments, not one tensor"),
+    "Raises": (SMALL_PROBLEM.replace("return []", "assert dim < 9"), "get_init_inputs() failed: AssertionError"),
+    "Object": (SMALL_PROBLEM.replace("return []", "return [object()]"), "must return plain numbers or text"),
+    "Hidden": (
+        SMALL_PROBLEM.replace("dim = 200", "dim = (lambda: 1 << 40)()").replace(
+            "batch_size = 16", "batch_size = (lambda: 2)()"
+        ),
+        "none of its sizes has a name, and its own are too large",
+    ),
+}
+SOUND = {
+    "Data_class": "from __future__ import annotations\nfrom dataclasses import dataclass\n\n"
+    + SMALL_PROBLEM
+    + "\n\n@dataclass\nclass Sizes:\n    width: int = 3\n",
+    "Inherits_no_future": "from dataclasses import dataclass\n\n"
+    + SMALL_PROBLEM
+    + "\n\n@dataclass\nclass Sizes:\n    width: int = 3\n\n\nassert Sizes.__annotations__ == {'width': int}\n",
+    "Scripted": SMALL_PROBLEM + "\n\n@torch.jit.script\ndef shift(x):\n    return x + 1\n",
+    "Prints": SMALL_PROBLEM.replace("return torch.tanh", "print('here')\n        return torch.tanh")
+    + "\nprint('here')\n",
+}
+
+
+def test_programs_that_misbehave_are_skipped_and_leave_the_others_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever a program does or returns is a reason of its own, and what is sound beside it stays so and silent."""
+    sources = [*((name, code) for name, (code, _) in MISBEHAVING.items()), *SOUND.items()]
+    folder = write_folder(tmp_path, {f"level1/{number}_{name}.py": code for number, (name, code) in enumerate(sources)})
+    suite = load_suite(f"kernelbench:{folder}")
+    told = {entry.name: entry.reason for entry in suite.skipped}
+    assert set(told) == set(MISBEHAVING)
+    assert [name for name, (_, words) in MISBEHAVING.items() if words not in told[name]] == []
+    assert [entry.task.description for entry in suite.tasks] == [name.replace("_", " ") for name in SOUND]
+    assert capsys.readouterr().out == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,9 @@ def test_a_sound_row_is_a_pair_under_our_names() -> None:
         ({"entry_point": None}, Flaw.NO_TEXT),
         ({"python_code": " \n"}, Flaw.NO_TEXT),
         ({"triton_code": 3}, Flaw.NO_TEXT),
+        ({"triton_code": TRITON.encode()}, Flaw.NO_TEXT),
+        ({"python_code": f"{PYTHON}\nx = {'+'.join('1' * 5000)}\n"}, Flaw.REFERENCE_SYNTAX),
+        ({"triton_code": f"{TRITON}\nx = {'-' * 5000}1\n"}, Flaw.SOLUTION_SYNTAX),
         ({"python_code": "class ShiftedGate(:"}, Flaw.REFERENCE_SYNTAX),
         ({"python_code": "x = '\0'"}, Flaw.REFERENCE_SYNTAX),
         ({"triton_code": "```\n" + TRITON}, Flaw.SOLUTION_SYNTAX),
@@ -93,6 +97,17 @@ def test_a_file_without_the_columns_is_refused(tmp_path: Path) -> None:
         open_pairs(f"kernelbook:{tmp_path / 'missing.parquet'}")
     with pytest.raises(UsageError, match=r"expected kernelbook:PARQUET, FILE.jsonl or FILE.parquet"):
         open_pairs("pairs.csv")
+
+
+def test_a_column_of_another_type_is_no_text(tmp_path: Path) -> None:
+    """Bytes or dates where texts belong are flaws of their rows, and the file has its identity all the same."""
+    path = write_parquet(tmp_path / "bytes.parquet", [make_row(triton_code=TRITON.encode()), make_row(triton_code=b"")])
+    found = open_pairs(f"kernelbook:{path}")
+    assert len(found.fingerprint) == 64
+    assert [found.read(row) for row in found.rows] == [Flaw.NO_TEXT] * 2
+    write_parquet(path, [make_row(entry_point=date(2026, 1, 1))])
+    found = open_pairs(f"kernelbook:{path}")
+    assert [found.read(row) for row in found.rows] == [Flaw.NO_TEXT]
 
 
 def test_a_folder_of_files_is_read_whole_and_known_by_content(tmp_path: Path) -> None:

@@ -80,11 +80,18 @@ def test_another_ending_is_refused(tmp_path: Path) -> None:
         ("[1]", Flaw.NO_OBJECT),
         (json.dumps({"prompt": "p"}), Flaw.NO_TEXT),
         (json.dumps({"prompt": "p", "answer": 3}), Flaw.NO_TEXT),
+        (json.dumps({"prompt": "half a pair: \ud800", "answer": ANSWER}), Flaw.NO_TEXT),
         (json.dumps({"messages": "p"}), Flaw.NO_TURNS),
         (json.dumps({"messages": [{"role": "user", "content": "p"}]}), Flaw.NO_TURNS),
         (json.dumps({"messages": [{"role": "user"}, {"role": "assistant", "content": ANSWER}]}), Flaw.NO_TEXT),
         (json.dumps({"prompt": "p", "answer": "no code"}), Flaw.NO_SOLUTION),
         (json.dumps({"prompt": "p", "answer": "```python\nclass ModelNew(:\n```"}), Flaw.SOLUTION_SYNTAX),
+        (
+            json.dumps(
+                {"prompt": "p", "answer": ANSWER.replace("import triton\n", f"import triton\nx = {'-' * 5000}1\n")}
+            ),
+            Flaw.SOLUTION_SYNTAX,
+        ),
         (json.dumps({"prompt": "p", "answer": "```python\nclass ModelNew: pass\n```"}), Flaw.NO_KERNEL),
     ],
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -9,8 +12,11 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from tritonrl.core.candidate import Failure
 from tritonrl.core.extensions import AUDIT
+from tritonrl.core.outcome import Outcome
 from tritonrl.core.task import Profile, Task
+from tritonrl.harness.exam import suite_criterion
 from tritonrl.harness.exam.suite_criterion import TOLERANCE, choose_sizes, find_excess, judge_by_suite
 from tritonrl.harness.tasks.suites import load_suite
 from tritonrl.harness.verification.verifier import Verifier
@@ -129,3 +135,43 @@ def test_excess_of_nothing_is_nothing() -> None:
     assert find_excess(infinite, infinite) == 0.0
     assert find_excess(infinite, -infinite) == np.inf
     assert find_excess(np.array([True]), np.array([False])) == 1.0
+
+
+def test_trials_that_run_out_of_time_together_have_it_alone(
+    verifier: Verifier, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit is one run's: five trials that exceed it in one are run one by one, and one that does so is refused."""
+    asked: list[int] = []
+
+    def run(*arguments: Sequence[int], slow: tuple[int, ...] = ()) -> float | Failure:
+        trials = arguments[-1]
+        asked.append(len(trials))
+        is_late = len(trials) > 1 or trials[0] in slow
+        return Failure(outcome=Outcome.TIMEOUT, message="still running") if is_late else 1e-6
+
+    monkeypatch.setattr(suite_criterion, "_run_trials", run)
+    assert judge_by_suite(task, f"{RIGHT}# one by one\n", verifier.bench).correct
+    assert asked == [5, 1, 1, 1, 1, 1]
+    monkeypatch.setattr(suite_criterion, "_run_trials", partial(run, slow=(1,)))
+    verdict = judge_by_suite(task, f"{RIGHT}# never\n", verifier.bench)
+    assert (verdict.correct, verdict.message) == (False, "ran out of time: still running")
+
+
+def test_task_that_cannot_be_computed_is_no_verdict(verifier: Verifier, task: Task) -> None:
+    """What is wrong with a task is said in the place of a verdict, and ends no exam."""
+    other = evolve(
+        task, task_id="other", source=f"{task.source}\n\ndef get_inputs():\n    return [torch.rand(dim, 1), 0]\n"
+    )
+    verdict = judge_by_suite(other, RIGHT, verifier.bench)
+    assert verdict.correct is None
+    assert "other: running the reference failed" in verdict.message
+
+
+def test_a_tensor_that_is_no_parameter_is_converted_with_the_model(verifier: Verifier, task: Task) -> None:
+    """A state that the constructor draws and keeps beside its parameters, as recurrent models do, has their dtype."""
+    init = "    def __init__(self):\n        super().__init__()\n        self.state = torch.randn(3, 1, 4)\n\n"
+    source = task.source.replace("    def forward", f"{init}    def forward")
+    source = source.replace("torch.tanh(x)", "nn.functional.linear(x[..., :4], self.state.to(x.device)[0])")
+    recurrent = evolve(task, task_id="recurrent", source=source)
+    assert verifier.bench.oracle.signature(recurrent).used_inputs == (0,)
+    assert judge_by_suite(recurrent, FAR, verifier.bench).correct is False

@@ -56,6 +56,15 @@ def test_file_shrinks_as_far_as_its_reference_runs(tmp_path: Path) -> None:
     assert task.dtypes == ("float16",)
 
 
+def test_products_at_a_files_top_level_are_sizes(tmp_path: Path) -> None:
+    """A file's product or chain of assignments is varied as a number is; numbers inside its functions are not."""
+    text = HEADS.replace("BATCH = 4096", "BATCH = SPARE = 2**12").replace("WIDTH = 1024", "WIDTH = 512 * 2")
+    task = task_from_file(_write(tmp_path, text.replace("return [WIDTH,", "return [WIDTH + 4096 - 4096,")))
+    small = dict(task.small)
+    assert set(small) == {"BATCH", "WIDTH"}
+    assert max(small.values()) <= 48
+
+
 def test_file_identity_follows_its_text(tmp_path: Path) -> None:
     """Equal files have one id, and an edited file has another."""
     first = task_from_file(_write(tmp_path, HEADS)).task_id

@@ -1,0 +1,108 @@
+"""Sizes for the runs on the interpreter: few bytes and operations, none collapsed, the larger ones above the small."""
+
+from __future__ import annotations
+
+import pytest
+from tritonrl.core.constants import read_constants
+from tritonrl.core.named_sizes import name_sizes
+from tritonrl.core.task import Constants, Task
+from tritonrl.harness.reference.declared_sizes import measure, with_declared
+from tritonrl.harness.reference.quick_sizes import with_quick_sizes
+from tritonrl.harness.reference.shrinking import runs_with
+
+from ..datasets.made_up import HEAD
+
+INIT = "\n\ndef get_init_inputs():\n    return "
+VOLUME = f"""{HEAD}class Model(nn.Module):
+    def forward(self, x):
+        return x / x.pow(2).mean(1, keepdim=True).add(1e-5).sqrt()
+
+batch, features, height, width = 112, 64, 512, 512
+
+def get_inputs():
+    return [torch.rand(batch, features, height, width)]
+{INIT}[]
+"""
+# declared sizes that no ceiling of a dimension changes, and 54 operations for each element of a channel
+BLOCK = f"""{HEAD}class Model(nn.Module):
+    def __init__(self, inner, outer, groups):
+        super().__init__()
+        self.layer = nn.Conv3d(inner, outer, 3, groups=groups)
+
+    def forward(self, x):
+        return self.layer(x)
+
+batch, inner, outer, groups = 16, 32, 32, 4
+depth, height, width = 12, 24, 48
+
+def get_inputs():
+    return [torch.rand(batch, inner, depth, height, width)]
+{INIT}[inner, outer, groups]
+"""
+STRIDES = f"""{HEAD}class Model(nn.Module):
+    def __init__(self, outer):
+        super().__init__()
+        self.layer = nn.Conv2d(3, outer, 11, 4, 2)
+
+    def forward(self, x):
+        return self.layer(x)
+
+outer = 96
+
+def get_inputs():
+    return [torch.rand(256, 3, 224, 224)]
+{INIT}[outer]
+"""
+# groups of three and quarters of a width: neither 80 nor 64 nor 78 will do
+SHUFFLE = f"""{HEAD}class Model(nn.Module):
+    def __init__(self, outer, groups):
+        super().__init__()
+        assert outer % 4 == 0
+        self.layer = nn.Conv1d(outer, outer // 4, 1, groups=groups)
+
+    def forward(self, x):
+        return self.layer(x)
+
+outer, groups, length = 480, 3, 224
+
+def get_inputs():
+    return [torch.rand(10, outer, length)]
+{INIT}[outer, groups]
+"""
+
+
+def _prepare(source: str) -> tuple[Task, dict[str, int]]:
+    named = name_sizes(source)
+    task = Task(task_id="made-up", level=1, family="made-up", description="made up", source=named)
+    constants = read_constants(named)
+    return with_quick_sizes(task, constants), constants
+
+
+@pytest.mark.parametrize("source", [VOLUME, BLOCK, STRIDES, SHUFFLE], ids=["volume", "block", "strides", "shuffle"])
+def test_runs_are_small_and_in_order(source: str) -> None:
+    """However many dimensions there are, runs are of a few bytes and operations, and grow in what they change."""
+    task, declared = _prepare(source)
+
+    def full(sizes: Constants) -> dict[str, int]:
+        return {**declared, **dict(sizes)}
+
+    small, larger = full(task.small), full(task.larger)
+    assert all(larger[name] >= size for name, size in small.items())
+    assert any(larger[name] > size for name, size in small.items())
+    for sizes, most_bytes, most_flops in (
+        (task.tiny, 1 << 20, 3e5),
+        (task.small, 1 << 20, 3e5),
+        (task.larger, 4 << 20, 1.5e6),
+    ):
+        assert runs_with(task, sizes)
+        num_bytes, num_flops = measure(with_declared(task, sizes))
+        # a kernel of eleven taps takes its operations at any size
+        assert num_bytes <= most_bytes
+        assert num_flops <= (most_flops if source != STRIDES else 10 * most_flops)
+
+
+def test_tiny_result_has_more_than_one_place() -> None:
+    """An image that a wide window covers at once is no test of strides: the tiny run takes a wider one."""
+    task, declared = _prepare(STRIDES)
+    (image,) = (name for name, value in declared.items() if value == 224)
+    assert dict(task.tiny)[image] + 4 - 11 >= 4
