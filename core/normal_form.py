@@ -30,6 +30,9 @@ from .operation_graph import (
     OperationGraph,
 )
 
+NORMAL_FORM = 2
+"""Which rules these are, those of operators' formulas among them: raised with them, so that no old hash is compared."""
+
 _MOST_PASSES = 200
 _PRODUCTS = ("matmul", "bmm", "mv")
 _CHOICES = {"gelu": ("approximate=none",), "gelu tanh": ("approximate=tanh",)}
