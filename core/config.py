@@ -22,7 +22,7 @@ from .config_fields import ConfigError as ConfigError
 from .config_fields import check_choice, kinds_of, line, number, show_value, switch, whole
 from .plan import Purity
 
-TrainingSuite = Literal["corpus", "whole"]
+TrainingSuite = Literal["corpus", "whole", "wide"]
 Quantization = Literal["none", "8bit"]
 Engine = Literal["own", "vllm"]
 PolicyDtype = Literal["auto", "float32", "bfloat16"]

@@ -34,6 +34,7 @@ from .novelty import RESERVED, find_kin, is_reserved
 from .pointwise import draw_binary, draw_unary, write_pointwise
 from .pooling import draw_pooling, draw_pooling_chain, write_pooling
 from .product_forms import draw_batched_matmul, draw_matmul_shapes, draw_structured_matmul, write_product_form
+from .product_rows import draw_product_rows, write_product_rows
 from .products import draw_linear_chain, draw_matmul, draw_matmul_chain, write_product
 from .rows import draw_map, draw_norm_chain, draw_reduction, draw_reduction_chain, write_rows
 from .scans import draw_scan, write_scan
@@ -58,7 +59,8 @@ class Family:
     draw: Callable[[Draw, str], Spec]
     write: Callable[[Spec, str, Draw], Example]
     part: int = 1
-    """1 for the families that the presets and the published results were made with, 2 for the others."""
+    """1 for the families that the presets and the published results were made with, 2 for the others of `whole`, 3 for
+    those that came after models were trained on that."""
 
 
 _FAMILIES: dict[str, Family] = {
@@ -114,6 +116,7 @@ _FAMILIES: dict[str, Family] = {
     "avg_pool": Family(level=1, draw=draw_pooling, write=write_pooling, part=2),
     "conv_reduce_chain": Family(level=2, draw=draw_two_stages, write=write_convolution, part=2),
     "pooling_chain": Family(level=2, draw=draw_pooling_chain, write=write_pooling, part=2),
+    "product_rows": Family(level=2, draw=draw_product_rows, write=write_product_rows, part=3),
 }
 
 
@@ -132,11 +135,11 @@ def families(part: int | None = None) -> dict[int, tuple[str, ...]]:
 FAMILIES: dict[int, tuple[str, ...]] = families(1)
 """The first part's families by level, which a stream takes where it is not told otherwise."""
 
-ALL_FAMILIES: dict[int, tuple[str, ...]] = families()
-"""Every family by level."""
+ALL_FAMILIES: dict[int, tuple[str, ...]] = {level: names + families(2)[level] for level, names in FAMILIES.items()}
+"""The families of the first two parts by level."""
 
-SUITES: dict[str, dict[int, tuple[str, ...]]] = {"corpus": FAMILIES, "whole": ALL_FAMILIES}
-"""The families of the suites `corpus:SPLIT`, which are the first part, and `whole:SPLIT`."""
+SUITES: dict[str, dict[int, tuple[str, ...]]] = {"corpus": FAMILIES, "whole": ALL_FAMILIES, "wide": families()}
+"""The families of the suites `corpus:SPLIT`, the first part, `whole:SPLIT`, the first two, and `wide:SPLIT`, all."""
 
 NAMED: dict[str, str] = {
     "gemm-bias-relu": "l2-matmul_chain-1f7dccd9dae75348",
@@ -150,12 +153,12 @@ _ID = re.compile(r"l([12])-([a-z0-9_]+)-([0-9a-f]{16})")
 def is_corpus_id(task_id: str) -> bool:
     """Whether the id, or name, is that of a task of this corpus."""
     match = _ID.fullmatch(NAMED.get(task_id, task_id))
-    return match is not None and match[2] in ALL_FAMILIES[int(match[1])]
+    return match is not None and match[2] in SUITES["wide"][int(match[1])]
 
 
 def _parse(task_id: str) -> tuple[str, int]:
     match = _ID.fullmatch(task_id)
-    if match is None or match[2] not in ALL_FAMILIES[int(match[1])]:
+    if match is None or match[2] not in SUITES["wide"][int(match[1])]:
         raise ValueError(f"no task of the corpus: {task_id!r}")
     return match[2], int(match[3], 16)
 
@@ -229,7 +232,7 @@ def _stream(
     level: int, seed: int, families: Sequence[str] | None, is_wanted: Callable[[Spec], bool]
 ) -> Iterator[Example]:
     chosen = tuple(families) if families is not None else FAMILIES[level]
-    unknown = [name for name in chosen if name not in ALL_FAMILIES.get(level, ())]
+    unknown = [name for name in chosen if name not in SUITES["wide"].get(level, ())]
     if unknown or not chosen:
         raise ValueError(f"no family of level {level}: {', '.join(unknown) or '(none given)'}")
     streams = {name: Draw(_digest((seed, level, name))) for name in chosen}

@@ -7,7 +7,8 @@ for a held-out task to be one that no model has seen: ReLU is ReLU at every size
   families keep most of theirs, and every operation of a reserved structure is trained on in another arrangement. The
   first part's families have none, because the shipped policy was trained on all that they have.
 - At Level 2 a task counts as novel only if none of its kin is for training: the chains that are the same computation
-  because sums and products may be reordered, a layer's bias is an added vector, and `hardtanh` is `clamp`.
+  because sums and products may be reordered, a layer's bias is an added vector and a norm's weights are a gain and a
+  bias, `hardtanh` is `clamp`, and a number may multiply before a square or after it.
 
 This module is pure and knows no graph. That its rules agree with operation graphs is checked by sample, in
 `tests/harness/tasks/test_decontamination.py` and by
@@ -89,7 +90,7 @@ RESERVED: dict[str, tuple[Reserved, ...]] = {
 }
 """By family. Chosen before anything was trained on these families, as arrangements of what the rest of them teaches."""
 
-_SUMS = frozenset({"bias", "residual", "shift"})
+_SUMS = frozenset({"bias", "residual", "shift", "subtract"})
 _PRODUCTS = frozenset({"gain", "gate", "scale"})
 _SAME = {"clamp": ("clamp", "hardtanh"), "hardtanh": ("hardtanh", "clamp")}
 _PRODUCT_OF_TRANSPOSED = (("linear_chain", "linear_no_bias"), ("matmul_chain", "nt"))
@@ -120,6 +121,12 @@ def _read_heads(spec: Spec, names: tuple[str, ...]) -> Iterator[tuple[tuple[str,
         for head in _PRODUCT_OF_TRANSPOSED:
             yield head, set(_arrange(names if implied is None else (implied, *names)))
         yield ("linear_chain", "linear"), set(_absorb("bias", names if implied is None else (implied, *names)))
+        return
+    if spec.producer == "layer_norm" or (spec.family, spec.producer) == ("batch_norm_chain", "running"):
+        whole = ("gain", "bias", *names) if spec.option("affine") else names
+        chains = set(_arrange(whole))
+        chains |= {chain[2:] for chain in chains if chain[:2] == ("gain", "bias")}
+        yield own, {chain for chain in chains if len(set(chain)) == len(chain)}
         return
     for producer in _find_alike_producers(spec):
         if _find_possible_step(spec) is None:
@@ -157,7 +164,22 @@ def _find_alike_producers(spec: Spec) -> tuple[str, ...]:
     return (spec.producer,)
 
 
-def _arrange(names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+def _arrange(names: tuple[str, ...]) -> set[tuple[str, ...]]:
+    """The chains that are this one up to the order of neighbouring sums, or products, and a scale before a square."""
+    found: set[tuple[str, ...]] = set()
+    waiting = [names]
+    while waiting:
+        for chain in _reorder(waiting.pop()):
+            if chain in found:
+                continue
+            found.add(chain)
+            for place in range(len(chain) - 1):
+                if set(chain[place : place + 2]) == {"scale", "square"}:
+                    waiting.append((*chain[:place], chain[place + 1], chain[place], *chain[place + 2 :]))
+    return found
+
+
+def _reorder(names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     """The chains that are this one with neighbouring sums, or products, in another order, and with other names."""
     runs = []
     for kind, members in groupby(names, lambda name: "+" if name in _SUMS else "*" if name in _PRODUCTS else name):

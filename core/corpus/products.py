@@ -6,6 +6,8 @@ The chain runs on the accumulator, so that nothing but the result is stored.
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from ..task import Example
 from .chain import ChainNames, describe, kernel_lines, name_chain, reference_lines
 from .draw import Draw
@@ -50,6 +52,15 @@ def draw_linear_chain(draw: Draw, family: str) -> Spec:
 
 def write_product(spec: Spec, task_id: str, draw: Draw) -> Example:
     """The task and a teacher for a product or a linear layer."""
+    names, description, reference, kernel = write_parts(spec, draw)
+    return finish(spec, task_id, description, reference, kernel, names, draw)
+
+
+def write_parts(spec: Spec, draw: Draw, result: str = "") -> tuple[Names, str, Reference, Kernel]:
+    """The names, the description, the reference and the kernel of a product with its chain.
+
+    Its matrix is called `result` where the solution goes on with it.
+    """
     names = draw_names(draw, "product", 3)
     chain = name_chain(spec.chain, draw)
     rows, inner, columns = names.dimensions
@@ -105,8 +116,9 @@ def write_product(spec: Spec, task_id: str, draw: Draw) -> Example:
         forward=forward,
         inputs=tuple(inputs),
     )
-    kernel = _kernel(spec, names, chain, (a, b, layout), tuple(tensors), draw)
-    return finish(spec, task_id, describe(head, spec.chain, chain), reference, kernel, names, draw)
+    written = evolve(names, out=result) if result else names
+    kernel = _kernel(spec, written, chain, (a, b, layout), tuple(tensors), draw)
+    return names, describe(head, spec.chain, chain), reference, kernel
 
 
 def _kernel(

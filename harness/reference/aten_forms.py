@@ -21,6 +21,9 @@ PERMUTING = frozenset({"t", "transpose", "permute", "numpy_T", "mT", "swapaxes",
 WINDOWING = frozenset({"slice", "narrow"})
 """Operators that do nothing where they take all there is."""
 
+TAKING = frozenset({"select"})
+"""Operators that do nothing where there is one to choose from."""
+
 CREATING = frozenset({"empty", "zeros", "ones", "full", "rand", "randn", "empty_strided"})
 """Operators whose `_like` and `new_` forms read a tensor for its shape alone."""
 
@@ -46,6 +49,8 @@ SYNONYMS = {
     "divide": "div",
     "true_divide": "div",
     "subtract": "sub",
+    "logical_not": "bitwise_not",
+    "huber_loss": "smooth_l1_loss",
     "absolute": "abs",
     "_unsafe_view": "view",
     "reshape": "view",
@@ -57,8 +62,28 @@ SYNONYMS = {
     "log_sigmoid_forward": "log_sigmoid",
 }
 
-SUMS_OF_PRODUCTS = {"addmm": "matmul", "baddbmm": "bmm", "addmv": "mv", "addr": "outer"}
-"""Operators that add a product to their first argument."""
+TAKING_NUMBERS = {
+    "add": ("add", "add"),
+    "mul": ("mul", "mul"),
+    "sub": ("rsub", "sub"),
+    "div": ("number_over", "div"),
+    "maximum": ("clamp_min", "clamp_min"),
+    "minimum": ("clamp_max", "clamp_max"),
+    "gt": ("lt", "gt"),
+    "ge": ("le", "ge"),
+    "lt": ("gt", "lt"),
+    "le": ("ge", "le"),
+}
+"""What operators of two tensors are where the first, or the second, is one number everywhere."""
+
+LIFTED = frozenset(
+    {"add", "sub", "rsub", "mul", "div", "neg", "exp", "log", "sqrt", "rsqrt", "reciprocal", "pow", "abs", "sin", "cos"}
+    | {"tanh", "sigmoid", "erf", "relu", "relu6", "clamp", "clamp_min", "clamp_max", "hardtanh", "leaky_relu", "elu"}
+    | {"gelu", "silu", "mish", "softplus", "hardswish", "hardsigmoid", "log_sigmoid_forward", "expm1", "log1p"}
+    | {"gt", "ge", "lt", "le", "where", "masked_fill", "threshold", "maximum", "minimum", "addcmul", "addcdiv", "lerp"}
+    | {"_softmax", "_safe_softmax", "_log_softmax", "cumsum", "cumprod", "flip", "number_over", "square", "sign"}
+)
+"""Operators of elements, or along named dimensions: a view's elements, or dimensions that it leaves, are its base's."""
 
 NOT_BROADCASTING = frozenset(
     {"matmul", "mm", "bmm", "mv", "dot", "convolution", "cat", "stack", "gather", "scatter", "index", "embedding"}

@@ -1,23 +1,29 @@
 """A task's operation graph, from one run of its reference on tensors without values.
 
 What PyTorch dispatches is written down: operators below autograd and below the modules and functions that are built of
-others, so that `nn.ReLU`, `F.relu` and `torch.relu` are one. Some operators are written as what they consist of (a
-linear layer is a product, a transposition and a sum), and whatever writes into a tensor gives it a new value.
+others, so that `nn.ReLU`, `F.relu` and `torch.relu` are one. Operators that are formulas are written as these
+(`aten_formulas`, `aten_reductions`), what is done to a view is done to what it is a view of, and whatever writes into
+a tensor gives it a new value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from attrs import evolve
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ...core.operation_graph import EVERYWHERE, LEAF, Operand, Operation, OperationGraph, hash_graph
+from ...core.graph_hash import hash_graph
+from ...core.operation_graph import EVERYWHERE, LEAF, Operand, OperationGraph
 from ...core.task import Profile, Task
 from ..errors import TaskError
 from . import aten_forms
+from .aten_reductions import find_formula
+from .dimensions import count_kept, keep_long
+from .graph_builder import GraphBuilder, View, plain
+from .operation_call import Call, find_tensors
 from .reference import RAISED, fake_reference, one_line
 
 
@@ -43,105 +49,158 @@ class _GraphTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._operations: list[Operation] = []
-        self._values: dict[int, tuple[int, int]] = {}
-        self._written: dict[Any, tuple[int, tuple[int, int]]] = {}
+        self._build = GraphBuilder()
+        self._values: dict[int, Operand] = {}
+        self._written: dict[Any, tuple[int, Operand]] = {}
         self._seen_writes: dict[int, int] = {}
-        self._orders: dict[int, tuple[int, ...]] = {}
         # an identity is one tensor's for as long as the tensor lives
         self._alive: list[torch.Tensor] = []
 
     def finish(self, returned: Any) -> OperationGraph:
         """The graph of what was written down, with these results."""
-        results = tuple(self._operand(tensor) for tensor in _tensors(returned))
-        return OperationGraph(operations=tuple(self._operations), results=results)
+        results = tuple(self._value(tensor) for tensor in find_tensors(returned))
+        return OperationGraph(operations=tuple(self._build.operations), results=results)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        call = _Call(func, args, kwargs or {})
+        call = Call(func, args, kwargs or {})
         # a tensor's value is what it was before the operator wrote into it
-        sources = {id(tensor): self._value(tensor) for tensor in _tensors((args, kwargs))}
+        sources = {id(tensor): self._value(tensor) for tensor in find_tensors((args, kwargs))}
         result = func(*args, **(kwargs or {}))
-        outputs = list(_tensors(result))
+        outputs = list(find_tensors(result))
         if not outputs:
             return result
-        value = self._record(call, outputs[0], sources)
+        value = plain(self._record(call, outputs[0], sources))
         for number, tensor in enumerate(outputs):
-            self._assign(tensor, value if number == 0 else (value[0], number), is_write=call.writes)
+            found = value if number == 0 else evolve(value, output=number)
+            if number and call.name in ("max", "min"):
+                place = self._operands(call, tensor, sources)[0]
+                found = self._build.reduce(f"arg{call.name}", place, call.first.shape, call.reduced)
+            self._assign(tensor, found, is_write=call.writes)
         return result
 
-    def _record(self, call: _Call, output: torch.Tensor, sources: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    def _record(self, call: Call, output: torch.Tensor, sources: dict[int, Operand]) -> Operand:
         """The value that an operator computes: a new operation's, or an argument's where it only passes that on."""
+        build = self._build
+        if (number := call.find_constant()) is not None:
+            return build.constant(number)
         passed = call.passed_on(output)
         if passed is not None:
             return sources[id(passed)]
-        read = [
-            Operand(source=source, output=number, role=role, reach=call.reach(tensor, output, self._is_given(source)))
-            for role, tensor in call.tensors
-            for source, number in [sources[id(tensor)]]
-        ]
-        by_role = {operand.role: operand for operand in read}
-        first = read[0] if read else None
-        exponent = call.given.get("exponent")
-        if call.form in aten_forms.SUMS_OF_PRODUCTS.values() or call.name in aten_forms.SUMS_OF_PRODUCTS:
-            # the same matrices go by other names in `mm` and in `addmm`; their order says all
-            read = [evolve(operand, role="") for operand in read]
-        if call.name in aten_forms.SUMS_OF_PRODUCTS:
-            made = self._add(aten_forms.SUMS_OF_PRODUCTS[call.name], read[1:3])
-            return self._add("add", [read[0], made]), 0
-        if call.name == "convolution" and "bias" in by_role:
-            made = self._add(call.form, [by_role["input"], by_role["weight"]], call.attributes)
-            return self._add("add", [made, evolve(by_role["bias"], reach=call.channel)]), 0
-        if call.name == "silu" and first is not None:
-            return self._add("mul", [first, self._add("sigmoid", [first])]), 0
-        if call.name == "mish" and first is not None:
-            return self._add("mul", [first, self._add("tanh", [self._add("softplus", [first])])]), 0
-        if call.name == "pow" and first is not None and exponent in (2, 3, 4):
-            return self._add("mul", [first] * int(exponent)), 0
+        constants = {role: build.constants.get(sources[id(tensor)].source) for role, tensor in call.tensors}
+        call.take_number({role: number for role, number in constants.items() if number is not None})
+        read = self._operands(call, output, sources)
+        if call.name in aten_forms.REGROUPING:
+            return build.view(read[0], call.first.shape, output.shape)
         if call.name in aten_forms.PERMUTING:
-            return self._permute(read[0], call.permutation)
-        return self._add(call.form, [operand for operand in read if call.reads(operand.role)], call.attributes), 0
+            return build.permute(read[0], call.permutation)
+        lifted = self._lift(call, read, output)
+        if lifted is not None:
+            read, view, shape = lifted
+            return build.view(
+                self._write(call, read), (*view.shape[: len(view.shape) - len(shape)], *shape), output.shape
+            )
+        return self._write(call, read)
 
-    def _is_given(self, place: int) -> bool:
-        return self._operations[place].name == LEAF
+    def _operands(self, call: Call, output: torch.Tensor, sources: dict[int, Operand]) -> list[Operand]:
+        found = []
+        for role, tensor in call.tensors:
+            value = sources[id(tensor)]
+            found.append(evolve(value, role=role, reach=call.reach(tensor, output, self._build.is_given(value))))
+        return found
 
-    def _permute(self, given: Operand, order: tuple[int, ...]) -> tuple[int, int]:
-        """The value with its last dimensions in that order; two permutations in a row are one."""
-        inner = self._orders.get(given.source)
-        if inner is not None:
-            given = self._operations[given.source].operands[0]
-            width = max(len(inner), len(order))
-            inner = (*range(-width, -len(inner)), *inner)
-            order = tuple(inner[dim] for dim in (*range(-width, -len(order)), *order))
-            moved = [place for place, dim in enumerate(order) if dim != place - width]
-            if not moved:
-                return given.source, given.output
-            order = order[moved[0] :]
-        place = self._add("permute", [given], [_join(order)])
-        self._orders[place] = order
-        return place, 0
+    def _write(self, call: Call, read: Sequence[Operand]) -> Operand:
+        """The operator as a formula, or as an operation with its name."""
+        build = self._build
+        formula = find_formula(call.name)
+        by_role = {operand.role: operand for operand in read}
+        made = formula(build, call, by_role) if formula is not None and len(by_role) == len(read) else None
+        if made is not None:
+            return made
+        if call.name == "convolution":
+            made = build.add(call.form, [by_role["input"], by_role["weight"]], call.attributes)
+            return made if "bias" not in by_role else build.total(made, evolve(by_role["bias"], reach=call.channel))
+        kept = [operand for operand in read if call.reads(operand.role)]
+        # one that is alone is what the operation is of, whatever its argument is called
+        made = build.add(call.form, kept if len(kept) > 1 else map(plain, kept), call.attributes)
+        if call.number is not None and call.name in ("gt", "ge", "lt", "le"):
+            build.compare(read[0], call.name, call.number)
+        return made
 
-    def _add(self, name: str, operands: Iterable[Operand | int] = (), attributes: Sequence[str] = ()) -> int:
-        """A new operation's place; an operand may be the place of another one."""
-        given = tuple(Operand(source=operand) if isinstance(operand, int) else operand for operand in operands)
-        self._operations.append(Operation(name=name, operands=given, attributes=tuple(attributes)))
-        return len(self._operations) - 1
+    def _lift(
+        self, call: Call, read: Sequence[Operand], output: torch.Tensor
+    ) -> tuple[list[Operand], View, tuple[int, ...]] | None:
+        """The operands in the shape that they were viewed from, one of the views, and the last sizes of the result.
 
-    def _value(self, tensor: torch.Tensor) -> tuple[int, int]:
+        Only where the operator leaves alone what the view regroups.
+        """
+        views = [self._find_view(operand, tensor) for operand, (_, tensor) in zip(read, call.tensors, strict=True)]
+        view = next((view for view in views if view is not None), None)
+        if view is None:
+            return None
+        kept = count_kept(view.groups)
+        if call.name in ("mm", "addmm") or (call.name == "bmm" and output.shape[0] == 1):
+            place = len(read) - 2
+            if views[place] != view or kept < 1 or len(view.view) != 2:
+                return None
+            return [*read[:place], self._move(read[place], view), read[-1]], view, (int(output.shape[-1]),)
+        if call.name == "bmm":
+            return self._lift_batch(call, read, views, output)
+        if call.name not in aten_forms.LIFTED or keep_long(output.shape) != list(view.view):
+            return None
+        if call.has_dims and (min(call.reduced) < -kept or 1 in call.first.shape[min(call.reduced) :]):
+            return None
+        moved = []
+        for operand, other in zip(read, views, strict=True):
+            if other is not None and (other.shape, other.view) == (view.shape, view.view):
+                moved.append(self._move(operand, other))
+            elif self._is_inside(operand, kept, output):
+                moved.append(operand)
+            else:
+                return None
+        return moved, view, view.shape
+
+    def _lift_batch(
+        self, call: Call, read: Sequence[Operand], views: Sequence[View | None], output: torch.Tensor
+    ) -> tuple[list[Operand], View, tuple[int, ...]] | None:
+        left, right = views
+        if left is None or right is None or min(count_kept(left.groups), count_kept(right.groups)) < 2:
+            return None
+        if left.shape[:-2] != right.shape[:-2] or left.view[0] != right.view[0]:
+            return None
+        call.num_outer = len(left.shape) - 2
+        sizes = (int(output.shape[-2]), int(output.shape[-1]))
+        return [self._move(read[0], left), self._move(read[1], right)], left, sizes
+
+    def _find_view(self, operand: Operand, tensor: torch.Tensor) -> View | None:
+        view = self._build.views.get(operand.source)
+        return view if view is not None and list(view.view) == keep_long(tensor.shape) and operand.output == 0 else None
+
+    @staticmethod
+    def _move(operand: Operand, view: View) -> Operand:
+        return evolve(view.base, role=operand.role, reach=operand.reach)
+
+    def _is_inside(self, operand: Operand, kept: int, output: torch.Tensor) -> bool:
+        """Whether an operand varies along the last `kept` dimensions alone."""
+        if operand.reach == "nowhere" or operand.source in self._build.constants:
+            return True
+        if operand.reach == EVERYWHERE or not self._build.is_given(operand) or 1 in output.shape[-kept:]:
+            return False
+        return all(int(dim) >= -kept for dim in operand.reach.split(","))
+
+    def _value(self, tensor: torch.Tensor) -> Operand:
         """The value that a tensor holds now; a leaf's where nothing computed it."""
         if id(tensor) not in self._values:
             self._alive.append(tensor)
-            self._values[id(tensor)] = (self._add(LEAF), 0)
-            self._seen_writes[id(tensor)] = self._written.get(_storage(tensor), (0, (0, 0)))[0]
-        number, write = self._written.get(_storage(tensor), (0, (0, 0)))
-        if number > self._seen_writes[id(tensor)]:
+            self._values[id(tensor)] = self._build.add(LEAF)
+            self._seen_writes[id(tensor)] = self._written.get(_storage(tensor), (0, None))[0]
+        number, write = self._written.get(_storage(tensor), (0, None))
+        if number > self._seen_writes[id(tensor)] and write is not None:
             # another view of the same memory was written since: this one's value is the old one under the new
-            old = self._values[id(tensor)]
-            both = [Operand(source=old[0], output=old[1]), Operand(source=write[0], output=write[1])]
-            self._values[id(tensor)] = (self._add("overwritten", both), 0)
+            self._values[id(tensor)] = self._build.add("overwritten", [self._values[id(tensor)], write])
             self._seen_writes[id(tensor)] = number
         return self._values[id(tensor)]
 
-    def _assign(self, tensor: torch.Tensor, value: tuple[int, int], is_write: bool) -> None:
+    def _assign(self, tensor: torch.Tensor, value: Operand, is_write: bool) -> None:
         self._alive.append(tensor)
         self._values[id(tensor)] = value
         number = self._written.get(_storage(tensor), (0, value))[0]
@@ -150,202 +209,6 @@ class _GraphTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._written[_storage(tensor)] = (number, value)
         self._seen_writes[id(tensor)] = number
 
-    def _operand(self, tensor: torch.Tensor) -> Operand:
-        source, output = self._value(tensor)
-        return Operand(source=source, output=output)
-
-
-class _Call:
-    """One dispatched operator with its arguments by name."""
-
-    def __init__(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        schema = func._schema
-        self.name = aten_forms.name_operator(schema.name)
-        self.writes = any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments)
-        self.given: dict[str, Any] = {}
-        for place, argument in enumerate(schema.arguments):
-            default = argument.default_value if argument.has_default_value() else None
-            self.given[argument.name] = args[place] if place < len(args) else kwargs.get(argument.name, default)
-        self.tensors = [(role, tensor) for role, value in self.given.items() for tensor in _tensors(value)]
-        if self.name in ("max", "min") and len(self.tensors) > 1:
-            self.name += "imum"
-
-    @property
-    def _first(self) -> torch.Tensor:
-        return self.tensors[0][1]
-
-    @property
-    def form(self) -> str:
-        """The operation's name in the graph."""
-        if self.name == "convolution":
-            kind = "transposed_convolution" if self.given["transposed"] else "convolution"
-            return f"{kind}{self.given['weight'].dim() - 2}d"
-        if self._number() is not None and self.name in ("div", "sub"):
-            # by a number: a product or a sum with another one
-            return {"div": "mul", "sub": "add"}[self.name]
-        return aten_forms.SYNONYMS.get(self.name, self.name)
-
-    def _number(self) -> int | float | None:
-        # `torch.add(2.0, x)` has the number first
-        is_first = self.name in ("add", "mul") and not isinstance(self.given.get("self"), torch.Tensor)
-        other = self.given.get("self" if is_first else "other")
-        return other if isinstance(other, (int, float)) and not isinstance(other, bool) else None
-
-    def reads(self, role: str) -> bool:
-        """Whether the operation needs that tensor's values."""
-        if self.name in aten_forms.CREATING:
-            return False
-        return not (self.given.get("training") is True and role in ("running_mean", "running_var"))
-
-    def passed_on(self, output: torch.Tensor) -> torch.Tensor | None:
-        """The tensor whose values the output holds as they are, if there is one."""
-        if not self.tensors:
-            return None
-        if self.name == "copy":
-            return self.tensors[-1][1]
-        same = (
-            self.name in aten_forms.TRANSPARENT
-            or (self.name in aten_forms.REGROUPING and _long(self._first) == _long(output))
-            or (self.name in aten_forms.WINDOWING and self._first.shape == output.shape)
-            or (self.name in aten_forms.PERMUTING and not self.permutation)
-        )
-        return self._first if same else None
-
-    @property
-    def permutation(self) -> tuple[int, ...]:
-        """The order of the last dimensions, from the first that moves on, counted from the end."""
-        rank = self._first.dim()
-        order = list(range(rank))
-        if "dims" in self.given:
-            order = [dim % rank for dim in self.given["dims"]]
-        elif rank >= 2:
-            one, other = self.given.get("dim0", -2) % rank, self.given.get("dim1", -1) % rank
-            order[one], order[other] = order[other], order[one]
-        fixed = next((place for place, dim in enumerate(order) if place != dim), rank)
-        return tuple(dim - rank for dim in order[fixed:])
-
-    @property
-    def channel(self) -> str:
-        """The reach of a convolution's bias."""
-        return str(1 - int(self.given["weight"].dim()))
-
-    def reach(self, tensor: torch.Tensor, output: torch.Tensor, is_given: bool) -> str:
-        """Along which dimensions of the result an operand varies."""
-        if self.name in aten_forms.NOT_BROADCASTING:
-            return EVERYWHERE
-        return _name_reach(tensor, output, is_given)
-
-    @property
-    def attributes(self) -> list[str]:
-        """What is no constant, as texts."""
-        if self.name == "convolution":
-            return [*_channels(self.given["groups"], self.given["input"].shape[1]), self._windows("weight")]
-        texts = [*aten_forms.BOUNDS.get(self.name, ()), *self._choices()]
-        if self.name == "clamp":
-            texts = [side for side, bound in (("lower", "min"), ("upper", "max")) if self.given[bound] is not None]
-        if self._number() is not None:
-            texts.append("number")
-        if "kernel_size" in self.given:
-            texts.append(self._windows("kernel_size"))
-        if "normalized_shape" in self.given:
-            texts.append("dim=" + _join(range(-len(self.given["normalized_shape"]), 0)))
-        if self.name == "native_group_norm":
-            texts += _channels(self.given["group"], self.given["C"])
-        return texts
-
-    def _windows(self, argument: str) -> str:
-        """The dimensions that a window is longer than one in."""
-        given = self.given[argument]
-        sizes = list(given.shape[2:]) if isinstance(given, torch.Tensor) else list(given)
-        if argument == "kernel_size" and len(sizes) == 1:
-            sizes *= int(self.name.partition("pool")[2][:1] or 1)
-        return "windows=" + _join(place - len(sizes) for place, size in enumerate(sizes) if size != 1)
-
-    def _choices(self) -> list[str]:
-        texts = []
-        for name, value in self.given.items():
-            if name in aten_forms.DIMENSIONS and self.tensors:
-                texts += self._dimensions(name, value)
-            elif name in aten_forms.NAMED_CHOICES and not isinstance(value, torch.Tensor):
-                texts.append(_name_choice(name, value))
-            elif name in aten_forms.IGNORED:
-                continue
-            elif isinstance(value, (bool, str)):
-                texts.append(f"{name}={value}")
-        if self.name in aten_forms.REDUCING and not any(name in self.given for name in aten_forms.DIMENSIONS):
-            texts.append(f"dim={EVERYWHERE}")
-        return texts
-
-    def _dimensions(self, name: str, value: Any) -> list[str]:
-        rank = max(1, self._first.dim() + (self.name == "stack"))
-        if value is None or (isinstance(value, (list, tuple)) and not value):
-            return [f"dim={EVERYWHERE}"] if self.name in aten_forms.REDUCING else []
-        dims = sorted(dim % rank - rank for dim in (value if isinstance(value, (list, tuple)) else [value]))
-        if self.name in aten_forms.REDUCING and len(dims) == rank:
-            return [f"dim={EVERYWHERE}"]
-        return [f"{name}={_join(dims)}"]
-
-
-def _name_choice(name: str, value: object) -> str:
-    # a norm's order is `p` in one operator and `ord` in another, and 2 or 2.0
-    return f"{'ord' if name == 'p' else name}={float(value) if isinstance(value, (int, float)) else value}"
-
-
-def _channels(groups: int, num_channels: int) -> list[str]:
-    """Whether channels are taken together: all, none, or some."""
-    if groups == 1:
-        return ["channels=together"]
-    return ["channels=apart"] if groups == num_channels else ["channels=in groups"]
-
-
-def _name_reach(tensor: torch.Tensor, output: torch.Tensor, is_given: bool) -> str:
-    """Where an operand broadcasts, the dimensions along which it varies; of a computed one those where it does not.
-
-    Either way the number of outer dimensions is left open: a column's mean is "not -1" in a matrix and in a batch of
-    matrices, a parameter for each column is "-1" in both.
-    """
-    if not _spreads(tensor, output):
-        return EVERYWHERE
-    missing = output.dim() - tensor.dim()
-    varies = {
-        place - output.dim(): place >= missing
-        and tensor.shape[place - missing] != 1
-        and tensor.stride(place - missing) != 0
-        for place, size in enumerate(output.shape)
-        if size != 1
-    }
-    if all(varies.values()):
-        return EVERYWHERE
-    if not any(varies.values()):
-        return "nowhere"
-    named = _join(dim for dim, varying in varies.items() if varying == is_given)
-    return named if is_given else f"not {named}"
-
-
-def _spreads(tensor: torch.Tensor, output: torch.Tensor) -> bool:
-    """Whether a tensor broadcasts to the result's shape."""
-    pairs = zip(reversed(tensor.shape), reversed(output.shape), strict=False)
-    return tensor.dim() <= output.dim() and all(size in (1, wanted) for size, wanted in pairs)
-
-
-def _long(tensor: torch.Tensor) -> list[int]:
-    return [size for size in tensor.shape if size != 1]
-
-
-def _join(numbers: Iterable[int]) -> str:
-    return ",".join(map(str, numbers))
-
 
 def _storage(tensor: torch.Tensor) -> Any:
     return tensor.untyped_storage()._cdata
-
-
-def _tensors(value: Any) -> Iterable[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _tensors(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _tensors(item)

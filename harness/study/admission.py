@@ -20,6 +20,7 @@ from attrs import field, frozen
 
 from ...core.config import Config, LimitsConfig
 from ...core.corpus import SUITES
+from ...core.normal_form import NORMAL_FORM
 from ...core.serialisation import fingerprint
 from ...core.task import Task
 from ..datasets.kernelbook import Flaw
@@ -60,13 +61,13 @@ class Admission:
 
 @lru_cache(maxsize=4)
 def identify_against(config: Config) -> str | None:
-    """A fingerprint of the tasks that training is compared with, null where it is not; raises UsageError."""
+    """A fingerprint of the tasks that training is compared with and of how; null where it is not; raises UsageError."""
     if not config.against:
         return None
     if config.against == EVALUATION:
-        return fingerprint([task.task_id for task in evaluation_tasks(config)])
+        return fingerprint([NORMAL_FORM, *(task.task_id for task in evaluation_tasks(config))])
     try:
-        return identify_suite(config.against, num=_count(config.against), seed=config.seed)
+        return fingerprint([NORMAL_FORM, identify_suite(config.against, num=_count(config.against), seed=config.seed)])
     except UsageError as error:
         raise UsageError(f"against = {config.against}: {error}; or {EVALUATION}") from None
 

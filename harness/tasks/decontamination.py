@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from attrs import frozen
 
-from ...core.operation_graph import OperationGraph, describe_graph, hash_graph
+from ...core.graph_hash import describe_graph, hash_graph
+from ...core.operation_graph import OperationGraph
 from ...core.task import Task
 from ..datasets.kernelbench import Skipped
 from ..errors import TaskError

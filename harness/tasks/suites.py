@@ -108,7 +108,7 @@ def load_suite(
 ) -> Suite:
     """A suite by its name; raises UsageError where there is none.
 
-    Names: `corpus:SPLIT`, `whole:SPLIT`, `whole:novel` or `kernelbench:FOLDER|PARQUET|HUB_NAME`.
+    Names: `corpus:SPLIT`, `whole:SPLIT`, `wide:SPLIT`, `whole:novel` or `kernelbench:FOLDER|PARQUET|HUB_NAME`.
     `levels`: these alone; `num`: so many of each (of a corpus, which has no end, 10); `seed`: which a corpus draws;
     `picks`: those places of the suite alone, KernelBench's being ordered by level and number (100 is the first of
     Level 2), a corpus' as far as `num` goes; `on_done`: called with the number of tasks prepared.

@@ -10,14 +10,13 @@ import pytest
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tritonrl.core.graph_hash import describe_graph, hash_graph
+from tritonrl.core.normal_form import simplify
 from tritonrl.core.operation_graph import (
     LEAF,
     Operand,
     Operation,
     OperationGraph,
-    describe_graph,
-    hash_graph,
-    simplify,
 )
 
 ARITIES = {"exp": 1, "sub": 2, "matmul": 2, "eq": 2, "add": 2, "mul": 2}
@@ -138,6 +137,59 @@ def test_brackets_do_not_count_where_two_sums_share_a_part() -> None:
     twice = _graph(4, [*one_way, ("add", [2, 3]), ("add", [4, 7]), ("matmul", [6, 8])])
     once = _graph(4, [*one_way, ("matmul", [6, 6])])
     assert hash_graph(twice) == hash_graph(once)
+
+
+def _signed(name: str, *places: int, roles: str, attributes: tuple[str, ...] = ()) -> Operation:
+    """An operation on these places, each with a role: "-" or "/", or "." for none."""
+    operands = [Operand(source=place, role=role.strip(".")) for place, role in zip(places, roles, strict=True)]
+    return Operation(name=name, operands=tuple(operands), attributes=attributes)
+
+
+def _of(*operations: Operation, num_given: int = 3) -> OperationGraph:
+    given = (Operation(name=LEAF),) * num_given
+    last = Operand(source=num_given + len(operations) - 1)
+    return OperationGraph(operations=(*given, *operations), results=(last,))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        # a - (b - c) and c + a - b
+        (
+            [_signed("add", 1, 2, roles=".-"), _signed("add", 0, 3, roles=".-")],
+            [_signed("add", 2, 0, roles=".."), _signed("add", 3, 1, roles=".-")],
+        ),
+        # a / (b / c) and a * c / b
+        (
+            [_signed("mul", 1, 2, roles="./"), _signed("mul", 0, 3, roles="./")],
+            [_signed("mul", 0, 2, roles=".."), _signed("mul", 3, 1, roles="./")],
+        ),
+        # (-a) * b * c and -(a * b * c)
+        (
+            [_signed("add", 0, roles="-"), _signed("mul", 3, 1, 2, roles="...")],
+            [_signed("mul", 0, 1, 2, roles="..."), _signed("add", 3, roles="-")],
+        ),
+        # a - 2 * b and a + 3 * b, which are one up to constants
+        (
+            [_signed("mul", 1, roles=".", attributes=("number",)), _signed("add", 0, 3, roles=".-")],
+            [_signed("mul", 1, roles=".", attributes=("number",)), _signed("add", 0, 3, roles="..")],
+        ),
+        # (a + b) - b and a
+        (
+            [_signed("add", 0, 1, roles=".."), _signed("add", 3, 1, roles=".-"), _signed("exp", 4, roles=".")],
+            [_signed("exp", 0, roles=".")],
+        ),
+    ],
+)
+def test_signs_and_quotients_have_one_form(one: list[Operation], other: list[Operation]) -> None:
+    """Differences are sums and quotients are products, whatever their brackets; signs go outwards and cancel."""
+    assert hash_graph(_of(*one)) == hash_graph(_of(*other))
+
+
+def test_a_sum_of_nothing_ends_simplifying() -> None:
+    """What is left of x - x under a sum is simple in finite time."""
+    nothing = _of(_signed("add", 0, 0, roles=".-"), Operation(name="sum", operands=(Operand(source=3),)))
+    assert simplify(simplify(nothing)) == simplify(nothing)
 
 
 @given(st.integers(2, 6))

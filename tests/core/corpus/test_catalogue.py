@@ -10,6 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.corpus import ALL_FAMILIES, FAMILIES, Split, examples, families, is_corpus_id, render, split_of
 from tritonrl.core.corpus.catalogue import _draw_spec, _split
+from tritonrl.core.corpus.novelty import find_kin
+from tritonrl.core.corpus.operations import ACTIVATIONS, BIAS, GAIN, RELU, SCALE, SHIFT, SUBTRACT, Applied, Operation
+from tritonrl.core.corpus.spec import Spec
 from tritonrl.core.task import Example
 
 PAIRS = [(level, family) for level, names in FAMILIES.items() for family in names]
@@ -136,3 +139,36 @@ def test_unknown_families_are_refused() -> None:
         next(examples(Split.TRAIN, 1, 0, ["poem"]))
     with pytest.raises(ValueError, match="level 2"):
         next(examples(Split.TRAIN, 2, 0, ["softmax"]))
+
+
+def _kin(
+    producer: str, *chain: Operation, family: str = "norm_chain", affine: int = 0
+) -> frozenset[tuple[object, ...]]:
+    applied = tuple(Applied(operation=operation) for operation in chain)
+    options = (("affine", affine),)
+    return find_kin(Spec(level=2, family=family, producer=producer, sizes=(), chain=applied, options=options))
+
+
+def test_a_norm_with_weights_is_kin_of_one_with_a_gain_and_a_bias() -> None:
+    """The weights of a layer norm, or of a batch norm in evaluation, may as well be the first steps of its chain."""
+    for family, producer in (("norm_chain", "layer_norm"), ("batch_norm_chain", "running")):
+        with_weights, without = (family, producer, "relu"), (family, producer, "gain", "bias", "relu")
+        assert without in _kin(producer, RELU, family=family, affine=1)
+        assert with_weights in _kin(producer, GAIN, BIAS, RELU, family=family)
+        assert with_weights not in _kin(producer, BIAS, GAIN, RELU, family=family)
+    assert len(_kin("batch", RELU, family="batch_norm_chain", affine=1)) == 1
+
+
+def test_what_is_subtracted_is_a_part_of_a_sum() -> None:
+    """A bias and a subtraction may change places, for their order does not count."""
+    tanh = next(operation for operation in ACTIVATIONS if operation.name == "tanh")
+    found = _kin("layer_norm", tanh, BIAS, SUBTRACT, SHIFT)
+    assert ("norm_chain", "layer_norm", "tanh", "subtract", "shift", "bias") in found
+    assert ("norm_chain", "layer_norm", "subtract", "tanh", "bias", "shift") not in found
+
+
+def test_a_scale_before_a_square_is_one_after_it() -> None:
+    """A square of a multiple is a multiple of the square."""
+    square = next(operation for operation in ACTIVATIONS if operation.name == "square")
+    assert ("norm_chain", "layer_norm", "square", "bias") not in _kin("layer_norm", SCALE, square, BIAS)
+    assert ("norm_chain", "layer_norm", "square", "scale", "bias") in _kin("layer_norm", SCALE, square, BIAS)

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 from tritonrl.core.config import Config, ConfigError, merge
 from tritonrl.core.corpus import Split, split_of
+from tritonrl.core.normal_form import NORMAL_FORM
 from tritonrl.harness.datasets.kernelbook import Flaw
 from tritonrl.harness.datasets.pairs import identify_pairs
 from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import DriftError, UsageError
 from tritonrl.harness.reference.operation_trace import fingerprint_task
+from tritonrl.harness.study import admission as admission_module
 from tritonrl.harness.study.admission import Admission, identify_against, open_admission
 from tritonrl.harness.study.cell import SFT
 from tritonrl.harness.study.cell_tasks import evaluation_tasks, root_seed, round_tasks, supervised_examples
@@ -84,6 +86,18 @@ def test_a_suite_of_another_name_is_refused_at_once(tmp_path: Path) -> None:
     assert identify_against(Config()) is None
     with pytest.raises(ConfigError, match="against"):
         merge({"against": " "})
+
+
+@pytest.mark.parametrize("against", ["evaluation", "corpus:heldout"])
+def test_hashes_of_another_normal_form_are_not_compared(against: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a store holds of a suite is another thing once the rules have changed that its graphs were hashed by."""
+    monkeypatch.setattr(admission_module, "NUM_OF_OURS", 3)
+    config = merge({**SUITE, "against": against})
+    before = identify_against(config)
+    identify_against.cache_clear()
+    monkeypatch.setattr(admission_module, "NORMAL_FORM", NORMAL_FORM + 1)
+    assert identify_against(config) != before
+    identify_against.cache_clear()
 
 
 def test_rows_that_equal_a_held_out_task_are_left_out(tmp_path: Path, admission: Admission) -> None:
