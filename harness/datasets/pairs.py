@@ -32,6 +32,8 @@ KERNELBOOK = "kernelbook:"
 _BATCH = 64
 """Rows that are compared with a suite side by side."""
 
+Fits = Callable[[Sequence[tuple[str, str]]], list[bool]]
+"""Of each prompt and answer, whether a policy can read both at once."""
 Compare = Callable[[Sequence[str]], list[Flaw | None]]
 """Which of these programs may not be trained on."""
 
@@ -128,7 +130,7 @@ def choose_pairs(
     source: PairFile,
     number: int,
     order: Sequence[int],
-    fits: Callable[[str, str], bool],
+    fits: Fits,
     compare: Compare | None = None,
     on_seen: Callable[[int], None] | None = None,
 ) -> Chosen:
@@ -158,7 +160,7 @@ def choose_pairs(
 def _readable(
     source: PairFile,
     order: Sequence[int],
-    fits: Callable[[str, str], bool],
+    fits: Fits,
     flaws: Counter[Flaw],
     taken: dict[tuple[str, str], None],
 ) -> Iterator[SourcePair]:
@@ -169,7 +171,7 @@ def _readable(
             flaws[pair] += 1
         elif (pair.prompt, pair.answer) in taken:
             flaws[Flaw.REPEATED] += 1
-        elif not fits(pair.prompt, pair.answer):
+        elif not fits([(pair.prompt, pair.answer)])[0]:
             flaws[Flaw.TOO_LONG] += 1
         else:
             yield pair

@@ -31,7 +31,7 @@ class Absent:
     folder: Path
     fingerprint: str
 
-    def fits(self, prompt: str, answer: str) -> bool:
+    def fits(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
         """As a model that is not here cannot say; raises UsageError."""
         raise UsageError(f"--answers {self.folder}: the model is not here")
 

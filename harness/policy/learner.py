@@ -42,12 +42,12 @@ class PolicyLearner:
             return self.policy.fingerprint
         return hashlib.sha256(f"{self.policy.fingerprint} {self.engine.version}".encode()).hexdigest()
 
-    def fits(self, prompt: str, answer: str) -> bool:
-        """Whether a prompt with its answer is no longer than the model's context."""
+    def fits(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
+        """Of each prompt with its answer, whether it is no longer than the model's context."""
         context = getattr(self.policy.base.config, "max_position_embeddings", None)
         if context is None:
-            return True
-        return len(self.policy.encode_prompt(prompt)) + len(self.policy.encode_answer(answer)) <= int(context)
+            return [True] * len(pairs)
+        return [len(prompt) + len(answer) <= int(context) for prompt, answer in self.policy.encode_pairs(pairs)]
 
     def sample(
         self,

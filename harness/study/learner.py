@@ -53,8 +53,8 @@ class Learner(Protocol):
     def fingerprint(self) -> str:
         """Identity of the base model: its weights, tokenizer, precision and quantization."""
 
-    def fits(self, prompt: str, answer: str) -> bool:
-        """Whether the model can read a prompt with its answer at once."""
+    def fits(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
+        """Of each prompt and answer, whether the model can read both at once."""
 
     def sample(
         self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling, on_done: OnDone

@@ -16,7 +16,7 @@ from ...core.config import Config, merge
 from ...core.prompts import assistant_message, user_message
 from ...core.seeds import derive
 from ..datasets.kernelbook import Flaw
-from ..datasets.pairs import choose_pairs, identify_pairs, open_pairs
+from ..datasets.pairs import Fits, choose_pairs, identify_pairs, open_pairs
 from ..errors import UsageError
 from .admission import Admission, comparing, identify_against
 from .cell_tasks import permutation, supervised_examples
@@ -56,7 +56,7 @@ def identify_training(config: Config) -> dict[str, str]:
     return found
 
 
-def require_pairs(config: Config, fits: Callable[[str, str], bool], admission: Admission | None, jobs: int = 1) -> None:
+def require_pairs(config: Config, fits: Fits, admission: Admission | None, jobs: int = 1) -> None:
     """Raise UsageError where training would find no pair; whatever the seed, it looks no further than the first."""
     draw_training_data(merge({"sft": {"num_pairs": 1}}, config), 0, fits, admission, jobs)
 
@@ -64,7 +64,7 @@ def require_pairs(config: Config, fits: Callable[[str, str], bool], admission: A
 def draw_training_data(
     config: Config,
     root: int,
-    fits: Callable[[str, str], bool],
+    fits: Fits,
     admission: Admission | None,
     jobs: int = 1,
     on_seen: Callable[[int], None] | None = None,
@@ -74,7 +74,7 @@ def draw_training_data(
     if not config.sft.data:
         examples = list(supervised_examples(config, root, None if admission is None else admission.admits))
         taught = [(user_message(example.task), assistant_message(example.solution)) for example in examples]
-        pairs = tuple(pair for pair in taught if fits(*pair))
+        pairs = tuple(pair for pair, does_fit in zip(taught, fits(taught), strict=True) if does_fit)
         num_refused = 0 if admission is None else len(admission.refused)
         flaws = ((Flaw.SHARED, num_refused), (Flaw.TOO_LONG, len(taught) - len(pairs)))
         found = TrainingData(

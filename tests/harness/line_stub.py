@@ -65,8 +65,8 @@ class TeacherLearner:
     num_samplings: int = 0
     num_finetunings: int = 0
 
-    def fits(self, prompt: str, answer: str) -> bool:
-        return len(prompt) + len(answer) <= self.context
+    def fits(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
+        return [len(prompt) + len(answer) <= self.context for prompt, answer in pairs]
 
     def sample(
         self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling, on_done: OnDone

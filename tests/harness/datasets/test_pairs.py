@@ -21,7 +21,7 @@ ANSWER = "```python\nimport triton\n\n@triton.jit\ndef k(x):\n    pass\n\nclass 
 
 
 def _choose(source: PairFile, number: int, **options: object) -> Chosen:
-    return choose_pairs(source, number, range(len(source.rows)), lambda *_: True, **options)  # type: ignore[arg-type]
+    return choose_pairs(source, number, range(len(source.rows)), lambda pairs: [True] * len(pairs), **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["pairs.parquet", "pairs.jsonl"])
@@ -114,7 +114,7 @@ def test_rows_are_counted_by_their_flaws(tmp_path: Path) -> None:
     sound = [make_row(python_code=make_row()["python_code"].replace("[4, 8]", f"[{n}, 8]")) for n in (2, 3, 5)]
     rows = [sound[0], make_row(entry_point="Other"), sound[0], sound[1], make_row(triton_code=None), sound[2]]
     source = open_pairs(f"kernelbook:{write_parquet(tmp_path / 'rows.parquet', rows)}")
-    chosen = choose_pairs(source, 10, range(6), lambda prompt, _: "[3, 8]" not in prompt)
+    chosen = choose_pairs(source, 10, range(6), lambda pairs: ["[3, 8]" not in prompt for prompt, _ in pairs])
     assert ["[2, 8]" in chosen.pairs[0][0], "[5, 8]" in chosen.pairs[1][0]] == [True, True]
     assert dict(chosen.left_out) == {Flaw.NO_TEXT: 1, Flaw.NO_REFERENCE: 1, Flaw.REPEATED: 1, Flaw.TOO_LONG: 1}
     assert (chosen.num_rows, chosen.num_seen, len(chosen.pairs)) == (6, 6, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -29,8 +30,8 @@ from ..line_stub import TeacherLearner, solutions, stub_line, tiny_config
 SUITE = {"evaluation": {"level1_tasks": 9, "level2_tasks": 4}, "sft": {"num_pairs": 30}, "against": "evaluation"}
 
 
-def _fits(prompt: str, answer: str) -> bool:
-    return True
+def _fits(pairs: Sequence[tuple[str, str]]) -> list[bool]:
+    return [True] * len(pairs)
 
 
 @pytest.fixture(scope="module")
@@ -121,12 +122,12 @@ def test_teachers_pairs_that_are_too_long_are_left_out_and_counted() -> None:
     config = merge({"sft": {"num_pairs": 30}})
     whole = draw_training_data(config, 0, _fits, None)
     lengths = sorted(len(prompt) + len(answer) for prompt, answer in whole.pairs)
-    data = draw_training_data(config, 0, lambda prompt, answer: len(prompt) + len(answer) <= lengths[19], None)
+    data = draw_training_data(config, 0, lambda pairs: [sum(map(len, pair)) <= lengths[19] for pair in pairs], None)
     assert len(data.pairs) == 20
     assert dict(data.left_out) == {Flaw.TOO_LONG: 10}
     assert "20 pairs of teachers of corpus; 30 looked at; left out: 10 for longer than" in describe(data.plain())
     with pytest.raises(UsageError, match="no pair to train on; 0 pairs of teachers"):
-        draw_training_data(config, 0, lambda *_: False, None)
+        draw_training_data(config, 0, lambda pairs: [False] * len(pairs), None)
 
 
 def test_no_pair_at_all_is_a_usage_error_with_the_reasons(tmp_path: Path) -> None:
@@ -134,7 +135,7 @@ def test_no_pair_at_all_is_a_usage_error_with_the_reasons(tmp_path: Path) -> Non
     path = write_parquet(tmp_path / "rows.parquet", [make_row(), make_row(entry_point="Other")])
     config = merge({"sft": {"data": f"kernelbook:{path}"}})
     with pytest.raises(UsageError, match=r"no pair to train on.*1 for no class .*, 1 for longer than the policy"):
-        draw_training_data(config, 0, lambda *_: False, None)
+        draw_training_data(config, 0, lambda pairs: [False] * len(pairs), None)
 
 
 def test_a_start_on_a_file_is_known_by_its_rows(tmp_path: Path) -> None:
