@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ..task import Example, Task
 from .activations import draw_activation
@@ -61,6 +61,16 @@ class Family:
     part: int = 1
     """1 for the families that the presets and the published results were made with, 2 for the others of `whole`, 3 for
     those that came after models were trained on that."""
+
+
+def _with_one_step(draw_chain: Callable[[Draw, str], Spec]) -> Callable[[Draw, str], Spec]:
+    """The same producer with the first step of the chain alone: two operations."""
+
+    def draw_short(draw: Draw, family: str) -> Spec:
+        spec = draw_chain(draw, family)
+        return evolve(spec, chain=spec.chain[:1])
+
+    return draw_short
 
 
 _FAMILIES: dict[str, Family] = {
@@ -116,7 +126,16 @@ _FAMILIES: dict[str, Family] = {
     "avg_pool": Family(level=1, draw=draw_pooling, write=write_pooling, part=2),
     "conv_reduce_chain": Family(level=2, draw=draw_two_stages, write=write_convolution, part=2),
     "pooling_chain": Family(level=2, draw=draw_pooling_chain, write=write_pooling, part=2),
+    "masked_product": Family(level=1, draw=draw_scan, write=write_scan, part=3),
     "product_rows": Family(level=2, draw=draw_product_rows, write=write_product_rows, part=3),
+    "linear_step": Family(level=2, draw=_with_one_step(draw_linear_chain), write=write_product, part=3),
+    "matmul_step": Family(level=2, draw=_with_one_step(draw_matmul_chain), write=write_product, part=3),
+    "norm_step": Family(level=2, draw=_with_one_step(draw_norm_chain), write=write_rows, part=3),
+    "conv_step": Family(level=2, draw=_with_one_step(draw_convolution_chain), write=write_convolution, part=3),
+    "transposed_conv_step": Family(
+        level=2, draw=_with_one_step(draw_transposed_chain), write=write_convolution, part=3
+    ),
+    "pooling_step": Family(level=2, draw=_with_one_step(draw_pooling_chain), write=write_pooling, part=3),
 }
 
 

@@ -18,19 +18,20 @@ _NAMES = {
     3: (("B", "M", "N"), ("BATCH", "SEQ", "DIM"), ("batch_size", "seq_len", "dim"), ("B", "T", "D")),
     4: IMAGES[4],
 }
+_PRODUCTS = ("cumulative_product", "masked_product")
 _MAX_WHOLE = 4096
 _MAX_ELEMENTS = 1_000_000
 
 
 def draw_scan(draw: Draw, family: str) -> Spec:
     """A cumulative sum or product of one of the forms."""
-    is_product = family == "cumulative_product"
+    is_product = family in _PRODUCTS
     forms = ("plain", "plain", "reverse", "exclusive") + (() if is_product else ("masked", "masked"))
     rank, dim = draw.choice(((2, 1), (2, 1), (3, 2), (3, 1), (2, 0)))
     return Spec(
         level=1,
         family=family,
-        producer=draw.choice(forms),
+        producer="masked" if family == "masked_product" else draw.choice(forms),
         sizes=_draw_sizes(draw, rank, dim, 512 if is_product else 4096),
         dtypes=("float32",) if is_product else draw_dtypes(draw),
         options=(("dim", dim),),
@@ -67,7 +68,7 @@ def write_scan(spec: Spec, task_id: str, draw: Draw) -> Example:
     rank, dim = len(spec.sizes), int(spec.option("dim"))
     names = draw_names_among(draw, _NAMES[rank])
     x, draft = names.x, Draft()
-    is_product = spec.family == "cumulative_product"
+    is_product = spec.family in _PRODUCTS
     function = "torch.cumprod" if is_product else "torch.cumsum"
     shape = names.shape
     draft.take(x, f"torch.randn({shape}) * 0.1 + 1.0" if is_product else f"torch.randn({shape})")
@@ -86,8 +87,10 @@ def write_scan(spec: Spec, task_id: str, draw: Draw) -> Example:
         case "plain":
             forward = [f"return {function}({x}, dim={spelled})"]
         case "masked":
-            product = draw.choice((f"{x} * {mask}", f"{x}.masked_fill(~{mask}, 0.0)"))
-            forward = [f"return {function}({product}, dim={spelled})"]
+            neutral = "1.0" if is_product else "0.0"
+            direct = f"torch.where({mask}, {x}, {neutral})" if is_product else f"{x} * {mask}"
+            kept = draw.choice((direct, f"{x}.masked_fill(~{mask}, {neutral})"))
+            forward = [f"return {function}({kept}, dim={spelled})"]
             what += f" of the values where {mask} is true"
         case "reverse":
             if draw.chance(0.5):
@@ -108,7 +111,7 @@ def write_scan(spec: Spec, task_id: str, draw: Draw) -> Example:
 
 def _row_kernel(spec: Spec, names: Names, mask: str, draft: Draft, draw: Draw) -> Kernel:
     """A program a row; its blocks in turn where it has several."""
-    is_product, form = spec.family == "cumulative_product", spec.producer
+    is_product, form = spec.family in _PRODUCTS, spec.producer
     style = draw.choice(("row", "row", "loop")) if spec.sizes[-1].declared <= _MAX_WHOLE else "loop"
     x, v, columns, size = names.x, names.value, names.columns, names.block
     n, rows = draw.choice((("n_cols", "n_rows"), ("n", "m"), ("length", "rows")))
@@ -122,7 +125,7 @@ def _row_kernel(spec: Spec, names: Names, mask: str, draft: Draft, draw: Draw) -
     inner = [f"{x} = tl.load({names.ptr(x)} + {load_place}, mask={load_mask}, other={neutral}){cast}"]
     if mask:
         inner.append(f"{mask} = tl.load({names.ptr(mask)} + {place}, mask={valid}, other=0)")
-        inner.append(f"{x} = tl.where({mask} != 0, {x}, 0.0)")
+        inner.append(f"{x} = tl.where({mask} != 0, {x}, {neutral})")
     store = f"tl.store({names.ptr(result)} + {place}, {v}, mask={valid})"
     if style == "row":
         body = ["row = tl.program_id(0)", f"{columns} = tl.arange(0, {size})", *inner]
@@ -156,7 +159,7 @@ def _row_kernel(spec: Spec, names: Names, mask: str, draft: Draft, draw: Draw) -
 
 def _walk_kernel(spec: Spec, names: Names, mask: str, draft: Draft, draw: Draw) -> Kernel:
     """A program a strip of lanes, which takes one place after the other."""
-    is_product, form, dim = spec.family == "cumulative_product", spec.producer, int(spec.option("dim"))
+    is_product, form, dim = spec.family in _PRODUCTS, spec.producer, int(spec.option("dim"))
     x, columns, size, offsets = names.x, names.columns, names.block, names.offsets
     n, inner, outer = draw.choice((("n", "inner", "outer"), ("length", "stride", "batch"), ("n", "d", "b")))
     step = draw.choice(("k", "i", "t")) if names.value != "t" else "k"
@@ -167,8 +170,9 @@ def _walk_kernel(spec: Spec, names: Names, mask: str, draft: Draft, draw: Draw) 
     is_spelled = draw.chance(0.5)
     start = f"{columns} = tl.program_id({int(dim > 0)}) * {size} + tl.arange(0, {size})"
     body = (["row = tl.program_id(0)"] if dim else []) + [start]
-    neutral = f"tl.full(({size},), 1.0, dtype=tl.float32)" if is_product else f"tl.zeros(({size},), dtype=tl.float32)"
-    body.append(f"{acc} = {neutral}")
+    neutral = "1.0" if is_product else "0.0"
+    start = f"tl.full(({size},), 1.0, dtype=tl.float32)" if is_product else f"tl.zeros(({size},), dtype=tl.float32)"
+    body.append(f"{acc} = {start}")
     loop = f"for {step} in range({n}):"
     at = f"({n} - 1 - {step})" if form == "reverse" else step
     if form == "reverse" and is_spelled:
@@ -179,7 +183,7 @@ def _walk_kernel(spec: Spec, names: Names, mask: str, draft: Draft, draw: Draw) 
     store = f"tl.store({names.ptr(result)} + {offsets}, {acc}, mask={valid})"
     if mask:
         lines.append(f"{mask} = tl.load({names.ptr(mask)} + {offsets}, mask={valid}, other=0)")
-        value = f"tl.where({mask} != 0, {value}, 0.0)"
+        value = f"tl.where({mask} != 0, {value}, {neutral})"
     update = f"{acc} {'*' if is_product else '+'}= {value}"
     lines += [store, update] if form == "exclusive" else [update, store]
     body += [loop, *(f"    {line}" for line in lines)]
