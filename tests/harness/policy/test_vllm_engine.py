@@ -98,6 +98,8 @@ class FakeLLM:
 def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What a fake vllm, installed for the test, was told to do."""
     told: list[str] = []
+    # opening an engine sets it for the process; what it was comes back with the test's end
+    monkeypatch.setenv("VLLM_LOGGING_STREAM", "ext://sys.stderr")
     vllm, lora, request = ModuleType("vllm"), ModuleType("vllm.lora"), ModuleType("vllm.lora.request")
     vllm.__version__ = "0.20"  # type: ignore[attr-defined]
     vllm.__spec__ = SimpleNamespace(name="vllm")  # type: ignore[assignment]
