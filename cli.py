@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .harness.benchmarks.commands import bench_app
+from .harness.bench.commands import bench_app
 from .harness.command_line import (
     Backend,
     ConfigFile,

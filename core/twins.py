@@ -22,7 +22,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from .parsing import parse
+from .text.parsing import parse
 
 _MODULES = ("torch", "triton", "math")
 _KNOWN_OUTSIDE = frozenset({"Model", "ModelNew", "get_inputs", "get_init_inputs"})

@@ -23,10 +23,10 @@ from typing import Any
 from ..core.config import Config
 from ..core.corpus import render
 from ..core.extensions import AUDIT, VerifierSpec
-from ..core.extraction import extract
 from ..core.reward import combine
 from ..core.serialisation import from_plain
 from ..core.task import Task
+from ..core.text.extraction import extract
 from .errors import UsageError
 from .settings import with_drawn_seed
 from .tasks.suites import task_from_file

@@ -15,7 +15,7 @@ from ..core.extensions import VerifierSpec
 from ..core.outcome import Outcome
 from ..stages.funnel import fold
 from ..stages.timing_stage import control_ratio_of
-from .benchmarks.crashes import crash_task, draw_sources
+from .bench.gpu.crashes import crash_task, draw_sources
 from .cuda.backend import CudaBackend
 from .errors import TritonrlError
 from .sandbox.sandbox import Sandbox

@@ -12,24 +12,16 @@ from typing import Any, TypeVar
 
 from ..core.config import Config
 from ..core.extensions import VerifierSpec
-from ..core.extraction import extract
-from ..core.prompts import user_message
 from ..core.reward import combine
 from ..core.seeds import derive
 from ..core.task import Task
+from ..core.text.extraction import extract
+from ..core.text.prompts import user_message
 from ..core.verdict import Verdict
 from .display import DisplayKind, Progress, open_display
 from .errors import TaskError, UsageError
 from .exam.answers import Drawn
-from .exam.exam import (
-    BySuite,
-    Criterion,
-    Exam,
-    ExamIdentity,
-    Questions,
-    fingerprint_adapter,
-    identify_questions,
-)
+from .exam.exam import BySuite, Criterion, Exam, ExamIdentity, Questions, fingerprint_adapter, identify_questions
 from .exam.suite_criterion import judge_by_suite
 from .settings import read_lines, read_text
 from .study.cell import Line

@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from ..core.candidate import Candidate, Failure
 from ..core.outcome import Outcome, Stage
-from ..core.parsing import parse, quietly
+from ..core.text.parsing import parse, quietly
 from ..core.verdict import StageResult
 from .decision import decide
 from .scopes import Names, Scope, is_own_object, literal_getattr

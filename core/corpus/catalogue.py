@@ -15,10 +15,11 @@ from enum import StrEnum
 from attrs import evolve, frozen
 
 from ..task import Example, Task
-from .activations import draw_activation
-from .attention import draw_attention, write_attention
-from .batch_norms import draw_batch_norm, draw_batch_norm_chain, draw_prelu, write_batch_norm
-from .convolutions import (
+from .builder.draw import MASK_64, Draw, mix
+from .builder.spec import Spec
+from .families.attention import draw_attention, write_attention
+from .families.batch_norms import draw_batch_norm, draw_batch_norm_chain, draw_prelu, write_batch_norm
+from .families.convolutions import (
     draw_convolution,
     draw_convolution_chain,
     draw_norm_activation,
@@ -26,21 +27,25 @@ from .convolutions import (
     draw_two_stages,
     write_convolution,
 )
-from .draw import MASK_64, Draw, mix
-from .group_norms import draw_group_norm, draw_group_norm_chain, write_group_norm
-from .losses import draw_element_loss, draw_row_loss, write_element_loss, write_row_loss
-from .matrix_vectors import draw_diagonal_matmul, draw_matvec, write_diagonal_matmul, write_matvec
+from .families.group_norms import draw_group_norm, draw_group_norm_chain, write_group_norm
+from .families.losses import draw_element_loss, draw_row_loss, write_element_loss, write_row_loss
+from .families.matrix_vectors import draw_diagonal_matmul, draw_matvec, write_diagonal_matmul, write_matvec
+from .families.pointwise import draw_activation, draw_binary, draw_unary, write_pointwise
+from .families.pooling import draw_pooling, draw_pooling_chain, write_pooling
+from .families.product_forms import draw_batched_matmul, draw_matmul_shapes, draw_structured_matmul, write_product_form
+from .families.products import (
+    draw_linear_chain,
+    draw_matmul,
+    draw_matmul_chain,
+    draw_product_rows,
+    write_product,
+    write_product_rows,
+)
+from .families.rows import draw_map, draw_norm_chain, draw_reduction, draw_reduction_chain, write_rows
+from .families.scans import draw_scan, write_scan
+from .families.strips import draw_dim_argmax, draw_dim_reduction, draw_dim_softmax, draw_lp_norm, write_strips
+from .families.totals import draw_frobenius_norm, draw_full_reduction, write_total
 from .novelty import RESERVED, find_kin, is_reserved
-from .pointwise import draw_binary, draw_unary, write_pointwise
-from .pooling import draw_pooling, draw_pooling_chain, write_pooling
-from .product_forms import draw_batched_matmul, draw_matmul_shapes, draw_structured_matmul, write_product_form
-from .product_rows import draw_product_rows, write_product_rows
-from .products import draw_linear_chain, draw_matmul, draw_matmul_chain, write_product
-from .rows import draw_map, draw_norm_chain, draw_reduction, draw_reduction_chain, write_rows
-from .scans import draw_scan, write_scan
-from .spec import Spec
-from .strips import draw_dim_argmax, draw_dim_reduction, draw_dim_softmax, draw_lp_norm, write_strips
-from .totals import draw_frobenius_norm, draw_full_reduction, write_total
 
 
 class Split(StrEnum):

@@ -22,7 +22,7 @@ from itertools import groupby, permutations, product
 
 from attrs import frozen
 
-from .spec import Spec
+from .builder.spec import Spec
 
 Composition = tuple[object, ...]
 

@@ -273,7 +273,7 @@ class Timer:
     def compare_protocols(
         self, plan: LaunchPlan, given: Mapping[int, torch.Tensor], protocol: Protocol, prepare: Prepare
     ) -> dict[str, list[float]]:
-        """One plan's trials by each way to time it (`harness.benchmarks.timing`)."""
+        """One plan's trials by each way to time it (`harness.bench.gpu.timing`)."""
         self._make_room()
         buffers = DeviceBuffers(plan, given)
         perform = prepare(plan, buffers, 0)

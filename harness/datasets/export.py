@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ...core.parsing import parse
-from ...core.prompts import assistant_message, user_message
 from ...core.task import Example
+from ...core.text.parsing import parse
+from ...core.text.prompts import assistant_message, user_message
 from ..errors import UsageError
 from ..work import write_atomically
 

@@ -19,10 +19,10 @@ from typing import Any, TypeGuard
 
 from attrs import frozen
 
-from ...core.parsing import UNPARSABLE
-from ...core.prompts import assistant_message, user_message
-from ...core.renaming import class_names, rename_class
 from ...core.task import Task
+from ...core.text.parsing import UNPARSABLE
+from ...core.text.prompts import assistant_message, user_message
+from ...core.text.renaming import class_names, rename_class
 
 COLUMNS = ("entry_point", "python_code", "triton_code")
 _HALF = re.compile("[\ud800-\udfff]")

@@ -19,9 +19,9 @@ from typing import Any
 
 from attrs import frozen
 
-from ...core.extraction import extract
-from ...core.parsing import UNPARSABLE
-from ...core.renaming import class_names
+from ...core.text.extraction import extract
+from ...core.text.parsing import UNPARSABLE
+from ...core.text.renaming import class_names
 from ..errors import UsageError
 from ..settings import read_lines
 from . import kernelbook

@@ -25,10 +25,10 @@ from attrs import evolve, field, frozen
 
 from ...core.config import Config
 from ...core.extensions import AUDIT
-from ...core.extraction import extract
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint, to_plain
 from ...core.task import Task
+from ...core.text.extraction import extract
 from ...core.verdict import Verdict
 from ..display import Progress
 from ..errors import TaskError, UsageError

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from ...core.corpus import ALL_FAMILIES, SUITES, Split, examples
 from ...core.corpus.corruption import corrupt
-from ...core.prompts import assistant_message, user_message
 from ...core.seeds import derive
 from ...core.task import Example
+from ...core.text.prompts import assistant_message, user_message
 from .tokenizer import TURN_END, render_prompt
 
 FAMILY_NAMES: tuple[str, ...] = tuple(f"l{level}-{name}" for level, names in ALL_FAMILIES.items() for name in names)

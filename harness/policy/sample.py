@@ -101,7 +101,7 @@ def sample_tokens(
     )
     on_done = on_progress or (lambda _: None)
     if has_fused_form(policy) and continuous.can_capture(policy.base):
-        from . import kernels  # triton, which only GPUs need
+        from . import kernels
 
         model = keeping.merge(policy)
         most_rows = max_slots or MAX_ROWS

@@ -15,8 +15,8 @@ import torch
 
 from ...core.config import PolicyConfig
 from ...core.corpus import FAMILIES, Split, examples
-from ...core.prompts import user_message
 from ...core.seeds import derive
+from ...core.text.prompts import user_message
 from .load import load_policy
 from .sample import sample
 

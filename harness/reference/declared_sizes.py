@@ -15,8 +15,8 @@ from collections.abc import Iterator
 import torch
 from attrs import evolve
 
-from ...core.constants import read_constants, with_constants
 from ...core.task import Constants, Profile, Task
+from ...core.text.size_constants import read_constants, with_constants
 from ..errors import TaskError
 from .reference import call_model, fake_reference, runs_with, trace_operators
 

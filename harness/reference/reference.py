@@ -25,8 +25,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from ...core.constants import with_constants
 from ...core.task import Constants, Profile, Task
+from ...core.text.size_constants import with_constants
 from ...stages.roofline import EagerOperator
 from ..errors import TaskError
 

@@ -23,17 +23,17 @@ from attrs import Factory, define, frozen
 
 from ...core.cells import CellSpec
 from ...core.config import Config, RlConfig, SftConfig
-from ...core.curriculum import CurriculumState, advance, draw_levels, start
 from ...core.extensions import AUDIT, AUDIT_UNTIMED, VerifierSpec
-from ...core.extraction import extract
 from ...core.ordering import order_apart
-from ...core.prompts import user_message
+from ...core.recipe.curriculum import CurriculumState, advance, draw_levels, start
+from ...core.recipe.selection import select
+from ...core.recipe.timing_noise import noise_factor, with_noise
 from ...core.reward import reward_of
 from ...core.seeds import derive
-from ...core.selection import select
 from ...core.serialisation import fingerprint, to_plain
 from ...core.task import Task
-from ...core.timing_noise import noise_factor, with_noise
+from ...core.text.extraction import extract
+from ...core.text.prompts import user_message
 from ...core.verdict import Reward, Verdict
 from ..display import Progress
 from ..tables import Row

@@ -13,8 +13,8 @@ from typing import Any
 from attrs import evolve, frozen
 
 from ...core.config import Config, merge
-from ...core.prompts import assistant_message, user_message
 from ...core.seeds import derive
+from ...core.text.prompts import assistant_message, user_message
 from ..datasets.kernelbook import Flaw
 from ..datasets.pairs import Fits, choose_pairs, identify_pairs, open_pairs
 from ..errors import UsageError

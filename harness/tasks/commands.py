@@ -79,7 +79,7 @@ def tasks_show(
             return
     if num is not None or as_json:
         raise UsageError(f"-n and --json are for suites, and {task} is none")
-    from ...core.prompts import user_message
+    from ...core.text.prompts import user_message
     from .suites import find_example, find_task
 
     print(find_example(task).solution if solution else user_message(find_task(task)))

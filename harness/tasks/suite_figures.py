@@ -12,8 +12,8 @@ import numpy as np
 from attrs import frozen
 
 from ...core.corpus import SUITES
-from ...core.prompts import assistant_message, user_message
 from ...core.task import Task
+from ...core.text.prompts import assistant_message, user_message
 from ..errors import UsageError
 from .suites import corpus_examples, load_suite
 

@@ -2,7 +2,7 @@
 
 A file needs no annotations: its sizes for the tiny, small and larger runs are found by shrinking its module-level
 integer constants (`harness.reference.shrinking`). A program of KernelBench is first written anew so that its sizes are
-such constants (`core.named_sizes`); models are shown what was published.
+such constants (`core.text.named_sizes`); models are shown what was published.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pathlib import Path
 
 from attrs import evolve, frozen
 
-from ...core.constants import read_constants
 from ...core.corpus import SUITES, Split, examples, is_corpus_id, novel_examples, render
-from ...core.named_sizes import name_sizes
-from ...core.parsing import UNPARSABLE
-from ...core.prompts import assistant_message, user_message
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import DTYPES, Example, Profile, Task
+from ...core.text.named_sizes import name_sizes
+from ...core.text.parsing import UNPARSABLE
+from ...core.text.prompts import assistant_message, user_message
+from ...core.text.size_constants import read_constants
 from ..datasets.kernelbench import LEVELS, Problem, Skipped, read_kernelbench
 from ..errors import TaskError, UsageError
 from ..reference.quick_sizes import with_quick_sizes

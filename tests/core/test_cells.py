@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from tritonrl.core.cells import CONTROLS, GRID_CELLS, NOISE_SWEEP, CellSpec, Variation
 from tritonrl.core.config import RewardConfig
 from tritonrl.core.extensions import ALL_CELLS
+from tritonrl.core.recipe.timing_noise import noise_factor, with_noise
 from tritonrl.core.reward import combine, reward_of
 from tritonrl.core.seeds import derive
-from tritonrl.core.timing_noise import noise_factor, with_noise
 from tritonrl.core.verdict import Verdict
 
 from .test_reward import verdict, verdicts

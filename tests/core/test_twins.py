@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tritonrl.core.corpus import render
-from tritonrl.core.mutation.enumerate import enumerate_mutants
 from tritonrl.core.twins import form_of
+from tritonrl.harness.bench.mutation.enumerate import enumerate_mutants
 
 from .corpus.test_families import task_ids
 

@@ -9,7 +9,7 @@ from tritonrl.core.config import Config
 from tritonrl.core.corpus import is_corpus_id
 from tritonrl.core.extensions import AUDIT
 from tritonrl.core.verdict import Verdict
-from tritonrl.harness.benchmarks.genuine import HEADER, written_kernels
+from tritonrl.harness.bench.verifier.false_rejects import HEADER, written_kernels
 from tritonrl.harness.verification.verifier import open_verifier
 
 FOLDER = Path(__file__).parent

@@ -13,8 +13,8 @@ from tritonrl.core.config import Config, merge
 from tritonrl.core.corpus import render
 from tritonrl.core.extensions import VerifierSpec
 from tritonrl.core.outcome import Outcome, Stage
-from tritonrl.core.prompts import assistant_message, user_message
 from tritonrl.core.task import Task
+from tritonrl.core.text.prompts import assistant_message, user_message
 from tritonrl.core.verdict import StageResult, Verdict
 from tritonrl.harness.display import Progress, Silent
 from tritonrl.harness.study.cell import Line

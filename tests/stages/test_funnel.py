@@ -10,16 +10,7 @@ from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.task import Profile
 from tritonrl.stages.funnel import fold
 
-from .evidence import (
-    candidate,
-    candidates,
-    comparison,
-    compile_report,
-    plan,
-    recording,
-    run_report,
-    timing_report,
-)
+from .evidence import candidate, candidates, comparison, compile_report, plan, recording, run_report, timing_report
 
 WRONG = (comparison(relative_error=0.5),)
 

@@ -9,10 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.corpus import ALL_FAMILIES, FAMILIES, Split, examples, families, is_corpus_id, render, split_of
+from tritonrl.core.corpus.builder.operations import (
+    ACTIVATIONS,
+    BIAS,
+    GAIN,
+    RELU,
+    SCALE,
+    SHIFT,
+    SUBTRACT,
+    Applied,
+    Operation,
+)
+from tritonrl.core.corpus.builder.spec import Spec
 from tritonrl.core.corpus.catalogue import _draw_spec, _split
 from tritonrl.core.corpus.novelty import find_kin
-from tritonrl.core.corpus.operations import ACTIVATIONS, BIAS, GAIN, RELU, SCALE, SHIFT, SUBTRACT, Applied, Operation
-from tritonrl.core.corpus.spec import Spec
 from tritonrl.core.task import Example
 
 PAIRS = [(level, family) for level, names in FAMILIES.items() for family in names]

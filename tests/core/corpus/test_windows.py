@@ -10,11 +10,11 @@ from math import prod
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tritonrl.core.constants import read_constants
 from tritonrl.core.corpus import ALL_FAMILIES, Split, examples, is_corpus_id, render, split_of
+from tritonrl.core.corpus.builder.draw import Draw
+from tritonrl.core.corpus.builder.windows import Window, draw_pooling_window, draw_sides, draw_window
 from tritonrl.core.corpus.catalogue import NAMED, _draw_spec
-from tritonrl.core.corpus.draw import Draw
-from tritonrl.core.corpus.windows import Window, draw_pooling_window, draw_sides, draw_window
+from tritonrl.core.text.size_constants import read_constants
 
 KINDS = ("conv", "pool")
 PAIRS = [

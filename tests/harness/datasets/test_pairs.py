@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tritonrl.core.prompts import assistant_message, user_message
+from tritonrl.core.text.prompts import assistant_message, user_message
 from tritonrl.harness.datasets.export import export_pairs, with_init_pairs
 from tritonrl.harness.datasets.kernelbook import COLUMNS, Flaw, SourcePair
 from tritonrl.harness.datasets.pairs import Chosen, PairFile, choose_pairs, open_pairs, read_line

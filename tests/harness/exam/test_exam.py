@@ -15,19 +15,12 @@ from attrs import define, evolve, field
 from tritonrl.cli import app
 from tritonrl.core.config import Config
 from tritonrl.core.corpus import render
-from tritonrl.core.prompts import user_message
 from tritonrl.core.task import Profile, Task
+from tritonrl.core.text.prompts import user_message
 from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import DriftError, TaskError, UsageError
 from tritonrl.harness.exam import exam
-from tritonrl.harness.exam.exam import (
-    BySuite,
-    Criterion,
-    Exam,
-    ExamIdentity,
-    Questions,
-    identify_questions,
-)
+from tritonrl.harness.exam.exam import BySuite, Criterion, Exam, ExamIdentity, Questions, identify_questions
 from tritonrl.harness.exam.finished import ExamResult
 from tritonrl.harness.exam.suite_criterion import SuiteVerdict
 from tritonrl.harness.exam.summary import render_exam, summarise

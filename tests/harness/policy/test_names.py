@@ -9,7 +9,7 @@ import pytest
 import torch
 from tritonrl.core.config import PolicyConfig
 from tritonrl.core.corpus import SUITES, Split, examples
-from tritonrl.core.prompts import assistant_message, user_message
+from tritonrl.core.text.prompts import assistant_message, user_message
 from tritonrl.harness.errors import UsageError
 from tritonrl.harness.policy import gguf
 from tritonrl.harness.policy.adapters import attach_adapter

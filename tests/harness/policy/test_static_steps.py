@@ -19,15 +19,7 @@ from tritonrl.harness.policy.attention import attend_by_borders, attend_by_parts
 from tritonrl.harness.policy.finetune import Execution, choose_execution, finetune, make_step
 from tritonrl.harness.policy.load import LoraShape, Policy, load_policy
 from tritonrl.harness.policy.packing import Pair
-from tritonrl.harness.policy.static_steps import (
-    GRAIN,
-    Gradients,
-    Inputs,
-    Sizes,
-    StaticSteps,
-    fill_up,
-    sizes_of,
-)
+from tritonrl.harness.policy.static_steps import GRAIN, Gradients, Inputs, Sizes, StaticSteps, fill_up, sizes_of
 
 MakePolicy = Callable[[str], Policy]
 PAIRS = [(f"write {word}", f"def {word}(x):\n    return x * {number}") for number, word in enumerate("abcde", start=1)]

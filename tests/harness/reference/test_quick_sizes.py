@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tritonrl.core.constants import read_constants
-from tritonrl.core.named_sizes import name_sizes
 from tritonrl.core.task import Constants, Task
+from tritonrl.core.text.named_sizes import name_sizes
+from tritonrl.core.text.size_constants import read_constants
 from tritonrl.harness.reference.declared_sizes import measure, with_declared
 from tritonrl.harness.reference.quick_sizes import with_quick_sizes
 from tritonrl.harness.reference.shrinking import runs_with

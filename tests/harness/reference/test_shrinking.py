@@ -7,9 +7,9 @@ from math import prod
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tritonrl.core.constants import read_constants
-from tritonrl.core.named_sizes import name_sizes
 from tritonrl.core.task import Constants, Task
+from tritonrl.core.text.named_sizes import name_sizes
+from tritonrl.core.text.size_constants import read_constants
 from tritonrl.harness.reference.shrinking import LARGER, SMALL, TINY, runs_with, shrink, with_small_sizes
 
 from ..datasets.made_up import PROBLEMS, SMALL_PROBLEM

@@ -1,0 +1,181 @@
+"""Puts modules together: the reference program, the solution, and the names both are written with.
+
+The families give parts (statements, parameters, inputs); here they become source text. A model is to learn what the
+parts do, so names, spellings and arrangement vary from one rendering to the next, within what people write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from attrs import evolve, frozen
+
+from ...task import Example, Task
+from .draw import Draw
+from .spec import Size, Spec
+
+_DIMENSIONS: dict[tuple[str, int], tuple[tuple[str, ...], ...]] = {
+    ("pointwise", 1): (("N",), ("SIZE",), ("n",), ("NUM",), ("LENGTH",)),
+    ("pointwise", 2): (("M", "N"), ("ROWS", "COLS"), ("batch_size", "dim"), ("BATCH", "DIM"), ("B", "D")),
+    ("pointwise", 3): (("B", "M", "N"), ("BATCH", "SEQ", "DIM"), ("batch_size", "seq_len", "dim"), ("B", "T", "D")),
+    ("rows", 2): (("M", "N"), ("ROWS", "COLS"), ("batch_size", "dim"), ("BATCH", "DIM"), ("B", "D")),
+    ("rows", 3): (("B", "M", "N"), ("BATCH", "SEQ", "DIM"), ("batch_size", "seq_len", "dim"), ("B", "T", "D")),
+    ("product", 3): (
+        ("M", "K", "N"),
+        ("ROWS", "INNER", "COLS"),
+        ("batch_size", "in_features", "out_features"),
+        ("BATCH", "IN", "OUT"),
+        ("B", "D_IN", "D_OUT"),
+    ),
+}
+
+
+@frozen(kw_only=True)
+class Names:
+    """The names of one rendering."""
+
+    dimensions: tuple[str, ...]
+    pointer: str
+    """Template of a pointer argument's name."""
+    x: str
+    """The first input."""
+    out: str
+    block: str
+    columns: str
+    offsets: str
+    value: str
+    """The running value in the kernel."""
+    suffix: str
+    """What a kernel's name ends in."""
+
+    def ptr(self, name: str) -> str:
+        """The pointer argument for a tensor."""
+        return self.pointer.format(name)
+
+    def beside(self, *inputs: str) -> Names:
+        """These names, with another one for the result where an input is called like it."""
+        return evolve(self, out="out") if self.out in inputs else self
+
+    @property
+    def shape(self) -> str:
+        """The input's shape as arguments of `torch.randn`."""
+        return ", ".join(self.dimensions)
+
+
+def draw_names(draw: Draw, kind: str, rank: int) -> Names:
+    """Names for a family of the given kind ("pointwise", "rows", "product")."""
+    return draw_names_among(draw, _DIMENSIONS[kind, rank])
+
+
+def draw_names_among(draw: Draw, dimensions: Sequence[tuple[str, ...]]) -> Names:
+    """Names for a family whose dimensions are called as one of these."""
+    return Names(
+        dimensions=draw.choice(dimensions),
+        pointer=draw.choice(("{}_ptr", "{}_ptr", "{}_ptr", "p_{}")),
+        x=draw.choice(("x", "x", "x", "inp", "a")),
+        out=draw.choice(("out", "out", "y", "c")),
+        block=draw.choice(("BLOCK", "BLOCK", "BLOCK_SIZE")),
+        columns=draw.choice(("cols", "cols", "col", "idx")),
+        offsets=draw.choice(("offs", "offs", "offsets", "pos")),
+        value=draw.choice(("v", "v", "val", "t")),
+        suffix=draw.choice(("_kernel", "_kernel", "_fwd", "_triton")),
+    )
+
+
+@frozen(kw_only=True)
+class Kernel:
+    """Device code and how it is launched.
+
+    `tensors` are (local name, expression in `forward`) of what the launch reads; `host` are the lines from shapes to
+    the launch, written with the local names; `result` is what is returned.
+    """
+
+    source: str
+    tensors: tuple[tuple[str, str], ...]
+    host: Callable[[dict[str, str]], list[str]]
+    result: str
+    style: str
+
+
+def block(lines: Sequence[str], depth: int) -> str:
+    """Lines indented by `depth` levels, each ended."""
+    indent = "    " * depth
+    return "".join(f"{indent}{line}\n" for line in lines)
+
+
+def _constructor(parameters: Sequence[str], lines: Sequence[str]) -> str:
+    if not lines:
+        return ""
+    head = ", ".join(("self", *parameters))
+    return f"    def __init__({head}):\n" + block(("super().__init__()", *lines), 2) + "\n"
+
+
+@frozen(kw_only=True)
+class Reference:
+    """The parts of a reference program."""
+
+    parameters: tuple[tuple[str, str], ...] = ()
+    """(name in `__init__`, expression in `get_init_inputs`)."""
+    init: tuple[str, ...] = ()
+    arguments: tuple[str, ...]
+    forward: tuple[str, ...]
+    inputs: tuple[str, ...]
+
+
+def write_reference(reference: Reference, names: Names, sizes: Sequence[Size]) -> str:
+    """The reference module's source."""
+    forward = block(reference.forward, 2)
+    constants = "".join(f"{name} = {size.declared}\n" for name, size in zip(names.dimensions, sizes, strict=True))
+    functional = "import torch.nn.functional as F\n" if "F." in forward else ""
+    init = _constructor([name for name, _ in reference.parameters], reference.init)
+    init_inputs = ", ".join(value for _, value in reference.parameters)
+    return (
+        f"import torch\nimport torch.nn as nn\n{functional}\n{constants}\n\n"
+        f"class Model(nn.Module):\n{init}"
+        f"    def forward(self, {', '.join(reference.arguments)}):\n{forward}\n\n"
+        f"def get_inputs():\n    return [{', '.join(reference.inputs)}]\n\n\n"
+        f"def get_init_inputs():\n    return [{init_inputs}]\n"
+    )
+
+
+def write_solution(reference: Reference, kernel: Kernel, wrapper: str) -> str:
+    """The solution module's source; launched from a function called `wrapper`, or in `forward` where that is empty."""
+    init = _constructor([name for name, _ in reference.parameters], reference.init)
+    if wrapper:
+        local = {name: name for name, _ in kernel.tensors}
+        lines = [*kernel.host(local), f"return {kernel.result}"]
+        helper = f"def {wrapper}({', '.join(local)}):\n{block(lines, 1)}\n\n"
+        forward = block([f"return {wrapper}({', '.join(value for _, value in kernel.tensors)})"], 2)
+    else:
+        helper = ""
+        forward = block([*kernel.host(dict(kernel.tensors)), f"return {kernel.result}"], 2)
+    return (
+        "import torch\nimport torch.nn as nn\nimport triton\nimport triton.language as tl\n\n\n"
+        f"@triton.jit\n{kernel.source}\n\n{helper}"
+        f"class ModelNew(nn.Module):\n{init}"
+        f"    def forward(self, {', '.join(reference.arguments)}):\n{forward}"
+    )
+
+
+def finish(
+    spec: Spec, task_id: str, description: str, reference: Reference, kernel: Kernel, names: Names, draw: Draw
+) -> Example:
+    """The example made of its parts."""
+    wrapper = (
+        draw.choice((f"launch_{spec.family}", f"triton_{spec.family}", "launch", "run")) if draw.chance(0.2) else ""
+    )
+    profiles = {
+        profile: tuple((name, getattr(size, profile)) for name, size in zip(names.dimensions, spec.sizes, strict=True))
+        for profile in ("tiny", "small", "larger")
+    }
+    task = Task(
+        task_id=task_id,
+        level=spec.level,
+        family=spec.family,
+        description=description,
+        source=write_reference(reference, names, spec.sizes),
+        dtypes=spec.dtypes,
+        **profiles,
+    )
+    style = f"{kernel.style}/{'wrapper' if wrapper else 'forward'}"
+    return Example(task=task, solution=write_solution(reference, kernel, wrapper), style=style)

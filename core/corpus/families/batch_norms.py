@@ -1,0 +1,306 @@
+"""Functions with one value a channel: batch norm with running statistics or the batch's own, PReLU; with a chain.
+
+With running statistics the function is pointwise, and its kernels find the channel of each element. The batch's own
+statistics make a row of what one channel has in all samples, in as many pieces; `track_running_stats=False` leaves
+nothing behind that a launch would have to update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from attrs import frozen
+
+from ...task import Example
+from ..builder.chain import ChainNames, describe, kernel_lines, name_chain, reference_lines
+from ..builder.drafts import Device, Draft, make_kernel, name_pointers, pair
+from ..builder.draw import Draw
+from ..builder.image_sizes import DIMENSIONS, draw_image_sizes
+from ..builder.operations import MATRIX_STEPS, Operand, draw_chain
+from ..builder.row_bodies import MAPS, RowBody
+from ..builder.spec import Spec, draw_dtypes
+from ..builder.wording import Kernel, Names, draw_names_among, finish
+
+_EPSILONS = (1e-5, 1e-5, 1e-4, 1e-3)
+_SLOPES = (0.1, 0.2, 0.25, 0.25, 0.3)
+_MAX_WHOLE = 16384
+_SUFFIX = {2: "1d", 3: "1d", 4: "2d", 5: "3d"}
+
+
+def draw_batch_norm(draw: Draw, family: str) -> Spec:
+    """Batch norm: with running statistics, or with the batch's own."""
+    return _draw(draw, family, draw.choice(("running", "running", "batch")), level=1)
+
+
+def draw_batch_norm_chain(draw: Draw, family: str) -> Spec:
+    """Batch norm, then a chain."""
+    return _draw(draw, family, draw.choice(("running", "running", "batch")), level=2)
+
+
+def draw_prelu(draw: Draw, family: str) -> Spec:
+    """A rectifier with a learned slope a channel, or one for all."""
+    rank = draw.choice((4, 4, 2, 3, 5))
+    return Spec(
+        level=1,
+        family=family,
+        producer="prelu",
+        sizes=draw_image_sizes(draw, rank),
+        dtypes=draw_dtypes(draw),
+        options=(("shared", int(draw.chance(0.25))), ("slope", draw.choice(_SLOPES))),
+    )
+
+
+def _draw(draw: Draw, family: str, producer: str, level: int) -> Spec:
+    rank = draw.choice((4, 4, 4, 2, 3, 5))
+    return Spec(
+        level=level,
+        family=family,
+        producer=producer,
+        sizes=draw_image_sizes(draw, rank),
+        # on minute inputs eps is larger than the batch's variance, and the result is as small as a product's
+        chain=draw_chain(draw, MATRIX_STEPS, 2 if producer == "batch" else 1) if level == 2 else (),
+        dtypes=draw_dtypes(draw),
+        options=(("eps", draw.choice(_EPSILONS)), ("affine", int(draw.chance(0.8)))),
+    )
+
+
+def write_batch_norm(spec: Spec, task_id: str, draw: Draw) -> Example:
+    """The task and a teacher for a function with one value a channel."""
+    rank = len(spec.sizes)
+    names = draw_names_among(draw, DIMENSIONS[rank])
+    chain = name_chain(spec.chain, draw)
+    x, draft = names.x, Draft()
+    draft.take(x, f"torch.randn({names.shape})" + (" * 2 + 1" if spec.producer != "prelu" else ""))
+    if spec.producer == "prelu":
+        expression, head, features = _write_prelu(spec, names, draw, draft)
+    else:
+        expression, head, features = _write_norm(spec, names, draw, draft)
+    ones = ", 1" * (rank - 2)
+    draft.take_chain(chain, names.shape, f"{features}{ones}", (features, names.dimensions[1]))
+    forward = [f"{x} = {expression}", *reference_lines(spec.chain, x, chain), f"return {x}"]
+    reference = draft.reference(forward if spec.chain else [f"return {expression}"])
+    kernel = (_statistics_kernel if spec.producer == "batch" else _pointwise_kernel)(spec, names, chain, draft, draw)
+    return finish(spec, task_id, describe(head, spec.chain, chain), reference, kernel, names, draw)
+
+
+def _write_prelu(spec: Spec, names: Names, draw: Draw, draft: Draft) -> tuple[str, str, str]:
+    slope = spec.option("slope")
+    attribute = draw.choice(("prelu", "act", "activation"))
+    draft.hold("weight", f"{attribute}.weight")
+    if spec.option("shared"):
+        draft.init.append(f"self.{attribute} = nn.PReLU(init={slope!r})")
+        return f"self.{attribute}({names.x})", "PReLU with one slope", ""
+    features = draw.choice(("channels", "num_parameters", "features"))
+    draft.parameters.append((features, names.dimensions[1]))
+    draft.init.append(f"self.{attribute} = nn.PReLU({features}, init={slope!r})")
+    return f"self.{attribute}({names.x})", "PReLU with a slope for each channel (dimension 1)", features
+
+
+def _write_norm(spec: Spec, names: Names, draw: Draw, draft: Draft) -> tuple[str, str, str]:
+    """The norm's expression, its description, and the name that the number of channels has in `__init__`."""
+    x, eps, affine = names.x, repr(spec.option("eps")), bool(spec.option("affine"))
+    is_running = spec.producer == "running"
+    features = draw.choice(("channels", "num_features", "features"))
+    what = "running statistics" if is_running else "the batch's own statistics"
+    head = f"Batch norm with {what}, eps {eps}" + ("" if affine else ", no weights")
+    attribute = draw.choice(("bn", "bn", "norm"))
+    is_module = draw.chance(0.75)
+    if is_module or affine or is_running:  # a function of the batch alone has nothing to size
+        draft.parameters.append((features, names.dimensions[1]))
+    if is_module:
+        more = ("" if affine else ", affine=False") + ("" if is_running else ", track_running_stats=False")
+        draft.init.append(f"self.{attribute} = nn.BatchNorm{_SUFFIX[len(spec.sizes)]}({features}, eps={eps}{more})")
+        if is_running:
+            draft.init.append(f"self.{attribute}.eval()")
+        _hold(draft, f"{attribute}.", is_running, affine)
+        return f"self.{attribute}({x})", head, features
+    if affine:
+        draft.init.append(f"self.weight = nn.Parameter(torch.ones({features}))")
+        draft.init.append(f"self.bias = nn.Parameter(torch.zeros({features}))")
+    if is_running:
+        draft.init.append(f'self.register_buffer("running_mean", torch.zeros({features}))')
+        draft.init.append(f'self.register_buffer("running_var", torch.ones({features}))')
+    _hold(draft, "", is_running, affine)
+    statistics = "self.running_mean, self.running_var" if is_running else "None, None"
+    weights = ", self.weight, self.bias" if affine else ""
+    training = "" if is_running else ", training=True"
+    return f"F.batch_norm({x}, {statistics}{weights}{training}, eps={eps})", head, features
+
+
+def _hold(draft: Draft, prefix: str, is_running: bool, affine: bool) -> None:
+    if affine:
+        draft.hold("weight", f"{prefix}weight")
+        draft.hold("beta", f"{prefix}bias")
+    if is_running:
+        draft.hold("mean", f"{prefix}running_mean")
+        draft.hold("var", f"{prefix}running_var")
+
+
+def _pointwise_kernel(spec: Spec, names: Names, chain: ChainNames, draft: Draft, draw: Draw) -> Kernel:
+    """Kernels for which nothing is reduced: planes of a channel, or a flat range of elements."""
+    x, v, size, offsets = names.x, names.value, names.block, names.offsets
+    result = names.beside(x).out
+    plane = draw.choice(("plane", "hw", "spatial"))
+    has_sides = len(spec.sizes) > 2
+    is_shared = bool(spec.option("shared"))
+    style = draw.choice(("plane", "plane", "flat")) if has_sides else draw.choice(("flat", "row"))
+    cast = ".to(tl.float32)" if spec.casts else ""
+    span = f"tl.arange(0, {size})"
+    columns = names.columns
+    match style:
+        case "plane":
+            body = ["row = tl.program_id(0)"] + ([] if is_shared else ["channel = row % channels"])
+            body += [f"{columns} = tl.program_id(1) * {size} + {span}", f"mask = {columns} < {plane}"]
+            body.append(f"{offsets} = row * {plane} + {columns}")
+            sizes, place = [*([] if is_shared else ["channels"]), plane], "channel"
+        case "row":
+            body = ["row = tl.program_id(0)", f"{columns} = tl.program_id(1) * {size} + {span}"]
+            body += [f"mask = {columns} < channels", f"{offsets} = row * channels + {columns}"]
+            sizes, place = ["channels"], columns
+        case _:
+            body = [f"{offsets} = tl.program_id(0) * {size} + {span}", f"mask = {offsets} < n"]
+            if not is_shared:
+                body.append(f"channel = {f'{offsets} // {plane}' if has_sides else offsets} % channels")
+            sizes, place = ["n", *([] if is_shared else ["channels", *([plane] if has_sides else [])])], "channel"
+    is_single = style == "plane"
+
+    def load_vector(name: str) -> str:
+        if is_shared and name == "weight":
+            return f"tl.load({names.ptr(name)}){cast}"
+        return f"tl.load({names.ptr(name)} + {place}{'' if is_single else ', mask=mask'}){cast}"
+
+    def load(operand: str, kind: Operand) -> str:
+        if kind is Operand.VECTOR:
+            return load_vector(operand)
+        return f"tl.load({names.ptr(operand)} + {offsets}, mask=mask){cast}"
+
+    body.append(f"{x} = {load(x, Operand.TENSOR)}")
+    if spec.producer == "prelu":
+        body.append(f"{v} = tl.where({x} > 0, {x}, {load_vector('weight')} * {x})")
+    else:
+        body += _normalise(spec, x, v, load_vector, draw)
+    body += kernel_lines(spec.chain, v, chain, draw, load)
+    body.append(f"tl.store({names.ptr(result)} + {offsets}, {v}, mask=mask)")
+    base = "prelu" if spec.producer == "prelu" else draw.choice(("batch_norm", "bn"))
+    name = ("fused_" + base if spec.chain and draw.chance(0.5) else base) + names.suffix
+    arguments = pair(name_pointers(draft, chain), names.ptr)
+    arguments.insert(1, (names.ptr(result), result))
+    arguments += [(local, local) for local in sizes]
+    if chain.argument:
+        arguments.append((chain.argument, f"<{chain.argument}>"))
+    block = str(draw.choice((256, 512, 1024) if style == "flat" else (128, 256, 512)))
+    device = Device(name=name, arguments=tuple(arguments), constants=((size, block),), body=tuple(body))
+    host = [f"{result} = torch.empty_like(<{x}>)"]
+    if "n" in sizes:
+        host.append(f"n = <{x}>.numel()")
+    if "channels" in sizes:
+        host.append(f"channels = <{x}>.shape[1]")
+    if plane in sizes:
+        host.append(f"{plane} = <{x}>.numel() // (<{x}>.shape[0] * <{x}>.shape[1])")
+    rows = f"<{x}>.shape[0]" + (f" * <{x}>.shape[1]" if has_sides else "")
+    grid = {
+        "plane": f"({rows}, triton.cdiv({plane}, {block}))",
+        "row": f"({rows}, triton.cdiv(channels, {block}))",
+        "flat": f"(triton.cdiv(n, {block}),)",
+    }[style]
+    host.append(device.launch(grid))
+    return make_kernel([device], host, draft.tensors, result, style)
+
+
+def _normalise(spec: Spec, x: str, v: str, load_vector: Callable[[str], str], draw: Draw) -> list[str]:
+    """Lines from `x` to its norm by running statistics: as the formula says, or with scale and shift folded first."""
+    eps, affine = repr(spec.option("eps")), bool(spec.option("affine"))
+    if draw.chance(0.5):
+        lines = [f"{v} = ({x} - {load_vector('mean')}) / tl.sqrt({load_vector('var')} + {eps})"]
+        if affine:
+            lines.append(f"{v} = {v} * {load_vector('weight')} + {load_vector('beta')}")
+        return lines
+    top = load_vector("weight") if affine else "1.0"
+    start = f"{load_vector('beta')} - " if affine else "-"
+    return [
+        f"alpha = {top} / tl.sqrt({load_vector('var')} + {eps})",
+        f"gamma = {start}{load_vector('mean')} * alpha",
+        f"{v} = {x} * alpha + gamma",
+    ]
+
+
+@frozen(kw_only=True)
+class ChannelBody(RowBody):
+    """A row body whose row is one channel: a piece in every sample."""
+
+    plane: str
+
+    @property
+    def place(self) -> str:
+        return self.offsets
+
+    @property
+    def locate(self) -> str:
+        """The line that finds the elements of the channel."""
+        columns, plane = self.columns, self.plane
+        if not plane:
+            return f"{self.offsets} = {columns} * channels + row"
+        return f"{self.offsets} = ({columns} // {plane} * channels + row) * {plane} + {columns} % {plane}"
+
+    def load_vector(self, pointer: str) -> str:
+        """A load of the channel's value."""
+        return f"tl.load({pointer} + row){self.cast}"
+
+    def whole(self, other: str) -> list[str]:
+        """Lines that load the whole channel."""
+        return [self.locate if line.startswith(f"{self.offsets} =") else line for line in RowBody.whole(self, other)]
+
+    def sweep(self, other: str, lines: Sequence[str]) -> list[str]:
+        """A loop over the channel's blocks."""
+        first, columns, *rest = RowBody.sweep(self, other, lines)
+        return [first, columns, f"    {self.locate}", *rest]
+
+
+def _statistics_kernel(spec: Spec, names: Names, chain: ChainNames, draft: Draft, draw: Draw) -> Kernel:
+    """One program a channel, which reads it whole or in blocks."""
+    sizes = [size.declared for size in spec.sizes]
+    total = 1
+    for at, size in enumerate(sizes):
+        total *= size if at != 1 else 1
+    style = draw.choice(("whole", "loop")) if total <= _MAX_WHOLE else "loop"
+    x = names.x
+    plane = draw.choice(("plane", "hw", "spatial")) if len(sizes) > 2 else ""
+    n = draw.choice(("n", "total", "count"))
+    result = names.beside(x).out
+    body = ChannelBody(
+        style="row" if style == "whole" else style,
+        x=x,
+        value=names.value,
+        columns=names.columns,
+        offsets=names.offsets,
+        block=names.block,
+        n=n,
+        rows="channels",
+        pointer=names.ptr(x),
+        cast=".to(tl.float32)" if spec.casts else "",
+        eps=repr(spec.option("eps")),
+        affine=bool(spec.option("affine")),
+        weight=names.ptr("weight"),
+        beta=names.ptr("beta"),
+        plane=plane,
+    )
+
+    def load(operand: str, kind: Operand) -> str:
+        pointer = names.ptr(operand)
+        return body.load_vector(pointer) if kind is Operand.VECTOR else body.load(pointer)
+
+    steps = kernel_lines(spec.chain, names.value, chain, draw, load)
+    lines = MAPS["layer_norm"](body) + body.finish_map(steps, names.ptr(result))
+    name = draw.choice(("batch_norm", "bn", "fused_bn" if spec.chain else "channel_norm")) + names.suffix
+    arguments = pair(name_pointers(draft, chain), names.ptr)
+    arguments.insert(1, (names.ptr(result), result))
+    arguments += [(n, n), ("channels", "channels")] + ([(plane, plane)] if plane else [])
+    if chain.argument:
+        arguments.append((chain.argument, f"<{chain.argument}>"))
+    block = f"triton.next_power_of_2({n})" if style == "whole" else str(draw.choice((512, 1024, 2048)))
+    device = Device(name=name, arguments=tuple(arguments), constants=((names.block, block),), body=tuple(lines))
+    host = [f"{result} = torch.empty_like(<{x}>)", f"channels = <{x}>.shape[1]", f"{n} = <{x}>.numel() // channels"]
+    if plane:
+        host.append(f"{plane} = {n} // <{x}>.shape[0]")
+    host.append(device.launch("(channels,)"))
+    return make_kernel([device], host, draft.tensors, result, f"channel-{style}")

@@ -1,0 +1,244 @@
+"""Norms over contiguous parts of a sample: group and instance norm, layer norm over channels and sides; with a chain.
+
+Each part of a sample lies in one piece, so these are the row families' kernels with another meaning of a row; only
+what has one value a channel is found otherwise, by the row and the place in it.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from ...task import Example
+from ..builder.chain import ChainNames, describe, kernel_lines, name_chain, reference_lines
+from ..builder.drafts import Device, Draft, make_kernel, name_pointers, pair
+from ..builder.draw import Draw
+from ..builder.image_sizes import DIMENSIONS, draw_image_sizes
+from ..builder.operations import MATRIX_STEPS, Operand, draw_chain
+from ..builder.row_bodies import MAPS, RowBody
+from ..builder.spec import Spec, draw_dtypes
+from ..builder.wording import Kernel, Names, draw_names_among, finish
+
+_EPSILONS = (1e-5, 1e-5, 1e-6, 1e-3)
+_GROUPS = (2, 2, 4, 4, 3, 6, 8)
+_MAX_WHOLE = 16384
+_MAX_TILE = 512
+_MAX_SAMPLE = 65536
+
+
+def draw_group_norm(draw: Draw, family: str) -> Spec:
+    """Group norm, instance norm, or layer norm over a whole sample, of one to three sides."""
+    return _draw(draw, family, family, level=1)
+
+
+def draw_group_norm_chain(draw: Draw, family: str) -> Spec:
+    """Group or instance norm, then a chain."""
+    return _draw(draw, family, draw.choice(("group_norm", "group_norm", "instance_norm")), level=2)
+
+
+def _draw(draw: Draw, family: str, producer: str, level: int) -> Spec:
+    rank = draw.choice((4, 4, 4, 3, 5))
+    groups = draw.choice(_GROUPS) if producer == "group_norm" else 1
+    return Spec(
+        level=level,
+        family=family,
+        producer=producer,
+        sizes=draw_image_sizes(draw, rank, groups, _MAX_SAMPLE),
+        # on minute inputs eps is larger than the variance, and the result is as small as a product's
+        chain=draw_chain(draw, MATRIX_STEPS, 2) if level == 2 else (),
+        dtypes=draw_dtypes(draw),
+        options=(
+            ("eps", draw.choice(_EPSILONS)),
+            ("affine", int(draw.chance(0.5 if producer == "instance_norm" else 0.8))),
+            ("groups", groups),
+        ),
+    )
+
+
+@frozen(kw_only=True)
+class PartBody(RowBody):
+    """A row body whose vectors have one value a channel, of which `parts` rows cover a sample."""
+
+    parts: str
+    """Rows a sample, or nothing where a row is a sample and vectors have a value a column."""
+    side: str
+    """Elements a channel."""
+    is_channel_wise: bool
+    """Whether a row is one channel."""
+
+    @property
+    def channels(self) -> str:
+        row = "rows" if self.style == "tile" else "row"
+        if self.is_channel_wise:
+            return f"{row} % {self.parts}"
+        return f"{row} % {self.parts} * ({self.n} // {self.side}) + {self.columns} // {self.side}"
+
+    def load_vector(self, pointer: str) -> str:
+        """A load of one value a channel."""
+        if not self.parts:
+            return RowBody.load_vector(self, pointer)
+        return f"tl.load({pointer} + channel, mask={self.mask}){self.cast}"
+
+
+def write_group_norm(spec: Spec, task_id: str, draw: Draw) -> Example:
+    """The task and a teacher for a norm over parts of a sample."""
+    names = draw_names_among(draw, DIMENSIONS[len(spec.sizes)])
+    chain = name_chain(spec.chain, draw)
+    x, draft = names.x, Draft()
+    sides = len(spec.sizes) - 2
+    draft.take(x, f"torch.randn({names.shape}) * 2 + 1")
+    expression, head, features = _write_norm(spec, names, draw, draft)
+    ones = ", 1" * sides
+    draft.take_chain(chain, names.shape, f"{features}{ones}", (features, names.dimensions[1]))
+    forward = [f"{x} = {expression}", *reference_lines(spec.chain, x, chain), f"return {x}"]
+    reference = draft.reference(forward if spec.chain else [f"return {expression}"])
+    kernel = _kernel(spec, names, chain, draft, draw)
+    return finish(spec, task_id, describe(head, spec.chain, chain), reference, kernel, names, draw)
+
+
+def _write_norm(spec: Spec, names: Names, draw: Draw, draft: Draft) -> tuple[str, str, str]:
+    """The norm's expression, its description, and the name that the number of channels has in `__init__`."""
+    x, eps, affine = names.x, repr(spec.option("eps")), bool(spec.option("affine"))
+    sides = len(spec.sizes) - 2
+    features = draw.choice(("channels", "num_features", "features"))
+    tail = f", eps {eps}" + ("" if affine else ", no weights")
+    attribute = draw.choice(("norm", "norm", {"group_norm": "gn", "instance_norm": "inorm"}.get(spec.producer, "ln")))
+    no_affine = "" if affine else ", affine=False"
+    match spec.producer:
+        case "group_norm":
+            groups = spec.option("groups")
+            head = f"Group norm with {groups} groups{tail}"
+            if draw.chance(0.4):
+                draft.parameters += [("num_groups", str(groups)), (features, names.dimensions[1])]
+                first = "num_groups"
+            else:
+                draft.parameters.append((features, names.dimensions[1]))
+                first = str(groups)
+            draft.init.append(f"self.{attribute} = nn.GroupNorm({first}, {features}, eps={eps}{no_affine})")
+        case "instance_norm":
+            head = f"Instance norm over {_SIDES[sides]}{tail}"
+            if not affine:
+                return f"F.instance_norm({x}, eps={eps})", head, features
+            draft.parameters.append((features, names.dimensions[1]))
+            draft.init.append(f"self.{attribute} = nn.InstanceNorm{sides}d({features}, eps={eps}, affine=True)")
+        case _:
+            head = f"Layer norm over every dimension but the first{tail}"
+            if not affine:
+                return f"F.layer_norm({x}, {x}.shape[1:], eps={eps})", head, features
+            lengths = ("channels", *("depth", "height", "width")[3 - sides :])
+            draft.parameters += list(zip(lengths, names.dimensions[1:], strict=True))
+            draft.init.append(f"self.{attribute} = nn.LayerNorm(({', '.join(lengths)}), eps={eps})")
+    if affine:
+        draft.hold("weight", f"{attribute}.weight")
+        draft.hold("beta", f"{attribute}.bias")
+    return f"self.{attribute}({x})", head, features
+
+
+_SIDES = {1: "the last dimension", 2: "the last two dimensions", 3: "the last three dimensions"}
+
+
+def _row_length(spec: Spec) -> int:
+    total = 1
+    for size in spec.sizes[2:]:
+        total *= size.declared
+    match spec.producer:
+        case "instance_norm":
+            return total
+        case "group_norm":
+            return total * spec.sizes[1].declared // int(spec.option("groups"))
+        case _:
+            return total * spec.sizes[1].declared
+
+
+def _kernel(spec: Spec, names: Names, chain: ChainNames, draft: Draft, draw: Draw) -> Kernel:
+    length = _row_length(spec)
+    styles = ("row", "row", "loop") + (("tile",) if length <= _MAX_TILE else ())
+    style = draw.choice(styles) if length <= _MAX_WHOLE else "loop"
+    x, size = names.x, names.block
+    n, rows, side = draw.choice((("n", "m", "hw"), ("n_cols", "n_rows", "spatial"), ("length", "num", "plane")))
+    result = names.beside(x).out
+    has_channels = spec.producer != "layer_norm_nd"
+    parts = "" if not has_channels else ("groups" if spec.producer == "group_norm" else "channels")
+    body = PartBody(
+        style=style,
+        x=x,
+        value=names.value,
+        columns=names.columns,
+        offsets=names.offsets,
+        block=size,
+        n=n,
+        rows=rows,
+        pointer=names.ptr(x),
+        cast=".to(tl.float32)" if spec.casts else "",
+        eps=repr(spec.option("eps")),
+        affine=bool(spec.option("affine")),
+        weight=names.ptr("weight"),
+        beta=names.ptr("beta"),
+        parts=parts,
+        side=side,
+        is_channel_wise=spec.producer == "instance_norm",
+    )
+    has_vectors = bool(chain.vectors) or body.affine
+    is_scalar = body.is_channel_wise
+
+    def load(operand: str, kind: Operand) -> str:
+        if kind is not Operand.VECTOR:
+            return body.load(names.ptr(operand))
+        return body.load_vector(names.ptr(operand))
+
+    steps = kernel_lines(spec.chain, names.value, chain, draw, load)
+    lines = MAPS["layer_norm"](body) + body.finish_map(steps, names.ptr(result))
+    if is_scalar:
+        lines = [line.replace(f"channel, mask={body.mask})", "channel)") for line in lines]
+        if style == "tile":
+            lines = [line.replace(" + channel)", f" + channel, mask=rows < {rows})") for line in lines]
+    if parts and has_vectors:
+        lines = _name_channels(lines, body)
+    base = draw.choice((spec.producer.removesuffix("_nd"), "norm"))
+    name = ("fused_" + base if spec.chain and draw.chance(0.5) else base) + names.suffix
+    arguments = pair(name_pointers(draft, chain), names.ptr)
+    arguments.insert(1, (names.ptr(result), result))
+    arguments.append((n, n))
+    if style == "tile":
+        arguments.append((rows, rows))
+    if parts and has_vectors:
+        arguments.append((parts, str(spec.option("groups")) if parts == "groups" else "channels"))
+        if not is_scalar:
+            arguments.append((side, side))
+    if chain.argument:
+        arguments.append((chain.argument, f"<{chain.argument}>"))
+    block = f"triton.next_power_of_2({n})" if style != "loop" else str(draw.choice((256, 512, 1024, 2048)))
+    tile_rows = draw.choice((2, 4))
+    constants = [(size, block)] + ([("ROWS", str(tile_rows))] if style == "tile" else [])
+    device = Device(name=name, arguments=tuple(arguments), constants=tuple(constants), body=tuple(lines))
+    host = [f"{result} = torch.empty_like(<{x}>)"]
+    uses_side = any(value == side for _, value in arguments)
+    host += _host_lengths(spec, x, n, rows, side, uses_side)
+    grid = f"(triton.cdiv({rows}, {tile_rows}),)" if style == "tile" else f"({rows},)"
+    warps = draw.choice((", num_warps=4", ", num_warps=8")) if draw.chance(0.2) else ""
+    host.append(device.launch(grid, warps))
+    return make_kernel([device], host, draft.tensors, result, style)
+
+
+def _name_channels(lines: list[str], body: PartBody) -> list[str]:
+    """The lines with the channel found where rows and columns are known: once, or in the sweep that needs it."""
+    if body.style == "loop" and not body.is_channel_wise:
+        last = max(at for at, line in enumerate(lines) if line.startswith(f"    {body.columns} ="))
+        return [*lines[: last + 1], f"    channel = {body.channels}", *lines[last + 1 :]]
+    row = "rows =" if body.style == "tile" else "row ="
+    wanted = row if body.is_channel_wise else f"{body.columns} ="
+    at = next(at for at, line in enumerate(lines) if line.startswith(wanted))
+    return [*lines[: at + 1], f"channel = {body.channels}", *lines[at + 1 :]]
+
+
+def _host_lengths(spec: Spec, x: str, n: str, rows: str, side: str, uses_side: bool) -> list[str]:
+    match spec.producer:
+        case "instance_norm":
+            lines = [f"channels = <{x}>.shape[1]", f"{rows} = <{x}>.shape[0] * channels"]
+            return [*lines, f"{n} = <{x}>.numel() // {rows}"]
+        case "group_norm":
+            lines = [f"{rows} = <{x}>.shape[0] * {spec.option('groups')}", f"{n} = <{x}>.numel() // {rows}"]
+            if uses_side:
+                lines.append(f"{side} = <{x}>.numel() // (<{x}>.shape[0] * <{x}>.shape[1])")
+            return lines
+        case _:
+            return [f"{rows} = <{x}>.shape[0]", f"{n} = <{x}>.numel() // {rows}"]

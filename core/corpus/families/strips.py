@@ -1,0 +1,271 @@
+"""Families along any dimension: reductions, argmax, softmax, and division by the L1, L2 or RMS norm.
+
+Along the last dimension the kernels are the row families'; along another one a program takes neighbouring lanes, so
+that its loads stay contiguous.
+"""
+
+from __future__ import annotations
+
+from ...task import Example
+from ..builder.drafts import Device, Draft, make_kernel
+from ..builder.draw import Draw
+from ..builder.image_sizes import DIMENSIONS as IMAGES
+from ..builder.row_bodies import MAPS, REDUCTIONS, RowBody
+from ..builder.spec import Size, Spec, draw_dtypes
+from ..builder.strip_bodies import NORMALISATIONS, StripBody, can_walk, write_strip, write_walk
+from ..builder.wording import Kernel, Names, draw_names_among, finish
+
+_REDUCTIONS = ("sum", "mean", "max", "min", "l2norm", "sum_squares", "mean_squares", "logsumexp")
+_EPSILONS = (1e-5, 1e-5, 1e-6, 1e-3)
+_MAX_WHOLE = 256
+_MAX_WALK = 128
+_MAX_ELEMENTS = 1_000_000
+
+_NAMES = {
+    2: (("M", "N"), ("ROWS", "COLS"), ("batch_size", "dim"), ("BATCH", "DIM"), ("B", "D")),
+    3: (("B", "M", "N"), ("BATCH", "SEQ", "DIM"), ("batch_size", "dim1", "dim2"), ("B", "T", "D")),
+    4: IMAGES[4],
+}
+
+
+def draw_dim_reduction(draw: Draw, family: str) -> Spec:
+    """A reduction over a dimension that is not the last."""
+    return _draw(draw, family, draw.choice(_REDUCTIONS), (("keepdim", draw.below(2)),))
+
+
+def draw_dim_argmax(draw: Draw, family: str) -> Spec:
+    """The index of an extreme along a dimension that is not the last."""
+    return _draw(draw, family, draw.choice(("argmax", "argmin")), (("keepdim", draw.below(2)),))
+
+
+def draw_dim_softmax(draw: Draw, family: str) -> Spec:
+    """Softmax or log-softmax over a dimension that is not the last."""
+    return _draw(draw, family, draw.choice(("softmax", "log_softmax")))
+
+
+def draw_lp_norm(draw: Draw, family: str) -> Spec:
+    """Division by the norm of the given family along any dimension."""
+    kinds = {
+        "l1_norm": ("l1", "l1_mean", "l1_clamped"),
+        "l2_norm": ("l2", "l2_clamped"),
+        "channel_rms_norm": ("rms",),
+    }[family]
+    eps = (("eps", draw.choice(_EPSILONS)),) if family == "channel_rms_norm" else ()
+    return _draw(draw, family, draw.choice(kinds), eps, last_share=0.4 if family != "channel_rms_norm" else 0.0)
+
+
+def _draw(
+    draw: Draw,
+    family: str,
+    producer: str,
+    options: tuple[tuple[str, str | int | float], ...] = (),
+    last_share: float = 0.0,
+) -> Spec:
+    if draw.chance(last_share):
+        rank = draw.choice((2, 2, 3))
+        dim = rank - 1
+    else:
+        rank, dim = draw.choice(((2, 0), (3, 0), (3, 1), (3, 1), (4, 1)))
+    return Spec(
+        level=1,
+        family=family,
+        producer=producer,
+        sizes=_draw_sizes(draw, rank, dim),
+        dtypes=draw_dtypes(draw),
+        options=(*options, ("dim", dim)),
+    )
+
+
+def _draw_sizes(draw: Draw, rank: int, dim: int) -> tuple[Size, ...]:
+    """Sizes of which the one at `dim` is worked along; the lanes after it are at most a few hundred at small sizes."""
+    if dim == rank - 1:
+        along = Size(
+            declared=draw.size(256, 8192),
+            tiny=draw.choice((5, 7, 9, 11)),
+            small=draw.between(130, 190),
+            larger=draw.between(520, 640),
+        )
+    else:
+        along = Size(
+            declared=draw.size(16, 512),
+            tiny=draw.choice((3, 5, 6, 7)),
+            small=draw.between(20, 30),
+            larger=draw.between(35, 50),
+        )
+    budget, others = _MAX_ELEMENTS // along.declared, []
+    for at in range(rank - 1):
+        is_outer = at < dim
+        most = budget if at == rank - 2 else max(4, int(budget**0.5))
+        low, high = (2, 64) if is_outer and dim < rank - 1 else (16, 2048)
+        if dim == rank - 1 or not is_outer:
+            low = min(low, max(2, most))
+        declared = draw.size(low, max(low, min(high, most)))
+        budget = max(4, budget // declared)
+        few = rank > 2
+        others.append(
+            Size(
+                declared=declared,
+                tiny=draw.choice((2, 3, 4) if few else (3, 5, 7)),
+                small=draw.between(3, 4) if few else draw.between(9, 14),
+                larger=draw.between(5, 6) if few else draw.between(19, 25),
+            )
+        )
+    return (*others[:dim], along, *others[dim:])
+
+
+_EXPRESSIONS = {
+    "sum": ("Sum", "torch.sum({x}, dim={d}{k})"),
+    "mean": ("Mean", "torch.mean({x}, dim={d}{k})"),
+    "max": ("Maximum", "torch.amax({x}, dim={d}{k})"),
+    "min": ("Minimum", "torch.amin({x}, dim={d}{k})"),
+    "l2norm": ("L2 norm", "torch.norm({x}, p=2, dim={d}{k})"),
+    "sum_squares": ("Sum of squares", "torch.sum({x} * {x}, dim={d}{k})"),
+    "mean_squares": ("Mean of squares", "torch.mean({x} * {x}, dim={d}{k})"),
+    "logsumexp": ("Log-sum-exp", "torch.logsumexp({x}, dim={d}{k})"),
+    "argmax": ("Index of the maximum", "torch.argmax({x}, dim={d}{k})"),
+    "argmin": ("Index of the minimum", "torch.argmin({x}, dim={d}{k})"),
+    "softmax": ("Softmax", "torch.softmax({x}, dim={d})"),
+    "log_softmax": ("Log-softmax", "torch.log_softmax({x}, dim={d})"),
+    "l1": ("Division by the L1 norm", "{x} / torch.sum(torch.abs({x}), dim={d}, keepdim=True)"),
+    "l1_mean": ("Division by the mean absolute value", "{x} / torch.mean(torch.abs({x}), dim={d}, keepdim=True)"),
+    "l1_clamped": ("Division by the L1 norm, at least 1e-12,", "F.normalize({x}, p=1.0, dim={d})"),
+    "l2": ("Division by the L2 norm", "{x} / torch.norm({x}, p=2, dim={d}, keepdim=True)"),
+    "l2_clamped": ("Division by the L2 norm, at least 1e-12,", "F.normalize({x}, dim={d})"),
+    "rms": ("RMS norm, eps {eps},", "{x} / torch.sqrt(torch.mean({x} * {x}, dim={d}, keepdim=True) + {eps})"),
+}
+
+
+def write_strips(spec: Spec, task_id: str, draw: Draw) -> Example:
+    """The task and a teacher for a family along any dimension."""
+    rank, dim = len(spec.sizes), int(spec.option("dim"))
+    names = draw_names_among(draw, _NAMES[rank])
+    x, draft = names.x, Draft()
+    draft.take(x, _input(spec, names, dim))
+    keep = ", keepdim=True" if spec.option("keepdim") else ""
+    spelled = draw.choice((str(dim), str(dim), str(dim - rank)))
+    text, expression = _EXPRESSIONS[spec.producer]
+    eps = repr(spec.option("eps"))
+    head = f"{text.format(eps=eps)} along dimension {dim}" + (", which is kept" if keep else "")
+    if spec.producer in ("argmax", "argmin"):
+        head += "; the lowest index wins ties (int64)"
+    if draw.chance(0.3):
+        draft.parameters.append(("dim", spelled))
+        draft.init.append("self.dim = dim")
+        spelled = "self.dim"
+    forward = (f"return {expression.format(x=x, d=spelled, k=keep, eps=eps)}",)
+    kernel = (_row_kernel if dim == rank - 1 else _strip_kernel)(spec, names, draft, draw)
+    return finish(spec, task_id, f"{head}.", draft.reference(forward), kernel, names, draw)
+
+
+def _input(spec: Spec, names: Names, dim: int) -> str:
+    """Random values on which the producer shows: what is worked along differs from its neighbours."""
+    shape = names.shape
+    ones = ", ".join("1" if at == dim else name for at, name in enumerate(names.dimensions))
+    match spec.producer:
+        case "l2norm" | "sum_squares" | "mean_squares" | "l1" | "l1_mean" | "l1_clamped" | "l2" | "l2_clamped":
+            return f"torch.randn({shape}) * torch.rand({ones})"
+        case "logsumexp":
+            return f"torch.randn({shape}) + torch.randn({ones})"
+        case "rms":
+            return f"torch.randn({shape}) * 2 + 1"
+        case _:
+            return f"torch.randn({shape})"
+
+
+def _lines(producer: str, body: RowBody, pointer: str) -> list[str]:
+    if producer in REDUCTIONS:
+        write, finish_body = REDUCTIONS[producer], body.finish_reduction
+    else:
+        write, finish_body = {**MAPS, **NORMALISATIONS}[producer], body.finish_map
+    if not isinstance(body, StripBody):
+        return write(body) + finish_body((), pointer)
+    lines = write_walk(producer, body) if body.style == "walk" else write_strip(write, body)
+    return lines + finish_body((), pointer)
+
+
+def _row_kernel(spec: Spec, names: Names, draft: Draft, draw: Draw) -> Kernel:
+    style = draw.choice(("row", "row", "loop"))
+    x = names.x
+    n, rows = draw.choice((("n_cols", "n_rows"), ("n", "m"), ("length", "rows")))
+    result = names.beside(x).out
+    body = RowBody(
+        style=style,
+        x=x,
+        value=names.value,
+        columns=names.columns,
+        offsets=names.offsets,
+        block=names.block,
+        n=n,
+        rows=rows,
+        pointer=names.ptr(x),
+        cast=".to(tl.float32)" if spec.casts else "",
+        eps=repr(spec.option("eps")),
+        affine=False,
+        weight="",
+        beta="",
+    )
+    block = f"triton.next_power_of_2({n})" if style == "row" else str(draw.choice((256, 512, 1024)))
+    device = Device(
+        name=draw.choice((spec.family, "normalize", "row")) + names.suffix,
+        arguments=((names.ptr(x), f"<{x}>"), (names.ptr(result), result), (n, n)),
+        constants=((names.block, block),),
+        body=tuple(_lines(spec.producer, body, names.ptr(result))),
+    )
+    host = [f"{result} = torch.empty_like(<{x}>)", f"{n} = <{x}>.shape[-1]", f"{rows} = <{x}>.numel() // {n}"]
+    return make_kernel([device], [*host, device.launch(f"({rows},)")], draft.tensors, result, style)
+
+
+def _strip_kernel(spec: Spec, names: Names, draft: Draft, draw: Draw) -> Kernel:
+    dim, rank, declared = int(spec.option("dim")), len(spec.sizes), spec.sizes[int(spec.option("dim"))].declared
+    styles = ["loop"] + (["row", "row"] if declared <= _MAX_WHOLE else [])
+    if can_walk(spec.producer) and declared <= _MAX_WALK:
+        styles += ["walk", "walk"]
+    style = draw.choice(styles)
+    x = names.x
+    n, inner, outer = draw.choice((("n", "inner", "outer"), ("length", "stride", "batch"), ("n", "d", "b")))
+    block, lanes = draw.choice((("BLOCK_N", "BLOCK_D"), ("BLOCK_N", "LANES"), ("BN", "BD")))
+    result = names.beside(x).out
+    body = StripBody(
+        style=style,
+        x=x,
+        value=names.value,
+        columns=draw.choice(("k", "k", "r", "pos")) if names.offsets != "pos" else "k",
+        offsets=names.offsets,
+        block=block,
+        n=n,
+        rows="",
+        pointer=names.ptr(x),
+        cast=".to(tl.float32)" if spec.casts else "",
+        eps=repr(spec.option("eps")),
+        affine=False,
+        weight="",
+        beta="",
+        lane=draw.choice(("lane", "cols", "j")),
+        lanes=lanes,
+        inner=inner,
+        has_outer=dim > 0,
+    )
+    width = draw.choice({"row": (16, 32, 64), "loop": (32, 64, 128), "walk": (64, 128, 256)}[style])
+    depth = {"row": f"triton.next_power_of_2({n})", "loop": str(draw.choice((16, 32, 64)))}.get(style, "")
+    constants = ([(block, depth)] if depth else []) + [(lanes, str(width))]
+    device = Device(
+        name=draw.choice((spec.family, spec.producer, "strip")) + names.suffix,
+        arguments=((names.ptr(x), f"<{x}>"), (names.ptr(result), result), (n, n), (inner, inner)),
+        constants=tuple(constants),
+        body=tuple(_lines(spec.producer, body, names.ptr(result))),
+    )
+    after = " * ".join(f"<{x}>.shape[{at}]" for at in range(dim + 1, rank))
+    host = [f"{n} = <{x}>.shape[{dim}]", f"{inner} = {after}"]
+    if dim:
+        host.append(f"{outer} = " + " * ".join(f"<{x}>.shape[{at}]" for at in range(dim)))
+    if spec.producer in REDUCTIONS:
+        dtype = "torch.int64" if spec.producer in ("argmax", "argmin") else f"<{x}>.dtype"
+        pieces = [f"<{x}>.shape[:{dim}]"] if dim else []
+        pieces += ["(1,)"] if spec.option("keepdim") else []
+        shape = " + ".join([*pieces, f"<{x}>.shape[{dim + 1}:]"])
+        host.append(f"{result} = torch.empty({shape}, device=<{x}>.device, dtype={dtype})")
+    else:
+        host.append(f"{result} = torch.empty_like(<{x}>)")
+    programs = f"triton.cdiv({inner}, {width})"
+    host.append(device.launch(f"({outer}, {programs})" if dim else f"({programs},)"))
+    return make_kernel([device], host, draft.tensors, result, f"strip-{style}")

@@ -1,0 +1,1 @@
+"""The training recipe under study: extensions, reward, curriculum, selection."""

@@ -1,0 +1,23 @@
+"""The words between the corpus and a model: the request for a kernel, and the form of an answer.
+
+The request is short, since the embedded policy is small, and states the contract of `core.task`: other sizes, and the
+dtypes listed.
+"""
+
+from __future__ import annotations
+
+from ..task import Task
+
+
+def user_message(task: Task) -> str:
+    """The request: what to write, the contract, the description and the reference program."""
+    return (
+        f"Write ModelNew with Triton kernels. Any sizes; dtypes: {', '.join(task.dtypes)}.\n"
+        f"{task.description}\n"
+        f"```python\n{task.source.strip()}\n```"
+    )
+
+
+def assistant_message(solution: str) -> str:
+    """The answer: one fenced block of Python."""
+    return f"```python\n{solution.strip()}\n```"

@@ -1,0 +1,330 @@
+"""The commands under `tritonrl bench`: what the project claims about its verifier, measured again."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from time import monotonic
+from typing import Annotated
+
+import typer
+
+from ..command_line import Backend, BenchSeed, Jobs, Json, Settings, guarded, print_result
+from ..errors import UsageError
+from . import gpu_commands
+
+bench_app = typer.Typer(help="Measure what is claimed of the verifier.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@bench_app.command("verify")
+@guarded
+def bench_verify(
+    num_tasks: Annotated[int, typer.Option("--num", "-n", min=1, help="Tasks a level, ten candidates each.")] = 8,
+    verifiers: Annotated[
+        list[str] | None, typer.Option("--verifier", help="Only staged, exhaustive or audit; repeatable.")
+    ] = None,
+    seed: BenchSeed = 0,
+    jobs: Jobs = None,
+    backend: Backend = None,
+    settings: Settings = None,
+    as_json: Json = False,
+) -> None:
+    """Speed on a fixed mix: 40% AST failures, 20% compile failures, 20% wrong, 20% right.
+
+    Prints candidates a second, seconds by stage, and what the staged funnel saves over the exhaustive one. Exit 1
+    where the mix is not what it should be.
+
+    Example: tritonrl bench verify --json
+    """
+    from ...core.serialisation import to_plain
+    from ..phases import default_jobs
+    from ..settings import load_config
+    from .verifier.verify import VERIFIERS, render, run
+
+    unknown = set(verifiers or []) - set(VERIFIERS)
+    if unknown:
+        raise UsageError(f"--verifier {sorted(unknown)[0]}: must be one of {', '.join(VERIFIERS)}")
+    chosen = [f"verifier.backend={backend}"] if backend else []
+    config = load_config(settings=[*(settings or []), *chosen])
+    figures = run(config, num_tasks, seed, jobs or default_jobs(), verifiers or ())
+    print_result(to_plain(figures), render(figures), as_json)
+    raise typer.Exit(1 if any(one.unexpected for one in figures.passes) else 0)
+
+
+@bench_app.command("fuzz")
+@guarded
+def bench_fuzz(
+    completions: Annotated[int, typer.Option("--completions", min=1, help="Through extraction and AST stage.")] = 1500,
+    funnel: Annotated[int, typer.Option("--funnel", min=0, help="How many of them through every stage.")] = 40,
+    seed: BenchSeed = 0,
+    jobs: Jobs = None,
+    settings: Settings = None,
+    as_json: Json = False,
+) -> None:
+    """Random and spoilt completions: nothing may crash or hang the verifier.
+
+    Exit 1 where something did; a completion is found again by its seed and number.
+
+    Example: tritonrl bench fuzz --completions 10000 --funnel 500
+    """
+    from ...core.serialisation import to_plain
+    from ..phases import default_jobs
+    from ..settings import load_config
+    from .verifier.fuzz import render, run
+
+    figures = run(load_config(settings=settings or []), completions, funnel, seed, jobs or default_jobs())
+    print_result(to_plain(figures), render(figures), as_json)
+    raise typer.Exit(1 if figures.findings else 0)
+
+
+@bench_app.command("mutants")
+@guarded
+def bench_mutants(
+    count: Annotated[int, typer.Option("--num", "-n", min=1, help="Mutants, as many of each family.")] = 2600,
+    seed: BenchSeed = 0,
+    rows: Annotated[Path | None, typer.Option("--rows", help="Write every mutant here (.parquet or .jsonl).")] = None,
+    jobs: Jobs = None,
+    settings: Settings = None,
+    as_json: Json = False,
+) -> None:
+    """How many mistakes one input, five variants and the audit find, among mutants that an oracle proves wrong.
+
+    Exit 1 where the audit rejects a teacher, whose mutants then tell nothing.
+
+    Example: tritonrl bench mutants --rows mutants.parquet
+    """
+    from ..settings import load_config
+    from .mutation.mutants import check_rows, render_report, run, to_summary, write_rows
+
+    def show(num_done: int, num_all: int) -> None:
+        if sys.stderr.isatty():
+            print(f"\r{num_done} of {num_all} mutants", end="", file=sys.stderr, flush=True)
+
+    check_rows(rows)
+    config = load_config(settings=settings or [])
+    report = run(count=count, seed=seed, jobs=jobs, config=config, clock=monotonic, on_progress=show)
+    if rows is not None:
+        write_rows(report, rows)
+    print_result(to_summary(report), render_report(report), as_json)
+    raise typer.Exit(1 if report.rejected_teachers else 0)
+
+
+@bench_app.command("genuine")
+@guarded
+def bench_genuine(
+    number: Annotated[int, typer.Option("--num", "-n", min=0, help="Kernels of the corpus.")] = 640,
+    suite: Annotated[str, typer.Option("--suite", help="whole, or corpus for its first part: 13 families.")] = "whole",
+    seed: BenchSeed = 0,
+    folder: Annotated[
+        Path | None, typer.Option("--folder", help="Kernels written by hand too, as in tests/genuine.")
+    ] = None,
+    jobs: Jobs = None,
+    settings: Settings = None,
+    as_json: Json = False,
+) -> None:
+    """Right kernels through the audit verifier: none may be rejected.
+
+    Exit 1 where one is.
+
+    Example: tritonrl bench genuine -n 640 --folder tests/genuine
+    """
+    from ...core.corpus import SUITES
+    from ...core.serialisation import to_plain
+    from ...core.verdict import Verdict
+    from ..phases import default_jobs
+    from ..settings import load_config
+    from .verifier.false_rejects import GenuineKernel, render, run
+    from .verifier.mix import RunningCount
+
+    if suite not in SUITES:
+        raise UsageError(f"--suite {suite}: must be one of {', '.join(SUITES)}")
+
+    running = RunningCount()
+
+    def show(kernel: GenuineKernel, verdict: Verdict) -> None:
+        running.note(verdict, f"{kernel.name} ({kernel.group})")
+
+    figures = run(load_config(settings=settings or []), number, seed, jobs or default_jobs(), folder, show, suite)
+    print_result(to_plain(figures), render(figures), as_json)
+    raise typer.Exit(1 if figures.rejections else 0)
+
+
+@bench_app.command("attacks")
+@guarded
+def bench_attacks(
+    folder: Annotated[Path, typer.Argument(help="Attacks, each with its header, as in tests/attacks.")],
+    rounds: Annotated[int, typer.Option("--rounds", "-n", min=1, help="Times over, each with a seed drawn anew.")] = 1,
+    names: Annotated[
+        list[str] | None, typer.Option("--attack", help="Only this one, such as values/identity.py; repeatable.")
+    ] = None,
+    backend: Backend = None,
+    jobs: Jobs = None,
+    settings: Settings = None,
+    as_json: Json = False,
+) -> None:
+    """Kernels that cheat, through the audit verifier: none may be accepted, whatever it draws.
+
+    Exit 1 where one is.
+
+    Example: tritonrl bench attacks tests/attacks --rounds 10
+    """
+    from ...core.serialisation import to_plain
+    from ..phases import default_jobs
+    from ..settings import load_config
+    from .verifier.attack_files import read_attacks
+    from .verifier.attacks import render, run
+
+    chosen = [f"verifier.backend={backend}"] if backend else []
+    config = load_config(settings=[*(settings or []), *chosen])
+    attacks = read_attacks(folder)
+    unknown = set(names or []) - {attack.name for attack in attacks}
+    if unknown:
+        raise UsageError(f"--attack {sorted(unknown)[0]}: no such file in {folder}")
+    figures = run(
+        config,
+        [attack for attack in attacks if not names or attack.name in names],
+        rounds,
+        jobs or default_jobs(),
+        lambda seed, found: print(f"seed {seed}: {len(found)} surprises", file=sys.stderr, flush=True),
+    )
+    print_result(to_plain(figures), render(figures), as_json)
+    raise typer.Exit(1 if figures.num_accepted else 0)
+
+
+@bench_app.command("soak")
+@guarded
+def bench_soak(
+    candidates: Annotated[int, typer.Option("--candidates", "-n", min=50, help="How many, a third hostile.")] = 5000,
+    seed: BenchSeed = 0,
+    jobs: Jobs = None,
+    settings: Settings = None,
+    as_json: Json = False,
+) -> None:
+    """Thousands of candidates, a third of them hostile: memory stays flat, and nothing is left behind.
+
+    Each round's count goes to stderr. Exit 1 where something is left after a round.
+
+    Example: tritonrl bench soak -n 5000
+    """
+    from ...core.serialisation import to_plain
+    from ..phases import default_jobs
+    from ..settings import load_config
+    from .verifier.soak import Census, render, run
+
+    def show(census: Census) -> None:
+        left = census.zombies + census.strays + census.leftovers
+        memory = f"judge {census.judge_mb:.0f} MB, zygotes {census.zygotes_mb:.0f} MB"
+        print(f"{census.num_candidates}: {memory}, {left} left behind", file=sys.stderr, flush=True)
+
+    figures = run(load_config(settings=settings or []), candidates, seed, jobs or default_jobs(), show)
+    print_result(to_plain(figures), render(figures), as_json)
+    raise typer.Exit(1 if figures.unclean_rounds else 0)
+
+
+@bench_app.command("sample")
+@guarded
+def bench_sample(
+    policy: Annotated[str | None, typer.Option("--policy", help="nano, or a model's name or folder.")] = None,
+    random: Annotated[
+        str | None,
+        typer.Option("--random", help="Random weights instead: smollm2-135m, qwen2.5-coder-7b or a config.json."),
+    ] = None,
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Completions at once.")] = 256,
+    prompt_tokens: Annotated[int, typer.Option("--in", min=1, help="Tokens of a prompt.")] = 300,
+    new_tokens: Annotated[int, typer.Option("--out", min=4, help="Tokens of a completion.")] = 400,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Timed calls of ours after a first one.")] = 3,
+    threads: Annotated[int, typer.Option("--threads", min=0, help="Processors of a CPU; 0 = as torch likes.")] = 0,
+    with_generate: Annotated[bool, typer.Option(help="Measure transformers' generate too.")] = True,
+    seed: BenchSeed = 0,
+    as_json: Json = False,
+) -> None:
+    """Tokens a second of the sampler and of transformers' generate, and how far from what memory allows.
+
+    Exit 1 where our greedy tokens are not transformers', ties apart.
+
+    Example: tritonrl bench sample --random smollm2-135m --json
+    """
+    from ...core.serialisation import to_plain
+    from .policy.sampling import render, run
+
+    if policy and random:
+        raise UsageError("--policy and --random exclude each other")
+    figures = run(policy, random, batch, prompt_tokens, new_tokens, repeats, seed, threads, with_generate)
+    print_result(to_plain(figures), render(figures), as_json)
+    raise typer.Exit(0 if figures.greedy.is_equal else 1)
+
+
+@bench_app.command("train")
+@guarded
+def bench_train(
+    policy: Annotated[str | None, typer.Option("--policy", help="nano, or a model's name or folder.")] = None,
+    random: Annotated[
+        str | None,
+        typer.Option("--random", help="Random weights instead: smollm2-135m, qwen2.5-coder-7b or a config.json."),
+    ] = None,
+    quantization: Annotated[str, typer.Option("--quantization", help="none or 8bit (bitsandbytes).")] = "none",
+    suite: Annotated[str, typer.Option("--suite", help="Whose pairs: corpus or whole.")] = "corpus",
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Pairs a step, of each process.")] = 8,
+    steps: Annotated[int, typer.Option("--steps", min=2, help="Steps, those that are not counted included.")] = 60,
+    warmup: Annotated[int, typer.Option("--warmup", min=1, help="First steps that are not counted.")] = 30,
+    compilation: Annotated[str, typer.Option("--compile", help="Layers compiled: auto, on or off.")] = "auto",
+    capture: Annotated[str, typer.Option("--capture", help="Steps as captured graphs: auto, on or off.")] = "auto",
+    memory_gb: Annotated[
+        float | None, typer.Option("--memory-gb", min=0.1, help="Use no more of the GPU than one of this size has.")
+    ] = None,
+    processes: Annotated[
+        str | None, typer.Option("--processes", help="Scaling over so many processes, such as 2,4; one a GPU.")
+    ] = None,
+    threads: Annotated[int, typer.Option("--threads", min=0, help="Processors of a CPU; 0 = as torch likes.")] = 0,
+    with_plain: Annotated[bool, typer.Option(help="Measure a plain loop over transformers and peft too.")] = True,
+    seed: BenchSeed = 0,
+    as_json: Json = False,
+) -> None:
+    """Tokens a second and memory of fine-tuning, beside a plain loop over transformers, and by several processes.
+
+    Example: tritonrl bench train --random smollm2-135m --processes 2,4 --json
+    """
+    from ...core.serialisation import to_plain
+    from .policy.training import Workload, render, run
+
+    if policy and random:
+        raise UsageError("--policy and --random exclude each other")
+    for option, value, allowed in (
+        ("--quantization", quantization, ("none", "8bit")),
+        ("--suite", suite, ("corpus", "whole")),
+        ("--compile", compilation, ("auto", "on", "off")),
+        ("--capture", capture, ("auto", "on", "off")),
+    ):
+        if value not in allowed:
+            raise UsageError(f"{option} {value}: must be one of {', '.join(allowed)}")
+    if warmup >= steps:
+        raise UsageError(f"--warmup {warmup}: must be less than --steps {steps}")
+    numbers = [part.strip() for part in processes.split(",")] if processes else []
+    if not all(number.isdecimal() and int(number) for number in numbers):
+        raise UsageError(f"--processes {processes}: expected numbers, such as 2,4")
+    workload = Workload(
+        policy=f"random:{random}" if random else policy or "nano",
+        quantization=quantization,
+        suite=suite,
+        batch=batch,
+        steps=steps,
+        warmup=warmup,
+        seed=seed,
+        threads=threads,
+        compile=compilation,  # type: ignore[arg-type]
+        capture=capture,  # type: ignore[arg-type]
+        memory_gb=memory_gb,
+        with_plain=with_plain,
+    )
+    figures = run(workload, [int(number) for number in numbers])
+    print_result(to_plain(figures), render(figures), as_json)
+
+
+for _command in (
+    gpu_commands.timing,
+    gpu_commands.places,
+    gpu_commands.backends,
+    gpu_commands.crashes,
+    gpu_commands.engines,
+):
+    bench_app.command()(_command)

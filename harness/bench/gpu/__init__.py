@@ -1,0 +1,1 @@
+"""Benchmarks on a GPU: timing, agreement of backends, crash isolation."""

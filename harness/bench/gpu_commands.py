@@ -1,0 +1,143 @@
+"""The commands under `tritonrl bench` that need a GPU: its timings and verdicts, what ends its contexts, and vLLM."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..command_line import BenchSeed, Jobs, Json, Preset, Settings, guarded, print_result
+from ..errors import UsageError
+
+
+@guarded
+def timing(
+    num_kernels: Annotated[int, typer.Option("--num", "-n", min=2, help="Kernels to measure.")] = 30,
+    visits: Annotated[int, typer.Option("--visits", min=2, help="Times that each kernel's turn comes.")] = 5,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Measurements at each visit.")] = 4,
+    seed: BenchSeed = 0,
+    jobs: Jobs = None,
+    settings: Settings = None,
+    as_json: Json = False,
+) -> None:
+    """How far a GPU's timings can be trusted: the calibrated protocol beside three others, on kernels of the corpus.
+
+    Needs a GPU. Exit 1 where the calibrated protocol misses one of its targets.
+
+    Example: tritonrl bench timing --json
+    """
+    from ...core.serialisation import to_plain
+    from ..phases import default_jobs
+    from ..settings import load_config
+    from .gpu.timing import render, run
+
+    figures = run(load_config(settings=settings or []), num_kernels, visits, repeats, seed, jobs or default_jobs())
+    print_result(to_plain(figures), render(figures), as_json)
+    raise typer.Exit(1 if any(not target.is_met for target in figures.targets) else 0)
+
+
+@guarded
+def backends(
+    candidates: Annotated[int, typer.Option("--candidates", "-n", min=4, help="Right and wrong ones.")] = 500,
+    seed: BenchSeed = 0,
+    jobs: Jobs = None,
+    settings: Settings = None,
+    as_json: Json = False,
+) -> None:
+    """Whether the audits by the interpreter and by a GPU accept the same candidates; each disagreement is listed.
+
+    Needs a GPU. Exit 1 where fewer than 99.5% of the verdicts agree.
+
+    Example: tritonrl bench backends -n 500
+    """
+    from ...core.serialisation import to_plain
+    from ..phases import default_jobs
+    from ..settings import load_config
+    from .gpu.agreement import LEAST_AGREEMENT, render, run
+
+    config = load_config(settings=settings or [])
+    figures = run(config, candidates, seed, jobs or default_jobs(), partial(print, file=sys.stderr, flush=True))
+    print_result(to_plain(figures), render(figures), as_json)
+    raise typer.Exit(1 if figures.num_agreeing < LEAST_AGREEMENT * figures.num_candidates else 0)
+
+
+@guarded
+def crashes(
+    candidates: Annotated[int, typer.Option("--num", "-n", min=1, help="Crashing candidates.")] = 200,
+    jobs: Jobs = None,
+    settings: Settings = None,
+    as_json: Json = False,
+) -> None:
+    """Kernels that take a GPU's context down, one after the other: no other verdict may be lost.
+
+    Needs a GPU. Exit 1 where a crashing candidate is accepted or a right one beside it refused.
+
+    Example: tritonrl bench crashes -n 200
+    """
+    from ...core.serialisation import to_plain
+    from ..phases import default_jobs
+    from ..settings import load_config
+    from .gpu.crashes import render, run
+    from .verifier.mix import show_every_tenth
+
+    figures = run(load_config(settings=settings or []), candidates, jobs or default_jobs(), show_every_tenth)
+    print_result(to_plain(figures), render(figures), as_json)
+    raise typer.Exit(0 if figures.is_sound else 1)
+
+
+@guarded
+def places(
+    num_kernels: Annotated[int, typer.Option("--num", "-n", min=1, help="Short kernels to look at.")] = 6,
+    variants: Annotated[int, typer.Option("--variants", min=2, help="Variants of each kind.")] = 8,
+    gap: Annotated[int, typer.Option("--gap", min=0, help="Copies of the code between two that are far apart.")] = 300,
+    seed: BenchSeed = 0,
+    jobs: Jobs = None,
+    settings: Settings = None,
+    as_json: Json = False,
+) -> None:
+    """What a short kernel's time depends on beside the kernel: where its code, its data and its graph lie.
+
+    Needs a GPU. A context is one sample of where code lies: repeat it.
+
+    Example: tritonrl bench places -n 4
+    """
+    from ...core.serialisation import to_plain
+    from ..phases import default_jobs
+    from ..settings import load_config
+    from .gpu.places import render, run
+
+    figures = run(load_config(settings=settings or []), num_kernels, variants, gap, seed, jobs or default_jobs())
+    print_result(to_plain(figures), render(figures), as_json)
+
+
+@guarded
+def engines(
+    preset: Preset = "paper",
+    suite: Annotated[str, typer.Option("--suite", help="Whose tasks are the prompts: corpus or whole.")] = "corpus",
+    num_tasks: Annotated[int, typer.Option("--num", "-n", min=1, help="Prompts, half of each level.")] = 64,
+    samples: Annotated[int, typer.Option("--samples", min=1, help="Completions of each prompt.")] = 8,
+    adapter: Annotated[Path | None, typer.Option("--adapter", help="Sample with this adapter.")] = None,
+    seed: BenchSeed = 0,
+    settings: Settings = None,
+    as_json: Json = False,
+) -> None:
+    """Our sampler beside vLLM on the same model, prompts and adapter: tokens a second, and whether texts are the same.
+
+    Needs a GPU and vLLM. Exit 1 where an engine does not heed the adapter.
+
+    Example: tritonrl bench engines --set policy.name=smollm2 --adapter results/sft/adapter
+    """
+    from ...core.corpus import SUITES
+    from ...core.serialisation import to_plain
+    from ..settings import load_config
+    from .policy.engines import render, run
+
+    if suite not in SUITES:
+        raise UsageError(f"--suite {suite}: must be one of {', '.join(SUITES)}")
+    config = load_config(preset=preset, settings=settings or [])
+    figures = run(config, suite, num_tasks, samples, adapter, seed)
+    print_result(to_plain(figures), render(figures), as_json)
+    raise typer.Exit(1 if any(one.heeds_adapter is False for one in figures.engines) else 0)

@@ -1,0 +1,168 @@
+"""Our own sampler and vLLM on the same model, prompts and adapter, both through the learner that every command uses.
+
+Rates count the tokens of the texts that come back, so they hold what a run pays: reading prompts, merging or loading
+the adapter, decoding. Each engine answers twice, since its first call compiles and captures; the second one counts.
+Greedy texts of the two may part where two tokens are as likely up to rounding, so `same_characters`, the share of
+characters before the first that differs, says more than whether whole texts are equal. Whether equal seeds give equal
+texts, and whether an adapter changes them, is asked of each engine by itself. vLLM sleeps (`rest`) before its second
+call, as between two rounds, and while ours is measured.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+from attrs import evolve, frozen
+
+from ....core.config import Config
+from ....core.corpus import SUITES, Split, examples
+from ....core.seeds import derive
+from ....core.text.prompts import user_message
+from ...policy.learner import PolicyLearner, open_learner
+from ...policy.parallel import ALONE
+from ...study.learner import Sampling
+from .devices import describe
+
+ENGINES: tuple[Literal["own", "vllm"], ...] = ("vllm", "own")
+"""vLLM first, so that a machine without it says so at once."""
+_GREEDY_TASKS = 16
+
+
+@frozen(kw_only=True)
+class EngineFigures:
+    """One engine: seconds of opening it, of its first and of its second call, and the tokens a second of the second.
+
+    `repeated_texts`: the share of texts that the second call gave again. `heeds_adapter`: whether the adapter changes
+    greedy texts; null where none was given.
+    """
+
+    engine: str
+    open_s: float
+    first_s: float
+    second_s: float
+    num_tokens: int
+    tokens_per_s: float
+    repeated_texts: float
+    heeds_adapter: bool | None
+
+
+@frozen(kw_only=True)
+class Comparison:
+    """Both engines; `same_texts` and `same_characters` are shares of greedy texts and of their characters."""
+
+    model: str
+    device: str
+    num_prompts: int
+    samples: int
+    engines: tuple[EngineFigures, ...]
+    speedup: float
+    same_texts: float
+    same_characters: float
+
+
+def run(config: Config, suite: str, num_tasks: int, samples: int, adapter: Path | None, seed: int) -> Comparison:
+    """Sample validation tasks of both levels with each engine; raises UsageError where vLLM is missing."""
+    half = -(-num_tasks // 2)
+    tasks = [
+        example.task
+        for level in (1, 2)
+        for example in islice(examples(Split.VALIDATION, level, seed, SUITES[suite][level]), half)
+    ][:num_tasks]
+    prompts = [user_message(task) for task in tasks]
+    sampling = Sampling(
+        temperature=config.rl.temperature, top_p=config.rl.top_p, max_new_tokens=config.policy.max_new_tokens
+    )
+    figures: list[EngineFigures] = []
+    greedy: list[list[str]] = []
+    device = ""
+    for engine in ENGINES:
+        started = time.perf_counter()
+        learner = open_learner(evolve(config.policy, engine=engine), ALONE, PolicyLearner)
+        opened = time.perf_counter() - started
+        measured, texts = _measure(learner, engine, opened, prompts, samples, adapter, sampling, seed)
+        figures.append(measured)
+        greedy.append(texts)
+        device = describe(learner.policy.device)
+        if learner.engine is not None:
+            learner.engine.rest()
+    same = [one == other for one, other in zip(*greedy, strict=True)]
+    shared = [_shared(*pair) for pair in zip(*greedy, strict=True)]
+    lengths = [max(map(len, pair)) for pair in zip(*greedy, strict=True)]
+    return Comparison(
+        model=config.policy.name,
+        device=device,
+        num_prompts=len(prompts),
+        samples=samples,
+        engines=tuple(figures),
+        speedup=figures[1].tokens_per_s / figures[0].tokens_per_s,
+        same_texts=sum(same) / len(same),
+        same_characters=sum(shared) / max(1, sum(lengths)),
+    )
+
+
+def _measure(
+    learner: PolicyLearner,
+    engine: str,
+    open_s: float,
+    prompts: Sequence[str],
+    samples: int,
+    adapter: Path | None,
+    sampling: Sampling,
+    seed: int,
+) -> tuple[EngineFigures, list[str]]:
+    """One engine's figures, and its greedy texts with the adapter."""
+    repeated = [prompt for prompt in prompts for _ in range(samples)]
+    seeds = [derive(seed, "bench-engines", number) for number in range(len(repeated))]
+
+    def answer() -> tuple[float, list[str]]:
+        started = time.perf_counter()
+        texts = learner.sample(adapter, repeated, seeds, sampling, lambda _: None)
+        return time.perf_counter() - started, texts
+
+    def answer_greedily(adapter: Path | None) -> list[str]:
+        chosen, greedily = prompts[:_GREEDY_TASKS], evolve(sampling, temperature=0.0)
+        return learner.sample(adapter, chosen, seeds[: len(chosen)], greedily, lambda _: None)
+
+    first_s, first = answer()
+    if learner.engine is not None:
+        learner.engine.rest()
+    second_s, second = answer()
+    greedy = answer_greedily(adapter)
+    num_tokens = sum(len(learner.policy.encode_answer(text)) for text in second)
+    figures = EngineFigures(
+        engine=engine if learner.engine is None else learner.engine.version,
+        open_s=open_s,
+        first_s=first_s,
+        second_s=second_s,
+        num_tokens=num_tokens,
+        tokens_per_s=num_tokens / second_s,
+        repeated_texts=sum(one == other for one, other in zip(first, second, strict=True)) / len(first),
+        heeds_adapter=None if adapter is None else answer_greedily(None) != greedy,
+    )
+    return figures, greedy
+
+
+def _shared(one: str, other: str) -> int:
+    """Characters before the first that differs."""
+    return next(
+        (at for at, pair in enumerate(zip(one, other, strict=False)) if len(set(pair)) > 1), min(len(one), len(other))
+    )
+
+
+def render(figures: Comparison) -> list[str]:
+    """The figures as lines for a person."""
+    lines = [f"{figures.model} on {figures.device}, {figures.num_prompts} prompts, {figures.samples} samples of each"]
+    for one in figures.engines:
+        heeds = {None: "", True: ", heeds its adapter", False: ", DOES NOT HEED ITS ADAPTER"}[one.heeds_adapter]
+        lines.append(
+            f"{one.engine:12} {one.tokens_per_s:10,.0f} tokens/s  ({one.num_tokens:,} tokens in {one.second_s:.2f} s; "
+            f"opened in {one.open_s:.1f} s, the first call {one.first_s:.2f} s; "
+            f"{one.repeated_texts:.1%} of texts repeated{heeds})"
+        )
+    lines.append(f"ours over vLLM's {figures.speedup:.2f}")
+    lines.append(f"greedy texts {figures.same_texts:.1%} the same, {figures.same_characters:.1%} of characters")
+    return lines

@@ -1,0 +1,312 @@
+"""How fast a policy is sampled, beside transformers' `generate` in the same process, and beside what memory allows.
+
+All completions are as long as they may be, and no two prompts are equal: both sides do the same work. A second
+figure of ours has several times as many completions as slots, with ends that come at random, as in reinforcement
+learning: rows that end are refilled.
+
+The bound is the time that reading all weights, and the keys and values that a step needs, takes at the bandwidth of a
+large copy on the same device. Our first call makes what later ones find, as in a run (`policy.keeping`); every call
+merges its weights. The check of greedy tokens lets transformers read what we wrote: each token must be the likeliest by
+transformers' own logits, or as likely up to the noise of its own arithmetic, which is measured as the distance of its
+logits to those in float32.
+"""
+
+from __future__ import annotations
+
+import copy
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from attrs import frozen
+
+from ....core.config import PolicyConfig
+from ...policy import shapes
+from ...policy.continuous import can_capture
+from ...policy.decoding import has_fused_form
+from ...policy.drawing import uniforms
+from ...policy.fused import FusedModel
+from ...policy.keeping import release
+from ...policy.load import Policy, load_policy
+from ...policy.sample import sample_tokens
+from ...policy.slots import Drawing, Sizes, Slots, Start
+from .devices import describe
+
+_REFILLED = 4
+"""Completions for each slot where rows are refilled."""
+_CHECKED = (16, 64)
+"""Completions, and tokens of each, of the greedy check."""
+_COPY_BYTES = {"cuda": 4 << 30, "cpu": 256 << 20}
+_STEPS = 32
+
+
+@frozen(kw_only=True)
+class GreedyFigures:
+    """How our greedy tokens look to transformers: `largest_gap` to the likeliest, beside its own `noise`, in logits."""
+
+    num_tokens: int
+    num_distinct: int
+    share_likeliest: float
+    largest_gap: float
+    noise: float
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether every token is the likeliest up to noise, which either of two logits may have."""
+        return self.largest_gap <= 2.0 * self.noise
+
+
+@frozen(kw_only=True)
+class SamplingFigures:
+    """Tokens a second, and what bounds them; null = not measured."""
+
+    model: str
+    device: str
+    dtype: str
+    num_parameters: int
+    batch: int
+    prompt_tokens: int
+    new_tokens: int
+    first_s: float
+    seconds: tuple[float, ...]
+    tokens_per_s: float
+    generate_s: float | None
+    generate_tokens_per_s: float | None
+    speedup: float | None
+    refilled_completions: int | None
+    refilled_tokens_per_s: float | None
+    step_ms: float | None
+    copy_gb_per_s: float
+    step_gb: float
+    bound_tokens_per_s: float
+    share_of_bound: float
+    step_share_of_bound: float | None
+    greedy: GreedyFigures
+
+
+def run(
+    name: str | None,
+    shape: str | None,
+    batch: int,
+    prompt_tokens: int,
+    new_tokens: int,
+    repeats: int,
+    seed: int,
+    threads: int,
+    with_generate: bool,
+) -> SamplingFigures:
+    """Measure one policy, or random weights of a shape, on the GPU where there is one."""
+    if threads:
+        torch.set_num_threads(threads)
+    policy = make_random(shape, seed) if shape else load_policy(PolicyConfig(name=name or "nano", threads=threads))
+    model, device = policy.base, policy.device
+    torch.manual_seed(seed)
+    prompts = torch.randint(model.config.vocab_size, (batch, prompt_tokens))
+
+    def sample_once(completions: int = batch, ends: frozenset[int] = frozenset()) -> int:
+        repeated = [prompts[number % batch].roll(number // batch).tolist() for number in range(completions)]
+        written = sample_tokens(
+            policy,
+            repeated,
+            range(completions),
+            temperature=1.0,
+            max_new_tokens=new_tokens,
+            ends=ends,
+            max_slots=batch,
+        )
+        return sum(map(len, written))
+
+    first_s, _ = _time(sample_once, device)
+    timed = [_time(sample_once, device)[0] for _ in range(repeats)]
+    is_fast = has_fused_form(policy) and can_capture(model)
+    refilled = None
+    if is_fast:
+        # tokens that end a completion, so many that half of them have ended by half of the limit if all are as likely
+        ends = frozenset(range(max(1, round(1.4 * model.config.vocab_size / new_tokens))))
+        # twice, because the first call compiles kernels for fewer rows
+        for _ in range(2):
+            spent, count = _time(lambda: sample_once(_REFILLED * batch, ends), device)
+        refilled = count / spent
+    # what follows has the memory that it would have alone
+    release(policy)
+    step_s = _time_step(policy, prompts.tolist(), new_tokens) if is_fast else None
+    bandwidth = _copy_bandwidth(device)
+    step_bytes = _bytes_of_step(model, batch, prompt_tokens + (new_tokens + 1) / 2)
+    bound = batch * bandwidth / step_bytes
+    generate_s = _time_generate(model, prompts.to(device), new_tokens) if with_generate else None
+    seconds = statistics.median(timed)
+    tokens_per_s = batch * new_tokens / seconds
+    return SamplingFigures(
+        model=policy.name,
+        device=describe(device),
+        dtype=str(model.dtype).removeprefix("torch."),
+        num_parameters=model.num_parameters(),
+        batch=batch,
+        prompt_tokens=prompt_tokens,
+        new_tokens=new_tokens,
+        first_s=first_s,
+        seconds=tuple(timed),
+        tokens_per_s=tokens_per_s,
+        generate_s=generate_s,
+        generate_tokens_per_s=batch * new_tokens / generate_s if generate_s else None,
+        speedup=generate_s / seconds if generate_s else None,
+        refilled_completions=_REFILLED * batch if refilled else None,
+        refilled_tokens_per_s=refilled,
+        step_ms=step_s * 1e3 if step_s else None,
+        copy_gb_per_s=bandwidth / 1e9,
+        step_gb=step_bytes / 1e9,
+        bound_tokens_per_s=bound,
+        share_of_bound=tokens_per_s / bound,
+        step_share_of_bound=batch / step_s / bound if step_s else None,
+        greedy=_check_greedy(policy, prompts[: _CHECKED[0]]),
+    )
+
+
+def make_random(shape: str, seed: int) -> Policy:
+    """A policy without a tokenizer, of random weights of a shape that `policy.shapes` knows."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    dtype = torch.bfloat16 if device == "cuda" else torch.float32
+    model = shapes.make_random(shapes.read_shape(shape), seed, device, dtype)
+    return Policy(model=model, tokenizer=None, name=f"random weights, {shape}", fingerprint=shape)
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _time(work: Callable[[], int], device: torch.device) -> tuple[float, int]:
+    _wait(device)
+    started = time.perf_counter()
+    result = work()
+    _wait(device)
+    return time.perf_counter() - started, result
+
+
+@torch.no_grad()
+def _time_step(policy: Policy, prompts: list[list[int]], new_tokens: int) -> float:
+    """Seconds of one step where half of the tokens are written."""
+    from ...policy import kernels
+
+    count, longest = len(prompts), max(map(len, prompts))
+    sizes = Sizes(rows=count, prompts=count, prompt_tokens=longest, new_tokens=new_tokens)
+    model = FusedModel(policy.base)
+    drawing = Drawing(ends=frozenset(), temperature=1.0, top_p=1.0)
+    slots = Slots(model, kernels, sizes, drawing, captures=True)
+    slots.read(prompts, range(count))
+    slots.begin(
+        [
+            Start(row=row, prompt=row, length=len(prompt), token=prompt[-1], uniforms=uniforms(row, new_tokens))
+            for row, prompt in enumerate(prompts)
+        ]
+    )
+    steps = min(_STEPS, new_tokens // 2)
+    slots.advance(range(count), max(1, (new_tokens - steps) // 2))
+    seconds, _ = _time(lambda: len(slots.advance(range(count), steps)), model.device)
+    return seconds / steps
+
+
+@torch.inference_mode()
+def _time_generate(model: Any, prompts: torch.Tensor, new_tokens: int) -> float:
+    def generate(count: int) -> int:
+        written = model.generate(
+            prompts,
+            attention_mask=torch.ones_like(prompts),
+            do_sample=True,
+            temperature=1.0,
+            top_k=0,
+            top_p=1.0,
+            eos_token_id=None,
+            pad_token_id=0,
+            max_new_tokens=count,
+            min_new_tokens=count,
+        )
+        return int(written.shape[1])
+
+    generate(4)
+    seconds, length = _time(lambda: generate(new_tokens), prompts.device)
+    if length != prompts.shape[1] + new_tokens:
+        raise RuntimeError(f"generate wrote {length - prompts.shape[1]} tokens, not {new_tokens}")
+    return seconds
+
+
+def _copy_bandwidth(device: torch.device) -> float:
+    """Bytes a second, read and written, of the best of several large copies."""
+    source = torch.ones(_COPY_BYTES[device.type] // 4, dtype=torch.float32, device=device)
+    target = torch.empty_like(source)
+
+    def fill() -> int:
+        target.copy_(source)
+        return 0
+
+    return 2 * source.nbytes / min(_time(fill, device)[0] for _ in range(6))
+
+
+def _bytes_of_step(model: Any, batch: int, length: float) -> float:
+    """What a step cannot but read: each weight once, and all keys and values."""
+    config = model.config
+    weights = sum(weight.numel() * weight.element_size() for weight in model.parameters())
+    if not config.tie_word_embeddings:
+        embedding = model.get_input_embeddings().weight
+        weights -= embedding.numel() * embedding.element_size()
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    element = model.get_input_embeddings().weight.element_size()
+    per_token = 2 * config.num_hidden_layers * config.num_key_value_heads * size * element
+    return float(weights + batch * length * per_token)
+
+
+@torch.inference_mode()
+def _check_greedy(policy: Policy, prompts: torch.Tensor) -> GreedyFigures:
+    """Let transformers read our greedy completions."""
+    model, count = policy.base, _CHECKED[1]
+    written = sample_tokens(policy, prompts.tolist(), range(len(prompts)), temperature=0.0, max_new_tokens=count)
+    answer = torch.tensor(written, device=policy.device)
+    whole = torch.cat((prompts.to(policy.device), answer), dim=1)
+    logits = model(input_ids=whole, logits_to_keep=count + 1).logits[:, :-1].float()
+    gaps = logits.amax(-1) - logits.gather(-1, answer[:, :, None])[:, :, 0]
+    noise = 1e-4
+    if model.dtype != torch.float32:
+        # a copy, because buffers must not be rounded on the way back
+        exact = copy.deepcopy(model).float()(input_ids=whole, logits_to_keep=count + 1).logits[:, :-1]
+        noise = float((exact - logits).abs().max())
+    return GreedyFigures(
+        num_tokens=answer.numel(),
+        num_distinct=len(set(answer.flatten().tolist())),
+        share_likeliest=float((gaps == 0).float().mean()),
+        largest_gap=float(gaps.max()),
+        noise=noise,
+    )
+
+
+def render(figures: SamplingFigures) -> list[str]:
+    """The figures as lines for a person."""
+    one = figures
+    lines = [
+        f"{one.model} ({one.num_parameters / 1e6:.1f} M parameters, {one.dtype}) on {one.device}",
+        f"{one.batch} completions, {one.prompt_tokens} tokens in and {one.new_tokens} out",
+        f"ours                {one.tokens_per_s:10,.0f} tokens/s  (the first call {one.first_s:.2f} s, then "
+        + ", ".join(f"{seconds:.2f}" for seconds in one.seconds)
+        + " s)",
+    ]
+    if one.generate_tokens_per_s is not None:
+        lines.append(f"generate            {one.generate_tokens_per_s:10,.0f} tokens/s  ({one.generate_s:.2f} s)")
+        lines.append(f"speedup             {one.speedup:10.2f}")
+    if one.refilled_tokens_per_s is not None:
+        lines.append(
+            f"ours, refilled      {one.refilled_tokens_per_s:10,.0f} tokens/s  ({one.refilled_completions} completions)"
+        )
+    lines.append(
+        f"bound by memory     {one.bound_tokens_per_s:10,.0f} tokens/s  ({one.step_gb:.3f} GB a step, "
+        f"copies {one.copy_gb_per_s:,.0f} GB/s): {one.share_of_bound:.1%} reached"
+    )
+    if one.step_ms is not None:
+        lines.append(f"a step, half written{one.step_ms:10.3f} ms: {one.step_share_of_bound:.1%} of the bound")
+    greedy = one.greedy
+    lines.append(
+        f"greedy tokens       {greedy.share_likeliest:10.2%} transformers' likeliest of {greedy.num_tokens} "
+        f"({greedy.num_distinct} distinct); "
+        f"largest gap {greedy.largest_gap:.2g}, noise {greedy.noise:.2g}"
+    )
+    return lines

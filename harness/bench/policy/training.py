@@ -1,0 +1,341 @@
+"""How fast and in how much memory a policy is fine-tuned, beside a plain loop over transformers, and on several GPUs.
+
+Ours is `finetune.train`, as SFT and every RL round call it. The plain loop is what one writes with transformers and
+peft: padded batches, `model(...).loss`, AdamW. Both take the same weights, pairs, batches, precision, rank and
+dropout; rates count the tokens of pairs and no padding; the first step's loss of the two is compared, since there they
+compute the same number. The plain loop reads no loss until it ends, so nothing holds it up.
+
+This module is also the program of each process that `scaling` launches: `accelerate launch ... -m
+tritonrl.harness.bench.policy.training WORKLOAD FILE`.
+
+`memory_gb` lets the process use no more of the GPU than a smaller one has: an allocation beyond it fails.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import time
+from collections.abc import Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from attrs import asdict, evolve, frozen
+
+from ....core.config import PolicyConfig
+from ....core.corpus import SUITES, Split, examples
+from ....core.text.prompts import assistant_message, user_message
+from ...policy.adapters import attach_adapter
+from ...policy.finetune import Execution, LossPoint, choose_execution, draw_batches, encode_pairs, pad_rows, train
+from ...policy.load import LoraShape, Policy, load_policy
+from ...policy.packing import Pair
+from ...policy.parallel import ALONE, World, join_world, leave_world
+from .devices import describe
+from .scaling import Scaling, measure_scaling
+
+LEARNING_RATE = 2e-4
+Choice = Literal["auto", "on", "off"]
+
+
+@frozen(kw_only=True)
+class Workload:
+    """What is trained on what: `batch` pairs a step and process, `warmup` steps of `steps` are not counted.
+
+    Nor is what comes before the first step: there every process captures the sizes of all its batches, so that counted
+    steps capture nothing. `Rate.first_step_s` has it, and what `warmup` leaves out is what first steps take otherwise.
+    """
+
+    policy: str
+    quantization: str = "none"
+    suite: str = "corpus"
+    pairs: int = 512
+    batch: int = 8
+    steps: int = 60
+    warmup: int = 30
+    rank: int = 16
+    seed: int = 0
+    threads: int = 0
+    compile: Choice = "auto"
+    capture: Choice = "auto"
+    memory_gb: float | None = None
+    with_plain: bool = True
+
+    @property
+    def config(self) -> PolicyConfig:
+        """The policy's part of a configuration."""
+        quantization: Any = self.quantization
+        return PolicyConfig(name=self.policy, quantization=quantization, threads=self.threads)
+
+    @property
+    def lora(self) -> LoraShape:
+        """The adapter that both ways train."""
+        return LoraShape(rank=self.rank, alpha=2 * self.rank)
+
+
+@frozen(kw_only=True)
+class Rate:
+    """One way to train: tokens a second over the counted steps; null where memory did not suffice, or is no GPU's."""
+
+    tokens_per_s: float | None
+    seconds_a_step: float | None
+    first_step_s: float | None
+    peak_gb: float | None
+    first_loss: float | None
+    last_loss: float | None
+    message: str = ""
+
+
+@frozen(kw_only=True)
+class TrainingFigures:
+    """Training measured; null = not measured."""
+
+    model: str
+    quantization: str
+    device: str
+    dtype: str
+    num_parameters: int
+    num_trained: int
+    batch: int
+    tokens_a_step: float
+    share_of_padding: float
+    execution: Execution
+    memory_gb: float | None
+    ours: Rate
+    plain: Rate | None
+    speedup: float | None
+    scaling: tuple[Scaling, ...] = ()
+
+
+def run(workload: Workload, processes: Sequence[int] = ()) -> TrainingFigures:
+    """Measure one workload here, and by each number of processes."""
+    if workload.threads:
+        torch.set_num_threads(workload.threads)
+    if workload.memory_gb is not None and torch.cuda.is_available():
+        total = torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction(min(1.0, workload.memory_gb * 1e9 / total))
+    policy = load_policy(workload.config)
+    encoded = draw_pairs(policy, workload, 1)
+    execution = choose(policy, workload, encoded)
+    config, device = policy.base.config, policy.device
+    facts = {
+        "dtype": str(policy.base.dtype).removeprefix("torch."),
+        "num_parameters": sum(weight.numel() for weight in policy.base.parameters()),
+    }
+    attach_adapter(policy, workload.lora, workload.seed)
+    facts["num_trained"] = sum(weight.numel() for weight in policy.model.parameters() if weight.requires_grad)
+    ours = measure_ours(policy, encoded, workload, execution)
+    del policy
+    _empty(device)
+    plain = None
+    if workload.with_plain:
+        policy = load_policy(workload.config)
+        plain = measure_plain(policy, encoded, workload, execution)
+        del policy
+        _empty(device)
+    batches = [batch for _, batch in draw_batches(encoded, 1, workload.batch, workload.seed)]
+    lengths = [[len(tokens) for tokens, _ in batch] for batch in batches]
+    padded = sum(max(batch) * len(batch) for batch in lengths)
+    read = sum(map(sum, lengths))
+    other = plain.tokens_per_s if plain else None
+    return TrainingFigures(
+        model=f"{workload.policy} ({config.model_type})",
+        quantization=workload.quantization,
+        device=describe(device),
+        batch=workload.batch,
+        tokens_a_step=read / len(batches),
+        share_of_padding=1.0 - read / padded,
+        execution=execution,
+        memory_gb=workload.memory_gb,
+        ours=ours,
+        plain=plain,
+        speedup=ours.tokens_per_s / other if ours.tokens_per_s and other else None,
+        scaling=measure_scaling(asdict(workload), processes),
+        **facts,
+    )
+
+
+def draw_pairs(policy: Policy, workload: Workload, size: int) -> list[Pair]:
+    """Tokens of as many pairs as `size` processes train on, half of each level; beyond `pairs` they come again."""
+    half = -(-workload.pairs // 2)
+    drawn = chain.from_iterable(
+        islice(examples(Split.TRAIN, level, workload.seed, SUITES[workload.suite][level]), half) for level in (1, 2)
+    )
+    texts = [(user_message(one.task), assistant_message(one.solution)) for one in drawn]
+    pool = encode_pairs(policy, texts)
+    wanted = workload.batch * workload.steps * size
+    return [pool[number % len(pool)] for number in range(wanted)]
+
+
+def choose(policy: Policy, workload: Workload, encoded: Sequence[Pair]) -> Execution:
+    """How training would be run, but for compiling and capturing where the workload says otherwise."""
+    chosen = choose_execution(policy, sum(len(tokens) for tokens, _ in encoded))
+    if workload.compile != "auto":
+        chosen = evolve(chosen, compile=workload.compile == "on")
+    return chosen if workload.capture == "auto" else evolve(chosen, capture=workload.capture == "on")
+
+
+def measure_ours(
+    policy: Policy, encoded: Sequence[Pair], workload: Workload, execution: Execution, world: World = ALONE
+) -> Rate:
+    """`finetune.train`, whose steps are counted as their losses become known."""
+    times: list[float] = []
+    points: list[LossPoint] = []
+
+    def on_step(point: LossPoint) -> None:
+        times.append(time.perf_counter())
+        points.append(point)
+
+    _reset_peak(policy.device)
+    started = time.perf_counter()
+    try:
+        train(
+            policy,
+            encoded,
+            epochs=1,
+            learning_rate=LEARNING_RATE,
+            batch_size=workload.batch * world.size,
+            seed=workload.seed,
+            on_step=on_step,
+            execution=execution,
+            world=world,
+        )
+    except torch.OutOfMemoryError as error:
+        return _too_large(error)
+    seconds = times[-1] - times[workload.warmup - 1]
+    return Rate(
+        tokens_per_s=sum(point.num_tokens for point in points[workload.warmup :]) / seconds,
+        seconds_a_step=seconds / (len(points) - workload.warmup),
+        first_step_s=times[0] - started,
+        peak_gb=_peak(policy.device),
+        first_loss=points[0].loss,
+        last_loss=points[-1].loss,
+    )
+
+
+def measure_plain(policy: Policy, encoded: Sequence[Pair], workload: Workload, execution: Execution) -> Rate:
+    """The loop that one writes with transformers and peft."""
+    from peft import LoraConfig, get_peft_model
+
+    shape = workload.lora
+    lora = LoraConfig(r=shape.rank, lora_alpha=shape.alpha, lora_dropout=shape.dropout, target_modules="all-linear")
+    model = get_peft_model(policy.model, lora).train()
+    if execution.recompute:
+        model.enable_input_require_grads()
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    optimizer = torch.optim.AdamW(weights, lr=LEARNING_RATE, weight_decay=0.0)
+    losses: list[torch.Tensor] = []
+    started = time.perf_counter()
+    first_step_s, counted = 0.0, 0
+    _reset_peak(policy.device)
+    try:
+        for step, (_, batch) in enumerate(draw_batches(encoded, 1, workload.batch, workload.seed)):
+            if step == workload.warmup:
+                _wait(policy.device)
+                begun = time.perf_counter()
+            rows, mask, answer = pad_rows(policy, batch)
+            labels = rows.masked_fill(~answer, -100)
+            loss = model(input_ids=rows, attention_mask=mask, labels=labels, use_cache=False).loss
+            torch.autograd.backward(loss)
+            torch.nn.utils.clip_grad_norm_(weights, 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(loss.detach())
+            if step == 0:
+                _wait(policy.device)
+                first_step_s = time.perf_counter() - started
+            if step >= workload.warmup:
+                counted += sum(len(tokens) for tokens, _ in batch)
+        _wait(policy.device)
+    except torch.OutOfMemoryError as error:
+        return _too_large(error)
+    seconds = time.perf_counter() - begun
+    return Rate(
+        tokens_per_s=counted / seconds,
+        seconds_a_step=seconds / (len(losses) - workload.warmup),
+        first_step_s=first_step_s,
+        peak_gb=_peak(policy.device),
+        first_loss=float(losses[0]),
+        last_loss=float(losses[-1]),
+    )
+
+
+def main(arguments: Sequence[str]) -> None:
+    """One process of several: train, and let the first write the rate."""
+    workload, answer = Workload(**json.loads(arguments[0])), Path(arguments[1])
+    if workload.threads:
+        torch.set_num_threads(workload.threads)
+    world = join_world(cpu=not torch.cuda.is_available())
+    policy = load_policy(workload.config, world.device)
+    encoded = draw_pairs(policy, workload, world.size)
+    attach_adapter(policy, workload.lora, workload.seed)
+    execution = choose(policy, workload, encoded[: len(encoded) // world.size])
+    rate = measure_ours(policy, encoded, workload, execution, world)
+    if world.rank == 0:
+        answer.write_text(json.dumps({**asdict(rate), "processes": world.size}))
+    leave_world()
+
+
+def _too_large(error: torch.OutOfMemoryError) -> Rate:
+    missing = dict.fromkeys(("tokens_per_s", "seconds_a_step", "first_step_s", "peak_gb", "first_loss", "last_loss"))
+    return Rate(**missing, message=str(error).splitlines()[0])
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _reset_peak(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def _peak(device: torch.device) -> float | None:
+    return torch.cuda.max_memory_reserved(device) / 1e9 if device.type == "cuda" else None
+
+
+def _empty(device: torch.device) -> None:
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+
+
+def render(figures: TrainingFigures) -> list[str]:
+    """The figures as lines for a person."""
+    one, way = figures, figures.execution
+    lines = [
+        f"{one.model}, {one.num_parameters / 1e6:.1f} M parameters ({one.dtype}, quantization {one.quantization}), "
+        f"{one.num_trained / 1e6:.2f} M trained, on {one.device}",
+        f"{one.batch} pairs a step, {one.tokens_a_step:,.0f} tokens; {one.share_of_padding:.0%} padding where padded",
+        f"ours: at most {way.microbatch_tokens:,} tokens at once"
+        + (", layers computed again" if way.recompute else "")
+        + (", compiled" if way.compile else "")
+        + (", captured" if way.capture else ""),
+    ]
+    for name, rate in (("ours", one.ours), ("plain", one.plain)):
+        if rate is None:
+            continue
+        if rate.tokens_per_s is None or rate.seconds_a_step is None or rate.first_step_s is None:
+            lines.append(f"{name:12} {rate.message}")
+            continue
+        peak = "" if rate.peak_gb is None else f", at most {rate.peak_gb:.1f} GB"
+        lines.append(
+            f"{name:12} {rate.tokens_per_s:10,.0f} tokens/s  ({rate.seconds_a_step * 1e3:.0f} ms a step, the first "
+            f"{rate.first_step_s:.1f} s{peak}; loss {rate.first_loss:.4f} to {rate.last_loss:.4f})"
+        )
+    if one.speedup is not None:
+        lines.append(f"speedup      {one.speedup:10.2f}")
+    for part in one.scaling:
+        lines.append(
+            f"{part.processes} processes  {part.tokens_per_s:10,.0f} tokens/s  "
+            f"({part.seconds_a_step * 1e3:.0f} ms a step, efficiency {part.efficiency:.1%})"
+        )
+    return lines
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,1 @@
+"""Benchmarks of the verifier: attacks, false rejects, fuzzing, throughput, soak."""

@@ -1,0 +1,194 @@
+"""How often the audit verifier rejects a kernel that is right: `tritonrl bench genuine`.
+
+Two populations: teachers' kernels of the corpus, drawn evenly from its splits, levels, families and styles, each text
+once; and kernels that people wrote in styles the corpus does not use. A hand-written one is a file whose first line,
+`# task: NAME`, names the task that it solves: a corpus id, or a file in the folder `tasks` beside it. Each is
+right by construction or by hand, so every rejection is an error of the verifier, and is listed with its reason.
+
+Hand-written candidates run at smaller sizes than `verify` would choose: they are many, and the interpreter is slow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import count
+from pathlib import Path
+
+from attrs import frozen
+
+from ....core.config import Config
+from ....core.corpus import Split, is_corpus_id
+from ....core.extensions import AUDIT
+from ....core.task import Task
+from ....core.text.size_constants import read_constants
+from ....core.verdict import Verdict
+from ...errors import UsageError
+from ...reference.shrinking import with_small_sizes
+from ...settings import read_text
+from ...tasks.suites import corpus_examples, find_example, task_from_file
+
+HEADER = "# task: "
+_CEILINGS = (5, 17, 35)
+"""Of the sizes for the tiny, small and larger runs of tasks written by hand."""
+
+
+@frozen(kw_only=True)
+class GenuineKernel:
+    """A kernel that is right; `group` is where it comes from."""
+
+    name: str
+    group: str
+    task: Task
+    source: str
+
+
+@frozen(kw_only=True)
+class Rejection:
+    """A right kernel that was rejected."""
+
+    name: str
+    group: str
+    reached: str
+    outcome: str
+    message: str
+
+
+@frozen(kw_only=True)
+class GenuineFigures:
+    """What was verified and what was wrongly rejected; `by_group` counts kernels."""
+
+    num_kernels: int
+    by_group: tuple[tuple[str, int], ...]
+    rejections: tuple[Rejection, ...]
+    wall_s: float
+    verifier_s: float
+    jobs: int
+
+
+def corpus_kernels(number: int, seed: int, suite: str = "whole") -> list[GenuineKernel]:
+    """`number` distinct kernels, the splits and levels in turn; raises UsageError where there are not so many."""
+    per_level = -(-number // (2 * len(Split)))
+    found: dict[str, GenuineKernel] = {}
+    for attempt in count(1):
+        found = _draw(per_level * attempt, seed, suite)
+        if len(found) >= number:
+            break
+        if attempt == 4:
+            raise UsageError(f"--num {number}: the corpus gave only {len(found)} distinct kernels")
+    return list(found.values())[:number]
+
+
+def _draw(per_level: int, seed: int, suite: str) -> dict[str, GenuineKernel]:
+    by_place: list[list[GenuineKernel]] = []
+    for split in Split:
+        for level in (1, 2):
+            examples = corpus_examples(f"{suite}:{split.value}", seed, per_level, (level,))
+            by_place.append(
+                [
+                    GenuineKernel(
+                        name=example.task.task_id,
+                        group=f"{split.value}: {example.task.family}, {example.style}",
+                        task=example.task,
+                        source=example.solution,
+                    )
+                    for example in examples
+                ]
+            )
+    turns = [kernels[at] for at in range(per_level) for kernels in by_place if at < len(kernels)]
+    return {hashlib.sha256(kernel.source.encode()).hexdigest(): kernel for kernel in reversed(turns)}
+
+
+def written_kernels(folder: Path, names: Sequence[str] = ()) -> list[GenuineKernel]:
+    """The kernels of `folder/candidates`, or those named; raises UsageError where a header or a task is missing."""
+    files = sorted((folder / "candidates").glob("*.py"))
+    if not files:
+        raise UsageError(f"{folder}: no candidates/*.py")
+    tasks: dict[str, Task] = {}
+    kernels = []
+    for file in files:
+        if names and file.stem not in names:
+            continue
+        source = read_text(file)
+        first = source.partition("\n")[0]
+        if not first.startswith(HEADER):
+            raise UsageError(f"{file}: the first line must be '{HEADER}NAME'")
+        name = first.removeprefix(HEADER).strip()
+        if name not in tasks:
+            tasks[name] = (
+                find_example(name).task if is_corpus_id(name) else _small_task(folder / "tasks" / f"{name}.py")
+            )
+        kernels.append(GenuineKernel(name=file.stem, group="by hand", task=tasks[name], source=source))
+    return kernels
+
+
+def _small_task(path: Path) -> Task:
+    task = task_from_file(path)
+    return with_small_sizes(task, read_constants(task.source), _CEILINGS)
+
+
+def verify_kernels(
+    config: Config,
+    kernels: Sequence[GenuineKernel],
+    jobs: int,
+    on_done: Callable[[GenuineKernel, Verdict], None] | None = None,
+) -> GenuineFigures:
+    """The audit verifier's word on each, `on_done` called as they are judged."""
+    from ...verification.verifier import open_verifier
+
+    def finish(index: int, verdict: Verdict) -> None:
+        if on_done is not None:
+            on_done(kernels[index], verdict)
+
+    began = time.perf_counter()
+    with open_verifier(config) as verifier:
+        pairs = [(kernel.task, kernel.source) for kernel in kernels]
+        verdicts = verifier.verify_many(pairs, AUDIT, jobs, finish)
+    return GenuineFigures(
+        num_kernels=len(kernels),
+        by_group=tuple(sorted(Counter(kernel.group for kernel in kernels).items())),
+        rejections=tuple(_explain(k, v) for k, v in zip(kernels, verdicts, strict=True) if not v.correct),
+        wall_s=time.perf_counter() - began,
+        verifier_s=sum(result.seconds for verdict in verdicts for result in verdict.stages),
+        jobs=jobs,
+    )
+
+
+def _explain(kernel: GenuineKernel, verdict: Verdict) -> Rejection:
+    return Rejection(
+        name=kernel.name,
+        group=kernel.group,
+        reached=verdict.reached.value,
+        outcome=verdict.outcome.code,
+        message=verdict.objection,
+    )
+
+
+def run(
+    config: Config,
+    number: int = 640,
+    seed: int = 0,
+    jobs: int = 1,
+    folder: Path | None = None,
+    on_done: Callable[[GenuineKernel, Verdict], None] | None = None,
+    suite: str = "whole",
+) -> GenuineFigures:
+    """`number` kernels of the corpus, of all families or the first part's, and those of `folder` if one is given."""
+    kernels = corpus_kernels(number, seed, suite) if number else []
+    if folder is not None:
+        kernels += written_kernels(folder)
+    return verify_kernels(config, kernels, jobs, on_done)
+
+
+def render(figures: GenuineFigures) -> list[str]:
+    """The figures for a person."""
+    by_hand = dict(figures.by_group).get("by hand", 0)
+    lines = [
+        f"{len(figures.rejections)} of {figures.num_kernels} right kernels rejected",
+        f"{figures.num_kernels - by_hand} of the corpus in {len(figures.by_group) - bool(by_hand)} groups of split, "
+        f"family and style; {by_hand} written by hand",
+        f"{figures.wall_s:.0f} s with {figures.jobs} jobs, {figures.verifier_s:.0f} s of verification",
+    ]
+    return lines + [f"  {r.name} ({r.group}): {r.reached}: {r.outcome}: {r.message}" for r in figures.rejections]

@@ -1,0 +1,79 @@
+"""Untrusted text is parsed quietly and in time that grows with the text."""
+
+import ast
+import contextlib
+import gc
+import threading
+import time
+import warnings
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tritonrl.core.text.parsing import parse
+
+gaps = st.sampled_from(("", " ", "\t", "\\\n", " \\\n  "))
+
+
+@given(gaps, gaps, st.integers(min_value=101, max_value=300))
+def test_an_endless_module_name_is_refused(before: str, after: str, num_parts: int) -> None:
+    """A dotted name of more than a hundred parts is a syntax error, whatever stands around its dots."""
+    with pytest.raises(SyntaxError, match="more than a hundred parts"):
+        parse("import " + f"{before}.{after}".join(["a"] * num_parts))
+
+
+@given(st.integers(min_value=1, max_value=99))
+def test_a_module_name_of_ordinary_length_parses(num_parts: int) -> None:
+    """A name with a hundred parts or fewer gives the tree that Python gives."""
+    source = "import " + ".".join(["a"] * num_parts) + "\nx = 1.5\n"
+    assert ast.dump(parse(source)) == ast.dump(ast.parse(source))
+
+
+def test_parsing_is_quiet_in_threads() -> None:
+    """Texts with doubtful escapes, parsed side by side, warn nobody and leave the filters as they were."""
+    before = list(warnings.filters)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        threads = [threading.Thread(target=parse, args=("x = '\\d'\n",)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not seen
+    assert warnings.filters == before
+
+
+class _Interrupting:
+    """Garbage whose collection lets other threads run."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+    def __del__(self) -> None:
+        time.sleep(0)
+
+
+def test_parsing_outlasts_parsers_in_other_threads() -> None:
+    """Another thread in the midst of a tree of its own, which CPython 3.11 mistakes for an error, disturbs no parse."""
+    source = "\n".join(f"def f{n}(x):\n    return [x + {n}, (x * ({n} - x), {{'a': x}})]" for n in range(60))
+    is_over = threading.Event()
+
+    def disturb() -> None:
+        while not is_over.is_set():
+            _Interrupting()
+            with contextlib.suppress(SystemError):
+                ast.parse(source)
+
+    threshold, other = gc.get_threshold(), threading.Thread(target=disturb)
+    gc.set_threshold(10, 2, 2)
+    other.start()
+    try:
+        trees = []
+        for _ in range(40):
+            _Interrupting()
+            trees.append(len(parse(source).body))
+    finally:
+        is_over.set()
+        other.join()
+        gc.set_threshold(*threshold)
+    assert trees == [60] * 40
