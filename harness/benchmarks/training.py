@@ -28,8 +28,10 @@ from attrs import asdict, evolve, frozen
 from ...core.config import PolicyConfig
 from ...core.corpus import SUITES, Split, examples
 from ...core.prompts import assistant_message, user_message
-from ..policy.adapters import attach_adapter
-from ..policy.finetune import (
+from ..policy.model.load import LoraShape, Policy, load_policy
+from ..policy.model.lora_adapters import attach_adapter
+from ..policy.training.distributed import ALONE, World, join_world, leave_world
+from ..policy.training.finetune import (
     Execution,
     LossPoint,
     choose_execution,
@@ -38,9 +40,7 @@ from ..policy.finetune import (
     pad_rows,
     train,
 )
-from ..policy.load import LoraShape, Policy, load_policy
-from ..policy.packing import Pair
-from ..policy.parallel import ALONE, World, join_world, leave_world
+from ..policy.training.packing import Pair
 from .devices import describe
 from .scaling import Scaling, measure_scaling
 

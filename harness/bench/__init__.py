@@ -1,0 +1,1 @@
+"""Benchmarks and measuring tools, which nothing else imports."""

@@ -1,0 +1,1 @@
+"""Measurements of sampling and training, and the pretraining of the embedded policy."""
