@@ -45,7 +45,7 @@ pytest: $(READY)
 NANO_OUT ?= build/nano
 gpu-nano:
 	mkdir -p build/import && ln -sfn ../.. build/import/tritonrl
-	PYTHONPATH=build/import:$$PYTHONPATH $(PYTHON) -m tritonrl.harness.policy.pretrain --out $(NANO_OUT) --pairs 300000 --minutes 2 \
+	PYTHONPATH=build/import:$$PYTHONPATH $(PYTHON) -m tritonrl.harness.bench.policy.pretrain.pretrain --out $(NANO_OUT) --pairs 300000 --minutes 2 \
 		--hidden 192 --heads 3 --kv-heads 1 --layers 6 --mlp 576 --corrupted-share 0.5 --save-at 0.06,0.08,0.1,0.12,0.15
 
 # The same on the whole corpus, whose pairs are longer, to $(NANO_WHOLE); harness/policy/nano is its checkpoint-0.60.
@@ -54,7 +54,7 @@ NANO_SHAPE ?= --hidden 256 --heads 4 --kv-heads 2 --layers 8 --mlp 768
 NANO_WHOLE ?= $(NANO_OUT)-whole
 gpu-nano-whole:
 	mkdir -p build/import && ln -sfn ../.. build/import/tritonrl
-	PYTHONPATH=build/import:$$PYTHONPATH $(PYTHON) -m tritonrl.harness.policy.pretrain --out $(NANO_WHOLE) --suite whole \
+	PYTHONPATH=build/import:$$PYTHONPATH $(PYTHON) -m tritonrl.harness.bench.policy.pretrain.pretrain --out $(NANO_WHOLE) --suite whole \
 		--pairs $(NANO_PAIRS) --minutes 2 --context 2048 --row-length 4096 --batch-rows 16 $(NANO_SHAPE) \
 		--corrupted-share 0.5 --save-at 0.1,0.2,0.3,0.4,0.6,1.0
 

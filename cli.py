@@ -265,8 +265,8 @@ def _run_phase(
     jobs: int | None,
 ) -> None:
     from .harness.plain_text import render_losses
-    from .harness.policy.crew import assembled
-    from .harness.policy.parallel import is_launched
+    from .harness.policy.distributed_learner import assembled
+    from .harness.policy.training.distributed import is_launched
     from .harness.settings import load_config
     from .harness.study.ablation import run_ablation
     from .harness.study.store import Results

@@ -128,8 +128,8 @@ def _verifier(config: Config) -> Finding:
 
 
 def _policy(config: Config) -> Finding:
-    from .policy import gguf, shapes
-    from .policy.load import find_folder
+    from .policy.model import gguf, shapes
+    from .policy.model.load import find_folder
 
     name = config.policy.name
     health, detail = Health.OK, "random weights"

@@ -51,7 +51,7 @@ def open_line(
 
     So many processes share each GPU.
     """
-    from .policy.crew import load_learner
+    from .policy.distributed_learner import load_learner
 
     with open_verifier(config, results.evidence_path, num_sharing) as verifier:
         learner = learner or load_learner(config.policy)
@@ -112,7 +112,7 @@ def open_exam(
 
 def sample_task(config: Config, task: Task, num: int, adapter: Path | None) -> list[tuple[str, str | None]]:
     """`num` completions for a task, each with the source that is extracted from it."""
-    from .policy.crew import load_learner
+    from .policy.distributed_learner import load_learner
 
     learner = load_learner(config.policy)
     sampling = Sampling(

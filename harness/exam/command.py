@@ -82,7 +82,7 @@ def evaluate(
         _print(read_parts(read), {"read": [str(folder) for folder in read]}, [], as_json)
         return
     from ..phases import open_exam
-    from ..policy.crew import assembled
+    from ..policy.distributed_learner import assembled
     from ..settings import load_config
     from .answers import open_drawn
     from .exam import Criterion, Questions

@@ -33,8 +33,8 @@ from ...core.task import Profile, Task
 from ...stages.compile_stage import find_recording
 from ...stages.plan_audit import check_structure
 from ..errors import TaskError
-from ..reference.declared_sizes import measure
 from ..reference.reference import build_model, call_model, convert, draw_inputs, dtype_name, load_task
+from ..reference.sizes.declared_sizes import measure
 from ..sandbox.protocol import RunRequest, RunResult
 from ..verification.oracle import ExpectedRun
 from ..verification.recordings import probe_compile, record_own_values

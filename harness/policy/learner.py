@@ -17,13 +17,13 @@ from typing import TypeVar
 from ...core.config import PolicyConfig
 from ..errors import UsageError
 from ..study.learner import Sampling, Training
-from .adapters import attach_adapter, load_adapter, reset_adapter, save_adapter
 from .breathing import in_turn, open_turns
-from .finetune import finetune
-from .load import LoraShape, Policy, load_policy
-from .parallel import ALONE, World
-from .sample import sample
-from .vllm_engine import VllmEngine, open_engine
+from .model.load import LoraShape, Policy, load_policy
+from .model.lora_adapters import attach_adapter, load_adapter, reset_adapter, save_adapter
+from .sampling.engine import sample
+from .sampling.vllm_engine import VllmEngine, open_engine
+from .training.distributed import ALONE, World
+from .training.finetune import finetune
 
 L = TypeVar("L", bound="PolicyLearner")
 

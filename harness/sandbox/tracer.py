@@ -12,7 +12,7 @@ import torch
 
 from ...core.task import Task
 from ..errors import TaskError
-from ..reference.operation_trace import fingerprint_task
+from ..reference.graph.operation_trace import fingerprint_task
 
 _WARM_UP = """
 import torch

@@ -20,7 +20,7 @@ from attrs import field, frozen
 
 from ...core.config import Config, LimitsConfig
 from ...core.corpus import SUITES
-from ...core.normal_form import NORMAL_FORM
+from ...core.graphs.normal_form import NORMAL_FORM
 from ...core.serialisation import fingerprint
 from ...core.task import Task
 from ..datasets.kernelbook import Flaw
@@ -48,7 +48,7 @@ class Admission:
 
     def admits(self, task: Task) -> bool:
         """Whether training may use this task of ours."""
-        from ..reference.operation_trace import fingerprint_task
+        from ..reference.graph.operation_trace import fingerprint_task
 
         try:
             equals = fingerprint_task(task) in self.graphs

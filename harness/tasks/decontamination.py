@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from attrs import frozen
 
-from ...core.graph_hash import describe_graph, hash_graph
-from ...core.operation_graph import OperationGraph
+from ...core.graphs.graph_hash import describe_graph, hash_graph
+from ...core.graphs.operation_graph import OperationGraph
 from ...core.task import Task
 from ..datasets.kernelbench import Skipped
 from ..errors import TaskError
-from ..reference.operation_trace import trace_graph
+from ..reference.graph.operation_trace import trace_graph
 from .suites import load_suite
 
 

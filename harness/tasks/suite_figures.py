@@ -69,7 +69,7 @@ def open_tokenizer(name: str) -> Encode:
     from transformers import AutoTokenizer
     from transformers.utils.logging import set_verbosity_error
 
-    from ..policy.load import find_weights
+    from ..policy.model.load import find_weights
 
     set_verbosity_error()  # it warns of pairs that are longer than the model's context, which are counted here
     try:

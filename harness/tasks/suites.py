@@ -25,7 +25,7 @@ from ...core.text.prompts import assistant_message, user_message
 from ...core.text.size_constants import read_constants
 from ..datasets.kernelbench import LEVELS, Problem, Skipped, read_kernelbench
 from ..errors import TaskError, UsageError
-from ..reference.quick_sizes import with_quick_sizes
+from ..reference.sizes.quick_sizes import with_quick_sizes
 from ..settings import read_text
 
 NOVEL = "whole:novel"
@@ -178,7 +178,7 @@ def _choose(
 
 
 def _prepare(index: int, problem: Problem) -> SuiteTask:
-    from ..reference.declared_sizes import is_within_reach, with_declared
+    from ..reference.sizes.declared_sizes import is_within_reach, with_declared
 
     text = problem.name.replace("_", " ")
     source = _with_names(problem.task_id, problem.code)

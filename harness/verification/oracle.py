@@ -33,7 +33,6 @@ from ...stages.roofline import EagerOperator
 from ...stages.tolerance import LARGEST_FINITE, accepts, compare, find_scale
 from ...stages.variants import HIDDEN_VARIANTS, VariantInputs
 from ..errors import TaskError
-from ..reference.declared_sizes import accepted_remainders, find_between, find_beyond, is_within_reach, with_declared
 from ..reference.reference import (
     build_model,
     call_model,
@@ -46,6 +45,13 @@ from ..reference.reference import (
     randomise,
     torch_dtype,
     trace_operators,
+)
+from ..reference.sizes.declared_sizes import (
+    accepted_remainders,
+    find_between,
+    find_beyond,
+    is_within_reach,
+    with_declared,
 )
 from ..sandbox.protocol import InitArgument, TensorSpec
 from .oracle_values import describe_init, describe_input, to_double, transform, values_of

@@ -10,9 +10,9 @@ import pytest
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tritonrl.core.graph_hash import describe_graph, hash_graph
-from tritonrl.core.normal_form import simplify
-from tritonrl.core.operation_graph import LEAF, Operand, Operation, OperationGraph
+from tritonrl.core.graphs.graph_hash import describe_graph, hash_graph
+from tritonrl.core.graphs.normal_form import simplify
+from tritonrl.core.graphs.operation_graph import LEAF, Operand, Operation, OperationGraph
 
 ARITIES = {"exp": 1, "sub": 2, "matmul": 2, "eq": 2, "add": 2, "mul": 2}
 """`eq` is commutative alone, `add` and `mul` are associative too."""

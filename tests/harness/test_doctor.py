@@ -11,7 +11,7 @@ from tritonrl.harness import gpu_check
 from tritonrl.harness.doctor import Finding, Health, examine, is_able
 from tritonrl.harness.errors import SandboxError
 from tritonrl.harness.gpu_check import check_gpus
-from tritonrl.harness.policy import gguf
+from tritonrl.harness.policy.model import gguf
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from typer.testing import CliRunner
 

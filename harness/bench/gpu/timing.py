@@ -30,8 +30,8 @@ from ....core.text.size_constants import read_constants
 from ....stages.variants import describe
 from ...cuda.protocol import Protocol
 from ...errors import TaskError, UsageError
-from ...reference.declared_sizes import with_declared
 from ...reference.reference import trace_operators
+from ...reference.sizes.declared_sizes import with_declared
 from ...tasks.suites import corpus_examples
 from ...verification.recordings import record_request
 from ...verification.storages import fill_storages

@@ -23,7 +23,7 @@ from ....core.corpus import SUITES, Split, examples
 from ....core.seeds import derive
 from ....core.text.prompts import user_message
 from ...policy.learner import PolicyLearner, open_learner
-from ...policy.parallel import ALONE
+from ...policy.training.distributed import ALONE
 from ...study.learner import Sampling
 from .devices import describe
 

@@ -23,15 +23,15 @@ import torch
 from attrs import frozen
 
 from ....core.config import PolicyConfig
-from ...policy import shapes
-from ...policy.continuous import can_capture
-from ...policy.decoding import has_fused_form
-from ...policy.drawing import uniforms
-from ...policy.fused import FusedModel
-from ...policy.keeping import release
-from ...policy.load import Policy, load_policy
-from ...policy.sample import sample_tokens
-from ...policy.slots import Drawing, Sizes, Slots, Start
+from ...policy.model import shapes
+from ...policy.model.load import Policy, load_policy
+from ...policy.sampling.cache import release
+from ...policy.sampling.continuous_batching import can_capture
+from ...policy.sampling.cpu_decoder import has_fused_form
+from ...policy.sampling.drawing import uniforms
+from ...policy.sampling.engine import sample_tokens
+from ...policy.sampling.fused_model import FusedModel
+from ...policy.sampling.kv_pool import Drawing, Sizes, Slots, Start
 from .devices import describe
 
 _REFILLED = 4
@@ -188,13 +188,13 @@ def _time(work: Callable[[], int], device: torch.device) -> tuple[float, int]:
 @torch.no_grad()
 def _time_step(policy: Policy, prompts: list[list[int]], new_tokens: int) -> float:
     """Seconds of one step where half of the tokens are written."""
-    from ...policy import kernels
+    from ..policy.sampling import triton_ops
 
     count, longest = len(prompts), max(map(len, prompts))
     sizes = Sizes(rows=count, prompts=count, prompt_tokens=longest, new_tokens=new_tokens)
     model = FusedModel(policy.base)
     drawing = Drawing(ends=frozenset(), temperature=1.0, top_p=1.0)
-    slots = Slots(model, kernels, sizes, drawing, captures=True)
+    slots = Slots(model, triton_ops, sizes, drawing, captures=True)
     slots.read(prompts, range(count))
     slots.begin(
         [

@@ -28,11 +28,19 @@ from attrs import asdict, evolve, frozen
 from ....core.config import PolicyConfig
 from ....core.corpus import SUITES, Split, examples
 from ....core.text.prompts import assistant_message, user_message
-from ...policy.adapters import attach_adapter
-from ...policy.finetune import Execution, LossPoint, choose_execution, draw_batches, encode_pairs, pad_rows, train
-from ...policy.load import LoraShape, Policy, load_policy
-from ...policy.packing import Pair
-from ...policy.parallel import ALONE, World, join_world, leave_world
+from ...policy.model.load import LoraShape, Policy, load_policy
+from ...policy.model.lora_adapters import attach_adapter
+from ...policy.training.distributed import ALONE, World, join_world, leave_world
+from ...policy.training.finetune import (
+    Execution,
+    LossPoint,
+    choose_execution,
+    draw_batches,
+    encode_pairs,
+    pad_rows,
+    train,
+)
+from ...policy.training.packing import Pair
 from .devices import describe
 from .scaling import Scaling, measure_scaling
 

@@ -13,8 +13,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from tritonrl.core.config import PolicyConfig
 from tritonrl.harness.errors import UsageError
-from tritonrl.harness.policy.adapters import attach_adapter, load_adapter, save_adapter
-from tritonrl.harness.policy.load import LoraShape, Policy, load_policy
+from tritonrl.harness.policy.model.load import LoraShape, Policy, load_policy
+from tritonrl.harness.policy.model.lora_adapters import attach_adapter, load_adapter, save_adapter
 
 MakePolicy = Callable[[str], Policy]
 Change = Callable[[Path], object]

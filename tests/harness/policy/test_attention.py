@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from tritonrl.harness.policy import attention
-from tritonrl.harness.policy.attention import attend_by_lengths, attend_by_parts, attend_within, has_kernel
+from tritonrl.harness.policy.model import attention
+from tritonrl.harness.policy.model.attention import attend_by_lengths, attend_by_parts, attend_within, has_kernel
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 LENGTHS = [5, 1, 8, 2]

@@ -8,14 +8,14 @@ from types import ModuleType
 
 import pytest
 import torch
-from tritonrl.harness.policy import operations
-from tritonrl.harness.policy import sample as sampling
-from tritonrl.harness.policy.adapters import attach_adapter
-from tritonrl.harness.policy.continuous import Request, can_capture, complete
-from tritonrl.harness.policy.fused import FusedModel
-from tritonrl.harness.policy.load import LoraShape, Policy
-from tritonrl.harness.policy.sample import sample, sample_tokens
-from tritonrl.harness.policy.slots import bucket
+from tritonrl.harness.policy.model.load import LoraShape, Policy
+from tritonrl.harness.policy.model.lora_adapters import attach_adapter
+from tritonrl.harness.policy.sampling import engine as sampling
+from tritonrl.harness.policy.sampling import torch_ops
+from tritonrl.harness.policy.sampling.continuous_batching import Request, can_capture, complete
+from tritonrl.harness.policy.sampling.engine import sample, sample_tokens
+from tritonrl.harness.policy.sampling.fused_model import FusedModel
+from tritonrl.harness.policy.sampling.kv_pool import bucket
 
 MakePolicy = Callable[[str], Policy]
 TEXTS = ["one", "def forward(self, x):\n    return x * 12", "a rather longer request " * 6, "1 2 3"]
@@ -28,7 +28,7 @@ def refilled(
     temperature: float,
     most_rows: int,
     ends: frozenset[int] = frozenset(),
-    module: ModuleType = operations,
+    module: ModuleType = torch_ops,
 ) -> list[list[int]]:
     seen: list[int] = []
     prompts = [[7], *(policy.encode_prompt(text) for text in REPEATED)]
@@ -42,7 +42,7 @@ def refilled(
     )
     with torch.inference_mode():
         model = FusedModel(policy.base)
-        captures = module is not operations
+        captures = module is not torch_ops
         written = complete(model, module, request, most_rows=most_rows, captures=captures, on_done=seen.append)
     assert seen == list(range(1, len(prompts) + 1))
     return written
@@ -98,7 +98,7 @@ def test_buckets() -> None:
 @pytest.mark.parametrize("architecture", ["llama", "qwen2"])
 def test_graphs_write_what_the_cpu_writes(make_varied_policy: MakePolicy, architecture: str) -> None:
     """In float32 the kernels and graphs of a GPU write, token for token, what the CPU does."""
-    from tritonrl.harness.policy import kernels
+    from tritonrl.harness.policy.sampling import triton_ops
 
     policy = make_varied_policy(architecture)
     train_adapter(policy)
@@ -106,8 +106,8 @@ def test_graphs_write_what_the_cpu_writes(make_varied_policy: MakePolicy, archit
     policy.model.to("cuda")
     assert can_capture(policy.base)
     for temperature, tokens in zip((0.0, 1.0), expected, strict=True):
-        assert refilled(policy, temperature, 3, module=kernels) == tokens
-        assert refilled(policy, temperature, 64, module=kernels) == tokens
+        assert refilled(policy, temperature, 3, module=triton_ops) == tokens
+        assert refilled(policy, temperature, 64, module=triton_ops) == tokens
 
 
 @needs_gpu

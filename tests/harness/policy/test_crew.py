@@ -18,16 +18,16 @@ from hypothesis import strategies as st
 from tritonrl.core.config import PolicyConfig
 from tritonrl.harness.command_line import guarded
 from tritonrl.harness.errors import DivergedError, TritonrlError, UsageError
-from tritonrl.harness.policy import crew
+from tritonrl.harness.policy import distributed_learner
 from tritonrl.harness.policy.learner import PolicyLearner, open_learner
-from tritonrl.harness.policy.parallel import World
+from tritonrl.harness.policy.training.distributed import World
 
 COMMAND = """
 import json, sys
 from pathlib import Path
 from tritonrl.core.config import PolicyConfig
 from tritonrl.harness.study.learner import Sampling, Training
-from tritonrl.harness.policy.crew import assembled, load_learner
+from tritonrl.harness.policy.distributed_learner import assembled, load_learner
 
 config, out = PolicyConfig(threads=1), Path(sys.argv[1])
 training = Training(epochs=1, learning_rate=1e-3, batch_size=3, warmup_share=0.0, lora_rank=4, lora_alpha=8,
@@ -91,7 +91,7 @@ class Spoken:
 @pytest.mark.parametrize("call", ["sample", "finetune"])
 def test_an_error_in_process_0_ends_the_command(monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     """The others wait in the middle of a call, so its failure is no cell's; a training that diverges is one."""
-    leader = object.__new__(crew.Leader)
+    leader = object.__new__(distributed_learner.Leader)
     leader.world = Spoken()  # type: ignore[assignment]
     for error, expected in ((RuntimeError("out of\nmemory"), TritonrlError), (DivergedError("nan"), DivergedError)):
 
@@ -115,10 +115,10 @@ def test_a_process_that_follows_outlives_a_training_that_diverges(monkeypatch: p
             called.append(number)
             raise DivergedError("nan")
 
-    monkeypatch.setattr(crew, "join_world", Spoken)
-    monkeypatch.setattr(crew, "_listen", lambda _: next(messages))
-    monkeypatch.setattr(crew, "open_learner", lambda *_: Diverging())
-    crew._follow(PolicyConfig())
+    monkeypatch.setattr(distributed_learner, "join_world", Spoken)
+    monkeypatch.setattr(distributed_learner, "_listen", lambda _: next(messages))
+    monkeypatch.setattr(distributed_learner, "open_learner", lambda *_: Diverging())
+    distributed_learner._follow(PolicyConfig())
     assert called == [1, 2]
 
 
@@ -130,7 +130,7 @@ def test_a_process_that_accelerate_started_alone_is_told(
     for told, environment in ((False, {}), (True, {"ACCELERATE_MIXED_PRECISION": "no"})):
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        with crew.assembled(PolicyConfig()) as leads:
+        with distributed_learner.assembled(PolicyConfig()) as leads:
             assert leads
         assert ("--multi_gpu" in capsys.readouterr().err) == told
 

@@ -14,11 +14,15 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import LlamaConfig, LlamaForCausalLM
 from tritonrl.core.config import PolicyConfig
 from tritonrl.harness.errors import DivergedError, UsageError
-from tritonrl.harness.policy import answers
-from tritonrl.harness.policy import finetune as module
-from tritonrl.harness.policy.adapters import attach_adapter, load_adapter, reset_adapter, save_adapter
-from tritonrl.harness.policy.dropout import keep_mask
-from tritonrl.harness.policy.finetune import (
+from tritonrl.harness.policy.learner import PolicyLearner
+from tritonrl.harness.policy.model.dropout import keep_mask
+from tritonrl.harness.policy.model.fused_lora import project_together
+from tritonrl.harness.policy.model.load import LoraShape, Policy, load_policy
+from tritonrl.harness.policy.model.lora_adapters import attach_adapter, load_adapter, reset_adapter, save_adapter
+from tritonrl.harness.policy.model.transformer import Attend, attend_densely
+from tritonrl.harness.policy.training import chunked_loss
+from tritonrl.harness.policy.training import finetune as module
+from tritonrl.harness.policy.training.finetune import (
     Execution,
     encode_pairs,
     finetune,
@@ -26,11 +30,7 @@ from tritonrl.harness.policy.finetune import (
     make_loss,
     padded_loss,
 )
-from tritonrl.harness.policy.learner import PolicyLearner
-from tritonrl.harness.policy.load import LoraShape, Policy, load_policy
-from tritonrl.harness.policy.lora import project_together
-from tritonrl.harness.policy.packing import Pair
-from tritonrl.harness.policy.transformer import Attend, attend_densely
+from tritonrl.harness.policy.training.packing import Pair
 from tritonrl.harness.study.learner import Sampling, Training
 
 MakePolicy = Callable[[str], Policy]
@@ -185,8 +185,8 @@ def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     targets = torch.randint(50, (37,))
     torch.autograd.backward(torch.nn.functional.cross_entropy(hidden @ head.t(), targets, reduction="sum"))
     expected, hidden.grad = hidden.grad, None
-    monkeypatch.setattr(answers, "CHUNK_LOGITS", 400)
-    loss = answers.answer_loss(hidden, targets, head)
+    monkeypatch.setattr(chunked_loss, "CHUNK_LOGITS", 400)
+    loss = chunked_loss.answer_loss(hidden, targets, head)
     torch.autograd.backward(loss / 2)
     torch.testing.assert_close(2 * hidden.grad, expected)
     assert float(loss) == pytest.approx(

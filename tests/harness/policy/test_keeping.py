@@ -13,18 +13,18 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
-from tritonrl.harness.policy import finetune as tuning
-from tritonrl.harness.policy import keeping, operations
-from tritonrl.harness.policy import slots as slotting
-from tritonrl.harness.policy.adapters import attach_adapter, load_adapter, reset_adapter, save_adapter
-from tritonrl.harness.policy.continuous import Request, complete
-from tritonrl.harness.policy.finetune import Execution, finetune
-from tritonrl.harness.policy.fused import FusedModel
-from tritonrl.harness.policy.keeping import Kept, make_room, merge, release
 from tritonrl.harness.policy.learner import PolicyLearner
-from tritonrl.harness.policy.load import LoraShape, Policy
-from tritonrl.harness.policy.sample import sample
-from tritonrl.harness.policy.slots import Slots
+from tritonrl.harness.policy.model.load import LoraShape, Policy
+from tritonrl.harness.policy.model.lora_adapters import attach_adapter, load_adapter, reset_adapter, save_adapter
+from tritonrl.harness.policy.sampling import cache, torch_ops
+from tritonrl.harness.policy.sampling import kv_pool as slotting
+from tritonrl.harness.policy.sampling.cache import Kept, make_room, merge, release
+from tritonrl.harness.policy.sampling.continuous_batching import Request, complete
+from tritonrl.harness.policy.sampling.engine import sample
+from tritonrl.harness.policy.sampling.fused_model import FusedModel
+from tritonrl.harness.policy.sampling.kv_pool import Slots
+from tritonrl.harness.policy.training import finetune as tuning
+from tritonrl.harness.policy.training.finetune import Execution, finetune
 from tritonrl.harness.study.learner import Sampling, Training
 
 MakePolicy = Callable[[str], Policy]
@@ -183,7 +183,7 @@ def answer(
     on_done: Callable[[int], None] = lambda _: None,
     captures: bool = False,
 ) -> list[list[int]]:
-    return complete(model, operations, request, most_rows=most_rows, captures=captures, on_done=on_done, kept=kept)
+    return complete(model, torch_ops, request, most_rows=most_rows, captures=captures, on_done=on_done, kept=kept)
 
 
 @pytest.mark.parametrize("most_rows", [3, 64])
@@ -191,7 +191,7 @@ def test_slots_serve_one_request_after_the_other(
     make_varied_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch, most_rows: int
 ) -> None:
     """Slots that served other requests, larger and smaller ones, write what new ones write; soon none is made anew."""
-    monkeypatch.setattr(keeping, "PROMPT_GRAIN", 1)
+    monkeypatch.setattr(cache, "PROMPT_GRAIN", 1)
     policy = make_varied_policy("llama")
     model = FusedModel(policy.base)
     kept = Kept(model)
@@ -250,7 +250,7 @@ def test_kept_graphs_serve_other_adapters(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Recorded steps, which fix all but the contents of tensors, write for later adapters what new steps write."""
-    monkeypatch.setattr(keeping, "PROMPT_GRAIN", 1)
+    monkeypatch.setattr(cache, "PROMPT_GRAIN", 1)
     monkeypatch.setattr(slotting, "capture", record)
     folders = adapters("llama")
     expected: dict[str, list[list[list[int]]]] = {}
@@ -301,7 +301,7 @@ def test_only_what_is_small_is_kept(make_varied_policy: MakePolicy, monkeypatch:
     assert isinstance(policy.kept.slots, Slots)
     limit = policy.kept.model.num_bytes
     for most, keeps_weights in ((limit - 1, False), (limit, True)):
-        monkeypatch.setattr(keeping, "KEPT_BYTES", most)
+        monkeypatch.setattr(cache, "KEPT_BYTES", most)
         release(policy)
         assert answer(merge(policy), request, policy.kept, 64) == expected
         assert (policy.kept is not None) is keeps_weights
@@ -388,5 +388,5 @@ def test_training_on_a_gpu_gives_up_what_is_kept(
 
     assert kept_after(False)
     assert not kept_after(True)
-    monkeypatch.setattr(keeping, "FREE_SHARE", 1.0)
+    monkeypatch.setattr(cache, "FREE_SHARE", 1.0)
     assert not kept_after(False)

@@ -11,12 +11,12 @@ from tritonrl.core.config import PolicyConfig
 from tritonrl.core.corpus import SUITES, Split, examples
 from tritonrl.core.text.prompts import assistant_message, user_message
 from tritonrl.harness.errors import UsageError
-from tritonrl.harness.policy import gguf
-from tritonrl.harness.policy.adapters import attach_adapter
-from tritonrl.harness.policy.finetune import encode_pairs, finetune, make_loss, padded_loss
-from tritonrl.harness.policy.load import NANO_FOLDER, LoraShape, find_weights, load_policy
-from tritonrl.harness.policy.sample import sample_tokens
-from tritonrl.harness.policy.shapes import SHAPES, read_shape
+from tritonrl.harness.policy.model import gguf
+from tritonrl.harness.policy.model.load import NANO_FOLDER, LoraShape, find_weights, load_policy
+from tritonrl.harness.policy.model.lora_adapters import attach_adapter
+from tritonrl.harness.policy.model.shapes import SHAPES, read_shape
+from tritonrl.harness.policy.sampling.engine import sample_tokens
+from tritonrl.harness.policy.training.finetune import encode_pairs, finetune, make_loss, padded_loss
 
 needs_smollm2 = pytest.mark.skipif(not gguf.is_installed(), reason="smollm2 is not installed: make smollm2")
 PAIRS = [("double x", "def double(x):\n    return x * 2"), ("halve", "def halve(x):\n    return x / 2")]

@@ -13,16 +13,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
-from tritonrl.harness.policy.packing import cut, share
+from tritonrl.harness.policy.training.packing import cut, share
 
 WORKER = """
 import sys
 from pathlib import Path
 from tritonrl.core.config import PolicyConfig
-from tritonrl.harness.policy.adapters import attach_adapter, save_adapter
-from tritonrl.harness.policy.finetune import finetune
-from tritonrl.harness.policy.load import LoraShape, load_policy
-from tritonrl.harness.policy.parallel import join_world, leave_world
+from tritonrl.harness.policy.model.lora_adapters import attach_adapter, save_adapter
+from tritonrl.harness.policy.training.finetune import finetune
+from tritonrl.harness.policy.model.load import LoraShape, load_policy
+from tritonrl.harness.policy.training.distributed import join_world, leave_world
 
 world = join_world(cpu=True)
 policy = load_policy(PolicyConfig(threads=1), "cpu")

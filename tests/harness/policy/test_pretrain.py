@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from tritonrl.core.config import PolicyConfig
 from tritonrl.core.corpus import Split, split_of
 from tritonrl.core.corpus import render as render_task
-from tritonrl.harness.policy import pretrain
-from tritonrl.harness.policy.load import load_policy
-from tritonrl.harness.policy.pairs import Documents, PairsRequest, chunk_requests, pack, render_chunk
-from tritonrl.harness.policy.transformer import rotary_tables
+from tritonrl.harness.bench.policy.pretrain import pretrain
+from tritonrl.harness.bench.policy.pretrain.pairs import Documents, PairsRequest, chunk_requests, pack, render_chunk
+from tritonrl.harness.policy.model.load import load_policy
+from tritonrl.harness.policy.model.transformer import rotary_tables
 
 documents = st.lists(st.integers(1, 40), min_size=1, max_size=60)
 

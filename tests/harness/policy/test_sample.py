@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 import torch
 from transformers import LlamaForCausalLM
-from tritonrl.harness.policy import decoding
-from tritonrl.harness.policy import sample as sampling
-from tritonrl.harness.policy.adapters import attach_adapter
-from tritonrl.harness.policy.decoding import FusedDecoder, ModelDecoder, make_decoder
-from tritonrl.harness.policy.load import LoraShape, Policy
-from tritonrl.harness.policy.sample import draw, sample, sample_tokens, uniforms
+from tritonrl.harness.policy.model.load import LoraShape, Policy
+from tritonrl.harness.policy.model.lora_adapters import attach_adapter
+from tritonrl.harness.policy.sampling import cpu_decoder
+from tritonrl.harness.policy.sampling import engine as sampling
+from tritonrl.harness.policy.sampling.cpu_decoder import FusedDecoder, ModelDecoder, make_decoder
+from tritonrl.harness.policy.sampling.engine import draw, sample, sample_tokens, uniforms
 
 MakePolicy = Callable[[str], Policy]
 PROMPTS = ["one", "def forward(self, x):\n    return x * 12", "a rather longer request " * 6, "1 2 3"]
@@ -105,7 +105,7 @@ def test_prompts_read_in_parts_are_the_same(make_varied_policy: MakePolicy, monk
     """How many prompts are read at once decides nothing."""
     policy = make_varied_policy("qwen2")
     whole = sample(policy, REPEATED, range(12), temperature=1.0, max_new_tokens=20)
-    monkeypatch.setattr(decoding, "CPU_PREFILL_TOKENS", 64)
+    monkeypatch.setattr(cpu_decoder, "CPU_PREFILL_TOKENS", 64)
     assert sample(policy, REPEATED, range(12), temperature=1.0, max_new_tokens=20) == whole
 
 

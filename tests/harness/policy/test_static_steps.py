@@ -12,14 +12,14 @@ from attrs import asdict, evolve
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.config import PolicyConfig
-from tritonrl.harness.policy import finetune as finetune_module
-from tritonrl.harness.policy import static_steps as steps_module
-from tritonrl.harness.policy.adapters import attach_adapter
-from tritonrl.harness.policy.attention import attend_by_borders, attend_by_parts
-from tritonrl.harness.policy.finetune import Execution, choose_execution, finetune, make_step
-from tritonrl.harness.policy.load import LoraShape, Policy, load_policy
-from tritonrl.harness.policy.packing import Pair
-from tritonrl.harness.policy.static_steps import GRAIN, Gradients, Inputs, Sizes, StaticSteps, fill_up, sizes_of
+from tritonrl.harness.policy.model.attention import attend_by_borders, attend_by_parts
+from tritonrl.harness.policy.model.load import LoraShape, Policy, load_policy
+from tritonrl.harness.policy.model.lora_adapters import attach_adapter
+from tritonrl.harness.policy.training import cuda_graphs as steps_module
+from tritonrl.harness.policy.training import finetune as finetune_module
+from tritonrl.harness.policy.training.cuda_graphs import GRAIN, Gradients, Inputs, Sizes, StaticSteps, fill_up, sizes_of
+from tritonrl.harness.policy.training.finetune import Execution, choose_execution, finetune, make_step
+from tritonrl.harness.policy.training.packing import Pair
 
 MakePolicy = Callable[[str], Policy]
 PAIRS = [(f"write {word}", f"def {word}(x):\n    return x * {number}") for number, word in enumerate("abcde", start=1)]

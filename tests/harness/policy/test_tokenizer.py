@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.config import PolicyConfig
 from tritonrl.harness.errors import UsageError
-from tritonrl.harness.policy.load import Policy, load_policy
-from tritonrl.harness.policy.sample import sample
-from tritonrl.harness.policy.tokenizer import SPECIAL_TOKENS, render_prompt, train_tokenizer, with_chat_template
+from tritonrl.harness.policy.model.load import Policy, load_policy
+from tritonrl.harness.policy.model.tokenizer import SPECIAL_TOKENS, render_prompt, train_tokenizer, with_chat_template
+from tritonrl.harness.policy.sampling.engine import sample
 
 TOKENIZER: Any = with_chat_template(
     train_tokenizer(["def f(x_ptr, n: tl.constexpr):\n    return x_ptr + 128\n" * 9, "x = 1\n        y"], 320), 512

@@ -16,8 +16,8 @@ from tritonrl.core.config import Config as WholeConfig
 from tritonrl.core.config import ConfigError, PolicyConfig, fingerprint, identity, with_overrides
 from tritonrl.harness.errors import UsageError
 from tritonrl.harness.policy.learner import PolicyLearner
-from tritonrl.harness.policy.load import Policy
-from tritonrl.harness.policy.vllm_engine import VllmEngine, open_engine
+from tritonrl.harness.policy.model.load import Policy
+from tritonrl.harness.policy.sampling.vllm_engine import VllmEngine, open_engine
 from tritonrl.harness.study.learner import Sampling, Training
 
 MakePolicy = Callable[[str], Policy]

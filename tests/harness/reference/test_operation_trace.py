@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tritonrl.core.task import Task
-from tritonrl.harness.reference.operation_trace import fingerprint_task
+from tritonrl.harness.reference.graph.operation_trace import fingerprint_task
 
 X = "torch.randn(6, 5, 4)"
 TWO = "torch.randn(6, 5, 4), torch.randn(6, 5, 4)"

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from tritonrl.core.config import Config, ConfigError, merge
 from tritonrl.core.corpus import Split, split_of
-from tritonrl.core.normal_form import NORMAL_FORM
+from tritonrl.core.graphs.normal_form import NORMAL_FORM
 from tritonrl.harness.datasets.kernelbook import Flaw
 from tritonrl.harness.datasets.pairs import identify_pairs
 from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import DriftError, UsageError
-from tritonrl.harness.reference.operation_trace import fingerprint_task
+from tritonrl.harness.reference.graph.operation_trace import fingerprint_task
 from tritonrl.harness.study import admission as admission_module
 from tritonrl.harness.study.admission import Admission, identify_against, open_admission
 from tritonrl.harness.study.cell import SFT

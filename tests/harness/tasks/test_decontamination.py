@@ -9,7 +9,7 @@ from tritonrl.cli import app
 from tritonrl.core.corpus import is_novel, split_of
 from tritonrl.core.task import Task
 from tritonrl.harness.errors import TaskError
-from tritonrl.harness.reference.operation_trace import fingerprint_task, trace_graph
+from tritonrl.harness.reference.graph.operation_trace import fingerprint_task, trace_graph
 from tritonrl.harness.tasks.decontamination import TracedTasks, find_shared, trace_suite, trace_tasks
 from tritonrl.harness.tasks.suites import corpus_examples
 from typer.testing import CliRunner, Result

@@ -12,7 +12,7 @@ from tritonrl.core.extensions import AUDIT, VerifierSpec
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.task import Profile, Task
 from tritonrl.harness.cuda.backend import CudaBackend
-from tritonrl.harness.reference.declared_sizes import with_declared
+from tritonrl.harness.reference.sizes.declared_sizes import with_declared
 from tritonrl.harness.sandbox.protocol import RecordReply, RecordRequest, RunReply, RunRequest
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verification.further_runs import probe_interpreted, probe_second_call

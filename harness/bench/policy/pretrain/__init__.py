@@ -1,0 +1,1 @@
+"""Pretraining of `nano`, the embedded policy."""

@@ -1,0 +1,118 @@
+"""Several processes as one learner: `accelerate launch -m tritonrl.cli sft ...`, on any number of GPUs.
+
+Process 0 runs the command as it would alone: it alone plans, verifies, writes and prints. Where it trains or samples,
+it tells the others the same call, and each computes its share: of every batch in training, of the prompts in sampling.
+So whatever runs with one process runs with many, and results are those of one but for rounding and for which
+numbers dropout draws. The processes must see the same results folder, which holds the adapters.
+
+A process that fails ends the others: the launcher stops them all, and exits with a code of its own, 1. So an error in
+process 0's share of a call ends the command even where a command of one process would go on with the next cell, since
+the others wait for it in the middle of that call. A training that diverges does so in all of them, and ends none.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ...core.config import PolicyConfig
+from ..errors import DivergedError, TritonrlError
+from ..study.learner import Sampling, Training
+from .learner import PolicyLearner, open_learner
+from .training.distributed import World, is_launched, is_started_alone, join_world, leave_world
+
+
+class Leader(PolicyLearner):
+    """The learner of process 0, which tells the others what it is asked."""
+
+    def sample(
+        self,
+        adapter: Path | None,
+        prompts: Sequence[str],
+        seeds: Sequence[int],
+        sampling: Sampling,
+        on_done: Callable[[int], None],
+    ) -> list[str]:
+        """As a learner alone; each process writes its share."""
+        self.world.tell(("sample", (adapter, list(prompts), list(seeds), sampling)))
+        with _ending_all():
+            return super().sample(adapter, prompts, seeds, sampling, on_done)
+
+    def finetune(
+        self,
+        adapter: Path | None,
+        pairs: Sequence[tuple[str, str]],
+        training: Training,
+        target: Path,
+        on_done: Callable[[int], None],
+    ) -> list[float]:
+        """As a learner alone; each process computes its share of every batch."""
+        self.world.tell(("finetune", (adapter, list(pairs), training, target)))
+        with _ending_all():
+            return super().finetune(adapter, pairs, training, target, on_done)
+
+
+@contextmanager
+def _ending_all() -> Iterator[None]:
+    """Turn an error of process 0 alone into one that ends the command: the others are in the middle of the call."""
+    try:
+        yield
+    except (DivergedError, TritonrlError):
+        raise
+    except Exception as error:
+        message = " ".join(f"{type(error).__name__}: {error}".split())
+        raise TritonrlError(f"process 0 failed, and the others with it: {message}") from error
+
+
+def load_learner(config: PolicyConfig) -> PolicyLearner:
+    """The learner of this process: alone, or leading the processes that follow."""
+    return open_learner(config, join_world(), Leader if is_launched() else PolicyLearner)
+
+
+@contextmanager
+def assembled(config: PolicyConfig) -> Iterator[bool]:
+    """Whether this process is the one that runs the command; the others have done its bidding by then.
+
+    One process is always the one.
+    """
+    if not is_launched():
+        if is_started_alone():
+            print(
+                "tritonrl: accelerate has started one process; where there are no GPUs for more, "
+                "several take its option --multi_gpu, or torchrun",
+                file=sys.stderr,
+            )
+        yield True
+        return
+    world = join_world()
+    if world.rank:
+        _follow(config)
+        leave_world()
+        yield False
+        return
+    yield True
+    # only here: where the command failed, the others may be in the middle of a sum, and the launcher ends them
+    world.tell(None)
+    leave_world()
+
+
+def _follow(config: PolicyConfig) -> None:
+    """Do what process 0 says, until it has nothing more to say."""
+    world = join_world()
+    learner: PolicyLearner | None = None
+    while (message := _listen(world)) is not None:
+        call, arguments = message
+        # only now: a command that finds everything done loads no model
+        learner = learner or open_learner(config, world, PolicyLearner)
+        with suppress(DivergedError):  # process 0 has found the same, and says so
+            getattr(learner, call)(*arguments, lambda _: None)
+
+
+def _listen(world: World) -> Any:
+    try:
+        return world.tell(None)
+    except RuntimeError as error:
+        raise TritonrlError("process 0 has ended before its time; what it said above is the reason") from error

@@ -1,0 +1,1 @@
+"""Language models: shapes, weights, forward pass, LoRA adapters, tokenizer."""

@@ -1,0 +1,1 @@
+"""Fine-tuning: packed rows, chunked losses, captured steps, several processes."""

@@ -1,0 +1,176 @@
+"""Microbatches of fixed sizes, whose forward and backward pass one captured graph launches at once.
+
+A step of a model of 135 M parameters is a few thousand small kernels, and launching them takes longer than computing
+them. A captured graph launches all of them together, but its sizes are fixed, so rows, answers and borders are filled
+up: tokens to a multiple of `GRAIN` with one more document that nobody reads, answers with places that count nothing,
+borders with documents of no tokens. The sizes of a whole training are known before its first step, and captured then
+(`StaticSteps.prepare`): of several processes each has its own, and would have the others wait at a step. A size that
+was not announced is captured when it comes.
+
+Capturing leaves the random streams as they were, so that dropout draws what it would draw without graphs.
+
+Gradients lie in one stretch of memory, with the loss at its end: it is what graphs add to, what one call sets to zero,
+and what several processes sum up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import accumulate
+from typing import Any
+
+import torch
+from attrs import fields, frozen
+from torch import Tensor
+
+from ..model.attention import attend_by_borders, by_lengths, has_kernel
+from ..model.capturing import run_aside
+from ..model.transformer import Attend
+from .chunked_loss import answer_loss
+from .packing import Pair, join
+
+GRAIN = 1024
+"""Rows are filled up to a multiple of so many tokens; a finer grain fills less up and captures more sizes."""
+_ANSWER_GRAIN = 512
+_DOCUMENT_GRAIN = 16
+
+
+class Gradients:
+    """The weights' gradients as parts of one tensor `flat`, and the `loss` that belongs to them, its last number."""
+
+    def __init__(self, weights: Sequence[Tensor]) -> None:
+        sizes = [weight.numel() for weight in weights]
+        self.flat = torch.zeros(sum(sizes) + 1, dtype=torch.float32, device=weights[0].device)
+        *parts, last = torch.split(self.flat, [*sizes, 1])
+        self.loss = last[0]
+        for weight, part in zip(weights, parts, strict=True):
+            weight.grad = part.view_as(weight)
+
+    def clear(self) -> None:
+        """Set all to zero."""
+        self.flat.zero_()
+
+
+@frozen(kw_only=True)
+class Sizes:
+    """What a graph fixes: tokens of the row, places for answers, and documents."""
+
+    tokens: int
+    answers: int
+    documents: int
+
+
+@frozen(kw_only=True, eq=False)
+class Inputs:
+    """What a graph reads: all of a row, where answers stand, what each counts, and where documents start and end."""
+
+    tokens: Tensor
+    positions: Tensor
+    answers: Tensor
+    weights: Tensor
+    borders: Tensor
+
+
+_INPUTS = tuple(attribute.name for attribute in fields(Inputs))
+
+
+def sizes_of(pairs: Sequence[Pair]) -> Sizes:
+    """The sizes that hold these pairs."""
+    tokens = sum(len(tokens) for tokens, _ in pairs)
+    answers = tokens - sum(prompt for _, prompt in pairs)
+    # one document more, for what fills the row up
+    numbers = ((tokens, GRAIN), (answers, _ANSWER_GRAIN), (len(pairs) + 1, _DOCUMENT_GRAIN))
+    rounded = [-(-number // grain) * grain for number, grain in numbers]
+    return Sizes(tokens=rounded[0], answers=min(rounded[:2]), documents=rounded[2])
+
+
+def fill_up(pairs: Sequence[Pair], sizes: Sizes, num_answers: int) -> Inputs:
+    """The pairs as tensors of these sizes on the CPU; an answer's token counts one of `num_answers`, others nothing."""
+    row = join(pairs)
+    missing = sizes.tokens - len(row.tokens)
+    spare = sizes.answers - len(row.answers)
+    lengths = [*row.lengths, missing]
+    borders = [0, *accumulate(lengths), *[sizes.tokens] * (sizes.documents - len(lengths))]
+    return Inputs(
+        tokens=torch.tensor([*row.tokens, *[0] * missing]),
+        positions=torch.tensor([*row.positions, *range(missing)]),
+        answers=torch.tensor([*row.answers, *[1] * spare]),
+        weights=torch.tensor([1.0 / num_answers] * len(row.answers) + [0.0] * spare),
+        borders=torch.tensor(borders, dtype=torch.int32),
+    )
+
+
+class StaticSteps:
+    """Adds what microbatches contribute to `gradients`; `longest` is the longest document's number of tokens.
+
+    The model computes as it does when a size is captured, so training has to be switched on before.
+    """
+
+    def __init__(
+        self,
+        hidden: Callable[[Tensor, Tensor, Attend], Tensor],
+        head: Tensor,
+        longest: int,
+        gradients: Gradients,
+    ) -> None:
+        self.hidden, self.head, self.longest, self.gradients = hidden, head, longest, gradients
+        self.captures = head.is_cuda
+        self.pool: Any = torch.cuda.graph_pool_handle() if self.captures else None
+        self.graphs: dict[Sizes, tuple[Inputs, Any, Tensor]] = {}
+
+    def prepare(self, coming: Iterable[Sequence[Pair]], on_captured: Callable[[], None] = lambda: None) -> None:
+        """Capture the sizes of all these microbatches, each once, the largest first: its memory serves the others.
+
+        `on_captured` is called after each; a capture takes some tenths of a second.
+        """
+        if not self.captures:
+            return
+        found: dict[Sizes, Sequence[Pair]] = {}
+        for pairs in coming:
+            found.setdefault(sizes_of(pairs), pairs)
+        for sizes in sorted(found, key=lambda one: (one.tokens, one.answers, one.documents), reverse=True):
+            if sizes not in self.graphs:
+                self.graphs[sizes] = self._capture(fill_up(found[sizes], sizes, 1))
+                on_captured()
+
+    def __call__(self, pairs: Sequence[Pair], num_answers: int) -> Tensor:
+        """The pairs' part of the loss of a batch with `num_answers` answer tokens."""
+        sizes = sizes_of(pairs)
+        filled = fill_up(pairs, sizes, num_answers)
+        if not self.captures:
+            return self._run(filled)
+        if sizes not in self.graphs:
+            self.graphs[sizes] = self._capture(filled)
+        inputs, graph, loss = self.graphs[sizes]
+        for name in _INPUTS:
+            getattr(inputs, name).copy_(getattr(filled, name).pin_memory(), non_blocking=True)
+        graph.replay()
+        return loss
+
+    def _run(self, inputs: Inputs) -> Tensor:
+        """Forward and backward pass."""
+        attend: Attend
+        if has_kernel(self.head.device, self.head.dtype):
+            attend = by_lengths(inputs.borders, self.longest)
+        else:
+            attend = partial(attend_by_borders, borders=inputs.borders)
+        hidden = self.hidden(inputs.tokens, inputs.positions, attend)
+        targets = inputs.tokens[inputs.answers]
+        loss = answer_loss(hidden.index_select(0, inputs.answers - 1), targets, self.head, inputs.weights)
+        torch.autograd.backward(loss)
+        return loss.detach()
+
+    def _capture(self, filled: Inputs) -> tuple[Inputs, Any, Tensor]:
+        device = self.head.device
+        inputs = Inputs(**{name: getattr(filled, name).to(device) for name in _INPUTS})
+        kept = self.gradients.flat.clone()
+        # the run beside draws from the device's generator, a capture does not, and a replay draws as a run does
+        with torch.random.fork_rng(devices=[device]):
+            run_aside(lambda: self._run(inputs), device)
+            graph = torch.cuda.CUDAGraph()
+            # other threads may go on with what capturing forbids, as the one does that watches over the processes' sums
+            with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
+                loss = self._run(inputs)
+        self.gradients.flat.copy_(kept)
+        return inputs, graph, loss

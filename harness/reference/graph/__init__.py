@@ -1,0 +1,1 @@
+"""The operation graph of a reference program, traced on tensors without values."""

@@ -1,0 +1,1 @@
+"""Sizes at which a reference runs: the declared ones read, and smaller ones found."""

@@ -1,0 +1,124 @@
+"""Which declared sizes the judge can compute, and which sizes beyond them a task's reference accepts.
+
+A kernel may take its shortcut at just the sizes that are declared: no mask where the declared size is a multiple of
+the block, one block that holds the declared row. So the audit looks at a size beyond them too: one past the next power
+of two in as many constants as that at most doubles the work, and odd elsewhere. Constants move as they did for the
+variant "remainder", where the reference was run with real values; here it is run once more. Nor does a shortcut have
+to begin or end at sizes that anybody has named, so another size is drawn below the declared ones.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import torch
+from attrs import evolve
+
+from ....core.task import Constants, Profile, Task
+from ....core.text.size_constants import read_constants, with_constants
+from ...errors import TaskError
+from ..reference import call_model, fake_reference, runs_with, trace_operators
+
+_MOST_BYTES = 256 << 20
+_MOST_FLOPS = 5e10
+_MOST_GROWTH = 2.2
+_FREE_BYTES, _FREE_FLOPS = 4 << 20, 1e8
+"""So much is quick whatever the declared sizes take."""
+_STEP = 13
+_PARTS = (0.25, 0.75)
+"""Of the way from the larger sizes to the declared ones: what lies near either end has a size that is run beside it."""
+_LEAST_SIZE = 16
+"""Smaller constants count heads, taps and groups: they are no sizes that a block could hold."""
+
+
+def is_within_reach(task: Task) -> bool:
+    """Whether the reference can be computed at the declared sizes in about a second."""
+    num_bytes, num_flops = measure(task)
+    return num_bytes <= _MOST_BYTES and num_flops <= _MOST_FLOPS
+
+
+def with_declared(task: Task, constants: Constants) -> Task:
+    """The task with other declared sizes."""
+    return evolve(task, source=with_constants(task.source, constants))
+
+
+def find_beyond(task: Task, movable: Constants) -> Constants:
+    """Sizes beyond the declared ones for constants that can be moved, or none."""
+    declared = read_constants(task.source)
+    sizes = {name: declared[name] for name, _ in movable if declared.get(name, 0) >= _LEAST_SIZE}
+    if not sizes or not is_within_reach(task):
+        return ()
+    num_bytes, num_flops = measure(task)
+    most_bytes = min(_MOST_BYTES, max(_FREE_BYTES, _MOST_GROWTH * num_bytes))
+    most_flops = min(_MOST_FLOPS, max(_FREE_FLOPS, _MOST_GROWTH * num_flops))
+    for proposal in _propose(sizes):
+        try:
+            found = measure(with_declared(task, proposal))
+        except TaskError:
+            continue
+        if found[0] <= most_bytes and found[1] <= most_flops and runs_with(task, proposal):
+            return proposal
+    return ()
+
+
+def find_between(task: Task, movable: Constants, seed: int) -> Constants:
+    """Sizes between the largest that is run whole and the declared ones, by the judge's draw; none without room.
+
+    All constants go the same part of their way, on a logarithmic scale: a kernel that does nothing within a window of
+    sizes is met always where that holds the middle half of the way, else as often as its share of that half.
+    """
+    declared, larger = read_constants(task.source), dict(task.larger)
+    ways = {name: (larger[name], declared[name]) for name, _ in movable if name in larger and name in declared}
+    ways = {name: way for name, way in ways.items() if _LEAST_SIZE <= 2 * way[0] < way[1]}
+    part = random.Random(seed).uniform(*_PARTS)
+    drawn = {name: _odd(round(low * (high / low) ** part)) for name, (low, high) in ways.items()}
+    by_room = sorted(drawn, key=lambda name: ways[name][0] / ways[name][1])
+    for proposal in (tuple(drawn.items()), *(((name, drawn[name]),) for name in by_room)):
+        if proposal and runs_with(task, proposal):
+            return proposal
+    return ()
+
+
+def _propose(sizes: dict[str, int]) -> Iterator[Constants]:
+    """All sizes far beyond, then each of them alone, the largest first; then all a little beyond, and each alone."""
+    by_size = sorted(sizes, key=lambda name: -sizes[name])
+    near = {name: _odd(size + _STEP) if size >= 8 * _STEP else _odd(size + 1) for name, size in sizes.items()}
+    far = {name: _odd((1 << (size - 1).bit_length()) + _STEP) for name, size in sizes.items()}
+    yield tuple(far.items())
+    for name in by_size:
+        yield tuple({**near, name: far[name]}.items())
+    for name in by_size:
+        yield ((name, far[name]),)
+    yield tuple(near.items())
+    for name in by_size:
+        yield ((name, near[name]),)
+
+
+def _odd(size: int) -> int:
+    return size | 1
+
+
+def measure(task: Task) -> tuple[float, float]:
+    """Bytes of inputs, parameters and results at the declared sizes, and operations of matrix products."""
+    with fake_reference(task, Profile.DECLARED, task.dtypes[0]) as (model, inputs):
+        outputs = call_model(task, model, inputs)
+        tensors = [*inputs, *model.state_dict().values(), *outputs]
+        num_bytes = sum(t.nbytes for t in tensors if isinstance(t, torch.Tensor))
+    return float(num_bytes), float(sum(operator.matmul_flops for operator in trace_operators(task)))
+
+
+def accepted_remainders(task: Task) -> Constants:
+    """All of the rule's sizes at once where the reference runs with them, else one after the other."""
+    proposed = task.constants(Profile.REMAINDER)
+    if not proposed or _runs_at_small(task, dict(proposed)):
+        return proposed
+    kept: dict[str, int] = {}
+    for name, size in proposed:
+        if _runs_at_small(task, {**kept, name: size}):
+            kept[name] = size
+    return tuple(kept.items())
+
+
+def _runs_at_small(task: Task, sizes: dict[str, int]) -> bool:
+    return runs_with(task, tuple({**dict(task.small), **sizes}.items()))

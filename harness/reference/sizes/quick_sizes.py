@@ -1,0 +1,189 @@
+"""Sizes for a task's three runs on the interpreter: small enough to be run whole in seconds, and not collapsed.
+
+A ceiling on each dimension says nothing of a volume: 80 in each of four dimensions is 160 MB, and a right kernel ran
+out of time on them. So ceilings come in steps, and the first is taken at which the reference's bytes and operations are
+few. Where no step will do, constants are lowered one by one. A larger size is never below the small one. Nor may
+a run shrink a result to one place where the declared one has many: a stride would not be seen there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from attrs import evolve, frozen
+
+from ....core.task import Constants, Profile, Task
+from ...errors import TaskError
+from ..reference import call_model, fake_reference
+from .declared_sizes import measure, with_declared
+from .shrinking import LARGER, SMALL, TINY, runs_with, shrink
+
+_Shapes = tuple[tuple[int, ...], ...]
+
+_LEAST = 8
+"""Declared values below count taps, heads and groups, and are not lowered one by one."""
+_WIDER = (12, 20)
+"""Ceilings of the tiny run where its own lets the result collapse."""
+
+
+@frozen(kw_only=True)
+class _Bound:
+    """What a run may take: bytes of inputs, parameters and results, and operations of products and convolutions.
+
+    A step of a kernel's loop takes about a millisecond there, and a convolution that is written as loops has one for
+    every tap of every block.
+    """
+
+    num_bytes: float
+    num_flops: float
+
+    def cost(self, task: Task, sizes: Constants) -> float:
+        """1 or less where the reference keeps within the bound; infinite where it does not run."""
+        try:
+            num_bytes, num_flops = measure(with_declared(task, sizes))
+        except TaskError:
+            return float("inf")
+        return max(num_bytes / self.num_bytes, num_flops / self.num_flops)
+
+
+_SMALL_BOUND = _Bound(num_bytes=1 << 20, num_flops=3e5)
+_LARGER_BOUND = _Bound(num_bytes=4 << 20, num_flops=1.5e6)
+_STEPS = ((TINY, SMALL, LARGER), (TINY, 24, 40), (TINY, 12, 20), (5, 7, 10))
+_LOWER_TINY, _LOWER_SMALL, _LOWER_LARGER = (4,), (24, 12, 7, 6, 4), (48, 36, 24, 20, 14, 10, 8, 6)
+"""None is one past a block: those sizes are the remainders' (`core.task`), which would have to look for larger ones."""
+
+
+def with_quick_sizes(task: Task, constants: dict[str, int]) -> Task:
+    """The task with sizes for the tiny, small and larger runs, as far as its reference allows."""
+    if not constants:
+        return task
+    declared = _shapes(task, ())
+    best, least, skipped = task, float("inf"), list[Sequence[int]]()
+    for step in _STEPS:
+        if step != _STEPS[-1] and _is_heavy(task, constants, step):
+            skipped.append(step)
+            continue
+        sized = _with_step(task, constants, step, declared)
+        cost = _cost(sized, declared)
+        if cost < least:
+            best, least = sized, cost
+        if cost <= 1:
+            break
+    while least == float("inf") and skipped:
+        # too much for all constants, and few of them may have to be so large
+        sized = _with_step(task, constants, skipped.pop(), declared)
+        best, least = sized, _cost(sized, declared)
+    return _lightened(best, constants, declared)
+
+
+def _cost(task: Task, declared: _Shapes) -> float:
+    """By what a task's small and larger runs exceed their bounds, infinite where a result has collapsed."""
+    if any(_has_collapsed(declared, _shapes(task, sizes)) for sizes in (task.small, task.larger)):
+        return float("inf")
+    return max(_SMALL_BOUND.cost(task, task.small), _LARGER_BOUND.cost(task, task.larger))
+
+
+def _is_heavy(task: Task, constants: dict[str, int], step: Sequence[int]) -> bool:
+    """Whether all constants at the step's ceilings are known to be too much, without running anything for it."""
+    for ceiling, bound in ((step[1], _SMALL_BOUND), (step[2], _LARGER_BOUND)):
+        sizes = tuple((name, min(value, ceiling)) for name, value in constants.items())
+        if 1 < bound.cost(task, sizes) < float("inf"):
+            return True
+    return False
+
+
+def _with_step(task: Task, constants: dict[str, int], step: Sequence[int], declared: _Shapes) -> Task:
+    small = shrink(task, constants, step[1])
+    return evolve(
+        task,
+        tiny=_find_tiny(task, constants, step[0], declared),
+        small=small,
+        larger=_find_larger(task, constants, small, step[2]),
+    )
+
+
+def _find_tiny(task: Task, constants: dict[str, int], ceiling: int, declared: _Shapes) -> Constants:
+    """The sizes at the ceiling, or at a wider one where the reference refuses that, or collapses there."""
+    found: list[tuple[float, int, Constants]] = []
+    for wider in (ceiling, *_WIDER):
+        sizes = shrink(task, constants, wider)
+        has_collapsed = _has_collapsed(declared, _shapes(task, sizes))
+        cost = float("inf") if has_collapsed else _SMALL_BOUND.cost(task, sizes)
+        if cost <= 1:
+            return sizes
+        found.append((cost, wider, sizes))
+    return min(found)[-1]
+
+
+def _find_larger(task: Task, constants: dict[str, int], small: Constants, ceiling: int) -> Constants:
+    """Sizes of which none is below the small one, and some above."""
+    least = {**constants, **dict(small)}
+
+    def runs(task: Task, sizes: Constants) -> bool:
+        merged = {**constants, **dict(sizes)}
+        is_larger = merged != least and all(merged[name] >= size for name, size in least.items())
+        return is_larger and runs_with(task, sizes)
+
+    return shrink(task, constants, ceiling, runs)
+
+
+def _lightened(task: Task, constants: dict[str, int], declared: _Shapes) -> Task:
+    def lower(sizes: Constants, bound: _Bound, levels: Sequence[int], least: dict[str, int]) -> Constants:
+        return _lower(
+            task,
+            constants,
+            sizes,
+            bound,
+            declared,
+            [one for one in _lowerings(constants, levels) if least[one[0]] < one[1]],
+        )
+
+    nothing = dict.fromkeys(constants, 0)
+    tiny = lower(task.tiny, _SMALL_BOUND, _LOWER_TINY, nothing)
+    small = lower(task.small, _SMALL_BOUND, _LOWER_SMALL, nothing)
+    larger = lower(task.larger, _LARGER_BOUND, _LOWER_LARGER, {**constants, **dict(small)})
+    return evolve(task, tiny=tiny, small=small, larger=larger)
+
+
+def _lower(
+    task: Task,
+    constants: dict[str, int],
+    sizes: Constants,
+    bound: _Bound,
+    declared: _Shapes,
+    lowerings: Sequence[tuple[str, int]],
+) -> Constants:
+    """The sizes with constants lowered one by one until the bound is kept or nothing helps."""
+    kept, cost = dict(sizes), bound.cost(task, sizes)
+    for name, level in lowerings:
+        if cost <= 1:
+            break
+        if level >= kept.get(name, constants[name]):
+            continue
+        trial = tuple({**kept, name: level}.items())
+        lower = bound.cost(task, trial)
+        if lower < cost and not _has_collapsed(declared, _shapes(task, trial)) and runs_with(task, trial):
+            kept, cost = dict(trial), lower
+    return tuple(kept.items())
+
+
+def _lowerings(constants: dict[str, int], levels: Sequence[int]) -> Iterator[tuple[str, int]]:
+    for level in levels:
+        yield from ((name, level) for name, value in constants.items() if value >= _LEAST)
+
+
+def _shapes(task: Task, sizes: Constants) -> _Shapes:
+    """The shapes of the results, none where the reference does not run."""
+    try:
+        with fake_reference(with_declared(task, sizes), Profile.DECLARED, task.dtypes[0]) as (model, inputs):
+            return tuple(tuple(output.shape) for output in call_model(task, model, inputs))
+    except TaskError:
+        return ()
+
+
+def _has_collapsed(declared: _Shapes, found: _Shapes) -> bool:
+    """Whether a dimension of a result that has many places when it is declared has one."""
+    return any(
+        len(wanted) == len(given) and any(one == 1 < many for many, one in zip(wanted, given, strict=True))
+        for wanted, given in zip(declared, found, strict=False)
+    )
