@@ -16,8 +16,8 @@ from ..core.outcome import Outcome
 from ..stages.funnel import fold
 from ..stages.timing_stage import control_ratio_of
 from .benchmarks.crashes import crash_task, draw_sources
-from .cuda.backend import CudaBackend
 from .errors import TritonrlError
+from .gpu.backend import CudaBackend
 from .sandbox.sandbox import Sandbox
 from .verification.evidence_store import EvidenceStore
 from .verification.verifier import Verifier
@@ -82,7 +82,7 @@ def _verify_on(config: Config, device: int, subject: str) -> Check:
 def _describe_driver() -> str:
     from cuda.bindings import driver
 
-    from .cuda.launcher import check
+    from .gpu.device.launcher import check
 
     version = int(check(driver.cuDriverGetVersion()))
     return f"CUDA {version // 1000}.{version % 1000 // 10}, through cuda.bindings as PyTorch brings it"

@@ -15,8 +15,8 @@ from attrs import frozen
 from ...core.plan import ArgumentKind, Buffer, BufferKind, Fill, LaunchPlan, Operand, Operator, Step, View
 from ...core.statistics import trimmed_mean
 from ...core.task import Task
-from ..cuda.backend import CudaBackend
-from ..cuda.protocol import Protocol, ReferenceSource
+from ..gpu.backend import CudaBackend
+from ..gpu.timing.protocol import Protocol, ReferenceSource
 
 _SIZES = (1 << 13, 1 << 18, 1 << 20)
 """Elements of the vectors; on an H200 none takes 60 us."""

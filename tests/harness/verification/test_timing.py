@@ -13,8 +13,8 @@ from tritonrl.core.candidate import Comparison, ReferenceTiming, TimingReport, V
 from tritonrl.core.config import ClockConfig
 from tritonrl.core.extensions import VerifierSpec
 from tritonrl.core.plan import LaunchPlan
-from tritonrl.harness.cuda.backend import CudaBackend
-from tritonrl.harness.cuda.protocol import Protocol, ReferenceSource, Timed, Trials
+from tritonrl.harness.gpu.backend import CudaBackend
+from tritonrl.harness.gpu.timing.protocol import Protocol, ReferenceSource, Timed, Trials
 from tritonrl.harness.sandbox.protocol import RunResult
 from tritonrl.harness.study.rows import Attempt, timing_rows
 from tritonrl.harness.tables import TABLES
