@@ -58,7 +58,6 @@ class Turn(Enum):
 class CudaBackend:
     """Executors for some GPUs, `per_gpu` on each (by default as many as processors and memory allow).
 
-    Each has ready what timing a short kernel in so many lanes takes, if any are to be timed; successors have not.
     Thread-safe, a context manager.
     """
 
@@ -69,14 +68,12 @@ class CudaBackend:
         limit_s: float = 30.0,
         per_gpu: int | None = None,
         parent: Parent | None = None,
-        num_lanes: int = 0,
     ) -> None:
         self._get_blob = get_blob
         self._limit_s = limit_s
         devices = list(devices)
         number = per_gpu or choose_number(devices)
         self._parent = parent or Parent()
-        self._num_lanes = num_lanes
         wanted = [device for _ in range(number) for device in devices]
         try:
             with ThreadPoolExecutor(len(wanted)) as pool:
@@ -100,7 +97,7 @@ class CudaBackend:
         executor = self._parent.start(device)
         try:
             with executor.lock.shared():
-                executor.ask({"kind": "warm up", "lanes": self._num_lanes}, [], _WARM_UP_LIMIT_S)
+                executor.ask({"kind": "warm up"}, [], _WARM_UP_LIMIT_S)
         except Lost as lost:
             raise SandboxError(f"GPU {device} cannot be used: {lost.failure.message}") from lost
         return executor

@@ -7,8 +7,8 @@ context nothing protects the code of other plans' kernels, and one that writes o
 parent ends when the judge's socket closes.
 
 A request is a frame (`harness.sandbox.wire`) with plans, initial values and compiled kernels as raw bytes, and asks for
-runs, for a part of a timing, or how long each of several plans takes. Kernels stay loaded while they are used again and
-again. A timing has the task's reference beside the candidate, on values that the candidate never sees
+runs, for a part of a timing, or how long each of several plans takes. Code is loaded for each run, which takes 30 us a
+kernel. A timing has the task's reference beside the candidate, on values that the candidate never sees
 (`harness.gpu.timing.references`).
 """
 
@@ -32,13 +32,12 @@ from ...core.serialisation import from_plain, to_plain
 from ..sandbox import syscalls, wire
 from ..sandbox.operators import run_operator
 from ..sandbox.protocol import RunResult
-from .device.launcher import CannotLaunch, LoadedKernel, LoadedKernels, is_of_memory, make_launch
+from .device.launcher import CannotLaunch, LoadedKernel, is_of_memory, make_launch
 from .device.memory import DeviceBuffers, bytes_of
 from .failures import Fatal, attempt, failure_of
-from .timing.pages import the_pages
+from .timing.copies import Prepare
 from .timing.protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
 from .timing.references import References, load_compiler
-from .timing.replicas import Prepare
 from .timing.timer import Timer
 
 _PIECE_S = 0.015
@@ -55,11 +54,12 @@ class Executor:
     """Runs and times plans on the current device."""
 
     def __init__(self) -> None:
-        self._kernels = LoadedKernels()
         self._references = References()
         self._used_timer: Timer | None = None
         self._begin: Callable[[], Iterator[None]] = lambda: iter(())
         self._preparation: Iterator[None] | None = None
+        self._is_new = False
+        """Whether nothing was prepared yet of what was received last; what was prepared before goes in a turn."""
         self._may_clear = True
         self._stuck_bytes = 0
         self.is_spoilt = False
@@ -68,11 +68,9 @@ class Executor:
     def answer(self, header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
         """The reply to one request."""
         binaries = {sha256: blobs[index] for sha256, index in header.get("binaries", {}).items()}
-        if binaries and header["kind"] != "receive timing":  # which has no turn
-            self._make_room_for_code()
         match header["kind"]:
             case "warm up":
-                self._timer.warm_up(int(header["lanes"]))
+                self._timer.warm_up()
                 return {"failure": None}, []
             case "load compiler":
                 # a compiler that does not work is a note on each reference, and no failure
@@ -105,30 +103,13 @@ class Executor:
             torch.cuda.empty_cache()
             self._stuck_bytes = _unused_bytes()
 
-    def unload(self) -> None:
-        """Free all code; nothing that was prepared may be launched any more."""
-        self._let_go()
-        self._kernels.clear()
-
-    def _make_room_for_code(self) -> None:
-        """Unload some if there is much; something begins, and nothing else is under way."""
-        if self._kernels.are_too_many:
-            self._let_go()
-            self._kernels.make_room()
-
-    def _let_go(self) -> None:
-        """Of what graphs launch with, code may be unloaded after this."""
-        self._preparation = None
-        if self._used_timer is not None:
-            self._used_timer.drop_plan()
-        the_pages().empty()
-
     def _run(
         self, variant: Variant, plan: LaunchPlan, given: dict[int, torch.Tensor], binaries: dict[str, bytes]
     ) -> RunResult:
         try:
             buffers = DeviceBuffers(plan, given)
-            self.prepare(plan, buffers, binaries)()
+            perform = self.prepare(plan, buffers, binaries)
+            perform()
             torch.cuda.synchronize()
             out_of_bounds = buffers.out_of_bounds()
             self.is_spoilt |= bool(out_of_bounds)
@@ -141,11 +122,10 @@ class Executor:
         except Exception as error:
             return RunResult(variant=variant, failure=failure_of(error))
 
-    def prepare(
-        self, plan: LaunchPlan, buffers: DeviceBuffers, binaries: dict[str, bytes], copy: int = 0
-    ) -> Callable[[], None]:
-        """All steps as one function that only puts work on the stream; it launches this copy of the code."""
+    def prepare(self, plan: LaunchPlan, buffers: DeviceBuffers, binaries: dict[str, bytes]) -> Callable[[], None]:
+        """All steps as one function that only puts work on the stream, and the code for it loaded anew."""
         steps: list[Callable[[], None]] = []
+        kernels: dict[int, LoadedKernel] = {}
         for step in plan.steps:
             match step:
                 case Fill(target=target):
@@ -157,8 +137,10 @@ class Executor:
                 case Operator():
                     steps.append(lambda step=step: run_operator(step, buffers.view))  # type: ignore[misc]
                 case Launch():
-                    kernel = self._load(plan.kernels[step.kernel], binaries, copy)
-                    put, scratch = make_launch(kernel, plan.kernels[step.kernel], step, buffers.address)
+                    record = plan.kernels[step.kernel]
+                    if step.kernel not in kernels:
+                        kernels[step.kernel] = _load(record, binaries)
+                    put, scratch = make_launch(kernels[step.kernel], record, step, buffers.address)
                     steps.append(lambda put=put, scratch=scratch: put())  # type: ignore[misc]
 
         def perform() -> None:
@@ -166,11 +148,6 @@ class Executor:
                 step()
 
         return perform
-
-    def _load(self, record: Kernel, binaries: dict[str, bytes], copy: int) -> LoadedKernel:
-        if record.binary is None or record.binary not in binaries:
-            raise CannotLaunch(f"kernel {record.qualname} was not compiled")
-        return self._kernels.load(record, binaries[record.binary], copy)
 
     @property
     def _timer(self) -> Timer:
@@ -189,7 +166,7 @@ class Executor:
         def begin() -> Iterator[None]:
             return self._timer.prepare_plan(plan, _place(values), source, protocol, self._preparing(binaries))
 
-        self._begin, self._preparation, self._may_clear = begin, None, True
+        self._begin, self._is_new, self._may_clear = begin, True, True
 
     def _prepare_timing(self) -> dict[str, Any]:
         """The next pieces of what was received last; whether there are `more`. At the end nothing is under way."""
@@ -197,12 +174,11 @@ class Executor:
 
         def go_on() -> None:
             nonlocal is_over
-            if self._preparation is None:
-                self._make_room_for_code()
-                self._preparation = self._begin()
+            if self._is_new:
+                self._preparation, self._is_new = self._begin(), False
             until = time.monotonic() + _PIECE_S
             while not is_over:
-                is_over = next(self._preparation, _OVER) is _OVER
+                is_over = next(self._preparation or iter(()), _OVER) is _OVER
                 if time.monotonic() >= until:
                     break
             torch.cuda.synchronize()
@@ -216,7 +192,7 @@ class Executor:
             else:
                 return
             # after the handler, whose traceback holds what did not fit
-            self._preparation, self._may_clear = None, False
+            self._preparation, self._is_new, self._may_clear = None, True, False
             self._timer.clear()
             go_on()
 
@@ -260,7 +236,7 @@ class Executor:
         return {"us": us, "failure": to_plain(failures[0]) if failures else None}
 
     def _preparing(self, binaries: dict[str, bytes]) -> Prepare:
-        return lambda plan, buffers, copy: self.prepare(plan, buffers, binaries, copy)
+        return lambda plan, buffers: self.prepare(plan, buffers, binaries)
 
     def _compare(self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]) -> dict[str, Any]:
         plan, protocol = from_plain(header["plan"], LaunchPlan), from_plain(header["protocol"], Protocol)
@@ -281,6 +257,12 @@ class Executor:
             return {"timing": to_plain(timing), "failure": None}
         except Exception as error:
             return {"failure": failure_of(error).message}
+
+
+def _load(record: Kernel, binaries: dict[str, bytes]) -> LoadedKernel:
+    if record.binary is None or record.binary not in binaries:
+        raise CannotLaunch(f"kernel {record.qualname} was not compiled")
+    return LoadedKernel(record, binaries[record.binary])
 
 
 def _unused_bytes() -> int:

@@ -32,7 +32,6 @@ from ...stages.variants import variants_of
 from ..errors import TaskError, UsageError
 from ..gpu.backend import CudaBackend, choose_number
 from ..gpu.shared_oracle import SharedOracle
-from ..gpu.timing.protocol import Protocol
 from ..sandbox.sandbox import Sandbox
 from .configurations import probe_configurations
 from .declared import probe_declared
@@ -84,9 +83,7 @@ def open_verifier(config: Config, evidence: Path | None = None, num_sharing: int
 
             devices, limit_s = range(torch.cuda.device_count()), config.limits.wall_s
             number = choose_number(devices, num_sharing)
-            num_lanes = Protocol.of(config.clock, True).num_lanes if config.verifier.clock == "measured" else 0
-            cuda = CudaBackend(store.get_blob, devices, limit_s, number, num_lanes=num_lanes)
-            stack.enter_context(cuda)
+            cuda = stack.enter_context(CudaBackend(store.get_blob, devices, limit_s, number))
         yield Verifier(config.verifier, config.clock, sandbox, store, cuda)
 
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections import OrderedDict
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from attrs import frozen
 
 from ....core.plan import Argument, ArgumentKind, Kernel, Launch
 
@@ -35,8 +34,6 @@ _KINDS: dict[str, Any] = {
 }
 _OF_MEMORY = ("OUT_OF_MEMORY", "out of memory", "ALLOC_FAILED")
 _SHARED_WITHOUT_ASKING = 48 << 10
-_MOST_LOADED = 2048
-"""Fifty copies of forty kernels that were timed."""
 _THREADS_PER_WARP = 32
 
 
@@ -53,14 +50,6 @@ def is_of_memory(error: Exception) -> bool:
     return isinstance(error, torch.cuda.OutOfMemoryError) or any(name in str(error) for name in _OF_MEMORY)
 
 
-@frozen(kw_only=True)
-class LoadedKernel:
-    """Compiled code in this process's context; kernels whose parameters have other names may share it."""
-
-    function: Any
-    module: Any
-
-
 def check(result: tuple[Any, ...]) -> Any:
     """The value of a driver call, or DriverError."""
     code, *values = result
@@ -69,74 +58,43 @@ def check(result: tuple[Any, ...]) -> Any:
     return values[0] if len(values) == 1 else tuple(values)
 
 
-def load_kernel(record: Kernel, binary: bytes) -> LoadedKernel:
-    """Load a kernel's code into the current context."""
-    from cuda.bindings import driver
+class LoadedKernel:
+    """A kernel's code in the current context, at an address of its own; unloaded when nobody holds it any more.
 
-    module = check(driver.cuModuleLoadData(binary))
-    function = check(driver.cuModuleGetFunction(module, (record.entry_point or "").encode()))
-    shared = record.shared_bytes or 0
-    if shared > _SHARED_WITHOUT_ASKING:
-        attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        check(driver.cuFuncSetAttribute(function, attribute, shared))
-    return LoadedKernel(function=function, module=module)
+    It is to be held until its launches are over.
+    """
 
+    def __init__(self, record: Kernel, binary: bytes) -> None:
+        from cuda.bindings import driver
 
-def unload_kernel(kernel: LoadedKernel) -> None:
-    """Free a kernel's code."""
-    from cuda.bindings import driver
-
-    check(driver.cuModuleUnload(kernel.module))
-
-
-class LoadedKernels:
-    """Code that stays in this process's context while it is used again and again."""
-
-    def __init__(self) -> None:
-        self._kernels: OrderedDict[tuple[str, str, int], LoadedKernel] = OrderedDict()
-
-    def load(self, record: Kernel, binary: bytes, copy: int = 0) -> LoadedKernel:
-        """The kernel, loaded where it is not yet; each of its copies lies elsewhere."""
-        key = (record.binary or "", record.entry_point or "", copy)
-        if key not in self._kernels:
-            self._kernels[key] = load_kernel(record, binary)
-        self._kernels.move_to_end(key)
-        return self._kernels[key]
-
-    @property
-    def are_too_many(self) -> bool:
-        """Whether some are to be unloaded."""
-        return len(self._kernels) > _MOST_LOADED
-
-    def make_room(self) -> None:
-        """Unload half, what was used longest ago; of what was prepared before, nothing may be launched any more."""
-        self._unload_to(_MOST_LOADED // 2)
-
-    def clear(self) -> None:
-        """Unload all."""
-        self._unload_to(0)
-
-    def _unload_to(self, number: int) -> None:
-        while len(self._kernels) > number:
-            unload_kernel(self._kernels.popitem(last=False)[1])
+        module = check(driver.cuModuleLoadData(binary))
+        weakref.finalize(self, driver.cuModuleUnload, module).atexit = False
+        self.function = check(driver.cuModuleGetFunction(module, (record.entry_point or "").encode()))
+        shared = record.shared_bytes or 0
+        if shared > _SHARED_WITHOUT_ASKING:
+            attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            check(driver.cuFuncSetAttribute(self.function, attribute, shared))
 
 
 def make_launch(
     kernel: LoadedKernel, record: Kernel, launch: Launch, address_of: Callable[[Argument], int]
 ) -> tuple[Callable[[], None], list[torch.Tensor]]:
-    """A function that puts the launch on PyTorch's current stream, and the scratch memory that it needs."""
+    """A function that puts the launch on PyTorch's current stream, and the scratch memory that it needs.
+
+    The function keeps the code loaded.
+    """
     from cuda.bindings import driver
 
     arguments: Mapping[str, Argument] = {argument.name: argument for argument in launch.arguments}
     packed, scratch = _pack(record, launch, arguments, address_of)
     block = _THREADS_PER_WARP * (record.num_warps or 4)
-    shared, function, grid = record.shared_bytes or 0, kernel.function, launch.grid
+    shared, grid = record.shared_bytes or 0, launch.grid
 
     if record.num_ctas == 1 and not record.is_cooperative:
 
         def put() -> None:
             stream = torch.cuda.current_stream().cuda_stream
-            check(driver.cuLaunchKernel(function, *grid, block, 1, 1, shared, stream, packed, 0))
+            check(driver.cuLaunchKernel(kernel.function, *grid, block, 1, 1, shared, stream, packed, 0))
 
         return put, scratch
 
@@ -149,7 +107,7 @@ def make_launch(
 
     def put_configured() -> None:
         configuration.hStream = torch.cuda.current_stream().cuda_stream
-        check(driver.cuLaunchKernelEx(configuration, function, packed, 0))
+        check(driver.cuLaunchKernelEx(configuration, kernel.function, packed, 0))
 
     return put_configured, scratch
 

@@ -9,8 +9,6 @@ from ....core.config import ClockConfig, Compiling
 from ....core.task import Task
 from ...sandbox.protocol import RunResult
 
-_MOST_LANES = 200
-
 
 @frozen(kw_only=True)
 class Protocol:
@@ -25,16 +23,11 @@ class Protocol:
     trim: float
     replays: int
     short_us: float
-    placements: int
+    buffer_copies: int
     flush_mb: int
     budget_s: float
     control_tolerance: float
     attempts: int
-
-    @property
-    def num_lanes(self) -> int:
-        """How many captures of a short kernel are timed: as many as it has replays, or two hundred."""
-        return min(_MOST_LANES, self.trials * self.replays)
 
     @classmethod
     def of(cls, clock: ClockConfig, is_calibrated: bool) -> Protocol:
@@ -46,7 +39,7 @@ class Protocol:
             trim=clock.trim,
             replays=clock.replays,
             short_us=clock.short_us,
-            placements=clock.placements,
+            buffer_copies=clock.placements,
             flush_mb=clock.flush_mb,
             budget_s=clock.budget_s,
             control_tolerance=clock.control_tolerance,

@@ -29,18 +29,15 @@ from ...reference.reference import (
     randomise,
     torch_dtype,
 )
-from ..device.graphs import Graph, capture, capture_or_launch
+from ..device.graphs import PageFillers, capture, capture_or_launch, is_graph
 from ..device.launcher import is_of_memory
-from .pages import in_pages, the_pages
 from .protocol import ReferenceSource
-from .stopwatch import Lane, count_places, is_short
+from .stopwatch import Lane, count_copies, is_short
 
 _MAX_PREPARED = 16
 _MAX_PREPARED_BYTES = 8 << 30
 _MAX_CAPTURED_BYTES = 2 << 30
 """What the captures of one reference may take: each has its results and all between in memory of its own."""
-_NUM_PAGES = 3
-"""In so many the work of each place is launched, where it is short."""
 _MODES = {"default": None, "max-autotune": "max-autotune-no-cudagraphs"}
 
 
@@ -92,20 +89,20 @@ class Reference:
         """Whether graphs of it are replayed; Python launches what cannot be captured."""
         return self._eager.are_graphs
 
-    def eager(self, placements: int) -> Iterator[Lane]:
-        """The reference as it is, in so many places, or in fewer where it takes much memory; captured one by one."""
-        return self._eager.get(placements)
+    def eager(self, buffer_copies: int) -> Iterator[Lane]:
+        """The reference as it is, captured so often, or less where it takes much memory; one by one."""
+        return self._eager.get(buffer_copies)
 
-    def tf32(self, placements: int) -> tuple[Lane, ...]:
+    def tf32(self, buffer_copies: int) -> tuple[Lane, ...]:
         """The reference with TF32 allowed."""
 
         def run() -> None:
             with _tf32():
                 self.run()
 
-        return tuple(_Captures(run).get(placements))
+        return tuple(_Captures(run).get(buffer_copies))
 
-    def compiled(self, mode: Compiling, placements: int) -> tuple[Lane, ...]:
+    def compiled(self, mode: Compiling, buffer_copies: int) -> tuple[Lane, ...]:
         """The reference by `torch.compile`; raises whatever that raises."""
         _settle_compiler()
         compiled: Any = torch.compile(self._model, mode=_MODES[mode], dynamic=False)
@@ -116,7 +113,7 @@ class Reference:
 
         run()
         torch.cuda.synchronize()
-        return tuple(_Captures(run).get(placements))
+        return tuple(_Captures(run).get(buffer_copies))
 
 
 class _Captures:
@@ -126,30 +123,32 @@ class _Captures:
         self._run = run
         before = torch.cuda.memory_reserved()
         self._works = [capture_or_launch(run)]
-        self._num_bytes_each = max(1, torch.cuda.memory_reserved() - before)
         self._is_short: bool | None = None
+        self._num_bytes_each = max(1, torch.cuda.memory_reserved() - before)
         self.num_bytes = self._num_bytes_each
         """What captures take, by what the allocator holds: it counts nothing in a graph's own memory as allocated."""
 
     @property
     def are_graphs(self) -> bool:
         """Whether the work could be captured."""
-        return isinstance(self._works[0], Graph)
+        return is_graph(self._works[0])
 
-    def get(self, placements: int) -> Iterator[Lane]:
-        """The work in so many places, or in as many as there is memory to spare for, and in all pages of each."""
+    def get(self, buffer_copies: int) -> Iterator[Lane]:
+        """So many captures, or as many as there is memory to spare for; of short work in pages of their own."""
+        affordable = max(1, _MAX_CAPTURED_BYTES // self._num_bytes_each) if self.are_graphs else 1
         if self._is_short is None:
             self._is_short = is_short(self._works[0])
-        affordable = max(1, _MAX_CAPTURED_BYTES // self._num_bytes_each) if self.are_graphs else 1
-        wanted = min(count_places(placements, self._is_short), affordable)
+        wanted = min(count_copies(buffer_copies, self._is_short), affordable)
+        fillers = PageFillers() if self._is_short else None
         for number in range(wanted):
             if number == len(self._works):
+                if fillers is not None:
+                    fillers.add()
                 before = torch.cuda.memory_reserved()
                 self._works.append(capture(self._run, is_first=False))
+                self._works[-1]()  # until then the driver keeps nothing of it on the device
                 self.num_bytes += torch.cuda.memory_reserved() - before
-            work = self._works[number]
-            for each in in_pages(work, the_pages(), _NUM_PAGES) if self._is_short else [work]:
-                yield Lane(work=each)
+            yield Lane(work=self._works[number])
 
 
 def _place(value: Any, dtype: torch.dtype) -> Any:

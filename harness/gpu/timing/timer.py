@@ -26,14 +26,12 @@ from ...reference.reference import one_line
 from ...sandbox.protocol import RunResult
 from ..device.graphs import Scratch, capture, capture_or_launch
 from ..device.launcher import DriverError
-from ..device.memory import DeviceBuffers, bytes_of, find_mutated, find_out_of_bounds
+from ..device.memory import DeviceBuffers, bytes_of
 from .clocks import read_clocks
-from .pages import the_pages
+from .copies import MAX_COPIED_BYTES, BufferCopy, Prepare, Watcher, make_copies
 from .protocol import Protocol, ReferenceRequest, ReferenceSource, Timed, Trials
 from .references import Reference, References, forbid_tf32
-from .replicas import MAX_REPLICATED_BYTES, Prepare, Replica, Replicator, Watcher
 from .stopwatch import Lane, Measurement, Stopwatch, Subject, nothing, time_once
-from .streams import NUM_STREAMS
 
 _SHORT_OF = 0.5
 """Share of the device's memory that is free, or might be."""
@@ -55,7 +53,6 @@ class Timer:
         self._scratch = Scratch()
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
         self._device = properties.name
-        self._replicator = Replicator(int(properties.total_memory))
         self._uuid = f"GPU-{properties.uuid}"
         self._pending: _Pending | None = None
         self._prepared: Reference | None = None
@@ -67,8 +64,6 @@ class Timer:
         self.drop_plan()
         self._drop_reference()
         self._references.clear()
-        the_pages().free()
-        self._replicator.clear()
         torch.cuda.empty_cache()  # before the scratch memory's new capture, which takes some
         self._scratch = Scratch()
         torch.cuda.empty_cache()
@@ -78,15 +73,12 @@ class Timer:
         self._pending = None
 
     def _drop_reference(self) -> None:
-        """Let go of that which was prepared last, and of the pages that it lies in."""
+        """Let go of that which was prepared last."""
         self._subjects.clear()
         self._prepared = None
 
-    def warm_up(self, num_lanes: int) -> None:
-        """Load what the first timing would have to, and make what timing a short kernel in so many lanes takes.
-
-        Streams come between pages; where nothing was made ahead they are made later, one after the other.
-        """
+    def warm_up(self) -> None:
+        """Load what the first timing would have to."""
         square = torch.ones(64, 64, device="cuda")
 
         def work() -> None:
@@ -94,8 +86,6 @@ class Timer:
             torch.linalg.vector_norm(torch.where(product.isnan(), square, product), dtype=torch.float64)
 
         capture(work, self._scratch)()
-        streams = self._stopwatch.streams
-        the_pages().stock(num_lanes, lambda made: streams.make(1 + made * NUM_STREAMS // num_lanes))
         torch.cuda.synchronize()
         read_clocks(self._uuid)
 
@@ -120,41 +110,32 @@ class Timer:
         yield
         if not protocol.is_calibrated:
             buffers = DeviceBuffers(plan, given)
-            perform = prepare(plan, buffers, 0)
+            perform = prepare(plan, buffers)
             perform()  # loads the code
             buffers.reset()
             if reference is not None:
                 reference.run()
             once = [("candidate", perform), *([("reference", reference.run)] if reference is not None else [])]
-            self._pending = _Pending(plan=plan, protocol=protocol, buffers=[buffers], perform=perform, once=once)
+            self._pending = _Pending(plan=plan, protocol=protocol, copies=[BufferCopy(buffers, perform)], once=once)
             return
         eager: list[Lane] = []
         if reference is not None:
-            for lane in reference.eager(protocol.placements):
+            for lane in reference.eager(protocol.buffer_copies):
                 eager.append(lane)
                 yield
-        placed: dict[Replica, None] = {}
-        for replica in self._replicator.place(plan, given, prepare, self._scratch, protocol):
-            placed[replica] = None
+        copies: list[BufferCopy] = []
+        for copy in make_copies(plan, given, prepare, self._scratch, protocol):
+            copies.append(copy)
             yield
-        replicas = list(placed)
-        replicas[0].buffers.reset()
-        replicas[0].works[0]()
-        first = _result(replicas[0].buffers)
-        watcher = Watcher(replicas, self._scratch)
-        lanes = tuple(lane for replica in replicas for lane in replica.watch(watcher))
+        copies[0].work()
+        first = _result(copies[0].buffers)
+        watcher = Watcher(copies, self._scratch)
+        lanes = tuple(copy.watch(watcher) for copy in copies)
         subjects = [Subject(name="candidate", lanes=lanes), Subject(name="control", lanes=lanes)]
         if eager:
             subjects.append(Subject(name="reference", lanes=tuple(eager)))
         self._pending = _Pending(
-            plan=plan,
-            protocol=protocol,
-            buffers=[replica.buffers for replica in replicas],
-            perform=replicas[0].works[0],
-            kept=replicas,
-            watcher=watcher,
-            subjects=subjects,
-            first=first,
+            plan=plan, protocol=protocol, copies=copies, watcher=watcher, subjects=subjects, first=first
         )
 
     def measure_plan(self, busy_until: float) -> None:
@@ -175,14 +156,15 @@ class Timer:
         """What was found, with the results of the runs that were timed and of a replay on other values."""
         pending = self._get_pending()
         self._pending = None
-        buffers = pending.buffers[0]
-        first = pending.first or _result(buffers)
-        mutated, out_of_bounds = find_mutated(pending.buffers), find_out_of_bounds(pending.buffers)
-        first = evolve(first, mutated=mutated, out_of_bounds=out_of_bounds)
-        buffers.give(others_of(pending.plan))
-        pending.perform()
+        one = pending.copies[0]
+        first = pending.first or _result(one.buffers)
+        mutated = {index for copy in pending.copies for index in copy.buffers.mutated()}
+        out_of_bounds = {index for copy in pending.copies for index in copy.buffers.out_of_bounds()}
+        first = evolve(first, mutated=tuple(sorted(mutated)), out_of_bounds=tuple(sorted(out_of_bounds)))
+        one.buffers.give(others_of(pending.plan))
+        one.work()
         deviations = pending.watcher.find_worst() if pending.watcher is not None else ()
-        return Timed(trials=pending.trials, first=first, fresh=_result(buffers), deviations=deviations)
+        return Timed(trials=pending.trials, first=first, fresh=_result(one.buffers), deviations=deviations)
 
     def _get_pending(self) -> _Pending:
         if self._pending is None:
@@ -192,12 +174,12 @@ class Timer:
     def rank(
         self, prepare: Callable[[int], tuple[DeviceBuffers, Callable[[], None]] | None], number: int, protocol: Protocol
     ) -> list[float | None]:
-        """Microseconds of so many pieces of work in turns, as a tuner wants them: few trials, one place each.
+        """Microseconds of so many pieces of work in turns, as a tuner wants them: few trials, captured once.
 
         What `prepare` has none of is None, and so is what cannot be launched. In turns are those that fit in memory
         together; the others come after them.
         """
-        brief = evolve(protocol, warmups=_RANKING_WARMUPS, trials=_RANKING_TRIALS, placements=1)
+        brief = evolve(protocol, warmups=_RANKING_WARMUPS, trials=_RANKING_TRIALS)
         us: list[float | None] = [None] * number
         waiting = list(range(number))
         while waiting:
@@ -205,7 +187,7 @@ class Timer:
             before = torch.cuda.memory_allocated()
             kept: list[object] = []
             subjects: list[Subject] = []
-            while waiting and torch.cuda.memory_allocated() - before < MAX_REPLICATED_BYTES:
+            while waiting and torch.cuda.memory_allocated() - before < MAX_COPIED_BYTES:
                 at = waiting.pop(0)
                 made = prepare(at)
                 if made is None:
@@ -217,6 +199,7 @@ class Timer:
                 except DriverError as error:
                     if not any(reason in str(error) for reason in _NEVER_CHOSEN):
                         raise
+                    torch.cuda.synchronize()  # what was launched before that needs its code
                     continue
                 work = capture_or_launch(perform, self._scratch)
                 kept.append(made)
@@ -238,12 +221,12 @@ class Timer:
         self._make_room()
         reference = self._references.get(request.source)
         notes = [] if reference.is_captured else ["the reference cannot be captured: Python launches it"]
-        places = request.protocol.placements
-        self._subjects.append(Subject(name="eager", lanes=tuple(reference.eager(places))))
-        self._subjects.append(Subject(name="tf32", lanes=reference.tf32(places)))
+        copies = request.protocol.buffer_copies
+        self._subjects.append(Subject(name="eager", lanes=tuple(reference.eager(copies))))
+        self._subjects.append(Subject(name="tf32", lanes=reference.tf32(copies)))
         if request.compiling != "none":
             try:
-                self._subjects.append(Subject(name="compiled", lanes=reference.compiled(request.compiling, places)))
+                self._subjects.append(Subject(name="compiled", lanes=reference.compiled(request.compiling, copies)))
             except Exception as error:
                 notes.append(f"torch.compile: {one_line(error)}"[:300])
         forbid_tf32()
@@ -276,7 +259,7 @@ class Timer:
         """One plan's trials by each way to time it (`harness.benchmarks.timing`)."""
         self._make_room()
         buffers = DeviceBuffers(plan, given)
-        perform = prepare(plan, buffers, 0)
+        perform = prepare(plan, buffers)
         perform()
         us = {"single": [time_once(perform)]}
         for _ in range(protocol.warmups):
@@ -284,11 +267,10 @@ class Timer:
         us["events"] = [time_once(perform) for _ in range(protocol.trials)]
         times_ms: Any = do_bench(perform, warmup=_DO_BENCH_WARMUP_MS, rep=_DO_BENCH_MS, return_mode="all")
         us["do_bench"] = [1e3 * float(one) for one in times_ms]
-        replicas = list(dict.fromkeys(self._replicator.place(plan, given, prepare, self._scratch, protocol)))
-        replicas[0].buffers.reset()
-        replicas[0].works[0]()
-        watcher = Watcher(replicas, self._scratch)
-        lanes = tuple(lane for replica in replicas for lane in replica.watch(watcher))
+        copies = list(make_copies(plan, given, prepare, self._scratch, protocol))
+        copies[0].work()
+        watcher = Watcher(copies, self._scratch)
+        lanes = tuple(copy.watch(watcher) for copy in copies)
         found = self._stopwatch.measure([Subject(name=name, lanes=lanes) for name in ("a", "b")], protocol, ("a", "b"))
         return {**us, "calibrated": found.us["a"], "control": found.us["b"]}
 
@@ -299,10 +281,7 @@ class _Pending:
 
     plan: LaunchPlan
     protocol: Protocol
-    buffers: list[DeviceBuffers]
-    perform: Callable[[], None]
-    kept: list[Replica] = field(factory=list)
-    """What graphs launch with lives as long as these."""
+    copies: list[BufferCopy]
     watcher: Watcher | None = None
     subjects: list[Subject] = field(factory=list)
     once: list[tuple[str, Callable[[], object]]] = field(factory=list)

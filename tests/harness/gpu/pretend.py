@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,10 +21,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 from tritonrl.harness.gpu.device import graphs
-from tritonrl.harness.gpu.device.graphs import Graph
-from tritonrl.harness.gpu.timing import pages, references, replicas, timer
-from tritonrl.harness.gpu.timing.pages import Pages
-from tritonrl.harness.gpu.timing.streams import Streams
+from tritonrl.harness.gpu.device.graphs import Graph, PageFillers
+from tritonrl.harness.gpu.timing import copies, references, timer
 
 
 class _OnProcessor(TorchFunctionMode):
@@ -106,7 +104,8 @@ class _Tape(TorchDispatchMode):
 class _Graph(Graph):
     """What PyTorch did, again."""
 
-    def __init__(self, tape: _Tape) -> None:
+    def __init__(self, tape: _Tape, work: Callable[[], object]) -> None:
+        super().__init__(tape, work)
         self._tape = tape
 
     def __call__(self) -> None:
@@ -120,7 +119,7 @@ class _Graph(Graph):
 def _capture(work: Callable[[], object], scratch: object = None, is_first: bool = True) -> Graph:
     with _Tape() as tape:
         work()
-    return _Graph(tape)
+    return _Graph(tape, work)
 
 
 @contextmanager
@@ -143,15 +142,10 @@ def pretend_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     }
     for name, fake in fakes.items():
         monkeypatch.setattr(torch.cuda, name, fake)
-    for module in (graphs, timer, references, replicas):
+    for module in (graphs, timer, references, copies):
         monkeypatch.setattr(module, "capture", _capture)
         monkeypatch.setattr(module, "capture_or_launch", _capture)
-    monkeypatch.setattr(replicas, "capture_for_pages", _capture)
-    monkeypatch.setattr(pages, "_InPage", lambda work, _: _Graph(work._tape))
-    monkeypatch.setattr(pages, "_form_of", lambda _: ("kernel",))
-    monkeypatch.setattr(Pages, "stock", lambda *_: None)
-    monkeypatch.setattr(Streams, "make", lambda *_: None)
-    monkeypatch.setattr(Streams, "take_next", lambda _: nullcontext())
+    monkeypatch.setattr(PageFillers, "add", lambda _: None)
     monkeypatch.setattr(timer, "read_clocks", lambda _: None)
     with _OnProcessor():
         yield waits

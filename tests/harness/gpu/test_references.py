@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 import torch
 from attrs import evolve
-from tritonrl.core.config import ClockConfig
 from tritonrl.harness.gpu.device import graphs
+from tritonrl.harness.gpu.device.graphs import PageFillers
 from tritonrl.harness.gpu.timing import references as references_module
-from tritonrl.harness.gpu.timing.protocol import Protocol, ReferenceSource
+from tritonrl.harness.gpu.timing.protocol import ReferenceSource
 from tritonrl.harness.gpu.timing.references import References
-from tritonrl.harness.gpu.timing.stopwatch import count_places
+from tritonrl.harness.gpu.timing.stopwatch import count_copies
 
 from ..kernels import POINTWISE
 from .pretend import pretend_gpu
 
-PROTOCOL = Protocol.of(ClockConfig(trials=6, warmups=1, flush_mb=1, placements=3), True)
+COPIES = 3
 SMALL = evolve(POINTWISE, source=POINTWISE.source.replace("1024", "9").replace("2048", "33"))
 SOURCE = ReferenceSource(task=SMALL, dtype="float32", seed=1)
 
@@ -38,7 +38,7 @@ def test_a_reference_is_freed_when_it_is_let_go(waits: list[str]) -> None:
     try:
         references = References()
         reference = references.get(SOURCE)
-        assert len(list(reference.eager(PROTOCOL.placements))) >= PROTOCOL.placements
+        assert len(list(reference.eager(COPIES))) == COPIES
         observed = weakref.ref(reference)
         del reference
         assert observed() is not None
@@ -63,33 +63,32 @@ def test_captures_are_counted_by_what_the_allocator_holds(waits: list[str], monk
     reference = References().get(SOURCE)
     first = reference.num_bytes
     assert first >= 3 << 20
-    number = count_places(PROTOCOL.placements, True)
     for _ in range(2):
-        assert len(list(reference.eager(PROTOCOL.placements))) == number * references_module._NUM_PAGES
-        assert reference.num_bytes == first + (number - 1) * (3 << 20)
+        assert len(list(reference.eager(COPIES))) == COPIES
+        assert reference.num_bytes == first + (COPIES - 1) * (3 << 20)
 
 
-def test_every_place_of_a_reference_is_its_own(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """With TF32 as well. It is captured once for each, and lies in pages only while it is timed."""
+def test_every_capture_of_a_reference_is_its_own(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """With TF32 as well. Eager ones are made once, with a filler before each but the first."""
     captured: list[Any] = []
     pretend_capture = references_module.capture
     monkeypatch.setattr(references_module, "capture", lambda *a, **k: captured.append(a) or pretend_capture(*a, **k))
+    monkeypatch.setattr(PageFillers, "add", lambda _: captured.append("filler"))
     reference = References().get(SOURCE)
-    number = count_places(PROTOCOL.placements, True) * references_module._NUM_PAGES
-    lanes = list(reference.eager(PROTOCOL.placements))
-    assert len({lane.work for lane in lanes}) == number
-    assert len(captured) == count_places(PROTOCOL.placements, True) - 1
-    again = list(reference.eager(PROTOCOL.placements))
-    assert len({lane.work for lane in [*lanes, *again]}) == 2 * number
-    assert len(captured) == count_places(PROTOCOL.placements, True) - 1
-    assert len({lane.work for lane in reference.tf32(PROTOCOL.placements)}) == number
+    lanes = list(reference.eager(COPIES))
+    assert len({lane.work for lane in lanes}) == COPIES
+    assert [one == "filler" for one in captured] == [True, False] * (COPIES - 1)
+    assert list(reference.eager(COPIES)) == lanes
+    assert len(captured) == 2 * (COPIES - 1)
+    tf32 = reference.tf32(COPIES)
+    assert len({lane.work for lane in [*lanes, *tf32]}) == 2 * COPIES
 
 
-def test_a_reference_that_takes_long_has_no_pages(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """And fewer places."""
+def test_a_reference_that_takes_long_is_captured_less_often(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing lies between."""
     monkeypatch.setattr(references_module, "is_short", lambda _: False)
-    monkeypatch.setattr(references_module, "in_pages", None)
-    assert len(list(References().get(SOURCE).eager(PROTOCOL.placements))) == PROTOCOL.placements
+    monkeypatch.setattr(PageFillers, "add", None)
+    assert len(list(References().get(SOURCE).eager(16))) == count_copies(16, False) == 4
 
 
 def test_tf32_is_allowed_where_it_is_timed_alone(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,6 +117,6 @@ def test_what_python_launches_is_in_one_place(waits: list[str], monkeypatch: pyt
     """Of a reference that cannot be captured there are no captures."""
     monkeypatch.setattr(references_module, "capture_or_launch", lambda work, *_: lambda: work())
     reference = References().get(SOURCE)
-    (lane,) = reference.eager(PROTOCOL.placements)
+    (lane,) = reference.eager(COPIES)
     assert not reference.is_captured
     lane.work()

@@ -28,7 +28,6 @@ from tritonrl.harness.sandbox.protocol import RunRequest, RunResult
 from ..kernels import POINTWISE
 
 PLAN = LaunchPlan(buffers=(), kernels=(), steps=(), outputs=())
-NUM_LANES = 7
 PROTOCOL = Protocol.of(ClockConfig(), True)
 TIMED = Timed(trials=Trials(us={"candidate": (1.0,)}))
 CRASH = Failure(outcome=Outcome.OUT_OF_BOUNDS, message="an illegal address")
@@ -69,7 +68,6 @@ class FakeExecutor(Executor):
         self.crash = CRASH
         self.gate: threading.Barrier | None = None
         self.pieces_left = 1
-        self.num_lanes = 0
         self.num_short = 0
         """How many runs and preparations find too little memory from now on."""
 
@@ -105,7 +103,6 @@ class FakeExecutor(Executor):
         if self.gate is not None:
             self.gate.wait(PATIENCE_S)
         self.has_served |= kind != "warm up"
-        self.num_lanes = header.get("lanes", self.num_lanes)
         is_short = kind in ("run", "prepare timing") and self.num_short > 0
         self.num_short -= is_short
         match kind:
@@ -146,10 +143,9 @@ class FakeParent(Parent):
 def open_backend(per_gpu: int, devices: Sequence[int] = (0,)) -> tuple[CudaBackend, list[FakeExecutor]]:
     """A backend with made-up executors."""
     parent = FakeParent()
-    backend = CudaBackend(lambda _: None, devices, per_gpu=per_gpu, parent=parent, num_lanes=NUM_LANES)
+    backend = CudaBackend(lambda _: None, devices, per_gpu=per_gpu, parent=parent)
     for executor in parent.started:
         assert executor.asked == [("warm up", "shared")]
-        assert executor.num_lanes == NUM_LANES
         executor.asked.clear()
     return backend, parent.started
 

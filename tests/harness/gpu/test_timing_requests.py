@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,16 +15,12 @@ from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import Buffer, BufferKind, Copy, LaunchPlan, Operator, View
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.gpu import executor as executor_module
-from tritonrl.harness.gpu.device.launcher import LoadedKernels
 from tritonrl.harness.gpu.device.memory import DeviceBuffers
 from tritonrl.harness.gpu.executor import Executor
 from tritonrl.harness.gpu.failures import Fatal
 from tritonrl.harness.gpu.timing import timer as timer_module
-from tritonrl.harness.gpu.timing.pages import Pages
 from tritonrl.harness.gpu.timing.protocol import Protocol, ReferenceRequest, ReferenceSource
 from tritonrl.harness.gpu.timing.references import References
-from tritonrl.harness.gpu.timing.replicas import Replicator
-from tritonrl.harness.gpu.timing.streams import Streams
 from tritonrl.harness.gpu.timing.timer import Timer
 
 from ..kernels import POINTWISE
@@ -106,29 +102,28 @@ def test_a_plan_is_timed_by_a_sequence_of_requests(waits: list[str], calibrated:
 
 
 def test_preparing_stops_between_its_pieces(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each answer comes when nothing is under way on the device; a piece is a lane at most."""
+    """Each answer comes when nothing is under way on the device; a piece is a copy at most."""
     monkeypatch.setattr(executor_module, "_PIECE_S", 1e-9)
     executor = Executor()
     assert receive(executor, None) == {"failure": None}
     waits.clear()
     reply, number = prepare(executor)
     assert reply["failure"] is None
-    assert number == 2 + sum(len(replica.works) for replica in executor._timer._get_pending().kept)
+    assert number == 2 + len(executor._timer._get_pending().copies)
     assert len(waits) >= number
     assert set(finish(executor)[0]["timed"]["trials"]["us"]) == {"candidate", "control"}
 
 
-def test_every_lane_is_timed(waits: list[str]) -> None:
+def test_every_copy_is_timed(waits: list[str]) -> None:
     """As a candidate and as its control."""
     executor = Executor()
     receive(executor, None)
     prepare(executor)
     pending = executor._timer._get_pending()
-    works = [work for replica in pending.kept for work in replica.works]
-    assert len(works) == len(set(works)) == PROTOCOL.num_lanes
+    works = [copy.work for copy in pending.copies]
+    assert len(works) == len(set(works)) == PROTOCOL.buffer_copies
     for subject in pending.subjects:
         assert [lane.work for lane in subject.lanes] == works
-    assert [replica.buffers for replica in pending.kept] == pending.buffers
 
 
 @pytest.mark.parametrize("place", [0, 1, -1])
@@ -137,7 +132,7 @@ def test_what_was_given_is_looked_at_in_every_place(waits: list[str], place: int
     executor = Executor()
     receive(executor)
     prepare(executor)
-    executor._timer._get_pending().buffers[place].view(view(0))[0, 0] += 1.0
+    executor._timer._get_pending().copies[place].buffers.view(view(0))[0, 0] += 1.0
     reply, _ = finish(executor)
     assert reply["results"][0]["mutated"] == [0]
     assert reply["results"][0]["out_of_bounds"] == []
@@ -156,31 +151,14 @@ def test_the_first_run_that_is_judged_has_what_was_given(waits: list[str], monke
     assert first == (VALUES + 1.0).tobytes()
 
 
-def test_code_goes_when_nothing_is_launched_with_it_any_more(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was prepared is dropped, and what waits in the driver's pages emptied, before any code is unloaded."""
-    executor = Executor()
-    assert receive(executor) == {"failure": None}
-    assert prepare(executor)[0]["failure"] is None
-    done: list[str] = []
-    monkeypatch.setattr(LoadedKernels, "are_too_many", property(lambda _: True))
-    monkeypatch.setattr(LoadedKernels, "make_room", lambda _: done.append("unload"))
-    monkeypatch.setattr(Pages, "empty", lambda _: done.append("empty"))
-    assert executor.answer({"kind": "run", "requests": [], "binaries": {"a": 0}}, [b""]) == ({"results": []}, [])
-    assert done == ["empty", "unload"]
-    reply, _ = executor.answer({"kind": "measure timing", "busy_until": 0.0}, [])
-    assert "no plan was made ready" in reply["failure"]["message"]
-
-
 def test_memory_is_given_back_before_any_is_taken(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """References, pages and places go, and then the scratch memory is made anew."""
+    """References go, and then the scratch memory is made anew."""
     timer = Timer(References())
     done: list[str] = []
     monkeypatch.setattr(References, "clear", lambda _: done.append("references"))
-    monkeypatch.setattr(Pages, "free", lambda _: done.append("pages"))
-    monkeypatch.setattr(Replicator, "clear", lambda _: done.append("places"))
     monkeypatch.setattr(timer_module, "Scratch", lambda: done.append("scratch"))
     timer.clear()
-    assert done == ["references", "pages", "places", "scratch"]
+    assert done == ["references", "scratch"]
 
 
 def test_a_reference_that_does_not_run_is_found_before_a_turn_is_taken(waits: list[str]) -> None:
@@ -288,28 +266,10 @@ def test_a_plan_that_writes_beyond_its_buffers_is_the_last(waits: list[str], pla
     executor = Executor()
     assert receive(executor) == {"failure": None}
     prepare(executor)
-    executor._timer._get_pending().buffers[place]._arena[0] = 0
+    executor._timer._get_pending().copies[place].buffers._arena[0] = 0
     reply, _ = finish(executor)
     assert [result["out_of_bounds"] for result in reply["results"]] == [[0], last]
     assert executor.is_spoilt
-
-
-@pytest.mark.parametrize("num_lanes", [0, 3])
-def test_pages_are_made_before_anything_is_timed(
-    waits: list[str], monkeypatch: pytest.MonkeyPatch, num_lanes: int
-) -> None:
-    """As many as a short kernel takes, where any are to be timed, and streams between them."""
-    made: list[object] = []
-
-    def stock(_: Pages, number: int, beside: Callable[[int], object]) -> None:
-        for page in range(number):
-            beside(page)
-            made.append("page")
-
-    monkeypatch.setattr(Pages, "stock", stock)
-    monkeypatch.setattr(Streams, "make", lambda _, number: made.append(number))
-    assert Executor().answer({"kind": "warm up", "lanes": num_lanes}, []) == ({"failure": None}, [])
-    assert made == ([1, "page", 6, "page", 11, "page"] if num_lanes else [])
 
 
 def test_what_is_received_needs_no_gpu(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,24 +284,27 @@ def test_what_is_received_needs_no_gpu(waits: list[str], monkeypatch: pytest.Mon
     assert len(made) == 1
 
 
-def test_code_is_unloaded_in_a_turn(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is received has none; others time meanwhile."""
-    done: list[str] = []
-    monkeypatch.setattr(LoadedKernels, "are_too_many", property(lambda _: True))
-    monkeypatch.setattr(LoadedKernels, "make_room", lambda _: done.append("unload"))
+def test_what_was_prepared_before_goes_in_a_turn(waits: list[str]) -> None:
+    """What is received has none: others time meanwhile, and code that is unloaded could show."""
     executor = Executor()
     assert receive(executor) == {"failure": None}
-    assert not done
+    executor.answer({"kind": "prepare timing"}, [])
+    held = weakref.ref(executor._preparation or executor._timer._get_pending().copies[0])
+    assert receive(executor) == {"failure": None}
+    assert held() is not None
     assert prepare(executor)[0]["failure"] is None
-    assert done == ["unload"]
+    assert held() is None
+    pending = weakref.ref(executor._timer._get_pending().copies[0])
+    finish(executor)
+    assert pending() is None
 
 
 def test_a_reference_is_let_go_when_it_is_measured(waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """And where that fails, where memory is given back, or where another comes: the pages are others' then."""
+    """And where that fails, where memory is given back, or where another comes; its eager captures stay ready."""
     timer = Timer(References())
     request = ReferenceRequest(source=SOURCE, protocol=PROTOCOL, compiling="none")
     assert timer.prepare_reference(request) == []
-    observed = [weakref.ref(lane.work) for subject in timer._subjects for lane in subject.lanes]
+    observed = [weakref.ref(lane.work) for lane in timer._subjects[1].lanes]
     assert {subject.name for subject in timer._subjects} == {"eager", "tf32"}
     assert len(timer.measure_reference(request, []).eager_us) == PROTOCOL.trials
     assert not any(each() for each in observed)
