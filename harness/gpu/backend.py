@@ -18,7 +18,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from enum import Enum, auto
 from types import TracebackType
 from typing import Any, TypeVar
@@ -32,7 +32,7 @@ from ...core.serialisation import from_plain, to_plain
 from ..errors import SandboxError
 from ..sandbox.protocol import RunReply, RunRequest, RunResult
 from ..sandbox.sandbox import read_run_result
-from .memory_retry import EXECUTOR_BYTES, with_room
+from .memory_retry import EXECUTOR_BYTES, with_memory_retry
 from .processes import Executor, Lost, Parent
 from .timing.protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
 
@@ -134,7 +134,7 @@ class CudaBackend:
         plans = [request.plan for request in requests]
         try:
             with self._executor() as executor:
-                results = with_room(
+                results = with_memory_retry(
                     executor, plans, lambda: run(executor), lambda found: [r.failure for r in found], self._count_turn
                 )
         except Lost as lost:
@@ -198,7 +198,7 @@ class CudaBackend:
             if alone and executor.has_served:
                 executor.close()
             try:
-                return with_room(
+                return with_memory_retry(
                     executor, [plan], lambda: try_to_measure(executor), lambda timed: [timed.failure], self._count_turn
                 )
             except Lost as lost:
@@ -216,16 +216,8 @@ class CudaBackend:
             "binaries": self._binaries(plans, blobs),
             "protocol": to_plain(protocol),
         }
-        try:
-            with self._executor() as executor:
-                limit_s = self._limit_s + len(plans) * protocol.budget_s
-                reply, _ = self._ask(executor, header, blobs, limit_s, Turn.ALONE)
-        except Lost as lost:
-            return lost.failure
-        if reply["failure"] is not None:
-            return from_plain(reply["failure"], Failure)
-        ranked: list[float | None] = reply["us"]
-        return ranked
+        found: list[float | None] | Failure = self._measure_alone(header, blobs, len(plans) * protocol.budget_s)
+        return found
 
     def compare_protocols(
         self, plan: LaunchPlan, storages: dict[int, bytes], protocol: Protocol, num_repeats: int
@@ -240,16 +232,18 @@ class CudaBackend:
             "protocol": to_plain(protocol),
             "num_repeats": num_repeats,
         }
+        budget_s = 4 * num_repeats * protocol.budget_s
+        found: list[dict[str, list[float]]] | Failure = self._measure_alone(header, blobs, budget_s)
+        return found
+
+    def _measure_alone(self, header: dict[str, Any], blobs: list[bytes], budget_s: float) -> Any:
+        """The microseconds that one exclusive request answers with, or a failure."""
         try:
             with self._executor() as executor:
-                limit_s = self._limit_s + 4 * num_repeats * protocol.budget_s
-                reply, _ = self._ask(executor, header, blobs, limit_s, Turn.ALONE)
+                reply, _ = self._ask(executor, header, blobs, self._limit_s + budget_s, Turn.ALONE)
         except Lost as lost:
             return lost.failure
-        if reply["failure"] is not None:
-            return from_plain(reply["failure"], Failure)
-        measurements: list[dict[str, list[float]]] = reply["us"]
-        return measurements
+        return reply["us"] if reply["failure"] is None else from_plain(reply["failure"], Failure)
 
     def measure_reference(self, request: ReferenceRequest) -> ReferenceTiming | Failure:
         """The reference's figures; it is built and compiled in a shared turn, and timed alone.
@@ -306,7 +300,8 @@ class CudaBackend:
         turn: Turn = Turn.SHARED,
     ) -> tuple[dict[str, Any], list[bytes]]:
         began = time.perf_counter()
-        with self._take(executor, turn):
+        turns = {Turn.NONE: nullcontext, Turn.SHARED: executor.lock.shared, Turn.ALONE: executor.lock.exclusive}
+        with turns[turn]():
             has_turn = time.perf_counter()
             if turn is Turn.ALONE:
                 header = {**header, "busy_until": self._busy_until[executor.device]}
@@ -322,15 +317,6 @@ class CudaBackend:
                 with self._change:
                     self._count_wait(WAITING_FOR_TURN, has_turn - began)
                     self.seconds[str(header["kind"])] += time.perf_counter() - has_turn
-
-    def _take(self, executor: Executor, turn: Turn) -> AbstractContextManager[None]:
-        match turn:
-            case Turn.NONE:
-                return nullcontext()
-            case Turn.SHARED:
-                return executor.lock.shared()
-            case Turn.ALONE:
-                return executor.lock.exclusive()
 
     @property
     def waited_s(self) -> float:

@@ -17,7 +17,7 @@ from ...core.plan import LaunchPlan
 from .processes import Executor
 
 EXECUTOR_BYTES = 16 << 30
-"""An executor's part of a GPU's memory: kept references, replicas of a plan, places to draw, the driver's pages."""
+"""An executor's part of a GPU's memory: kept references, copies of a plan, graphs."""
 T = TypeVar("T")
 
 
@@ -28,7 +28,7 @@ def needed_bytes(plan: LaunchPlan) -> int:
     return 2 * sum(num_bytes(buffer) for buffer in plan.buffers)
 
 
-def with_room(
+def with_memory_retry(
     executor: Executor,
     plans: Sequence[LaunchPlan],
     work: Callable[[], T],

@@ -24,7 +24,7 @@ from ....core.plan import LaunchPlan
 from ....core.statistics import trimmed_mean
 from ...reference.reference import one_line
 from ...sandbox.protocol import RunResult
-from ..device.graphs import Scratch, capture, capture_or_launch
+from ..device.graphs import PageFillers, Scratch, capture, capture_or_launch
 from ..device.launcher import DriverError
 from ..device.memory import DeviceBuffers, bytes_of
 from .clocks import read_clocks
@@ -86,6 +86,7 @@ class Timer:
             torch.linalg.vector_norm(torch.where(product.isnan(), square, product), dtype=torch.float64)
 
         capture(work, self._scratch)()
+        PageFillers().add()
         torch.cuda.synchronize()
         read_clocks(self._uuid)
 

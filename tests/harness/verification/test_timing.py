@@ -81,8 +81,9 @@ def test_a_protocol_has_the_configurations_numbers() -> None:
     """What the executor is told is what the configuration says."""
     clock = ClockConfig(warmups=7, trials=9, trim=0.2, replays=2, placements=3, flush_mb=0, budget_s=1.0, attempts=4)
     protocol = Protocol.of(clock, True)
-    for name in ("warmups", "trials", "trim", "replays", "placements", "flush_mb", "budget_s", "attempts", "short_us"):
+    for name in ("warmups", "trials", "trim", "replays", "flush_mb", "budget_s", "attempts", "short_us"):
         assert getattr(protocol, name) == getattr(clock, name), name
+    assert protocol.buffer_copies == clock.placements
     assert protocol.is_calibrated
 
 
