@@ -163,7 +163,8 @@ class ClockConfig:
 
     The rest is the measured clock's. Before each replay `flush_mb` are written, more than the L2 cache holds; 0 leaves
     the cache as it is. A trial of what takes less than `short_us` is the mean of `replays`, since there the clock's own
-    grain shows, and what is replayed lies in `placements` places in memory; below 60 us in more, which are drawn.
+    grain shows. What takes less than 60 us is timed on `placements` copies of its buffers, code and graph, since it
+    shows where they lie; what takes longer on a quarter of them.
     `budget_s` bounds what the trials of one measurement take: of what is slower there are fewer, never less than five.
     A measurement whose A/A control differs from 1 by more than `control_tolerance` is repeated, `attempts` times in
     all. `torch_compile` is the mode in which the reference is compiled for the second figure.
@@ -177,7 +178,7 @@ class ClockConfig:
     trim: float = number(0.1, 0.0, 0.49)
     replays: int = whole(4, 1, 1000)
     short_us: float = number(200.0, 0.0)
-    placements: int = whole(10, 1, 100)
+    placements: int = whole(40, 1, 200)
     flush_mb: int = whole(256, 0, 4096)
     budget_s: float = number(5.0, 0.0, 600.0, open_low=True)
     control_tolerance: float = number(0.02, 0.0, 1.0)

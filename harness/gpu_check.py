@@ -13,16 +13,56 @@ from attrs import evolve, frozen
 from ..core.config import Config
 from ..core.extensions import VerifierSpec
 from ..core.outcome import Outcome
+from ..core.task import Constants, Task
 from ..stages.funnel import fold
 from ..stages.timing_stage import control_ratio_of
-from .bench.gpu.crashes import crash_task, draw_sources
-from .cuda.backend import CudaBackend
 from .errors import TritonrlError
+from .gpu.backend import CudaBackend
 from .sandbox.sandbox import Sandbox
 from .verification.evidence_store import EvidenceStore
 from .verification.verifier import Verifier
 
 _CALIBRATED = VerifierSpec(staged=True, calibrated=True)
+_SIZE: Constants = (("N", 65536),)
+_REFERENCE = """import torch
+import torch.nn as nn
+
+N = 65536
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x + x
+
+
+def get_inputs():
+    return [torch.randn(N)]
+
+
+def get_init_inputs():
+    return []
+"""
+DOUBLE_SOLUTION = """import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def double(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask, other=0.0)
+    tl.store(out_ptr + offsets, x + x, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        out = torch.empty_like(x)
+        double[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+        return out
+"""
+"""A right candidate of `double_task`."""
 
 
 @frozen(kw_only=True)
@@ -53,12 +93,25 @@ def check_gpus(config: Config) -> list[Check]:
     return checks
 
 
+def double_task() -> Task:
+    """The task of the self-test: twice the input."""
+    return Task(
+        task_id="double",
+        level=1,
+        family="unary",
+        description="Twice the input.",
+        source=_REFERENCE,
+        tiny=_SIZE,
+        small=_SIZE,
+        larger=_SIZE,
+    )
+
+
 def _verify_on(config: Config, device: int, subject: str) -> Check:
     """A right kernel's verdict and runtime, or what is in the way."""
     began = time.perf_counter()
     clock = evolve(config.clock, torch_compile="none")
     verifier_config = evolve(config.verifier, backend="cuda", clock="measured")
-    ((_, source),) = draw_sources(0)
     try:
         with (
             Sandbox(config.limits, target=config.verifier.target) as sandbox,
@@ -66,7 +119,7 @@ def _verify_on(config: Config, device: int, subject: str) -> Check:
             CudaBackend(store.get_blob, [device], per_gpu=1) as cuda,
         ):
             verifier = Verifier(verifier_config, clock, sandbox, store, cuda)
-            candidate = verifier.gather(crash_task(), source, _CALIBRATED)
+            candidate = verifier.gather(double_task(), DOUBLE_SOLUTION, _CALIBRATED)
             verdict = fold(candidate, _CALIBRATED.staged, verifier.backend, clock.trim)
     except TritonrlError as error:
         return Check(subject=subject, is_fine=False, detail=str(error))
@@ -82,7 +135,7 @@ def _verify_on(config: Config, device: int, subject: str) -> Check:
 def _describe_driver() -> str:
     from cuda.bindings import driver
 
-    from .cuda.launcher import check
+    from .gpu.device.launcher import check
 
     version = int(check(driver.cuDriverGetVersion()))
     return f"CUDA {version // 1000}.{version % 1000 // 10}, through cuda.bindings as PyTorch brings it"

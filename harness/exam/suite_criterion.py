@@ -170,7 +170,7 @@ def _run_reference(task: Task, bench: Workbench, sizes: Profile, trial: int) -> 
     """Inputs of a trial, parameters as constructed, and what the reference makes of them in its own precision."""
     oracle = bench.oracle
     # nobody may time on a GPU meanwhile
-    turn = nullcontext() if bench.cuda is None else bench.cuda.executors[0].turns.shared()
+    turn = nullcontext() if bench.cuda is None else bench.cuda.executors[0].lock.shared()
     module = load_task(task, sizes)
     inputs = draw_inputs(task, module, derive(oracle.seed, fingerprint(task), "suite inputs", trial))
     model = build_model(task, module, oracle.init_seed(task))

@@ -103,7 +103,7 @@ class Build:
 class Oracle:
     """Reference results of tasks, computed on demand and kept while they fit; safe to use from several threads.
 
-    `harness.cuda.shared_oracle` has a GPU compute them; inputs and parameters are always drawn on the CPU.
+    `harness.gpu.shared_oracle` has a GPU compute them; inputs and parameters are always drawn on the CPU.
     """
 
     device = "cpu"

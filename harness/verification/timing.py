@@ -1,6 +1,6 @@
 """The probes of the timing stage: the simulated clock's estimate, and the GPU's own time.
 
-Measured, candidate and eager reference are timed in turns in one executor (`harness.cuda`), on values that no earlier
+Measured, candidate and eager reference are timed in turns in one executor (`harness.gpu`), on values that no earlier
 run had. The results of the very runs that were timed are compared with the oracle, and what they show counts as one
 more variant of the full run, "timed": a kernel that does its work only when it is not timed is wrong, not fast. How the
 reference does with TF32 and by `torch.compile` is measured once for a task and a device, and kept. Of an autotuned
@@ -28,8 +28,8 @@ from ...stages.roofline import Gpu, add_noise, estimate_plan_us, estimate_refere
 from ...stages.run_stages import judge_run
 from ...stages.tolerance import TOLERANCES
 from ...stages.variants import describe
-from ..cuda.backend import CudaBackend
-from ..cuda.protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
+from ..gpu.backend import CudaBackend
+from ..gpu.timing.protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
 from ..sandbox.protocol import RunRequest
 from .evidence_store import evidence_key
 from .oracle import ExpectedRun

@@ -18,8 +18,8 @@ from ...core.seeds import derive
 from ...core.task import Profile, Task
 from ...stages.compile_stage import find_recording
 from ...stages.variants import describe
-from ..cuda.backend import CudaBackend
-from ..cuda.protocol import Protocol
+from ..gpu.backend import CudaBackend
+from ..gpu.timing.protocol import Protocol
 from ..sandbox.protocol import RunRequest
 from .configurations import (
     describe_choice,

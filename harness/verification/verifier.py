@@ -29,10 +29,9 @@ from ...stages.funnel import FUNNEL, fold
 from ...stages.roofline import GPUS
 from ...stages.run_stages import judge_full
 from ...stages.variants import variants_of
-from ..cuda.backend import CudaBackend, choose_number
-from ..cuda.protocol import Protocol
-from ..cuda.shared_oracle import SharedOracle
 from ..errors import TaskError, UsageError
+from ..gpu.backend import CudaBackend, choose_number
+from ..gpu.shared_oracle import SharedOracle
 from ..sandbox.sandbox import Sandbox
 from .configurations import probe_configurations
 from .declared import probe_declared
@@ -84,9 +83,7 @@ def open_verifier(config: Config, evidence: Path | None = None, num_sharing: int
 
             devices, limit_s = range(torch.cuda.device_count()), config.limits.wall_s
             number = choose_number(devices, num_sharing)
-            num_lanes = Protocol.of(config.clock, True).num_lanes if config.verifier.clock == "measured" else 0
-            cuda = CudaBackend(store.get_blob, devices, limit_s, number, num_lanes=num_lanes)
-            stack.enter_context(cuda)
+            cuda = stack.enter_context(CudaBackend(store.get_blob, devices, limit_s, number))
         yield Verifier(config.verifier, config.clock, sandbox, store, cuda)
 
 
@@ -129,7 +126,7 @@ class Verifier:
         """Where plans are timed."""
         if cuda is not None:
             first = cuda.executors[0]
-            shared = SharedOracle(config.seed, first.turns, f"cuda:{first.device}", kept_bytes)
+            shared = SharedOracle(config.seed, first.lock, f"cuda:{first.device}", kept_bytes)
             self.gpu_bench = Workbench(sandbox=sandbox, oracle=shared, store=store, cuda=cuda)
         if self.gpu_bench is not None and config.backend != "interpret":
             self.bench = self.gpu_bench

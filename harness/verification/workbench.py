@@ -10,7 +10,7 @@ from ...core.candidate import Candidate, Variant
 from ...core.serialisation import fingerprint
 from ...core.task import Profile, Task
 from ...stages.variants import VariantInputs, describe
-from ..cuda.backend import CudaBackend
+from ..gpu.backend import CudaBackend
 from ..sandbox.sandbox import Sandbox
 from .evidence_store import EvidenceStore, evidence_key
 from .oracle import Oracle

@@ -17,52 +17,13 @@ from attrs import evolve, frozen
 
 from ....core.config import Config
 from ....core.extensions import VerifierSpec
-from ....core.task import Constants, Task
+from ...gpu_check import DOUBLE_SOLUTION, double_task
 from ...verification.verifier import open_verifier
 from ..verifier.mix import OnProgress, count_done
 
 _PLAIN = VerifierSpec(staged=True)
-_SIZE: Constants = (("N", 65536),)
 _WALL_S = 5
-_REFERENCE = """import torch
-import torch.nn as nn
-
-N = 65536
-
-
-class Model(nn.Module):
-    def forward(self, x):
-        return x + x
-
-
-def get_inputs():
-    return [torch.randn(N)]
-
-
-def get_init_inputs():
-    return []
-"""
-_SOLUTION = """import torch
-import torch.nn as nn
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def double(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    mask = offsets < n
-    x = tl.load(x_ptr + offsets, mask=mask, other=0.0)
-    BODY
-    tl.store(out_ptr + offsets, x + x, mask=mask)
-
-
-class ModelNew(nn.Module):
-    def forward(self, x):
-        out = OUT
-        double[(GRID,)](x, out, x.numel(), BLOCK=1024)
-        return out
-"""
+_STORE = "tl.store"
 
 
 @frozen(kw_only=True)
@@ -110,20 +71,6 @@ class CrashFigures:
         return not self.accepted_crashes and not self.refused_neighbours
 
 
-def crash_task() -> Task:
-    """The task of all candidates: twice the input."""
-    return Task(
-        task_id="crashes",
-        level=1,
-        family="unary",
-        description="Twice the input.",
-        source=_REFERENCE,
-        tiny=_SIZE,
-        small=_SIZE,
-        larger=_SIZE,
-    )
-
-
 def draw_sources(num_crashes: int) -> list[tuple[str, str]]:
     """(what it does, source) of crashing candidates, a right one before each and after the last; all texts differ."""
     drawn = []
@@ -134,13 +81,14 @@ def draw_sources(num_crashes: int) -> list[tuple[str, str]]:
 
 
 def _write(number: int, deed: _Deed) -> str:
-    source = _SOLUTION.replace("BODY", deed.body).replace("GRID", deed.grid).replace("OUT", deed.out)
+    source = DOUBLE_SOLUTION.replace(_STORE, f"{deed.body}\n    {_STORE}")
+    source = source.replace(_RIGHT.grid, deed.grid).replace(_RIGHT.out, deed.out)
     return f"# {number}\n{source}"
 
 
 def run(config: Config, num_crashes: int, jobs: int, on_progress: OnProgress | None = None) -> CrashFigures:
     """Verify `num_crashes` crashing candidates and their neighbours; raises UsageError where there is no GPU."""
-    task, drawn = crash_task(), draw_sources(num_crashes)
+    task, drawn = double_task(), draw_sources(num_crashes)
     chosen = evolve(
         config,
         verifier=evolve(config.verifier, backend="cuda", clock="none"),

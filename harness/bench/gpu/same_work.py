@@ -1,8 +1,8 @@
 """Whether a candidate and its reference are timed alike: the same launches as both have a speedup of 1.
 
-A candidate's launches come from a recorded plan, and lie in drawn places, a page of the driver's each; a reference's
-come from PyTorch, and lie where it allocates, in three pages each. What both can be is PyTorch's own kernels: a vector
-is filled, or what is above zero in it is copied, by a step of a plan and by a reference.
+A candidate's launches come from a recorded plan, and lie in drawn places; a reference's come from PyTorch, and lie
+where it allocates. What both can be is PyTorch's own kernels: a vector is filled, or what is above zero in it is copied,
+by a step of a plan and by a reference.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from attrs import frozen
 from ....core.plan import ArgumentKind, Buffer, BufferKind, Fill, LaunchPlan, Operand, Operator, Step, View
 from ....core.statistics import trimmed_mean
 from ....core.task import Task
-from ...cuda.backend import CudaBackend
-from ...cuda.protocol import Protocol, ReferenceSource
+from ...gpu.backend import CudaBackend
+from ...gpu.timing.protocol import Protocol, ReferenceSource
 
 _SIZES = (1 << 13, 1 << 18, 1 << 20)
 """Elements of the vectors; on an H200 none takes 60 us."""

@@ -1,6 +1,6 @@
 """How much timing noise there is at the level of the measurement, by four ways to time the same kernels.
 
-"Calibrated" is the product's (`harness.cuda.stopwatch`). Beside it "single", one cold measurement; "events", the
+"Calibrated" is the product's (`harness.gpu.timing.stopwatch`). Beside it "single", one cold measurement; "events", the
 study's protocol, device events around launches from Python after warm-ups; and `triton.testing.do_bench`. All four time
 the same launches of the same plans: teachers of the corpus at their declared sizes, and at larger ones, so that
 runtimes range from a few microseconds to milliseconds. A measurement allocates, prepares and captures anew. Kernels
@@ -28,8 +28,8 @@ from ....core.statistics import coefficient_of_variation, kendall_tau, share_wit
 from ....core.task import Example, Profile
 from ....core.text.size_constants import read_constants
 from ....stages.variants import describe
-from ...cuda.protocol import Protocol
 from ...errors import TaskError, UsageError
+from ...gpu.timing.protocol import Protocol
 from ...reference.reference import trace_operators
 from ...reference.sizes.declared_sizes import with_declared
 from ...tasks.suites import corpus_examples

@@ -188,7 +188,7 @@ def _time(work: Callable[[], int], device: torch.device) -> tuple[float, int]:
 @torch.no_grad()
 def _time_step(policy: Policy, prompts: list[list[int]], new_tokens: int) -> float:
     """Seconds of one step where half of the tokens are written."""
-    from ..policy.sampling import triton_ops
+    from ...policy.sampling import triton_ops
 
     count, longest = len(prompts), max(map(len, prompts))
     sizes = Sizes(rows=count, prompts=count, prompt_tokens=longest, new_tokens=new_tokens)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from tritonrl.harness.cuda.turns import Turns
+from tritonrl.harness.gpu.gpu_lock import GpuLock
 from tritonrl.harness.policy import breathing
 from tritonrl.harness.policy.breathing import in_turn, open_turns
 
 
-def time_once(turns: Turns, timed: threading.Event) -> threading.Thread:
+def time_once(turns: GpuLock, timed: threading.Event) -> threading.Thread:
     """A thread that waits for the GPU to itself."""
 
     def run() -> None:
@@ -26,9 +26,9 @@ def time_once(turns: Turns, timed: threading.Event) -> threading.Thread:
 
 def test_nobody_times_while_the_policy_has_its_turn(tmp_path: Path) -> None:
     """Whoever wants the GPU to itself waits until the policy is done."""
-    turns, timed, told = Turns("gpu", tmp_path), threading.Event(), list[int]()
+    turns, timed, told = GpuLock("gpu", tmp_path), threading.Event(), list[int]()
     with in_turn(turns, told.append) as report:
-        thread = time_once(Turns("gpu", tmp_path), timed)
+        thread = time_once(GpuLock("gpu", tmp_path), timed)
         report(3)
         assert not timed.wait(0.2)
     thread.join(10)
@@ -39,16 +39,16 @@ def test_nobody_times_while_the_policy_has_its_turn(tmp_path: Path) -> None:
 def test_a_long_turn_is_let_go_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once the turn has been held for long, a report lets those who wait to time go first."""
     monkeypatch.setattr(breathing, "HOLD_S", 0.0)
-    turns, timed = Turns("gpu", tmp_path), threading.Event()
+    turns, timed = GpuLock("gpu", tmp_path), threading.Event()
     with in_turn(turns, lambda _: None) as report:
-        thread = time_once(Turns("gpu", tmp_path), timed)
+        thread = time_once(GpuLock("gpu", tmp_path), timed)
         for done in range(100):
             report(done)
             if timed.wait(0.05):
                 break
         assert timed.is_set()
         again = threading.Event()
-        other = time_once(Turns("gpu", tmp_path), again)
+        other = time_once(GpuLock("gpu", tmp_path), again)
         assert not again.wait(0.2)  # the policy has its turn back
     thread.join(10)
     other.join(10)
@@ -56,7 +56,7 @@ def test_a_long_turn_is_let_go_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_memory_in_reserve_is_given_back_at_the_end_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Letting go keeps it, since it is wanted again at once; after the turn others may have it."""
-    turns, done = Turns("gpu", tmp_path), list[str]()
+    turns, done = GpuLock("gpu", tmp_path), list[str]()
     monkeypatch.setattr(breathing, "HOLD_S", 0.0)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: done.append("settled"))

@@ -11,7 +11,7 @@ from tritonrl.core.config import ClockConfig, VerifierConfig
 from tritonrl.core.extensions import AUDIT, VerifierSpec
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.task import Profile, Task
-from tritonrl.harness.cuda.backend import CudaBackend
+from tritonrl.harness.gpu.backend import CudaBackend
 from tritonrl.harness.reference.sizes.declared_sizes import with_declared
 from tritonrl.harness.sandbox.protocol import RecordReply, RecordRequest, RunReply, RunRequest
 from tritonrl.harness.sandbox.sandbox import Sandbox

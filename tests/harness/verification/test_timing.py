@@ -13,8 +13,8 @@ from tritonrl.core.candidate import Comparison, ReferenceTiming, TimingReport, V
 from tritonrl.core.config import ClockConfig
 from tritonrl.core.extensions import VerifierSpec
 from tritonrl.core.plan import LaunchPlan
-from tritonrl.harness.cuda.backend import CudaBackend
-from tritonrl.harness.cuda.protocol import Protocol, ReferenceSource, Timed, Trials
+from tritonrl.harness.gpu.backend import CudaBackend
+from tritonrl.harness.gpu.timing.protocol import Protocol, ReferenceSource, Timed, Trials
 from tritonrl.harness.sandbox.protocol import RunResult
 from tritonrl.harness.study.rows import Attempt, timing_rows
 from tritonrl.harness.tables import TABLES
@@ -81,8 +81,9 @@ def test_a_protocol_has_the_configurations_numbers() -> None:
     """What the executor is told is what the configuration says."""
     clock = ClockConfig(warmups=7, trials=9, trim=0.2, replays=2, placements=3, flush_mb=0, budget_s=1.0, attempts=4)
     protocol = Protocol.of(clock, True)
-    for name in ("warmups", "trials", "trim", "replays", "placements", "flush_mb", "budget_s", "attempts", "short_us"):
+    for name in ("warmups", "trials", "trim", "replays", "flush_mb", "budget_s", "attempts", "short_us"):
         assert getattr(protocol, name) == getattr(clock, name), name
+    assert protocol.buffer_copies == clock.placements
     assert protocol.is_calibrated
 
 

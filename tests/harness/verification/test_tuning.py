@@ -12,8 +12,8 @@ from tritonrl.core.extensions import VerifierSpec
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import LaunchPlan
 from tritonrl.core.task import Profile
-from tritonrl.harness.cuda.backend import CudaBackend
-from tritonrl.harness.cuda.protocol import Protocol
+from tritonrl.harness.gpu.backend import CudaBackend
+from tritonrl.harness.gpu.timing.protocol import Protocol
 from tritonrl.harness.verification.tuning import Tuned, tune
 from tritonrl.harness.verification.verifier import Verifier
 from tritonrl.stages.compile_stage import find_recording

@@ -11,8 +11,9 @@ from tritonrl.core.extensions import AUDIT
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.verdict import StageResult, Verdict
 from tritonrl.harness.bench.gpu.agreement import VerdictCount, compare_verdicts
-from tritonrl.harness.bench.gpu.crashes import CRASHES, crash_task, draw_sources
+from tritonrl.harness.bench.gpu.crashes import CRASHES, draw_sources
 from tritonrl.harness.bench.verifier.mix import Kind, Labelled, RunningCount, count_done, show_every_tenth
+from tritonrl.harness.gpu_check import double_task
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verification.probes import probe_syntax
 from tritonrl.harness.verification.recordings import probe_compile
@@ -21,7 +22,7 @@ from tritonrl.stages.compile_stage import judge_compile
 from tritonrl.stages.syntax import judge_syntax
 from typer.testing import CliRunner
 
-TASK = crash_task()
+TASK = double_task()
 
 
 def verdict(outcome: Outcome, stage: Stage) -> Verdict:

@@ -12,11 +12,11 @@ from tritonrl.core.plan import LaunchPlan
 from tritonrl.core.serialisation import from_plain, to_plain
 from tritonrl.core.task import Profile
 from tritonrl.harness.bench.gpu import same_work
-from tritonrl.harness.cuda.executor import Executor
-from tritonrl.harness.cuda.protocol import Protocol, ReferenceSource, Timed, Trials
+from tritonrl.harness.gpu.executor import Executor
+from tritonrl.harness.gpu.timing.protocol import Protocol, ReferenceSource, Timed, Trials
 from tritonrl.harness.reference.reference import load_task
 
-from ...cuda.pretend import pretend_gpu
+from ...gpu.pretend import pretend_gpu
 
 PROTOCOL = Protocol.of(ClockConfig(trials=6, warmups=1, flush_mb=1, placements=3), True)
 

@@ -1,0 +1,1 @@
+"""What a plan needs of a device: memory, loaded kernels, and graphs."""

@@ -1,0 +1,184 @@
+"""The executors' processes as the judge sees them: one parent that has imported what they need, and its children.
+
+The parent never touches a device. A child opens one and serves one thread at a time; when it dies, its successor costs
+a fork and a context's start, not imports.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.candidate import Failure
+from ...core.outcome import Outcome
+from ...core.serialisation import from_plain
+from ..errors import SandboxError
+from ..sandbox import wire
+from .gpu_lock import GpuLock
+
+_START_TIMEOUT_S = 120.0
+_END_TIMEOUT_S = 10.0
+_MAX_FRAME = 1 << 36
+_ENVIRONMENT = {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}
+"""An executor does one thing after the other; with the driver's eight queues a context takes twice as long to open."""
+
+
+class Lost(Exception):
+    """The child ended or was ended; `failure` is what that says of the plan."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class Parent:
+    """The process that forks executors; threads take turns with it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._control, theirs = socket.socketpair()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the parent)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", f"{__package__}.executor", "--control", str(theirs.fileno())],
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=self._log,
+                env={**os.environ, **_ENVIRONMENT},
+                start_new_session=True,
+            )
+        self._control.settimeout(_START_TIMEOUT_S)
+        try:
+            self.expect(self._control.recv(1) == b"r")
+        except OSError as error:
+            self.close()
+            raise SandboxError(f"the executors' process did not start: {error}") from error
+
+    def expect(self, fine: bool) -> None:
+        """Raise SandboxError with the process's last words where something is not fine."""
+        if not fine:
+            self._log.seek(0)
+            lines = self._log.read().decode(errors="replace").strip().splitlines()
+            raise SandboxError(f"an executor ended: {lines[-1] if lines else 'it said nothing'}")
+
+    def fork(self, device: int) -> tuple[int, socket.socket]:
+        """A child that opens the device, and the socket on which it serves."""
+        ours, theirs = socket.socketpair()
+        with theirs, self._lock:
+            socket.send_fds(self._control, [bytes([device])], [theirs.fileno()])
+            answer = self._control.recv(10)
+        self.expect(bool(answer))
+        return int(answer), ours
+
+    def start(self, device: int) -> Executor:
+        """An executor on a GPU."""
+        return Executor(self, device)
+
+    def close(self) -> None:
+        """End the process; its children end with their sockets."""
+        self._control.close()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._log.close()
+
+
+class Executor:
+    """One child on one GPU; used by one thread at a time."""
+
+    def __init__(self, parent: Parent, device: int) -> None:
+        self.device = device
+        self.name = ""
+        self.has_served = False
+        """Whether plans have run in the child's context, which may have spoilt it for others."""
+        self.restarts_s: list[float] = []
+        """How long each successor took to be up."""
+        self._parent = parent
+        self._connection: socket.socket | None = None
+        self._child = -1
+        self._open()
+
+    def _open(self) -> None:
+        self._child, connection = self._parent.fork(self.device)
+        connection.settimeout(_START_TIMEOUT_S)
+        try:
+            header, _ = wire.read(connection.recv, 1 << 16)
+        except (OSError, wire.FrameError):
+            header = {}
+        self._parent.expect("uuid" in header)
+        if not self.name:
+            # once: a successor may come within a turn
+            self.name, self.lock = str(header["name"]), GpuLock(str(header["uuid"]))
+        self._connection = connection
+
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a child; if not, the next request opens one."""
+        return self._connection is not None
+
+    def open(self) -> None:
+        """Have a child, a successor where the last one ended."""
+        if self._connection is None:
+            began = time.perf_counter()
+            self._open()
+            self.restarts_s.append(time.perf_counter() - began)
+
+    def close(self) -> None:
+        """End the child."""
+        if self._connection is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._child, signal.SIGKILL)
+        self._connection.close()
+        self._connection = None
+        self.has_served = False
+
+    def end(self) -> None:
+        """End the child, and wait until what it held is free."""
+        if self._connection is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            handle = os.pidfd_open(self._child)
+            try:
+                self.close()
+                select.select([handle], [], [], _END_TIMEOUT_S)
+            finally:
+                os.close(handle)
+        self.close()
+
+    def ask(self, header: dict[str, Any], blobs: Sequence[bytes], limit_s: float) -> tuple[dict[str, Any], list[bytes]]:
+        """One request's reply; raises Lost where the plan took the child down, SandboxError where nothing works."""
+        self.open()
+        connection = self._connection
+        assert connection is not None
+        connection.settimeout(limit_s)
+        try:
+            connection.sendall(wire.encode(header, blobs))
+            reply, outputs = wire.read(connection.recv, _MAX_FRAME)
+        except TimeoutError:
+            self.close()
+            failure = Failure(outcome=Outcome.TIMEOUT, message=f"still running on the GPU after {limit_s:g} s")
+            raise Lost(failure) from None
+        except (OSError, wire.FrameError) as error:
+            self.close()
+            raise Lost(Failure(outcome=Outcome.CRASHED, message=f"the executor ended: {error}")) from None
+        if "fatal" in reply:
+            self.close()
+            raise Lost(from_plain(reply["fatal"], Failure))
+        self.has_served |= header["kind"] != "warm up"
+        if reply.get("ends"):
+            self.close()
+        return reply, outputs

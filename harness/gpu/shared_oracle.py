@@ -1,0 +1,57 @@
+"""The oracle on a GPU that others use as well: what it computes there takes a turn, so that nobody times meanwhile.
+
+Drawing inputs and parameters takes longer than computing on them, and takes no turn; nor do sizes so small that a
+processor is done before a turn would have come. Sizes that a GPU runs whole make
+results of many megabytes, and a task's candidates come one after the other or all mixed up, so more of them are kept
+than without a GPU. Where float64 needs more memory than the GPU has, results are computed in float32, without TF32.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ...core.task import Task
+from ..reference.reference import call_model, convert, is_floating
+from ..verification.oracle import MAX_CACHED_BYTES, Oracle
+from .gpu_lock import GpuLock
+from .timing.references import forbid_tf32
+
+_FEW_ELEMENTS = 1 << 14
+"""So many elements of inputs a processor computes on in less than a millisecond or two."""
+_SHARE_OF_MEMORY = 16
+_MOST_CACHED_BYTES = 8 << 30
+
+
+class SharedOracle(Oracle):
+    """An oracle that computes on a GPU, in its turn."""
+
+    def __init__(self, seed: int, lock: GpuLock, device: str = "cuda:0", max_cached_bytes: int | None = None) -> None:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        usual = max(MAX_CACHED_BYTES, min(_MOST_CACHED_BYTES, memory // _SHARE_OF_MEMORY))
+        super().__init__(seed, max_cached_bytes or usual)
+        self._gpu_lock = lock
+        self.device = device
+
+    def _call(self, task: Task, model: torch.nn.Module, inputs: list[Any]) -> tuple[Sequence[torch.Tensor], str]:
+        if sum(value.numel() for value in inputs if isinstance(value, torch.Tensor)) <= _FEW_ELEMENTS:
+            return super()._call(task, model.cpu(), inputs)
+        with self._gpu_lock.shared():
+            try:
+                return self._call_in(torch.float64, task, model, inputs), "float64"
+            except torch.cuda.OutOfMemoryError:
+                pass  # its traceback would hold what did not fit
+            model.cpu()
+            torch.cuda.empty_cache()
+            forbid_tf32()
+            return self._call_in(torch.float32, task, model, inputs), "float32"
+
+    def _call_in(
+        self, dtype: torch.dtype, task: Task, model: torch.nn.Module, inputs: list[Any]
+    ) -> Sequence[torch.Tensor]:
+        placed = [value.to(self.device) if isinstance(value, torch.Tensor) else value for value in inputs]
+        placed = [value.to(dtype) if is_floating(value) else value for value in placed]
+        return [output.cpu() for output in call_model(task, convert(convert(model, self.device), dtype), placed)]

@@ -1,0 +1,1 @@
+"""Timing on a GPU: protocol, stopwatch, copies of what is timed, and references."""

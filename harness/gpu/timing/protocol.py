@@ -1,0 +1,94 @@
+"""What the judge and an executor say to each other about timing; plain records that travel as JSON."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from ....core.candidate import ClockReading, Failure
+from ....core.config import ClockConfig, Compiling
+from ....core.task import Task
+from ...sandbox.protocol import RunResult
+
+
+@frozen(kw_only=True)
+class Protocol:
+    """How runtimes are measured (`core.config.ClockConfig` says what the numbers mean).
+
+    Without `is_calibrated` it is one cold measurement: one run to load the code, and one between two events.
+    """
+
+    is_calibrated: bool
+    warmups: int
+    trials: int
+    trim: float
+    replays: int
+    short_us: float
+    buffer_copies: int
+    flush_mb: int
+    budget_s: float
+    control_tolerance: float
+    attempts: int
+
+    @classmethod
+    def of(cls, clock: ClockConfig, is_calibrated: bool) -> Protocol:
+        """The protocol that a configuration describes."""
+        return cls(
+            is_calibrated=is_calibrated,
+            warmups=clock.warmups,
+            trials=clock.trials,
+            trim=clock.trim,
+            replays=clock.replays,
+            short_us=clock.short_us,
+            buffer_copies=clock.placements,
+            flush_mb=clock.flush_mb,
+            budget_s=clock.budget_s,
+            control_tolerance=clock.control_tolerance,
+            attempts=clock.attempts,
+        )
+
+
+@frozen(kw_only=True)
+class ReferenceSource:
+    """A trusted reference to time, on inputs of its own, drawn from `seed` in `dtype`."""
+
+    task: Task
+    dtype: str
+    seed: int
+
+
+@frozen(kw_only=True)
+class ReferenceRequest:
+    """A reference to measure eager, with TF32 and compiled in the given mode."""
+
+    source: ReferenceSource
+    protocol: Protocol
+    compiling: Compiling
+
+
+@frozen(kw_only=True)
+class Trials:
+    """Microseconds by subject, one a trial, in the order in which they were taken.
+
+    `num_late` counts replays at which the device had run out of queued work, however often they were repeated;
+    `num_attempts` the measurements of which this is the last.
+    """
+
+    us: dict[str, tuple[float, ...]]
+    num_late: int = 0
+    num_attempts: int = 1
+    clocks: ClockReading | None = None
+
+
+@frozen(kw_only=True)
+class Timed:
+    """A plan's trials, the result of the run before them and of a replay after them, and how far trials strayed.
+
+    `deviations` has for each output the largest difference between a trial's result and the first run's, as 2-norm
+    over the first's (for integers: the share of elements that differ); null where it is not finite.
+    """
+
+    trials: Trials | None = None
+    first: RunResult | None = None
+    fresh: RunResult | None = None
+    deviations: tuple[float | None, ...] = ()
+    failure: Failure | None = None

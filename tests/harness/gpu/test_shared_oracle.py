@@ -1,0 +1,104 @@
+"""The oracle of a GPU, here on a processor: the same values, few turns, float32 where float64 is too much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from attrs import evolve
+from tritonrl.core.candidate import Candidate, Comparison, Evidence, RunReport, Variant
+from tritonrl.core.outcome import Outcome
+from tritonrl.core.task import Profile, Task
+from tritonrl.harness.gpu import shared_oracle
+from tritonrl.harness.gpu.gpu_lock import GpuLock
+from tritonrl.harness.gpu.shared_oracle import SharedOracle
+from tritonrl.harness.verification.oracle import Oracle
+from tritonrl.stages.run_stages import judge_full
+from tritonrl.stages.variants import describe
+
+from ..kernels import LINEAR, NORM, POINTWISE
+
+TASKS = (POINTWISE, LINEAR, NORM)
+RIGHT = (Comparison(dtype="float32", shape_matches=True, dtype_matches=True, num_elements=4),)
+
+
+class CountedLock(GpuLock):
+    """A lock that count how often one was taken."""
+
+    num_taken = 0
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """A shared turn."""
+        self.num_taken += 1
+        with super().shared():
+            yield
+
+
+class SmallGpu(SharedOracle):
+    """A GPU with no room for float64."""
+
+    def _call_in(
+        self, dtype: torch.dtype, task: Task, model: torch.nn.Module, inputs: list[Any]
+    ) -> Sequence[torch.Tensor]:
+        if dtype is torch.float64:
+            raise torch.cuda.OutOfMemoryError("no room")
+        return super()._call_in(dtype, task, model, inputs)
+
+
+@pytest.fixture(autouse=True)
+def _no_size_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_oracle, "_FEW_ELEMENTS", 0)
+
+
+def test_small_sizes_take_no_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a processor is quick with is computed there, and what is larger is not."""
+    monkeypatch.setattr(shared_oracle, "_FEW_ELEMENTS", 20)
+    turns = CountedLock("oracle", tmp_path)
+    oracle = SharedOracle(3, turns, "cpu")
+    expected = oracle.expected(POINTWISE, describe(Variant.ORIGINAL, POINTWISE.dtypes, Profile.TINY))
+    assert (expected.computed_in, turns.num_taken) == ("float64", 0)
+    oracle.expected(POINTWISE, describe(Variant.ORIGINAL, POINTWISE.dtypes, Profile.SMALL))
+    assert turns.num_taken == 1
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.task_id)
+def test_values_are_those_of_a_processor(task: Task, tmp_path: Path) -> None:
+    """Inputs, parameters and results do not depend on where they are computed, but for rounding."""
+    turns = CountedLock("oracle", tmp_path)
+    inputs = describe(Variant.SCALED, task.dtypes, Profile.SMALL)
+    here, there = Oracle(3).expected(task, inputs), SharedOracle(3, turns, "cpu").expected(task, inputs)
+    for one, other in zip(here.expected, there.expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+    assert all(torch.equal(here.parameters[name], there.parameters[name]) for name in here.parameters)
+    assert (here.computed_in, there.computed_in) == ("float64", "float64")
+
+
+def test_what_is_known_takes_no_turn(tmp_path: Path) -> None:
+    """One turn is taken for a result, and none for the same result again."""
+    turns = CountedLock("oracle", tmp_path)
+    oracle = SharedOracle(0, turns, "cpu")
+    inputs = describe(Variant.ORIGINAL, LINEAR.dtypes, Profile.SMALL)
+    first = oracle.expected(LINEAR, inputs)
+    assert turns.num_taken == 1
+    assert oracle.expected(LINEAR, inputs) is first
+    assert turns.num_taken == 1
+
+
+def test_without_room_results_are_in_float32_and_the_verdict_says_so(tmp_path: Path) -> None:
+    """Float32's results are near float64's, and the full stage names the variants that were judged by them."""
+    inputs = describe(Variant.ORIGINAL, LINEAR.dtypes, Profile.SMALL)
+    narrow = SmallGpu(0, GpuLock("oracle", tmp_path), "cpu").expected(LINEAR, inputs)
+    assert narrow.computed_in == "float32"
+    np.testing.assert_allclose(narrow.expected[0], Oracle(0).expected(LINEAR, inputs).expected[0], rtol=1e-3, atol=1e-3)
+    report = RunReport(variant=Variant.ORIGINAL, seconds=0.0, failure=None, oracle_dtype=narrow.computed_in)
+    wide = evolve(report, variant=Variant.SCALED, oracle_dtype="float64")
+    right = [evolve(one, comparisons=RIGHT) for one in (report, wide)]
+    result = judge_full(Candidate(task_id="t", source="", evidence=Evidence(full=tuple(right))))
+    assert result.outcome is Outcome.PASSED
+    assert result.message == "expected values in float32: variant original"
