@@ -18,7 +18,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import Enum, auto
 from types import TracebackType
 from typing import Any, TypeVar
@@ -300,7 +300,11 @@ class CudaBackend:
         turn: Turn = Turn.SHARED,
     ) -> tuple[dict[str, Any], list[bytes]]:
         began = time.perf_counter()
-        turns = {Turn.NONE: nullcontext, Turn.SHARED: executor.lock.shared, Turn.ALONE: executor.lock.exclusive}
+        turns: dict[Turn, Callable[[], AbstractContextManager[None]]] = {
+            Turn.NONE: nullcontext,
+            Turn.SHARED: executor.lock.shared,
+            Turn.ALONE: executor.lock.exclusive,
+        }
         with turns[turn]():
             has_turn = time.perf_counter()
             if turn is Turn.ALONE:
