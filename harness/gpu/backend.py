@@ -18,7 +18,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import Enum, auto
 from types import TracebackType
 from typing import Any, TypeVar
@@ -97,9 +97,12 @@ class CudaBackend:
         executor = self._parent.start(device)
         try:
             with executor.lock.shared():
-                executor.ask({"kind": "warm up"}, [], _WARM_UP_LIMIT_S)
+                reply, _ = executor.ask({"kind": "warm up"}, [], _WARM_UP_LIMIT_S)
+            failure = from_plain(reply["failure"], Failure) if reply["failure"] is not None else None
         except Lost as lost:
-            raise SandboxError(f"GPU {device} cannot be used: {lost.failure.message}") from lost
+            failure = lost.failure
+        if failure is not None:
+            raise SandboxError(f"GPU {device} cannot be used: {failure.message}")
         return executor
 
     def __enter__(self) -> CudaBackend:
@@ -179,12 +182,14 @@ class CudaBackend:
             is_ready = False
             while reply["failure"] is None and not is_ready:
                 reply, _ = self._ask(executor, {"kind": "prepare timing"}, [], limit_s)
-                is_ready = not reply["more"]
+                is_ready = not reply.get("more")
             if reply["failure"] is None:
                 reply, _ = self._ask(executor, {"kind": "measure timing"}, [], limit_s, Turn.ALONE)
             if reply["failure"] is not None:
                 return Timed(failure=from_plain(reply["failure"], Failure))
             reply, outputs = self._ask(executor, finish, fresh, limit_s)
+            if reply["failure"] is not None:
+                return Timed(failure=from_plain(reply["failure"], Failure))
             timed = from_plain(reply["timed"], Timed)
             if not reply["results"]:
                 return timed
@@ -269,7 +274,7 @@ class CudaBackend:
             except Lost as lost:
                 return lost.failure
         if reply["failure"] is not None:
-            return Failure(outcome=Outcome.UNSUPPORTED, message=str(reply["failure"]))
+            return evolve(from_plain(reply["failure"], Failure), outcome=Outcome.UNSUPPORTED)
         return evolve(from_plain(reply["timing"], ReferenceTiming), seconds=time.perf_counter() - began)
 
     @contextmanager
@@ -300,7 +305,11 @@ class CudaBackend:
         turn: Turn = Turn.SHARED,
     ) -> tuple[dict[str, Any], list[bytes]]:
         began = time.perf_counter()
-        turns = {Turn.NONE: nullcontext, Turn.SHARED: executor.lock.shared, Turn.ALONE: executor.lock.exclusive}
+        turns: dict[Turn, Callable[[], AbstractContextManager[None]]] = {
+            Turn.NONE: nullcontext,
+            Turn.SHARED: executor.lock.shared,
+            Turn.ALONE: executor.lock.exclusive,
+        }
         with turns[turn]():
             has_turn = time.perf_counter()
             if turn is Turn.ALONE:

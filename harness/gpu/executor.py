@@ -34,9 +34,9 @@ from ..sandbox.operators import run_operator
 from ..sandbox.protocol import RunResult
 from .device.launcher import CannotLaunch, LoadedKernel, is_of_memory, make_launch
 from .device.memory import DeviceBuffers, bytes_of
-from .failures import Fatal, attempt, failure_of
+from .failures import Fatal, failure_of
 from .timing.copies import Prepare
-from .timing.protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
+from .timing.protocol import Protocol, ReferenceRequest, ReferenceSource
 from .timing.references import References, load_compiler
 from .timing.timer import Timer
 
@@ -66,29 +66,46 @@ class Executor:
         """Whether a plan wrote where it must not, and who knows where else."""
 
     def answer(self, header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
-        """The reply to one request."""
+        """The reply to one request, with the failure that it ended in, if any."""
         binaries = {sha256: blobs[index] for sha256, index in header.get("binaries", {}).items()}
+        try:
+            reply, outputs = self._reply(header, binaries, blobs)
+        except Exception as error:
+            return {"failure": to_plain(failure_of(error))}, []
+        return {"failure": None, **reply}, outputs
+
+    def _reply(
+        self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]
+    ) -> tuple[dict[str, Any], list[bytes]]:
         match header["kind"]:
             case "warm up":
                 self._timer.warm_up()
-                return {"failure": None}, []
             case "load compiler":
-                # a compiler that does not work is a note on each reference, and no failure
-                return {"failure": attempt(load_compiler)}, []
+                load_compiler()
             case "receive timing":
-                return {"failure": attempt(lambda: self._receive_timing(header, binaries, blobs))}, []
+                self._receive_timing(header, binaries, blobs)
             case "prepare timing":
-                return self._prepare_timing(), []
+                return {"more": self._prepare_timing()}, []
             case "measure timing":
-                return {"failure": attempt(lambda: self._timer.measure_plan(float(header["busy_until"])))}, []
+                self._timer.measure_plan(float(header["busy_until"]))
             case "finish timing":
                 return self._finish_timing(header, blobs)
             case "rank":
                 return self._rank(header, binaries, blobs), []
             case "compare":
                 return self._compare(header, binaries, blobs), []
-            case "prepare reference" | "measure reference":
-                return self._time_reference(header), []
+            case "prepare reference":
+                return {"notes": self._timer.prepare_reference(from_plain(header["request"], ReferenceRequest))}, []
+            case "measure reference":
+                request = from_plain(header["request"], ReferenceRequest)
+                return {"timing": to_plain(self._timer.measure_reference(request, header["notes"]))}, []
+            case "run":
+                return self._run_all(header, binaries, blobs)
+        return {}, []
+
+    def _run_all(
+        self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]
+    ) -> tuple[dict[str, Any], list[bytes]]:
         results: list[dict[str, Any]] = []
         outputs: list[bytes] = []
         for plain in header["requests"]:
@@ -168,44 +185,42 @@ class Executor:
 
         self._begin, self._is_new, self._may_clear = begin, True, True
 
-    def _prepare_timing(self) -> dict[str, Any]:
-        """The next pieces of what was received last; whether there are `more`. At the end nothing is under way."""
-        is_over = False
+    def _prepare_timing(self) -> bool:
+        """Prepare the next pieces of what was received last; returns whether there are more.
 
-        def go_on() -> None:
-            nonlocal is_over
-            if self._is_new:
-                self._preparation, self._is_new = self._begin(), False
-            until = time.monotonic() + _PIECE_S
-            while not is_over:
-                is_over = next(self._preparation or iter(()), _OVER) is _OVER
-                if time.monotonic() >= until:
-                    break
-            torch.cuda.synchronize()
-
-        def go_on_with_room() -> None:
-            try:
-                go_on()
-            except Exception as error:
-                if not (is_of_memory(error) and self._may_clear):
-                    raise
-            else:
-                return
-            # after the handler, whose traceback holds what did not fit
-            self._preparation, self._is_new, self._may_clear = None, True, False
-            self._timer.clear()
-            go_on()
-
-        failure = attempt(go_on_with_room)
-        if failure is not None or is_over:
+        Nothing is under way then. What finds too little memory is begun anew, once, with all given back that can be.
+        """
+        is_over: bool | None = None
+        try:
+            is_over = self._go_on()
+        except Exception as error:
             self._preparation = None
-        return {"failure": failure, "more": self._preparation is not None}
+            if not (is_of_memory(error) and self._may_clear):
+                raise
+        if is_over is None:
+            # after the handler, whose traceback holds what did not fit
+            self._is_new, self._may_clear = True, False
+            self._timer.clear()
+            is_over = self._go_on()
+        if is_over:
+            self._preparation = None
+        return not is_over
+
+    def _go_on(self) -> bool:
+        """Prepare for one piece, or for a while; returns whether that was all."""
+        if self._is_new:
+            self._preparation, self._is_new = self._begin(), False
+        until = time.monotonic() + _PIECE_S
+        is_over = False
+        while not is_over:
+            is_over = next(self._preparation or iter(()), _OVER) is _OVER
+            if time.monotonic() >= until:
+                break
+        torch.cuda.synchronize()
+        return is_over
 
     def _finish_timing(self, header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
-        try:
-            timed = self._timer.finish_plan(lambda plan: _place(_read(plan, header["others"], blobs)))
-        except Exception as error:
-            timed = Timed(failure=failure_of(error))
+        timed = self._timer.finish_plan(lambda plan: _place(_read(plan, header["others"], blobs)))
         outputs: list[bytes] = []
         found = [result for result in (timed.first, timed.fresh) if result is not None]
         self.is_spoilt |= any(result.out_of_bounds for result in found)
@@ -213,7 +228,6 @@ class Executor:
         return {"timed": to_plain(evolve(timed, first=None, fresh=None)), "results": results}, outputs
 
     def _rank(self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]) -> dict[str, Any]:
-        protocol = from_plain(header["protocol"], Protocol)
         plans = [from_plain(plain, LaunchPlan) for plain in header["plans"]]
         failures: list[Failure] = []
 
@@ -226,37 +240,18 @@ class Executor:
                 failures.append(failure_of(error))
                 return None
 
-        try:
-            us = self._timer.rank(prepare, len(plans), protocol)
-        except Exception as error:
-            failures.append(failure_of(error))
-            us = []
-        if any(one is not None for one in us):
-            return {"us": us, "failure": None}
-        return {"us": us, "failure": to_plain(failures[0]) if failures else None}
+        us = self._timer.rank(prepare, len(plans), from_plain(header["protocol"], Protocol))
+        is_failure = bool(failures) and all(one is None for one in us)
+        return {"us": us, "failure": to_plain(failures[0]) if is_failure else None}
 
     def _preparing(self, binaries: dict[str, bytes]) -> Prepare:
         return lambda plan, buffers: self.prepare(plan, buffers, binaries)
 
     def _compare(self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]) -> dict[str, Any]:
         plan, protocol = from_plain(header["plan"], LaunchPlan), from_plain(header["protocol"], Protocol)
-        try:
-            given, prepare = _place(_read(plan, header["storages"], blobs)), self._preparing(binaries)
-            repeats = range(header["num_repeats"])
-            us = [self._timer.compare_protocols(plan, given, protocol, prepare) for _ in repeats]
-            return {"us": us, "failure": None}
-        except Exception as error:
-            return {"failure": to_plain(failure_of(error))}
-
-    def _time_reference(self, header: dict[str, Any]) -> dict[str, Any]:
-        request = from_plain(header["request"], ReferenceRequest)
-        try:
-            if header["kind"] == "prepare reference":
-                return {"notes": self._timer.prepare_reference(request), "failure": None}
-            timing = self._timer.measure_reference(request, header["notes"])
-            return {"timing": to_plain(timing), "failure": None}
-        except Exception as error:
-            return {"failure": failure_of(error).message}
+        given, prepare = _place(_read(plan, header["storages"], blobs)), self._preparing(binaries)
+        repeats = range(header["num_repeats"])
+        return {"us": [self._timer.compare_protocols(plan, given, protocol, prepare) for _ in repeats]}
 
 
 def _load(record: Kernel, binaries: dict[str, bytes]) -> LoadedKernel:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 
 from ...core.candidate import Failure
 from ...core.outcome import Outcome
-from ...core.serialisation import to_plain
 from .device.launcher import CannotLaunch, DriverError, is_of_memory
 from .device.memory import ViewOutside
 from .timing.references import ReferenceFailed
@@ -33,16 +29,6 @@ class Fatal(Exception):
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
         self.failure = failure
-
-
-def attempt(work: Callable[[], None]) -> dict[str, Any] | None:
-    """The failure that some work ends in, as plain data; None for none."""
-    try:
-        work()
-    except Exception as error:
-        plain: dict[str, Any] = to_plain(failure_of(error))
-        return plain
-    return None
 
 
 def failure_of(error: Exception) -> Failure:

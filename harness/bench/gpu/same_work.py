@@ -1,8 +1,8 @@
 """Whether a candidate and its reference are timed alike: the same launches as both have a speedup of 1.
 
 A candidate's launches come from a recorded plan, and lie in drawn places; a reference's come from PyTorch, and lie
-where it allocates. What both can be is PyTorch's own kernels: a vector is filled, or what is above zero in it is copied,
-by a step of a plan and by a reference.
+where it allocates. What both can be is PyTorch's own kernels: a vector is filled, or what is above zero in it is
+copied, by a step of a plan and by a reference.
 """
 
 from __future__ import annotations

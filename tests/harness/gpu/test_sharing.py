@@ -18,6 +18,7 @@ from tritonrl.core.config import ClockConfig
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import Buffer, BufferKind, LaunchPlan
 from tritonrl.core.serialisation import to_plain
+from tritonrl.harness.errors import SandboxError
 from tritonrl.harness.gpu.backend import WAITING_FOR_TURN, CudaBackend, choose_number
 from tritonrl.harness.gpu.gpu_lock import GpuLock
 from tritonrl.harness.gpu.memory_retry import EXECUTOR_BYTES, needed_bytes
@@ -121,7 +122,7 @@ class FakeExecutor(Executor):
             case "measure reference":
                 return {"timing": to_plain(ReferenceTiming(device="made up", eager_us=(3.0,))), "failure": None}, []
             case "finish timing":
-                return {"timed": to_plain(TIMED), "results": []}, []
+                return {"timed": to_plain(TIMED), "results": [], "failure": None}, []
         return {"failure": None}, []
 
 
@@ -148,6 +149,20 @@ def open_backend(per_gpu: int, devices: Sequence[int] = (0,)) -> tuple[CudaBacke
         assert executor.asked == [("warm up", "shared")]
         executor.asked.clear()
     return backend, parent.started
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_gpu_that_cannot_be_warmed_up_cannot_be_used(monkeypatch: pytest.MonkeyPatch, is_lost: bool) -> None:
+    """Whether the executor ends by it or says so."""
+
+    def ask(self: FakeExecutor, header: object, blobs: object, limit_s: float) -> tuple[dict[str, Any], list[bytes]]:
+        if is_lost:
+            raise Lost(CRASH)
+        return {"failure": to_plain(CRASH)}, []
+
+    monkeypatch.setattr(FakeExecutor, "ask", ask)
+    with pytest.raises(SandboxError, match="GPU 0 cannot be used: an illegal address"):
+        open_backend(1)
 
 
 def time_task(backend: CudaBackend, task_id: str = "t") -> Timed:

@@ -74,7 +74,7 @@ def prepare(executor: Executor) -> tuple[Any, int]:
     """The last answer of the pieces of preparing, and how many there were."""
     for number in range(1, 1000):
         reply, _ = executor.answer({"kind": "prepare timing"}, [])
-        if not reply["more"]:
+        if not reply.get("more"):
             return reply, number
     raise AssertionError("preparing never ends")
 
