@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from attrs import frozen
 
-from ..statistics import Interval, wilson_interval
+from ..statistics.intervals import Interval, wilson_interval
 from .program import MutationClass
 
 

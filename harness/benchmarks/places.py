@@ -19,7 +19,7 @@ from attrs import frozen
 
 from ...core.config import Config
 from ...core.plan import LaunchPlan
-from ...core.statistics import trimmed_mean
+from ...core.statistics.intervals import trimmed_mean
 from ..cuda.executor import Executor
 from ..cuda.graphs import Scratch, capture
 from ..cuda.launcher import DriverError, is_of_memory

@@ -25,7 +25,7 @@ from ...core.candidate import Failure, Variant
 from ...core.config import Config
 from ...core.constants import read_constants
 from ...core.plan import LaunchPlan
-from ...core.statistics import coefficient_of_variation, kendall_tau, share_within, trimmed_mean
+from ...core.statistics.intervals import coefficient_of_variation, kendall_tau, share_within, trimmed_mean
 from ...core.task import Example, Profile
 from ...stages.variants import describe
 from ..cuda.protocol import Protocol

@@ -26,7 +26,7 @@ from typing import Any
 import torch
 from attrs import frozen
 
-from ...core.statistics import trimmed_mean
+from ...core.statistics.intervals import trimmed_mean
 from .graphs import is_graph
 from .protocol import Protocol
 from .streams import Streams

@@ -9,7 +9,7 @@ import polars as pl
 from attrs import frozen
 
 from ...core.outcome import Outcome
-from ...core.statistics import fast_p, pass_at_k
+from ...core.statistics.intervals import fast_p, pass_at_k
 from .failures import FamilyFailures, count_failures, render_failures
 
 

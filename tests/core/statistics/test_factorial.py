@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tritonrl.core.extensions import ALL_CELLS, LETTERS, Extensions
-from tritonrl.core.factorial import TERMS, Response, analyse
+from tritonrl.core.statistics.factorial import TERMS, Response, analyse
 
 planted = st.fixed_dictionaries({name: st.floats(-1.0, 1.0) for name in TERMS})
 HALF = tuple(cell for cell in ALL_CELLS if sum(cell.flags) % 2 == 0)

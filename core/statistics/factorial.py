@@ -1,8 +1,8 @@
-"""What each extension does, estimated from the cells of the grid: main effects and all interactions, with intervals.
+"""Factorial effects of the extensions, estimated from the cells of the grid: main effects and all interactions.
 
-The contrasts are `core.design`'s; how far each can be trusted, given that both seeds and tasks were drawn, is
-`core.crossed`'s; what looking at fifteen of them costs is `core.multiplicity`'s. This module puts them together, for
-the effects of the grid and for differences between any two cells.
+The contrasts are `core.statistics.design`'s; their standard errors, as both seeds and tasks were drawn,
+`core.statistics.variance_components`'s; what looking at fifteen of them costs is `core.statistics.significance`'s.
+Differences between any two cells are judged likewise.
 
 An interval allows for another draw of the tasks and of the training runs. With one seed it allows for other tasks
 alone and says nothing about another training run; `Analysis.over` says so. Then nothing is tested and nothing is called
@@ -21,12 +21,11 @@ import numpy as np
 from attrs import field, frozen, validators
 from numpy.typing import NDArray
 
-from .crossed import Uncertainty, find_uncertainties
+from ..extensions import ALL_CELLS, Extensions
 from .design import TERMS, solve
-from .extensions import ALL_CELLS, Extensions
-from .multiplicity import adjust, joint_confidence
-from .statistics import Interval
-from .student import detectable_multiple, quantile, two_sided_chance
+from .intervals import Interval
+from .significance import adjust, detectable_multiple, joint_confidence, p_value, quantile
+from .variance_components import Uncertainty, find_uncertainties
 
 __all__ = ["GRID", "TERMS", "Analysis", "Difference", "Effect", "Response", "analyse", "compare"]
 
@@ -157,52 +156,22 @@ class Difference:
 
 
 def compare(responses: Sequence[Response[str]], pairs: Sequence[tuple[str, str]]) -> tuple[Difference | None, ...]:
-    """The first cell's mean minus the second's, for each pair; null where they share no seed and task.
+    """Estimate the first cell's mean minus the second's, for each pair; null where they share no seed and task.
 
     `GRID` stands for the mean of the grid's cells, and has no difference where one of the sixteen is missing.
-
-    Where all sixteen cells of the grid have these seeds and tasks too, the noise of training is judged by its effects
-    as well.
     """
-    grid = {str(cell) for cell in _grid_cells({response.cell for response in responses} - {"sft"})}
-    found: list[Difference | None] = []
-    for pair in pairs:
-        members = [grid if name == GRID else {name} for name in pair]
-        own = [response for response in responses if response.cell in set.union(*members)]
-        if not own or (GRID in pair and len(grid) < len(ALL_CELLS)):
-            found.append(None)
-            continue
-        layout = _lay_out(own)
-        beside = _lay_out([response for response in responses if response.cell in grid.union(*members)])
-        # a grid that lacks a seed or a task of the pair's own would take it from the difference
-        if beside.balanced and beside.values.shape[1:] == layout.values.shape[1:]:
-            layout = beside
-        found.append(_difference(layout, members[0], members[1]))
-    return tuple(found)
+    grid = {str(cell) for cell in ALL_CELLS}
+    sides = [[grid if name == GRID else {name} for name in pair] for pair in pairs]
+    return tuple(_difference(responses, *pair) for pair in sides)
 
 
-def _grid_cells(names: set[str]) -> list[Extensions]:
-    found = []
-    for name in names:
-        try:
-            found.append(Extensions.parse(name))
-        except ValueError:
-            continue
-    return found
-
-
-def _difference(layout: _Layout[str], first: set[str], second: set[str]) -> Difference | None:
+def _difference(responses: Sequence[Response[str]], first: set[str], second: set[str]) -> Difference | None:
     """The mean of the first cells minus that of the second."""
-    if not layout.balanced or not first | second <= set(layout.cells):
+    layout = _lay_out([response for response in responses if response.cell in first | second])
+    if not layout.balanced or first | second != set(layout.cells):
         return None
-    row = np.array([[(name in first) / len(first) - (name in second) / len(second) for name in layout.cells]])
-    grid = [index for index, name in enumerate(layout.cells) if _grid_cells({name})]
-    solution = solve([Extensions.parse(layout.cells[index]) for index in grid]) if grid else None
-    if solution is not None and not solution.confounded:
-        effects = np.zeros((len(TERMS), len(layout.cells)))
-        effects[:, grid] = solution.weights
-        row = np.vstack([row, effects])
-    effect = _effects(["difference"], row[:1], layout, row)[0]
+    weights = [(name in first) / len(first) - (name in second) / len(second) for name in layout.cells]
+    (effect,) = _effects(["difference"], np.array([weights]), layout)
     if effect.estimate is None or effect.low is None or effect.high is None:
         return None
     return Difference(
@@ -252,7 +221,7 @@ def _lay_out(responses: Sequence[Response[Cell]]) -> _Layout[Cell]:
     kept_seeds = common.any(axis=1)
     kept_tasks = common[kept_seeds].all(axis=0) & bool(kept_seeds.any())
     if not kept_tasks.any():
-        means = np.nanmean(values.reshape(len(cells), -1), axis=1)
+        means = np.array([np.nanmean(cell) for cell in values])
         return _Layout(
             cells=cells, values=means[:, None, None], num_seeds=len(seeds), num_tasks=len(tasks), balanced=False
         )
@@ -260,44 +229,35 @@ def _lay_out(responses: Sequence[Response[Cell]]) -> _Layout[Cell]:
     return _Layout(cells=cells, values=values, num_seeds=values.shape[1], num_tasks=values.shape[2], balanced=True)
 
 
-def _effects(
-    names: Sequence[str],
-    rows: NDArray[np.float64],
-    layout: _Layout[Cell],
-    judged_with: NDArray[np.float64] | None = None,
-) -> list[Effect]:
-    """The contrasts of the cells' means with these weights, (contrasts, cells).
-
-    `judged_with` has the same weights first, then those of further contrasts, whose noise of training is judged with
-    theirs.
-    """
+def _effects(names: Sequence[str], rows: NDArray[np.float64], layout: _Layout[Cell]) -> list[Effect]:
+    """The contrasts of the cells' means with these weights, (contrasts, cells)."""
     estimates = rows @ layout.values.mean(axis=(1, 2))
-    errors = find_uncertainties(layout.values, rows if judged_with is None else judged_with)[: len(rows)]
+    errors = find_uncertainties(layout.values, rows)
     is_tested = layout.num_seeds > 1
-    chances = [
-        _chance(float(estimate), error) if is_tested else None
+    p_values = [
+        _p_value(float(estimate), error) if is_tested else None
         for estimate, error in zip(estimates, errors, strict=True)
     ]
-    adjusted = adjust([chance for chance in chances if chance is not None])
+    adjusted = adjust([p for p in p_values if p is not None])
     # errors are known for all contrasts of a layout or for none
-    adjusted_or_null = adjusted if len(adjusted) == len(chances) else (None,) * len(chances)
+    adjusted_or_null = adjusted if len(adjusted) == len(p_values) else (None,) * len(p_values)
     return [
-        _effect(name, float(estimate), error, chance, holm, len(names))
-        for name, estimate, error, chance, holm in zip(names, estimates, errors, chances, adjusted_or_null, strict=True)
+        _effect(name, float(estimate), error, p, holm, len(names))
+        for name, estimate, error, p, holm in zip(names, estimates, errors, p_values, adjusted_or_null, strict=True)
     ]
 
 
-def _chance(estimate: float, error: Uncertainty) -> float | None:
+def _p_value(estimate: float, error: Uncertainty) -> float | None:
     if error.standard_error is None or error.degrees_of_freedom is None:
         return None
     size, standard_error = _without_rounding(estimate), _without_rounding(error.standard_error)
     if standard_error == 0.0:
         return 1.0 if size == 0.0 else 0.0
-    return two_sided_chance(size / standard_error, error.degrees_of_freedom)
+    return p_value(size / standard_error, error.degrees_of_freedom)
 
 
 def _effect(
-    name: str, estimate: float, error: Uncertainty, chance: float | None, adjusted: float | None, family: int
+    name: str, estimate: float, error: Uncertainty, p: float | None, adjusted: float | None, family: int
 ) -> Effect:
     size = _without_rounding(estimate)
     if error.standard_error is None or error.degrees_of_freedom is None:
@@ -312,12 +272,12 @@ def _effect(
         high=_without_rounding(size + alone),
         standard_error=standard_error,
         degrees_of_freedom=freedom,
-        p_value=chance,
+        p_value=p,
         p_adjusted=adjusted,
         joint_low=_without_rounding(size - joint),
         joint_high=_without_rounding(size + joint),
         detectable=_without_rounding(detectable_multiple(freedom) * standard_error)
-        if standard_error and chance is not None
+        if standard_error and p is not None
         else None,
     )
 

@@ -1,4 +1,4 @@
-"""Which effects the cells that were run can tell apart, and the weights that estimate them.
+"""Factorial designs: the effects that the cells of a grid can tell apart, and the weights that estimate them.
 
 Factors are coded -1 and +1, so on a full grid every effect is orthogonal to every other and to the mean. A main effect
 is the mean response with the extension minus the mean without it; an interaction AB is half the difference between the
@@ -18,7 +18,7 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from .extensions import LETTERS, Extensions
+from ..extensions import LETTERS, Extensions
 
 TERMS: tuple[str, ...] = tuple(
     "".join(letters) for size in range(1, len(LETTERS) + 1) for letters in combinations(LETTERS, size)

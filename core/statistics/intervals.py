@@ -51,24 +51,17 @@ def coefficient_of_variation(values: Sequence[float]) -> float | None:
 
 
 def kendall_tau(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Kendall's tau-b between two rankings of the same things, in [-1, 1]; null where one has nothing to rank.
+    """Returns Kendall's tau-b of two rankings of the same things, in [-1, 1]; null where one has nothing to rank.
 
-    Ties count as neither (M. G. Kendall, 1945).
+    Ties count as neither (M. G. Kendall, 1945). Raises ValueError for rankings of different lengths.
     """
     if len(first) != len(second):
         raise ValueError(f"{len(first)} values, but {len(second)}")
-    agreement = 0
-    num_first = num_second = 0  # pairs that are no ties
-    for i in range(len(first)):
-        for j in range(i):
-            a = (first[i] > first[j]) - (first[i] < first[j])
-            b = (second[i] > second[j]) - (second[i] < second[j])
-            agreement += a * b
-            num_first += a != 0
-            num_second += b != 0
-    if not num_first or not num_second:
-        return None
-    return agreement / math.sqrt(num_first * num_second)
+    from scipy.stats import kendalltau
+
+    # scipy says NaN where one has nothing to rank
+    tau = float(kendalltau(first, second).statistic)
+    return None if math.isnan(tau) else tau
 
 
 def share_within(values: Sequence[float], centre: float, tolerance: float) -> float | None:
