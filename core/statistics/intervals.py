@@ -59,6 +59,8 @@ def kendall_tau(first: Sequence[float], second: Sequence[float]) -> float | None
         raise ValueError(f"{len(first)} values, but {len(second)}")
     from scipy.stats import kendalltau
 
+    if len(first) < 2:
+        return None
     # scipy says NaN where one has nothing to rank
     tau = float(kendalltau(first, second).statistic)
     return None if math.isnan(tau) else tau

@@ -1,7 +1,5 @@
 """Student's t tests, and the correction for many of them: p-values, quantiles, Holm's adjustment, joint intervals.
 
-Degrees of freedom need not be whole (Satterthwaite's are not).
-
 A family is the effects of one analysis: fifteen terms on one metric. Holm's method (S. Holm, 1979) and not a false
 discovery rate, because each effect is read by itself ("leave M on"), so that one false claim is one too many, and the
 family is small. It needs no independence, which effects from the same cells do not have. The joint intervals are
@@ -16,10 +14,14 @@ from collections.abc import Sequence
 
 def p_value(statistic: float, degrees_of_freedom: float) -> float:
     """Returns the two-sided p-value of a t statistic; raises ValueError unless degrees of freedom are positive."""
-    from scipy.special import stdtr
+    from scipy.special import betainc, betaincc
 
     _require_freedom(degrees_of_freedom)
-    return 2.0 * float(stdtr(degrees_of_freedom, -abs(statistic)))
+    square = statistic * statistic
+    # scipy's `stdtr` has nine digits near 0; the incomplete beta function has all, from the smaller side
+    if square < degrees_of_freedom:
+        return float(betaincc(0.5, degrees_of_freedom / 2.0, square / (degrees_of_freedom + square)))
+    return float(betainc(degrees_of_freedom / 2.0, 0.5, degrees_of_freedom / (degrees_of_freedom + square)))
 
 
 def quantile(probability: float, degrees_of_freedom: float) -> float:

@@ -6,11 +6,13 @@ For each seed s and task t a contrast (an effect of the grid, or a control minus
 
 a_s: another training run; b_t: another task; e_st: the rest. Cells share seeds and tasks, so what those do to all cells
 alike has cancelled. The mean squares of a two-way layout give the three variances without iteration; the mean's
-variance is (MS_s + MS_t - MS_e) / (S T), with Satterthwaite's degrees of freedom and Student's t.
+variance is (MS_s + MS_t - MS_e) / (S T), with Student's t.
 
-Three seeds leave two degrees of freedom, and an interval of 4.3 standard errors where the runs decide. No bootstrap of
-the seeds, as three have ten resamples: in 1,500 simulated full grids (3 seeds, 40 tasks, noise of a run 3 points) its
-95% intervals held an effect that varies by 6 points from seed to seed in 80%, these in 93%.
+Its degrees of freedom are the fewest of the mean squares that count: two with three seeds, whose interval is 4.3
+standard errors. Satterthwaite's are more, but are estimated from the same three seeds, and where runs decide they fail
+just when these are alike by chance: in 500 simulated full grids (3 seeds, 8 tasks, noise of a run 10 points) 95%
+intervals with them held 93.8% of the effects, and the joint ones all fifteen in 85.6%; these hold 97.0% and 92.6%.
+No bootstrap of the seeds either: three have ten resamples.
 """
 
 from __future__ import annotations
@@ -77,5 +79,6 @@ def _combine(
     total = seeds + tasks - rest if len(terms) == 3 else terms[0][0]
     if total <= 0.0:
         return Uncertainty(standard_error=0.0, degrees_of_freedom=rest_df)
-    spread = math.fsum(square**2 / df for square, df in terms)
-    return Uncertainty(standard_error=math.sqrt(total / num_pairs), degrees_of_freedom=max(1.0, total**2 / spread))
+    return Uncertainty(
+        standard_error=math.sqrt(total / num_pairs), degrees_of_freedom=float(min(df for _, df in terms))
+    )

@@ -51,7 +51,7 @@ def test_the_mean_squares_are_those_of_a_two_way_layout() -> None:
     """For the differences ((0, 4), (2, 14)): MS seeds 36, MS tasks 64, MS rest 16, so a variance of 84 / 4."""
     error = find_uncertainties(contrast_of(np.array([[0.0, 4.0], [2.0, 14.0]])), PAIR)[0]
     assert error.standard_error == pytest.approx(math.sqrt(21.0))
-    assert error.degrees_of_freedom == pytest.approx(84.0**2 / (36.0**2 + 64.0**2 + 16.0**2))
+    assert error.degrees_of_freedom == 1.0
 
 
 def test_a_component_that_shows_no_variance_leaves_the_others_freedom() -> None:
@@ -62,6 +62,12 @@ def test_a_component_that_shows_no_variance_leaves_the_others_freedom() -> None:
     rest_alone = np.array([[1.0, -1.0, 0.0], [-1.0, 1.0, 0.0]])  # MS seeds and tasks 0, rest 2
     error = find_uncertainties(contrast_of(rest_alone), PAIR)[0]
     assert (error.standard_error, error.degrees_of_freedom) == (pytest.approx(math.sqrt(2.0 / 6)), 2.0)
+
+
+def test_where_seeds_differ_their_number_is_the_freedom() -> None:
+    """Three seeds that scatter more than the rest leave two degrees of freedom, whatever the number of tasks."""
+    error = find_uncertainties(contrast_of(np.array([[-3.0], [0.0], [3.0]]) + np.tile([0.0, 1.0], (3, 20))), PAIR)[0]
+    assert error.degrees_of_freedom == 2.0
 
 
 def test_one_seed_and_one_task_are_one_sample_of_the_other() -> None:
