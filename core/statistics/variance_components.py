@@ -43,7 +43,7 @@ def find_uncertainties(values: Reals, weights: Reals) -> tuple[Uncertainty, ...]
     num_seeds, num_tasks = values.shape[1:]
     contrasts = np.einsum("kc,cst->kst", weights, values)
     if num_seeds == 1 or num_tasks == 1:
-        return tuple(_one_way(units) for units in contrasts.reshape(len(weights), -1))
+        return tuple(_one_way(units) for units in contrasts.reshape(len(weights), num_seeds * num_tasks))
     grand = contrasts.mean(axis=(1, 2), keepdims=True)
     by_seed = contrasts.mean(axis=2, keepdims=True) - grand
     by_task = contrasts.mean(axis=1, keepdims=True) - grand

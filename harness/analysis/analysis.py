@@ -18,7 +18,7 @@ from ...core.extensions import LETTERS, Extensions
 from ...core.outcome import Stage
 from ...core.statistics import factorial
 from ...core.statistics.intervals import fast_p, pass_at_k
-from ..study.cell import SFT
+from ..study.journal import SFT
 from ..study.provenance import add_up, read_invocations
 from ..study.store import Results
 from .budget import at_equal_seconds, cost_effects, held_out_points, learning_points, staging_saving

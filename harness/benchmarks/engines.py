@@ -21,10 +21,10 @@ from attrs import evolve, frozen
 from ...core.config import Config
 from ...core.corpus import SUITES, Split, examples
 from ...core.prompts import user_message
+from ...core.recipe.learner import Sampling
 from ...core.seeds import derive
 from ..policy.learner import PolicyLearner, open_learner
 from ..policy.parallel import ALONE
-from ..study.learner import Sampling
 from .devices import describe
 
 ENGINES: tuple[Literal["own", "vllm"], ...] = ("vllm", "own")

@@ -13,6 +13,7 @@ from attrs import evolve
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import LlamaConfig, LlamaForCausalLM
 from tritonrl.core.config import PolicyConfig
+from tritonrl.core.recipe.learner import Sampling, Training
 from tritonrl.harness.errors import DivergedError, UsageError
 from tritonrl.harness.policy import answers
 from tritonrl.harness.policy import finetune as module
@@ -31,7 +32,6 @@ from tritonrl.harness.policy.load import LoraShape, Policy, load_policy
 from tritonrl.harness.policy.lora import project_together
 from tritonrl.harness.policy.packing import Pair
 from tritonrl.harness.policy.transformer import Attend, attend_densely
-from tritonrl.harness.study.learner import Sampling, Training
 
 MakePolicy = Callable[[str], Policy]
 PAIRS = [(f"write {word}", f"def {word}(x):\n    return x * {number}") for number, word in enumerate("abcd", start=1)]

@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
+from tritonrl.core.recipe.learner import Sampling, Training
 from tritonrl.harness.policy import finetune as tuning
 from tritonrl.harness.policy import keeping, operations
 from tritonrl.harness.policy import slots as slotting
@@ -25,7 +26,6 @@ from tritonrl.harness.policy.learner import PolicyLearner
 from tritonrl.harness.policy.load import LoraShape, Policy
 from tritonrl.harness.policy.sample import sample
 from tritonrl.harness.policy.slots import Slots
-from tritonrl.harness.study.learner import Sampling, Training
 
 MakePolicy = Callable[[str], Policy]
 PROMPTS = [text for text in ("one", "def forward(self, x):\n    return x * 12", "1 2 3") for _ in range(3)]

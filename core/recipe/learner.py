@@ -12,10 +12,10 @@ from typing import Protocol
 
 from attrs import frozen
 
-from ...core.candidate import Candidate
-from ...core.extensions import VerifierSpec
-from ...core.task import Task
-from ...core.verdict import Verdict
+from ..candidate import Candidate
+from ..extensions import VerifierSpec
+from ..task import Task
+from ..verdict import Verdict
 
 OnDone = Callable[[int], None]
 """Called with the number of items done so far."""

@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 from attrs import define
-from tritonrl.harness.exam.finished import EXAM, read_parts
-from tritonrl.harness.study.learner import COMPLETIONS
+from tritonrl.core.recipe.learner import COMPLETIONS
+from tritonrl.harness.evaluation.finished import EVALUATION, read_parts
 from tritonrl.harness.study.store import Results
 from tritonrl.harness.work import WorkStore
 from typer.testing import Result
 
 from ..datasets.made_up import SMALL_PROBLEM, write_folder
-from .test_exam import CORPUS, Room, invoke, without_times
+from .test_evaluation import CORPUS, Room, invoke, without_times
 
 NANO: tuple[object, ...] = ("--policy", "nano", "--suite", "corpus:heldout", "--limit", 1, "--samples", 2)
 SHORT: tuple[object, ...] = ("--set", "policy.max_new_tokens=24", "--set", "verifier.clock=none", "--json")
 
 
 @define
-class Drawn:
+class SampledCompletions:
     """Answers of the smallest model, and the exam that was taken of the same in one place."""
 
     folder: Path
@@ -30,13 +30,13 @@ class Drawn:
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> Drawn:
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> SampledCompletions:
     """`eval --draw-only`, and the whole exam by `eval` beside it."""
     root = tmp_path_factory.mktemp("answers")
     told = invoke(*NANO, *SHORT, "--out", root / "drawn", "--draw-only")
     assert told.exit_code == 0, told.stderr
     assert invoke(*NANO, *SHORT, "--out", root / "whole").exit_code == 0
-    return Drawn(folder=root / "drawn", whole=root / "whole", told=json.loads(told.stdout))
+    return SampledCompletions(folder=root / "drawn", whole=root / "whole", told=json.loads(told.stdout))
 
 
 def judge(folder: Path, *arguments: object) -> Result:
@@ -57,7 +57,7 @@ def test_drawing_judges_nothing_and_the_same_command_goes_on(tmp_path: Path) -> 
     assert room.num_opened == 2
 
 
-def test_answers_are_judged_elsewhere_without_the_model(drawn: Drawn, tmp_path: Path) -> None:
+def test_answers_are_judged_elsewhere_without_the_model(drawn: SampledCompletions, tmp_path: Path) -> None:
     """The rows are those of the exam in one place; the folder says what drew the answers, and is read as any other."""
     assert drawn.told["num_answers"] == 4
     assert not (drawn.folder / "evaluation.parquet").exists()
@@ -71,7 +71,7 @@ def test_answers_are_judged_elsewhere_without_the_model(drawn: Drawn, tmp_path: 
     assert json.loads(result.stdout)["suite"] == "corpus:heldout"
     found, whole = read_parts([tmp_path / "judged"]), read_parts([drawn.whole])
     assert without_times(found.frame) == without_times(whole.frame)
-    assert found.frame.columns == list(EXAM.columns)
+    assert found.frame.columns == list(EVALUATION.columns)
     recorded = json.loads((tmp_path / "judged/run.json").read_text())
     assert recorded["exam"]["drawn_with"]["torch"] == "0.0"
     assert recorded["versions"]["torch"] != "0.0"
@@ -82,7 +82,7 @@ def test_answers_are_judged_elsewhere_without_the_model(drawn: Drawn, tmp_path: 
     assert (mixed.exit_code, "exam.drawn_with" in mixed.stderr) == (2, True)
 
 
-def test_answers_that_are_not_all_there_are_not_judged(drawn: Drawn, tmp_path: Path) -> None:
+def test_answers_that_are_not_all_there_are_not_judged(drawn: SampledCompletions, tmp_path: Path) -> None:
     """An exam that was cut off while it drew is told to go on where the model is."""
     (tmp_path / "run.json").write_text((drawn.folder / "run.json").read_text())
     result = judge(tmp_path, "--out", tmp_path / "judged")
@@ -91,7 +91,7 @@ def test_answers_that_are_not_all_there_are_not_judged(drawn: Drawn, tmp_path: P
     assert not (tmp_path / "judged/evaluation.parquet").exists()
 
 
-def test_answers_to_something_else_are_refused(drawn: Drawn, tmp_path: Path) -> None:
+def test_answers_to_something_else_are_refused(drawn: SampledCompletions, tmp_path: Path) -> None:
     """What answers depend on cannot be changed afterwards, nor asked again; how they are judged can."""
     suite = write_folder(tmp_path / "suite", {"level1/1_First.py": SMALL_PROBLEM})
     for arguments, words in (

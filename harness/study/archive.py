@@ -1,41 +1,45 @@
-"""What of a results folder another machine needs to go on with it: a tar archive, in parts that can be sent.
+"""Archives of a run for another machine (`tritonrl pack`, `tritonrl unpack`): tar, in parts that can be sent.
 
-Carried are the folder's identity, its invocations, the tables of cells that have ended, and the supervised start of
-each seed that has cells left to run; where it is asked for, of whole seeds too, since cells may be added to them. The
-start is carried because training it anew on another machine gives another one in the last digits, and the cells of a
-seed are compared as having one start. All else is left: cells that were cut off begin anew, from that start; their
-later adapters and their evidence would be gigabytes, and nobody else needs them.
-What the cells of such a seed had in common is sampled and judged again where it is needed again: equal but for measured
-times, which are another measurement's then.
+Packed are the folder's identity, its invocations, the tables of cells that have ended, and the supervised start of each
+seed that has cells left to run; where it is asked for, of whole seeds too, since cells may be added to them. The start
+is packed because training it anew on another machine gives another one in the last digits, and the cells of a seed are
+compared as having one start. All else is left: cells that were cut off begin anew, from that start.
 
 The parts are a plain tar archive cut up, so that `cat *.part | tar -x` reads them as well.
+
+A published folder has the tables alone. Only seeds are taken of which every cell is there, as the start is gone; of the
+others all run anew.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+import json
 import re
 import shutil
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
 from attrs import frozen
 
+from ...core.serialisation import to_plain
 from ..errors import DriftError, UsageError
+from ..tables import TABLES
 from ..work import write_atomically
-from .cell import SFT
-from .provenance import write_provenance
-from .store import Results, require_folder
+from .journal import SFT
+from .provenance import read_invocations, write_provenance
+from .store import Results, is_published, require_folder
 
-_PART = re.compile(r"carry-([0-9a-f]{8})-(\d+)-of-(\d+)\.part")
+_PART = re.compile(r"archive-([0-9a-f]{8})-(\d+)-of-(\d+)\.part")
 _FILES = ("run.json", "config.toml", "planned.json")
 
 
 @frozen(kw_only=True)
-class Carried:
-    """What a pack holds, or what of it was new: cells with the supervised starts, adapters, and bytes in all."""
+class Archived:
+    """The contents of a pack, or the new part of them: cells with the supervised starts, adapters, and bytes in all."""
 
     num_cells: int
     num_starts: int
@@ -43,7 +47,7 @@ class Carried:
     num_parts: int
 
 
-def pack(results: Results, target: Path, part_bytes: int, with_starts: bool = False) -> Carried:
+def pack(results: Results, target: Path, part_bytes: int, with_starts: bool = False) -> Archived:
     """Write the parts into `target`, in place of an earlier pack's; `with_starts` packs those of whole seeds too.
 
     Raises UsageError where there is nothing yet.
@@ -69,16 +73,18 @@ def pack(results: Results, target: Path, part_bytes: int, with_starts: bool = Fa
     for path in _parts(target):
         path.unlink()
     for number, piece in enumerate(pieces, start=1):
-        write_atomically(target / f"carry-{name}-{number:03}-of-{len(pieces):03}.part", piece)
-    return Carried(num_cells=len(cells), num_starts=len(starts), num_bytes=len(data), num_parts=len(pieces))
+        write_atomically(target / f"archive-{name}-{number:03}-of-{len(pieces):03}.part", piece)
+    return Archived(num_cells=len(cells), num_starts=len(starts), num_bytes=len(data), num_parts=len(pieces))
 
 
-def unpack(source: Path, results: Results) -> Carried:
-    """Put what the parts in `source` hold into a results folder, new or begun; what is there already stays as it is.
+def unpack(source: Path, results: Results) -> Archived:
+    """Put the parts in `source`, or a published folder's whole seeds, into a results folder; what is there stays.
 
     Raises UsageError for parts that are missing or spoilt, DriftError where the folder is another run's.
     """
     require_folder(results.root)
+    if is_published(source):
+        return _restore(source, results)
     data, num_parts = _join(source)
     arrived = results.work.root / "unfinished" / ".unpacked"
     # nobody reads what has arrived in part, and cells and adapters are put into place whole
@@ -96,7 +102,7 @@ def unpack(source: Path, results: Results) -> Carried:
             shutil.rmtree(arrived, ignore_errors=True)
     results.merge_cells()
     write_provenance(results)
-    return Carried(num_cells=cells, num_starts=starts, num_bytes=len(data), num_parts=num_parts)
+    return Archived(num_cells=cells, num_starts=starts, num_bytes=len(data), num_parts=num_parts)
 
 
 def _stored_starts(results: Results) -> list[Path]:
@@ -174,8 +180,54 @@ def _move(path: Path, target: Path) -> bool:
     return True
 
 
-def describe(carried: Carried) -> str:
+def describe(carried: Archived) -> str:
     """A pack in one line."""
     size = f"{carried.num_bytes / 1e6:.1f} MB in {carried.num_parts} part{'s' * (carried.num_parts != 1)}"
     starts = f"{carried.num_starts} supervised start{'s' * (carried.num_starts != 1)}"
     return f"{carried.num_cells} ended cell{'s' * (carried.num_cells != 1)}, {starts}; {size}"
+
+
+def _restore(folder: Path, results: Results) -> Archived:
+    """Put the whole seeds of a published folder into a results folder, new or begun; what is there already stays.
+
+    Raises DriftError where the results are another run's, UsageError where no seed is whole.
+    """
+    require_folder(results.root)
+    published = Results(root=folder)
+    recorded = published.recorded()
+    if recorded is None:
+        raise UsageError(f"{folder}: no run.json, so nobody knows what run it was")
+    results.require_same({key: value for key, value in recorded.items() if key != "all_versions"})
+    tables = {name: published.read(name) for name in TABLES}
+    places = _whole_seeds(tables["cells"])
+    if not places:
+        raise UsageError(f"{folder}: of no seed are all cells complete")
+    results.root.mkdir(parents=True, exist_ok=True)
+    for name in ("run.json", "config.toml"):
+        if (folder / name).exists() and not (results.root / name).exists():
+            write_atomically(results.root / name, (folder / name).read_bytes())
+    results.plan(places)
+    num_new = sum(results.put_cell(*place, _share(tables, *place)) for place in places)
+    for number, invocation in enumerate(read_invocations(published)):
+        path = results.root / "invocations" / f"{invocation.started_at.replace(':', '')[:17]}-published-{number}.json"
+        write_atomically(path, json.dumps(to_plain(invocation), indent=2).encode())
+    results.merge_cells()
+    write_provenance(results)
+    num_bytes = sum((folder / f"{name}.parquet").stat().st_size for name in TABLES)
+    return Archived(num_cells=num_new, num_starts=0, num_bytes=num_bytes, num_parts=len(TABLES))
+
+
+def _whole_seeds(cells: pl.DataFrame) -> list[tuple[str, int]]:
+    """The complete cells of the seeds that lack none of the cells that any seed has."""
+    complete = cells.filter(pl.col("status") == "complete").select("cell", "seed").unique()
+    num_cells = cells["cell"].n_unique()
+    whole = complete.group_by("seed").len().filter(pl.col("len") == num_cells)["seed"]
+    return sorted(complete.filter(pl.col("seed").is_in(whole.to_list())).iter_rows())
+
+
+def _share(tables: dict[str, pl.DataFrame], cell: str, seed: int) -> dict[str, pl.DataFrame]:
+    """One cell's rows of the tables, with the sources that they mention."""
+    is_ours = (pl.col("cell") == cell) & (pl.col("seed") == seed)
+    shares = {name: frame.filter(is_ours) for name, frame in tables.items() if "cell" in frame.columns}
+    mentioned = pl.concat([shares[name]["candidate"] for name in ("candidates", "evaluation")]).unique()
+    return {**shares, "sources": tables["sources"].filter(pl.col("candidate").is_in(mentioned.to_list()))}

@@ -1,11 +1,12 @@
 """An exam: what a policy gets right of a suite, sample by sample, written as the `evaluation` table.
 
 On our own suites the audit verifier judges. On a suite that is not ours results are given twice, side by side: by its
-own criterion (`harness.exam.suite_criterion`), so that they can be compared with published ones, and by the audit;
-where the two disagree is a finding about both.
+own criterion (`harness.evaluation.suite_criterion`), so that they can be compared with published ones, and by the
+audit; where the two disagree is a finding about both.
 
-All answers are drawn before the first is judged, so that they can be judged elsewhere (`harness.exam.answers`). They
-are drawn by the chunk and kept, verdicts are kept as they are found, and the table is written last. So the same command
+All answers are drawn before the first is judged, so that they can be judged elsewhere
+(`harness.evaluation.sampled`). They are drawn by the chunk and kept, verdicts are kept as they are
+found, and the table is written last. So the same command
 continues what was killed, and does nothing but read a finished exam; a folder that holds another exam is refused with
 what differs.
 """
@@ -26,21 +27,21 @@ from attrs import evolve, field, frozen
 from ...core.config import Config
 from ...core.extensions import AUDIT
 from ...core.extraction import extract
+from ...core.recipe.learner import Sampling
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint, to_plain
 from ...core.task import Task
 from ...core.verdict import Verdict
 from ..display import Progress
 from ..errors import TaskError, UsageError
-from ..study.cell import Line, Model, draw_completions
-from ..study.cell_tasks import evaluation_tasks, root_seed
-from ..study.learner import Sampling
+from ..study.pipeline import CellContext, Model, draw_completions
 from ..study.rows import Attempt, evaluation_row
 from ..study.store import Results, RunIdentity, require_folder
+from ..study.task_draws import evaluation_tasks, root_seed
 from ..tables import TABLES, Row, write_table
 from ..tasks.suites import Suite, SuiteTask, identify_suite, load_suite
 from ..work import write_atomically
-from .finished import EXAM, ExamResult, read_finished
+from .finished import EVALUATION, EvaluationResult, read_finished
 from .suite_criterion import SuiteVerdict
 
 BySuite = Callable[[Task, str], SuiteVerdict]
@@ -60,7 +61,7 @@ class Criterion(StrEnum):
 
 
 @frozen(kw_only=True)
-class Questions:
+class TaskSelection:
     """Which tasks an exam asks; without a suite's name they are the configuration's held-out ones."""
 
     suite: str | None = None
@@ -70,7 +71,7 @@ class Questions:
 
 
 @frozen(kw_only=True)
-class ExamIdentity(RunIdentity):
+class EvaluationIdentity(RunIdentity):
     """What an exam's folder is about."""
 
     tasks: str
@@ -99,28 +100,28 @@ class ExamIdentity(RunIdentity):
 
 
 @frozen(kw_only=True)
-class Exam:
-    """An exam in its folder; `open_line` is called only where there is something to draw or to judge.
+class Evaluation:
+    """An exam in its folder; `open_context` is called only where there is something to draw or to judge.
 
     `identity` lacks what only a loaded model tells (policy and backend), which is compared once that is known.
     """
 
     results: Results
-    identity: ExamIdentity
-    questions: Questions
-    open_line: Callable[[], AbstractContextManager[tuple[Line, BySuite]]]
+    identity: EvaluationIdentity
+    questions: TaskSelection
+    open_context: Callable[[], AbstractContextManager[tuple[CellContext, BySuite]]]
     progress: Progress
     adapter: Path | None = None
 
-    def run(self) -> ExamResult:
+    def run(self) -> EvaluationResult:
         """Ask what has no answer yet, and judge what has no verdict; raises DriftError in another exam's folder."""
         finished = self._find_finished()
         if finished is not None:
             return finished
         suite = self._prepare()
-        with self.open_line() as (line, by_suite):
-            attempts = self._draw(line, suite)
-            rows = _judge(line, attempts, suite, self.identity.criterion, by_suite)
+        with self.open_context() as (context, by_suite):
+            attempts = self._draw(context, suite)
+            rows = _judge(context, attempts, suite, self.identity.criterion, by_suite)
         return self._write(suite, attempts, rows)
 
     def draw(self) -> int:
@@ -129,10 +130,10 @@ class Exam:
         if finished is not None:
             return finished.frame.height
         suite = self._prepare()
-        with self.open_line() as (line, _):
-            return len(self._draw(line, suite))
+        with self.open_context() as (context, _):
+            return len(self._draw(context, suite))
 
-    def _find_finished(self) -> ExamResult | None:
+    def _find_finished(self) -> EvaluationResult | None:
         require_folder(self.results.root)
         _require_same(self.results, self.identity, self.questions)
         return read_finished(self.results.root)
@@ -146,20 +147,20 @@ class Exam:
             raise UsageError(f"--suite {suite.name}: no task to ask{f' ({reasons})' if reasons else ''}")
         return suite
 
-    def _draw(self, line: Line, suite: Suite) -> list[Attempt]:
+    def _draw(self, context: CellContext, suite: Suite) -> list[Attempt]:
         """Every answer, once the folder is this exam's."""
         identity, asked = self.identity, {**_options(self.questions), "num_tasks": len(suite.tasks)}
-        backend = line.judge.backend
-        self.results.claim(evolve(identity, policy=line.learner.fingerprint, backend=backend, asked=asked))
+        backend = context.judge.backend
+        self.results.claim(evolve(identity, policy=context.learner.fingerprint, backend=backend, asked=asked))
         model = Model() if identity.adapter is None else Model(key=f"outside {identity.adapter}", folder=self.adapter)
         chunks = list(_cut(suite.tasks, identity.config.evaluation.samples_per_task))
         attempts: list[Attempt] = []
         for number, chunk in enumerate(chunks, start=1):
-            attempts += _draw_chunk(line, model, chunk, f"part {number} of {len(chunks)}")
+            attempts += _draw_chunk(context, model, chunk, f"part {number} of {len(chunks)}")
         return attempts
 
-    def _write(self, suite: Suite, attempts: Sequence[Attempt], rows: Sequence[Row]) -> ExamResult:
-        root, frame, table = self.results.root, EXAM.frame(rows), TABLES["sources"]
+    def _write(self, suite: Suite, attempts: Sequence[Attempt], rows: Sequence[Row]) -> EvaluationResult:
+        root, frame, table = self.results.root, EVALUATION.frame(rows), TABLES["sources"]
         sources = {
             row["candidate"]: {"candidate": row["candidate"], "source": attempt.source}
             for attempt, row in zip(attempts, rows, strict=True)
@@ -168,11 +169,11 @@ class Exam:
         told = {"suite": suite.name, "skipped": [to_plain(entry) for entry in suite.skipped]}
         write_atomically(root / "suite.json", json.dumps(told, indent=2).encode())
         # last, since its presence says that the exam is finished
-        write_table(EXAM, frame, root / "evaluation.parquet")
-        return ExamResult(frame=frame, skipped=suite.skipped)
+        write_table(EVALUATION, frame, root / "evaluation.parquet")
+        return EvaluationResult(frame=frame, skipped=suite.skipped)
 
 
-def identify_questions(config: Config, questions: Questions) -> str:
+def identify_selection(config: Config, questions: TaskSelection) -> str:
     """A fingerprint of the tasks that are asked, without preparing them; raises UsageError."""
     if questions.suite is None:
         return fingerprint([task.task_id for task in evaluation_tasks(config)])
@@ -191,7 +192,7 @@ def fingerprint_adapter(folder: Path | None) -> str | None:
     return fingerprint([[path.name, hashlib.sha256(path.read_bytes()).hexdigest()] for path in files])
 
 
-def _require_same(results: Results, identity: ExamIdentity, questions: Questions) -> None:
+def _require_same(results: Results, identity: EvaluationIdentity, questions: TaskSelection) -> None:
     """Raise DriftError where the folder holds another exam; other tasks are told in words."""
     wanted, recorded = identity.plain(), results.recorded() or {}
     told = {}
@@ -200,7 +201,7 @@ def _require_same(results: Results, identity: ExamIdentity, questions: Questions
     results.require_same({key: wanted[key] for key in ("config", "versions", "exam")}, told)
 
 
-def _tell_other_tasks(asked: dict[str, Any] | None, identity: ExamIdentity, questions: Questions) -> str:
+def _tell_other_tasks(asked: dict[str, Any] | None, identity: EvaluationIdentity, questions: TaskSelection) -> str:
     """How the tasks that are asked for differ from those of a folder's exam, as far as that is recorded."""
     if asked is None:
         return "other tasks are asked for (--suite, --levels, --limit or --tasks differ)"
@@ -213,7 +214,7 @@ def _tell_other_tasks(asked: dict[str, Any] | None, identity: ExamIdentity, ques
     return f"other tasks are asked for ({why}): {asked['num_tasks']}{now}"
 
 
-def _options(questions: Questions) -> dict[str, Any]:
+def _options(questions: TaskSelection) -> dict[str, Any]:
     """The questions as the command's options, in plain data."""
     return {
         "suite": questions.suite,
@@ -223,7 +224,7 @@ def _options(questions: Questions) -> dict[str, Any]:
     }
 
 
-def _load(identity: ExamIdentity, questions: Questions, on_prepared: Callable[[int], None]) -> Suite:
+def _load(identity: EvaluationIdentity, questions: TaskSelection, on_prepared: Callable[[int], None]) -> Suite:
     if questions.suite is None:
         asked = evaluation_tasks(identity.config)
         return Suite(name="held-out tasks", tasks=tuple(SuiteTask(index=i, task=t) for i, t in enumerate(asked)))
@@ -243,15 +244,15 @@ def _cut(tasks: Sequence[SuiteTask], num_samples: int) -> Iterator[Sequence[Suit
         yield tasks[start : start + size]
 
 
-def _draw_chunk(line: Line, model: Model, chunk: Sequence[SuiteTask], phase: str) -> list[Attempt]:
-    config = line.config.evaluation
+def _draw_chunk(context: CellContext, model: Model, chunk: Sequence[SuiteTask], phase: str) -> list[Attempt]:
+    config = context.config.evaluation
     spread = [(entry, sample) for entry in chunk for sample in range(config.samples_per_task)]
-    root = root_seed(line.config, 0)
+    root = root_seed(context.config, 0)
     seeds = [derive(root, "evaluation sample", entry.index, sample) for entry, sample in spread]
     sampling = Sampling(
-        temperature=config.temperature, top_p=config.top_p, max_new_tokens=line.config.policy.max_new_tokens
+        temperature=config.temperature, top_p=config.top_p, max_new_tokens=context.config.policy.max_new_tokens
     )
-    work = draw_completions(line, model, [entry.shown for entry, _ in spread], seeds, sampling, phase)
+    work = draw_completions(context, model, [entry.shown for entry, _ in spread], seeds, sampling, phase)
     return [
         Attempt(
             cell="exam",
@@ -267,52 +268,54 @@ def _draw_chunk(line: Line, model: Model, chunk: Sequence[SuiteTask], phase: str
     ]
 
 
-def _judge(line: Line, attempts: Sequence[Attempt], suite: Suite, criterion: Criterion, by_suite: BySuite) -> list[Row]:
+def _judge(
+    context: CellContext, attempts: Sequence[Attempt], suite: Suite, criterion: Criterion, by_suite: BySuite
+) -> list[Row]:
     pairs = [(attempt.task, attempt.source) for attempt in attempts]
     audits: list[Verdict | str | None] = [None] * len(pairs)
     if not suite.is_foreign or criterion is not Criterion.SUITE:
-        line.progress.phase("auditing", len(pairs))
-        audits = _audit(line, pairs)
+        context.progress.phase("auditing", len(pairs))
+        audits = _audit(context, pairs)
     verdicts: list[SuiteVerdict | None] = [None] * len(pairs)
     if suite.is_foreign and criterion is not Criterion.AUDIT:
-        line.progress.phase("judging by the suite's criterion", len(pairs))
-        verdicts = _ask_suite(line, pairs, by_suite)
+        context.progress.phase("judging by the suite's criterion", len(pairs))
+        verdicts = _ask_suite(context, pairs, by_suite)
     return [
         {**_audit_row(attempt, audit), **_suite_columns(verdict)}
         for attempt, audit, verdict in zip(attempts, audits, verdicts, strict=True)
     ]
 
 
-def _audit(line: Line, pairs: Sequence[tuple[Task, str]]) -> list[Verdict | str | None]:
+def _audit(context: CellContext, pairs: Sequence[tuple[Task, str]]) -> list[Verdict | str | None]:
     """A verdict for each pair, or why the task cannot be audited."""
     done = 0
 
     def count(*_: object) -> None:
         nonlocal done
         done += 1
-        line.progress.advance(done)
+        context.progress.advance(done)
 
     try:
-        return list(line.judge.verify_many(pairs, AUDIT, line.jobs, count))
+        return list(context.judge.verify_many(pairs, AUDIT, context.jobs, count))
     except TaskError:
         pass  # of a task that is not ours; the others are found out one by one, from the evidence store where known
     done = 0
     found: list[Verdict | str | None] = []
     for pair in pairs:
         try:
-            found += line.judge.verify_many([pair], AUDIT, 1, count)
+            found += context.judge.verify_many([pair], AUDIT, 1, count)
         except TaskError as error:
             found.append(str(error))
     return found
 
 
-def _ask_suite(line: Line, pairs: Sequence[tuple[Task, str]], by_suite: BySuite) -> list[SuiteVerdict | None]:
+def _ask_suite(context: CellContext, pairs: Sequence[tuple[Task, str]], by_suite: BySuite) -> list[SuiteVerdict | None]:
     distinct = {(task.task_id, source): (task, source) for task, source in pairs}
-    pool = ThreadPoolExecutor(max_workers=line.jobs, thread_name_prefix="suite")
+    pool = ThreadPoolExecutor(max_workers=context.jobs, thread_name_prefix="suite")
     try:
         running = {key: pool.submit(by_suite, *pair) for key, pair in distinct.items()}
         for number, _ in enumerate(as_completed(running.values()), start=1):
-            line.progress.advance(number)
+            context.progress.advance(number)
     finally:
         # after an interrupt, what has not begun is dropped
         pool.shutdown(wait=True, cancel_futures=True)

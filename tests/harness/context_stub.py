@@ -14,13 +14,13 @@ from tritonrl.core.corpus import render
 from tritonrl.core.extensions import VerifierSpec
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.prompts import assistant_message, user_message
+from tritonrl.core.recipe.learner import OnDone, Sampling, Training
 from tritonrl.core.task import Task
 from tritonrl.core.verdict import StageResult, Verdict
 from tritonrl.harness.display import Progress, Silent
-from tritonrl.harness.study.cell import Line
-from tritonrl.harness.study.cell_tasks import evaluation_tasks, root_seed, round_tasks
-from tritonrl.harness.study.learner import OnDone, Sampling, Training
+from tritonrl.harness.study.pipeline import CellContext
 from tritonrl.harness.study.store import Results
+from tritonrl.harness.study.task_draws import evaluation_tasks, root_seed, round_tasks
 
 BROKEN = "```python\nclass ModelNew:\n    pass\n```"
 
@@ -138,11 +138,11 @@ class TextJudge:
         )
 
 
-def stub_line(
+def stub_context(
     results: Results, config: Config, learner: TeacherLearner | None = None, progress: Progress | None = None
-) -> Line:
+) -> CellContext:
     """A line of stand-ins over a results folder."""
-    return Line(
+    return CellContext(
         config=config,
         learner=learner or TeacherLearner(answers=solutions(config, range(2))),
         judge=TextJudge(),

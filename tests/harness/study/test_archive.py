@@ -11,13 +11,13 @@ import pytest
 from tritonrl.core.config import merge
 from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import DriftError, UsageError
-from tritonrl.harness.study.carry import describe, pack, unpack
-from tritonrl.harness.study.cell import Line
+from tritonrl.harness.study.archive import describe, pack, unpack
 from tritonrl.harness.study.grid import GridOutcome, lost_starts, order_cells, parse_grid, run_grid
+from tritonrl.harness.study.pipeline import CellContext
 from tritonrl.harness.study.store import Results
 from tritonrl.harness.tables import equal_but_for_times
 
-from ..line_stub import TeacherLearner, solutions, stub_line, tiny_config
+from ..context_stub import TeacherLearner, solutions, stub_context, tiny_config
 
 GRID, SEEDS = "none,m,msct", 2
 
@@ -37,7 +37,7 @@ def run(results: Results, grid: str = GRID, seeds: int = SEEDS, starts: bool = T
     learner = (TeacherLearner if starts else Reinforced)(answers=solutions(config, range(SEEDS)))
     results.plan(order_cells(parse_grid(GRID), range(SEEDS)))
     return run_grid(
-        results, config, parse_grid(grid), range(seeds), lambda: stub_line(results, config, learner), Silent()
+        results, config, parse_grid(grid), range(seeds), lambda: stub_context(results, config, learner), Silent()
     )
 
 
@@ -66,7 +66,7 @@ def test_finished_cells_need_no_work(tmp_path: Path) -> None:
     for path in tmp_path.glob("*.parquet"):
         path.unlink()
 
-    def refuse() -> Line:
+    def refuse() -> CellContext:
         raise AssertionError("everything is finished")
 
     outcome = run_grid(results, tiny_config(), parse_grid(GRID), range(SEEDS), refuse, Silent())
@@ -139,7 +139,7 @@ def test_missing_and_spoilt_parts_are_refused(tmp_path: Path) -> None:
     second.write_bytes(b"x" * second.stat().st_size)
     with pytest.raises(UsageError, match="not as they were written"):
         unpack(parts, there)
-    (parts / first.name.replace("carry-", "carry-00000000-", 1).replace(first.name[6:15], "", 1)).write_bytes(data)
+    (parts / first.name.replace("archive-", "archive-00000000-", 1).replace(first.name[8:17], "", 1)).write_bytes(data)
     with pytest.raises(UsageError, match="several packs"):
         unpack(parts, there)
     assert not there.places()
@@ -151,7 +151,7 @@ def test_another_run_is_refused(tmp_path: Path) -> None:
     run(here, grid="none", seeds=1)
     pack(here, tmp_path / "parts", 1 << 20)
     config = merge({"rl": {"keep": 2}}, tiny_config())
-    run_grid(there, config, parse_grid("m"), range(1), lambda: stub_line(there, config), Silent())
+    run_grid(there, config, parse_grid("m"), range(1), lambda: stub_context(there, config), Silent())
     with pytest.raises(DriftError, match="another run"):
         unpack(tmp_path / "parts", there)
     assert there.places() == {("sft", 0), ("m", 0)}

@@ -14,7 +14,7 @@ from ...core.task import Example, Task
 from ..errors import UsageError
 
 Admits = Callable[[Task], bool]
-"""Whether training may use a task (`harness.study.admission`)."""
+"""Whether training may use a task (`harness.study.contamination`)."""
 
 MOST_REFUSED = 100
 """Draws in a row of which none may be used: the family is taken to have no task that training may use."""

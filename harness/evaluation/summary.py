@@ -3,6 +3,7 @@ disagree."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import polars as pl
@@ -10,7 +11,25 @@ from attrs import frozen
 
 from ...core.outcome import Outcome
 from ...core.statistics.intervals import fast_p, pass_at_k
-from .failures import FamilyFailures, count_failures, render_failures
+
+_MESSAGE_WIDTH = 90
+"""Of a message in a line for a person; JSON has its whole first line."""
+
+
+@frozen(kw_only=True)
+class FamilyFailures:
+    """A family's samples that the audit judged, and of the wrong ones the most frequent outcome and its message.
+
+    `num_outcome` counts the samples of that outcome. Where none is wrong, `outcome` and `message` are null.
+    """
+
+    level: int
+    family: str
+    num_samples: int
+    num_correct: int
+    outcome: str | None
+    num_outcome: int
+    message: str | None
 
 
 @frozen(kw_only=True)
@@ -30,7 +49,7 @@ class Rates:
 
 
 @frozen(kw_only=True)
-class ExamSummary:
+class EvaluationSummary:
     """Rates by group; `k` is the number of samples of a task.
 
     `sizes` counts the samples that the suite's criterion judged by the sizes it used. `only_suite` counts those that it
@@ -45,7 +64,7 @@ class ExamSummary:
     only_audit: int
 
 
-def summarise(frame: pl.DataFrame) -> ExamSummary:
+def summarise(frame: pl.DataFrame) -> EvaluationSummary:
     """The summary of an exam's table."""
     k = int(frame.group_by("slot").len()["len"].min() or 0)  # type: ignore[arg-type]
     groups = [("all", frame)] if frame["level"].n_unique() > 1 else []
@@ -55,7 +74,7 @@ def summarise(frame: pl.DataFrame) -> ExamSummary:
     right, accepted = pl.col("correct"), pl.col("suite_correct")
     alone = frame.filter(accepted & ~right)["outcome"].value_counts(sort=True)
     judged = frame.filter(accepted.is_not_null())["suite_sizes"].value_counts(sort=True)
-    return ExamSummary(
+    return EvaluationSummary(
         k=k,
         rates=tuple(_rate(name, rows, k) for name, rows in groups),
         failures=count_failures(frame),
@@ -94,7 +113,7 @@ def _pass_at(rows: pl.DataFrame, column: str, k: int) -> float | None:
     return sum(found) / len(found) if found else None
 
 
-def render_exam(summary: ExamSummary, skipped: Sequence[tuple[str, str]]) -> list[str]:
+def render_evaluation(summary: EvaluationSummary, skipped: Sequence[tuple[str, str]]) -> list[str]:
     """Plain lines for a person."""
     by_suite = any(rates.suite_correct is not None for rates in summary.rates)
     last = f" {'suite: correct':>15} {f'pass@{summary.k}':>8}" if by_suite else ""
@@ -118,7 +137,7 @@ def render_exam(summary: ExamSummary, skipped: Sequence[tuple[str, str]]) -> lis
     return lines
 
 
-def _render_disagreement(summary: ExamSummary) -> list[str]:
+def _render_disagreement(summary: EvaluationSummary) -> list[str]:
     lines = []
     if summary.sizes.get("small"):
         lines.append(f"the suite's criterion saw small sizes in {summary.sizes['small']} samples: no GPU here")
@@ -132,3 +151,51 @@ def _render_disagreement(summary: ExamSummary) -> list[str]:
 
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share:.0%}"
+
+
+def count_failures(frame: pl.DataFrame) -> tuple[FamilyFailures, ...]:
+    """The failures of every family in an exam's table: by level, and in a level the worst family first."""
+    judged = frame.drop_nulls("correct")
+    found = [_count(*place, rows) for place, rows in judged.group_by("level", "family", maintain_order=True)]  # type: ignore[call-arg]
+    return tuple(sorted(found, key=lambda entry: (entry.level, entry.num_correct / entry.num_samples, entry.family)))
+
+
+def _count(level: int, family: str, rows: pl.DataFrame) -> FamilyFailures:
+    wrong = rows.filter(~pl.col("correct"))
+    ((outcome, num_outcome),) = Counter(wrong["outcome"].to_list()).most_common(1) or [(None, 0)]
+    messages = (told for code, told in wrong.select("outcome", "message").iter_rows() if code == outcome and told)
+    lines = Counter(line for line in map(_first_line, messages) if line)
+    return FamilyFailures(
+        level=level,
+        family=family,
+        num_samples=rows.height,
+        num_correct=rows.height - wrong.height,
+        outcome=outcome,
+        num_outcome=num_outcome,
+        message=lines.most_common(1)[0][0] if lines else None,
+    )
+
+
+def _first_line(message: str) -> str:
+    return message.strip().partition("\n")[0].rstrip()
+
+
+def render_failures(failures: Sequence[FamilyFailures]) -> list[str]:
+    """Plain lines for a person; none where nothing is wrong."""
+    if all(entry.outcome is None for entry in failures):
+        return []
+    lines = ["", f"{'':22} {'level':>6} {'correct':>9}  most frequent failure"]
+    for entry in failures:
+        share = f"{entry.num_correct}/{entry.num_samples}"
+        lines.append(f"{entry.family:22} {entry.level:6} {share:>9}  {_say(entry)}")
+    return lines
+
+
+def _say(entry: FamilyFailures) -> str:
+    if entry.outcome is None:
+        return "-"
+    text = f"{entry.num_outcome}x {Outcome.from_code(entry.outcome)}"
+    if entry.message is None:
+        return text
+    is_long = len(entry.message) > _MESSAGE_WIDTH
+    return f"{text}: {entry.message[: _MESSAGE_WIDTH - 3]}..." if is_long else f"{text}: {entry.message}"

@@ -13,7 +13,7 @@ from ..display import DisplayKind
 from ..errors import UsageError
 
 if TYPE_CHECKING:
-    from .finished import ExamResult
+    from .finished import EvaluationResult
 
 _MOST_PLACES = 100_000
 """More than any suite has; a mistyped range ends in an error and not in a full memory."""
@@ -81,11 +81,11 @@ def evaluate(
 
         _print(read_parts(read), {"read": [str(folder) for folder in read]}, [], as_json)
         return
-    from ..phases import open_exam
     from ..policy.crew import assembled
     from ..settings import load_config
-    from .answers import open_drawn
-    from .exam import Criterion, Questions
+    from .evaluation import Criterion, TaskSelection
+    from .open import open_evaluation
+    from .sampled import open_sampled
 
     if criterion not in set(Criterion):
         raise UsageError(f"--criterion {criterion}: must be one of {', '.join(Criterion)}")
@@ -96,7 +96,7 @@ def evaluate(
     settings = [*(settings or []), *([] if policy is None else [f"policy.name={policy}"])]
     settings += [] if samples is None else [f"evaluation.samples_per_task={samples}"]
     settings += [] if temperature is None else [f"evaluation.temperature={temperature}"]
-    questions = Questions(
+    questions = TaskSelection(
         suite=suite,
         levels=None if levels is None else tuple(_numbers("--levels", levels)),
         limit=limit,
@@ -105,7 +105,7 @@ def evaluate(
     drawn = None
     if answers is not None:
         _refuse("--answers tells what was asked", answered)
-        drawn = open_drawn(answers)
+        drawn = open_sampled(answers)
         questions = drawn.questions if suite is None else evolve(drawn.questions, suite=suite)
     if questions.suite is None and (levels, limit, tasks) != (None, None, None):
         raise UsageError("--levels, --limit and --tasks choose from a suite: name one with --suite")
@@ -119,8 +119,8 @@ def evaluate(
     with assembled(config.policy) as leads:
         if not leads:
             return
-        with open_exam(config, questions, Criterion(criterion), adapter, out, shown, jobs, drawn) as exam:
-            result: ExamResult | int = exam.draw() if draw_only else exam.run()
+        with open_evaluation(config, questions, Criterion(criterion), adapter, out, shown, jobs, drawn) as exam:
+            result: EvaluationResult | int = exam.draw() if draw_only else exam.run()
     about = {"suite": questions.suite, "out": None if out is None else str(out)}
     if isinstance(result, int):
         lines = [
@@ -139,10 +139,10 @@ def _refuse(why: str, told: dict[str, object]) -> None:
         raise UsageError(f"{why}: leave out {', '.join(given)}")
 
 
-def _print(result: ExamResult, about: dict[str, Any], last: list[str], as_json: bool) -> None:
+def _print(result: EvaluationResult, about: dict[str, Any], last: list[str], as_json: bool) -> None:
     """The result of an exam; `about` says in JSON whose it is."""
     from ...core.serialisation import to_plain
-    from .summary import render_exam, summarise
+    from .summary import render_evaluation, summarise
 
     summary = summarise(result.frame)
     skipped = [(entry.name, entry.reason) for entry in result.skipped]
@@ -152,7 +152,7 @@ def _print(result: ExamResult, about: dict[str, Any], last: list[str], as_json: 
         "skipped": [{"name": name, "reason": reason} for name, reason in skipped],
         "rows": result.frame.to_dicts(),
     }
-    print_result(plain, [*render_exam(summary, skipped), *last], as_json)
+    print_result(plain, [*render_evaluation(summary, skipped), *last], as_json)
 
 
 def _numbers(option: str, text: str) -> list[int]:

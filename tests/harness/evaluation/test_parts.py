@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 from attrs import evolve
-from tritonrl.harness.exam.finished import read_parts
+from tritonrl.harness.evaluation.finished import read_parts
 
-from .test_exam import CORPUS, Room, invoke, without_times
+from .test_evaluation import CORPUS, Room, invoke, without_times
 
 
 def test_parts_of_an_exam_are_read_as_one(tmp_path: Path) -> None:

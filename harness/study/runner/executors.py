@@ -17,10 +17,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from ...core.cells import CellSpec
-from ..errors import TritonrlError, UsageError
-from .grid import GridOutcome, count_outcome
-from .store import Results
+from ....core.cells import CellSpec
+from ...errors import TritonrlError, UsageError
+from ..grid import GridOutcome, count_outcome
+from ..store import Results
 
 POLL_S = 10.0
 

@@ -16,7 +16,7 @@ from ..errors import UsageError
 from ..study.store import Results
 from ..tables import TABLES, Table, read_table
 
-EXAM = Table(
+EVALUATION = Table(
     name="evaluation",
     columns={
         **TABLES["evaluation"].columns,
@@ -32,27 +32,27 @@ _TABLE, _SUITE = "evaluation.parquet", "suite.json"
 
 
 @frozen(kw_only=True)
-class ExamResult:
+class EvaluationResult:
     """The table of a finished exam, and the tasks that could not be asked."""
 
     frame: pl.DataFrame
     skipped: tuple[Skipped, ...]
 
 
-def read_finished(folder: Path) -> ExamResult | None:
+def read_finished(folder: Path) -> EvaluationResult | None:
     """The exam of a folder, null where it has not finished."""
     if not (folder / _TABLE).exists() or not (folder / _SUITE).exists():
         return None
     skipped = tuple(Skipped(**entry) for entry in _told(folder)["skipped"])
-    return ExamResult(frame=read_table(EXAM, folder / _TABLE), skipped=skipped)
+    return EvaluationResult(frame=read_table(EVALUATION, folder / _TABLE), skipped=skipped)
 
 
-def read_parts(folders: Sequence[Path]) -> ExamResult:
+def read_parts(folders: Sequence[Path]) -> EvaluationResult:
     """Exams that differ in nothing but their tasks as one.
 
     Raises UsageError where one has not finished, where two differ in more, and where two asked the same.
     """
-    results: list[ExamResult] = []
+    results: list[EvaluationResult] = []
     for folder in folders:
         found = read_finished(folder)
         if found is None:
@@ -62,9 +62,9 @@ def read_parts(folders: Sequence[Path]) -> ExamResult:
             raise UsageError(f"--read {folder}: another exam than {folders[0]}: {'; '.join(changed)}")
         results.append(found)
     frame = pl.concat([result.frame for result in results]).sort("slot", "sample")
-    if frame.select(EXAM.key).is_duplicated().any():
+    if frame.select(EVALUATION.key).is_duplicated().any():
         raise UsageError(f"--read: {', '.join(map(str, folders))}: the same tasks in two of them")
-    return ExamResult(
+    return EvaluationResult(
         frame=frame, skipped=tuple(dict.fromkeys(entry for result in results for entry in result.skipped))
     )
 

@@ -13,12 +13,12 @@ from typing import Any
 from attrs import frozen
 
 from ...core.config import Config, identity, merge
+from ...core.recipe.learner import COMPLETIONS, Sampling, Training
 from ...core.serialisation import differences
 from ..errors import UsageError
-from ..study.learner import COMPLETIONS, Sampling, Training
 from ..study.store import Results
 from ..work import WorkStore
-from .exam import Questions
+from .evaluation import TaskSelection
 
 _DRAWN_BY = ("seed", "policy", "evaluation")
 """The parts of a configuration that answers depend on."""
@@ -59,12 +59,12 @@ class Absent:
 
 
 @frozen(kw_only=True)
-class Drawn:
+class SampledCompletions:
     """The answers of an exam's folder, and what they are answers to."""
 
     folder: Path
     config: Config
-    questions: Questions
+    questions: TaskSelection
     tasks: str
     adapter: str | None
     versions: dict[str, Any]
@@ -84,7 +84,7 @@ class Drawn:
         work.take_over(Results(root=self.folder).work, COMPLETIONS)
 
 
-def open_drawn(folder: Path) -> Drawn:
+def open_sampled(folder: Path) -> SampledCompletions:
     """What an exam's folder says of its answers; raises UsageError where there is no exam."""
     recorded = Results(root=folder).recorded() or {}
     if "exam" not in recorded:
@@ -93,10 +93,10 @@ def open_drawn(folder: Path) -> Drawn:
     if asked is None:
         raise UsageError(f"--answers {folder}: written by an earlier version, which did not record what was asked")
     levels, picks = asked["levels"], asked["tasks"]
-    return Drawn(
+    return SampledCompletions(
         folder=folder,
         config=merge(recorded["config"]),
-        questions=Questions(
+        questions=TaskSelection(
             suite=asked["suite"],
             levels=None if levels is None else tuple(levels),
             limit=asked["limit"],

@@ -1,4 +1,4 @@
-"""One worker of a local run (`harness.study.local_workers`), as a process: the grid's loop, reported to its parent."""
+"""The process of one worker of `harness.study.runner.local_workers`: the grid's loop, reported to its parent."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from ...core.config import ConfigError
-from ..errors import TritonrlError
-from ..phases import open_line
-from ..settings import load_config
-from .grid import parse_grid, run_grid
+from ....core.config import ConfigError
+from ...errors import TritonrlError
+from ...settings import load_config
+from ..grid import parse_grid, run_grid
+from ..pipeline import open_context
+from ..store import Results
 from .local_workers import Reporter, take_stdout
-from .store import Results
 
 
 def main() -> int:
     """Work until every cell has ended; the exit code is 0, also where cells failed."""
-    parser = argparse.ArgumentParser(prog="tritonrl.harness.study.worker", description=__doc__)
+    parser = argparse.ArgumentParser(prog="tritonrl.harness.study.runner.worker", description=__doc__)
     parser.add_argument("--grid", required=True)
     parser.add_argument("--seeds", type=int, required=True)
     parser.add_argument("--jobs", type=int, required=True)
@@ -35,7 +35,7 @@ def main() -> int:
                 config,
                 parse_grid(given.grid),
                 range(given.seeds),
-                lambda: stack.enter_context(open_line(config, results, progress, given.jobs, given.sharing)),
+                lambda: stack.enter_context(open_context(config, results, progress, given.jobs, given.sharing)),
                 progress,
                 retry_failed=False,
             )

@@ -16,8 +16,8 @@ from tritonrl.core.candidate import Failure
 from tritonrl.core.extensions import AUDIT
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.task import Profile, Task
-from tritonrl.harness.exam import suite_criterion
-from tritonrl.harness.exam.suite_criterion import TOLERANCE, choose_sizes, find_excess, judge_by_suite
+from tritonrl.harness.evaluation import suite_criterion
+from tritonrl.harness.evaluation.suite_criterion import TOLERANCE, choose_sizes, find_excess, judge_by_suite
 from tritonrl.harness.tasks.suites import load_suite
 from tritonrl.harness.verification.verifier import Verifier
 

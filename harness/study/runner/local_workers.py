@@ -25,11 +25,11 @@ from typing import TextIO
 
 from attrs import define, frozen
 
-from ...core.cells import CellSpec
-from ..display import CellState, Progress
-from ..errors import TritonrlError
-from .grid import GridOutcome, count_outcome, order_cells
-from .store import Results
+from ....core.cells import CellSpec
+from ...display import CellState, Progress
+from ...errors import TritonrlError
+from ..grid import GridOutcome, count_outcome, order_cells
+from ..store import Results
 
 
 @frozen(kw_only=True)
@@ -95,7 +95,7 @@ def worker_command(
 ) -> list[str]:
     """The command of one worker; so many share a GPU."""
     return [
-        *(sys.executable, "-m", "tritonrl.harness.study.worker"),
+        *(sys.executable, "-m", "tritonrl.harness.study.runner.worker"),
         *("--grid", ",".join(map(str, cells)), "--seeds", str(seeds), "--jobs", str(jobs)),
         *("--sharing", str(num_sharing)),
         *("--config", str(config_file.resolve()), "--out", str(results.root.resolve())),

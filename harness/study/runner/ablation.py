@@ -9,20 +9,20 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from ...core.cells import CellSpec
-from ...core.config import Config
-from ..display import DisplayKind, open_display
-from ..errors import TritonrlError, UsageError
-from ..phases import default_jobs, open_line
-from ..settings import to_toml
-from ..verification.verifier import open_verifier
-from ..work import write_atomically
+from ....core.cells import CellSpec
+from ....core.config import Config
+from ...display import DisplayKind, open_display
+from ...errors import TritonrlError, UsageError
+from ...settings import to_toml
+from ...verification.batch import default_jobs
+from ...verification.verifier import open_verifier
+from ...work import write_atomically
+from ..grid import GridOutcome, PlannedCell, lost_starts, order_cells, plan_grid, run_grid, static_identity
+from ..pipeline import open_context
+from ..provenance import recorded_invocation
+from ..store import Results, is_published, require_folder
 from .executors import ExecutorKind, require_scheduler, run_on_ray, run_on_slurm
-from .grid import GridOutcome, PlannedCell, lost_starts, order_cells, plan_grid, run_grid, static_identity
 from .local_workers import run_locally, visible_devices, worker_command
-from .provenance import recorded_invocation
-from .published import is_published
-from .store import Results, require_folder
 
 
 def run_ablation(
@@ -126,6 +126,6 @@ def _run_here(
             config,
             cells,
             range(num_seeds),
-            lambda: stack.enter_context(open_line(config, results, progress, jobs or default_jobs())),
+            lambda: stack.enter_context(open_context(config, results, progress, jobs or default_jobs())),
             progress,
         )

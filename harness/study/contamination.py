@@ -28,7 +28,7 @@ from ..datasets.pairs import Compare
 from ..errors import TaskError, UsageError
 from ..tasks.suites import identify_suite
 from ..work import WorkStore, work_key
-from .cell_tasks import evaluation_tasks
+from .task_draws import evaluation_tasks
 
 EVALUATION = "evaluation"
 NUM_OF_OURS = 1000

@@ -19,32 +19,32 @@ from tritonrl.core.prompts import user_message
 from tritonrl.core.task import Profile, Task
 from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import DriftError, TaskError, UsageError
-from tritonrl.harness.exam import exam
-from tritonrl.harness.exam.exam import (
+from tritonrl.harness.evaluation import evaluation as exam
+from tritonrl.harness.evaluation.evaluation import (
     BySuite,
     Criterion,
-    Exam,
-    ExamIdentity,
-    Questions,
-    identify_questions,
+    Evaluation,
+    EvaluationIdentity,
+    TaskSelection,
+    identify_selection,
 )
-from tritonrl.harness.exam.finished import ExamResult
-from tritonrl.harness.exam.suite_criterion import SuiteVerdict
-from tritonrl.harness.exam.summary import render_exam, summarise
-from tritonrl.harness.study.ablation import run_ablation
-from tritonrl.harness.study.cell import Line
+from tritonrl.harness.evaluation.finished import EvaluationResult
+from tritonrl.harness.evaluation.suite_criterion import SuiteVerdict
+from tritonrl.harness.evaluation.summary import render_evaluation, summarise
 from tritonrl.harness.study.grid import run_grid
+from tritonrl.harness.study.pipeline import CellContext
+from tritonrl.harness.study.runner.ablation import run_ablation
 from tritonrl.harness.study.store import Results
 from tritonrl.harness.tasks.suites import load_suite
 from typer.testing import CliRunner, Result
 
+from ..context_stub import TeacherLearner, TextJudge, stub_context, tiny_config
 from ..datasets.made_up import SMALL_PROBLEM, write_folder
 from ..kernels import pointwise
-from ..line_stub import TeacherLearner, TextJudge, stub_line, tiny_config
 
 TIMES = ("verify_s", "suite_s")
 FOREIGN = {"level1/1_First.py": SMALL_PROBLEM, "level2/1_Second.py": SMALL_PROBLEM.replace("200", "100")}
-CORPUS = Questions(suite="corpus:heldout", limit=2)
+CORPUS = TaskSelection(suite="corpus:heldout", limit=2)
 
 
 def invoke(*arguments: object) -> Result:
@@ -75,19 +75,19 @@ class Room:
 
     def sit(
         self,
-        questions: Questions,
+        questions: TaskSelection,
         *,
         criterion: Criterion = Criterion.BOTH,
         adapter: str | None = None,
         failing_at: int | None = None,
         by_suite: BySuite = judge_by_text,
         judge: TextJudge | None = None,
-    ) -> ExamResult:
+    ) -> EvaluationResult:
         """One sitting; the teacher's solutions are known for every task asked."""
         with self._enter(questions, criterion, adapter, failing_at, by_suite, judge) as entered:
             return entered.run()
 
-    def draw(self, questions: Questions) -> int:
+    def draw(self, questions: TaskSelection) -> int:
         """As `sit`, up to where answers are judged; nobody is asked to."""
         with self._enter(questions, Criterion.BOTH, None, None, judge_by_text, UnaskedJudge()) as entered:
             return entered.draw()
@@ -95,13 +95,13 @@ class Room:
     @contextmanager
     def _enter(
         self,
-        questions: Questions,
+        questions: TaskSelection,
         criterion: Criterion,
         adapter: str | None,
         failing_at: int | None,
         by_suite: BySuite,
         judge: TextJudge | None,
-    ) -> Iterator[Exam]:
+    ) -> Iterator[Evaluation]:
         results = Results(root=self.root)
         answers = {}
         if questions.suite is not None:
@@ -112,21 +112,23 @@ class Room:
         learner = TeacherLearner(answers=answers, failing_at=failing_at)
 
         @contextmanager
-        def open_line() -> Iterator[tuple[Line, BySuite]]:
+        def open_context() -> Iterator[tuple[CellContext, BySuite]]:
             self.num_opened += 1
-            line = stub_line(results, self.config, learner)
+            line = stub_context(results, self.config, learner)
             yield (line if judge is None else evolve(line, judge=judge)), by_suite
 
-        identity = ExamIdentity(
+        identity = EvaluationIdentity(
             config=self.config,
             policy="",
             backend="",
-            tasks=identify_questions(self.config, questions),
+            tasks=identify_selection(self.config, questions),
             criterion=criterion,
             adapter=adapter,
         )
         try:
-            yield Exam(results=results, identity=identity, questions=questions, open_line=open_line, progress=Silent())
+            yield Evaluation(
+                results=results, identity=identity, questions=questions, open_context=open_context, progress=Silent()
+            )
         finally:
             self.num_samplings += learner.num_samplings
 
@@ -168,7 +170,7 @@ def test_suite_that_is_not_ours_is_judged_twice(tmp_path: Path) -> None:
     """Both criteria have columns of their own; one of them alone leaves the other's empty."""
     suite = f"kernelbench:{write_folder(tmp_path / 'suite', FOREIGN)}"
     found = {
-        criterion: Room(root=tmp_path / criterion).sit(Questions(suite=suite), criterion=criterion).frame
+        criterion: Room(root=tmp_path / criterion).sit(TaskSelection(suite=suite), criterion=criterion).frame
         for criterion in Criterion
     }
     both = found[Criterion.BOTH]
@@ -187,7 +189,7 @@ def test_disagreement_is_counted_and_said(tmp_path: Path) -> None:
     def accept(task: Task, source: str) -> SuiteVerdict:
         return SuiteVerdict(correct=True, sizes=Profile.SMALL, excess=0.005)
 
-    frame = Room(root=tmp_path / "out").sit(Questions(suite=suite), by_suite=accept).frame
+    frame = Room(root=tmp_path / "out").sit(TaskSelection(suite=suite), by_suite=accept).frame
     wrong = int((~frame["correct"]).sum())
     summary = summarise(frame)
     assert wrong > 0
@@ -196,7 +198,7 @@ def test_disagreement_is_counted_and_said(tmp_path: Path) -> None:
     assert [rates.group for rates in summary.rates] == ["all", "level 1", "level 2", "kernelbench"]
     assert summary.rates[0].suite_correct == summary.rates[0].suite_pass_at_k == 1.0
     assert summary.rates[0].correct == (6 - wrong) / 6
-    text = "\n".join(render_exam(summary, [("Broken", "invalid syntax")]))
+    text = "\n".join(render_evaluation(summary, [("Broken", "invalid syntax")]))
     assert f"accepted by the suite's criterion alone: {wrong} (" in text
     assert "small sizes in 6 samples" in text
     assert "1 tasks could not be asked:\n  Broken: invalid syntax" in text
@@ -213,7 +215,7 @@ def test_task_that_cannot_be_audited_leaves_the_others(tmp_path: Path) -> None:
                 raise TaskError("no such thing")
             return TextJudge.verify_many(self, pairs, *rest)
 
-    frame = Room(root=tmp_path / "out").sit(Questions(suite=suite), judge=Refusing()).frame
+    frame = Room(root=tmp_path / "out").sit(TaskSelection(suite=suite), judge=Refusing()).frame
     assert frame.filter(pl.col("level") == 1)["correct"].null_count() == 0
     refused = frame.filter(pl.col("level") == 2)
     assert refused["correct"].null_count() == 3
@@ -243,7 +245,7 @@ def test_another_exam_is_refused_with_what_differs(
     with pytest.raises(DriftError, match=r"exam\.criterion: 'both' -> 'audit'"):
         room.sit(CORPUS, criterion=Criterion.AUDIT)
     with pytest.raises(DriftError, match=r"exam\.tasks: "):
-        room.sit(Questions(suite="corpus:heldout", limit=1))
+        room.sit(TaskSelection(suite="corpus:heldout", limit=1))
     assert room.num_opened == before
 
 
@@ -254,7 +256,7 @@ def test_other_tasks_are_told_in_words(tmp_path: Path) -> None:
     for questions, words in (
         (evolve(CORPUS, limit=1), "(--limit differs): 4 -> 2"),
         (evolve(CORPUS, levels=(1,), picks=(0,)), "(--levels, --tasks differ): 4 -> 1"),
-        (Questions(), "(--suite, --limit differ): 4 -> 40"),
+        (TaskSelection(), "(--suite, --limit differ): 4 -> 40"),
     ):
         with pytest.raises(DriftError, match=re.escape(f"exam.tasks: other tasks are asked for {words}") + "$"):
             room.sit(questions)
@@ -263,14 +265,14 @@ def test_other_tasks_are_told_in_words(tmp_path: Path) -> None:
     del record["asked"]
     (tmp_path / "run.json").write_text(json.dumps(record))
     with pytest.raises(DriftError, match=r"\(--suite, --levels, --limit or --tasks differ\)$"):
-        room.sit(Questions())
+        room.sit(TaskSelection())
     assert room.sit(CORPUS).frame.height == 12
 
 
 def test_folders_of_another_kind_are_told(tmp_path: Path) -> None:
     """An exam is not taken in an ablation's folder or in a file, and its own is no ablation's."""
     config, results = tiny_config(), Results(root=tmp_path / "ablation")
-    run_grid(results, config, (), range(1), lambda: stub_line(results, config), Silent())
+    run_grid(results, config, (), range(1), lambda: stub_context(results, config), Silent())
     with pytest.raises(DriftError, match=r"ablation: an ablation's folder; use another --out$"):
         Room(root=results.root).sit(CORPUS)
     (tmp_path / "file").write_text("")
@@ -299,7 +301,7 @@ def test_what_no_result_depends_on_may_differ(tmp_path: Path) -> None:
 def test_without_a_suite_the_held_out_tasks_are_asked(tmp_path: Path) -> None:
     """The preset's held-out tasks are those that a grid is judged by."""
     room = Room(root=tmp_path)
-    frame = room.sit(Questions()).frame
+    frame = room.sit(TaskSelection()).frame
     assert frame["task"].unique(maintain_order=True).to_list() == [
         task.task_id for task in exam.evaluation_tasks(room.config)
     ]
@@ -310,7 +312,7 @@ def test_suite_without_a_task_says_why(tmp_path: Path) -> None:
     broken = write_folder(tmp_path / "suite", {"level1/1_Broken.py": "class Model(:\n"})
     room = Room(root=tmp_path / "out")
     with pytest.raises(UsageError, match=r"no task to ask \(Broken: .*invalid syntax"):
-        room.sit(Questions(suite=f"kernelbench:{broken}"))
+        room.sit(TaskSelection(suite=f"kernelbench:{broken}"))
     assert room.num_opened == 0
 
 
