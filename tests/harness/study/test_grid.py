@@ -284,7 +284,7 @@ def test_a_dry_run_of_the_published_ablation_lists_its_costs(tmp_path: Path) -> 
 CHILD = """
 import sys
 from pathlib import Path
-from tritonrl.harness.study.pipeline import CellContext
+from tests.harness.context_stub import *
 from tritonrl.harness.study.grid import parse_grid, run_grid
 results, config = Results(root=Path(sys.argv[1])), tiny_config()
 learner = TeacherLearner(answers=solutions(config, [0]), pause_s=0.05)

@@ -31,7 +31,7 @@ from pathlib import Path
 from tests.harness.context_stub import *
 from tritonrl.harness.errors import SandboxError
 from tritonrl.harness.study.grid import parse_grid, run_grid
-from tritonrl.harness.study.local_workers import Reporter
+from tritonrl.harness.study.runner.local_workers import Reporter
 results, config, trouble = Results(root=Path(sys.argv[1])), tiny_config(), sys.argv[3]
 
 class Learner(TeacherLearner):
@@ -124,7 +124,7 @@ def test_a_failing_cell_is_tried_once_in_a_run(tmp_path: Path, alone: Path) -> N
 
 NOISY = """
 import os, subprocess
-from tritonrl.harness.study.local_workers import Reporter, take_stdout
+from tritonrl.harness.study.runner.local_workers import Reporter, take_stdout
 progress = Reporter(take_stdout())
 print("printed")
 os.write(1, b"written by a library\\n")
