@@ -33,7 +33,7 @@ from .harness.command_line import (
 )
 from .harness.display import DisplayKind
 from .harness.errors import UsageError
-from .harness.exam.command import evaluate
+from .harness.evaluation.command import evaluate
 from .harness.report.command import report
 from .harness.study.commands import pack, unpack
 from .harness.tasks.commands import tasks_app
@@ -84,10 +84,10 @@ def verify(
         raise UsageError("give CANDIDATE.py with --task, or --batch FILE.jsonl")
     from .core.extensions import AUDIT, VerifierSpec
     from .harness.errors import TaskError
-    from .harness.phases import default_jobs, in_order, read_batch, verdict_plain
     from .harness.plain_text import render_verdict
     from .harness.settings import load_config, read_text, with_drawn_seed
     from .harness.tasks.suites import find_task
+    from .harness.verification.batch import default_jobs, in_order, read_batch, verdict_plain
     from .harness.verification.verifier import open_verifier
 
     config = load_config(
@@ -163,14 +163,14 @@ def ablate(
     from .core.serialisation import to_plain
     from .harness.plain_text import render_plan
     from .harness.settings import load_config
-    from .harness.study.executors import ExecutorKind
     from .harness.study.grid import parse_grid
+    from .harness.study.runner.executors import ExecutorKind
 
     config = load_config(preset, config_file, settings or [])
     cells = parse_grid(grid, limit)
     if executor not in set(ExecutorKind):
         raise UsageError(f"--executor {executor}: must be one of {', '.join(ExecutorKind)}")
-    from .harness.study.ablation import preview, run_ablation
+    from .harness.study.runner.ablation import preview, run_ablation
 
     if dry_run:
         planned = preview(config, out, cells, seeds, ExecutorKind(executor))
@@ -268,7 +268,7 @@ def _run_phase(
     from .harness.policy.distributed_learner import assembled
     from .harness.policy.training.distributed import is_launched
     from .harness.settings import load_config
-    from .harness.study.ablation import run_ablation
+    from .harness.study.runner.ablation import run_ablation
     from .harness.study.store import Results
     from .harness.study.training_data import describe
 
@@ -307,7 +307,7 @@ def sample(
 
     Example: tritonrl sample --task l1-softmax-00c0ffee12345678 -n 3 --set rl.temperature=0.2
     """
-    from .harness.phases import sample_task
+    from .harness.policy.sample_command import sample_task
     from .harness.settings import load_config
     from .harness.tasks.suites import find_task
 

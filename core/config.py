@@ -231,7 +231,7 @@ class Config:
     """Whose tasks are trained on and held out: `corpus` has the first part's families (13), `whole` has all."""
     against: str = line("")
     """A suite that training shares no task with, up to names and constants, or `evaluation`
-    (`harness.study.admission`)."""
+    (`harness.study.contamination`)."""
     policy: PolicyConfig = field(factory=PolicyConfig)
     sft: SftConfig = field(factory=SftConfig)
     rl: RlConfig = field(factory=RlConfig)

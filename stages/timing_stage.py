@@ -16,7 +16,7 @@ import math
 
 from ..core.candidate import Candidate, Failure, TimingReport
 from ..core.outcome import Outcome, Stage
-from ..core.statistics import trimmed_mean
+from ..core.statistics.intervals import trimmed_mean
 from ..core.verdict import StageResult
 from .decision import decide, skip
 

@@ -13,13 +13,13 @@ from tritonrl.core.corpus import Split, examples
 from tritonrl.core.verdict import Verdict
 from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import UsageError
-from tritonrl.harness.phases import in_order, read_batch
 from tritonrl.harness.settings import to_toml
 from tritonrl.harness.study.grid import parse_grid, run_grid
 from tritonrl.harness.study.store import Results
+from tritonrl.harness.verification.batch import in_order, read_batch
 from typer.testing import CliRunner, Result
 
-from .harness.line_stub import stub_line, tiny_config
+from .harness.context_stub import stub_context, tiny_config
 
 EXAMPLE = next(iter(examples(Split.TRAIN, 1, 0, families=("softmax",))))
 TASK = EXAMPLE.task.task_id
@@ -44,7 +44,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished results folder of stand-ins, with the configuration that made it."""
     root = tmp_path_factory.mktemp("finished")
     results, config = Results(root=root / "out"), tiny_config()
-    run_grid(results, config, parse_grid("none,msct"), range(1), lambda: stub_line(results, config), Silent())
+    run_grid(results, config, parse_grid("none,msct"), range(1), lambda: stub_context(results, config), Silent())
     (root / "config.toml").write_text(to_toml(config))
     return root
 
@@ -315,7 +315,7 @@ def test_interrupt_is_exit_130(monkeypatch: pytest.MonkeyPatch, finished: Path, 
         raise KeyboardInterrupt
 
     monkeypatch.setattr("tritonrl.harness.analysis.analysis.analyse", interrupt)
-    monkeypatch.setattr("tritonrl.harness.study.ablation.run_ablation", interrupt)
+    monkeypatch.setattr("tritonrl.harness.study.runner.ablation.run_ablation", interrupt)
     result = invoke("report", finished / "out")
     assert (result.exit_code, result.stderr) == (130, "tritonrl: interrupted\n")
     result = invoke("ablate", "--preset", "quick", "--out", tmp_path / "out")

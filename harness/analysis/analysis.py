@@ -3,8 +3,8 @@
 Where some seeds have every cell of the grid and others do not, only the first are analysed: a start of another seed may
 be ten points better, which would pass for what a cell does.
 Samples of one task are alike, so the intervals of rates and means resample tasks; they are about the training runs
-that were made. Effects allow for seeds as well, where there are several (`core.factorial`). What cannot be concluded is
-said (`conclusions`), and a number that was not measured is null.
+that were made. Effects allow for seeds as well, where there are several (`core.statistics.factorial`). What cannot be
+concluded is said (`conclusions`), and a number that was not measured is null.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from itertools import combinations, product
 
 import polars as pl
 
-from ...core import factorial
 from ...core.config import merge
 from ...core.extensions import LETTERS, Extensions
 from ...core.outcome import Stage
-from ...core.statistics import fast_p, pass_at_k
-from ..study.cell import SFT
+from ...core.statistics import factorial
+from ...core.statistics.intervals import fast_p, pass_at_k
+from ..study.journal import SFT
 from ..study.provenance import add_up, read_invocations
 from ..study.store import Results
 from .budget import at_equal_seconds, cost_effects, held_out_points, learning_points, staging_saving

@@ -12,8 +12,8 @@ import polars as pl
 
 from ...core.cells import NOISE_SWEEP, CellSpec
 from ...core.extensions import ALL_CELLS
-from ...core.factorial import GRID, Difference, Response, compare
-from ..study.cell import SFT
+from ...core.statistics.factorial import GRID, Difference, Response, compare
+from ..study.journal import SFT
 from .findings import Comparison, Estimate, NoiseSetting
 from .rates import by_task, complete_runs, final, rate_over_tasks
 

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 
-from ...core import factorial
 from ...core.extensions import ALL_CELLS
-from ...core.factorial import GRID
-from ...core.statistics import wilson_interval
+from ...core.statistics import factorial
+from ...core.statistics.factorial import GRID
+from ...core.statistics.intervals import wilson_interval
 from ..report.figures import Form, written
-from ..study.cell import SFT
+from ..study.journal import SFT
 from .findings import AcceptedWrongly, Answer, Budget, Comparison, Estimate, LearnedFrom, NoiseSetting, TimingNoise
 from .rates import compared_seeds, complete_runs, grid_cells
 

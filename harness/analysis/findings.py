@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from ...core import factorial
 from ...core.config import Config
 from ...core.outcome import Stage
-from ...core.statistics import Interval
+from ...core.statistics import factorial
+from ...core.statistics.intervals import Interval
 from ..study.provenance import Invocation, Totals
 
 METRICS = ("correct", "correct_level1", "correct_level2", "valid", "compiled")

@@ -12,8 +12,8 @@ import polars as pl
 
 from ...core.extensions import ALL_CELLS
 from ...core.seeds import derive
-from ...core.statistics import bootstrap_interval, clustered_rate_interval
-from ..study.cell import SFT
+from ...core.statistics.intervals import bootstrap_interval, clustered_rate_interval
+from ..study.journal import SFT
 from .findings import Estimate
 
 _ORDER = (SFT, *map(str, ALL_CELLS))

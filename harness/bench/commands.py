@@ -37,8 +37,8 @@ def bench_verify(
     Example: tritonrl bench verify --json
     """
     from ...core.serialisation import to_plain
-    from ..phases import default_jobs
     from ..settings import load_config
+    from ..verification.batch import default_jobs
     from .verifier.verify import VERIFIERS, render, run
 
     unknown = set(verifiers or []) - set(VERIFIERS)
@@ -68,8 +68,8 @@ def bench_fuzz(
     Example: tritonrl bench fuzz --completions 10000 --funnel 500
     """
     from ...core.serialisation import to_plain
-    from ..phases import default_jobs
     from ..settings import load_config
+    from ..verification.batch import default_jobs
     from .verifier.fuzz import render, run
 
     figures = run(load_config(settings=settings or []), completions, funnel, seed, jobs or default_jobs())
@@ -131,8 +131,8 @@ def bench_genuine(
     from ...core.corpus import SUITES
     from ...core.serialisation import to_plain
     from ...core.verdict import Verdict
-    from ..phases import default_jobs
     from ..settings import load_config
+    from ..verification.batch import default_jobs
     from .verifier.false_rejects import GenuineKernel, render, run
     from .verifier.mix import RunningCount
 
@@ -169,8 +169,8 @@ def bench_attacks(
     Example: tritonrl bench attacks tests/attacks --rounds 10
     """
     from ...core.serialisation import to_plain
-    from ..phases import default_jobs
     from ..settings import load_config
+    from ..verification.batch import default_jobs
     from .verifier.attack_files import read_attacks
     from .verifier.attacks import render, run
 
@@ -207,8 +207,8 @@ def bench_soak(
     Example: tritonrl bench soak -n 5000
     """
     from ...core.serialisation import to_plain
-    from ..phases import default_jobs
     from ..settings import load_config
+    from ..verification.batch import default_jobs
     from .verifier.soak import Census, render, run
 
     def show(census: Census) -> None:

@@ -30,8 +30,8 @@ def timing(
     Example: tritonrl bench timing --json
     """
     from ...core.serialisation import to_plain
-    from ..phases import default_jobs
     from ..settings import load_config
+    from ..verification.batch import default_jobs
     from .gpu.timing import render, run
 
     figures = run(load_config(settings=settings or []), num_kernels, visits, repeats, seed, jobs or default_jobs())
@@ -54,8 +54,8 @@ def backends(
     Example: tritonrl bench backends -n 500
     """
     from ...core.serialisation import to_plain
-    from ..phases import default_jobs
     from ..settings import load_config
+    from ..verification.batch import default_jobs
     from .gpu.agreement import LEAST_AGREEMENT, render, run
 
     config = load_config(settings=settings or [])
@@ -78,8 +78,8 @@ def crashes(
     Example: tritonrl bench crashes -n 200
     """
     from ...core.serialisation import to_plain
-    from ..phases import default_jobs
     from ..settings import load_config
+    from ..verification.batch import default_jobs
     from .gpu.crashes import render, run
     from .verifier.mix import show_every_tenth
 

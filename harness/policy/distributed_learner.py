@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from ...core.config import PolicyConfig
+from ...core.recipe.learner import Sampling, Training
 from ..errors import DivergedError, TritonrlError
-from ..study.learner import Sampling, Training
 from .learner import PolicyLearner, open_learner
 from .training.distributed import World, is_launched, is_started_alone, join_world, leave_world
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from ...core.config import PolicyConfig
+from ...core.recipe.learner import Sampling, Training
 from ..errors import UsageError
-from ..study.learner import Sampling, Training
 from .breathing import in_turn, open_turns
 from .model.load import LoraShape, Policy, load_policy
 from .model.lora_adapters import attach_adapter, load_adapter, reset_adapter, save_adapter
@@ -29,7 +29,7 @@ L = TypeVar("L", bound="PolicyLearner")
 
 
 class PolicyLearner:
-    """A loaded policy as a `harness.study.learner.Learner`."""
+    """A loaded policy as a `core.recipe.learner.Learner`."""
 
     def __init__(self, policy: Policy, world: World = ALONE, engine: VllmEngine | None = None) -> None:
         self.policy, self.world, self.engine = policy, world, engine

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from ...core.extensions import LETTERS, Extensions
 from ..analysis.findings import Analysis, CellFacts, Estimate
-from ..study.cell import SFT
+from ..study.journal import SFT
 from .figures import Form, written
 from .theme import BLUE, FAINT, GREY, INK, MUTED, ORANGE, PAPER, Layout, Spec, draw
 

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from ...core.cells import CellSpec
 from ..analysis.findings import Analysis, Curve
-from ..study.cell import SFT
+from ..study.journal import SFT
 from .theme import BLUE, GREY, Layout, Spec, draw
 
 BASELINE = "none"

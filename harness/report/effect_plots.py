@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from ...core import factorial
+from ...core.statistics import factorial
 from ..analysis.findings import Analysis, Comparison, Estimate, NoiseSetting, PairMean
 from .figures import Form, written
 from .forest import Mark, Panel, forest_plot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...core import factorial
+from ...core.statistics import factorial
 from ..analysis.findings import METRICS, Analysis
 from .figures import Cell, Form, Sheet, words
 from .tables import METRIC_TITLES, Prose, Section, Table, effect_entry, term_name

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...core import factorial
 from ...core.extensions import LETTERS
+from ...core.statistics import factorial
 from ..analysis.conclusions import describe_gain, training_gain
 from ..analysis.findings import Analysis
 from .figures import Form, written

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from ...core import factorial
+from ...core.statistics import factorial
 from .figures import Cell, Form, Sheet, words
 
 

@@ -23,8 +23,8 @@ def pack(
 
     Example: tritonrl pack results/paper --to parts
     """
-    from .carry import describe
-    from .carry import pack as pack_results
+    from .archive import describe
+    from .archive import pack as pack_results
     from .store import Results
 
     print(f"{to}: {describe(pack_results(Results(root=results), to, part_mib << 20, with_starts))}")
@@ -39,10 +39,8 @@ def unpack(
 
     Example: tritonrl unpack parts --out results/paper
     """
-    from .carry import describe
-    from .carry import unpack as unpack_results
-    from .published import is_published, restore
+    from .archive import describe
+    from .archive import unpack as unpack_results
     from .store import Results
 
-    put = restore if is_published(parts) else unpack_results
-    print(f"{out}: new are {describe(put(parts, Results(root=out)))}")
+    print(f"{out}: new are {describe(unpack_results(parts, Results(root=out)))}")

@@ -23,10 +23,12 @@ from ...core.config import Config
 from ..display import CellState, Progress
 from ..errors import TritonrlError, UsageError
 from ..tables import TABLES, read_table
-from .admission import open_admission
-from .cell import SFT, Line, run_cell, run_start
-from .cell_tasks import evaluated_rounds
+from .cell import run_cell, run_start
+from .contamination import open_admission
+from .journal import SFT
+from .pipeline import CellContext
 from .store import Results, RunIdentity
+from .task_draws import evaluated_rounds
 from .training_data import require_pairs
 
 NAMED_GRIDS: dict[str, tuple[CellSpec, ...]] = {
@@ -175,14 +177,14 @@ def run_grid(
     config: Config,
     cells: Sequence[CellSpec],
     seeds: Sequence[int],
-    open_line: Callable[[], Line],
+    open_context: Callable[[], CellContext],
     progress: Progress,
     retry_failed: bool = True,
 ) -> GridOutcome:
     """Run in this process what is not there yet and no other process is running, and merge the tables.
 
     Returns when every cell has ended, wherever it ran. Raises DriftError before anything runs where the folder holds
-    another experiment. `open_line` loads the model and starts the sandboxes; it is called only if there is work to do.
+    another experiment. `open_context` loads the model and starts the sandboxes; called only if there is work to do.
     """
     results.require_same(static_identity(config))
     order = order_cells(cells, seeds)
@@ -194,14 +196,14 @@ def run_grid(
     progress.grid([(*place, CellState.CACHED if place in done else CellState.WAITING) for place in order])
     waiting = [place for place in order if results.cell_status(*place) is None]
     if waiting:
-        line = open_line()
-        run = RunIdentity(config=config, policy=line.learner.fingerprint, backend=line.judge.backend)
+        context = open_context()
+        run = RunIdentity(config=config, policy=context.learner.fingerprint, backend=context.judge.backend)
         if config.sft.data and config.sft.num_pairs and results.recorded() is None:
             # the folder is nobody's yet, and would be that of data of which nothing can be used
-            admission = open_admission(config, line.work, line.progress.advance)
-            require_pairs(config, line.learner.fits, admission, line.jobs)
+            admission = open_admission(config, context.work, context.progress.advance)
+            require_pairs(config, context.learner.fits, admission, context.jobs)
         results.claim(run)
-        _run_waiting(results, run, line, waiting)
+        _run_waiting(results, run, context, waiting)
     # once, at the end: with many cells merging takes seconds, and whoever reads the tables before then merges them
     results.merge_cells()
     return count_outcome(results, order, len(done))
@@ -213,31 +215,31 @@ def count_outcome(results: Results, order: Sequence[tuple[str, int]], num_cached
     return GridOutcome(num_complete=num_complete, num_failed=len(order) - num_complete, num_cached=num_cached)
 
 
-def _run_waiting(results: Results, run: RunIdentity, line: Line, waiting: list[tuple[str, int]]) -> None:
+def _run_waiting(results: Results, run: RunIdentity, context: CellContext, waiting: list[tuple[str, int]]) -> None:
     """Run the cells that can be claimed, in order, until all have ended here or elsewhere."""
     while waiting:
         num_run = 0
         for cell, seed in waiting:
             with results.claimed_cell(cell, seed) as ours:
                 if ours and results.cell_status(cell, seed) is None:
-                    _run_one(results, run, line, cell, seed)
+                    _run_one(results, run, context, cell, seed)
                     num_run += 1
         waiting = [place for place in waiting if results.cell_status(*place) is None]
         if waiting and not num_run:
             time.sleep(POLL_S)
 
 
-def _run_one(results: Results, run: RunIdentity, line: Line, cell: str, seed: int) -> None:
-    line.progress.cell(cell, seed, CellState.RUNNING)
+def _run_one(results: Results, run: RunIdentity, context: CellContext, cell: str, seed: int) -> None:
+    context.progress.cell(cell, seed, CellState.RUNNING)
     try:
-        result = run_start(line, seed) if cell == SFT else run_cell(line, CellSpec.parse(cell), seed)
+        result = run_start(context, seed) if cell == SFT else run_cell(context, CellSpec.parse(cell), seed)
     except TritonrlError:
         raise
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
         results.write_failure(run, cell, seed, message)
         (results.cell_folder(cell, seed) / "error.txt").write_text(traceback.format_exc())
-        line.progress.cell(cell, seed, CellState.FAILED, message)
+        context.progress.cell(cell, seed, CellState.FAILED, message)
         return
     results.write_cell(run, cell, seed, result)
-    line.progress.cell(cell, seed, CellState.COMPLETE)
+    context.progress.cell(cell, seed, CellState.COMPLETE)

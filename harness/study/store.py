@@ -31,7 +31,7 @@ from ...core.serialisation import canonical_json, differences, fingerprint
 from ..errors import DriftError, UsageError
 from ..tables import TABLES, DamagedTableError, Row, check_table, read_table, write_table
 from ..work import WorkStore, sweep_partials, write_atomically
-from .cell import SFT, CellResult, Seconds
+from .journal import SFT, CellResult, Seconds
 from .training_data import identify_training
 
 _PACKAGES = ("tritonrl", "torch", "triton", "transformers", "peft", "polars", "numpy")
@@ -339,3 +339,8 @@ def _cell_row(
         "verify_s": result.seconds.verify,
         "train_s": result.seconds.train,
     }
+
+
+def is_published(folder: Path) -> bool:
+    """Whether a folder is a published one: merged tables, and no cells of their own."""
+    return (folder / "cells.parquet").exists() and not (folder / "cells").exists()

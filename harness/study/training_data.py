@@ -18,8 +18,8 @@ from ...core.text.prompts import assistant_message, user_message
 from ..datasets.kernelbook import Flaw
 from ..datasets.pairs import Fits, choose_pairs, identify_pairs, open_pairs
 from ..errors import UsageError
-from .admission import Admission, comparing, identify_against
-from .cell_tasks import permutation, supervised_examples
+from .contamination import Admission, comparing, identify_against
+from .task_draws import permutation, supervised_examples
 
 
 @frozen(kw_only=True)

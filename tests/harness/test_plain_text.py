@@ -11,12 +11,12 @@ from tritonrl.cli import app
 from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import DivergedError
 from tritonrl.harness.plain_text import render_losses
-from tritonrl.harness.study import ablation
 from tritonrl.harness.study.grid import run_grid
+from tritonrl.harness.study.runner import ablation
 from tritonrl.harness.study.store import Results
 from typer.testing import CliRunner
 
-from .line_stub import TeacherLearner, stub_line, tiny_config
+from .context_stub import TeacherLearner, stub_context, tiny_config
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_sft_says_how_it_went(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, d
 
     def run(config: Any, out: Path, *_: Any, **__: Any) -> Any:
         tiny, results = tiny_config(), Results(root=out)
-        line = stub_line(results, tiny, Diverging(answers={}) if diverges else None)
+        line = stub_context(results, tiny, Diverging(answers={}) if diverges else None)
         return run_grid(results, tiny, (), range(1), lambda: line, Silent())
 
     monkeypatch.setattr(ablation, "run_ablation", run)

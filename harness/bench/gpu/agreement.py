@@ -17,7 +17,7 @@ from attrs import define, evolve, frozen
 
 from ....core.config import Backend, Config
 from ....core.extensions import AUDIT
-from ....core.statistics import Interval, wilson_interval
+from ....core.statistics.intervals import Interval, wilson_interval
 from ....core.verdict import Verdict
 from ...verification.verifier import open_verifier
 from ..verifier.mix import EVERY, Kind, Labelled

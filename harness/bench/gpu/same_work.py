@@ -13,7 +13,7 @@ import numpy as np
 from attrs import frozen
 
 from ....core.plan import ArgumentKind, Buffer, BufferKind, Fill, LaunchPlan, Operand, Operator, Step, View
-from ....core.statistics import trimmed_mean
+from ....core.statistics.intervals import trimmed_mean
 from ....core.task import Task
 from ...gpu.backend import CudaBackend
 from ...gpu.timing.protocol import Protocol, ReferenceSource

@@ -24,7 +24,7 @@ from attrs import evolve, frozen
 from ....core.candidate import Failure, Variant
 from ....core.config import Config
 from ....core.plan import LaunchPlan
-from ....core.statistics import coefficient_of_variation, kendall_tau, share_within, trimmed_mean
+from ....core.statistics.intervals import coefficient_of_variation, kendall_tau, share_within, trimmed_mean
 from ....core.task import Example, Profile
 from ....core.text.size_constants import read_constants
 from ....stages.variants import describe

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from attrs import frozen
 
-from ....core.statistics import Interval, wilson_interval
+from ....core.statistics.intervals import Interval, wilson_interval
 from .program import MutationClass
 
 

@@ -20,11 +20,11 @@ from attrs import evolve, frozen
 
 from ....core.config import Config
 from ....core.corpus import SUITES, Split, examples
+from ....core.recipe.learner import Sampling
 from ....core.seeds import derive
 from ....core.text.prompts import user_message
 from ...policy.learner import PolicyLearner, open_learner
 from ...policy.training.distributed import ALONE
-from ...study.learner import Sampling
 from .devices import describe
 
 ENGINES: tuple[Literal["own", "vllm"], ...] = ("vllm", "own")

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from attrs import frozen
 
-from ....core.statistics import trimmed_mean
+from ....core.statistics.intervals import trimmed_mean
 from ..device.graphs import is_graph
 from .protocol import Protocol
 

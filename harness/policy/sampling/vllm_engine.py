@@ -28,8 +28,8 @@ from typing import Any
 import torch
 
 from ....core.config import PolicyConfig
+from ....core.recipe.learner import Sampling
 from ...errors import UsageError
-from ...study.learner import Sampling
 from ..model.load import Policy, find_weights
 from ..model.shapes import PREFIX
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from attrs import evolve
 from tritonrl.core.extensions import ALL_CELLS
-from tritonrl.core.factorial import TERMS
+from tritonrl.core.statistics.factorial import TERMS
 from tritonrl.harness.analysis.analysis import Analysis, analyse
 from tritonrl.harness.report.text import as_markdown
 from tritonrl.harness.study.store import Results

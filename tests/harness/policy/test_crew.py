@@ -28,6 +28,8 @@ from pathlib import Path
 from tritonrl.core.config import PolicyConfig
 from tritonrl.harness.study.learner import Sampling, Training
 from tritonrl.harness.policy.distributed_learner import assembled, load_learner
+from tritonrl.core.recipe.learner import Sampling, Training
+from tritonrl.harness.policy.crew import assembled, load_learner
 
 config, out = PolicyConfig(threads=1), Path(sys.argv[1])
 training = Training(epochs=1, learning_rate=1e-3, batch_size=3, warmup_share=0.0, lora_rank=4, lora_alpha=8,

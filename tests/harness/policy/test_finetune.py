@@ -13,6 +13,7 @@ from attrs import evolve
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import LlamaConfig, LlamaForCausalLM
 from tritonrl.core.config import PolicyConfig
+from tritonrl.core.recipe.learner import Sampling, Training
 from tritonrl.harness.errors import DivergedError, UsageError
 from tritonrl.harness.policy.learner import PolicyLearner
 from tritonrl.harness.policy.model.dropout import keep_mask
@@ -31,7 +32,6 @@ from tritonrl.harness.policy.training.finetune import (
     padded_loss,
 )
 from tritonrl.harness.policy.training.packing import Pair
-from tritonrl.harness.study.learner import Sampling, Training
 
 MakePolicy = Callable[[str], Policy]
 PAIRS = [(f"write {word}", f"def {word}(x):\n    return x * {number}") for number, word in enumerate("abcd", start=1)]

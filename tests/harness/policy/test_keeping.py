@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
+from tritonrl.core.recipe.learner import Sampling, Training
 from tritonrl.harness.policy.learner import PolicyLearner
 from tritonrl.harness.policy.model.load import LoraShape, Policy
 from tritonrl.harness.policy.model.lora_adapters import attach_adapter, load_adapter, reset_adapter, save_adapter
@@ -25,7 +26,6 @@ from tritonrl.harness.policy.sampling.fused_model import FusedModel
 from tritonrl.harness.policy.sampling.kv_pool import Slots
 from tritonrl.harness.policy.training import finetune as tuning
 from tritonrl.harness.policy.training.finetune import Execution, finetune
-from tritonrl.harness.study.learner import Sampling, Training
 
 MakePolicy = Callable[[str], Policy]
 PROMPTS = [text for text in ("one", "def forward(self, x):\n    return x * 12", "1 2 3") for _ in range(3)]

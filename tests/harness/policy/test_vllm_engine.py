@@ -14,11 +14,11 @@ import torch
 from attrs import define, frozen
 from tritonrl.core.config import Config as WholeConfig
 from tritonrl.core.config import ConfigError, PolicyConfig, fingerprint, identity, with_overrides
+from tritonrl.core.recipe.learner import Sampling, Training
 from tritonrl.harness.errors import UsageError
 from tritonrl.harness.policy.learner import PolicyLearner
 from tritonrl.harness.policy.model.load import Policy
 from tritonrl.harness.policy.sampling.vllm_engine import VllmEngine, open_engine
-from tritonrl.harness.study.learner import Sampling, Training
 
 MakePolicy = Callable[[str], Policy]
 SAMPLING = Sampling(temperature=0.7, top_p=0.9, max_new_tokens=12)

@@ -12,13 +12,14 @@ from tritonrl.core.config import Config
 from tritonrl.harness.analysis.analysis import analyse
 from tritonrl.harness.analysis.findings import Analysis
 from tritonrl.harness.report.page import as_html
-from tritonrl.harness.study.cell import SFT, run_cell, run_start
+from tritonrl.harness.study.cell import run_cell, run_start
 from tritonrl.harness.study.grid import parse_grid
+from tritonrl.harness.study.journal import SFT
 from tritonrl.harness.study.provenance import recorded_invocation
 from tritonrl.harness.study.store import Results, RunIdentity
 from tritonrl.harness.tables import TABLES, write_table
 
-from ..line_stub import stub_line, tiny_config
+from ..context_stub import stub_context, tiny_config
 
 HOSTILE = "</script><script>document.title = 'owned'</script><img src=https://example.invalid/x onerror=alert(1)>"
 """What a candidate may hold, and a page must show as text."""
@@ -64,7 +65,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 def _run(results: Results, config: Config, cells: Sequence[CellSpec]) -> None:
     """As `run_grid` does, but for merging the tables after each of many small cells."""
-    line = stub_line(results, config)
+    line = stub_context(results, config)
     run = RunIdentity(config=config, policy=line.learner.fingerprint, backend=line.judge.backend)
     results.claim(run)
     for seed in range(2):

@@ -12,13 +12,13 @@ from tritonrl.cli import app
 from tritonrl.harness.display import Silent
 from tritonrl.harness.report.publish import publish
 from tritonrl.harness.settings import to_toml
-from tritonrl.harness.study.ablation import run_ablation
-from tritonrl.harness.study.carry import pack, unpack
+from tritonrl.harness.study.archive import pack, unpack
 from tritonrl.harness.study.grid import GridOutcome, order_cells, parse_grid, run_grid
+from tritonrl.harness.study.runner.ablation import run_ablation
 from tritonrl.harness.study.store import Results
 from typer.testing import CliRunner, Result
 
-from ..line_stub import stub_line, tiny_config
+from ..context_stub import stub_context, tiny_config
 
 
 def invoke(*arguments: object) -> Result:
@@ -31,7 +31,7 @@ def finished(tmp_path: Path) -> Results:
     """A finished run of stand-ins, with the configuration that made it beside it."""
     results, config = Results(root=tmp_path / "run"), tiny_config()
     results.plan(order_cells(parse_grid("none"), range(1)))
-    run_grid(results, config, parse_grid("none"), range(1), lambda: stub_line(results, config), Silent())
+    run_grid(results, config, parse_grid("none"), range(1), lambda: stub_context(results, config), Silent())
     (tmp_path / "config.toml").write_text(to_toml(config))
     return results
 
@@ -95,7 +95,7 @@ def test_a_start_that_is_trained_again_is_told(
     assert result.stdout.splitlines()[1].split()[:3] == ["sft", "0", "again"]
 
     done = GridOutcome(num_complete=0, num_failed=0, num_cached=0)
-    monkeypatch.setattr("tritonrl.harness.study.ablation._run_here", lambda *_: done)
+    monkeypatch.setattr("tritonrl.harness.study.runner.ablation._run_here", lambda *_: done)
     run_ablation(tiny_config(), there.root, parse_grid("none,m"), 1)
     assert capsys.readouterr().err.startswith(told)
     shutil.copytree(finished.root / "work", there.root / "work", dirs_exist_ok=True)

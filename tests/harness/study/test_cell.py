@@ -9,13 +9,13 @@ import pytest
 from tritonrl.core.config import merge
 from tritonrl.core.corpus import FAMILIES, Split, split_of
 from tritonrl.harness.display import Silent
-from tritonrl.harness.study.cell import Line
-from tritonrl.harness.study.cell_tasks import evaluation_tasks, root_seed, round_tasks
 from tritonrl.harness.study.grid import count_samples, parse_grid, run_grid
+from tritonrl.harness.study.pipeline import CellContext
 from tritonrl.harness.study.store import Results
+from tritonrl.harness.study.task_draws import evaluation_tasks, root_seed, round_tasks
 from tritonrl.harness.verification.verifier import open_verifier
 
-from ..line_stub import TeacherLearner, solutions, stub_line, tiny_config
+from ..context_stub import TeacherLearner, solutions, stub_context, tiny_config
 
 REAL = {
     "rl": {"rounds": 1, "tasks_per_round": 2, "samples_per_task": 3, "keep": 2},
@@ -29,7 +29,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Results:
     config = tiny_config(**REAL)
     results = Results(root=tmp_path_factory.mktemp("real"))
     with open_verifier(config, results.evidence_path) as verifier:
-        line = Line(
+        line = CellContext(
             config=config,
             learner=TeacherLearner(answers=solutions(config, [0])),
             judge=verifier,
@@ -110,7 +110,7 @@ def test_evaluation_is_held_out_and_the_same_for_every_seed() -> None:
 def test_a_part_of_each_tasks_samples_is_audited(tmp_path: Path) -> None:
     """The first samples of a task have an audit, with its stages; the others have none, and rates leave them out."""
     config, results = tiny_config(rl={"rounds": 1, "samples_per_task": 3, "audited_samples": 2}), Results(root=tmp_path)
-    run_grid(results, config, parse_grid("none"), range(1), lambda: stub_line(results, config), Silent())
+    run_grid(results, config, parse_grid("none"), range(1), lambda: stub_context(results, config), Silent())
     candidates = results.read("candidates")
     assert set(candidates.filter(pl.col("audit_correct").is_null())["sample"]) == {2}
     assert candidates.filter(pl.col("sample") < 2)["audit_outcome"].null_count() == 0
@@ -134,7 +134,7 @@ def test_rounds_between_are_evaluated_every_so_often(tmp_path: Path, every: int,
         rl={"rounds": 5, "tasks_per_round": 1, "samples_per_task": 1, "keep": 1}, evaluation=evaluation
     )
     results = Results(root=tmp_path)
-    run_grid(results, config, parse_grid("none"), range(1), lambda: stub_line(results, config), Silent())
+    run_grid(results, config, parse_grid("none"), range(1), lambda: stub_context(results, config), Silent())
     found = results.read("evaluation").filter(pl.col("phase") == "rl")["round"].drop_nulls().unique().sort().to_list()
     assert found == after
     assert count_samples(config, "none") == 5 + 2 * len(after) + 2
@@ -149,7 +149,7 @@ def test_nothing_selected_leaves_the_model(tmp_path: Path) -> None:
 
     config, results = tiny_config(), Results(root=tmp_path)
     learner = Hopeless(answers={})
-    run_grid(results, config, parse_grid("none"), range(1), lambda: stub_line(results, config, learner), Silent())
+    run_grid(results, config, parse_grid("none"), range(1), lambda: stub_context(results, config, learner), Silent())
     assert learner.num_finetunings == 1
     assert results.read("cells")["adapter"].n_unique() == 1
     assert results.read("rounds")["num_selected"].sum() == 0

@@ -13,12 +13,12 @@ from tritonrl.core.extensions import ALL_CELLS
 from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import TritonrlError, UsageError
 from tritonrl.harness.settings import load_config, to_toml
-from tritonrl.harness.study.ablation import run_ablation
-from tritonrl.harness.study.executors import ExecutorKind, run_on_ray, run_on_slurm, sbatch_script
 from tritonrl.harness.study.grid import parse_grid, run_grid
+from tritonrl.harness.study.runner.ablation import run_ablation
+from tritonrl.harness.study.runner.executors import ExecutorKind, run_on_ray, run_on_slurm, sbatch_script
 from tritonrl.harness.study.store import Results
 
-from ..line_stub import stub_line, tiny_config
+from ..context_stub import stub_context, tiny_config
 
 CELLS = parse_grid("none,msct")
 
@@ -48,7 +48,7 @@ def test_slurm_submits_waits_and_merges(tmp_path: Path, monkeypatch: pytest.Monk
     _install(programs, "squeue", f"echo x >> {tmp_path}/polls; [ $(wc -l < {tmp_path}/polls) -le 2 ] && echo 42; true")
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     # the workers' part: cells finish in the shared folder
-    run_grid(results, config, CELLS, range(1), lambda: stub_line(results, config), Silent())
+    run_grid(results, config, CELLS, range(1), lambda: stub_context(results, config), Silent())
     for path in results.root.glob("*.parquet"):
         path.unlink()
     outcome = run_on_slurm(results, CELLS, 1, tmp_path / "config.toml", poll_s=0.01)

@@ -20,7 +20,7 @@ from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import DriftError, SandboxError, UsageError
 from tritonrl.harness.plain_text import render_plan
 from tritonrl.harness.settings import load_config
-from tritonrl.harness.study.cell import SFT, Line, run_cell
+from tritonrl.harness.study.cell import run_cell
 from tritonrl.harness.study.grid import (
     NAMED_GRIDS,
     Planned,
@@ -31,10 +31,12 @@ from tritonrl.harness.study.grid import (
     plan_grid,
     run_grid,
 )
+from tritonrl.harness.study.journal import SFT
+from tritonrl.harness.study.pipeline import CellContext
 from tritonrl.harness.study.store import Results, RunIdentity
 from tritonrl.harness.tables import equal_but_for_times
 
-from ..line_stub import TeacherLearner, TextJudge, solutions, stub_line, tiny_config
+from ..context_stub import TeacherLearner, TextJudge, solutions, stub_context, tiny_config
 
 CELLS = parse_grid("none,msct")
 
@@ -43,7 +45,7 @@ def run(results: Results, learner: TeacherLearner | None = None, grid: str = "no
     """Run a grid with stand-ins."""
     config = tiny_config()
     return run_grid(
-        results, config, parse_grid(grid), range(seeds), lambda: stub_line(results, config, learner), Silent()
+        results, config, parse_grid(grid), range(seeds), lambda: stub_context(results, config, learner), Silent()
     )
 
 
@@ -128,7 +130,7 @@ def test_finished_grid_is_a_no_op(tmp_path: Path) -> None:
     run(results)
     before = {path.name: path.read_bytes() for path in tmp_path.glob("*.parquet")}
 
-    def refuse() -> Line:
+    def refuse() -> CellContext:
         raise AssertionError("a finished grid must not open the line")
 
     outcome = run_grid(results, tiny_config(), CELLS, range(1), refuse, Silent())
@@ -140,7 +142,7 @@ def test_tables_are_merged_when_they_are_read(tmp_path: Path) -> None:
     """What has ended since the last merge is in the tables that a reader gets; one who only reads needs no lock."""
     results, config = Results(root=tmp_path), tiny_config()
     run(results, grid="none")
-    line = stub_line(results, config)
+    line = stub_context(results, config)
     identity = RunIdentity(config=config, policy=line.learner.fingerprint, backend=line.judge.backend)
     results.write_cell(identity, "msct", 0, run_cell(line, CellSpec.parse("msct"), 0))
     assert pl.read_parquet(tmp_path / "cells.parquet").height == 2
@@ -186,8 +188,10 @@ def test_broken_infrastructure_ends_the_run(tmp_path: Path) -> None:
             raise SandboxError("the zygote died")
 
     config, results = tiny_config(), Results(root=tmp_path)
-    line = stub_line(results, config)
-    broken = Line(config=config, learner=line.learner, judge=BrokenJudge(), work=results.work, progress=line.progress)
+    line = stub_context(results, config)
+    broken = CellContext(
+        config=config, learner=line.learner, judge=BrokenJudge(), work=results.work, progress=line.progress
+    )
     with pytest.raises(SandboxError):
         run_grid(results, config, CELLS, range(1), lambda: broken, Silent())
     assert results.cell_status("none", 0) is None
@@ -199,7 +203,7 @@ def test_drift_is_refused_with_the_field(tmp_path: Path) -> None:
     run(results)
     other = tiny_config(seed=1)
     with pytest.raises(DriftError, match=r"config\.seed: 0 -> 1"):
-        run_grid(results, other, CELLS, range(1), lambda: stub_line(results, other), Silent())
+        run_grid(results, other, CELLS, range(1), lambda: stub_context(results, other), Silent())
 
 
 def test_policy_drift_is_refused(tmp_path: Path) -> None:
@@ -280,11 +284,11 @@ def test_a_dry_run_of_the_published_ablation_lists_its_costs(tmp_path: Path) -> 
 CHILD = """
 import sys
 from pathlib import Path
-from tests.harness.line_stub import *
+from tests.harness.context_stub import *
 from tritonrl.harness.study.grid import parse_grid, run_grid
 results, config = Results(root=Path(sys.argv[1])), tiny_config()
 learner = TeacherLearner(answers=solutions(config, [0]), pause_s=0.05)
-line = stub_line(results, config, learner)
+line = stub_context(results, config, learner)
 print("ready", flush=True)
 run_grid(results, config, parse_grid("none,m,msct"), range(1), lambda: line, Silent())
 """

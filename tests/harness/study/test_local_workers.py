@@ -17,21 +17,21 @@ from attrs import Factory, define
 from tritonrl.harness.display import CellState, Silent
 from tritonrl.harness.errors import TritonrlError
 from tritonrl.harness.study.grid import GridOutcome, parse_grid, run_grid
-from tritonrl.harness.study.local_workers import run_locally, worker_environment
+from tritonrl.harness.study.runner.local_workers import run_locally, worker_environment
 from tritonrl.harness.study.store import Results
 from tritonrl.harness.tables import equal_but_for_times
 
-from ..line_stub import stub_line, tiny_config
+from ..context_stub import stub_context, tiny_config
 
 REPOSITORY = Path(__file__).parents[3]
 GRID = "none,m,msct,c+binary"
 WORKER = """
 import os, signal, sys
 from pathlib import Path
-from tests.harness.line_stub import *
+from tests.harness.context_stub import *
 from tritonrl.harness.errors import SandboxError
 from tritonrl.harness.study.grid import parse_grid, run_grid
-from tritonrl.harness.study.local_workers import Reporter
+from tritonrl.harness.study.runner.local_workers import Reporter
 results, config, trouble = Results(root=Path(sys.argv[1])), tiny_config(), sys.argv[3]
 
 class Learner(TeacherLearner):
@@ -49,7 +49,7 @@ class Learner(TeacherLearner):
         return super().sample(*arguments)
 
 progress = Reporter(sys.stdout)
-line = stub_line(results, config, Learner(answers=solutions(config, [0]), pause_s=0.02), progress)
+line = stub_context(results, config, Learner(answers=solutions(config, [0]), pause_s=0.02), progress)
 try:
     run_grid(results, config, parse_grid(sys.argv[2]), range(1), lambda: line, progress, retry_failed=False)
 except SandboxError as error:
@@ -82,7 +82,7 @@ def run(root: Path, trouble: str = "none", num_workers: int = 2, grid: str = GRI
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tables of the same grid, run in one process without trouble."""
     results, config = Results(root=tmp_path_factory.mktemp("alone")), tiny_config()
-    run_grid(results, config, parse_grid(GRID), range(1), lambda: stub_line(results, config), Silent())
+    run_grid(results, config, parse_grid(GRID), range(1), lambda: stub_context(results, config), Silent())
     return results.root
 
 
@@ -117,14 +117,14 @@ def test_a_failing_cell_is_tried_once_in_a_run(tmp_path: Path, alone: Path) -> N
     assert Counter(state for _, state in progress.events)[CellState.FAILED] == 1
     assert Counter(state for _, state in progress.events)[CellState.RUNNING] == 5
     results, config = Results(root=tmp_path), tiny_config()
-    again = run_grid(results, config, parse_grid(GRID), range(1), lambda: stub_line(results, config), Silent())
+    again = run_grid(results, config, parse_grid(GRID), range(1), lambda: stub_context(results, config), Silent())
     assert again == GridOutcome(num_complete=5, num_failed=0, num_cached=4)
     assert equal_but_for_times(tmp_path, alone)
 
 
 NOISY = """
 import os, subprocess
-from tritonrl.harness.study.local_workers import Reporter, take_stdout
+from tritonrl.harness.study.runner.local_workers import Reporter, take_stdout
 progress = Reporter(take_stdout())
 print("printed")
 os.write(1, b"written by a library\\n")
@@ -177,11 +177,11 @@ def test_a_cut_run_continues_in_a_copy_elsewhere(tmp_path: Path) -> None:
     shutil.rmtree(first)
     results, config = Results(root=second), tiny_config()
     cells = parse_grid("none,m,s,c,t,ms,mc,mt")
-    outcome = run_grid(results, config, cells, range(1), lambda: stub_line(results, config), Silent())
+    outcome = run_grid(results, config, cells, range(1), lambda: stub_context(results, config), Silent())
     assert outcome.num_complete == 9
     assert outcome.num_cached >= 1
     whole = Results(root=tmp_path / "whole")
-    run_grid(whole, config, cells, range(1), lambda: stub_line(whole, config), Silent())
+    run_grid(whole, config, cells, range(1), lambda: stub_context(whole, config), Silent())
     assert equal_but_for_times(second, whole.root)
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from tritonrl.harness.errors import DriftError, UsageError
 from tritonrl.harness.report.publish import publish
-from tritonrl.harness.study.published import is_published, restore
-from tritonrl.harness.study.store import Results
+from tritonrl.harness.study.archive import unpack
+from tritonrl.harness.study.store import Results, is_published
 from tritonrl.harness.tables import TABLES, read_table, write_table
 
-from .test_carry import run
+from .test_archive import run
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +30,8 @@ def test_a_published_seed_is_not_run_again(published: Path, tmp_path: Path) -> N
     """The whole seed is complete with the tables it had, the other's cells run, and both are what one run gives."""
     there = Results(root=tmp_path / "there")
     assert is_published(published)
-    assert restore(published, there).num_cells == 4
-    assert restore(published, there).num_cells == 0
+    assert unpack(published, there).num_cells == 4
+    assert unpack(published, there).num_cells == 0
     outcome = run(there)
     assert (outcome.num_complete, outcome.num_cached) == (8, 4)
     run(Results(root=tmp_path / "whole"))
@@ -53,16 +53,16 @@ def test_what_cannot_be_added_to_is_refused(published: Path, tmp_path: Path) -> 
     shutil.copytree(published, other)
     (other / "run.json").unlink()
     with pytest.raises(UsageError, match=r"no run\.json"):
-        restore(other, Results(root=tmp_path / "a"))
+        unpack(other, Results(root=tmp_path / "a"))
     shutil.copy(published / "run.json", other)
     cells = read_table(TABLES["cells"], other / "cells.parquet")
     lacking = cells.filter((cells["seed"] == 1) | (cells["cell"] != "none"))
     write_table(TABLES["cells"], lacking, other / "cells.parquet")
     with pytest.raises(UsageError, match="of no seed"):
-        restore(other, Results(root=tmp_path / "b"))
+        unpack(other, Results(root=tmp_path / "b"))
     there = Results(root=tmp_path / "c")
-    restore(published, there)
+    unpack(published, there)
     text = (there.root / "run.json").read_text()
     (there.root / "run.json").write_text(text.replace('"fingerprint": "', '"fingerprint": "0'))
     with pytest.raises(DriftError, match="fingerprint"):
-        restore(published, there)
+        unpack(published, there)

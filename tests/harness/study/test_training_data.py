@@ -15,17 +15,17 @@ from tritonrl.harness.datasets.pairs import identify_pairs
 from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import DriftError, UsageError
 from tritonrl.harness.reference.graph.operation_trace import fingerprint_task
-from tritonrl.harness.study import admission as admission_module
-from tritonrl.harness.study.admission import Admission, identify_against, open_admission
+from tritonrl.harness.study import contamination as admission_module
 from tritonrl.harness.study.cell import SFT
-from tritonrl.harness.study.cell_tasks import evaluation_tasks, root_seed, round_tasks, supervised_examples
+from tritonrl.harness.study.contamination import Admission, identify_against, open_admission
 from tritonrl.harness.study.grid import parse_grid, run_grid
 from tritonrl.harness.study.store import Results
+from tritonrl.harness.study.task_draws import evaluation_tasks, root_seed, round_tasks, supervised_examples
 from tritonrl.harness.study.training_data import describe, draw_training_data
 from tritonrl.harness.work import WorkStore
 
+from ..context_stub import TeacherLearner, solutions, stub_context, tiny_config
 from ..datasets.made_up_pairs import make_row, write_parquet
-from ..line_stub import TeacherLearner, solutions, stub_line, tiny_config
 
 SUITE = {"evaluation": {"level1_tasks": 9, "level2_tasks": 4}, "sft": {"num_pairs": 30}, "against": "evaluation"}
 
@@ -146,7 +146,7 @@ def test_a_start_on_a_file_is_known_by_its_rows(tmp_path: Path) -> None:
     config = tiny_config(sft={"num_pairs": 2, "data": f"kernelbook:{path}"})
     results = Results(root=tmp_path / "out")
     learner = TeacherLearner(answers=solutions(config, range(1)))
-    outcome = run_grid(results, config, (), range(1), lambda: stub_line(results, config, learner), Silent())
+    outcome = run_grid(results, config, (), range(1), lambda: stub_context(results, config, learner), Silent())
     assert outcome.num_complete == 1
     adapter = results.root / results.read("cells")["adapter"][0]
     story = json.loads(adapter.with_name("data.json").read_text())
@@ -165,8 +165,8 @@ def test_data_that_cannot_be_used_claims_no_folder(tmp_path: Path) -> None:
     config = tiny_config(sft={"num_pairs": 2, "data": f"kernelbook:{path}"})
     results = Results(root=tmp_path / "out")
     with pytest.raises(UsageError, match="no pair to train on"):
-        run_grid(results, config, (), range(1), lambda: stub_line(results, config), Silent())
+        run_grid(results, config, (), range(1), lambda: stub_context(results, config), Silent())
     assert results.recorded() is None
     write_parquet(path, [make_row()])
     identify_pairs.cache_clear()
-    assert run_grid(results, config, (), range(1), lambda: stub_line(results, config), Silent()).num_complete == 1
+    assert run_grid(results, config, (), range(1), lambda: stub_context(results, config), Silent()).num_complete == 1

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 from tritonrl.core.config import Config, PolicyConfig
+from tritonrl.core.recipe.learner import Sampling
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.bench.policy import engines
 from tritonrl.harness.bench.policy.engines import Comparison, render, run
-from tritonrl.harness.study.learner import Sampling
 
 
 class Answering:

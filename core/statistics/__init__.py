@@ -1,0 +1,1 @@
+"""Estimates and their uncertainty: intervals, the factorial effects of a grid, and tests of many of them."""

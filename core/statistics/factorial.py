@@ -1,0 +1,287 @@
+"""Factorial effects of the extensions, estimated from the cells of the grid: main effects and all interactions.
+
+The contrasts are `core.statistics.design`'s; their standard errors, as both seeds and tasks were drawn,
+`core.statistics.variance_components`'s; what looking at fifteen of them costs is `core.statistics.significance`'s.
+Differences between any two cells are judged likewise.
+
+An interval allows for another draw of the tasks and of the training runs. With one seed it allows for other tasks
+alone and says nothing about another training run; `Analysis.over` says so. Then nothing is tested and nothing is called
+detectable: runs differ by more than tasks do, and with the noise of seeds left out nearly every second grid without any
+effect would show one (simulated, docs/log.md: a spread of 2.3 points between runs, 100 tasks). There is no
+p-value without its effect: both are fields of one record.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import Generic, TypeVar
+
+import numpy as np
+from attrs import field, frozen, validators
+from numpy.typing import NDArray
+
+from ..extensions import ALL_CELLS, Extensions
+from .design import TERMS, solve
+from .intervals import Interval
+from .significance import adjust, detectable_multiple, joint_confidence, p_value, quantile
+from .variance_components import Uncertainty, find_uncertainties
+
+__all__ = ["GRID", "TERMS", "Analysis", "Difference", "Effect", "Response", "analyse", "compare"]
+
+CONFIDENCE = 0.95
+
+GRID = "all 16 cells"
+"""In a pair of `compare`, the mean of the grid's cells."""
+
+Cell = TypeVar("Cell", bound=Hashable)
+
+
+@frozen(kw_only=True)
+class Response(Generic[Cell]):
+    """One number that a cell gave with one seed; `task` is empty where the number is over all tasks.
+
+    The cell is an `Extensions` for the effects of the grid, and any name for differences between cells.
+    """
+
+    cell: Cell
+    seed: int
+    value: float = field(validator=validators.and_(validators.gt(-math.inf), validators.lt(math.inf)))
+    task: str = ""
+
+
+@frozen(kw_only=True)
+class Effect:
+    """One effect with its interval; numbers are null where the grid cannot separate it from `confounded_with`.
+
+    All but the estimate are null as well where nothing was drawn twice; the p-values and `detectable` with one seed.
+    """
+
+    name: str
+    estimate: float | None = None
+    low: float | None = None
+    high: float | None = None
+    confounded_with: tuple[str, ...] = ()
+    standard_error: float | None = None
+    degrees_of_freedom: float | None = None
+    p_value: float | None = None
+    p_adjusted: float | None = None
+    """Holm's, over the effects of one analysis."""
+    joint_low: float | None = None
+    joint_high: float | None = None
+    """The interval that holds together with those of the analysis's other effects."""
+    detectable: float | None = None
+    """The smallest effect whose 95% interval would exclude 0 with a chance of 80%; null where nothing varied."""
+
+    @property
+    def estimable(self) -> bool:
+        return self.estimate is not None
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the interval's width."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+    @property
+    def conclusive(self) -> bool:
+        """Whether the interval excludes zero."""
+        return self.low is not None and self.high is not None and (self.low > 0.0 or self.high < 0.0)
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether it differs from zero once all effects of the analysis that were looked at are allowed for."""
+        return self.conclusive and self.p_adjusted is not None and self.p_adjusted <= 1.0 - CONFIDENCE
+
+
+@frozen(kw_only=True)
+class Analysis:
+    """The effects in the order of `TERMS`; `over` is "seeds and tasks", "seeds", "tasks" or "nothing".
+
+    `order` is the most factors that an interaction was allowed (4 on a full grid; 1: main effects alone).
+    """
+
+    effects: tuple[Effect, ...]
+    order: int
+    num_cells: int
+    num_seeds: int
+    num_tasks: int
+    over: str
+
+    @property
+    def assumes_no_interactions(self) -> bool:
+        return self.order == 1
+
+    def effect(self, name: str) -> Effect:
+        """The effect with this name; raises KeyError."""
+        for effect in self.effects:
+            if effect.name == name:
+                return effect
+        raise KeyError(name)
+
+
+def analyse(responses: Sequence[Response[Extensions]]) -> Analysis | None:
+    """Effects of the extensions on the mean response; null without responses.
+
+    Several responses of one cell, seed and task are averaged. Kept are the seeds that every cell has, with the tasks
+    that all cells have with each of them; all count alike. Where that is nothing, each cell's mean is over what it
+    has, and there are no intervals.
+    """
+    if not responses:
+        return None
+    layout = _lay_out(responses)
+    solution = solve(layout.cells)
+    known = [name for name in TERMS if name not in solution.confounded]
+    rows = solution.weights[[TERMS.index(name) for name in known]]
+    found = dict(zip(known, _effects(known, rows, layout), strict=True))
+    return Analysis(
+        effects=tuple(
+            found.get(name) or Effect(name=name, confounded_with=solution.confounded[name]) for name in TERMS
+        ),
+        order=solution.order,
+        num_cells=len(layout.cells),
+        num_seeds=layout.num_seeds,
+        num_tasks=layout.num_tasks,
+        over=layout.over,
+    )
+
+
+@frozen(kw_only=True)
+class Difference:
+    """One cell's mean minus another's, over `num_pairs` pairs of seed and task; `over` as in `Analysis`."""
+
+    interval: Interval
+    num_seeds: int
+    num_pairs: int
+    over: str
+
+
+def compare(responses: Sequence[Response[str]], pairs: Sequence[tuple[str, str]]) -> tuple[Difference | None, ...]:
+    """Estimate the first cell's mean minus the second's, for each pair; null where they share no seed and task.
+
+    `GRID` stands for the mean of the grid's cells, and has no difference where one of the sixteen is missing.
+    """
+    grid = {str(cell) for cell in ALL_CELLS}
+    sides = [[grid if name == GRID else {name} for name in pair] for pair in pairs]
+    return tuple(_difference(responses, *pair) for pair in sides)
+
+
+def _difference(responses: Sequence[Response[str]], first: set[str], second: set[str]) -> Difference | None:
+    """The mean of the first cells minus that of the second."""
+    layout = _lay_out([response for response in responses if response.cell in first | second])
+    if not layout.balanced or first | second != set(layout.cells):
+        return None
+    weights = [(name in first) / len(first) - (name in second) / len(second) for name in layout.cells]
+    (effect,) = _effects(["difference"], np.array([weights]), layout)
+    if effect.estimate is None or effect.low is None or effect.high is None:
+        return None
+    return Difference(
+        interval=Interval(estimate=effect.estimate, low=effect.low, high=effect.high),
+        num_seeds=layout.num_seeds,
+        num_pairs=layout.num_seeds * layout.num_tasks,
+        over=layout.over,
+    )
+
+
+@frozen(kw_only=True, eq=False)
+class _Layout(Generic[Cell]):
+    """Mean responses, (cells, seeds, tasks), of the seeds and tasks that every cell has.
+
+    Where they have none in common the layout is not balanced, and `values` are the cells' own means, (cells, 1, 1).
+    """
+
+    cells: tuple[Cell, ...]
+    values: NDArray[np.float64]
+    num_seeds: int
+    num_tasks: int
+    balanced: bool
+
+    @property
+    def over(self) -> str:
+        if not self.balanced:
+            return "nothing"
+        counts = (("seeds", self.num_seeds), ("tasks", self.num_tasks))
+        return " and ".join(label for label, number in counts if number > 1) or "nothing"
+
+
+def _lay_out(responses: Sequence[Response[Cell]]) -> _Layout[Cell]:
+    cells = tuple(sorted({response.cell for response in responses}))  # type: ignore[type-var]
+    seeds = sorted({response.seed for response in responses})
+    tasks = sorted({response.task for response in responses})
+    places = {
+        (c, s, t): (i, j, k) for i, c in enumerate(cells) for j, s in enumerate(seeds) for k, t in enumerate(tasks)
+    }
+    lists: dict[tuple[int, int, int], list[float]] = {}
+    for response in responses:
+        lists.setdefault(places[response.cell, response.seed, response.task], []).append(response.value)
+    values = np.full((len(cells), len(seeds), len(tasks)), np.nan)
+    for place, found in lists.items():
+        # exact sums, so that the order of the responses makes no difference
+        values[place] = math.fsum(found) / len(found)
+    common = np.isfinite(values).all(axis=0)
+    kept_seeds = common.any(axis=1)
+    kept_tasks = common[kept_seeds].all(axis=0) & bool(kept_seeds.any())
+    if not kept_tasks.any():
+        means = np.array([np.nanmean(cell) for cell in values])
+        return _Layout(
+            cells=cells, values=means[:, None, None], num_seeds=len(seeds), num_tasks=len(tasks), balanced=False
+        )
+    values = values[:, kept_seeds][:, :, kept_tasks]
+    return _Layout(cells=cells, values=values, num_seeds=values.shape[1], num_tasks=values.shape[2], balanced=True)
+
+
+def _effects(names: Sequence[str], rows: NDArray[np.float64], layout: _Layout[Cell]) -> list[Effect]:
+    """The contrasts of the cells' means with these weights, (contrasts, cells)."""
+    estimates = rows @ layout.values.mean(axis=(1, 2))
+    errors = find_uncertainties(layout.values, rows)
+    is_tested = layout.num_seeds > 1
+    p_values = [
+        _p_value(float(estimate), error) if is_tested else None
+        for estimate, error in zip(estimates, errors, strict=True)
+    ]
+    adjusted = adjust([p for p in p_values if p is not None])
+    # errors are known for all contrasts of a layout or for none
+    adjusted_or_null = adjusted if len(adjusted) == len(p_values) else (None,) * len(p_values)
+    return [
+        _effect(name, float(estimate), error, p, holm, len(names))
+        for name, estimate, error, p, holm in zip(names, estimates, errors, p_values, adjusted_or_null, strict=True)
+    ]
+
+
+def _p_value(estimate: float, error: Uncertainty) -> float | None:
+    if error.standard_error is None or error.degrees_of_freedom is None:
+        return None
+    size, standard_error = _without_rounding(estimate), _without_rounding(error.standard_error)
+    if standard_error == 0.0:
+        return 1.0 if size == 0.0 else 0.0
+    return p_value(size / standard_error, error.degrees_of_freedom)
+
+
+def _effect(
+    name: str, estimate: float, error: Uncertainty, p: float | None, adjusted: float | None, family: int
+) -> Effect:
+    size = _without_rounding(estimate)
+    if error.standard_error is None or error.degrees_of_freedom is None:
+        return Effect(name=name, estimate=size)
+    standard_error, freedom = _without_rounding(error.standard_error), error.degrees_of_freedom
+    alone = quantile((1.0 + CONFIDENCE) / 2.0, freedom) * standard_error
+    joint = quantile((1.0 + joint_confidence(CONFIDENCE, family)) / 2.0, freedom) * standard_error
+    return Effect(
+        name=name,
+        estimate=size,
+        low=_without_rounding(size - alone),
+        high=_without_rounding(size + alone),
+        standard_error=standard_error,
+        degrees_of_freedom=freedom,
+        p_value=p,
+        p_adjusted=adjusted,
+        joint_low=_without_rounding(size - joint),
+        joint_high=_without_rounding(size + joint),
+        detectable=_without_rounding(detectable_multiple(freedom) * standard_error)
+        if standard_error and p is not None
+        else None,
+    )
+
+
+def _without_rounding(value: float) -> float:
+    # an effect of 1e-17 is zero with rounding errors, and would count as conclusive
+    return round(value, 12) + 0.0

@@ -1,0 +1,169 @@
+"""Estimates and their intervals, as the tables and the report give them.
+
+A rate over independent trials gets Wilson's interval, which holds near 0 and 1 and for a handful of trials; everything
+else a percentile bootstrap, clustered by task where samples of one task are alike (else ten samples of one task would
+count as ten facts). Every random choice takes a seed. Null stands for "cannot be said", never NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+
+@frozen(kw_only=True)
+class Interval:
+    """An estimate with the ends of its interval."""
+
+    estimate: float
+    low: float
+    high: float
+
+    @property
+    def half_width(self) -> float:
+        """Half the interval's width: about the smallest difference from a fixed value that it can show."""
+        return (self.high - self.low) / 2
+
+
+def trimmed_mean(values: Sequence[float], trim: float) -> float:
+    """The mean without floor(trim * n) values at each end; raises ValueError for none or for trim outside [0, 0.5)."""
+    if not values or not 0.0 <= trim < 0.5:
+        raise ValueError(f"needs values and a trim in [0, 0.5), got {len(values)} values and {trim!r}")
+    # the nudge keeps 0.1 * 30 at 3
+    cut = math.floor(trim * len(values) + 1e-9)
+    kept = sorted(values)[cut : len(values) - cut]
+    return math.fsum(kept) / len(kept)
+
+
+def coefficient_of_variation(values: Sequence[float]) -> float | None:
+    """Sample standard deviation over mean; null for fewer than two values or a mean that is not positive."""
+    if len(values) < 2:
+        return None
+    mean = math.fsum(values) / len(values)
+    if mean <= 0.0:
+        return None
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)) / mean
+
+
+def kendall_tau(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Returns Kendall's tau-b of two rankings of the same things, in [-1, 1]; null where one has nothing to rank.
+
+    Ties count as neither (M. G. Kendall, 1945). Raises ValueError for rankings of different lengths.
+    """
+    if len(first) != len(second):
+        raise ValueError(f"{len(first)} values, but {len(second)}")
+    from scipy.stats import kendalltau
+
+    if len(first) < 2:
+        return None
+    # scipy says NaN where one has nothing to rank
+    tau = float(kendalltau(first, second).statistic)
+    return None if math.isnan(tau) else tau
+
+
+def share_within(values: Sequence[float], centre: float, tolerance: float) -> float | None:
+    """Share of values that differ from `centre` by at most `tolerance` times it; null without values."""
+    if not values:
+        return None
+    return sum(abs(value - centre) <= tolerance * abs(centre) for value in values) / len(values)
+
+
+def wilson_interval(num_successes: int, num_trials: int, confidence: float = 0.95) -> Interval | None:
+    """Wilson's score interval of a rate; null without trials (E. B. Wilson, 1927)."""
+    if not 0 <= num_successes <= num_trials:
+        raise ValueError(f"{num_successes} successes in {num_trials} trials")
+    if num_trials == 0:
+        return None
+    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    rate = num_successes / num_trials
+    scale = 1 + z * z / num_trials
+    centre = (rate + z * z / (2 * num_trials)) / scale
+    half = z * math.sqrt(rate * (1 - rate) / num_trials + z * z / (4 * num_trials**2)) / scale
+    return Interval(estimate=rate, low=min(rate, max(0.0, centre - half)), high=max(rate, min(1.0, centre + half)))
+
+
+def bootstrap_interval(
+    values: Sequence[float],
+    seed: int,
+    clusters: Sequence[str] | None = None,
+    confidence: float = 0.95,
+    num_resamples: int = 2000,
+) -> Interval | None:
+    """The percentile bootstrap interval of the mean; null without values.
+
+    Whole clusters (tasks) are resampled where they are given. Values are sorted first: order makes no difference.
+    """
+    if not values:
+        return None
+    if clusters is None:
+        sums = np.sort(np.asarray(values, dtype=np.float64))
+        counts = np.ones_like(sums)
+    else:
+        if len(clusters) != len(values):
+            raise ValueError(f"{len(values)} values, but {len(clusters)} clusters")
+        groups: dict[str, list[float]] = {}
+        for name, value in zip(clusters, values, strict=True):
+            groups.setdefault(name, []).append(value)
+        pairs = sorted((math.fsum(group), float(len(group))) for group in groups.values())
+        sums, counts = np.array(pairs).T
+    weights = resampling_weights(len(sums), num_resamples, seed)
+    low, high = percentile_ends((weights @ sums) / (weights @ counts), confidence)
+    estimate = math.fsum(values) / len(values)
+    return Interval(estimate=estimate, low=min(low, estimate), high=max(high, estimate))
+
+
+def clustered_rate_interval(
+    shares: Sequence[float], clusters: Sequence[str], seed: int, confidence: float = 0.95
+) -> Interval | None:
+    """The bootstrap interval of a rate whose samples are alike within a cluster (a task); null without samples.
+
+    Where all clusters agree (nothing passed, or everything) resampling them shows no spread, and a rate of 0 would look
+    certain: then the interval is Wilson's with the clusters for trials.
+    """
+    interval = bootstrap_interval(shares, seed, clusters, confidence)
+    # resamples that agree may still differ by rounding
+    if interval is None or interval.high - interval.low > 1e-9:
+        return interval
+    num_clusters, rate = len(set(clusters)), interval.estimate
+    around = wilson_interval(round(rate * num_clusters), num_clusters, confidence)
+    return around and Interval(estimate=rate, low=min(around.low, rate), high=max(around.high, rate))
+
+
+def resampling_weights(num_units: int, num_resamples: int, seed: int) -> NDArray[np.float64]:
+    """How often each unit occurs in each bootstrap resample: (num_resamples, num_units), rows sum to num_units."""
+    generator = np.random.default_rng(seed)
+    shares = np.full(num_units, 1.0 / num_units)
+    return generator.multinomial(num_units, shares, size=num_resamples).astype(np.float64)
+
+
+def percentile_ends(draws: NDArray[np.float64], confidence: float) -> tuple[float, float]:
+    """The central interval of bootstrap draws."""
+    low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)
+
+
+def pass_at_k(num_samples: int, num_correct: int, k: int) -> float | None:
+    """Unbiased estimate of the chance that one of k samples is correct; null for k over n (Chen et al., 2021)."""
+    if not 0 <= num_correct <= num_samples or k < 1:
+        raise ValueError(f"{num_correct} correct of {num_samples} samples, k = {k}")
+    if k > num_samples:
+        return None
+    return 1.0 - math.comb(num_samples - num_correct, k) / math.comb(num_samples, k)
+
+
+def fast_p(correct: Sequence[bool], speedups: Sequence[float | None], threshold: float) -> float | None:
+    """Share of candidates that are correct and more than `threshold` times as fast as the reference (KernelBench).
+
+    A null speedup is not measured; where no correct candidate was measured the share is null, and so it is for none.
+    """
+    if len(correct) != len(speedups):
+        raise ValueError(f"{len(correct)} candidates, but {len(speedups)} speedups")
+    right = [speedup for is_right, speedup in zip(correct, speedups, strict=True) if is_right]
+    if not correct or (right and all(speedup is None for speedup in right)):
+        return None
+    return sum(speedup is not None and speedup > threshold for speedup in right) / len(correct)

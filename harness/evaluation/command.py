@@ -1,0 +1,168 @@
+"""The command `tritonrl eval`: an exam of a policy on a suite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from attrs import evolve
+
+from ..command_line import ConfigFile, Display, Jobs, Json, Preset, Settings, print_result, resumable
+from ..display import DisplayKind
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from .finished import EvaluationResult
+
+_MOST_PLACES = 100_000
+"""More than any suite has; a mistyped range ends in an error and not in a full memory."""
+
+
+@resumable
+def evaluate(
+    policy: Annotated[
+        str | None, typer.Option("--policy", help="nano, a Hugging Face name, or a folder (of a model or an adapter).")
+    ] = None,
+    adapter: Annotated[Path | None, typer.Option("--adapter", help="A LoRA adapter's folder.")] = None,
+    suite: Annotated[
+        str | None,
+        typer.Option("--suite", help="corpus:heldout, kernelbench:FOLDER, ... (default: the preset's held-out tasks)."),
+    ] = None,
+    levels: Annotated[str | None, typer.Option("--levels", help="Such as 1,2.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many tasks a level.")] = None,
+    tasks: Annotated[
+        str | None, typer.Option("--tasks", help="Places in the suite, from 0 on, such as 100-119,130.")
+    ] = None,
+    samples: Annotated[int | None, typer.Option("--samples", min=1, help="Samples a task.")] = None,
+    temperature: Annotated[float | None, typer.Option("--temperature", help="Of sampling; 0 is greedy.")] = None,
+    criterion: Annotated[
+        str, typer.Option("--criterion", help="Who judges a suite that is not ours: suite, audit or both.")
+    ] = "both",
+    out: Annotated[Path | None, typer.Option("--out", help="Keep the results here; the same command resumes.")] = None,
+    read: Annotated[
+        list[Path] | None,
+        typer.Option("--read", help="Only print the finished exam of a folder; repeated, the parts of one as one."),
+    ] = None,
+    draw_only: Annotated[
+        bool, typer.Option("--draw-only", help="End when all answers are drawn into --out, before they are judged.")
+    ] = False,
+    answers: Annotated[
+        Path | None,
+        typer.Option("--answers", help="Judge the answers in another exam's folder, drawn elsewhere; loads no model."),
+    ] = None,
+    preset: Preset = None,
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    display: Display = None,
+    jobs: Jobs = None,
+    as_json: Json = False,
+) -> None:
+    """Examine a policy on a suite: valid, compiled and correct rates, pass@k, why families fail, and what disagrees.
+
+    A suite that is not ours is judged by its own criterion and by the audit verifier, side by side.
+
+    Example: tritonrl eval --policy nano --suite corpus:heldout --levels 1 --samples 10 --out results/exam
+
+    Example: tritonrl eval --read results/part-0 --read results/part-1
+
+    With --answers the folder tells policy and tasks; --suite says where a suite of files lies here, and --set and
+    --config may change how the answers are judged.
+
+    Example: tritonrl eval --answers drawn/exam --set verifier.backend=interpret --out results/exam
+    """
+    answered: dict[str, object] = {"--policy": policy, "--adapter": adapter, "--levels": levels, "--limit": limit}
+    answered |= {"--tasks": tasks, "--samples": samples, "--temperature": temperature}
+    answered |= {"--draw-only": draw_only or None, "--preset": preset}
+    if read:
+        judged = {"--suite": suite, "--out": out, "--config": config_file, "--set": settings or None}
+        _refuse("--read takes no exam", answered | {"--answers": answers} | judged)
+        from .finished import read_parts
+
+        _print(read_parts(read), {"read": [str(folder) for folder in read]}, [], as_json)
+        return
+    from ..policy.distributed_learner import assembled
+    from ..settings import load_config
+    from .evaluation import Criterion, TaskSelection
+    from .open import open_evaluation
+    from .sampled import open_sampled
+
+    if criterion not in set(Criterion):
+        raise UsageError(f"--criterion {criterion}: must be one of {', '.join(Criterion)}")
+    if policy is not None and (Path(policy) / "adapter_config.json").exists():
+        if adapter is not None:
+            raise UsageError(f"--policy {policy}: an adapter's folder, and --adapter names another")
+        adapter, policy = Path(policy), None
+    settings = [*(settings or []), *([] if policy is None else [f"policy.name={policy}"])]
+    settings += [] if samples is None else [f"evaluation.samples_per_task={samples}"]
+    settings += [] if temperature is None else [f"evaluation.temperature={temperature}"]
+    questions = TaskSelection(
+        suite=suite,
+        levels=None if levels is None else tuple(_numbers("--levels", levels)),
+        limit=limit,
+        picks=None if tasks is None else tuple(_numbers("--tasks", tasks)),
+    )
+    drawn = None
+    if answers is not None:
+        _refuse("--answers tells what was asked", answered)
+        drawn = open_sampled(answers)
+        questions = drawn.questions if suite is None else evolve(drawn.questions, suite=suite)
+    if questions.suite is None and (levels, limit, tasks) != (None, None, None):
+        raise UsageError("--levels, --limit and --tasks choose from a suite: name one with --suite")
+    if criterion == Criterion.SUITE and not (questions.suite or "").startswith("kernelbench:"):
+        asked = questions.suite or "held-out tasks"
+        raise UsageError(f"--criterion suite: {asked}: judged by the audit alone")
+    if draw_only and out is None:
+        raise UsageError("--draw-only: say with --out where the answers are kept")
+    config = load_config(preset, config_file, settings, None if drawn is None else drawn.config)
+    shown = DisplayKind.NONE if as_json else display
+    with assembled(config.policy) as leads:
+        if not leads:
+            return
+        with open_evaluation(config, questions, Criterion(criterion), adapter, out, shown, jobs, drawn) as exam:
+            result: EvaluationResult | int = exam.draw() if draw_only else exam.run()
+    about = {"suite": questions.suite, "out": None if out is None else str(out)}
+    if isinstance(result, int):
+        lines = [
+            f"{result} answers drawn: {out}",
+            f"the same command without --draw-only judges them, or, elsewhere, --answers {out}",
+        ]
+        print_result({**about, "num_answers": result}, lines, as_json)
+        return
+    _print(result, about, [] if out is None else [f"table: {out / 'evaluation.parquet'}"], as_json)
+
+
+def _refuse(why: str, told: dict[str, object]) -> None:
+    """Raise UsageError where one of these options is given."""
+    given = [name for name, value in told.items() if value is not None]
+    if given:
+        raise UsageError(f"{why}: leave out {', '.join(given)}")
+
+
+def _print(result: EvaluationResult, about: dict[str, Any], last: list[str], as_json: bool) -> None:
+    """The result of an exam; `about` says in JSON whose it is."""
+    from ...core.serialisation import to_plain
+    from .summary import render_evaluation, summarise
+
+    summary = summarise(result.frame)
+    skipped = [(entry.name, entry.reason) for entry in result.skipped]
+    plain = {
+        **about,
+        **to_plain(summary),
+        "skipped": [{"name": name, "reason": reason} for name, reason in skipped],
+        "rows": result.frame.to_dicts(),
+    }
+    print_result(plain, [*render_evaluation(summary, skipped), *last], as_json)
+
+
+def _numbers(option: str, text: str) -> list[int]:
+    """The numbers of a text such as `0-19,25`; raises UsageError."""
+    numbers: list[int] = []
+    for part in text.split(","):
+        first, separator, last = part.strip().partition("-")
+        if not (first.isdecimal() and (last.isdecimal() or not separator)):
+            raise UsageError(f"{option} {text}: expected numbers and ranges, such as 0-19,25")
+        if int(last or first) - int(first) not in range(_MOST_PLACES):
+            raise UsageError(f"{option} {text}: {part.strip()} is an empty range, or one of more than {_MOST_PLACES}")
+        numbers += range(int(first), int(last or first) + 1)
+    return numbers

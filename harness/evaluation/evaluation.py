@@ -1,0 +1,338 @@
+"""An exam: what a policy gets right of a suite, sample by sample, written as the `evaluation` table.
+
+On our own suites the audit verifier judges. On a suite that is not ours results are given twice, side by side: by its
+own criterion (`harness.evaluation.suite_criterion`), so that they can be compared with published ones, and by the
+audit; where the two disagree is a finding about both.
+
+All answers are drawn before the first is judged, so that they can be judged elsewhere
+(`harness.evaluation.sampled`). They are drawn by the chunk and kept, verdicts are kept as they are
+found, and the table is written last. So the same command
+continues what was killed, and does nothing but read a finished exam; a folder that holds another exam is refused with
+what differs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import AbstractContextManager
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+from ...core.config import Config
+from ...core.extensions import AUDIT
+from ...core.recipe.learner import Sampling
+from ...core.seeds import derive
+from ...core.serialisation import fingerprint, to_plain
+from ...core.task import Task
+from ...core.text.extraction import extract
+from ...core.verdict import Verdict
+from ..display import Progress
+from ..errors import TaskError, UsageError
+from ..study.pipeline import CellContext, Model, draw_completions
+from ..study.rows import Attempt, evaluation_row
+from ..study.store import Results, RunIdentity, require_folder
+from ..study.task_draws import evaluation_tasks, root_seed
+from ..tables import TABLES, Row, write_table
+from ..tasks.suites import Suite, SuiteTask, identify_suite, load_suite
+from ..work import write_atomically
+from .finished import EVALUATION, EvaluationResult, read_finished
+from .suite_criterion import SuiteVerdict
+
+BySuite = Callable[[Task, str], SuiteVerdict]
+
+_CHUNK = 256
+"""Completions that a killed exam may lose; as many as keep a GPU busy."""
+_CONFIG = ("seed", "policy", "verifier", "clock", "evaluation", "limits")
+"""The parts of a configuration that an exam's result depends on."""
+
+
+class Criterion(StrEnum):
+    """Who judges a suite that is not ours."""
+
+    SUITE = "suite"
+    AUDIT = "audit"
+    BOTH = "both"
+
+
+@frozen(kw_only=True)
+class TaskSelection:
+    """Which tasks an exam asks; without a suite's name they are the configuration's held-out ones."""
+
+    suite: str | None = None
+    levels: tuple[int, ...] | None = None
+    limit: int | None = None
+    picks: tuple[int, ...] | None = None
+
+
+@frozen(kw_only=True)
+class EvaluationIdentity(RunIdentity):
+    """What an exam's folder is about."""
+
+    tasks: str
+    criterion: Criterion
+    adapter: str | None = field(default=None)
+    drawn_with: dict[str, Any] | None = field(default=None)
+    """The versions of the packages that drew the answers, where that was done elsewhere."""
+    asked: dict[str, Any] | None = field(default=None)
+    """The options that chose the tasks, and how many there are; known once the suite is prepared."""
+
+    def training(self) -> dict[str, str]:
+        """Nothing: an exam trains on no data."""
+        return {}
+
+    def notes(self) -> dict[str, Any]:
+        """What was asked for, in words: `tasks` is a fingerprint."""
+        return {} if self.asked is None else {"asked": self.asked}
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data, without what an exam's result does not depend on."""
+        plain = super().plain()
+        config = {key: value for key, value in plain["config"].items() if key in _CONFIG}
+        exam = {"tasks": self.tasks, "criterion": self.criterion.value, "adapter": self.adapter}
+        elsewhere = {} if self.drawn_with is None else {"drawn_with": self.drawn_with}
+        return {**plain, "config": config, "exam": exam | elsewhere}
+
+
+@frozen(kw_only=True)
+class Evaluation:
+    """An exam in its folder; `open_context` is called only where there is something to draw or to judge.
+
+    `identity` lacks what only a loaded model tells (policy and backend), which is compared once that is known.
+    """
+
+    results: Results
+    identity: EvaluationIdentity
+    questions: TaskSelection
+    open_context: Callable[[], AbstractContextManager[tuple[CellContext, BySuite]]]
+    progress: Progress
+    adapter: Path | None = None
+
+    def run(self) -> EvaluationResult:
+        """Ask what has no answer yet, and judge what has no verdict; raises DriftError in another exam's folder."""
+        finished = self._find_finished()
+        if finished is not None:
+            return finished
+        suite = self._prepare()
+        with self.open_context() as (context, by_suite):
+            attempts = self._draw(context, suite)
+            rows = _judge(context, attempts, suite, self.identity.criterion, by_suite)
+        return self._write(suite, attempts, rows)
+
+    def draw(self) -> int:
+        """Ask what has no answer yet, and judge nothing; how many answers there are. Raises as `run`."""
+        finished = self._find_finished()
+        if finished is not None:
+            return finished.frame.height
+        suite = self._prepare()
+        with self.open_context() as (context, _):
+            return len(self._draw(context, suite))
+
+    def _find_finished(self) -> EvaluationResult | None:
+        require_folder(self.results.root)
+        _require_same(self.results, self.identity, self.questions)
+        return read_finished(self.results.root)
+
+    def _prepare(self) -> Suite:
+        self.results.sweep()
+        self.progress.phase("preparing tasks", 0)
+        suite = _load(self.identity, self.questions, self.progress.advance)
+        if not suite.tasks:
+            reasons = "; ".join(f"{entry.name}: {entry.reason}" for entry in suite.skipped[:3])
+            raise UsageError(f"--suite {suite.name}: no task to ask{f' ({reasons})' if reasons else ''}")
+        return suite
+
+    def _draw(self, context: CellContext, suite: Suite) -> list[Attempt]:
+        """Every answer, once the folder is this exam's."""
+        identity, asked = self.identity, {**_options(self.questions), "num_tasks": len(suite.tasks)}
+        backend = context.judge.backend
+        self.results.claim(evolve(identity, policy=context.learner.fingerprint, backend=backend, asked=asked))
+        model = Model() if identity.adapter is None else Model(key=f"outside {identity.adapter}", folder=self.adapter)
+        chunks = list(_cut(suite.tasks, identity.config.evaluation.samples_per_task))
+        attempts: list[Attempt] = []
+        for number, chunk in enumerate(chunks, start=1):
+            attempts += _draw_chunk(context, model, chunk, f"part {number} of {len(chunks)}")
+        return attempts
+
+    def _write(self, suite: Suite, attempts: Sequence[Attempt], rows: Sequence[Row]) -> EvaluationResult:
+        root, frame, table = self.results.root, EVALUATION.frame(rows), TABLES["sources"]
+        sources = {
+            row["candidate"]: {"candidate": row["candidate"], "source": attempt.source}
+            for attempt, row in zip(attempts, rows, strict=True)
+        }
+        write_table(table, table.frame(sources.values()), root / "sources.parquet")
+        told = {"suite": suite.name, "skipped": [to_plain(entry) for entry in suite.skipped]}
+        write_atomically(root / "suite.json", json.dumps(told, indent=2).encode())
+        # last, since its presence says that the exam is finished
+        write_table(EVALUATION, frame, root / "evaluation.parquet")
+        return EvaluationResult(frame=frame, skipped=suite.skipped)
+
+
+def identify_selection(config: Config, questions: TaskSelection) -> str:
+    """A fingerprint of the tasks that are asked, without preparing them; raises UsageError."""
+    if questions.suite is None:
+        return fingerprint([task.task_id for task in evaluation_tasks(config)])
+    return identify_suite(
+        questions.suite, levels=questions.levels, num=questions.limit, seed=config.seed, picks=questions.picks
+    )
+
+
+def fingerprint_adapter(folder: Path | None) -> str | None:
+    """The identity of an adapter's files, wherever they are; raises UsageError where there is none."""
+    if folder is None:
+        return None
+    if not (folder / "adapter_config.json").exists():
+        raise UsageError(f"--adapter {folder}: no adapter_config.json there")
+    files = sorted(path for path in folder.glob("adapter_*") if path.is_file())
+    return fingerprint([[path.name, hashlib.sha256(path.read_bytes()).hexdigest()] for path in files])
+
+
+def _require_same(results: Results, identity: EvaluationIdentity, questions: TaskSelection) -> None:
+    """Raise DriftError where the folder holds another exam; other tasks are told in words."""
+    wanted, recorded = identity.plain(), results.recorded() or {}
+    told = {}
+    if recorded.get("exam", {}).get("tasks", identity.tasks) != identity.tasks:
+        told["exam.tasks"] = f"exam.tasks: {_tell_other_tasks(recorded.get('asked'), identity, questions)}"
+    results.require_same({key: wanted[key] for key in ("config", "versions", "exam")}, told)
+
+
+def _tell_other_tasks(asked: dict[str, Any] | None, identity: EvaluationIdentity, questions: TaskSelection) -> str:
+    """How the tasks that are asked for differ from those of a folder's exam, as far as that is recorded."""
+    if asked is None:
+        return "other tasks are asked for (--suite, --levels, --limit or --tasks differ)"
+    options = _options(questions)
+    changed = ", ".join(f"--{name}" for name in options if asked[name] != options[name])
+    why = f"{changed} differ{'' if ',' in changed else 's'}" if changed else "the suite has changed since"
+    # those of a suite that is not ours would have to be prepared to be counted
+    is_ours = not (questions.suite or "").startswith("kernelbench:")
+    now = f" -> {len(_load(identity, questions, lambda _: None).tasks)}" if is_ours else ""
+    return f"other tasks are asked for ({why}): {asked['num_tasks']}{now}"
+
+
+def _options(questions: TaskSelection) -> dict[str, Any]:
+    """The questions as the command's options, in plain data."""
+    return {
+        "suite": questions.suite,
+        "levels": None if questions.levels is None else list(questions.levels),
+        "limit": questions.limit,
+        "tasks": None if questions.picks is None else list(questions.picks),
+    }
+
+
+def _load(identity: EvaluationIdentity, questions: TaskSelection, on_prepared: Callable[[int], None]) -> Suite:
+    if questions.suite is None:
+        asked = evaluation_tasks(identity.config)
+        return Suite(name="held-out tasks", tasks=tuple(SuiteTask(index=i, task=t) for i, t in enumerate(asked)))
+    return load_suite(
+        questions.suite,
+        levels=questions.levels,
+        num=questions.limit,
+        seed=identity.config.seed,
+        picks=questions.picks,
+        on_done=on_prepared,
+    )
+
+
+def _cut(tasks: Sequence[SuiteTask], num_samples: int) -> Iterator[Sequence[SuiteTask]]:
+    size = max(1, _CHUNK // num_samples)
+    for start in range(0, len(tasks), size):
+        yield tasks[start : start + size]
+
+
+def _draw_chunk(context: CellContext, model: Model, chunk: Sequence[SuiteTask], phase: str) -> list[Attempt]:
+    config = context.config.evaluation
+    spread = [(entry, sample) for entry in chunk for sample in range(config.samples_per_task)]
+    root = root_seed(context.config, 0)
+    seeds = [derive(root, "evaluation sample", entry.index, sample) for entry, sample in spread]
+    sampling = Sampling(
+        temperature=config.temperature, top_p=config.top_p, max_new_tokens=context.config.policy.max_new_tokens
+    )
+    work = draw_completions(context, model, [entry.shown for entry, _ in spread], seeds, sampling, phase)
+    return [
+        Attempt(
+            cell="exam",
+            seed=0,
+            phase="exam",
+            round=None,
+            slot=entry.index,
+            task=entry.task,
+            sample=sample,
+            source=extract(text) or "",
+        )
+        for (entry, sample), text in zip(spread, work.value, strict=True)
+    ]
+
+
+def _judge(
+    context: CellContext, attempts: Sequence[Attempt], suite: Suite, criterion: Criterion, by_suite: BySuite
+) -> list[Row]:
+    pairs = [(attempt.task, attempt.source) for attempt in attempts]
+    audits: list[Verdict | str | None] = [None] * len(pairs)
+    if not suite.is_foreign or criterion is not Criterion.SUITE:
+        context.progress.phase("auditing", len(pairs))
+        audits = _audit(context, pairs)
+    verdicts: list[SuiteVerdict | None] = [None] * len(pairs)
+    if suite.is_foreign and criterion is not Criterion.AUDIT:
+        context.progress.phase("judging by the suite's criterion", len(pairs))
+        verdicts = _ask_suite(context, pairs, by_suite)
+    return [
+        {**_audit_row(attempt, audit), **_suite_columns(verdict)}
+        for attempt, audit, verdict in zip(attempts, audits, verdicts, strict=True)
+    ]
+
+
+def _audit(context: CellContext, pairs: Sequence[tuple[Task, str]]) -> list[Verdict | str | None]:
+    """A verdict for each pair, or why the task cannot be audited."""
+    done = 0
+
+    def count(*_: object) -> None:
+        nonlocal done
+        done += 1
+        context.progress.advance(done)
+
+    try:
+        return list(context.judge.verify_many(pairs, AUDIT, context.jobs, count))
+    except TaskError:
+        pass  # of a task that is not ours; the others are found out one by one, from the evidence store where known
+    done = 0
+    found: list[Verdict | str | None] = []
+    for pair in pairs:
+        try:
+            found += context.judge.verify_many([pair], AUDIT, 1, count)
+        except TaskError as error:
+            found.append(str(error))
+    return found
+
+
+def _ask_suite(context: CellContext, pairs: Sequence[tuple[Task, str]], by_suite: BySuite) -> list[SuiteVerdict | None]:
+    distinct = {(task.task_id, source): (task, source) for task, source in pairs}
+    pool = ThreadPoolExecutor(max_workers=context.jobs, thread_name_prefix="suite")
+    try:
+        running = {key: pool.submit(by_suite, *pair) for key, pair in distinct.items()}
+        for number, _ in enumerate(as_completed(running.values()), start=1):
+            context.progress.advance(number)
+    finally:
+        # after an interrupt, what has not begun is dropped
+        pool.shutdown(wait=True, cancel_futures=True)
+    return [running[task.task_id, source].result() for task, source in pairs]
+
+
+def _audit_row(attempt: Attempt, audit: Verdict | str | None) -> Row:
+    if isinstance(audit, str):
+        return evaluation_row(attempt, None, audit)
+    return evaluation_row(attempt, audit)
+
+
+def _suite_columns(verdict: SuiteVerdict | None) -> dict[str, Any]:
+    return {
+        "suite_correct": None if verdict is None else verdict.correct,
+        "suite_sizes": None if verdict is None else verdict.sizes.value,
+        "suite_excess": None if verdict is None else verdict.excess,
+        "suite_message": None if verdict is None or not verdict.message else verdict.message,
+        "suite_s": None if verdict is None else verdict.seconds,
+    }

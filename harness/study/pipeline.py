@@ -1,0 +1,139 @@
+"""The steps that cells are made of: sampling, verifying and fine-tuning, each a unit of work that is done once."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from operator import itemgetter
+from pathlib import Path
+
+from attrs import frozen
+
+from ...core.config import Config, RlConfig, SftConfig
+from ...core.extensions import VerifierSpec
+from ...core.ordering import order_apart
+from ...core.recipe.learner import COMPLETIONS, Judge, Learner, Sampling, Training
+from ...core.serialisation import fingerprint, to_plain
+from ...core.task import Task
+from ...core.text.prompts import user_message
+from ...core.verdict import Verdict
+from ..display import Progress
+from ..verification.verifier import open_verifier
+from ..work import Work, WorkStore, work_key
+from .journal import Journal
+from .store import Results
+
+
+@frozen(kw_only=True)
+class CellContext:
+    """The configuration, model, verifier and stores that a cell runs with."""
+
+    config: Config
+    learner: Learner
+    judge: Judge
+    work: WorkStore
+    progress: Progress
+    jobs: int = 1
+
+
+@frozen(kw_only=True)
+class Model:
+    """A state of the model: the key of the work that made it and its files; both null for the base model."""
+
+    key: str | None = None
+    folder: Path | None = None
+
+
+@contextmanager
+def open_context(
+    config: Config,
+    results: Results,
+    progress: Progress,
+    jobs: int,
+    num_sharing: int = 1,
+    learner: Learner | None = None,
+) -> Iterator[CellContext]:
+    """Open the real verifier, the folder's work, and the configured model unless a learner is given.
+
+    `num_sharing` processes share each GPU.
+    """
+    from ..policy.distributed_learner import load_learner
+
+    with open_verifier(config, results.evidence_path, num_sharing) as verifier:
+        learner = learner or load_learner(config.policy)
+        yield CellContext(
+            config=config, learner=learner, judge=verifier, work=results.work, progress=progress, jobs=jobs
+        )
+
+
+def draw_completions(
+    context: CellContext, model: Model, tasks: Sequence[Task], seeds: Sequence[int], sampling: Sampling, phase: str
+) -> Work:
+    """Draw a completion for each task, drawn by the seed beside it, as a unit of work that is done once."""
+    prompts = [user_message(task) for task in tasks]
+    key = work_key(
+        COMPLETIONS,
+        policy=context.learner.fingerprint,
+        adapter=model.key,
+        tasks=[task.task_id for task in tasks],
+        prompts=fingerprint(prompts),
+        seeds=list(seeds),
+        sampling=to_plain(sampling),
+    )
+
+    def make(_: Path) -> list[str]:
+        context.progress.phase(f"{phase}: sampling", len(prompts))
+        return context.learner.sample(model.folder, prompts, seeds, sampling, context.progress.advance)
+
+    return context.work.once(COMPLETIONS, key, make)
+
+
+def sample(
+    context: CellContext,
+    journal: Journal,
+    model: Model,
+    tasks: Sequence[Task],
+    seeds: Sequence[int],
+    sampling: Sampling,
+    phase: str,
+) -> list[str]:
+    work = draw_completions(context, model, tasks, seeds, sampling, phase)
+    journal.seconds.sample += work.seconds
+    completions: list[str] = work.value
+    return completions
+
+
+def verify(
+    context: CellContext, journal: Journal | None, pairs: Sequence[tuple[Task, str]], spec: VerifierSpec, phase: str
+) -> list[Verdict]:
+    context.progress.phase(phase, len(pairs))
+    done = count(1)
+    order = order_apart([task.task_id for task, _ in pairs], 2 * context.jobs)
+    # workers that come to the same candidates at the same time begin at different ones, and find each other's evidence
+    first = random.randrange(len(pairs)) if pairs else 0
+    order = order[first:] + order[:first]
+    turned = [pairs[at] for at in order]
+    found = context.judge.verify_many(turned, spec, context.jobs, lambda *_: context.progress.advance(next(done)))
+    verdicts = [verdict for _, verdict in sorted(zip(order, found, strict=True), key=itemgetter(0))]
+    if journal is not None:
+        journal.seconds.verify += sum(verdict.seconds for verdict in verdicts)
+    return verdicts
+
+
+def training_of(config: Config, phase: SftConfig | RlConfig, seed: int) -> Training:
+    return Training(
+        epochs=phase.epochs,
+        learning_rate=phase.learning_rate,
+        batch_size=phase.batch_size,
+        warmup_share=config.sft.warmup_share if isinstance(phase, SftConfig) else 0.0,
+        lora_rank=config.sft.lora_rank,
+        lora_alpha=config.sft.lora_alpha,
+        lora_dropout=config.sft.lora_dropout,
+        seed=seed,
+    )
+
+
+def adapter_folder(folder: Path | None) -> Path | None:
+    return None if folder is None else folder / "adapter"

@@ -1,0 +1,155 @@
+"""A round of reinforcement learning: draw tasks, sample, verify, select the best, and fine-tune on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...core.cells import CellSpec
+from ...core.config import RlConfig
+from ...core.extensions import AUDIT_UNTIMED, VerifierSpec
+from ...core.recipe.curriculum import CurriculumState, advance, draw_levels
+from ...core.recipe.learner import Sampling
+from ...core.recipe.selection import select
+from ...core.recipe.timing_noise import noise_factor, with_noise
+from ...core.reward import reward_of
+from ...core.seeds import derive
+from ...core.serialisation import fingerprint, to_plain
+from ...core.task import Task
+from ...core.text.extraction import extract
+from ...core.text.prompts import user_message
+from ...core.verdict import Reward
+from ..work import work_key
+from .contamination import open_admission
+from .journal import Journal, Seconds
+from .pipeline import CellContext, Model, adapter_folder, sample, training_of, verify
+from .rows import Attempt, candidate_row, round_row, stage_rows, timing_rows, training_rows
+from .task_draws import root_seed, round_tasks
+
+
+def run_round(
+    context: CellContext, journal: Journal, cell: CellSpec, model: Model, state: CurriculumState, round_index: int
+) -> tuple[Model, CurriculumState]:
+    config, extensions = context.config.rl, cell.extensions
+    root = root_seed(context.config, journal.seed)
+    levels = draw_levels(state.level2_share, config.tasks_per_round, derive(root, "levels", round_index))
+    admission = open_admission(context.config, context.work, context.progress.advance)
+    admits = None if admission is None else admission.admits
+    tasks = round_tasks(root, round_index, levels, context.config.suite, admits)
+    before = Seconds(journal.seconds.sample, journal.seconds.verify, journal.seconds.train)
+
+    prefix = f"round {round_index + 1}/{config.rounds}"
+    sampling = Sampling(
+        temperature=config.temperature, top_p=config.top_p, max_new_tokens=context.config.policy.max_new_tokens
+    )
+    seeds = [
+        derive(root, "sample", round_index, slot, number)
+        for slot in range(len(tasks))
+        for number in range(config.samples_per_task)
+    ]
+    spread = [(slot, task) for slot, task in enumerate(tasks) for _ in range(config.samples_per_task)]
+    completions = sample(context, journal, model, [task for _, task in spread], seeds, sampling, prefix)
+    sources = [extract(completion) or "" for completion in completions]
+    pairs = list(zip([task for _, task in spread], sources, strict=True))
+    spec = VerifierSpec.for_training(extensions)
+    verdicts = verify(context, journal, pairs, spec, f"{prefix}: verifying")
+    num_audited = config.audited_samples or config.samples_per_task
+    audited = [index for index in range(len(pairs)) if index % config.samples_per_task < num_audited]
+    # the audit is not part of what the cell would cost, so its seconds are not counted as the cell's
+    found = verify(context, None, [pairs[index] for index in audited], AUDIT_UNTIMED, f"{prefix}: auditing")
+    audits = dict(zip(audited, found, strict=True))
+    factors = [_noise(cell, root, *pair) for pair in pairs]
+    verdicts = [
+        verdict if factor is None else with_noise(verdict, factor)
+        for verdict, factor in zip(verdicts, factors, strict=True)
+    ]
+    rewards = [reward_of(verdict, cell, context.config.reward) for verdict in verdicts]
+
+    chosen = _select(rewards, sources, len(tasks), config)
+    kept = set(chosen)
+    attempts = [
+        Attempt(
+            cell=journal.cell,
+            seed=journal.seed,
+            phase="rl",
+            round=round_index,
+            slot=slot,
+            task=task,
+            sample=index % config.samples_per_task,
+            source=source,
+        )
+        for index, ((slot, task), source) in enumerate(zip(spread, sources, strict=True))
+    ]
+    for index, attempt in enumerate(attempts):
+        audit = audits.get(index)
+        row = candidate_row(attempt, verdicts[index], audit, rewards[index], index in kept)
+        journal.add("candidates", {**row, "noise_factor": factors[index]})
+        journal.add("stages", *stage_rows(attempt, "training", verdicts[index]))
+        if audit is not None:
+            journal.add("stages", *stage_rows(attempt, "audit", audit))
+        if verdicts[index].correct and context.config.verifier.clock != "none":
+            # read back from the evidence store: the verdict has the ratio, the evidence its trials
+            evidence = context.judge.gather(attempt.task, attempt.source, spec).evidence
+            journal.add("timings", *timing_rows(attempt, "training", evidence.timing))
+        journal.add("sources", {"candidate": verdicts[index].candidate, "source": attempt.source})
+
+    answers = [(user_message(spread[index][1]), completions[index]) for index in chosen]
+    trained = _reinforce(context, journal, model, answers, round_index)
+    spent = Seconds(
+        journal.seconds.sample - before.sample,
+        journal.seconds.verify - before.verify,
+        journal.seconds.train - before.train,
+    )
+    row = round_row(
+        journal.cell, journal.seed, round_index, state.level2_share, attempts, verdicts, audits, rewards, chosen
+    )
+    journal.add("rounds", {**row, "sample_s": spent.sample, "verify_s": spent.verify, "train_s": spent.train})
+    accuracy = row["level1_accuracy"]
+    state = advance(state, accuracy, context.config.curriculum, extensions.curriculum)
+    return trained, state
+
+
+def _noise(cell: CellSpec, root: int, task: Task, source: str) -> float | None:
+    """What the cell's injected noise makes of a speedup; the same for a candidate wherever it is met in a seed."""
+    if cell.noise_cv is None:
+        return None
+    return noise_factor(cell.noise_cv, derive(root, "injected noise", task.task_id, fingerprint(source)))
+
+
+def _select(rewards: Sequence[Reward], sources: Sequence[str], num_tasks: int, config: RlConfig) -> tuple[int, ...]:
+    """Positions of the candidates to train on: the best of each task, never one that earned nothing."""
+    chosen: list[int] = []
+    for slot in range(num_tasks):
+        first = slot * config.samples_per_task
+        group = [reward.total for reward in rewards[first : first + config.samples_per_task]]
+        texts = sources[first : first + config.samples_per_task]
+        chosen.extend(first + position for position in select(group, config.keep, texts))
+    return tuple(chosen)
+
+
+def _reinforce(
+    context: CellContext, journal: Journal, model: Model, answers: Sequence[tuple[str, str]], round_index: int
+) -> Model:
+    """Fine-tune on the selected answers; where nothing was selected the model stays as it is."""
+    if not answers:
+        return model
+    config = context.config.rl
+    training = training_of(
+        context.config, config, derive(root_seed(context.config, journal.seed), "reinforce", round_index)
+    )
+    key = work_key(
+        "update",
+        policy=context.learner.fingerprint,
+        adapter=model.key,
+        answers=[list(answer) for answer in answers],
+        training=to_plain(training),
+    )
+
+    def make(folder: Path) -> list[float]:
+        context.progress.phase(f"round {round_index + 1}/{config.rounds}: fine-tuning", 0)
+        return context.learner.finetune(model.folder, answers, training, folder / "adapter", context.progress.advance)
+
+    work = context.work.once("adapters", key, make)
+    journal.seconds.train += work.seconds
+    journal.add("training", *training_rows(journal.cell, journal.seed, "rl", round_index, work.value))
+    return Model(key=key, folder=adapter_folder(work.folder))

@@ -1,0 +1,1 @@
+"""Runs of a grid: in this process, in local workers, and by Ray or SLURM."""

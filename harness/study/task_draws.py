@@ -1,0 +1,112 @@
+"""Which tasks the cells of a seed train on and are evaluated by, and when: the same in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+
+from ...core.config import Config
+from ...core.corpus import SUITES, Split, examples
+from ...core.seeds import derive
+from ...core.task import Example, Task
+from ..errors import UsageError
+
+Admits = Callable[[Task], bool]
+"""Whether training may use a task (`harness.study.contamination`)."""
+
+MOST_REFUSED = 100
+"""Draws in a row of which none may be used: the family is taken to have no task that training may use."""
+
+
+def root_seed(config: Config, seed: int) -> int:
+    """The root of all random streams of the grid's seed number `seed`."""
+    return derive(config.seed, "grid seed", seed)
+
+
+def evaluation_tasks(config: Config) -> tuple[Task, ...]:
+    """The held-out tasks by which every cell of a run is judged, balanced over families."""
+    counts = {1: config.evaluation.level1_tasks, 2: config.evaluation.level2_tasks}
+    return tuple(
+        example.task
+        for level, number in counts.items()
+        for example in islice(
+            examples(Split.HELDOUT, level, derive(config.seed, "evaluation", level), SUITES[config.suite][level]),
+            number,
+        )
+    )
+
+
+def evaluated_rounds(config: Config) -> range:
+    """The rounds after which the model is evaluated, without the last, which ends the phase."""
+    every = config.evaluation.every_rounds
+    return range(every - 1, config.rl.rounds - 1 if config.evaluation.round_samples else 0, every)
+
+
+def round_tasks(
+    root: int, round_index: int, levels: Sequence[int], suite: str = "corpus", admits: Admits | None = None
+) -> tuple[Task, ...]:
+    """The tasks of a round; slot `i` at a level is the same task in every cell.
+
+    Families take turns over the slots of all rounds, in an order that the seed shuffles; one that has no task which is
+    admitted gives its turn to the next. Raises UsageError where none has.
+    """
+    tasks = []
+    for slot, level in enumerate(levels):
+        families = SUITES[suite][level]
+        order = permutation(derive(root, "family order", level), len(families))
+        seed = derive(root, "draw", round_index, slot, level)
+        turn = round_index * len(levels) + slot
+        drawn = (
+            _first_admitted(examples(Split.TRAIN, level, seed, (families[order[place % len(families)]],)), admits)
+            for place in range(turn, turn + len(families))
+        )
+        example = next((example for example in drawn if example is not None), None)
+        if example is None:
+            raise UsageError(f"against: no family of level {level} has a task left to train on")
+        tasks.append(example.task)
+    return tuple(tasks)
+
+
+def _first_admitted(drawn: Iterator[Example], admits: Admits | None) -> Example | None:
+    """The first example of a family that may be used, null where the family seems to have none."""
+    if admits is None:
+        return next(drawn)
+    return next((example for example in islice(drawn, MOST_REFUSED) if admits(example.task)), None)
+
+
+def permutation(seed: int, length: int) -> list[int]:
+    """The numbers below `length` in an order that the seed decides."""
+    return [int(index) for index in np.random.default_rng(seed).permutation(length)]
+
+
+def supervised_examples(config: Config, root: int, admits: Admits | None = None) -> Iterator[Example]:
+    """The pairs of a supervised start whose streams derive from `root`: all of Level 1, then all of Level 2.
+
+    Those that are not `admits`-ed are passed over; raises UsageError where a level has too few others.
+    """
+    num_level2 = round(config.sft.num_pairs * config.sft.level2_share)
+    counts = {1: config.sft.num_pairs - num_level2, 2: num_level2}
+    families = SUITES[config.suite]
+    for level, number in counts.items():
+        seed = derive(root, "data", level)
+        if admits is None:
+            yield from islice(examples(Split.TRAIN, level, seed, families[level]), number)
+            continue
+        admitted = list(islice(_admitted_examples(level, seed, families[level], admits), number))
+        if len(admitted) < number:
+            raise UsageError(f"against: level {level} has {len(admitted)} tasks left to train on, and {number} are due")
+        yield from admitted
+
+
+def _admitted_examples(level: int, seed: int, families: Sequence[str], admits: Admits) -> Iterator[Example]:
+    """The admitted ones of `examples` in its order; a family that seems to have none left is left out."""
+    streams = {name: examples(Split.TRAIN, level, seed, (name,)) for name in families}
+    while streams:
+        for name in tuple(streams):
+            example = _first_admitted(streams[name], admits)
+            if example is None:
+                del streams[name]
+            else:
+                yield example

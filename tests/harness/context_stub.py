@@ -1,0 +1,151 @@
+"""A learner and a judge that stand in for a model and a verifier where a test is about the line between them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from attrs import define
+from tritonrl.core.candidate import Candidate, TimingReport
+from tritonrl.core.config import Config, merge
+from tritonrl.core.corpus import render
+from tritonrl.core.extensions import VerifierSpec
+from tritonrl.core.outcome import Outcome, Stage
+from tritonrl.core.recipe.learner import OnDone, Sampling, Training
+from tritonrl.core.task import Task
+from tritonrl.core.text.prompts import assistant_message, user_message
+from tritonrl.core.verdict import StageResult, Verdict
+from tritonrl.harness.display import Progress, Silent
+from tritonrl.harness.study.pipeline import CellContext
+from tritonrl.harness.study.store import Results
+from tritonrl.harness.study.task_draws import evaluation_tasks, root_seed, round_tasks
+
+BROKEN = "```python\nclass ModelNew:\n    pass\n```"
+
+
+def tiny_config(**changes: object) -> Config:
+    """A run of the smallest size that still has rounds, both levels and an evaluation."""
+    return merge(
+        {
+            "sft": {"num_pairs": 4},
+            "rl": {"rounds": 2, "tasks_per_round": 2, "samples_per_task": 3, "keep": 1},
+            "curriculum": {"window": 1},
+            "evaluation": {"level1_tasks": 1, "level2_tasks": 1, "samples_per_task": 1},
+            "verifier": {"clock": "simulated"},
+            **changes,
+        }
+    )
+
+
+def solutions(config: Config, seeds: Sequence[int]) -> dict[str, str]:
+    """Teacher solutions by prompt, for every task that a run of these seeds can draw."""
+    tasks = list(evaluation_tasks(config))
+    for seed in seeds:
+        for number in range(config.rl.rounds):
+            for level in (1, 2):
+                tasks += round_tasks(root_seed(config, seed), number, [level] * config.rl.tasks_per_round)
+    return {user_message(task): render(task.task_id).solution for task in tasks}
+
+
+@define
+class TeacherLearner:
+    """Gives the teacher's solution or a broken one, by seed; each update makes it better.
+
+    `failing_at` is the number of the call to `sample` that raises; `pause_s` is slept in each call; `context` is the
+    number of characters that fit.
+    """
+
+    answers: dict[str, str]
+    fingerprint: str = "teacher"
+    failing_at: int | None = None
+    pause_s: float = 0.0
+    context: int = 100_000
+    num_samplings: int = 0
+    num_finetunings: int = 0
+
+    def fits(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
+        return [len(prompt) + len(answer) <= self.context for prompt, answer in pairs]
+
+    def sample(
+        self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling, on_done: OnDone
+    ) -> list[str]:
+        self.num_samplings += 1
+        time.sleep(self.pause_s)
+        if self.num_samplings == self.failing_at:
+            raise RuntimeError("the model is on fire")
+        skill = _skill(adapter)
+        return [
+            assistant_message(self.answers[prompt]) if seed % 5 <= skill else BROKEN
+            for prompt, seed in zip(prompts, seeds, strict=True)
+        ]
+
+    def finetune(
+        self, adapter: Path | None, pairs: Sequence[tuple[str, str]], training: Training, target: Path, on_done: OnDone
+    ) -> list[float]:
+        self.num_finetunings += 1
+        time.sleep(self.pause_s)
+        skill = _skill(adapter)
+        target.mkdir(parents=True)
+        (target / "state.json").write_text(json.dumps({"skill": skill + 1}))
+        return [1.0 / (step + 1 + skill) for step in range(len(pairs))]
+
+
+def _skill(adapter: Path | None) -> int:
+    skill: int = json.loads((adapter / "state.json").read_text())["skill"] if adapter else 0
+    return skill
+
+
+@define
+class TextJudge:
+    """Finds a source correct if it launches a kernel; its seconds differ from call to call, as a real judge's do."""
+
+    backend: str = "interpret"
+
+    def verify_many(
+        self,
+        pairs: Sequence[tuple[Task, str]],
+        spec: VerifierSpec,
+        jobs: int = 1,
+        on_done: Callable[[int, Verdict], None] | None = None,
+    ) -> list[Verdict]:
+        verdicts = [self._verdict(task, source, spec) for task, source in pairs]
+        for index, verdict in enumerate(verdicts):
+            if on_done is not None:
+                on_done(index, verdict)
+        return verdicts
+
+    def gather(self, task: Task, source: str, spec: VerifierSpec) -> Candidate:
+        timing = TimingReport(
+            simulated=True, calibrated=spec.calibrated, candidate_us=(5.0, 5.5), reference_us=(10.0,), seconds=0.0
+        )
+        return Candidate(task_id=task.task_id, source=source).with_evidence(timing=timing)
+
+    def _verdict(self, task: Task, source: str, spec: VerifierSpec) -> Verdict:
+        good = "triton.jit" in source
+        outcomes = [Outcome.PASSED if good else Outcome.NO_KERNEL]
+        outcomes += [Outcome.PASSED if good else Outcome.NOT_RUN] * 4
+        return Verdict(
+            task_id=task.task_id,
+            candidate=Candidate(task_id=task.task_id, source=source).sha256,
+            backend=self.backend,
+            stages=tuple(
+                StageResult(stage=stage, outcome=outcome, seconds=time.perf_counter() % 1)
+                for stage, outcome in zip(Stage, outcomes, strict=True)
+            ),
+            estimated_speedup=2.0 if good else None,
+        )
+
+
+def stub_context(
+    results: Results, config: Config, learner: TeacherLearner | None = None, progress: Progress | None = None
+) -> CellContext:
+    """A line of stand-ins over a results folder."""
+    return CellContext(
+        config=config,
+        learner=learner or TeacherLearner(answers=solutions(config, range(2))),
+        judge=TextJudge(),
+        work=results.work,
+        progress=progress or Silent(),
+    )
