@@ -14,7 +14,7 @@ Recorded = list[tuple[str, list[str]]]
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A folder with a space in its path, the script, and a command that records the GPU and the arguments it is given."""
+    """A folder with a space in its path, the script, and a command that records its GPU and arguments."""
     root = tmp_path / "with space"
     (root / ".ci").mkdir(parents=True)
     shutil.copy(SCRIPT, root / ".ci/gpu.py")
