@@ -1,7 +1,4 @@
-"""Settings of hypothesis for all tests, and sandboxes that they share.
-
-Examples of hypothesis have no deadline, as how long one takes is the machine's doing.
-"""
+"""Which tests are slow, how many examples hypothesis draws (both from `selection`), and sandboxes that tests share."""
 
 from __future__ import annotations
 
@@ -17,8 +14,19 @@ from tritonrl.core.config import LimitsConfig
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verification import verifier
 
-settings.register_profile("without deadlines", deadline=None)
-settings.load_profile("without deadlines")
+from .selection import PROFILES, is_further
+
+for profile, drawn in PROFILES.items():
+    settings.register_profile(profile, drawn)
+settings.load_profile("quick")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what repeats a behaviour, before `-m` chooses."""
+    for item in items:
+        if is_further(item.name):
+            item.add_marker(pytest.mark.slow)
 
 
 class SharedSandboxes:

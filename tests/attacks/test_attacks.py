@@ -15,10 +15,13 @@ from tritonrl.harness.bench.verifier.attack_files import NUM_MECHANISMS, Attack,
 from tritonrl.harness.verification.verifier import Verifier
 
 from ..conftest import SharedSandboxes
+from ..selection import attacks_by_default
 
 FOLDER = Path(__file__).parent
 ATTACKS = read_attacks(FOLDER)
-TASKS = sorted({attack.task_id for attack in ATTACKS})
+BY_DEFAULT = attacks_by_default(ATTACKS, (FOLDER / "README.md").read_text())
+TASKS = {attack.task_id: False for attack in ATTACKS} | {a.task_id: True for a in ATTACKS if a.name in BY_DEFAULT}
+"""Whether an attack that is tried by default has the task."""
 SEED = 20261121
 """One draw, so that a failure repeats; `tritonrl bench attacks` tries others."""
 _ROW = re.compile(r"\| (\d+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|")
@@ -46,17 +49,13 @@ def describe(verdict: Verdict) -> str:
     return f"{verdict.where}: {verdict.objection}"
 
 
-@pytest.mark.parametrize(
-    "attack",
-    [
-        pytest.param(
-            attack,
-            id=attack.name,
-            marks=[pytest.mark.xfail(strict=True, reason=attack.open_reason)] if attack.open_reason else [],
-        )
-        for attack in ATTACKS
-    ],
-)
+def marks_of(attack: Attack) -> list[pytest.MarkDecorator]:
+    """Slow where others show the same, and expected to fail where the attack is open."""
+    slow = [] if attack.name in BY_DEFAULT else [pytest.mark.slow]
+    return slow + ([pytest.mark.xfail(strict=True, reason=attack.open_reason)] if attack.open_reason else [])
+
+
+@pytest.mark.parametrize("attack", [pytest.param(attack, id=attack.name, marks=marks_of(attack)) for attack in ATTACKS])
 def test_an_attack_is_refused_for_its_own_reason(verdicts: dict[str, Verdict], attack: Attack) -> None:
     """The audit verifier gives the outcome and the stage of the header, so no refusal is by accident."""
     verdict = verdicts[attack.name]
@@ -64,7 +63,9 @@ def test_an_attack_is_refused_for_its_own_reason(verdicts: dict[str, Verdict], a
     assert (verdict.outcome, verdict.reached) in attack.answers, describe(verdict)
 
 
-@pytest.mark.parametrize("task_id", TASKS)
+@pytest.mark.parametrize(
+    "task_id", [pytest.param(task, marks=[] if TASKS[task] else [pytest.mark.slow]) for task in sorted(TASKS)]
+)
 def test_the_honest_kernel_of_each_attacked_task_is_accepted(verifier: Verifier, task_id: str) -> None:
     """The teacher's solution passes where the attacks do not."""
     example = render(task_id)
