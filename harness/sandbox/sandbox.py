@@ -33,11 +33,12 @@ from ...core.outcome import Outcome
 from ...core.plan import LaunchPlan
 from ...core.serialisation import from_plain, to_plain
 from ..errors import SandboxError, UsageError
-from . import shortage, wire
-from .capabilities import Capability, describe_protections
-from .confinement import Protections
+from . import wire
+from .confinement import shortage
+from .confinement.capabilities import Capability, describe_protections
+from .confinement.confinement import Protections
 from .protocol import RecompileReply, RecordReply, RecordRequest, RunReply, RunRequest, RunResult, TraceReply
-from .target import parse_target
+from .recording.device_stub import parse_target
 from .zygote import MAX_ANSWER_BYTES
 
 _START_TIMEOUT_S = 120.0

@@ -32,8 +32,9 @@ from typing import Any
 from attrs import asdict, define, field
 
 from ...core.config import LimitsConfig
-from . import confinement, shortage, syscalls, watch, wire
-from .confinement import Protections
+from . import wire
+from .confinement import confinement, shortage, syscalls, watch
+from .confinement.confinement import Protections
 
 WATCH_INTERVAL_S = 0.05
 MAX_ANSWER_BYTES = 256 << 20
@@ -322,7 +323,7 @@ def main() -> None:
 def _prepare(mode: str, target: str, scratch: str) -> Perform:
     perform: Perform
     if mode == "compile":
-        from . import recorder
+        from .recording import recorder
 
         perform = recorder.prepare(target, scratch)
     elif mode == "trace":
@@ -330,7 +331,7 @@ def _prepare(mode: str, target: str, scratch: str) -> Perform:
 
         perform = tracer.prepare()
     else:
-        from . import interpreter
+        from .interpreter import interpreter
 
         perform = interpreter.prepare(scratch)
     return perform

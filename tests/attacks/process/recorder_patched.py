@@ -13,7 +13,7 @@ import triton.language as tl
 
 
 def recorder(library):
-    return library.sys.modules["tritonrl.harness.sandbox.passes"]
+    return library.sys.modules["tritonrl.harness.sandbox.recording.forward_pass"]
 
 
 def blind(name, value):

@@ -1,0 +1,186 @@
+"""How a kernel's loads, stores, atomics and barriers reach memory under Triton's interpreter.
+
+Left alone, the interpreter reads and writes any address. Here each access is checked before it happens (`memory`). The
+lanes that a load's mask leaves undefined get values that show (`undefined`). And those who watch a launch are told of
+each access: what programs write (`writes`), and whether they race (`races`, `interleaving`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import buffers
+from .semantics import poison
+
+_plain: dict[str, Any] = {}
+"""The interpreter's own methods."""
+
+
+class Access:
+    """The lanes of a block that go to memory together; those that the mask excludes do not take part.
+
+    `addresses` are those of the other lanes, in their order, and `lanes` tells which they are. `value` is what a store
+    is about to leave there. What its program stored before is published by an atomic that `releases`, and what others
+    published may be read after one that `acquires`.
+    """
+
+    __slots__ = ("acquires", "addresses", "builder", "lanes", "pointers", "releases", "value")
+
+    def __init__(
+        self, builder: Any, pointers: Any, mask: NDArray[np.bool_] | None, value: Any = None, order: str = "RELAXED"
+    ) -> None:
+        shape = pointers.data.shape
+        self.acquires, self.releases = "ACQUIRE" in order, "RELEASE" in order
+        self.builder, self.pointers, self.value = builder, pointers, value
+        self.lanes: NDArray[np.bool_] = np.broadcast_to(np.asarray(True if mask is None else mask, dtype=bool), shape)
+        self.addresses: NDArray[np.uint64] = pointers.data[self.lanes]
+
+    @property
+    def program(self) -> tuple[int, int, int]:
+        """The place in the grid of the program that the interpreter runs."""
+        place: tuple[int, int, int] = self.builder.grid_idx
+        return place
+
+    @property
+    def element(self) -> Any:
+        """The Triton type of what lies at each address."""
+        return self.pointers.get_element_ty()
+
+    def find_elements(self, start: int, shift: int = 0) -> NDArray[np.int64]:
+        """The accessed elements of 2^`shift` bytes, by their distance from an address."""
+        return (self.addresses.astype(np.int64) - start) >> shift
+
+    def new_values(self) -> NDArray[Any]:
+        """What a store leaves at each of the addresses, in the type of the value that is stored."""
+        return np.broadcast_to(self.value.data, self.lanes.shape)[self.lanes]
+
+    def held_values(self) -> NDArray[Any]:
+        """What memory holds at each of the addresses; nobody is told of this look."""
+        from triton.language import int1
+        from triton.runtime.interpreter import TensorHandle
+
+        load, mask = _plain["create_masked_load"], TensorHandle(self.lanes, int1)
+        held: NDArray[Any] = load(self.builder, self.pointers, mask, None, None, None, False).data
+        return held[self.lanes]
+
+
+class Watcher:
+    """Is told of the accesses of a launch, whose addresses have been checked; what it raises ends the program."""
+
+    def load(self, access: Access) -> None:
+        """A load has happened."""
+
+    def prepare_store(self, access: Access) -> Any:
+        """A store is about to happen; what is returned is given to `store`."""
+
+    def store(self, access: Access, prepared: Any) -> None:
+        """A store has happened."""
+
+    def combine(self, access: Access) -> None:
+        """An atomic operation has happened."""
+
+    def wait(self) -> None:
+        """The lanes of the program have waited for each other at a barrier."""
+
+    def begin_loop(self) -> None:
+        """A loop has begun that the compiler may pipeline."""
+
+    def end_loop(self) -> None:
+        """The innermost such loop has ended."""
+
+
+_watchers: list[Watcher] = []
+
+
+@contextmanager
+def watched_by(watcher: Watcher) -> Iterator[None]:
+    """Tell a watcher of all accesses while the context lasts; of several, the last to come is told first."""
+    _watchers.insert(0, watcher)
+    try:
+        yield
+    finally:
+        _watchers.pop(0)
+
+
+def followed(loop: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    """The same loop, of whose beginning and end watchers are told."""
+
+    @functools.wraps(loop)
+    def follow(*bounds: Any, **options: Any) -> Iterator[Any]:
+        told = tuple(_watchers)
+        for watcher in told:
+            watcher.begin_loop()
+        try:
+            yield from loop(*bounds, **options)
+        finally:
+            for watcher in told:
+                watcher.end_loop()
+
+    return follow
+
+
+def install() -> None:
+    """Let all accesses of this process's interpreter go through here."""
+    import triton.language as tl
+    from triton.runtime import interpreter
+
+    builder: Any = interpreter.InterpreterBuilder
+    names = ("create_masked_load", "create_masked_store", "create_atomic_rmw", "create_atomic_cas", "create_barrier")
+    _plain.update({name: getattr(builder, name) for name in names})
+    plain_load, plain_store, plain_combine, plain_swap, plain_wait = (_plain[name] for name in names)
+
+    def as_handle(mask: Any) -> Any:
+        # a descriptor's mask is an array
+        return mask if isinstance(mask, interpreter.TensorHandle) else interpreter.TensorHandle(mask, tl.int1)
+
+    def load(self: Any, pointers: Any, mask: Any, other: Any, *options: Any, **named: Any) -> Any:
+        mask = as_handle(mask)
+        access = Access(self, pointers, mask.data)
+        buffers.check_access(access.addresses, access.element)
+        if other is None and access.addresses.size < access.lanes.size:
+            kind = access.element
+            other = interpreter.TensorHandle(poison.make_lanes(kind, pointers.data.shape), kind)
+        result = plain_load(self, pointers, mask, other, *options, **named)
+        for watcher in _watchers:
+            watcher.load(access)
+        return result
+
+    def store(self: Any, pointers: Any, value: Any, mask: Any, *options: Any, **named: Any) -> Any:
+        mask = as_handle(mask)
+        access = Access(self, pointers, mask.data, value)
+        buffers.check_access(access.addresses, access.element)
+        prepared = [watcher.prepare_store(access) for watcher in _watchers]
+        result = plain_store(self, pointers, value, mask, *options, **named)
+        for watcher, own in zip(_watchers, prepared, strict=True):
+            watcher.store(access, own)
+        return result
+
+    def combine(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
+        access = Access(self, pointers, mask.data, order=options[0].name)
+        buffers.check_access(access.addresses, access.element)
+        result = plain_combine(self, operation, pointers, value, mask, *options)
+        for watcher in _watchers:
+            watcher.combine(access)
+        return result
+
+    def swap(self: Any, pointers: Any, expected: Any, value: Any, *options: Any) -> Any:
+        access = Access(self, pointers, None, order=options[0].name)
+        buffers.check_access(access.addresses, access.element)
+        result = plain_swap(self, pointers, expected, value, *options)
+        for watcher in _watchers:
+            watcher.combine(access)
+        return result
+
+    def wait(self: Any) -> Any:
+        for watcher in _watchers:
+            watcher.wait()
+        return plain_wait(self)
+
+    for name, method in zip(names, (load, store, combine, swap, wait), strict=True):
+        setattr(builder, name, method)

@@ -1,0 +1,359 @@
+"""Where Triton's interpreter computes otherwise than a compiled kernel, and no one may notice the difference.
+
+These differences, most found against an H200, would each call a genuine kernel wrong or a wrong one right:
+
+- `and`, `or` and `not` on blocks are element by element when compiled; Python's own operators look at the truth of the
+  whole block. The kernel's tree is rewritten to call what the compiler calls.
+- A loop's variable is a tensor when compiled, and so are other numbers that the interpreter leaves to Python, without
+  bounds: `python_numbers` has them. Integers, truth values and remainders: `arithmetic`.
+- 32-bit integers wrap around silently on a GPU; the interpreter's options would have it assert that they do not.
+- Atomic operations on bfloat16 add up the 16-bit codes.
+- `tl.maximum`, `tl.minimum` and `tl.clamp` skip NaN unless told otherwise.
+- A `tl.constexpr` of the module times a tensor is a tensor; in the interpreter it is a constexpr that holds one.
+- A conversion of a float to an integer takes the nearest one that there is, and NaN becomes 0 (of 64 bits: the highest
+  bit alone). To eight bits it goes by way of sixteen, and what it is beyond eight is not defined.
+- `tl.fma` rounds once.
+- `tl.cat` and a reshape that may reorder do so: by a permutation drawn for each size.
+- `tl.atomic_xchg` takes floats of 32 and 64 bits.
+- `tl.gather` has nothing outside of its block, and `tl.histogram` nothing outside of its bins.
+
+What remains: a GPU rounds `a * b + c` once, `tl.dot` computes in full float32 where a GPU may use TF32, and `exp` and
+its kin are more exact than a GPU's. The tolerance admits all three, and one run draws them (`approximations`).
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+from triton.runtime import interpreter
+
+from ..kernel_source import NotKernelLanguage
+from . import arithmetic, scalars
+from .bfloat16 import narrow, widen
+from .poison import make_lanes
+from .rounding import fuse, fuse_to_odd, narrow_to_odd, to_integers
+from .scalars import unwrapped
+
+_SHORT_CIRCUIT = {ast.And: "_compiled_and", ast.Or: "_compiled_or"}
+_NOT, _STORED, _CHOSEN = "_compiled_not", "_compiled_store", "_compiled_choice"
+_RETURNED, _DECIDED = "_compiled_return", "_compiled_test"
+_REVERSED = ("mod", "lshift", "rshift", "and", "or", "xor")
+"""Operators whose right side alone may be a constexpr when compiled, and not in the interpreter."""
+_BINARY = tuple(
+    f"__{name}__"
+    for name in (
+        *("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift", "rshift"),
+        *("eq", "ne", "lt", "le", "gt", "ge"),
+    )
+)
+
+
+class CompiledLogic(ast.NodeTransformer):
+    """The interpreter's own rewriting of a kernel, and the logical operators besides."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        """What is returned is a tensor or a constant, by the other returns that are compiled."""
+        returns = [part for part in ast.walk(node) if isinstance(part, ast.Return) and part.value is not None]
+        loops = [part for part in ast.walk(node) if isinstance(part, ast.For)]  # unrolled, each turn has its own
+        is_one_constant = len({ast.unparse(part) for part in returns}) <= 1 and not _holds_return(loops)
+        said = {id(part): _unevaluated(part.value) for part in returns if part.value is not None}
+        for part in returns:
+            follows = not is_one_constant and (_holds_return(loops) or _return_follows(node.body, part))
+            tests: ast.expr = ast.Tuple(elts=[], ctx=ast.Load()) if is_one_constant else _tests(ast.Load())
+            assert part.value is not None
+            others = [] if is_one_constant else [said[id(other)] for other in returns if other is not part]
+            alternatives = ast.Tuple(elts=copy.deepcopy(others), ctx=ast.Load())
+            part.value = _call(_RETURNED, [part.value, tests, ast.Constant(value=follows), alternatives])
+        if not is_one_constant:
+            for branch in ast.walk(node):
+                if isinstance(branch, ast.If) and _holds_return([branch]):
+                    branch.test = _call(_DECIDED, [branch.test, _tests(ast.Load())])
+        self.generic_visit(node)
+        if not is_one_constant:
+            node.body.insert(0, ast.Assign(targets=[_tests(ast.Store())], value=ast.List(elts=[], ctx=ast.Load())))
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        """`x = value` makes a tensor of a number, as it does when compiled, and of each number in a tuple."""
+        self.generic_visit(node)
+        if len(node.targets) > 1:
+            raise ValueError("Multiple assignments are not supported")
+        node.value = _call(_STORED, [node.value])
+        return node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        """`x += value` is `x = x + value`."""
+        self.generic_visit(node)
+        if not isinstance(node.target, ast.Name):
+            return node
+        value = ast.BinOp(left=ast.Name(id=node.target.id, ctx=ast.Load()), op=node.op, right=node.value)
+        return ast.Assign(targets=[node.target], value=_call(_STORED, [value]))
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        """`a if condition else b` as a call with both unevaluated."""
+        self.generic_visit(node)
+        sides: list[ast.expr] = [ast.Lambda(args=_no_arguments(), body=side) for side in (node.body, node.orelse)]
+        return _call(_CHOSEN, [node.test, *sides])
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        """So does `x: tl.int32 = value`; what is annotated as constexpr stays a number."""
+        self.generic_visit(node)
+        if node.value is not None and "constexpr" not in ast.unparse(node.annotation):
+            node.value = _call(_STORED, [node.value])
+        return node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        """`a and b` as a call with the operands unevaluated, as a constant one may end it early."""
+        self.generic_visit(node)
+        operands: list[ast.expr] = [ast.Lambda(args=_no_arguments(), body=value) for value in node.values]
+        return _call(_SHORT_CIRCUIT[type(node.op)], operands)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        """`not a` as a call."""
+        self.generic_visit(node)
+        return _call(_NOT, [node.operand]) if isinstance(node.op, ast.Not) else node
+
+
+def _no_arguments() -> ast.arguments:
+    return ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+
+
+def _call(name: str, arguments: list[ast.expr]) -> ast.Call:
+    return ast.Call(func=ast.Name(id=name, ctx=ast.Load()), args=arguments, keywords=[])
+
+
+def _tests(context: ast.expr_context) -> ast.Name:
+    """The variable of a function that says which conditions were tensors; no source can name it."""
+    return ast.Name(id=" tests", ctx=context)
+
+
+def _unevaluated(value: ast.expr) -> ast.expr:
+    """A function of what names and numbers say, and a tuple of such for a tuple; else None."""
+    if isinstance(value, ast.Tuple):
+        return ast.Tuple(elts=[_unevaluated(item) for item in value.elts], ctx=ast.Load())
+    simple = (ast.Constant, ast.Name, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.expr_context)
+    if all(isinstance(part, simple) for part in ast.walk(value)):
+        return ast.Lambda(args=_no_arguments(), body=copy.deepcopy(value))
+    return ast.Constant(value=None)
+
+
+def _holds_return(body: Iterable[ast.AST]) -> bool:
+    return any(isinstance(part, ast.Return) for statement in body for part in ast.walk(statement))
+
+
+def _return_follows(body: list[ast.stmt], found: ast.Return) -> bool:
+    """Whether the compiler, which ends a block at its own `return` alone, meets others after this one."""
+    for number, statement in enumerate(body):
+        if any(part is found for part in ast.walk(statement)):
+            blocks = [getattr(statement, part, []) for part in ("body", "orelse")]
+            inside = any(_return_follows(block, found) for block in blocks)
+            return inside or (statement is not found and _holds_return(body[number + 1 :]))
+    return False
+
+
+def _decide(operands: tuple[Callable[[], Any], ...], ends: bool, combine: Callable[[Any, Any], Any]) -> Any:
+    tensors: list[Any] = []
+    value: Any = not ends
+    for operand in operands:
+        value = unwrapped(operand())
+        if isinstance(value, tl.tensor):
+            tensors.append(value)
+        elif bool(value) is ends:
+            return value
+    if not tensors:
+        return value
+    result = tensors[0]
+    for other in tensors[1:]:
+        result = combine(result, other)
+    return result
+
+
+def logical_and(*operands: Callable[[], Any]) -> Any:
+    """`a and b` as compiled: constants may end it, tensors are all computed and combined."""
+    return _decide(operands, False, interpreter.interpreter_semantic.logical_and)
+
+
+def logical_or(*operands: Callable[[], Any]) -> Any:
+    """`a or b` as compiled."""
+    return _decide(operands, True, interpreter.interpreter_semantic.logical_or)
+
+
+def logical_not(value: Any) -> Any:
+    """`not a` as compiled."""
+    value = unwrapped(value)
+    return interpreter.interpreter_semantic.not_(value) if isinstance(value, tl.tensor) else not value
+
+
+def _leaving_tensors_to_themselves(original: Any) -> Any:
+    def operate(self: Any, other: Any) -> Any:
+        return NotImplemented if isinstance(other, tl.tensor) else original(self, other)
+
+    return operate
+
+
+def _reversed(operation: Any) -> Any:
+    def operate(self: Any, other: Any) -> Any:
+        return NotImplemented if isinstance(other, tl.tensor) else operation(tl.constexpr(other), self)
+
+    return operate
+
+
+def _refusal(name: str) -> Any:
+    def refuse(*_: Any) -> Any:
+        raise NotKernelLanguage(f"the interpreter has no {name}")
+
+    return refuse
+
+
+def _clamp(self: Any, value: Any, low: Any, high: Any, propagates: Any) -> Any:
+    if propagates == tl.PropagateNan.ALL:
+        return self.ternary_op(value, low, high, np.clip)
+    return self.binary_op(self.binary_op(value, low, np.fmax), high, np.fmin)
+
+
+def _convert(original: Any) -> Any:
+    def convert(self: Any, source: Any, target: Any) -> Any:
+        if source.data.dtype.kind != "f":
+            return original(self, source, target)
+        kind = np.dtype(interpreter._get_np_dtype(target.scalar))
+        return interpreter.TensorHandle(to_integers(source.data, kind), target.scalar)
+
+    return convert
+
+
+def _fuse(original: Any) -> Any:
+    def create(self: Any, left: Any, right: Any, addend: Any) -> Any:
+        if addend.dtype.scalar == tl.bfloat16:
+            total = fuse_to_odd(widen(left.data), widen(right.data), widen(addend.data))
+            return interpreter.TensorHandle(narrow(narrow_to_odd(total)), tl.bfloat16)
+        if addend.data.dtype.kind != "f":
+            return original(self, left, right, addend)
+        return interpreter.TensorHandle(fuse(left.data, right.data, addend.data), addend.dtype.scalar)
+
+    return create
+
+
+_reordering_seed = [0]
+
+
+def reorder_by(seed: int) -> None:
+    """Draw how blocks that may be reordered are, until the next call."""
+    _reordering_seed[0] = seed
+
+
+def _reordered(data: Any) -> Any:
+    order = np.random.default_rng((_reordering_seed[0], data.size)).permutation(data.size)
+    return data.reshape(-1)[order].reshape(data.shape)
+
+
+def _concatenate(self: Any, left: Any, right: Any) -> Any:
+    return interpreter.TensorHandle(_reordered(np.concatenate([left.data, right.data])), left.dtype.scalar)
+
+
+def _reshape(self: Any, value: Any, shape: Any, may_reorder: bool) -> Any:
+    data = _reordered(value.data) if may_reorder else value.data
+    return interpreter.TensorHandle(data.reshape(shape), value.dtype.scalar)
+
+
+def _exchange_bits(original: Any) -> Any:
+    """An exchange moves bits, whatever they mean; the interpreter's own knows integers alone."""
+
+    def exchange(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
+        dtype = value.data.dtype
+        is_exchange = self.ir_rmw_op_to_interpreter_rmw_op.get(operation) == interpreter._interpreter.RMW_OP.XCHG
+        if not is_exchange or dtype not in (np.float32, np.float64):
+            return original(self, operation, pointers, value, mask, *options)
+        kind = tl.core.get_int_dtype(8 * dtype.itemsize, True)
+        bits = interpreter.TensorHandle(value.data.view(f"i{dtype.itemsize}"), kind)
+        old = original(self, operation, pointers, bits, mask, *options)
+        return interpreter.TensorHandle(old.data.view(dtype), value.dtype.scalar)
+
+    return exchange
+
+
+def _count(self: Any, values: Any, num_bins: int, mask: Any) -> Any:
+    data = values.data.reshape(-1)
+    chosen = data if mask is None else data[np.broadcast_to(mask.data, values.data.shape).reshape(-1)]
+    if np.any((chosen < 0) | (chosen >= num_bins)):
+        raise NotKernelLanguage("tl.histogram counts values that no bin is for; leave them out by mask=")
+    return interpreter.TensorHandle(np.bincount(chosen, minlength=num_bins).astype(np.int32), tl.int32)
+
+
+def _gather(self: Any, source: Any, indices: Any, axis: int) -> Any:
+    """What lies outside of a block is nobody's, and may be anything."""
+    size = source.data.shape[axis]
+    places = indices.data.astype(np.int64)
+    outside = (places < 0) | (places >= size)
+    found = np.take_along_axis(source.data, np.where(outside, 0, places), axis=axis)
+    if outside.any():
+        found = np.where(outside, make_lanes(source.dtype.scalar, found.shape), found)
+    return interpreter.TensorHandle(found, source.dtype.scalar)
+
+
+def _atomic_on_bfloat16(original: Any) -> Any:
+    operations: dict[Any, Any] = {
+        interpreter._interpreter.RMW_OP.FADD: np.add,
+        interpreter._interpreter.RMW_OP.XCHG: lambda old, new: new,
+    }
+
+    def combine(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
+        if value.dtype.scalar != tl.bfloat16:
+            return original(self, operation, pointers, value, mask, *options)
+        function = operations[self.ir_rmw_op_to_interpreter_rmw_op[operation]]
+        olds = np.zeros_like(value.data)
+        for at in np.ndindex(pointers.data.shape):  # one after the other, as addresses may repeat
+            if mask.data[at]:
+                address = np.array([pointers.data[at]], dtype=np.uint64)
+                held = interpreter._interpreter.load(
+                    address, np.array([True]), np.zeros(1, np.uint16), np.dtype(np.uint16)
+                )
+                olds[at] = held[0]
+                sums = narrow(function(widen(held), widen(np.array([value.data[at]]))))
+                interpreter._interpreter.store(address, sums, np.array([True]))
+        return interpreter.TensorHandle(olds, value.dtype.scalar)
+
+    return combine
+
+
+def install() -> None:
+    """Let this process's interpreter compute as a compiled kernel does."""
+    patched: Any = interpreter
+    patched.interpreter_builder.options = interpreter.InterpreterOptions(sanitize_overflow=False)
+    patched.FunctionRewriter.ast_transformer = CompiledLogic()
+    patched._compiled_and, patched._compiled_or, patched._compiled_not = logical_and, logical_or, logical_not
+    patched._compiled_store, patched._compiled_choice = scalars.stored, scalars.chosen
+    patched._compiled_return, patched._compiled_test = scalars.returned, scalars.decided_by
+    arithmetic.install()
+    for name in _BINARY:
+        setattr(tl.constexpr, name, _leaving_tensors_to_themselves(getattr(tl.constexpr, name)))
+    for name in _REVERSED:
+        setattr(tl.constexpr, f"__r{name}__", _reversed(getattr(tl.constexpr, f"__{name}__")))
+    builder: Any = interpreter.InterpreterBuilder
+    builder.create_maxnumf = lambda self, left, right: self.binary_op(left, right, np.fmax)
+    builder.create_minnumf = lambda self, left, right: self.binary_op(left, right, np.fmin)
+    builder.create_clampf = _clamp
+    builder.create_inline_asm = _refusal("inline assembly")
+    builder.create_dot_scaled = _refusal("tl.dot_scaled")
+    builder.create_fp_to_si, builder.create_fp_to_ui = (
+        _convert(builder.create_fp_to_si),
+        _convert(builder.create_fp_to_ui),
+    )
+    builder.create_fma = _fuse(builder.create_fma)
+    builder.create_cat, builder.create_reshape = _concatenate, _reshape
+    builder.create_histogram, builder.create_gather = _count, _gather
+    builder.create_atomic_rmw = _atomic_on_bfloat16(_exchange_bits(builder.create_atomic_rmw))
+    original = patched._patch_lang_core
+
+    def patch(lang: Any, scope: Any = None) -> None:
+        original(*(value for value in (lang, scope) if value is not None))
+        if scope is not None:
+            scope.set_attr(lang, "range", scalars.loop_range)
+        else:
+            lang.range = scalars.loop_range
+
+    patched._patch_lang_core = patch
