@@ -27,10 +27,11 @@ from ...core.extensions import AUDIT, VerifierSpec
 from ...core.extraction import extract
 from ...core.outcome import Stage
 from ...core.prompts import assistant_message
+from ...core.run import RunReply
 from ...core.task import Example
 from ...core.verdict import Verdict
 from ...stages.syntax import judge_syntax
-from ..sandbox.protocol import RecordReply, RunReply
+from ..sandbox.protocol import RecordReply
 from ..sandbox.sandbox import Sandbox
 from ..tasks.suites import corpus_examples
 from ..verification.probes import probe_syntax

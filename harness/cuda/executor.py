@@ -28,10 +28,10 @@ from attrs import evolve
 
 from ...core.candidate import Failure, Variant
 from ...core.plan import BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan, Operator
+from ...core.run import RunResult
 from ...core.serialisation import from_plain, to_plain
 from ..sandbox import wire
 from ..sandbox.confinement import syscalls
-from ..sandbox.protocol import RunResult
 from ..sandbox.recording.aten_steps import run_operator
 from .failures import Fatal, attempt, failure_of
 from .launcher import CannotLaunch, LoadedKernel, LoadedKernels, is_of_memory, make_launch

@@ -21,9 +21,9 @@ from triton.testing import do_bench
 
 from ...core.candidate import ReferenceTiming, Variant
 from ...core.plan import LaunchPlan
+from ...core.run import RunResult
 from ...core.statistics import trimmed_mean
 from ..reference.reference import one_line
-from ..sandbox.protocol import RunResult
 from .clocks import read_clocks
 from .graphs import Scratch, capture, capture_or_launch
 from .launcher import DriverError

@@ -31,13 +31,14 @@ from ...core.candidate import Failure, Recording
 from ...core.config import LimitsConfig
 from ...core.outcome import Outcome
 from ...core.plan import LaunchPlan
+from ...core.run import RunReply, RunRequest, RunResult
 from ...core.serialisation import from_plain, to_plain
 from ..errors import SandboxError, UsageError
 from . import wire
-from .confinement import shortage
+from .confinement import watch
 from .confinement.capabilities import Capability, describe_protections
 from .confinement.confinement import Protections
-from .protocol import RecompileReply, RecordReply, RecordRequest, RunReply, RunRequest, RunResult, TraceReply
+from .protocol import RecompileReply, RecordReply, RecordRequest, TraceReply
 from .recording.device_stub import parse_target
 from .zygote import MAX_ANSWER_BYTES
 
@@ -273,9 +274,9 @@ class Sandbox:
         self, mode: str, header: dict[str, Any], blobs: list[bytes]
     ) -> tuple[tuple[dict[str, Any], list[bytes]] | _Died, bool]:
         """A job's answer, and whether it died while the kernel ended processes for want of memory."""
-        known = shortage.count_kills()
+        known = watch.count_kills()
         found = self._attempt(mode, header, blobs)
-        return found, isinstance(found, _Died) and found.is_killed and shortage.count_kills() > known
+        return found, isinstance(found, _Died) and found.is_killed and watch.count_kills() > known
 
     def _attempt(
         self, mode: str, header: dict[str, Any], blobs: list[bytes]

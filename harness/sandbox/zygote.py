@@ -33,7 +33,7 @@ from attrs import asdict, define, field
 
 from ...core.config import LimitsConfig
 from . import wire
-from .confinement import confinement, shortage, syscalls, watch
+from .confinement import confinement, syscalls, watch
 from .confinement.confinement import Protections
 
 WATCH_INTERVAL_S = 0.05
@@ -162,7 +162,7 @@ class Zygote:
         self, connection: socket.socket, limits: LimitsConfig, order: dict[str, Any], answer: int, output: int
     ) -> None:
         started = time.perf_counter()
-        shortage.offer_first()
+        watch.offer_first()
         request, blobs = wire.read(connection.recv, 1 << 34)
         null = os.open(os.devnull, os.O_RDONLY)
         for source, target in ((null, 0), (output, 1), (output, 2)):

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ...core.candidate import Comparison, ReferenceSignature, Variant
+from ...core.run import InitArgument, TensorSpec
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Constants, Profile, Task
@@ -47,7 +48,6 @@ from ..reference.reference import (
     torch_dtype,
     trace_operators,
 )
-from ..sandbox.protocol import InitArgument, TensorSpec
 from .oracle_values import describe_init, describe_input, to_double, transform, values_of
 
 T = TypeVar("T")

@@ -3,6 +3,11 @@
 Limits of the kernel hold for one process; what several do together is only seen by looking. Where there is no PID
 namespace to end with a job, its processes are found as descendants: a job and its zygote are subreapers, so a daemon
 that detaches from its parents stays below its job, and comes to the zygote when the job ends.
+
+Where the machine has too little memory, and not a job too much: the kernel then ends a process of its own choice.
+
+A job's death by that says nothing of its candidate. So jobs offer themselves before everything else on the machine, and
+whoever had one ended so runs it again (`Sandbox`).
 """
 
 from __future__ import annotations
@@ -159,3 +164,19 @@ def _deleted_bytes(process: int) -> int:
                 if stat.S_ISREG(found.st_mode) and not found.st_nlink:
                     total += found.st_blocks * _BLOCK
     return total
+
+
+def count_kills() -> int:
+    """How many processes this machine's kernel has ended for want of memory; 0 where it does not say."""
+    with contextlib.suppress(OSError), open("/proc/vmstat") as file:
+        for line in file:
+            name, _, number = line.partition(" ")
+            if name == "oom_kill":
+                return int(number)
+    return 0
+
+
+def offer_first() -> None:
+    """Let the kernel end this process, and what it starts, before others: not the judge, nor a zygote."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")

@@ -1,25 +1,25 @@
 """How a kernel's loads, stores, atomics and barriers reach memory under Triton's interpreter.
 
-Left alone, the interpreter reads and writes any address. Here each access is checked before it happens (`memory`). The
-lanes that a load's mask leaves undefined get values that show (`undefined`). And those who watch a launch are told of
-each access: what programs write (`writes`), and whether they race (`races`, `interleaving`).
+Left alone, the interpreter reads and writes any address. Here each access is checked before it happens (`buffers`). The
+lanes that a load's mask leaves undefined get values that show (`poison`). And those who watch a launch are told of each
+access: what programs write (`coverage`), and whether they race (`races`, `interleaving`).
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import triton.language as tl
 from numpy.typing import NDArray
+from triton.runtime import interpreter
 
 from . import buffers
 from .semantics import poison
-
-_plain: dict[str, Any] = {}
-"""The interpreter's own methods."""
+from .semantics.patches import BUILDER, Patch
+from .semantics.run_state import current_run
 
 
 class Access:
@@ -62,11 +62,8 @@ class Access:
 
     def held_values(self) -> NDArray[Any]:
         """What memory holds at each of the addresses; nobody is told of this look."""
-        from triton.language import int1
-        from triton.runtime.interpreter import TensorHandle
-
-        load, mask = _plain["create_masked_load"], TensorHandle(self.lanes, int1)
-        held: NDArray[Any] = load(self.builder, self.pointers, mask, None, None, None, False).data
+        mask = interpreter.TensorHandle(self.lanes, tl.int1)
+        held: NDArray[Any] = self.builder.load_unwatched(self.pointers, mask, None, None, None, False).data
         return held[self.lanes]
 
 
@@ -95,92 +92,91 @@ class Watcher:
         """The innermost such loop has ended."""
 
 
-_watchers: list[Watcher] = []
-
-
 @contextmanager
 def watched_by(watcher: Watcher) -> Iterator[None]:
     """Tell a watcher of all accesses while the context lasts; of several, the last to come is told first."""
-    _watchers.insert(0, watcher)
+    watchers = current_run().watchers
+    watchers.insert(0, watcher)
     try:
         yield
     finally:
-        _watchers.pop(0)
+        watchers.pop(0)
 
 
-def followed(loop: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
-    """The same loop, of whose beginning and end watchers are told."""
-
-    @functools.wraps(loop)
-    def follow(*bounds: Any, **options: Any) -> Iterator[Any]:
-        told = tuple(_watchers)
-        for watcher in told:
-            watcher.begin_loop()
-        try:
-            yield from loop(*bounds, **options)
-        finally:
-            for watcher in told:
-                watcher.end_loop()
-
-    return follow
+def _as_handle(mask: Any) -> Any:
+    # a descriptor's mask is an array
+    return mask if isinstance(mask, interpreter.TensorHandle) else interpreter.TensorHandle(mask, tl.int1)
 
 
-def install() -> None:
-    """Let all accesses of this process's interpreter go through here."""
-    import triton.language as tl
-    from triton.runtime import interpreter
-
-    builder: Any = interpreter.InterpreterBuilder
-    names = ("create_masked_load", "create_masked_store", "create_atomic_rmw", "create_atomic_cas", "create_barrier")
-    _plain.update({name: getattr(builder, name) for name in names})
-    plain_load, plain_store, plain_combine, plain_swap, plain_wait = (_plain[name] for name in names)
-
-    def as_handle(mask: Any) -> Any:
-        # a descriptor's mask is an array
-        return mask if isinstance(mask, interpreter.TensorHandle) else interpreter.TensorHandle(mask, tl.int1)
-
+def _watch_load(original: Any) -> Any:
     def load(self: Any, pointers: Any, mask: Any, other: Any, *options: Any, **named: Any) -> Any:
-        mask = as_handle(mask)
+        mask = _as_handle(mask)
         access = Access(self, pointers, mask.data)
         buffers.check_access(access.addresses, access.element)
         if other is None and access.addresses.size < access.lanes.size:
             kind = access.element
             other = interpreter.TensorHandle(poison.make_lanes(kind, pointers.data.shape), kind)
-        result = plain_load(self, pointers, mask, other, *options, **named)
-        for watcher in _watchers:
+        result = original(self, pointers, mask, other, *options, **named)
+        for watcher in current_run().watchers:
             watcher.load(access)
         return result
 
+    return load
+
+
+def _watch_store(original: Any) -> Any:
     def store(self: Any, pointers: Any, value: Any, mask: Any, *options: Any, **named: Any) -> Any:
-        mask = as_handle(mask)
+        mask = _as_handle(mask)
         access = Access(self, pointers, mask.data, value)
         buffers.check_access(access.addresses, access.element)
-        prepared = [watcher.prepare_store(access) for watcher in _watchers]
-        result = plain_store(self, pointers, value, mask, *options, **named)
-        for watcher, own in zip(_watchers, prepared, strict=True):
+        watchers = current_run().watchers
+        prepared = [watcher.prepare_store(access) for watcher in watchers]
+        result = original(self, pointers, value, mask, *options, **named)
+        for watcher, own in zip(watchers, prepared, strict=True):
             watcher.store(access, own)
         return result
 
+    return store
+
+
+def _watch_atomic(original: Any) -> Any:
     def combine(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
         access = Access(self, pointers, mask.data, order=options[0].name)
         buffers.check_access(access.addresses, access.element)
-        result = plain_combine(self, operation, pointers, value, mask, *options)
-        for watcher in _watchers:
+        result = original(self, operation, pointers, value, mask, *options)
+        for watcher in current_run().watchers:
             watcher.combine(access)
         return result
 
+    return combine
+
+
+def _watch_swap(original: Any) -> Any:
     def swap(self: Any, pointers: Any, expected: Any, value: Any, *options: Any) -> Any:
         access = Access(self, pointers, None, order=options[0].name)
         buffers.check_access(access.addresses, access.element)
-        result = plain_swap(self, pointers, expected, value, *options)
-        for watcher in _watchers:
+        result = original(self, pointers, expected, value, *options)
+        for watcher in current_run().watchers:
             watcher.combine(access)
         return result
 
-    def wait(self: Any) -> Any:
-        for watcher in _watchers:
-            watcher.wait()
-        return plain_wait(self)
+    return swap
 
-    for name, method in zip(names, (load, store, combine, swap, wait), strict=True):
-        setattr(builder, name, method)
+
+def _watch_barrier(original: Any) -> Any:
+    def wait(self: Any) -> Any:
+        for watcher in current_run().watchers:
+            watcher.wait()
+        return original(self)
+
+    return wait
+
+
+PATCHES = (
+    Patch(BUILDER, "load_unwatched", lambda _: BUILDER.create_masked_load),
+    Patch(BUILDER, "create_masked_load", _watch_load),
+    Patch(BUILDER, "create_masked_store", _watch_store),
+    Patch(BUILDER, "create_atomic_rmw", _watch_atomic),
+    Patch(BUILDER, "create_atomic_cas", _watch_swap),
+    Patch(BUILDER, "create_barrier", _watch_barrier),
+)

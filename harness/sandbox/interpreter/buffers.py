@@ -23,7 +23,8 @@ import torch
 from numpy.typing import NDArray
 
 from ....core.plan import Buffer, LaunchPlan, View
-from .semantics.poison import begin_plan, make_unwritten
+from .semantics.poison import make_unwritten
+from .semantics.run_state import RunState, current_run
 
 _ALIGNMENT = 512
 """Bytes, of what PyTorch's allocator hands out on a GPU."""
@@ -90,14 +91,14 @@ def bytes_of(tensor: torch.Tensor) -> bytes:
     return ctypes.string_at(tensor.data_ptr(), size) if size else b""
 
 
-def place(plan: LaunchPlan, given: dict[int, bytes], seed: int, otherwise: bool = False) -> list[Storage]:
-    """The plan's buffers in one stretch of memory; kernels may access them alone until the next call.
+def place(plan: LaunchPlan, given: dict[int, bytes], run: RunState, is_coarse: bool = False) -> list[Storage]:
+    """Lay out the plan's buffers in one stretch of memory; the run's kernels may access them alone.
 
-    One stretch, so that what happens is the same in every process. `otherwise` has what a GPU leaves to chance come out
-    the other way: what nothing has written is zero, and buffers begin at large powers of two.
+    One stretch, so that what happens is the same in every process. With `is_coarse`, buffers begin at large powers of
+    two. Raises ValueError where a buffer is given another number of bytes than it has.
     """
-    draw = random.Random(seed)
-    alignment = _find_coarse_alignment(len(plan.buffers)) if otherwise else _ALIGNMENT
+    draw = random.Random(run.seed)
+    alignment = _find_coarse_alignment(len(plan.buffers)) if is_coarse else _ALIGNMENT
     sizes = [buffer.num_elements * int(getattr(torch, buffer.dtype).itemsize) for buffer in plan.buffers]
     starts = [0] * len(sizes)
     total = _draw_gap(draw)
@@ -108,8 +109,8 @@ def place(plan: LaunchPlan, given: dict[int, bytes], seed: int, otherwise: bool 
     first = -arena.data_ptr() % alignment
     arena = arena[first : first + total]
     spans = sorted((start, start + size) for start, size in zip(starts, sizes, strict=True) if size)
-    _confine_accesses([(arena.data_ptr() + start, arena.data_ptr() + stop) for start, stop in spans])
-    begin_plan(seed, otherwise)
+    run.starts = [arena.data_ptr() + start for start, _ in spans]
+    run.stops = [arena.data_ptr() + stop for _, stop in spans]
     return [
         Storage(buffer, given.get(index), arena[starts[index] : starts[index] + sizes[index]])
         for index, buffer in enumerate(plan.buffers)
@@ -131,32 +132,25 @@ def _draw_gap(draw: random.Random) -> int:
     return draw.randrange(_SMALLEST_GAP, _LARGEST_GAP, _ALIGNMENT)
 
 
-_starts: list[int] = []
-_stops: list[int] = []
-
-
-def _confine_accesses(spans: list[tuple[int, int]]) -> None:
-    _starts[:] = [start for start, _ in spans]
-    _stops[:] = [stop for _, stop in spans]
-
-
 def check_access(addresses: NDArray[np.uint64], element: Any) -> None:
     """Refuse an access unless each address lies inside a buffer, with all of the Triton type that lies there."""
     if not addresses.size:
         return
     low, high = int(addresses.min()), int(addresses.max())
-    first = bisect_right(_starts, low) - 1
+    run = current_run()
+    first = bisect_right(run.starts, low) - 1
     if first < 0:
         raise StrayAccess
     # not all in one buffer, so each is looked at
-    if high + _size_of(element) > _stops[first] and not lie_inside(addresses, element).all():
+    if high + _size_of(element) > run.stops[first] and not lie_inside(addresses, element).all():
         raise StrayAccess
 
 
 def lie_inside(addresses: NDArray[np.uint64], element: Any) -> NDArray[np.bool_]:
     """Which addresses lie inside a buffer, with all of the Triton type that lies there."""
-    found = np.searchsorted(np.array(_starts, dtype=np.uint64), addresses, side="right") - 1
-    stops = np.array([*_stops, 0], dtype=np.uint64)  # before the first one
+    run = current_run()
+    found = np.searchsorted(np.array(run.starts, dtype=np.uint64), addresses, side="right") - 1
+    stops = np.array([*run.stops, 0], dtype=np.uint64)  # before the first one
     return np.asarray(addresses + np.uint64(_size_of(element)) <= stops[found])
 
 

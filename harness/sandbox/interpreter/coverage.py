@@ -1,4 +1,8 @@
-"""What the programs that ran wrote, and which of it can be compared, where only some of a launch's programs run.
+"""Coverage of a launch of which only some programs run: what they wrote, and which of it can be compared.
+
+An interpreter that runs some hundred programs a second cannot run a kernel at the sizes that are compiled, timed and
+rewarded. It can run a few programs of each launch, drawn by the judge, and the last of each axis, where masks matter:
+what they write can be compared, and how much each of them writes tells whether all write the whole result.
 
 Every element of the plan's memory is unwritten, written, or tainted. Tainted is what programs that did not run may
 have to do with: what an atomic touched, what a later launch may have overwritten, and all that a program stores after
@@ -9,7 +13,10 @@ that has loaded a tainted integer ends there: it may be an index or a bound, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,10 +25,10 @@ from attrs import define, field
 from numpy.typing import NDArray
 
 from ....core.plan import ArgumentKind, BufferKind, Copy, Kernel, Launch, LaunchPlan
-from ..protocol import LaunchSample, Sample
-from .accesses import Access, Watcher
+from ....core.run import LaunchSample, RunRequest, Sample
+from .accesses import Access, Watcher, watched_by
 from .buffers import find_stretch
-from .programs import Place, neighbour
+from .programs import Place, neighbour, replace, run_programs
 
 _UNWRITTEN, _WRITTEN, _TAINTED, _EARLIER = range(4)
 """`_EARLIER` is written by a launch before the current one, which may overwrite it."""
@@ -34,7 +41,7 @@ class UnknownIndex(Exception):
 
 
 @define
-class Writes(Watcher):
+class WriteCoverage(Watcher):
     """States of a stretch of memory at `start`, noted at the first byte of each element.
 
     `returned` are the ranges of bytes of the returned buffers, in which each program's new elements are counted;
@@ -206,11 +213,11 @@ def find_new(stored: Mapping[Place, NDArray[np.int64]], grid: Place) -> tuple[tu
     )
 
 
-def follow_writes(plan: LaunchPlan, buffers: Sequence[torch.Tensor]) -> Writes:
-    """Nothing is written yet in the plan's buffers, which lie in one stretch of memory."""
+def start_coverage(plan: LaunchPlan, buffers: Sequence[torch.Tensor]) -> WriteCoverage:
+    """Start with nothing written in the plan's buffers, which lie in one stretch of memory."""
     start, _ = find_stretch(buffers)
     ranges = [(b.data_ptr() - start, b.data_ptr() - start + b.nbytes) if b.nbytes else (0, 0) for b in buffers]
-    return Writes(
+    return WriteCoverage(
         start=start,
         states=np.zeros(max((high for _, high in ranges), default=0), dtype=np.uint8),
         returned=tuple(ranges[index] for index in sorted(_returned(plan))),
@@ -225,3 +232,59 @@ def _returned(plan: LaunchPlan) -> set[int]:
         if isinstance(step, Copy) and step.target.buffer in found:
             found.add(step.source.buffer)
     return found
+
+
+def draw_programs(request: RunRequest, grid: Place) -> tuple[list[Place], list[Place]]:
+    """Draw programs that run and are counted, and further ones at the ends of the grid's axes, which are not.
+
+    Each drawn one comes with its next along every axis. Neighbours show what single programs would not: that one axis
+    of the grid makes no difference, so that its programs write the same elements. Equal grids yield equal programs. The
+    last ones write less than others, and would spoil the count.
+    """
+    total = math.prod(grid)
+    if request.num_programs >= total:
+        return [_place(program, grid) for program in range(total)], []
+    draw = random.Random(request.seed)
+    chosen: set[Place] = set()
+    while len(chosen) < request.num_programs:
+        drawn = (draw.randrange(grid[0]), draw.randrange(grid[1]), draw.randrange(grid[2]))
+        chosen.add(drawn)
+        chosen |= {neighbour(drawn, axis, grid) for axis in range(3)}
+    corner = (grid[0] - 1, grid[1] - 1, grid[2] - 1)
+    somewhere = (draw.randrange(grid[0]), draw.randrange(grid[1]), draw.randrange(grid[2]))
+    ends = {corner, *(replace(somewhere, axis, corner[axis]) for axis in range(3) if grid[axis] > 1)}
+    wanted = {_place(program, grid) for program in request.programs if program < total}
+    return sorted(chosen), sorted((ends | wanted) - chosen)
+
+
+def _place(program: int, grid: Place) -> Place:
+    return program // (grid[1] * grid[2]), program // grid[2] % grid[1], program % grid[2]
+
+
+def run_sample(
+    function: Any,
+    kernel: Kernel,
+    launch: Launch,
+    arguments: dict[str, Any],
+    request: RunRequest,
+    coverage: WriteCoverage,
+) -> None:
+    """Run the drawn programs of a launch; the others count in the grid and do nothing."""
+    counted, ends = draw_programs(request, launch.grid)
+    drawn = frozenset(counted)
+
+    @contextlib.contextmanager
+    def watch(place: Place) -> Iterator[None]:
+        coverage.begin_program(place, is_counted=place in drawn)
+        try:
+            yield
+        except Exception:
+            # an unknown index, or what follows from a tainted value, which is no value of anything
+            if not coverage.is_tainted:
+                raise
+            coverage.give_up()
+
+    coverage.begin_launch(kernel, launch, is_whole=len(counted) == math.prod(launch.grid))
+    with watched_by(coverage):
+        run_programs(function, launch.grid, arguments, [*counted, *ends], watch)
+    coverage.end_launch()

@@ -21,16 +21,22 @@ import contextlib
 import math
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import numpy as np
+import triton.language as tl
 from attrs import define, field, frozen
 from numpy.typing import NDArray
+from triton.runtime.interpreter import TensorHandle
 
+from ..kernel_source import NotKernelLanguage
 from .buffers import lie_inside
-from .kernel_source import NotKernelLanguage
 from .programs import Place, find_cause, run_programs
+from .semantics.patches import BUILDER, INTERPRETER, patched, replace, replace_in_language
 from .semantics.poison import make_lanes
+from .semantics.run_state import current_run
 
 _MOST_BYTES = 16
 _MOST_LANES = 16
@@ -39,7 +45,6 @@ _MOST_RECORDED = 1 << 22
 """Lanes; what comes after is not compared."""
 _ATOMIC = object()
 """In place of the value of a store."""
-_plain_load: list[Any] = []
 
 Array = NDArray[Any]
 _Site = tuple[Any, ...]
@@ -60,7 +65,9 @@ class _Diverged(Exception):
 
 
 @define
-class _State:
+class HintCheck:
+    """The programs of one launch in which a hint was false, and what comparing them has found."""
+
     suspects: list[Place] = field(factory=list)
     """Programs in which a hint was false: the first and the last of them."""
     is_applied: bool = False
@@ -74,39 +81,26 @@ class _State:
     unrolled: list[int] = field(factory=list)
     """The iterations of the unrolled loops in which the program is."""
 
-
-_state = _State()
-
-
-def install() -> None:
-    """Look at all hints of this process's kernels."""
-    from triton.runtime import interpreter
-
-    patched: Any = interpreter
-    original = patched._patch_lang_core
-
-    def patch(lang: Any, scope: Any = None) -> None:
-        original(*(value for value in (lang, scope) if value is not None))
-        for name in ("multiple_of", "max_contiguous", "max_constancy"):
-            hint = _followed(name, getattr(lang, name))
-            if scope is not None:
-                scope.set_attr(lang, name, hint)
-            else:
-                setattr(lang, name, hint)
-        unrolled = _numbered(lang.static_range)
-        if scope is not None:
-            scope.set_attr(lang, "static_range", unrolled)
-        else:
-            lang.static_range = unrolled
-
-    patched._patch_lang_core = patch
+    def suspect(self, place: Place) -> None:
+        """Note a program in which a hint was false."""
+        if place in self.suspects:
+            return
+        if len(self.suspects) == _MOST_SUSPECTS:
+            del self.suspects[_MOST_SUSPECTS // 2]
+        self.suspects.append(place)
 
 
-def _followed(name: str, original: Any) -> Any:
+def _current_check() -> HintCheck:
+    run = current_run()
+    if run.hints is None:
+        run.hints = HintCheck()
+    check: HintCheck = run.hints
+    return check
+
+
+def _checked(name: str, original: Any) -> Any:
     def hint(input: Any, values: Any, *rest: Any, **named: Any) -> Any:
-        import triton.language as tl
-        from triton.runtime import interpreter
-
+        check = _current_check()
         given = values if isinstance(values, (list, tuple)) else [values]
         sizes: list[int] = [value.value if isinstance(value, tl.constexpr) else value for value in given]
         if isinstance(input, int) and name == "multiple_of" and not _are_multiples(np.array(input), sizes, 1):
@@ -124,41 +118,34 @@ def _followed(name: str, original: Any) -> Any:
                 return result
             if data.size > 1 or kind.is_ptr():
                 raise _FalseHint(name)
-            _state.of_numbers = True
+            check.of_numbers = True
             width = math.gcd(sizes[0], _MOST_LANES)
             meant = ((data + (width - 1)) // width * width).astype(data.dtype)
         else:
             meant = apply_hint(data, sizes, step if name == "max_contiguous" else 0)
         if np.array_equal(meant, data):
             return result
-        if _state.is_applied:
+        if check.is_applied:
             return tl.tensor(type(result.handle)(meant, result.handle.dtype), result.type)
-        _suspect(interpreter.interpreter_builder.grid_idx)
+        check.suspect(INTERPRETER.interpreter_builder.grid_idx)
         return result
 
     return hint
-
-
-def _suspect(place: Place) -> None:
-    if place in _state.suspects:
-        return
-    if len(_state.suspects) == _MOST_SUSPECTS:
-        del _state.suspects[_MOST_SUSPECTS // 2]
-    _state.suspects.append(place)
 
 
 def _numbered(loop: Any) -> Any:
     """An unrolled loop, each of whose iterations is code of its own."""
 
     def count(*bounds: Any, **options: Any) -> Iterator[Any]:
-        depth = len(_state.unrolled)
-        _state.unrolled.append(0)
+        unrolled = _current_check().unrolled
+        depth = len(unrolled)
+        unrolled.append(0)
         try:
             for value in loop(*bounds, **options):
                 yield value
-                _state.unrolled[depth] += 1
+                unrolled[depth] += 1
         finally:
-            del _state.unrolled[depth:]
+            del unrolled[depth:]
 
     return count
 
@@ -201,23 +188,23 @@ class _Access:
 @contextlib.contextmanager
 def checking_hints(function: Any, grid: Place, arguments: dict[str, Any]) -> Iterator[None]:
     """After a launch has run, run those of its programs twice more in which a hint was false."""
-    _state.suspects, _state.of_numbers = [], False
-    _state.widths, _state.misaligned = {}, set()
+    check = current_run().hints = HintCheck()
     yield
-    for place in tuple(_state.suspects):
+    for place in tuple(check.suspects):
         _compare(function, grid, arguments, place)
-    if not _state.misaligned.isdisjoint(_state.widths.items()):
+    if not check.misaligned.isdisjoint(check.widths.items()):
         raise _FalseHint("multiple_of")
 
 
 def _compare(function: Any, grid: Place, arguments: dict[str, Any], place: Place) -> None:
-    recorded: list[_Access] = []
+    check, recorded = _current_check(), list[_Access]()
+    load = BUILDER.create_masked_load
     try:
-        with contextlib.suppress(Exception), _instead_of_accesses(_recording(recorded)):
+        with contextlib.suppress(Exception), _instead_of_accesses(_recording(recorded, load)):
             run_programs(function, grid, arguments, [place])
-        _state.is_applied = True
+        check.is_applied = True
         remaining = iter(recorded)
-        with _instead_of_accesses(_comparing(remaining)):
+        with _instead_of_accesses(_comparing(remaining, load, check)):
             run_programs(function, grid, arguments, [place])
         if next(remaining, None) is not None:
             raise _Diverged
@@ -225,13 +212,13 @@ def _compare(function: Any, grid: Place, arguments: dict[str, Any], place: Place
         # programs that wait for others, or take another way
         if refused := find_cause(error, _FalseHint):
             raise refused from error
-        if _state.of_numbers:
+        if check.of_numbers:
             raise _FalseHint("multiple_of") from error
     finally:
-        _state.is_applied = False
+        check.is_applied = False
 
 
-def _recording(recorded: list[_Access]) -> Any:
+def _recording(recorded: list[_Access], load: Any) -> Any:
     room = _MOST_RECORDED
 
     def access(self: Any, pointers: Any, mask: Any, other: Any, value: Any) -> Any:
@@ -239,70 +226,71 @@ def _recording(recorded: list[_Access]) -> Any:
         room -= pointers.data.size + 1
         if room < 0:
             raise _Diverged
-        result = _load(self, pointers, mask, other) if value is None or value is _ATOMIC else value
+        result = _load(load, self, pointers, mask, other) if value is None or value is _ATOMIC else value
         recorded.append(_Access(pointers.data, _broadcast(mask, pointers), result))
         return result
 
     return access
 
 
-def _comparing(remaining: Iterator[_Access]) -> Any:
+def _comparing(remaining: Iterator[_Access], load: Any, check: HintCheck) -> Any:
     def access(self: Any, pointers: Any, mask: Any, other: Any, value: Any) -> Any:
         before = next(remaining, None)
         if before is None or before.pointers.shape != pointers.data.shape:
             raise _Diverged
         width = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
         meant = _broadcast(mask, pointers)
-        if _state.of_numbers:
-            _note_widths(before, pointers.data, meant, width)
+        if check.of_numbers:
+            _note_widths(check, before, pointers.data, meant, width)
         compiled = find_compiled(before.pointers, before.lanes, pointers.data, meant, width)
         if value is None:
-            return before.result if compiled is None else _load_anywhere(self, before, pointers, *compiled)
+            return before.result if compiled is None else _load_anywhere(load, self, before, pointers, *compiled)
         is_other = compiled is not None
         if value is not _ATOMIC:
             new, old = (np.broadcast_to(one.data, before.lanes.shape)[before.lanes] for one in (value, before.result))
             is_other |= bool(np.any((new != old) & ~((new != new) & (old != old))))
         if is_other:
-            raise _FalseHint("multiple_of" if _state.of_numbers else "max_contiguous or tl.max_constancy")
+            raise _FalseHint("multiple_of" if check.of_numbers else "max_contiguous or tl.max_constancy")
         return before.result
 
     return access
 
 
-def _note_widths(before: _Access, meant: Array, meant_lanes: NDArray[np.bool_], item_bytes: int) -> None:
+def _note_widths(
+    check: HintCheck, before: _Access, meant: Array, meant_lanes: NDArray[np.bool_], item_bytes: int
+) -> None:
     """How many lanes a thread may take at once of an access, in all the runs of it that there are."""
     frame: Any = sys._getframe(2)
-    place: list[Any] = list(_state.unrolled)
+    place: list[Any] = list(check.unrolled)
     while frame is not None:
         place += id(frame.f_code), frame.f_lasti
         frame = frame.f_back
     for axis, size in enumerate(meant.shape):
         site = (*place, axis)
-        width = min(_state.widths.get(site, _MOST_BYTES // item_bytes), size & -size)
+        width = min(check.widths.get(site, _MOST_BYTES // item_bytes), size & -size)
         while width > 1 and not _goes_at_once(meant, meant_lanes, meant, meant_lanes, axis, width, item_bytes):
             width //= 2
-        _state.widths[site] = width
+        check.widths[site] = width
         while width > 1:
             addresses, lanes = (_group(values, axis, width)[..., 0] for values in (before.pointers, before.lanes))
             if np.any(addresses[lanes] % addresses.dtype.type(width * item_bytes)):
-                _state.misaligned.add((site, width))
+                check.misaligned.add((site, width))
             width //= 2
 
 
-def _load(builder: Any, pointers: Any, mask: Any, other: Any) -> Any:
-    return _plain_load[0](builder, pointers, mask, other, None, None, False)
+def _load(load: Any, builder: Any, pointers: Any, mask: Any, other: Any) -> Any:
+    return load(builder, pointers, mask, other, None, None, False)
 
 
-def _load_anywhere(builder: Any, before: _Access, pointers: Any, addresses: Array, lanes: NDArray[np.bool_]) -> Any:
+def _load_anywhere(
+    load: Any, builder: Any, before: _Access, pointers: Any, addresses: Array, lanes: NDArray[np.bool_]
+) -> Any:
     """What compiled code finds at addresses that may lie beyond a buffer's end."""
-    from triton.language import int1
-    from triton.runtime.interpreter import TensorHandle
-
     result, kind = before.result.data.copy(), pointers.get_element_ty()
     is_new = lanes & ((addresses != before.pointers) | ~before.lanes)
     is_known = is_new & lie_inside(addresses, kind)
     result[is_new] = make_lanes(kind, result.shape)[is_new]
-    found = _load(builder, TensorHandle(addresses, pointers.dtype), TensorHandle(is_known, int1), None).data
+    found = _load(load, builder, TensorHandle(addresses, pointers.dtype), TensorHandle(is_known, tl.int1), None).data
     result[is_known] = found[is_known]
     return TensorHandle(result, before.result.dtype)
 
@@ -311,36 +299,30 @@ def _broadcast(mask: Any, pointers: Any) -> NDArray[np.bool_]:
     return np.broadcast_to(np.asarray(getattr(mask, "data", mask), dtype=bool), pointers.data.shape)
 
 
-@contextlib.contextmanager
-def _instead_of_accesses(access: Any) -> Iterator[None]:
+def _instead_of_accesses(access: Any) -> AbstractContextManager[None]:
     """Let the interpreter's loads and atomics find what memory holds, and store nothing."""
-    import triton.language as tl
-    from triton.runtime import interpreter
 
-    builder: Any = interpreter.InterpreterBuilder
-    methods = {
-        "create_masked_load": lambda self, pointers, mask, other, *rest, **named: access(
-            self, pointers, mask, other, None
-        ),
-        "create_masked_store": lambda self, pointers, value, mask, *rest, **named: access(
-            self, pointers, mask, None, value
-        ),
-        "create_atomic_rmw": lambda self, operation, pointers, value, mask, *rest: access(
-            self, pointers, mask, None, _ATOMIC
-        ),
-        "create_atomic_cas": lambda self, pointers, *rest: access(
-            self, pointers, interpreter.TensorHandle(np.ones_like(pointers.data, dtype=bool), tl.int1), None, _ATOMIC
-        ),
-    }
-    saved = {name: getattr(builder, name) for name in methods}
-    _plain_load[:] = [builder.create_masked_load]
-    for name, method in methods.items():
-        setattr(builder, name, method)
-    try:
-        yield
-    finally:
-        for name, method in saved.items():
-            setattr(builder, name, method)
+    def load(self: Any, pointers: Any, mask: Any, other: Any, *rest: Any, **named: Any) -> Any:
+        return access(self, pointers, mask, other, None)
+
+    def store(self: Any, pointers: Any, value: Any, mask: Any, *rest: Any, **named: Any) -> Any:
+        return access(self, pointers, mask, None, value)
+
+    def combine(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *rest: Any) -> Any:
+        return access(self, pointers, mask, None, _ATOMIC)
+
+    def swap(self: Any, pointers: Any, *rest: Any) -> Any:
+        all_lanes = TensorHandle(np.ones_like(pointers.data, dtype=bool), tl.int1)
+        return access(self, pointers, all_lanes, None, _ATOMIC)
+
+    return patched(
+        (
+            replace(BUILDER, "create_masked_load", load),
+            replace(BUILDER, "create_masked_store", store),
+            replace(BUILDER, "create_atomic_rmw", combine),
+            replace(BUILDER, "create_atomic_cas", swap),
+        )
+    )
 
 
 def find_compiled(
@@ -391,3 +373,13 @@ def _group(values: Array, axis: int, width: int) -> Array:
 def _ungroup(groups: Array, axis: int, shape: tuple[int, ...]) -> Array:
     moved = groups.reshape(*groups.shape[:-2], -1)
     return np.ascontiguousarray(np.moveaxis(moved, -1, axis).reshape(shape))
+
+
+PATCHES = (
+    replace_in_language(
+        {
+            **{name: partial(_checked, name) for name in ("multiple_of", "max_contiguous", "max_constancy")},
+            "static_range": _numbered,
+        }
+    ),
+)

@@ -28,7 +28,7 @@ import triton.language as tl
 from triton.runtime import interpreter
 
 from ..candidate_module import MODULE_NAME
-from .kernel_source import (
+from ..kernel_source import (
     BUILTINS,
     Function,
     KernelSource,

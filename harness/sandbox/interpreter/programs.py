@@ -13,6 +13,8 @@ from contextlib import AbstractContextManager, nullcontext
 from types import FunctionType
 from typing import Any, TypeVar
 
+from triton.runtime import interpreter
+
 Place = tuple[int, int, int]
 Around = Callable[[Place], AbstractContextManager[None]]
 Raised = TypeVar("Raised", bound=Exception)
@@ -38,8 +40,6 @@ def run_with(
     function: Any, grid: Place, arguments: dict[str, Any], drive: Callable[[Callable[[Place], None]], None]
 ) -> None:
     """Let `drive` run programs of its choice, also within each other: it is given what runs one."""
-    from triton.runtime import interpreter
-
     rewritten, builder = function.rewrite(), interpreter.interpreter_builder
 
     def run_all(**values: Any) -> None:

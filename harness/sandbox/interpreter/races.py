@@ -12,7 +12,7 @@ stored, and of what the others have that alone which a barrier lies behind. Trit
 The lanes of a block are spread over threads, which run side by side too. So two lanes of one store must not give one
 element different values, and a lane must not load what another one has stored, by the same program, with no barrier in
 between. Which lanes a thread has depends on the block's shape; the same lane of the same shape is taken for the same
-thread, unless the compiled kernel accesses the buffer in several layouts (`compiled_accesses`). And where its loop
+thread, unless the compiled kernel accesses the buffer in several layouts (`recording.compiled_kernel`). And where its loop
 loads ahead from a buffer that it stores to, what the loop has stored it must not load.
 """
 

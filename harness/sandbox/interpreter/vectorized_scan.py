@@ -12,19 +12,22 @@ depend on each other. So the judge takes from a scan which programs to run one b
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 import torch
+import triton.language as tl
 from attrs import define, field
 from numpy.typing import NDArray
+from triton.runtime import interpreter
 
 from ....core.plan import Launch
 from .buffers import find_stretch
 from .programs import Place, find_cause, run_programs
+from .semantics.patches import BUILDER, INTERPRETER, Patch, patched, replace
 
 _FIRST_PROGRAMS = 16
 _CHUNK_LANES = 1 << 17
@@ -165,43 +168,22 @@ def start_scan(buffers: list[torch.Tensor], item_bytes: int, num_lanes: int, see
     return Scan(start=start, shift=shift, writers=writers, num_lanes=num_lanes, seed=seed)
 
 
-@contextlib.contextmanager
-def _many_programs(scan: Scan) -> Iterator[None]:
+def _many_programs(scan: Scan) -> AbstractContextManager[None]:
     """Let the interpreter compute with one axis more."""
-    from triton.runtime import interpreter
-
-    saved: list[tuple[Any, str, Any]] = []
-
-    def put(owner: Any, name: str, value: Any) -> None:
-        if hasattr(owner, name):
-            saved.append((owner, name, getattr(owner, name)))
-            setattr(owner, name, value)
-
-    for name, value in _operations(scan).items():
-        put(interpreter.InterpreterBuilder, name, value)
-    for owner, name, value in _reductions():
-        put(owner, name, value)
-    put(interpreter, "_patch_lang_tensor", _patched_tensor(interpreter._patch_lang_tensor))
-    try:
-        yield
-    finally:
-        for owner, name, value in reversed(saved):
-            setattr(owner, name, value)
+    return patched(
+        (
+            *(replace(BUILDER, name, value) for name, value in _operations(scan).items()),
+            *_reductions(),
+            Patch(INTERPRETER, "_patch_lang_tensor", _patched_tensor),
+        )
+    )
 
 
 def _operations(scan: Scan) -> dict[str, Callable[..., Any]]:
     """The builder's methods that know of shapes."""
-    import triton.language as tl
-    from triton.runtime import interpreter
-
-    builder: Any = interpreter.InterpreterBuilder
     handle: Any = interpreter.TensorHandle
-    plain_load, plain_store, plain_combine = (
-        builder.create_masked_load,
-        builder.create_masked_store,
-        builder.create_atomic_rmw,
-    )
-    plain_dot = builder.create_dot
+    plain_load, plain_store = BUILDER.create_masked_load, BUILDER.create_masked_store
+    plain_combine, plain_dot = BUILDER.create_atomic_rmw, BUILDER.create_dot
 
     def splat(self: Any, kind: Any, value: Any) -> Any:
         data, shape = value.data, tuple(kind.shape)
@@ -283,11 +265,8 @@ def _operations(scan: Scan) -> dict[str, Callable[..., Any]]:
     }
 
 
-def _reductions() -> list[tuple[Any, str, Any]]:
+def _reductions() -> tuple[Patch, ...]:
     """Reductions and scans along an axis that is one further on."""
-    import triton.language as tl
-    from triton.runtime import interpreter
-
     base: Any = interpreter.ReduceScanOpInterface
     plain_apply = base.apply
 
@@ -316,19 +295,17 @@ def _reductions() -> list[tuple[Any, str, Any]]:
     def refuse(*_: Any) -> Any:
         raise NotScannable("a function of the kernel's own combines")
 
-    return [
-        (base, "apply", apply),
-        (base, "to_tensor", to_tensor),
-        (base, "check_axis", lambda self, shape, axis: None),
-        (interpreter.ReduceOps, "generic_reduce", refuse),
-        (interpreter.ScanOps, "generic_scan", refuse),
-    ]
+    return (
+        replace(base, "apply", apply),
+        replace(base, "to_tensor", to_tensor),
+        replace(base, "check_axis", lambda self, shape, axis: None),
+        replace(interpreter.ReduceOps, "generic_reduce", refuse),
+        replace(interpreter.ScanOps, "generic_scan", refuse),
+    )
 
 
 def _patched_tensor(original: Any) -> Any:
     """Tensors that are conditions, indices and transposed for many programs at once."""
-    import triton.language as tl
-    from triton.runtime import interpreter
 
     def agreed(tensor: Any) -> Any:
         data = tensor.handle.data

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from ....core.plan import ArgumentKind, Operand, Operator, View, plain_value
-from .launches import Refusal
+from .refusal import Refusal
 
 _PLACEMENT = ("device", "layout", "pin_memory", "memory_format", "non_blocking")
 """Keywords that say where a result lies: the recorded view does."""

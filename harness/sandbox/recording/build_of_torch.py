@@ -1,7 +1,7 @@
 """What a build of PyTorch for GPUs says of itself, answered by one for processors.
 
 A build without CUDA has neither cuDNN nor any architecture, and says so in many places. The answers here are those of
-the CUDA 12.8 wheels; what is answered by a function that asks the missing runtime is refused (`target`).
+the CUDA 12.8 wheels; what is answered by a function that asks the missing runtime is refused (`refusal`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from .device_stub import refuse
+from .refusal import refuse
 
 _CUDA, _CUDNN, _CUSPARSELT = "12.8", 91002, 702
 _ARCHITECTURES = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120")

@@ -16,6 +16,7 @@ from typing import Any
 from attrs import frozen
 
 from ..confinement import syscalls
+from .refusal import refuse
 
 _SHARED_BYTES = {
     70: 98304,
@@ -227,18 +228,6 @@ _MEASURES = (
     *("temperature", "utilization"),
 )
 """What there is to measure on a device that works, and here is not."""
-
-
-def refuse(path: str) -> Any:
-    """A function that stands for what only a GPU can answer."""
-
-    def ask(*args: Any, **kwargs: Any) -> Any:
-        from ....core.outcome import Outcome
-        from .launches import Refusal
-
-        raise Refusal(Outcome.UNSUPPORTED, f"host code asks for {path}, which cannot be recorded")
-
-    return ask
 
 
 _LEGACY_TYPES = {

@@ -11,24 +11,30 @@ would say where it is, and the device's memory how much of it is used: both are 
 process that has just begun and frees nothing (`addresses`): that a freed tensor's address is given again still tells.
 Whatever tells, the plan is what is run, timed and rewarded, so it is a candidate's user that is deceived, never the
 judge.
+
+Addresses of tensors that have none, as PyTorch's caching allocator would give them in a process that frees nothing.
+
+The allocator takes segments from the driver and cuts them into blocks: small tensors from segments of 2 MB, larger ones
+from segments of 20 MB, and the largest have one of their own, in multiples of 2 MB (`c10/cuda/CUDACachingAllocator`).
+The driver gives segments one after another. Where the first one lies is drawn, as it differs between processes.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from ....core.outcome import Outcome
-from .addresses import Allocator
-from .launches import Refusal
+from .refusal import Refusal
 
 CPU = torch.device("cpu")
 CUDA = torch.device("cuda", 0)
 
 
-class Devices:
+class FakeDevices:
     """The device that each tensor claims to be on."""
 
     def __init__(self, seed: int = 0) -> None:
@@ -79,28 +85,28 @@ class Devices:
             return f"tensor(..., size={tuple(tensor.shape)}, dtype={tensor.dtype}{where})"
 
 
-def _type(devices: Devices, tensor: torch.Tensor) -> str:
+def _type(devices: FakeDevices, tensor: torch.Tensor) -> str:
     with torch._C.DisableTorchFunction():
         name: str = tensor.type().replace(".meta.", ".")
     return name.replace("torch.", "torch.cuda.") if devices.is_on_device(tensor) else name
 
 
-def _refuse_storage(devices: Devices, tensor: torch.Tensor) -> Any:
+def _refuse_storage(devices: FakeDevices, tensor: torch.Tensor) -> Any:
     raise Refusal(Outcome.UNSUPPORTED, "host code asks for a tensor's storage, which cannot be recorded")
 
 
-_Answer = Callable[[Devices, torch.Tensor], Any]
+_Answer = Callable[[FakeDevices, torch.Tensor], Any]
 ANSWERS: dict[Any, _Answer] = {
-    torch.Tensor.device.__get__: Devices.of,
-    torch.Tensor.is_cuda.__get__: Devices.is_on_device,  # type: ignore[attr-defined]
+    torch.Tensor.device.__get__: FakeDevices.of,
+    torch.Tensor.is_cuda.__get__: FakeDevices.is_on_device,  # type: ignore[attr-defined]
     torch.Tensor.is_cpu.__get__: lambda devices, tensor: not devices.is_on_device(tensor),  # type: ignore[attr-defined]
     torch.Tensor.is_meta.__get__: lambda devices, tensor: False,  # type: ignore[attr-defined]
     torch.Tensor.get_device: lambda devices, tensor: 0 if devices.is_on_device(tensor) else -1,
     torch.get_device: lambda devices, tensor: 0 if devices.is_on_device(tensor) else -1,
-    torch.Tensor.is_shared: Devices.is_on_device,
+    torch.Tensor.is_shared: FakeDevices.is_on_device,
     torch.Tensor.is_pinned: lambda devices, tensor: False,
-    torch.Tensor.data_ptr: Devices.address,
-    torch.Tensor.__repr__: Devices.describe,
+    torch.Tensor.data_ptr: FakeDevices.address,
+    torch.Tensor.__repr__: FakeDevices.describe,
     torch.Tensor.untyped_storage: _refuse_storage,
     torch.Tensor.storage: _refuse_storage,
     torch.Tensor._typed_storage: _refuse_storage,
@@ -110,7 +116,7 @@ ANSWERS: dict[Any, _Answer] = {
 """Calls with a tensor as their only argument; `repr` among them."""
 
 
-def answer(devices: Devices, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, Any]:
+def answer(devices: FakeDevices, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, Any]:
     """Whether a call asks what only the pretence knows, and the answer."""
     if func in ANSWERS and args and isinstance(args[0], torch.Tensor):
         return True, ANSWERS[func](devices, args[0])
@@ -121,3 +127,37 @@ def answer(devices: Devices, func: Any, args: tuple[Any, ...], kwargs: dict[str,
     if func is torch.Tensor.type and len(args) == 1 and not kwargs:
         return True, _type(devices, args[0])
     return False, None
+
+
+_BLOCK = 512
+_MEGABYTE = 1 << 20
+_SEGMENT = 2 * _MEGABYTE
+_LARGE_SEGMENT = 20 * _MEGABYTE
+_MOST_SMALL = _MEGABYTE
+_LEAST_OWN = 10 * _MEGABYTE
+_FIRST, _LAST = 0x7E00_0000_0000, 0x7FF0_0000_0000
+
+
+class Allocator:
+    """One device's addresses, drawn by a seed."""
+
+    def __init__(self, seed: int, device: str) -> None:
+        self._next_segment = random.Random(f"{seed}:{device}").randrange(_FIRST, _LAST, _SEGMENT)
+        self._begun: dict[int, tuple[int, int]] = {}  # of each kind of segment, where its free part begins and ends
+
+    def take(self, num_bytes: int) -> int:
+        """The address of so many bytes that nothing else has."""
+        size = max(1, -(-num_bytes // _BLOCK)) * _BLOCK
+        if size >= _LEAST_OWN:
+            return self._take_segment(-(-size // _SEGMENT) * _SEGMENT)
+        length = _SEGMENT if size <= _MOST_SMALL else _LARGE_SEGMENT
+        begin, end = self._begun.get(length, (0, 0))
+        if end - begin < size:
+            begin = self._take_segment(length)
+            end = begin + length
+        self._begun[length] = (begin + size, end)
+        return begin
+
+    def _take_segment(self, length: int) -> int:
+        begin, self._next_segment = self._next_segment, self._next_segment + length
+        return begin

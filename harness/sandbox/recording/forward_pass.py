@@ -1,17 +1,19 @@
 """One recorded forward pass: what ATen does to storages, and in which order with the launches.
 
-Tensors without memory (`pretence`) flow through the candidate's host code. Views are followed through the storage that
+Tensors without memory (`fake_tensors`) flow through the candidate's host code. Views are followed through the storage that
 they share; allocations become temporaries; fills and copies become steps, also as parts of other calls
-(`data_movement`); what is made of numbers becomes a constant (`host_constants`). Every other operator is named in
-`arithmetic`, becomes a step where a plan can hold it (`operators`), and the pass continues with a result that has its
+(`copies`); what is made of numbers becomes a constant (`host_constants`). Every other operator is named in
+`arithmetic`, becomes a step where a plan can hold it (`aten_steps`), and the pass continues with a result that has its
 size and no values. What a build of PyTorch without CUDA refuses before any dispatch is taken one level higher
-(`device_calls`).
+(`tensor_calls`).
+
+PyTorch's calls that only move data as the fills and copies that they are: `cat`, `stack`, `pad` with a constant.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -21,10 +23,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ....core.outcome import Outcome
 from ....core.plan import Buffer, BufferKind, Copy, Fill, LaunchPlan, Step, View
 from .aten_steps import describe_operator
-from .data_movement import MOVERS, copies, padding
-from .fake_tensors import CPU, CUDA, Devices
+from .fake_tensors import CPU, CUDA, FakeDevices
 from .host_constants import MAKERS, MAX_ELEMENTS
-from .launches import LaunchRecorder, Refusal
+from .launches import LaunchRecorder
+from .refusal import Refusal
 
 _EMPTY = {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided"}
 _ZEROS = {"zeros", "zeros_like", "new_zeros"}
@@ -42,7 +44,7 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-class Pass:
+class ForwardTrace:
     """The plan in the making; `add_buffer` tells it which storages exist before forward."""
 
     def __init__(self, recorder: LaunchRecorder) -> None:
@@ -174,14 +176,14 @@ class Pass:
                 )
 
 
-class AtenAudit(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class DispatchRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Shows a pass each ATen call, and keeps every tensor on the `meta` device.
 
     Without a pass, as while a model is built, what was made from numbers keeps them until it meets a tensor that has
     none.
     """
 
-    def __init__(self, devices: Devices, current: Pass | None) -> None:
+    def __init__(self, devices: FakeDevices, current: ForwardTrace | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.devices = devices
         self.current = current
@@ -276,3 +278,42 @@ def _returned(result: Any) -> list[torch.Tensor]:
     if isinstance(result, (list, tuple)) and result and all(isinstance(item, torch.Tensor) for item in result):
         return list(result)
     raise TypeError(f"forward returned {type(result).__name__}, not a tensor or a tuple of tensors")
+
+
+MOVERS = frozenset({"cat", "constant_pad_nd", "stack"})
+
+
+def copies(name: str, args: Any, kwargs: Any, result: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """What is copied where: pairs of a source and a view of the result."""
+    if name == "constant_pad_nd":
+        yield _inside(args[0], args[1], result)
+        return
+    dim = int(args[1] if len(args) > 1 else kwargs.get("dim", 0))
+    if name == "stack":
+        yield from ((source, result.select(dim, at)) for at, source in enumerate(args[0]))
+        return
+    at = 0
+    for source in args[0]:
+        if source.dim() == 1 and source.numel() == 0:  # `cat` leaves these out, whatever the others' rank
+            continue
+        yield source, result.narrow(dim, at, source.size(dim))
+        at += source.size(dim)
+
+
+def _inside(source: torch.Tensor, widths: list[int], result: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """What is left of a padded tensor (a negative width cuts), and its place in the result."""
+    target = result
+    for number in range(len(widths) // 2):
+        dim = source.dim() - 1 - number
+        before, after = widths[2 * number], widths[2 * number + 1]
+        size = source.size(dim) + min(before, 0) + min(after, 0)
+        source = source.narrow(dim, max(-before, 0), size)
+        target = target.narrow(dim, max(before, 0), size)
+    return source, target
+
+
+def padding(name: str, args: Any, kwargs: Any) -> float | None:
+    """The number that a call pads with; None for one that does not pad."""
+    if name != "constant_pad_nd" or all(width <= 0 for width in args[1]):
+        return None
+    return float(args[2] if len(args) > 2 else kwargs.get("value", 0.0))

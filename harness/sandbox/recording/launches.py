@@ -16,47 +16,21 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from types import NoneType
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import torch
 import triton
 from attrs import evolve, frozen
 from triton.runtime.jit import JITFunction
 
-from ....core.candidate import Failure
 from ....core.outcome import Outcome
 from ....core.plan import Argument, ArgumentKind, Kernel, Launch, Step, View
 from ..candidate_module import find_disguise, identify, message_of, named_by_its_text
-from .compiled_accesses import find_accesses
-from .compiled_kernel import find_effects
+from .compiled_kernel import find_accesses, find_effects
 from .device_stub import Target
 from .host_constants import HostConstants
+from .refusal import Refusal
 from .residency import MAX_THREADS, count_resident, find_registers
-
-_UNKNOWN_HERE = (Outcome.UNSUPPORTED, Outcome.DATA_DEPENDENT)
-
-
-class Refusal(Exception):
-    """A launch that cannot be recorded; ends the recording with its failure.
-
-    On a GPU there is nothing to catch where something is only here unknown, so host code that caught such a refusal
-    would have been recorded on a way of its own: it stays in `raised`, and ends the recording all the same.
-    """
-
-    raised: ClassVar[list[Refusal]] = []
-
-    def __init__(self, outcome: Outcome, message: str) -> None:
-        super().__init__(message)
-        self.failure = Failure(outcome=outcome, message=message)
-        if outcome in _UNKNOWN_HERE:
-            self.raised.append(self)
-
-    @classmethod
-    def raise_caught(cls) -> None:
-        """Raise the first one again that host code has caught since the last time that this was asked."""
-        caught, cls.raised[:] = cls.raised[:1], []
-        if caught:
-            raise caught[0]
 
 
 @frozen(kw_only=True)

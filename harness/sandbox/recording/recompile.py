@@ -26,7 +26,7 @@ from ....core.outcome import Outcome
 from ....core.plan import Argument, ArgumentKind, Kernel, Launch, LaunchPlan, plain_value
 from ....core.serialisation import to_plain
 from ..candidate_module import import_candidate, message_of
-from ..interpreter.kernel_source import (
+from ..kernel_source import (
     KernelSource,
     NotKernelLanguage,
     check_expression,

@@ -1,6 +1,6 @@
 """In the compiling child: build the candidate's model, run its forward without values, and hand back plans.
 
-Tensors have the class of real ones, at every size, and claim to be on a GPU (`pretence`). `__init__` runs for real on
+Tensors have the class of real ones, at every size, and claim to be on a GPU (`fake_tensors`). `__init__` runs for real on
 the CPU, since its parameters' values may matter; at the declared sizes it runs without values first, because a declared
 weight can take gigabytes, and for real only where that fails or the plan needs them. Forward runs twice; both passes
 must give the same plan and leave the same state behind (`host_state`).
@@ -20,12 +20,13 @@ import torch
 from ....core.candidate import Failure, Recording
 from ....core.outcome import Outcome
 from ....core.plan import BufferKind, LaunchPlan, Operator
+from ....core.run import TensorSpec
 from ....core.serialisation import from_plain, to_plain
 from ....core.task import Profile
 from ..candidate_module import describe, import_candidate
-from ..protocol import RecordRequest, TensorSpec
+from ..protocol import RecordRequest
 from ..warm_up import CANDIDATE
-from .autotuning import Tuners
+from .autotuning import LaunchValues, Tuners
 from .device_stub import (
     StubDriver,
     know_the_compiler_by_its_version,
@@ -33,15 +34,15 @@ from .device_stub import (
     pretend_device,
     run_tools_as_one_user,
 )
-from .fake_tensors import CPU, CUDA, Devices
-from .forward_pass import AtenAudit, Pass
+from .fake_tensors import CPU, CUDA, FakeDevices
+from .forward_pass import DispatchRecorder, ForwardTrace
 from .host_constants import raw_bytes
 from .host_state import find_changes, take_snapshot
-from .launch_value import LaunchValues
-from .launches import LaunchRecorder, Refusal
+from .launches import LaunchRecorder
 from .plan_difference import find_difference
 from .recompile import leave_out_places, recompile
-from .tensor_calls import DeviceCalls
+from .refusal import Refusal
+from .tensor_calls import TensorCalls
 
 _MAX_BLOB_BYTES = 64 << 20
 
@@ -154,7 +155,7 @@ class _Session:
         self.tuners = tuners
         self.request = request
         self.stage = Outcome.INIT_FAILED
-        self.devices = Devices(request.seed)
+        self.devices = FakeDevices(request.seed)
         self.known: list[tuple[torch.Tensor, BufferKind, str, str | None]] = []
 
     def plans(self, module: ModuleType, hollow: bool) -> tuple[LaunchPlan, LaunchPlan]:
@@ -197,8 +198,8 @@ class _Session:
     def _building(self, hollow: bool) -> Iterator[None]:
         with contextlib.ExitStack() as stack:
             if hollow:
-                stack.enter_context(AtenAudit(self.devices, None))
-                stack.enter_context(DeviceCalls(self.devices, None))
+                stack.enter_context(DispatchRecorder(self.devices, None))
+                stack.enter_context(TensorCalls(self.devices, None))
             yield
 
     def _input(self, index: int, spec: Any) -> Any:
@@ -253,10 +254,14 @@ class _Session:
         return sha256
 
     def _forward(self, model: torch.nn.Module, inputs: list[Any], hollow: bool) -> LaunchPlan:
-        current = Pass(self.recorder)
+        current = ForwardTrace(self.recorder)
         for tensor, kind, name, blob in self.known:
             current.add_buffer(tensor, kind, name, blob)
-        with self.recorder.recording(current), AtenAudit(self.devices, current), DeviceCalls(self.devices, current):
+        with (
+            self.recorder.recording(current),
+            DispatchRecorder(self.devices, current),
+            TensorCalls(self.devices, current),
+        ):
             result = model(*inputs)
             plan = current.finish(result, self.recorder.target.name if self.request.compile else None)
         constants = {

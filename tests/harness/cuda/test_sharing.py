@@ -17,13 +17,13 @@ from tritonrl.core.candidate import Failure, ReferenceTiming, Variant
 from tritonrl.core.config import ClockConfig
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import Buffer, BufferKind, LaunchPlan
+from tritonrl.core.run import RunRequest, RunResult
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.cuda.backend import WAITING_FOR_TURN, CudaBackend, choose_number
 from tritonrl.harness.cuda.processes import Executor, Lost, Parent
 from tritonrl.harness.cuda.protocol import Protocol, ReferenceRequest, ReferenceSource, Timed, Trials
 from tritonrl.harness.cuda.room import EXECUTOR_BYTES, needed_bytes
 from tritonrl.harness.cuda.turns import Turns
-from tritonrl.harness.sandbox.protocol import RunRequest, RunResult
 
 from ..kernels import POINTWISE
 

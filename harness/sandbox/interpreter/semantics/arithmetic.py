@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from triton.runtime import interpreter
 
 from . import poison
+from .patches import BUILDER, Patch, replace
 
 Array = NDArray[Any]
 
@@ -142,14 +143,13 @@ def _as_operation(compute: Callable[[Array, Array], Array]) -> Any:
     return operate
 
 
-def install() -> None:
-    """Let this process's interpreter compute so."""
-    builder: Any = interpreter.InterpreterBuilder
-    builder.create_add = exclusive_or_of_truth(builder.create_add)
-    builder.create_sub = exclusive_or_of_truth(builder.create_sub)
-    builder.create_sdiv = builder.create_udiv = builder.create_idiv = _as_operation(quotient)
-    builder.create_srem = builder.create_urem = _as_operation(remainder)
-    builder.create_shl = _as_operation(shifted_left)
-    builder.create_ashr = builder.create_lshr = _as_operation(shifted_right)
-    builder.create_frem = _as_operation(_either_remainder)
-    builder.create_umulhi = _as_operation(high_product)
+PATCHES = (
+    Patch(BUILDER, "create_add", exclusive_or_of_truth),
+    Patch(BUILDER, "create_sub", exclusive_or_of_truth),
+    *(replace(BUILDER, f"create_{name}", _as_operation(quotient)) for name in ("sdiv", "udiv", "idiv")),
+    *(replace(BUILDER, f"create_{name}", _as_operation(remainder)) for name in ("srem", "urem")),
+    replace(BUILDER, "create_shl", _as_operation(shifted_left)),
+    *(replace(BUILDER, f"create_{name}", _as_operation(shifted_right)) for name in ("ashr", "lshr")),
+    replace(BUILDER, "create_frem", _as_operation(_either_remainder)),
+    replace(BUILDER, "create_umulhi", _as_operation(high_product)),
+)

@@ -15,6 +15,8 @@ import numpy.typing as npt
 import triton.language as tl
 from triton.runtime import interpreter
 
+from .patches import BUILDER, Patch, replace
+
 Floats = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.uint16]
 
@@ -31,20 +33,6 @@ def narrow(values: npt.NDArray[Any]) -> Codes:
     quiet = (bits >> np.uint32(16)) | np.uint32(0x40)
     is_nan = (bits & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
     return np.where(is_nan, quiet, rounded).astype(np.uint16).reshape(np.shape(values))
-
-
-def install() -> None:
-    """Replace the interpreter's operations in this process."""
-    builder: Any = interpreter.InterpreterBuilder
-    for name in ("binary_op", "ternary_op"):
-        setattr(builder, name, _widened_operation(getattr(builder, name)))
-    for name in ("create_erf", "create_rsqrt", "create_fma", "create_dot", "unary_op"):
-        setattr(builder, name, _widened_result(getattr(builder, name)))
-    for name in ("cast_impl", "create_fp_to_fp"):
-        setattr(builder, name, _widened_cast(getattr(builder, name)))
-    builder.get_bf16 = _make_bfloat16
-    operations: Any = interpreter.ReduceScanOpInterface
-    operations.apply = _widened_reduction(operations.apply)
 
 
 def _make_bfloat16(self: Any, value: float) -> Any:
@@ -123,3 +111,15 @@ def _widened_reduction(original: Any) -> Any:
 def _tensor(handle: Any, dtype: Any) -> Any:
     shape = list(handle.data.shape)
     return tl.core.tensor(handle, tl.block_type(dtype, shape) if shape and shape != [1] else dtype)
+
+
+PATCHES = (
+    *(Patch(BUILDER, name, _widened_operation) for name in ("binary_op", "ternary_op")),
+    *(
+        Patch(BUILDER, name, _widened_result)
+        for name in ("create_erf", "create_rsqrt", "create_fma", "create_dot", "unary_op")
+    ),
+    *(Patch(BUILDER, name, _widened_cast) for name in ("cast_impl", "create_fp_to_fp")),
+    replace(BUILDER, "get_bf16", _make_bfloat16),
+    Patch(interpreter.ReduceScanOpInterface, "apply", _widened_reduction),
+)

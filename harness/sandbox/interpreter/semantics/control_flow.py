@@ -28,15 +28,11 @@ import copy
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter
 
-from ..kernel_source import NotKernelLanguage
-from . import arithmetic, scalars
-from .bfloat16 import narrow, widen
-from .poison import make_lanes
-from .rounding import fuse, fuse_to_odd, narrow_to_odd, to_integers
+from . import scalars
+from .patches import INTERPRETER, Patch, replace, replace_in_language
 from .scalars import unwrapped
 
 _SHORT_CIRCUIT = {ast.And: "_compiled_and", ast.Or: "_compiled_or"}
@@ -196,164 +192,31 @@ def _leaving_tensors_to_themselves(original: Any) -> Any:
     return operate
 
 
-def _reversed(operation: Any) -> Any:
+def _reversed(name: str) -> Patch:
+    """`value <operator> constexpr`, by the operator of two constexprs."""
+    operation = getattr(tl.constexpr, f"__{name}__")
+
     def operate(self: Any, other: Any) -> Any:
         return NotImplemented if isinstance(other, tl.tensor) else operation(tl.constexpr(other), self)
 
-    return operate
+    return replace(tl.constexpr, f"__r{name}__", operate)
 
 
-def _refusal(name: str) -> Any:
-    def refuse(*_: Any) -> Any:
-        raise NotKernelLanguage(f"the interpreter has no {name}")
-
-    return refuse
+def _loop(_: Any) -> Any:
+    return scalars.loop_range
 
 
-def _clamp(self: Any, value: Any, low: Any, high: Any, propagates: Any) -> Any:
-    if propagates == tl.PropagateNan.ALL:
-        return self.ternary_op(value, low, high, np.clip)
-    return self.binary_op(self.binary_op(value, low, np.fmax), high, np.fmin)
-
-
-def _convert(original: Any) -> Any:
-    def convert(self: Any, source: Any, target: Any) -> Any:
-        if source.data.dtype.kind != "f":
-            return original(self, source, target)
-        kind = np.dtype(interpreter._get_np_dtype(target.scalar))
-        return interpreter.TensorHandle(to_integers(source.data, kind), target.scalar)
-
-    return convert
-
-
-def _fuse(original: Any) -> Any:
-    def create(self: Any, left: Any, right: Any, addend: Any) -> Any:
-        if addend.dtype.scalar == tl.bfloat16:
-            total = fuse_to_odd(widen(left.data), widen(right.data), widen(addend.data))
-            return interpreter.TensorHandle(narrow(narrow_to_odd(total)), tl.bfloat16)
-        if addend.data.dtype.kind != "f":
-            return original(self, left, right, addend)
-        return interpreter.TensorHandle(fuse(left.data, right.data, addend.data), addend.dtype.scalar)
-
-    return create
-
-
-_reordering_seed = [0]
-
-
-def reorder_by(seed: int) -> None:
-    """Draw how blocks that may be reordered are, until the next call."""
-    _reordering_seed[0] = seed
-
-
-def _reordered(data: Any) -> Any:
-    order = np.random.default_rng((_reordering_seed[0], data.size)).permutation(data.size)
-    return data.reshape(-1)[order].reshape(data.shape)
-
-
-def _concatenate(self: Any, left: Any, right: Any) -> Any:
-    return interpreter.TensorHandle(_reordered(np.concatenate([left.data, right.data])), left.dtype.scalar)
-
-
-def _reshape(self: Any, value: Any, shape: Any, may_reorder: bool) -> Any:
-    data = _reordered(value.data) if may_reorder else value.data
-    return interpreter.TensorHandle(data.reshape(shape), value.dtype.scalar)
-
-
-def _exchange_bits(original: Any) -> Any:
-    """An exchange moves bits, whatever they mean; the interpreter's own knows integers alone."""
-
-    def exchange(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
-        dtype = value.data.dtype
-        is_exchange = self.ir_rmw_op_to_interpreter_rmw_op.get(operation) == interpreter._interpreter.RMW_OP.XCHG
-        if not is_exchange or dtype not in (np.float32, np.float64):
-            return original(self, operation, pointers, value, mask, *options)
-        kind = tl.core.get_int_dtype(8 * dtype.itemsize, True)
-        bits = interpreter.TensorHandle(value.data.view(f"i{dtype.itemsize}"), kind)
-        old = original(self, operation, pointers, bits, mask, *options)
-        return interpreter.TensorHandle(old.data.view(dtype), value.dtype.scalar)
-
-    return exchange
-
-
-def _count(self: Any, values: Any, num_bins: int, mask: Any) -> Any:
-    data = values.data.reshape(-1)
-    chosen = data if mask is None else data[np.broadcast_to(mask.data, values.data.shape).reshape(-1)]
-    if np.any((chosen < 0) | (chosen >= num_bins)):
-        raise NotKernelLanguage("tl.histogram counts values that no bin is for; leave them out by mask=")
-    return interpreter.TensorHandle(np.bincount(chosen, minlength=num_bins).astype(np.int32), tl.int32)
-
-
-def _gather(self: Any, source: Any, indices: Any, axis: int) -> Any:
-    """What lies outside of a block is nobody's, and may be anything."""
-    size = source.data.shape[axis]
-    places = indices.data.astype(np.int64)
-    outside = (places < 0) | (places >= size)
-    found = np.take_along_axis(source.data, np.where(outside, 0, places), axis=axis)
-    if outside.any():
-        found = np.where(outside, make_lanes(source.dtype.scalar, found.shape), found)
-    return interpreter.TensorHandle(found, source.dtype.scalar)
-
-
-def _atomic_on_bfloat16(original: Any) -> Any:
-    operations: dict[Any, Any] = {
-        interpreter._interpreter.RMW_OP.FADD: np.add,
-        interpreter._interpreter.RMW_OP.XCHG: lambda old, new: new,
-    }
-
-    def combine(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
-        if value.dtype.scalar != tl.bfloat16:
-            return original(self, operation, pointers, value, mask, *options)
-        function = operations[self.ir_rmw_op_to_interpreter_rmw_op[operation]]
-        olds = np.zeros_like(value.data)
-        for at in np.ndindex(pointers.data.shape):  # one after the other, as addresses may repeat
-            if mask.data[at]:
-                address = np.array([pointers.data[at]], dtype=np.uint64)
-                held = interpreter._interpreter.load(
-                    address, np.array([True]), np.zeros(1, np.uint16), np.dtype(np.uint16)
-                )
-                olds[at] = held[0]
-                sums = narrow(function(widen(held), widen(np.array([value.data[at]]))))
-                interpreter._interpreter.store(address, sums, np.array([True]))
-        return interpreter.TensorHandle(olds, value.dtype.scalar)
-
-    return combine
-
-
-def install() -> None:
-    """Let this process's interpreter compute as a compiled kernel does."""
-    patched: Any = interpreter
-    patched.interpreter_builder.options = interpreter.InterpreterOptions(sanitize_overflow=False)
-    patched.FunctionRewriter.ast_transformer = CompiledLogic()
-    patched._compiled_and, patched._compiled_or, patched._compiled_not = logical_and, logical_or, logical_not
-    patched._compiled_store, patched._compiled_choice = scalars.stored, scalars.chosen
-    patched._compiled_return, patched._compiled_test = scalars.returned, scalars.decided_by
-    arithmetic.install()
-    for name in _BINARY:
-        setattr(tl.constexpr, name, _leaving_tensors_to_themselves(getattr(tl.constexpr, name)))
-    for name in _REVERSED:
-        setattr(tl.constexpr, f"__r{name}__", _reversed(getattr(tl.constexpr, f"__{name}__")))
-    builder: Any = interpreter.InterpreterBuilder
-    builder.create_maxnumf = lambda self, left, right: self.binary_op(left, right, np.fmax)
-    builder.create_minnumf = lambda self, left, right: self.binary_op(left, right, np.fmin)
-    builder.create_clampf = _clamp
-    builder.create_inline_asm = _refusal("inline assembly")
-    builder.create_dot_scaled = _refusal("tl.dot_scaled")
-    builder.create_fp_to_si, builder.create_fp_to_ui = (
-        _convert(builder.create_fp_to_si),
-        _convert(builder.create_fp_to_ui),
-    )
-    builder.create_fma = _fuse(builder.create_fma)
-    builder.create_cat, builder.create_reshape = _concatenate, _reshape
-    builder.create_histogram, builder.create_gather = _count, _gather
-    builder.create_atomic_rmw = _atomic_on_bfloat16(_exchange_bits(builder.create_atomic_rmw))
-    original = patched._patch_lang_core
-
-    def patch(lang: Any, scope: Any = None) -> None:
-        original(*(value for value in (lang, scope) if value is not None))
-        if scope is not None:
-            scope.set_attr(lang, "range", scalars.loop_range)
-        else:
-            lang.range = scalars.loop_range
-
-    patched._patch_lang_core = patch
+PATCHES = (
+    replace(interpreter.interpreter_builder, "options", interpreter.InterpreterOptions(sanitize_overflow=False)),
+    replace(interpreter.FunctionRewriter, "ast_transformer", CompiledLogic()),
+    replace(INTERPRETER, "_compiled_and", logical_and),
+    replace(INTERPRETER, "_compiled_or", logical_or),
+    replace(INTERPRETER, "_compiled_not", logical_not),
+    replace(INTERPRETER, "_compiled_store", scalars.stored),
+    replace(INTERPRETER, "_compiled_choice", scalars.chosen),
+    replace(INTERPRETER, "_compiled_return", scalars.returned),
+    replace(INTERPRETER, "_compiled_test", scalars.decided_by),
+    *(Patch(tl.constexpr, name, _leaving_tensors_to_themselves) for name in _BINARY),
+    *(_reversed(name) for name in _REVERSED),
+    replace_in_language({"range": _loop}),
+)

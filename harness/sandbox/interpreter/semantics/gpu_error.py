@@ -13,6 +13,7 @@ exact (a root of a square, a quotient without a rest, the exponential of 0) stay
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,23 +21,18 @@ import triton.language as tl
 from numpy.typing import NDArray
 from triton.runtime import interpreter
 
+from .patches import BUILDER, Patch
 from .rounding import flushed
+from .run_state import current_run
 
 Array = NDArray[Any]
 
 _TF32_BITS = np.uint32(0xFFFFE000)
 
-_drawn: list[int | None] = [None]
-
-
-def approximate_by(seed: int | None) -> None:
-    """Draw errors until the next call; none without a seed."""
-    _drawn[0] = seed
-
 
 def _nudge(values: Array, is_inexact: Array) -> Array:
     """One unit up, one down or none, the same for the same number."""
-    seed = _drawn[0] or 0
+    seed = current_run().error_seed or 0
     bits = np.atleast_1d(values).view(np.int32).reshape(values.shape)
     mixed = (bits.astype(np.uint64) + np.uint64(seed % 2**31)) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(40)
     step = (mixed % np.uint64(3)).astype(np.int32) - 1
@@ -46,7 +42,7 @@ def _nudge(values: Array, is_inexact: Array) -> Array:
 
 
 def _is_drawn(*handles: Any) -> bool:
-    return _drawn[0] is not None and all(handle.dtype.scalar == tl.float32 for handle in handles)
+    return current_run().error_seed is not None and all(handle.dtype.scalar == tl.float32 for handle in handles)
 
 
 def _made(values: Array) -> Any:
@@ -98,7 +94,7 @@ def _multiply(original: Any) -> Any:
     return multiply
 
 
-def _add(original: Any, sign: int) -> Any:
+def _add(original: Any, sign: int = 1) -> Any:
     """A sum (sign 1) or a difference (sign -1)."""
 
     def add(self: Any, left: Any, right: Any) -> Any:
@@ -128,18 +124,27 @@ def _dot(original: Any) -> Any:
     return dot
 
 
-def install() -> None:
-    """Let this process's interpreter be as inexact as `approximate_by` says; after all that computes."""
-    builder: Any = interpreter.InterpreterBuilder
-    for name, exact in (
-        *(("exp", np.exp), ("exp2", np.exp2), ("log", np.log), ("log2", np.log2), ("sin", np.sin), ("cos", np.cos)),
-        *(("sqrt", np.sqrt), ("rsqrt", _reciprocal_root)),
-    ):
-        setattr(builder, f"create_{name}", _function(getattr(builder, f"create_{name}"), exact))
-    for name in ("exp2", "sqrt", "rsqrt"):
-        setattr(builder, f"create_{name}", _flushing(getattr(builder, f"create_{name}")))
-    builder.create_fdiv = _divide(builder.create_fdiv)
-    builder.create_fmul = _multiply(builder.create_fmul)
-    builder.create_fadd = _add(builder.create_fadd, 1)
-    builder.create_fsub = _add(builder.create_fsub, -1)
-    builder.create_dot = _dot(builder.create_dot)
+def _subtract(original: Any) -> Any:
+    return _add(original, -1)
+
+
+_EXACT: dict[str, Callable[[Array], Array]] = {
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "log": np.log,
+    "log2": np.log2,
+    "sin": np.sin,
+    "cos": np.cos,
+    "sqrt": np.sqrt,
+    "rsqrt": _reciprocal_root,
+}
+
+PATCHES = (
+    *(Patch(BUILDER, f"create_{name}", partial(_function, exact=exact)) for name, exact in _EXACT.items()),
+    *(Patch(BUILDER, f"create_{name}", _flushing) for name in ("exp2", "sqrt", "rsqrt")),
+    Patch(BUILDER, "create_fdiv", _divide),
+    Patch(BUILDER, "create_fmul", _multiply),
+    Patch(BUILDER, "create_fadd", _add),
+    Patch(BUILDER, "create_fsub", _subtract),
+    Patch(BUILDER, "create_dot", _dot),
+)

@@ -1,4 +1,4 @@
-"""What Triton's interpreter finds out again and again, and what does not change once the process is set up.
+"""How Triton's interpreter patches the language: what it finds out again and again, and tensors that are indices.
 
 It patches its language anew for every call of a jit function, and looks through all members of five name spaces each
 time: for a hundred programs with three reductions each 400 times, a fifth of a run and more. Which of them are
@@ -12,13 +12,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import triton.language as tl
 
-def install() -> None:
-    """Remember the names of built-ins, and NumPy's types, for the rest of this process; after what changes either."""
-    import triton.language as tl
-    from triton.runtime import interpreter
+from .patches import INTERPRETER, Patch
 
-    original = interpreter._patch_builtin
+
+def _remember_builtins(original: Any) -> Any:
     spaces = (tl, tl.core, tl.tensor, tl.math, tl.core.tensor_descriptor_base)
     known = {
         id(space): tuple(name for name, member in inspect.getmembers(space) if tl.core.is_builtin(member))
@@ -33,16 +32,13 @@ def install() -> None:
         for name in names:
             member = getattr(space, name)
             if tl.core.is_builtin(member):  # not where an outer call has patched it
-                interpreter._patch_attr(space, name, member, *rest)
+                INTERPRETER._patch_attr(space, name, member, *rest)
 
-    interpreter._patch_builtin = patch
-    interpreter._get_np_dtype = remember_types(interpreter._get_np_dtype)
+    return patch
 
 
 def remember_types(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The same, with what was found for an element's type; types are equal if their names are."""
-    import triton.language as tl
-
+    """Return a function that looks an element's NumPy type up once; types are equal if their names are."""
     known: dict[str, Any] = {}
 
     def get_np_dtype(tt_dtype: Any) -> Any:
@@ -54,3 +50,20 @@ def remember_types(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return known[element.name]
 
     return get_np_dtype
+
+
+def _let_tensors_be_indices(original: Any) -> Any:
+    """Let a loop's bound be a tensor: Triton 3.6 converts a 1-element array to int, which NumPy 2.4 refuses."""
+
+    def patch(tensor: Any, *rest: Any) -> None:
+        original(tensor, *rest)
+        tensor.__index__ = lambda self: int(self.handle.data.item())
+
+    return patch
+
+
+INDEX_PATCHES = (Patch(INTERPRETER, "_patch_lang_tensor", _let_tensors_be_indices),)
+SPEED_PATCHES = (
+    Patch(INTERPRETER, "_patch_builtin", _remember_builtins),
+    Patch(INTERPRETER, "_get_np_dtype", remember_types),
+)

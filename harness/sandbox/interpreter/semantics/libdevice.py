@@ -15,8 +15,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from triton.language import core
+from triton.language.extra import libdevice as generic
+from triton.language.extra.cuda import libdevice
+from triton.runtime import interpreter
 
-from ..kernel_source import NotKernelLanguage
+from ...kernel_source import NotKernelLanguage
+from .patches import BUILDER, Patch, replace
 from .rounding import flushed, fuse, to_integers
 
 Function = Callable[..., Any]
@@ -247,23 +252,25 @@ def find_function(symbol: str) -> Function:
     raise NotKernelLanguage(f"the interpreter has no {symbol}")
 
 
-def install() -> None:
-    """Offer the library under both of its names in this process."""
-    from triton.language import core
-    from triton.language.extra import libdevice as generic
-    from triton.language.extra.cuda import libdevice
-    from triton.runtime import interpreter
+def _call(self: Any, library: str, path: str, symbol: str, handles: Any, kind: Any, is_pure: bool) -> Any:
+    result = np.asarray(find_function(symbol)(*(handle.data for handle in handles)))
+    dtype = np.dtype(interpreter._get_np_dtype(kind.scalar))
+    is_rounded = result.dtype.kind == "f" and dtype.kind in "iu"
+    return interpreter.TensorHandle(to_integers(result, dtype) if is_rounded else result.astype(dtype), kind.scalar)
 
-    def call(self: Any, library: str, path: str, symbol: str, handles: Any, kind: Any, is_pure: bool) -> Any:
-        result = np.asarray(find_function(symbol)(*(handle.data for handle in handles)))
-        dtype = np.dtype(interpreter._get_np_dtype(kind.scalar))
-        is_rounded = result.dtype.kind == "f" and dtype.kind in "iu"
-        return interpreter.TensorHandle(to_integers(result, dtype) if is_rounded else result.astype(dtype), kind.scalar)
 
-    builder: Any = interpreter.InterpreterBuilder
-    builder.create_extern_elementwise = call
-    for name, function in list(vars(libdevice).items()):
-        if core.is_builtin(function) and function.__module__ == libdevice.__name__:
-            bound = functools.wraps(function)(functools.partial(function, _semantic=interpreter.interpreter_semantic))
-            setattr(libdevice, name, bound)
-            setattr(generic, name, bound)
+def _bind(function: Any) -> Any:
+    return functools.wraps(function)(functools.partial(function, _semantic=interpreter.interpreter_semantic))
+
+
+def _offer_functions() -> tuple[Patch, ...]:
+    """The library under both of its names."""
+    functions = {
+        name: _bind(function)
+        for name, function in vars(libdevice).items()
+        if core.is_builtin(function) and function.__module__ == libdevice.__name__
+    }
+    return tuple(replace(owner, name, bound) for name, bound in functions.items() for owner in (libdevice, generic))
+
+
+PATCHES = (replace(BUILDER, "create_extern_elementwise", _call), *_offer_functions())

@@ -19,26 +19,17 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from triton.runtime import interpreter
+
+from .run_state import current_run
 
 _INTEGER = 2**16 + 1
 """Odd, so that sums of it do not wrap around to 0 soon."""
 
-_draws = [0]  # how many operations had lanes filled since the plan began
-_seed = [0]
-_holds_zeros = [False]
-
-
-def begin_plan(seed: int, holds_zeros: bool = False) -> None:
-    """Let the lanes of the next plan's loads hold what every plan's hold, or zeros as unwritten memory then does.
-
-    Results that are not defined follow the seed.
-    """
-    _draws[0], _seed[0], _holds_zeros[0] = 0, seed, holds_zeros
-
 
 def make_unwritten(memory: torch.Tensor) -> None:
     """Fill a flat tensor with what a temporary holds before anything writes it; first NaN, where the dtype has one."""
-    if _holds_zeros[0]:
+    if current_run().holds_zeros:
         memory.view(torch.uint8).zero_()
         return
     choices = _choices(memory.dtype)
@@ -62,8 +53,6 @@ def _extremes(low: int, high: int) -> tuple[int, int, int]:
 
 def make_lanes(kind: Any, shape: tuple[int, ...]) -> NDArray[Any]:
     """Values for the lanes of one load of a Triton type; which comes first is drawn from the number of loads so far."""
-    from triton.runtime import interpreter
-
     if kind.is_bf16():
         choices = np.array([0x7FC0, 0x7F7F, 0xFF7F], dtype=np.uint16)  # codes, as NumPy has neither type
     elif kind.is_fp8():
@@ -77,7 +66,7 @@ def make_lanes(kind: Any, shape: tuple[int, ...]) -> NDArray[Any]:
             choices = np.array([True, False])
         else:
             choices = np.array(_extremes(np.iinfo(dtype).min, np.iinfo(dtype).max), dtype=dtype)
-    if _holds_zeros[0]:
+    if current_run().holds_zeros:
         choices = np.zeros_like(choices)
     return _mixture(choices, shape, 0)
 
@@ -85,18 +74,19 @@ def make_lanes(kind: Any, shape: tuple[int, ...]) -> NDArray[Any]:
 def make_results(dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     """Values for the lanes of one operation on integers or truth values that is not defined there."""
     if dtype.kind == "b":
-        return _mixture(np.array([True, False]), shape, _seed[0])
+        return _mixture(np.array([True, False]), shape, current_run().seed)
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-    return _mixture(np.array([*_extremes(low, high), 0, -1 if low else high], dtype), shape, _seed[0])
+    return _mixture(np.array([*_extremes(low, high), 0, -1 if low else high], dtype), shape, current_run().seed)
 
 
 def make_alternation(shape: tuple[int, ...]) -> NDArray[np.bool_]:
     """Which lanes get the one of two results that a compiler may give."""
-    return _mixture(np.array([True, False]), shape, _seed[0])
+    return _mixture(np.array([True, False]), shape, current_run().seed)
 
 
 def _mixture(choices: NDArray[Any], shape: tuple[int, ...], seed: int) -> NDArray[Any]:
-    _draws[0] += 1
-    first = (_draws[0] + seed) * 0x9E3779B1 % 2**32 >> 16
+    run = current_run()
+    run.num_poisoned += 1
+    first = (run.num_poisoned + seed) * 0x9E3779B1 % 2**32 >> 16
     values: NDArray[Any] = choices[(np.arange(first, first + math.prod(shape)) % len(choices)).reshape(shape)]
     return values

@@ -15,6 +15,7 @@ are in Python. They become tensors, of 32 bits or what else holds them, where th
 from __future__ import annotations
 
 import builtins
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -23,8 +24,8 @@ import triton.language as tl
 from triton.compiler.code_generator import CodeGenerator
 from triton.runtime import interpreter
 
-from ..accesses import followed
-from ..kernel_source import NotKernelLanguage
+from ...kernel_source import NotKernelLanguage
+from .run_state import current_run
 
 RETURNS_CONSTANTS = hasattr(CodeGenerator, "decide_return_type")
 """Whether this Triton's helpers can return numbers that stay constants."""
@@ -102,7 +103,24 @@ def smallest(*values: Any, **options: Any) -> Any:
     return _fold(builtins.min, "minimum", values, options)
 
 
-@followed
+def _followed(loop: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    """The same loop, of whose beginning and end watchers are told."""
+
+    @functools.wraps(loop)
+    def follow(*bounds: Any, **options: Any) -> Iterator[Any]:
+        told = tuple(current_run().watchers)
+        for watcher in told:
+            watcher.begin_loop()
+        try:
+            yield from loop(*bounds, **options)
+        finally:
+            for watcher in told:
+                watcher.end_loop()
+
+    return follow
+
+
+@_followed
 def loop_range(*bounds: Any, **options: Any) -> Iterator[Any]:
     """`range` and `tl.range` of a compiled kernel; what only schedules the loop is ignored."""
     given = list(bounds)

@@ -15,7 +15,7 @@ from tritonrl.core.candidate import Failure
 from tritonrl.core.config import LimitsConfig
 from tritonrl.core.outcome import Outcome
 from tritonrl.harness.sandbox import sandbox as sandbox_module
-from tritonrl.harness.sandbox.confinement import shortage
+from tritonrl.harness.sandbox.confinement import watch
 from tritonrl.harness.sandbox.protocol import RecordReply
 from tritonrl.harness.sandbox.sandbox import Sandbox
 
@@ -67,14 +67,14 @@ def record_and_kill(box: Sandbox, times: int) -> Failure:
 
 def test_job_ended_for_want_of_memory_runs_again(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = itertools.count()
-    monkeypatch.setattr(shortage, "count_kills", lambda: next(numbers))
+    monkeypatch.setattr(watch, "count_kills", lambda: next(numbers))
     failure = record_and_kill(box, times=1)
     assert "alive" in failure.message
 
 
 def test_machine_without_memory_is_said_to_be_that(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = itertools.count()
-    monkeypatch.setattr(shortage, "count_kills", lambda: next(numbers))
+    monkeypatch.setattr(watch, "count_kills", lambda: next(numbers))
     failure = record_and_kill(box, times=3)
     assert failure.outcome is Outcome.MEMORY_LIMIT
     assert "the machine" in failure.message
@@ -87,4 +87,4 @@ def test_job_ended_otherwise_has_crashed(box: Sandbox) -> None:
 
 def test_kills_are_counted_where_the_kernel_tells() -> None:
     lines = Path("/proc/vmstat").read_text().splitlines()
-    assert shortage.count_kills() == next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+    assert watch.count_kills() == next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tritonrl.core.candidate import Variant
 from tritonrl.core.outcome import Outcome
-from tritonrl.harness.sandbox.protocol import RunRequest, RunResult
+from tritonrl.core.run import RunRequest, RunResult
 from tritonrl.harness.sandbox.sandbox import Sandbox
 
 from ..conftest import only, request

@@ -7,8 +7,8 @@ import pytest
 from tritonrl.core.candidate import Variant
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import ArgumentKind, LaunchPlan
+from tritonrl.core.run import RunRequest
 from tritonrl.core.task import Profile
-from tritonrl.harness.sandbox.protocol import RunRequest
 from tritonrl.harness.sandbox.sandbox import Sandbox
 
 from ..conftest import only, request

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from attrs import evolve
 from tritonrl.core.candidate import Candidate, Failure, Variant
+from tritonrl.core.run import RunRequest
 from tritonrl.core.task import Task
-from tritonrl.harness.sandbox.protocol import RunRequest
 from tritonrl.harness.verification.probes import prepare_run
 from tritonrl.harness.verification.recordings import probe_compile
 from tritonrl.harness.verification.workbench import Workbench

@@ -6,7 +6,7 @@ import itertools
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tritonrl.harness.sandbox.recording.addresses import Allocator
+from tritonrl.harness.sandbox.recording.fake_tensors import Allocator
 
 SIZES = st.lists(st.one_of(st.integers(0, 1 << 12), st.integers(0, 1 << 25)), min_size=1, max_size=40)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tritonrl.core.plan import Kernel
 from tritonrl.core.task import Profile
-from tritonrl.harness.sandbox.recording.compiled_accesses import differ, run_ahead
+from tritonrl.harness.sandbox.recording.compiled_kernel import differ, run_ahead
 from tritonrl.harness.sandbox.sandbox import Sandbox
 
 from ..conftest import only, request

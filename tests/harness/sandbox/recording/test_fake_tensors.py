@@ -6,7 +6,7 @@ import pytest
 import torch
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.task import Profile
-from tritonrl.harness.sandbox.recording.fake_tensors import CPU, CUDA, Devices
+from tritonrl.harness.sandbox.recording.fake_tensors import CPU, CUDA, FakeDevices
 from tritonrl.harness.sandbox.sandbox import Sandbox
 
 from ..conftest import only, request
@@ -148,7 +148,7 @@ def test_a_model_is_built_alike_at_all_sizes(sandbox: Sandbox, condition: str, p
 
 def test_views_are_where_their_storage_is() -> None:
     """A device is kept by storage: views share it, and other tensors do not."""
-    devices = Devices()
+    devices = FakeDevices()
     one, other = torch.empty(4, 4, device="meta"), torch.empty(4, 4, device="meta")
     devices.place(one, torch.device("cuda"))
     devices.place(other, CPU)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tritonrl.core.candidate import Variant
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import BufferKind
-from tritonrl.harness.sandbox.protocol import RunRequest, RunResult
-from tritonrl.harness.sandbox.recording.data_movement import copies, padding
+from tritonrl.core.run import RunRequest, RunResult
+from tritonrl.harness.sandbox.recording.forward_pass import copies, padding
 from tritonrl.harness.sandbox.sandbox import Sandbox
 
 from ..conftest import only, request

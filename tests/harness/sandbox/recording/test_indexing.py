@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tritonrl.harness.sandbox.recording.indexing import index
+from tritonrl.harness.sandbox.recording.tensor_calls import index
 
 TENSOR = torch.arange(3 * 4 * 5).view(3, 4, 5)
 BOUND = st.none() | st.integers(-6, 6)

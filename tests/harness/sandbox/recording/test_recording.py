@@ -10,8 +10,8 @@ from attrs import evolve
 from tritonrl.core.candidate import Variant
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import BufferKind, LaunchPlan
+from tritonrl.core.run import RunRequest, RunResult
 from tritonrl.core.task import Profile
-from tritonrl.harness.sandbox.protocol import RunRequest, RunResult
 from tritonrl.harness.sandbox.sandbox import Sandbox
 
 from ....conftest import SharedSandboxes

@@ -18,14 +18,10 @@ _RUN = """
 import json, warnings
 import numpy, torch, triton
 from tests.harness.sandbox.interpreter.semantics.semantics import CASES, SIZE, SOURCE, inputs
-from tritonrl.harness.sandbox.interpreter.semantics import gpu_error, bfloat16, control_flow, conversions, libdevice
-from tritonrl.harness.sandbox.interpreter.semantics import prefix_scans, reductions
-from tritonrl.harness.sandbox.interpreter.interpreter import _let_tensors_be_indices
 from tritonrl.harness.sandbox.interpreter.kernel_module import KernelModule
+from tritonrl.harness.sandbox.interpreter.patch_table import SEMANTICS, install
 warnings.simplefilter("ignore")
-for part in (bfloat16, conversions, compiled_semantics, reductions, prefix_scans, libdevice, approximations):
-    part.install()
-_let_tensors_be_indices()
+install(SEMANTICS)
 kernels, results = KernelModule(SOURCE), {}
 for name, (given, returned, _) in CASES.items():
     x, y = (torch.tensor(values, dtype=getattr(torch, given)) for values in inputs(given))

@@ -17,18 +17,14 @@ from ...kernels import HEADER
 _RUN = """
 import json, sys, warnings
 import numpy, torch, triton
-from tritonrl.harness.sandbox.interpreter.semantics import bfloat16, combining, control_flow, conversions, libdevice
-from tritonrl.harness.sandbox.interpreter.semantics import gpu_error, prefix_scans, reductions
-from tritonrl.harness.sandbox.interpreter.interpreter import _let_tensors_be_indices
 from tritonrl.harness.sandbox.interpreter.kernel_module import KernelModule
+from tritonrl.harness.sandbox.interpreter.patch_table import SEMANTICS, install
+from tritonrl.harness.sandbox.interpreter.semantics.run_state import Layout, begin_run
 warnings.simplefilter("ignore")
-for part in (bfloat16, conversions, compiled_semantics, reductions, prefix_scans, libdevice, approximations):
-    part.install()
-_let_tensors_be_indices()
+install(SEMANTICS)
 results = []
 for source, values, layout, seed in json.load(sys.stdin):
-    approximations.approximate_by(seed)
-    combining._layout[0] = combining.Layout(*layout)
+    begin_run(0, layout=Layout(*layout), error_seed=seed)
     x = torch.tensor([float(value) for value in values], dtype=torch.float32)
     out = torch.zeros(len(values), dtype=torch.float32)
     try:

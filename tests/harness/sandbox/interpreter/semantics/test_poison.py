@@ -6,8 +6,9 @@ import pytest
 import torch
 from attrs import evolve
 from tritonrl.core.candidate import Variant
-from tritonrl.harness.sandbox.interpreter.semantics.poison import begin_plan, make_unwritten
-from tritonrl.harness.sandbox.protocol import RunRequest, RunResult, TensorSpec
+from tritonrl.core.run import RunRequest, RunResult, TensorSpec
+from tritonrl.harness.sandbox.interpreter.semantics.poison import make_unwritten
+from tritonrl.harness.sandbox.interpreter.semantics.run_state import begin_run
 from tritonrl.harness.sandbox.sandbox import Sandbox
 
 from ...conftest import only, request
@@ -40,12 +41,12 @@ def test_unwritten_integers_are_near_both_ends(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.bool, torch.int32])
 def test_unwritten_memory_is_zero_where_that_is_asked(dtype: torch.dtype) -> None:
-    """And only until the next plan begins."""
+    """And only until the next run begins."""
     memory = torch.ones(7, dtype=dtype)
-    begin_plan(0, holds_zeros=True)
+    begin_run(0, holds_zeros=True)
     make_unwritten(memory)
     assert not memory.any()
-    begin_plan(0)
+    begin_run(0)
     make_unwritten(memory)
     assert memory.any()
 

@@ -153,15 +153,12 @@ _RUN = """
 import json, warnings
 import torch
 from tests.harness.sandbox.interpreter.semantics.test_scalars import BODIES, SOURCE
-from tritonrl.harness.sandbox.interpreter.semantics import bfloat16, control_flow, reductions
-from tritonrl.harness.sandbox.interpreter.interpreter import _let_tensors_be_indices
 from tritonrl.harness.sandbox.interpreter.kernel_module import KernelModule
-from tritonrl.harness.sandbox.interpreter.kernel_source import KernelSource
+from tritonrl.harness.sandbox.interpreter.patch_table import SEMANTICS, install
+from tritonrl.harness.sandbox.kernel_source import KernelSource
 from tritonrl.harness.sandbox.interpreter.semantics.scalars import argument
 warnings.simplefilter("ignore")
-for part in (bfloat16, compiled_semantics, reductions):
-    part.install()
-_let_tensors_be_indices()
+install(SEMANTICS)
 source, kernels, results = KernelSource(SOURCE), KernelModule(SOURCE), []
 values = {"n": argument(64, "i32"), "wide": argument(2**32, "i64"), "flag": argument(True, "u1"), "one": 1, "BLOCK": 64}
 for number in range(len(BODIES)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tritonrl.harness.sandbox.sandbox import Sandbox
 
-from .test_buffers import run, values
+from ..test_buffers import run, values
 
 TICKETS = "t = tl.atomic_add(s_ptr + at * 0, 1.0)\n"
 SWAPS = (
