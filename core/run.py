@@ -25,13 +25,13 @@ class TensorSpec:
 class RunRequest:
     """Execute `plan` under Triton's interpreter.
 
-    `storages` gives the raw bytes of each buffer of the plan that is not a temporary, by index, exactly
-    `num_elements` long; temporaries hold what memory holds that nothing has written. Where buffers lie is drawn from
-    `seed`. With `num_programs`, each launch runs at most so many of its programs, drawn from `seed` too; 0 = all.
-    With `reverse`, each launch runs its programs from the last to the first, and what else is chance on a GPU comes
-    out otherwise (`sandbox.memory.place`). `programs` are further ones that run, by their numbers. With `num_lanes`
-    nothing but a scan is made (`sandbox.scanning`), which may cost as many; it also says which programs had to do with
-    the element that `watched` names, by an output's number and a position in it.
+    `storages` gives the raw bytes of each buffer of the plan that is not a temporary, by index, exactly `num_elements`
+    long; temporaries hold what memory holds that nothing has written. Where buffers lie is drawn from `seed`. With
+    `num_programs`, each launch runs at most so many of its programs, drawn from `seed` too; 0 = all. With `reverse`,
+    each launch runs its programs from the last to the first, and what else is chance on a GPU comes out otherwise
+    (`sandbox.interpreter.buffers.place`). `programs` are further ones that run, by their numbers. With `num_lanes`
+    nothing but a scan is made (`sandbox.interpreter.vectorized_scan`), which may cost as many; it also says which
+    programs had to do with the element that `watched` names, by an output's number and a position in it.
     """
 
     variant: Variant
@@ -47,12 +47,13 @@ class RunRequest:
 
 @frozen(kw_only=True)
 class LaunchSample:
-    """What the drawn programs of a launch wrote: for each, the elements of returned buffers that none had written.
+    """Counts of the elements of returned buffers that the drawn programs of a launch wrote.
 
-    `num_unknown` of them are not among these, as what they do hangs on what programs that did not run have to write.
-    `overlaps` says that one of them stored to such an element that another one had written. Where not all programs were
-    drawn, `stored_by_program` counts what each stored to, whoever had written it, and `new_along` has for each axis of
-    the grid the shares of a program's elements that the one before it along the axis did not store to.
+    `written_by_program` counts, for each program, the elements that no program had written before. It leaves out
+    `num_unknown` programs, which depend on results of programs that did not run. `overlaps` says that one of them
+    stored to such an element that another one had written. Where not all programs were drawn, `stored_by_program`
+    counts the elements that each stored to, whoever had written them, and `new_along` has, for each axis of the grid,
+    the shares of a program's elements that the one before it along the axis did not store to.
     """
 
     written_by_program: tuple[int, ...]
@@ -71,7 +72,7 @@ class Sample:
 
 @frozen(kw_only=True)
 class RunResult:
-    """What one execution left behind.
+    """Outputs and side effects of one execution.
 
     `outputs` are the raw bytes of the returned views, contiguous, in the plan's order. `mutated` are indices of
     input, parameter and constant buffers whose bytes changed; `out_of_bounds` are indices of buffers beside which

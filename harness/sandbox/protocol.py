@@ -1,4 +1,4 @@
-"""What the judge asks of a sandboxed child and what it may answer: records and raw bytes, never a pickle.
+"""Requests to a sandboxed child and its replies: records and raw bytes, never a pickle; runs are in `core.run`.
 
 A message on the wire is a JSON header followed by blobs (`harness.sandbox.wire`). The child's answer is data from an
 untrusted process: its size is bounded, and it is structured strictly (`core.serialisation`) before anyone reads it.
@@ -54,7 +54,7 @@ class RecordReply:
 
 @frozen(kw_only=True)
 class RecompileReply:
-    """What compilation finds of each launch's kernel from the source's text alone, or the failure."""
+    """Kernels of the launches as compiled from the source's text alone, or the failure."""
 
     kernels: tuple[Kernel, ...] = ()
     failure: Failure | None = None

@@ -97,7 +97,7 @@ class _ZygoteProcess:
         self.protections: dict[str, Any] = json.loads(packet)["ready"]
 
     def last_words(self) -> str:
-        """The last line that the zygote printed."""
+        """Return the last line that the zygote printed."""
         self.log.seek(0)
         lines = self.log.read().decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else "it said nothing"
@@ -241,7 +241,7 @@ class Sandbox:
             return TraceReply(problem=_broken(error).message)
 
     def capabilities(self) -> tuple[Capability, ...]:
-        """The contract's protections, and whether each is active on this machine."""
+        """Return the contract's protections, and whether each is active on this machine."""
         return describe_protections(Protections(**self._zygote("compile").protections))
 
     def _zygote(self, mode: str) -> _ZygoteProcess:

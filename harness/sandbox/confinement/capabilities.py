@@ -1,4 +1,4 @@
-"""The sandbox's contract as one line for each protection: by which means it holds here, or what its loss means."""
+"""Describe the sandbox's contract, one line for each protection: how it holds here, or what its loss means."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What confines a candidate's code, and what does not: the sandbox's contract.
+"""The sandbox's contract: what confines a candidate's code, and what does not.
 
 Covered, each by more than one means where the kernel has them, so that the loss of one leaves the others:
 
@@ -76,7 +76,7 @@ _FIRST_JOB_UID = 0x60000000
 
 @frozen(kw_only=True)
 class Protections:
-    """Which protections this machine grants; found once by the zygote, by trying."""
+    """Protections that this machine grants; found once by the zygote, by trying."""
 
     pid_namespace: bool = False
     network_namespace: bool = False
@@ -111,7 +111,7 @@ def isolate_zygote(without: Collection[str] = ()) -> Protections:
 
 
 def complete(protections: Protections, without: Collection[str] = ()) -> Protections:
-    """The protections with those that only the namespace's first process can set up or try.
+    """Return the protections with those that only the namespace's first process can set up or try.
 
     A /proc of its own lets the zygote count what its jobs run; whether a child may enter a user namespace and mount
     there is tried in a fork.
@@ -136,7 +136,7 @@ def complete(protections: Protections, without: Collection[str] = ()) -> Protect
 
 
 def _succeeds(attempt: Callable[[], None]) -> bool:
-    """Whether `attempt` raises no OSError; tried in a fork, since there is no way back out of a namespace."""
+    """Return whether `attempt` raises no OSError; tried in a fork, since there is no way back out of a namespace."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -181,7 +181,10 @@ def _restrict_calls(own_pid: int | None = None) -> None:
 
 
 def job_uid(pid: int) -> int:
-    """The real uid of a job of root's that has no user namespace: one of its own, so that limits count it alone."""
+    """Return the real uid of a job of root's that has no user namespace.
+
+    One of its own, so that limits count it alone.
+    """
     return _FIRST_JOB_UID + pid
 
 
@@ -219,7 +222,10 @@ def _set_limits(limits: LimitsConfig, num_other_tasks: int) -> None:
 
 
 def _num_other_tasks() -> int:
-    """How many tasks of this process's real uid are not its own; other jobs of the same user start some meanwhile."""
+    """Return how many tasks of this process's real uid are not its own.
+
+    Other jobs of the same user start some meanwhile.
+    """
     uid = os.getuid()
     if uid != os.geteuid():
         return 0

@@ -1,4 +1,4 @@
-"""Which system calls a confined candidate may not make, as a filter that the kernel runs before each call.
+"""A seccomp filter: system calls that a confined candidate may not make, checked by the kernel before each call.
 
 The filter is a list of what no candidate needs once it is confined, not of what it may do: recording runs Python,
 torch, Triton's compiler and `ptxas`, whose calls differ with every version. What is refused, and how, goes by class:
@@ -141,7 +141,7 @@ _Instruction = tuple[int, int, int, int]
 
 @functools.cache
 def assemble(machine: str, own_pid: int | None = None) -> bytes:
-    """The filter for an architecture; with `own_pid` it also confines signals to that process.
+    """Return the filter for an architecture; with `own_pid` it also confines signals to that process.
 
     Raises KeyError for an architecture whose numbers are not known here.
     """
@@ -184,12 +184,12 @@ def install(program: bytes) -> None:
 
 
 def is_known(machine: str | None = None) -> bool:
-    """Whether the filter has the numbers of this machine's calls."""
+    """Return whether the filter has the numbers of this machine's calls."""
     return (machine or os.uname().machine) in _ARCHITECTURES
 
 
 def fail(number: int) -> int:
-    """The action that makes a call fail with this error."""
+    """Return the action that makes a call fail with this error."""
     return _ERROR | number
 
 

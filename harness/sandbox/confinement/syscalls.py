@@ -1,4 +1,4 @@
-"""The few Linux calls that Python 3.11 has no function for; each raises OSError or returns what the kernel did."""
+"""Linux calls that Python 3.11 has no function for; each raises OSError or returns what the kernel did."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def mount(source: str, target: str, kind: str | None, flags: int, data: str | No
 
 
 def control_process(option: int, value: int, extra: int = 0) -> None:
-    """The prctl call with one argument or two."""
+    """Call prctl with one argument or two."""
     _checked(_libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(extra), 0, 0))
 
 
@@ -94,7 +94,7 @@ def gather_into_huge_pages() -> int:
 
 
 def landlock_version() -> int:
-    """The kernel's Landlock ABI, 0 where there is none."""
+    """Return the kernel's Landlock ABI, 0 where there is none."""
     try:
         return _syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(1))
     except OSError:

@@ -1,12 +1,11 @@
-"""What a zygote reads about its jobs from /proc and from their scratch folders, and how it ends what they leave behind.
+"""Watch jobs through /proc and their scratch folders, and end what they leave behind.
 
 Limits of the kernel hold for one process; what several do together is only seen by looking. Where there is no PID
 namespace to end with a job, its processes are found as descendants: a job and its zygote are subreapers, so a daemon
 that detaches from its parents stays below its job, and comes to the zygote when the job ends.
 
-Where the machine has too little memory, and not a job too much: the kernel then ends a process of its own choice.
-
-A job's death by that says nothing of its candidate. So jobs offer themselves before everything else on the machine, and
+Where the machine has too little memory, and not a job too much, the kernel ends a process of its own choice. A job's
+death by that says nothing of its candidate. So jobs offer themselves before everything else on the machine, and
 whoever had one ended so runs it again (`Sandbox`).
 """
 
@@ -36,7 +35,7 @@ class Member:
 
 
 def families(roots: Collection[int]) -> dict[int, list[Member]]:
-    """The processes of each job, by the job's first process, from /proc of the zygote's namespace."""
+    """Return the processes of each job, by the job's first process, from /proc of the zygote's namespace."""
     parents: dict[int, int] = {}
     members: dict[int, Member] = {}
     for pid, parent, threads in processes():
@@ -67,7 +66,7 @@ def resident_bytes(process: str) -> int:
 
 
 def exceeds_on_disk(folder: str, processes: Collection[int], limit: int) -> bool:
-    """Whether a scratch folder, with files that were deleted and are still open, holds more than `limit` bytes.
+    """Return whether a scratch folder, with files that were deleted and are still open, holds more than `limit` bytes.
 
     More than a few thousand files count as too much.
     """
@@ -87,7 +86,7 @@ def exceeds_on_disk(folder: str, processes: Collection[int], limit: int) -> bool
 
 
 def has_other_children(known: Collection[int]) -> bool:
-    """Whether this process has children beside the known ones, as far as the kernel tells cheaply."""
+    """Return whether this process has children beside the known ones, as far as the kernel tells cheaply."""
     children: set[int] = set()
     try:
         for thread in os.listdir("/proc/self/task"):
@@ -167,7 +166,7 @@ def _deleted_bytes(process: int) -> int:
 
 
 def count_kills() -> int:
-    """How many processes this machine's kernel has ended for want of memory; 0 where it does not say."""
+    """Return how many processes this machine's kernel has ended for want of memory; 0 where it does not say."""
     with contextlib.suppress(OSError), open("/proc/vmstat") as file:
         for line in file:
             name, _, number = line.partition(" ")

@@ -1,4 +1,4 @@
-"""How a kernel's loads, stores, atomics and barriers reach memory under Triton's interpreter.
+"""Accesses: a kernel's loads, stores, atomics and barriers are checked, poisoned and watched in the interpreter.
 
 Left alone, the interpreter reads and writes any address. Here each access is checked before it happens (`buffers`). The
 lanes that a load's mask leaves undefined get values that show (`poison`). And those who watch a launch are told of each
@@ -53,15 +53,15 @@ class Access:
         return self.pointers.get_element_ty()
 
     def find_elements(self, start: int, shift: int = 0) -> NDArray[np.int64]:
-        """The accessed elements of 2^`shift` bytes, by their distance from an address."""
+        """Return the accessed elements of 2^`shift` bytes, by their distance from an address."""
         return (self.addresses.astype(np.int64) - start) >> shift
 
     def new_values(self) -> NDArray[Any]:
-        """What a store leaves at each of the addresses, in the type of the value that is stored."""
+        """Return what a store leaves at each of the addresses, in the type of the value that is stored."""
         return np.broadcast_to(self.value.data, self.lanes.shape)[self.lanes]
 
     def held_values(self) -> NDArray[Any]:
-        """What memory holds at each of the addresses; nobody is told of this look."""
+        """Return what memory holds at each of the addresses; nobody is told of this look."""
         mask = interpreter.TensorHandle(self.lanes, tl.int1)
         held: NDArray[Any] = self.builder.load_unwatched(self.pointers, mask, None, None, None, False).data
         return held[self.lanes]

@@ -1,4 +1,4 @@
-"""Where a plan's buffers lie in the interpreting child, and that kernels access nothing else.
+"""Lay a plan's buffers out in memory, and refuse accesses of kernels to anything else.
 
 On a GPU nobody knows what lies beside a tensor, or how far away the next one is. So the buffers lie in a drawn order
 with drawn gaps between them, from a seed that depends on the candidate's text: a kernel cannot know how to reach one
@@ -62,7 +62,7 @@ class Storage:
             memory.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
 
     def view(self, view: View) -> torch.Tensor:
-        """The strided window."""
+        """Return the strided window."""
         dtype = getattr(torch, view.dtype)
         num_bytes = self.memory.numel()
         extent = 1 + sum((size - 1) * step for size, step in zip(view.shape, view.stride, strict=True))
@@ -74,12 +74,12 @@ class Storage:
         return typed.as_strided(view.shape, view.stride, start)
 
     def is_changed(self) -> bool:
-        """Whether a given buffer no longer holds what was given."""
+        """Return whether a given buffer no longer holds what was given."""
         return self.given is not None and bytes_of(self.memory) != self.given
 
 
 def find_stretch(buffers: Iterable[torch.Tensor]) -> tuple[int, int]:
-    """Where the stretch of memory begins and ends in which the buffers lie; an empty tensor has no address."""
+    """Return where the stretch of memory begins and ends in which the buffers lie; an empty tensor has no address."""
     spans = [(buffer.data_ptr(), buffer.data_ptr() + buffer.nbytes) for buffer in buffers if buffer.nbytes]
     return min((start for start, _ in spans), default=0), max((stop for _, stop in spans), default=0)
 
@@ -147,7 +147,7 @@ def check_access(addresses: NDArray[np.uint64], element: Any) -> None:
 
 
 def lie_inside(addresses: NDArray[np.uint64], element: Any) -> NDArray[np.bool_]:
-    """Which addresses lie inside a buffer, with all of the Triton type that lies there."""
+    """Return which addresses lie inside a buffer, with all of the Triton type that lies there."""
     run = current_run()
     found = np.searchsorted(np.array(run.starts, dtype=np.uint64), addresses, side="right") - 1
     stops = np.array([*run.stops, 0], dtype=np.uint64)  # before the first one

@@ -226,7 +226,7 @@ def start_coverage(plan: LaunchPlan, buffers: Sequence[torch.Tensor]) -> WriteCo
 
 
 def _returned(plan: LaunchPlan) -> set[int]:
-    """The buffers that are returned, as they are or by way of copies."""
+    """Return the buffers that are returned, as they are or by way of copies."""
     found = {view.buffer for view in plan.outputs}
     for step in reversed(plan.steps):
         if isinstance(step, Copy) and step.target.buffer in found:

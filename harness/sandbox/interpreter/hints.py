@@ -1,4 +1,4 @@
-"""What a kernel tells the compiler of its values, and compiled code then relies on: it must be true where that shows.
+"""Check the hints on which compiled code relies: a false one ends the run where it could change a result.
 
 `tl.multiple_of`, `tl.max_contiguous` and `tl.max_constancy` let a thread access several elements at once: it takes the
 first one's address and mask for all of them. Triton's interpreter does nothing with these hints. Here an address, a
@@ -151,7 +151,7 @@ def _numbered(loop: Any) -> Any:
 
 
 def _are_multiples(data: Array, sizes: list[int], step: int) -> bool:
-    """Whether what begins a contiguous run is a multiple; repeated values do not begin one."""
+    """Return whether what begins a contiguous run is a multiple; repeated values do not begin one."""
     if data.size == 1:
         return int(data.reshape(-1)[0]) % math.gcd(sizes[0], _MOST_LANES) == 0
     for axis, size in enumerate(sizes):
@@ -167,7 +167,10 @@ def _are_multiples(data: Array, sizes: list[int], step: int) -> bool:
 
 
 def apply_hint(data: Array, sizes: list[int], step: int) -> Array:
-    """The values as a hint has them: of each group of lanes along an axis the first, and `step` more for each next."""
+    """Return the values as a hint has them.
+
+    Of each group of lanes along an axis the first, and `step` more for each next.
+    """
     for axis, size in enumerate(sizes):
         width = math.gcd(math.gcd(size, _MOST_LANES), data.shape[axis] if data.ndim else 1)
         if width > 1:
@@ -259,7 +262,7 @@ def _comparing(remaining: Iterator[_Access], load: Any, check: HintCheck) -> Any
 def _note_widths(
     check: HintCheck, before: _Access, meant: Array, meant_lanes: NDArray[np.bool_], item_bytes: int
 ) -> None:
-    """How many lanes a thread may take at once of an access, in all the runs of it that there are."""
+    """Return how many lanes a thread may take at once of an access, in all the runs of it that there are."""
     frame: Any = sys._getframe(2)
     place: list[Any] = list(check.unrolled)
     while frame is not None:
@@ -285,7 +288,7 @@ def _load(load: Any, builder: Any, pointers: Any, mask: Any, other: Any) -> Any:
 def _load_anywhere(
     load: Any, builder: Any, before: _Access, pointers: Any, addresses: Array, lanes: NDArray[np.bool_]
 ) -> Any:
-    """What compiled code finds at addresses that may lie beyond a buffer's end."""
+    """Return what compiled code finds at addresses that may lie beyond a buffer's end."""
     result, kind = before.result.data.copy(), pointers.get_element_ty()
     is_new = lanes & ((addresses != before.pointers) | ~before.lanes)
     is_known = is_new & lie_inside(addresses, kind)
@@ -328,7 +331,9 @@ def _instead_of_accesses(access: Any) -> AbstractContextManager[None]:
 def find_compiled(
     pointers: Array, lanes: NDArray[np.bool_], meant: Array, meant_lanes: NDArray[np.bool_], item_bytes: int
 ) -> tuple[Array, NDArray[np.bool_]] | None:
-    """The addresses and lanes of an access that a thread may make at once by a hint; None if they are what they were.
+    """Return the addresses and lanes of an access that a thread may make at once by a hint.
+
+    None if they are what they were.
 
     A group of lanes goes by its first. `meant` are addresses and lanes as the hints have them.
     """

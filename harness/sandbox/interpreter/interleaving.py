@@ -76,7 +76,7 @@ class _Interleaving(Watcher):
         self.has_atomics |= not self.is_inner
 
     def _find_elements(self, access: Access) -> NDArray[np.int64]:
-        """The accessed elements, at a new time."""
+        """Return the accessed elements, at a new time."""
         self.clock += 1
         if self.is_inner:
             self.num_inner += 1

@@ -79,7 +79,7 @@ def _read_request(plain: dict[str, Any], blobs: list[bytes]) -> RunRequest:
 
 
 def _answer(result: RunResult, first: int, seconds: float) -> dict[str, Any]:
-    """The result as plain data, its bytes by the numbers of blobs from `first` on."""
+    """Return the result as plain data, its bytes by the numbers of blobs from `first` on."""
     middle = first + len(result.outputs)
     last = middle + len(result.written)
     return {

@@ -84,7 +84,7 @@ class KernelModule:
         self._pending: set[str] = set()
 
     def kernel(self, qualname: str, source_sha256: str, constants: Iterable[str] = ()) -> Any:
-        """The function with this name and text, for the interpreter; None where the source has none.
+        """Return the function with this name and text, for the interpreter; None where the source has none.
 
         `constants` are the parameters that are compiled in for this launch, beside those that are annotated.
         """
@@ -92,7 +92,7 @@ class KernelModule:
         return None if function is None else self._make(function, qualname, frozenset(constants))
 
     def function(self, qualname: str) -> Any:
-        """The function that a launch passes as an argument; None where the source has none."""
+        """Return the function that a launch passes as an argument; None where the source has none."""
         function = self._source.last(qualname)
         return None if function is None else self._make(function, qualname)
 
@@ -189,7 +189,7 @@ class KernelModule:
             self._calls[name] = _chain(_LANGUAGE, [name])
 
     def _stars_with(self, name: str) -> list[tuple[str, int]]:
-        """The modules that bind the name by `import *`, and the lines where they do."""
+        """Return the modules that bind the name by `import *`, and the lines where they do."""
         found = []
         for statement in self._source.star_imports:
             module = statement.module or ""
@@ -287,7 +287,7 @@ class KernelModule:
         return self._walk(node, self._modules[chain[0]], chain[1:])
 
     def _walk(self, node: ast.AST, value: Any, parts: list[str]) -> Any:
-        """The object at the end of a dotted path, no step of which leaves the kernel language."""
+        """Return the object at the end of a dotted path, no step of which leaves the kernel language."""
         for part in parts:
             if part.startswith("_"):
                 raise refuse(node, part)
@@ -334,7 +334,7 @@ class _Calls(ast.NodeTransformer):
         self._calls = {name: chain for name, chain in calls.items() if name not in own}
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """The chain that the name is short for, or the name."""
+        """Return the chain that the name is short for, or the name."""
         return copy.deepcopy(self._calls[node.id]) if node.id in self._calls else node
 
 
@@ -362,7 +362,7 @@ def _is_language(module: str) -> bool:
 
 
 def _is_of_language(value: Any) -> bool:
-    """Whether a module of the kernel language offers this itself, and did not merely import it."""
+    """Return whether a module of the kernel language offers this itself, and did not merely import it."""
     kinds = (bool, int, float, str, tl.constexpr, tl.dtype, interpreter.InterpretedFunction)
     known = (triton.cdiv, triton.next_power_of_2, tl.PropagateNan)
     if isinstance(value, kinds) or any(value is one for one in known):

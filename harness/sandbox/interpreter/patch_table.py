@@ -1,4 +1,4 @@
-"""The table of patches: all that this process's interpreter has replaced, in the order in which it is applied.
+"""Patches of Triton's interpreter as one table, in the order in which they are applied.
 
 Where several patches replace one attribute, the later one wraps the earlier: accesses are checked and watched around
 everything that reaches memory, and names of built-ins and types are remembered after all that changes either.

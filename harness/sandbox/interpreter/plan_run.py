@@ -35,7 +35,7 @@ from ....core.run import LaunchSample, RunRequest, RunResult, Sample
 from ..candidate_module import describe
 from ..kernel_source import NotKernelLanguage
 from ..recording.aten_steps import run_operator
-from ..recording.compiled_accesses import differ, run_ahead
+from ..recording.compiled_kernel import differ, run_ahead
 from .buffers import Storage, StrayAccess, StrayView, bytes_of, place
 from .coverage import WriteCoverage, run_sample, start_coverage
 from .hints import checking_hints
@@ -211,7 +211,7 @@ class _Memory:
         return int(min(storage.dtype.itemsize for storage in self.storages))
 
     def view(self, view: View) -> torch.Tensor:
-        """The window of a buffer; raises StrayView."""
+        """Return the window of a buffer; raises StrayView."""
         return self.storages[view.buffer].view(view)
 
     def fill(self, step: Fill) -> torch.Tensor:
@@ -251,7 +251,7 @@ class _Memory:
 
 
 def _accesses_by_buffer(kernel: Kernel, launch: Launch) -> dict[int, list[CompiledAccess]]:
-    """How the compiled kernel accesses each buffer, by whatever parameters."""
+    """Return how the compiled kernel accesses each buffer, by whatever parameters."""
     buffers = {argument.name: argument.view.buffer for argument in launch.arguments if argument.view is not None}
     found: dict[int, list[CompiledAccess]] = {}
     for access in kernel.accesses:

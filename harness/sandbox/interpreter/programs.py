@@ -21,7 +21,7 @@ Raised = TypeVar("Raised", bound=Exception)
 
 
 def neighbour(place: Place, axis: int, grid: Place) -> Place:
-    """The next program along an axis of the grid; the first one's place after the last."""
+    """Return the next program along an axis of the grid; the first one's place after the last."""
     return replace(place, axis, (place[axis] + 1) % grid[axis])
 
 
@@ -75,7 +75,10 @@ def run_programs(
 
 
 def find_cause(error: BaseException | None, kind: type[Raised]) -> Raised | None:
-    """The exception of that kind that an error is, or comes from: the interpreter wraps what a program raises."""
+    """Return the exception of that kind that an error is, or comes from.
+
+    The interpreter wraps what a program raises.
+    """
     while error is not None and not isinstance(error, kind):
         error = error.__cause__ or error.__context__
     return error

@@ -12,8 +12,8 @@ stored, and of what the others have that alone which a barrier lies behind. Trit
 The lanes of a block are spread over threads, which run side by side too. So two lanes of one store must not give one
 element different values, and a lane must not load what another one has stored, by the same program, with no barrier in
 between. Which lanes a thread has depends on the block's shape; the same lane of the same shape is taken for the same
-thread, unless the compiled kernel accesses the buffer in several layouts (`recording.compiled_kernel`). And where its loop
-loads ahead from a buffer that it stores to, what the loop has stored it must not load.
+thread, unless the compiled kernel accesses the buffer in several layouts (`recording.compiled_kernel`). And where its
+loop loads ahead from a buffer that it stores to, what the loop has stored it must not load.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class DataRace(Exception):
 
 @define
 class _Watch(Watcher):
-    """What one launch has done; times count accesses, and 0 is never."""
+    """Records what one launch has done; times count accesses, and 0 is never."""
 
     start: int
     shift: int
@@ -111,7 +111,7 @@ class _Watch(Watcher):
         return elements
 
     def _is_shared(self, elements: NDArray[np.int64]) -> bool:
-        """Whether another program has stored to one of them or loaded one, with no order between the two."""
+        """Return whether another program has stored to one of them or loaded one, with no order between the two."""
         return self._is_foreign(elements) or self._is_read_by_others(elements)
 
     def store(self, access: Access, prepared: NDArray[np.int64]) -> None:
@@ -150,7 +150,7 @@ class _Watch(Watcher):
         self.loops.pop()
 
     def _find_elements(self, access: Access) -> NDArray[np.int64]:
-        """The accessed elements, at a new time and in the program that the interpreter now runs."""
+        """Return the accessed elements, at a new time and in the program that the interpreter now runs."""
         self.clock += 1
         if access.program != self.program:
             self.program = access.program
@@ -165,12 +165,15 @@ class _Watch(Watcher):
         return self.shapes.setdefault(tuple(size for size in access.lanes.shape if size != 1), len(self.shapes))
 
     def _number_lanes(self, access: Access) -> NDArray[np.int64]:
-        """The numbers of the accessing lanes, ascending and in the order of the elements; other shapes have others."""
+        """Return the numbers of the accessing lanes, ascending and in the order of the elements.
+
+        Other shapes have others.
+        """
         found: NDArray[np.int64] = np.flatnonzero(access.lanes) + (self._number_shape(access) << 32)
         return found
 
     def _is_foreign(self, elements: NDArray[np.int64], by_atomic: bool = False) -> bool:
-        """Whether another program has stored to one of them, with no order between the two."""
+        """Return whether another program has stored to one of them, with no order between the two."""
         times = self.stored[elements]
         is_of_others = (times > 0) & (times < self.began[-1])
         if not is_of_others.any():
@@ -183,12 +186,12 @@ class _Watch(Watcher):
         return not all(self._is_published(time, shape) for time, shape in stores.T.tolist())
 
     def _is_published(self, time: int, shape: int) -> bool:
-        """Whether a program has let others read what it stored at a time by a block of a shape."""
+        """Return whether a program has let others read what it stored at a time by a block of a shape."""
         program = bisect_right(self.began, time) - 1
         return max(self.published[program], self.released[program].get(shape, 0)) >= time
 
     def _is_read_by_others(self, elements: NDArray[np.int64]) -> bool:
-        """Whether another program has loaded one of them, with no order between the two."""
+        """Return whether another program has loaded one of them, with no order between the two."""
         readers = self.readers[elements]
         is_read = bool(np.any((readers != 0) & (readers != len(self.began))))
         self.relies_on_atomics |= is_read
@@ -236,7 +239,7 @@ def _is_within(elements: NDArray[np.int64], ranges: Sequence[Range]) -> NDArray[
 
 
 def _find_changed(access: Access) -> NDArray[np.bool_]:
-    """Which elements a store changes; equal values may be stored by anybody."""
+    """Return which elements a store changes; equal values may be stored by anybody."""
     before = access.held_values()
     now = access.new_values().astype(before.dtype, copy=False)
     return np.asarray((before != now) & ~((before != before) & (now != now)))

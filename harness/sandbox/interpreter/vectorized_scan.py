@@ -116,7 +116,7 @@ class Scan:
         self._watched = (view.data_ptr() + offset * view.element_size() - self.start) >> self.shift
 
     def numbers(self, axis: int) -> NDArray[np.int32]:
-        """The programs' numbers along an axis of the grid."""
+        """Return the programs' numbers along an axis of the grid."""
         return np.unravel_index(self._programs, self._grid)[axis].astype(np.int32).reshape(-1, 1)
 
     def spend(self, shape: tuple[int, ...], each: int = 1) -> None:
@@ -180,7 +180,7 @@ def _many_programs(scan: Scan) -> AbstractContextManager[None]:
 
 
 def _operations(scan: Scan) -> dict[str, Callable[..., Any]]:
-    """The builder's methods that know of shapes."""
+    """Return replacements of the builder's methods that know of shapes."""
     handle: Any = interpreter.TensorHandle
     plain_load, plain_store = BUILDER.create_masked_load, BUILDER.create_masked_store
     plain_combine, plain_dot = BUILDER.create_atomic_rmw, BUILDER.create_dot

@@ -45,7 +45,7 @@ class Inexpressible(Exception):
 
 
 def is_allowed(function: Any) -> bool:
-    """Whether an operator may be a step: ATen's, functional, deterministic, and of the closed set."""
+    """Return whether an operator may be a step: ATen's, functional, deterministic, and of the closed set."""
     schema = function._schema
     namespace, _, name = schema.name.partition("::")
     if namespace != "aten" or schema.is_mutable or any(tag in function.tags for tag in _REFUSED_TAGS):
@@ -59,7 +59,7 @@ def is_allowed(function: Any) -> bool:
 
 
 def find_operator(name: str) -> Any:
-    """The operator of the closed set with this name, such as "add.Tensor"; raises LookupError."""
+    """Return the operator of the closed set with this name, such as "add.Tensor"; raises LookupError."""
     packet, _, overload = name.partition(".")
     function = getattr(getattr(torch.ops.aten, packet, None), overload, None)
     if not isinstance(function, torch._ops.OpOverload) or not is_allowed(function):
@@ -70,7 +70,7 @@ def find_operator(name: str) -> Any:
 def describe_operator(
     function: Any, args: Any, kwargs: Any, outputs: list[torch.Tensor], view: Callable[[torch.Tensor], View]
 ) -> Operator | None:
-    """The step for one call with its results, or None where there is none."""
+    """Return the step for one call with its results, or None where there is none."""
     functional = _functional_form(function)
     if functional is None or not is_allowed(functional) or not outputs:
         return None
@@ -88,7 +88,7 @@ def describe_operator(
 
 
 def _functional_form(function: Any) -> Any:
-    """The operator itself where it is functional, or what it does in place; None for others that mutate."""
+    """Return the operator itself where it is functional, or what it does in place; None for others that mutate."""
     schema = function._schema
     if not schema.is_mutable:
         return function

@@ -10,8 +10,6 @@ pruning left, one alone too, is launched again and again between the hooks, then
 one is launched for what is returned. Where the judge asks for the plan of such a call, the first pass is recorded so,
 the launches of the configurations that it names once each, and the second pass as any later call is.
 
-What a launch gives back, and what a kernel keeps of its launches.
-
 On a GPU a launch returns the compiled kernel, always the same one for the same specialisation, and a kernel keeps those
 that it has. Recorded, most launches compile nothing. So host code gets an object of the right class, which it may keep,
 compare and ask for its truth; whoever looks into it, or into what a kernel keeps, is refused.
@@ -49,7 +47,7 @@ class _Unit:
 
 
 class Tuners:
-    """The tuners of a plan, in the order of their first use."""
+    """Chooses configurations for the tuners of a plan, in the order of their first use."""
 
     def __init__(self, recorder: LaunchRecorder) -> None:
         self._recorder = recorder
@@ -128,7 +126,7 @@ class Tuners:
         raise refusals[0]
 
     def _unit(self, tuner: Any, kwargs: dict[str, Any]) -> _Unit:
-        """The tuner with this key: tuners measure once for each value of their key and the dtypes."""
+        """Return the tuner with this key: tuners measure once for each value of their key and the dtypes."""
         import torch
 
         values = {**tuner.nargs, **kwargs}
@@ -142,7 +140,7 @@ class Tuners:
         return found
 
     def _measure(self, tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any], unit: _Unit, chosen: int) -> None:
-        """What Triton does before the launch that counts; a second round finds out what counts the launches."""
+        """Do what Triton does before the launch that counts; a second round finds out what counts the launches."""
         assert self._measured is not None
         unit.is_measured = self.has_measured = True
         named = self._measured[unit.number] if unit.number < len(self._measured) else chosen
@@ -214,7 +212,7 @@ _KEPT = "device_caches"
 
 
 class LaunchValues:
-    """The values of a recording's launches."""
+    """Gives host code the objects that a recording's launches return."""
 
     def __init__(self, recorder: LaunchRecorder) -> None:
         self._recorder = recorder
@@ -264,13 +262,13 @@ def _keep(kernel: Any, value: Any) -> None:
 
 
 def _kind(value: Any) -> str:
-    """What of an argument a specialisation may depend on, roughly: more values are one kernel than here."""
+    """Return the part of an argument that a specialisation may depend on, roughly; Triton merges more values."""
     dtype = getattr(value, "dtype", None)
     return repr(value) if dtype is None else str(dtype)
 
 
 def _look_into(kernel: Any, name: str) -> Any:
-    """What a compiled kernel is asked for that it has not; one that was given for a launch has nothing."""
+    """Refuse what a compiled kernel is asked for; one that was given for a launch has nothing."""
     if kernel.__dict__:
         raise AttributeError(f"{type(kernel).__name__!r} object has no attribute {name!r}")
     raise Refusal(Outcome.UNSUPPORTED, f"host code asks for {name} of a launch's value, which cannot be recorded")

@@ -1,4 +1,4 @@
-"""What a build of PyTorch for GPUs says of itself, answered by one for processors.
+"""Answer what host code asks of a CUDA build of PyTorch, where this one has no CUDA.
 
 A build without CUDA has neither cuDNN nor any architecture, and says so in many places. The answers here are those of
 the CUDA 12.8 wheels; what is answered by a function that asks the missing runtime is refused (`refusal`).

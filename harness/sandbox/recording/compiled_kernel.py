@@ -1,16 +1,14 @@
-"""Which pointer parameters a kernel reads and writes, from its optimised Triton IR.
+"""Read a compiled kernel's IR: its reads and writes of pointer parameters, and its accesses' layouts.
 
 The judge's audit follows data from inputs to outputs through launches, so it must know each launch's reads and writes.
 The IR is text in SSA form; a value may derive from a parameter where any value that it is computed from does. That is
 followed to a fixed point over assignments, loop-carried values and branches, and over-approximates: arithmetic on a
 loaded *value* is cut off at the load (a loaded integer is no pointer into its source), everything else flows on.
 
-How a kernel's compiled code accesses memory: in which layouts, and which loads its loops make ahead of their time.
-
 Triton spreads a block over threads as suits each load and store, so two of the same shape may give a lane to different
 threads: what one has stored, the other need not see. And it pipelines loops: the loads of later iterations begin before
-the stores of earlier ones, whatever they access. Both stand in the Triton GPU IR, which is read here as
-`memory_effects` reads the IR before it. (Only loads of at least four bytes run ahead, only in loops without a barrier,
+the stores of earlier ones, whatever they access. Both stand in the Triton GPU IR, which is read as the
+IR before it is. (Only loads of at least four bytes run ahead, only in loops without a barrier,
 and only for a `tl.dot` or where `tl.range` asks for stages; all of that has happened by then.)
 """
 
@@ -79,7 +77,7 @@ class Reader:
         return region.names[name]
 
     def find(self, name: str) -> int:
-        """The value that the name means here."""
+        """Return the value that the name means here."""
         for region in reversed(self.regions):
             if name in region.names:
                 return region.names[name]
@@ -166,7 +164,7 @@ class Reader:
 
 
 def find_effects(ttir: str, names: Sequence[str]) -> Effects:
-    """The effects of the public function of `ttir`, whose parameters are called `names` in order."""
+    """Return the effects of the public function of `ttir`, whose parameters are called `names` in order."""
     reader = Reader()
     pointers = find_parameters(reader, ttir, names)
     reads, writes = reach(reader.sources, reader.reads), reach(reader.sources, reader.writes)
@@ -249,7 +247,7 @@ class _AccessReader(Reader):
 
 
 def find_accesses(ttgir: str, names: Sequence[str]) -> tuple[CompiledAccess, ...]:
-    """The accesses of the public function of `ttgir`, whose parameters are called `names` in order."""
+    """Return the accesses of the public function of `ttgir`, whose parameters are called `names` in order."""
     reader = _AccessReader()
     pointers = find_parameters(reader, ttgir, names)
     found = set()
@@ -265,7 +263,7 @@ def find_accesses(ttgir: str, names: Sequence[str]) -> tuple[CompiledAccess, ...
 
 
 def differ(accesses: Iterable[CompiledAccess]) -> bool:
-    """Whether these, all to one buffer, store and load blocks of one shape in different layouts."""
+    """Return whether these, all to one buffer, store and load blocks of one shape in different layouts."""
     accesses = [access for access in accesses if access.layout]
     stored = {access.layout for access in accesses if access.kind == "store"}
     loaded = {access.layout for access in accesses if access.kind != "store"}
@@ -273,7 +271,7 @@ def differ(accesses: Iterable[CompiledAccess]) -> bool:
 
 
 def run_ahead(accesses: Iterable[CompiledAccess]) -> bool:
-    """Whether a loop among these, all to one buffer, stores what a load of its own may have loaded ahead."""
+    """Return whether a loop among these, all to one buffer, stores what a load of its own may have loaded ahead."""
     accesses = list(accesses)
     stored = {access.loop for access in accesses if access.kind == "store" and access.loop >= 0}
     return any(access.kind == "load ahead" and access.loop in stored for access in accesses)

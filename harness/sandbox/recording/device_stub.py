@@ -1,4 +1,4 @@
-"""The GPU that is not there: what Triton and a candidate's host code ask of a device, answered for a named target.
+"""Stand in for a GPU: answer what Triton and a candidate's host code ask of a device, for a named target.
 
 Shared memory is the opt-in limit of one block, in bytes: CUDA C++ Programming Guide, "Compute Capabilities" table
 (maximum amount of shared memory per thread block); for gfx942, the CDNA 3 ISA's 64 KB of local data share.
@@ -61,7 +61,7 @@ class Target:
 
 
 def parse_target(name: str) -> Target:
-    """The target that a name such as "sm_90" or "gfx942" means; raises ValueError."""
+    """Return the target that a name such as "sm_90" or "gfx942" means; raises ValueError."""
     if name.startswith("gfx") and name[3:].isalnum():
         wave = 64 if name.startswith("gfx9") else 32
         return Target(
@@ -106,21 +106,21 @@ class StubDriver:
             driver._default = self
 
     def get_current_target(self) -> Any:
-        """The architecture in Triton's terms."""
+        """Return the architecture in Triton's terms."""
         from triton.backends.compiler import GPUTarget
 
         return GPUTarget(self._target.backend, self._target.architecture, self._target.warp_size)
 
     def get_current_device(self) -> int:
-        """The one device."""
+        """Return the one device."""
         return 0
 
     def get_current_stream(self, device: int | None = None) -> int:
-        """The default stream."""
+        """Return the default stream."""
         return 0
 
     def get_active_torch_device(self) -> Any:
-        """The device that host code allocates on."""
+        """Return the device that host code allocates on."""
         import torch
 
         return torch.device("cuda:0")

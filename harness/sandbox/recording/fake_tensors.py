@@ -1,4 +1,4 @@
-"""Tensors of the class that real ones have, without memory or values, on devices that they only claim to be on.
+"""Fake tensors: of the class that real ones have, without memory or values, on devices that they claim to be on.
 
 Host code must not be able to tell what is recorded from what is used, or it could launch for the one and cheat for the
 other. PyTorch's fake tensors are a class of their own, which `type` gives away. A tensor on the `meta` device is a
@@ -8,15 +8,14 @@ device a tensor is on is known by its storage, as views share it.
 What can still tell. The function mode itself: `has_torch_function` is true while one is active, and private functions
 count modes; the AST stage refuses both names, whatever holds them. A clock, if host code finds one. A tensor's storage
 would say where it is, and the device's memory how much of it is used: both are refused. Addresses are those of a
-process that has just begun and frees nothing (`addresses`): that a freed tensor's address is given again still tells.
+process that has just begun and frees nothing (`Allocator`): that a freed tensor's address is given again still tells.
 Whatever tells, the plan is what is run, timed and rewarded, so it is a candidate's user that is deceived, never the
 judge.
 
-Addresses of tensors that have none, as PyTorch's caching allocator would give them in a process that frees nothing.
-
-The allocator takes segments from the driver and cuts them into blocks: small tensors from segments of 2 MB, larger ones
-from segments of 20 MB, and the largest have one of their own, in multiples of 2 MB (`c10/cuda/CUDACachingAllocator`).
-The driver gives segments one after another. Where the first one lies is drawn, as it differs between processes.
+PyTorch's caching allocator, whose addresses are imitated, takes segments from the driver and cuts them into blocks:
+small tensors from segments of 2 MB, larger ones from segments of 20 MB, and the largest have one of their own, in
+multiples of 2 MB (`c10/cuda/CUDACachingAllocator`). The driver gives segments one after another. Where the first one
+lies is drawn, as it differs between processes.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ CUDA = torch.device("cuda", 0)
 
 
 class FakeDevices:
-    """The device that each tensor claims to be on."""
+    """Devices and addresses that tensors without memory claim to have."""
 
     def __init__(self, seed: int = 0) -> None:
         self._of: dict[int, tuple[torch.device, int]] = {}
@@ -51,7 +50,7 @@ class FakeDevices:
             self._of[storage._cdata] = (where, self._allocators[where.type].take(storage.nbytes()))
 
     def find(self, tensor: torch.Tensor) -> torch.device | None:
-        """Where a tensor is, or None for one that has just been made."""
+        """Return where a tensor is, or None for one that has just been made."""
         with torch._C.DisableTorchFunction():
             if not tensor.is_meta:
                 return CPU
@@ -59,11 +58,11 @@ class FakeDevices:
             return None if known is None else known[0]
 
     def of(self, tensor: torch.Tensor) -> torch.device:
-        """Where a tensor is; one that was made out of sight is where its inputs were."""
+        """Return where a tensor is; one that was made out of sight is where its inputs were."""
         return self.find(tensor) or CUDA
 
     def is_on_device(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor is on the GPU that is not there."""
+        """Return whether a tensor is on the GPU that is not there."""
         return self.of(tensor).type == "cuda"
 
     def address(self, tensor: torch.Tensor) -> int:
@@ -79,7 +78,7 @@ class FakeDevices:
             return self._of[storage._cdata][1] + int(tensor.storage_offset()) * tensor.element_size()
 
     def describe(self, tensor: torch.Tensor) -> str:
-        """What printing a tensor gives, its values left out."""
+        """Return what printing a tensor gives, its values left out."""
         with torch._C.DisableTorchFunction():
             where = f", device='{self.of(tensor)}'" if self.is_on_device(tensor) else ""
             return f"tensor(..., size={tuple(tensor.shape)}, dtype={tensor.dtype}{where})"
@@ -117,7 +116,7 @@ ANSWERS: dict[Any, _Answer] = {
 
 
 def answer(devices: FakeDevices, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, Any]:
-    """Whether a call asks what only the pretence knows, and the answer."""
+    """Return whether a call asks what only `FakeDevices` know, and the answer."""
     if func in ANSWERS and args and isinstance(args[0], torch.Tensor):
         return True, ANSWERS[func](devices, args[0])
     if func is torch.Tensor.__format__ and args[0].is_meta:
@@ -146,7 +145,7 @@ class Allocator:
         self._begun: dict[int, tuple[int, int]] = {}  # of each kind of segment, where its free part begins and ends
 
     def take(self, num_bytes: int) -> int:
-        """The address of so many bytes that nothing else has."""
+        """Return the address of so many bytes that nothing else has."""
         size = max(1, -(-num_bytes // _BLOCK)) * _BLOCK
         if size >= _LEAST_OWN:
             return self._take_segment(-(-size // _SEGMENT) * _SEGMENT)

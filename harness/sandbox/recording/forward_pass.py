@@ -1,13 +1,11 @@
 """One recorded forward pass: what ATen does to storages, and in which order with the launches.
 
-Tensors without memory (`fake_tensors`) flow through the candidate's host code. Views are followed through the storage that
-they share; allocations become temporaries; fills and copies become steps, also as parts of other calls
-(`copies`); what is made of numbers becomes a constant (`host_constants`). Every other operator is named in
+Tensors without memory (`fake_tensors`) flow through the candidate's host code. Views are followed through the storage
+that they share; allocations become temporaries; fills and copies become steps, also as parts of `cat`, `stack` and
+`pad` (`copies`); what is made of numbers becomes a constant (`host_constants`). Every other operator is named in
 `arithmetic`, becomes a step where a plan can hold it (`aten_steps`), and the pass continues with a result that has its
 size and no values. What a build of PyTorch without CUDA refuses before any dispatch is taken one level higher
 (`tensor_calls`).
-
-PyTorch's calls that only move data as the fills and copies that they are: `cat`, `stack`, `pad` with a constant.
 """
 
 from __future__ import annotations
@@ -40,12 +38,12 @@ _QUERIES = {"is_pinned", "device", "sym_size", "sym_stride", "sym_numel", "sym_s
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """The dtype's name without "torch."."""
+    """Return the dtype's name without "torch."."""
     return str(dtype).removeprefix("torch.")
 
 
 class ForwardTrace:
-    """The plan in the making; `add_buffer` tells it which storages exist before forward."""
+    """Records a plan step by step; `add_buffer` tells it which storages exist before forward."""
 
     def __init__(self, recorder: LaunchRecorder) -> None:
         self.recorder = recorder
@@ -69,11 +67,14 @@ class ForwardTrace:
         )
 
     def knows(self, tensor: torch.Tensor) -> bool:
-        """Whether the tensor is a view of one of the plan's buffers."""
+        """Return whether the tensor is a view of one of the plan's buffers."""
         return tensor.untyped_storage()._cdata in self._index_of
 
     def view(self, tensor: torch.Tensor) -> View:
-        """The tensor as a view of its buffer; raises where its values came from nowhere that a plan can express."""
+        """Return the tensor as a view of its buffer.
+
+        Raises where its values came from nowhere that a plan can express.
+        """
         if type(tensor).__name__ not in ("Parameter", "Tensor"):
             raise Refusal(Outcome.UNSUPPORTED, f"a {type(tensor).__name__} cannot be recorded")
         with torch._C.DisableTorchFunction():
@@ -93,7 +94,7 @@ class ForwardTrace:
         )
 
     def finish(self, result: Any, target: str | None) -> LaunchPlan:
-        """The plan that returns `result`."""
+        """Return the plan that returns `result`."""
         outputs = tuple(self.view(tensor) for tensor in _returned(result))
         return LaunchPlan(
             buffers=tuple(self.buffers),
@@ -216,7 +217,7 @@ class DispatchRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def _place(self, name: str, kwargs: Any, inputs: list[torch.Tensor]) -> torch.device:
-        """Where the operator's result lies; raises as PyTorch does where its inputs are on two devices."""
+        """Return where the operator's result lies; raises as PyTorch does where its inputs are on two devices."""
         if kwargs.get("device") is not None:
             return torch.device(kwargs["device"])
         devices = {self.devices.of(tensor) for tensor in inputs if tensor.dim()}
@@ -284,7 +285,7 @@ MOVERS = frozenset({"cat", "constant_pad_nd", "stack"})
 
 
 def copies(name: str, args: Any, kwargs: Any, result: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """What is copied where: pairs of a source and a view of the result."""
+    """Return what is copied where: pairs of a source and a view of the result."""
     if name == "constant_pad_nd":
         yield _inside(args[0], args[1], result)
         return
@@ -301,7 +302,7 @@ def copies(name: str, args: Any, kwargs: Any, result: torch.Tensor) -> Iterator[
 
 
 def _inside(source: torch.Tensor, widths: list[int], result: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """What is left of a padded tensor (a negative width cuts), and its place in the result."""
+    """Return what is left of a padded tensor (a negative width cuts), and its place in the result."""
     target = result
     for number in range(len(widths) // 2):
         dim = source.dim() - 1 - number
@@ -313,7 +314,7 @@ def _inside(source: torch.Tensor, widths: list[int], result: torch.Tensor) -> tu
 
 
 def padding(name: str, args: Any, kwargs: Any) -> float | None:
-    """The number that a call pads with; None for one that does not pad."""
+    """Return the number that a call pads with; None for one that does not pad."""
     if name != "constant_pad_nd" or all(width <= 0 for width in args[1]):
         return None
     return float(args[2] if len(args) > 2 else kwargs.get("value", 0.0))

@@ -17,7 +17,7 @@ MAKERS = frozenset({"arange", "lift_fresh", "scalar_tensor"})
 
 
 def raw_bytes(tensor: torch.Tensor) -> bytes:
-    """The bytes of the tensor's whole storage span, in the order that its strides give."""
+    """Return the bytes of the tensor's whole storage span, in the order that its strides give."""
     flat = torch.zeros(1, dtype=tensor.dtype).new_empty_strided(tensor.shape, tensor.stride())
     flat.copy_(tensor.detach())
     storage = flat.untyped_storage()
@@ -54,5 +54,5 @@ class HostConstants:
         self._sha256_of[storage._cdata] = sha256
 
     def find(self, tensor: torch.Tensor) -> str | None:
-        """The SHA-256 of the values that a tensor's storage stands for, or None."""
+        """Return the SHA-256 of the values that a tensor's storage stands for, or None."""
         return self._sha256_of.get(tensor.untyped_storage()._cdata)

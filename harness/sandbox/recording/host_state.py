@@ -1,4 +1,4 @@
-"""What a candidate's host code remembers between two calls of forward, as far as it is plain data.
+"""Compare what a candidate's host code remembers between two calls of forward, as far as it is plain data.
 
 Two passes over the same sizes that give the same plan may still count: a forward that is honest ten times and then
 skips the work is not seen by any number of passes that one can afford. So what the module and the model hold is
@@ -52,7 +52,7 @@ def take_snapshot(module: types.ModuleType, model: torch.nn.Module) -> Snapshot:
 
 
 def find_changes(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
-    """Where the two differ."""
+    """Return where the two differ."""
     return tuple(
         name
         for name in dict.fromkeys([*before, *after])
@@ -99,7 +99,7 @@ def _walk(value: Any, path: str, own: str, depth: int, seen: _Seen) -> Iterator[
 
 
 def _parts(value: Any, own: str) -> Iterator[tuple[str, Any]]:
-    """What a container, or something that the candidate has defined, holds."""
+    """Return what a container, or something that the candidate has defined, holds."""
     if isinstance(value, (list, tuple, collections.deque, bytearray, array.array)):
         yield "length", len(value)
         yield from ((str(index), item) for index, item in enumerate(value))

@@ -56,7 +56,7 @@ class PassLike(Protocol):
     steps: list[Step]
 
     def view(self, tensor: torch.Tensor) -> View:
-        """The tensor in the plan's terms."""
+        """Return the tensor in the plan's terms."""
 
 
 class LaunchRecorder:
@@ -247,7 +247,7 @@ def _has_allocator() -> bool:
 
 
 def describe_kernel(made: Any, function: Any, identity: Kernel, extension: str) -> Kernel:
-    """What compilation found, added to a kernel's identity and options.
+    """Return what compilation found, added to a kernel's identity and options.
 
     The child that records and the one that compiles once more both ask here, so that the judge can compare all of it.
     """
@@ -286,7 +286,7 @@ def _wrap(value: Any) -> Any:
 
 
 def _options(kernel: Any, kwargs: dict[str, Any]) -> tuple[tuple[str, int | float | str | None], ...]:
-    """The launch's options beside the kernel's parameters, such as num_warps."""
+    """Return the launch's options beside the kernel's parameters, such as num_warps."""
     names = {parameter.name for parameter in kernel.params}
     chosen = {name: value for name, value in kwargs.items() if name not in names}
     for name, value in chosen.items():
@@ -316,7 +316,7 @@ def _grid(grid: Any, bound: dict[str, Any]) -> tuple[int, int, int]:
 
 
 def _is_compiled_in(parameter: Any, value: Any) -> bool:
-    """Whether Triton would make a constant of an argument."""
+    """Return whether Triton would make a constant of an argument."""
     is_one = type(value) is int and value == 1
     is_free = not (parameter.do_not_specialize or parameter.annotation_type)
     return bool(parameter.is_constexpr or (is_one and is_free))

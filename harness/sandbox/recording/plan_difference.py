@@ -1,4 +1,4 @@
-"""Whether two passes of a forward gave the same plan, and where they first differ.
+"""Compare the plans of two passes of a forward, and say where they first differ.
 
 Memory that a pass allocates has a number in its plan, in the order in which it was met there. A workspace that the
 first pass keeps is met by the second when it is used: the two plans number it otherwise, and do the same. So buffers
@@ -16,7 +16,7 @@ from ....core.serialisation import to_plain
 
 
 def find_difference(first: LaunchPlan, second: LaunchPlan) -> str | None:
-    """What the second plan does otherwise, in words; None where it does the same."""
+    """Return what the second plan does otherwise, in words; None where it does the same."""
     if first == second:
         return None
     one, other = _renumbered(first), _renumbered(second)
@@ -33,7 +33,7 @@ def find_difference(first: LaunchPlan, second: LaunchPlan) -> str | None:
 
 
 def _renumbered(plan: LaunchPlan) -> dict[str, Any]:
-    """The plan as plain data, its buffers numbered as they are first named, each with what it is."""
+    """Return the plan as plain data, its buffers numbered as they are first named, each with what it is."""
     numbers: dict[int, int] = {}
     plain: dict[str, Any] = to_plain(plan)
     buffers = plain.pop("buffers")

@@ -45,7 +45,7 @@ other a kernel would be compiled under a name that its text does not have."""
 def recompile(
     source: str, plan: LaunchPlan, scratch: str, compile_kernel: Callable[..., Any], extension: str
 ) -> dict[str, Any]:
-    """What compilation found of each launch's kernel, or the failure."""
+    """Return what compilation found of each launch's kernel, or the failure."""
     try:
         refuse_equal_symbols()
         text = KernelSource(source)
@@ -195,7 +195,7 @@ class Cut:
         self._kept.append((statement.lineno, statement))
 
     def text(self) -> str:
-        """The statements in the source's order."""
+        """Return the statements in the source's order."""
         body = [statement for _, statement in sorted(self._kept, key=lambda pair: pair[0])]
         return "\n".join([f"import triton as {_JIT}", *map(ast.unparse, map(ast.fix_missing_locations, body))]) + "\n"
 

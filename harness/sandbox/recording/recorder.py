@@ -1,9 +1,9 @@
 """In the compiling child: build the candidate's model, run its forward without values, and hand back plans.
 
-Tensors have the class of real ones, at every size, and claim to be on a GPU (`fake_tensors`). `__init__` runs for real on
-the CPU, since its parameters' values may matter; at the declared sizes it runs without values first, because a declared
-weight can take gigabytes, and for real only where that fails or the plan needs them. Forward runs twice; both passes
-must give the same plan and leave the same state behind (`host_state`).
+Tensors have the class of real ones, at every size, and claim to be on a GPU (`fake_tensors`). `__init__` runs for real
+on the CPU, since its parameters' values may matter; at the declared sizes it runs without values first, because a
+declared weight can take gigabytes, and for real only where that fails or the plan needs them. Forward runs twice; both
+passes must give the same plan and leave the same state behind (`host_state`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How many programs of a launch a GPU holds at a time, and how many threads a program may have.
+"""Residency: how many programs of a launch a GPU holds at a time, and how many threads a program may have.
 
 A launch whose programs wait for each other (`launch_cooperative_grid`) is refused by the driver where they are not all
 resident. What a multiprocessor holds is in the CUDA C++ Programming Guide's table "Technical Specifications per Compute
@@ -30,7 +30,7 @@ _WITH_PAYLOAD, _REGISTER_COUNT = 4, 0x2F
 
 
 def count_resident(target: Target, num_warps: int, shared_bytes: int, registers: int) -> int:
-    """How many programs the target holds at a time, at the most; 0 `registers` are unknown."""
+    """Return how many programs the target holds at a time, at the most; 0 `registers` are unknown."""
     architecture = int(target.architecture)
     blocks = min(
         _BLOCKS.get(architecture, _MOST_BLOCKS),
@@ -45,7 +45,7 @@ def count_resident(target: Target, num_warps: int, shared_bytes: int, registers:
 
 
 def find_registers(binary: bytes) -> int:
-    """How many registers a thread of the compiled code's largest function takes, or 0 where it does not say."""
+    """Return how many registers a thread of the compiled code's largest function takes, or 0 where it does not say."""
     try:
         return max(_register_counts(binary), default=0)
     except (struct.error, IndexError, ValueError):

@@ -1,14 +1,9 @@
 """Calls on tensors that a recording answers itself, one level above PyTorch's operators.
 
-What would tell that there is no GPU is answered by the pretence (`fake_tensors`). A build of PyTorch without CUDA refuses
-some calls on `cuda` tensors before it dispatches any operator; they are done by what such a build does dispatch:
-`contiguous`, `copy_`, moves between devices, and indexing, read or assigned (`indexing`). Conversions to a Python
-number need values that a recording does not have, and say so.
-
-`tensor[...]` by numbers, slices, `None` and `...` as the views that it stands for.
-
-A build of PyTorch without CUDA refuses Python's indexing of `cuda` tensors before any dispatch, though the views
-themselves work. On every build the same operators are recorded.
+What would tell that there is no GPU is answered by `fake_tensors`. A build of PyTorch without CUDA refuses some calls
+on `cuda` tensors before it dispatches any operator; they are done by what such a build does dispatch: `contiguous`,
+`copy_`, moves between devices, and indexing, read or assigned (`index`). Conversions to a Python number need values
+that a recording does not have, and say so. On every build the same operators are recorded.
 """
 
 from __future__ import annotations
@@ -112,7 +107,7 @@ class TensorCalls(TorchFunctionMode):
 
 
 def index(tensor: torch.Tensor, key: Any) -> torch.Tensor:
-    """What `tensor[key]` is: a view, or a gathered copy where the key holds tensors."""
+    """Return what `tensor[key]` is: a view, or a gathered copy where the key holds tensors."""
     parts = list(key) if isinstance(key, tuple) else [key]
     if any(isinstance(part, (torch.Tensor, list)) for part in parts):
         return _gather(tensor, parts)

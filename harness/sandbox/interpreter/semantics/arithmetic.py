@@ -122,7 +122,7 @@ def _either_remainder(left: Array, right: Array) -> Array:
 
 
 def high_product(left: Array, right: Array) -> Array:
-    """The upper half of the bits of a product of two numbers without a sign, in the type of the first."""
+    """Return the upper half of the bits of a product of two numbers without a sign, in the type of the first."""
     unsigned = np.dtype(f"u{left.itemsize}")
     a, b = left.astype(unsigned).astype(np.uint64), right.astype(unsigned).astype(np.uint64)
     if unsigned.itemsize < 8:

@@ -22,12 +22,12 @@ Codes = npt.NDArray[np.uint16]
 
 
 def widen(codes: Codes) -> Floats:
-    """The float32 values that the codes stand for; exact."""
+    """Return the float32 values that the codes stand for; exact."""
     return (codes.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 def narrow(values: npt.NDArray[Any]) -> Codes:
-    """The codes of the nearest bfloat16 values, ties to even."""
+    """Return the codes of the nearest bfloat16 values, ties to even."""
     bits = np.atleast_1d(np.asarray(values, dtype=np.float32)).view(np.uint32)
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
     quiet = (bits >> np.uint32(16)) | np.uint32(0x40)

@@ -1,24 +1,16 @@
-"""Where Triton's interpreter computes otherwise than a compiled kernel, and no one may notice the difference.
+"""Control flow, logic and constants as compiled, where Triton's interpreter follows Python.
 
 These differences, most found against an H200, would each call a genuine kernel wrong or a wrong one right:
 
 - `and`, `or` and `not` on blocks are element by element when compiled; Python's own operators look at the truth of the
   whole block. The kernel's tree is rewritten to call what the compiler calls.
 - A loop's variable is a tensor when compiled, and so are other numbers that the interpreter leaves to Python, without
-  bounds: `python_numbers` has them. Integers, truth values and remainders: `arithmetic`.
+  bounds: `scalars` has them.
 - 32-bit integers wrap around silently on a GPU; the interpreter's options would have it assert that they do not.
-- Atomic operations on bfloat16 add up the 16-bit codes.
-- `tl.maximum`, `tl.minimum` and `tl.clamp` skip NaN unless told otherwise.
 - A `tl.constexpr` of the module times a tensor is a tensor; in the interpreter it is a constexpr that holds one.
-- A conversion of a float to an integer takes the nearest one that there is, and NaN becomes 0 (of 64 bits: the highest
-  bit alone). To eight bits it goes by way of sixteen, and what it is beyond eight is not defined.
-- `tl.fma` rounds once.
-- `tl.cat` and a reshape that may reorder do so: by a permutation drawn for each size.
-- `tl.atomic_xchg` takes floats of 32 and 64 bits.
-- `tl.gather` has nothing outside of its block, and `tl.histogram` nothing outside of its bins.
 
 What remains: a GPU rounds `a * b + c` once, `tl.dot` computes in full float32 where a GPU may use TF32, and `exp` and
-its kin are more exact than a GPU's. The tolerance admits all three, and one run draws them (`approximations`).
+its kin are more exact than a GPU's. The tolerance admits all three, and one run draws them (`gpu_error`).
 """
 
 from __future__ import annotations
@@ -50,7 +42,7 @@ _BINARY = tuple(
 
 
 class CompiledLogic(ast.NodeTransformer):
-    """The interpreter's own rewriting of a kernel, and the logical operators besides."""
+    """Rewrites a kernel's tree so that logic, assignments and returns do what they do when compiled."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         """What is returned is a tensor or a constant, by the other returns that are compiled."""
@@ -124,7 +116,7 @@ def _call(name: str, arguments: list[ast.expr]) -> ast.Call:
 
 
 def _tests(context: ast.expr_context) -> ast.Name:
-    """The variable of a function that says which conditions were tensors; no source can name it."""
+    """Return the variable of a function that says which conditions were tensors; no source can name it."""
     return ast.Name(id=" tests", ctx=context)
 
 
@@ -143,7 +135,7 @@ def _holds_return(body: Iterable[ast.AST]) -> bool:
 
 
 def _return_follows(body: list[ast.stmt], found: ast.Return) -> bool:
-    """Whether the compiler, which ends a block at its own `return` alone, meets others after this one."""
+    """Return whether the compiler, which ends a block at its own `return` alone, meets others after this one."""
     for number, statement in enumerate(body):
         if any(part is found for part in ast.walk(statement)):
             blocks = [getattr(statement, part, []) for part in ("body", "orelse")]

@@ -1,4 +1,4 @@
-"""What a GPU computes less exactly than NumPy, and differently from what else gives nearly the same.
+"""Errors of a GPU's approximate functions, fused products and TF32, drawn in one of the audit's runs.
 
 Of float32, compiled code takes `exp`, `exp2`, `log`, `log2`, `sin`, `cos`, `sqrt`, `rsqrt` and `/` from approximations
 that are one or two units in the last place off (the PTX manual says by how much; the PTX for sm_90 which they are);

@@ -1,4 +1,4 @@
-"""How Triton's interpreter patches the language: what it finds out again and again, and tensors that are indices.
+"""Triton's patching of its language: what it looks up again and again is remembered, and tensors may be indices.
 
 It patches its language anew for every call of a jit function, and looks through all members of five name spaces each
 time: for a hundred programs with three reductions each 400 times, a fifth of a run and more. Which of them are

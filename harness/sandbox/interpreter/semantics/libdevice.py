@@ -46,13 +46,13 @@ def _round_half_away(x: Any) -> Any:
 
 
 def _exponent(x: Any) -> Any:
-    """Of floats, as floats: -inf of 0, inf of an infinity."""
+    """Return the binary exponents of floats as floats: -inf of 0, inf of an infinity."""
     exponents = (np.frexp(x)[1] - 1).astype(x.dtype)
     return np.where(np.isfinite(x) & (x != 0), exponents, np.where(x == 0, -np.inf, np.abs(x))).astype(x.dtype)
 
 
 def _integer_exponent(x: Any) -> Any:
-    """The same as integers: the least of 0 and NaN, the largest of an infinity."""
+    """Return the binary exponents of floats as integers: the least of 0 and NaN, the largest of an infinity."""
     extremes = np.where(np.isinf(x), 2**31 - 1, -(2**31))
     return np.where(np.isfinite(x) & (x != 0), np.frexp(x)[1] - 1, extremes).astype(np.int32)
 
@@ -63,7 +63,7 @@ def _wide(function: Function) -> Function:
 
 
 def _quarters(x: Any, shift: int) -> Any:
-    """The sine of `pi * x + shift * pi / 2`, exact where that is 0 or 1."""
+    """Return the sine of `pi * x + shift * pi / 2`, exact where that is 0 or 1."""
     turns = np.fmod(x, 2.0)
     quarter = np.rint(2 * turns)
     angle = (turns - quarter / 2) * np.pi
@@ -244,7 +244,7 @@ _FUNCTIONS: dict[str, Function] = {
 
 
 def find_function(symbol: str) -> Function:
-    """The NumPy function for one of the library's symbols; raises NotKernelLanguage."""
+    """Return the NumPy function for one of the library's symbols; raises NotKernelLanguage."""
     name = symbol.removeprefix("__nv_")
     for candidate in (name, name.removesuffix("f"), name.removesuffix("d")):
         if candidate in _FUNCTIONS:
@@ -264,7 +264,7 @@ def _bind(function: Any) -> Any:
 
 
 def _offer_functions() -> tuple[Patch, ...]:
-    """The library under both of its names."""
+    """Return patches that offer the library under both of its names."""
     functions = {
         name: _bind(function)
         for name, function in vars(libdevice).items()

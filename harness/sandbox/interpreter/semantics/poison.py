@@ -1,4 +1,4 @@
-"""What memory and lanes hold that nobody may rely on, chosen so that relying on it shows.
+"""Poison: undefined memory and lanes hold values chosen so that relying on them shows.
 
 On a GPU two things are whatever was there: memory that nothing has written, and the lanes of a masked load without
 `other=`. Triton's interpreter puts zeros in such lanes, so a kernel that sums them would pass here and be wrong there.
@@ -80,7 +80,7 @@ def make_results(dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def make_alternation(shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Which lanes get the one of two results that a compiler may give."""
+    """Return which lanes get the one of two results that a compiler may give."""
     return _mixture(np.array([True, False]), shape, current_run().seed)
 
 

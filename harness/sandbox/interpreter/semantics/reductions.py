@@ -30,7 +30,7 @@ _Combine = Callable[[Arrays, Arrays], Arrays]
 
 
 class _OwnFunction:
-    """A function of the kernel's own that combines two parts, each of as many values as there are types."""
+    """Applies a kernel's own combine function to two parts, each of as many values as there are types."""
 
     def __init__(self, operation: Any, dtypes: list[Any]) -> None:
         self._operation, self._dtypes, self._is_single = operation, dtypes, False
@@ -87,24 +87,24 @@ class _OwnFunction:
 
 
 def _as_block(array: NDArray[Any]) -> NDArray[Any]:
-    """The elements in a row, and the first again until there are as many as a block may have."""
+    """Return the elements in a row, and the first again until there are as many as a block may have."""
     flat = array.reshape(-1)
     missing = (1 << (flat.size - 1).bit_length()) - flat.size
     return np.concatenate([flat, np.repeat(flat[:1], missing)]) if missing else flat
 
 
 def _describe(values: Any) -> tuple[Arrays, list[Any]]:
-    """The arrays and the types of the tensors that an operation is given."""
+    """Return the arrays and the types of the tensors that an operation is given."""
     return [value.handle.data for value in values], [value.dtype for value in values]
 
 
 def _is_power_of_two(size: int) -> bool:
-    """Whether a GPU has blocks of this size."""
+    """Return whether a GPU has blocks of this size."""
     return size > 0 and size & (size - 1) == 0
 
 
 def reduce_in_order(arrays: Arrays, combine: _Combine) -> Arrays:
-    """Arrays without their first axis, whose length is a power of two."""
+    """Reduce arrays along their first axis, whose length is a power of two, in the order of a compiled kernel."""
     stretches, warps, lanes, beside = current_run().layout.split(len(arrays[0]))
     rest = arrays[0].shape[1:]
     parts = [array.reshape(stretches, warps, lanes, beside, *rest) for array in arrays]
@@ -165,7 +165,7 @@ def _sum_as_compiled(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _find_extreme(is_better: Callable[[Any, Any], Any]) -> _Combine:
-    """The better of two values and its position; of equal ones the first."""
+    """Return a function that finds the better of two values and its position; of equal ones the first."""
 
     def combine(left: Arrays, right: Arrays) -> Arrays:
         is_left = is_better(left[0], right[0]) | ((left[0] == right[0]) & (left[1] < right[1]))
@@ -197,7 +197,7 @@ def _find_position_as_compiled(original: Callable[..., Any]) -> Callable[..., An
 
 
 def scan_in_order(arrays: Arrays, combine: _Combine) -> Arrays:
-    """Arrays of which each element along the first axis, a power of two long, has those before combined with it."""
+    """Scan arrays along their first axis, a power of two long, in the order of a compiled kernel; shapes are kept."""
     stretches, warps, lanes, beside = current_run().layout.split(len(arrays[0]))
     shape = arrays[0].shape
     # by neighbour, lane, and stretch of a warp
@@ -232,7 +232,7 @@ def _put(held: Arrays, at: int, found: Arrays) -> None:
 
 
 def _add_up_stretches(totals: Arrays, combine: _Combine) -> Arrays | None:
-    """What all before each stretch come to, but for the first."""
+    """Combine all stretches before each, but for the first."""
     if len(totals[0]) == 1:
         return None
     sums = [[array[0] for array in totals]]
@@ -242,7 +242,7 @@ def _add_up_stretches(totals: Arrays, combine: _Combine) -> Arrays | None:
 
 
 def _continue(own: Arrays, lasts: Arrays, before: Arrays | None, combine: _Combine) -> Arrays:
-    """A thread's elements but the last, after what the lane before ends with, or the stretch before."""
+    """Combine a thread's elements but the last with what the lane before ends with, or the stretch before."""
     results = [array.copy() for array in own]
     found = combine([array[:-1] for array in lasts], [array[1:] for array in own])
     for result, value in zip(results, found, strict=True):

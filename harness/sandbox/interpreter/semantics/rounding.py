@@ -32,14 +32,14 @@ Array = NDArray[Any]
 
 
 def fuse(left: Array, right: Array, addend: Array) -> Array:
-    """`left * right + addend`, rounded once."""
+    """Compute `left * right + addend`, rounded once to the addend's type; arrays of one shape."""
     if addend.dtype == np.float64:
         return np.asarray(_fuse_exactly(left, right, addend))
     return fuse_to_odd(left, right, addend).astype(addend.dtype)
 
 
 def fuse_to_odd(left: Array, right: Array, addend: Array) -> NDArray[np.float64]:
-    """The same of narrower types, in float64 and rounded to odd."""
+    """Compute `left * right + addend` of types narrower than float64, in float64 and rounded to odd."""
     product = left.astype(np.float64) * right.astype(np.float64)  # exact
     wide = addend.astype(np.float64)
     total = np.asarray(product + wide)
@@ -50,14 +50,14 @@ def fuse_to_odd(left: Array, right: Array, addend: Array) -> NDArray[np.float64]
 
 
 def narrow_to_odd(values: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Numbers of float64 in float32, rounded to odd."""
+    """Convert float64 to float32, rounded to odd."""
     nearest = values.astype(np.float32)
     rest = np.where(np.isfinite(nearest), values - nearest.astype(np.float64), 0.0)
     return _made_odd(nearest, rest)
 
 
 def _made_odd(nearest: Array, rest: Array) -> Array:
-    """The neighbours with an odd last bit of what `nearest + rest` stands for; itself where there is no rest."""
+    """Return the neighbours with an odd last bit of what `nearest + rest` stands for; itself where there is no rest."""
     signs = np.where(rest == 0, nearest, rest).astype(nearest.dtype)
     nearest = np.where(nearest == 0, np.copysign(nearest, signs), nearest)
     bits = np.atleast_1d(nearest).view(f"i{nearest.dtype.itemsize}").reshape(nearest.shape)
@@ -87,7 +87,7 @@ _fuse_exactly = np.vectorize(_fuse_one, otypes=[np.float64])
 
 
 def towards_zero(values: NDArray[np.float32]) -> NDArray[np.float16]:
-    """Numbers of float32 in float16, rounded towards zero; what is finite stays finite."""
+    """Convert float32 to float16, rounded towards zero; what is finite stays finite."""
     with np.errstate(over="ignore"):
         nearest = np.asarray(values).astype(np.float16)
     beyond = np.abs(nearest.astype(np.float32)) > np.abs(values)
@@ -96,15 +96,15 @@ def towards_zero(values: NDArray[np.float32]) -> NDArray[np.float16]:
 
 
 def flushed(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Numbers of float32 with 0 where they are smaller than the smallest normal one."""
+    """Flush subnormal float32 numbers to 0."""
     return np.where(np.abs(values) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), values), values)
 
 
 def to_integers(values: Array, kind: np.dtype[Any]) -> Array:
-    """Floats without what is behind the point; the nearest there is beyond the ends, and NaN is 0.
+    """Round floats towards zero to an integer type and saturate at its ends; NaN becomes 0, or 2**63 in 64 bits.
 
-    Of 64 bits NaN is the highest bit alone. To eight bits the way goes by sixteen, and what it is beyond eight is not
-    defined.
+    Into eight bits a GPU converts by way of sixteen, and the upper byte is dropped: beyond eight bits nothing
+    saturates. The result has the shape of `values`.
     """
     wide = np.dtype(f"{kind.kind}2") if kind.itemsize == 1 else kind
     low, high = np.iinfo(wide).min, np.iinfo(wide).max
@@ -124,7 +124,7 @@ _NAN = 0x7F
 
 
 def encode(values: Floats, name: str) -> Codes:
-    """The codes of the nearest numbers of a type of eight bits."""
+    """Return the codes of the nearest numbers of a type of eight bits."""
     dtype = _EIGHT_BITS[name]
     largest = torch.finfo(dtype).max
     wide = np.clip(np.asarray(values, dtype=np.float32), -largest, largest)
@@ -133,21 +133,21 @@ def encode(values: Floats, name: str) -> Codes:
 
 
 def decode(codes: Codes, name: str) -> NDArray[np.float32]:
-    """The numbers that codes stand for; exact."""
+    """Return the numbers that codes stand for; exact."""
     held = torch.from_numpy(np.array(codes, dtype=np.uint8)).view(_EIGHT_BITS[name])
     values: NDArray[np.float32] = held.to(torch.float32).numpy()
     return values
 
 
 def _decode_by_product(codes: Codes) -> NDArray[np.float32]:
-    """Of float8e5, where the highest exponent is one like others."""
+    """Decode float8e5 as if its highest exponent were one like others."""
     magnitude = (codes.astype(np.uint32) & 0x7F) << 21  # the digits and the exponent where float32 has them
     values = magnitude.view(np.float32) * np.float32(2.0**112)
     return np.where(codes & 0x80, -values, values).astype(np.float32)
 
 
 def _truncate(values: NDArray[np.float32], name: str) -> NDArray[Any]:
-    """Numbers of float32 in a narrower type, towards zero."""
+    """Convert float32 to a narrower type, rounded towards zero."""
     if name == "fp16":
         return towards_zero(values)
     if name == "fp8e5":

@@ -1,4 +1,4 @@
-"""The state of the run that the interpreter makes: what it draws where a GPU leaves something to chance, and watchers.
+"""The state of a run of the interpreter: its draws where a GPU leaves something to chance, its spans and watchers.
 
 A process makes one run at a time, and the interpreter's operations have no argument for it, so there is one current
 state. `begin_run` replaces it whole: nothing of one run is left for the next.
@@ -42,7 +42,7 @@ def draw_layout(seed: int) -> Layout:
 
 @define
 class RunState:
-    """The state of one run.
+    """Holds what one run draws, confines and watches.
 
     `error_seed` draws the errors of approximate functions, None for none. Accesses must lie in the spans of memory that
     begin at `starts` and end at `stops`, both ascending. `watchers` (`accesses.Watcher`) are told of accesses and

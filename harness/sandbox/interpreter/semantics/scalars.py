@@ -1,4 +1,4 @@
-"""Where a compiled kernel has tensors and Python, which interprets its text, would have numbers.
+"""Numbers that a compiled kernel holds as tensors, and that Python, which interprets its text, would not.
 
 Numbers in a kernel's text, its constexpr parameters and what is computed from these are exact when compiled, as they
 are in Python. They become tensors, of 32 bits or what else holds them, where the compiler makes them so:
@@ -33,12 +33,12 @@ _BOUNDS = {"arg1": 0, "arg2": 1, "start": 0, "end": 1, "stop": 1, "step": 2}
 
 
 def unwrapped(value: Any) -> Any:
-    """The number, not the constexpr that holds it."""
+    """Return the number, not the constexpr that holds it."""
     return value.value if isinstance(value, tl.constexpr) else value
 
 
 def stored(value: Any) -> Any:
-    """What a variable holds after an assignment."""
+    """Return what a variable holds after an assignment."""
     if isinstance(value, (tuple, list)):
         items = [stored(item) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
@@ -52,7 +52,7 @@ def chosen(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]
 
 
 def returned(value: Any, were_tensors: Iterable[bool], others_follow: bool, others: tuple[Any, ...]) -> Any:
-    """What a helper's caller gets: a constant only where every `return` that was compiled says the same.
+    """Return what a helper's caller gets: a constant only where every `return` that was compiled says the same.
 
     Others were compiled if they follow, or if the condition of an `if` with a `return` inside was a tensor. What they
     say is in `others`, unevaluated, and None where that is more than names and numbers.
@@ -79,7 +79,7 @@ def _says(other: Any, value: int | float) -> bool:
 
 
 def decided_by(condition: Any, were_tensors: list[bool]) -> Any:
-    """The condition itself; notes whether it is a tensor."""
+    """Return the condition itself; notes whether it is a tensor."""
     were_tensors.append(isinstance(condition, tl.tensor))
     return condition
 
@@ -104,7 +104,7 @@ def smallest(*values: Any, **options: Any) -> Any:
 
 
 def _followed(loop: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
-    """The same loop, of whose beginning and end watchers are told."""
+    """Tell watchers when a loop begins and ends."""
 
     @functools.wraps(loop)
     def follow(*bounds: Any, **options: Any) -> Iterator[Any]:
@@ -155,7 +155,7 @@ def _signed(value: int, bits: int) -> int:
 
 
 def _counted(low: int, high: int, step: int, bits: int) -> range:
-    """The steps of a compiled loop, which compares signed numbers and goes up."""
+    """Return the steps of a compiled loop, which compares signed numbers and goes up."""
     steps = range(low, high, step) if step > 0 else range(low, low)
     if (step <= 0 and low < high) or (steps and steps[-1] + step >= 1 << (bits - 1)):
         raise NotKernelLanguage("a loop's variable runs beyond its type; let it end before")
