@@ -172,30 +172,18 @@ def _many_programs(scan: Scan) -> AbstractContextManager[None]:
     """Let the interpreter compute with one axis more."""
     return patched(
         (
-            *(replace(BUILDER, name, value) for name, value in _operations(scan).items()),
+            *(replace(BUILDER, name, value) for name, value in {**_accesses(scan), **_shapes(scan)}.items()),
             *_reductions(),
             Patch(INTERPRETER, "_patch_lang_tensor", _patched_tensor),
         )
     )
 
 
-def _operations(scan: Scan) -> dict[str, Callable[..., Any]]:
-    """Return replacements of the builder's methods that know of shapes."""
+def _accesses(scan: Scan) -> dict[str, Callable[..., Any]]:
+    """Return replacements of the builder's methods that access memory or cost much, which the scan counts."""
     handle: Any = interpreter.TensorHandle
     plain_load, plain_store = BUILDER.create_masked_load, BUILDER.create_masked_store
     plain_combine, plain_dot = BUILDER.create_atomic_rmw, BUILDER.create_dot
-
-    def splat(self: Any, kind: Any, value: Any) -> Any:
-        data, shape = value.data, tuple(kind.shape)
-        if data.ndim > 2 or data.shape[-1] != 1:
-            raise NotScannable("a block is splat")
-        data = data.reshape(-1, *(1,) * len(shape))
-        return handle(np.broadcast_to(data, (len(data), *shape)), value.dtype.scalar)
-
-    def reshape(self: Any, value: Any, shape: Any, may_reorder: bool) -> Any:
-        if may_reorder:
-            raise NotScannable("a block is reordered")
-        return handle(value.data.reshape(len(value.data), *shape), value.dtype.scalar)
 
     def load(self: Any, pointers: Any, mask: Any, other: Any, *options: Any, **named: Any) -> Any:
         given = [pointers.data, mask.data, *(() if other is None else (other.data,))]
@@ -229,19 +217,48 @@ def _operations(scan: Scan) -> dict[str, Callable[..., Any]]:
         scan.spend((1,), math.prod(shape) // _LANES_OF_A_DOT)
         return plain_dot(self, left, right, *rest)
 
-    def unsplat(self: Any, value: Any) -> Any:
-        return handle(value.data.reshape(len(value.data), 1), value.dtype.scalar)
-
-    def refuse(*_: Any, **__: Any) -> Any:
-        raise NotScannable("an operation for single programs")
-
-    single = (
-        *("create_cat", "create_histogram", "create_gather", "create_atomic_cas", "create_make_block_ptr"),
-        *("create_make_tensor_descriptor", "create_tensor_pointer_load", "create_tensor_pointer_store"),
-        *("create_inline_asm", "create_print", "create_assert"),
-    )
     return {
-        **dict.fromkeys(single, refuse),
+        "create_masked_load": load,
+        "create_masked_store": store,
+        "create_atomic_rmw": combine,
+        "create_dot": dot,
+    }
+
+
+def _splat(self: Any, kind: Any, value: Any) -> Any:
+    data, shape = value.data, tuple(kind.shape)
+    if data.ndim > 2 or data.shape[-1] != 1:
+        raise NotScannable("a block is splat")
+    data = data.reshape(-1, *(1,) * len(shape))
+    return interpreter.TensorHandle(np.broadcast_to(data, (len(data), *shape)), value.dtype.scalar)
+
+
+def _reshape(self: Any, value: Any, shape: Any, may_reorder: bool) -> Any:
+    if may_reorder:
+        raise NotScannable("a block is reordered")
+    return interpreter.TensorHandle(value.data.reshape(len(value.data), *shape), value.dtype.scalar)
+
+
+def _unsplat(self: Any, value: Any) -> Any:
+    return interpreter.TensorHandle(value.data.reshape(len(value.data), 1), value.dtype.scalar)
+
+
+def _refuse(*_: Any, **__: Any) -> Any:
+    raise NotScannable("an operation for single programs")
+
+
+_SINGLE = (
+    *("create_cat", "create_histogram", "create_gather", "create_atomic_cas", "create_make_block_ptr"),
+    *("create_make_tensor_descriptor", "create_tensor_pointer_load", "create_tensor_pointer_store"),
+    *("create_inline_asm", "create_print", "create_assert"),
+)
+
+
+def _shapes(scan: Scan) -> dict[str, Callable[..., Any]]:
+    """Return replacements of the builder's methods that know of shapes, with the programs' axis before theirs."""
+    handle: Any = interpreter.TensorHandle
+    return {
+        **dict.fromkeys(_SINGLE, _refuse),
         "create_get_program_id": lambda self, axis: handle(scan.numbers(axis), tl.int32),
         "create_make_range": lambda self, kind, start, stop: handle(
             np.arange(start, stop, dtype=np.int32)[None], tl.int32
@@ -255,13 +272,9 @@ def _operations(scan: Scan) -> dict[str, Callable[..., Any]]:
         "create_trans": lambda self, value, order: handle(
             np.transpose(value.data, (0, *(axis + 1 for axis in order))), value.dtype.scalar
         ),
-        "create_splat": splat,
-        "create_unsplat": unsplat,
-        "create_reshape": reshape,
-        "create_masked_load": load,
-        "create_masked_store": store,
-        "create_atomic_rmw": combine,
-        "create_dot": dot,
+        "create_splat": _splat,
+        "create_unsplat": _unsplat,
+        "create_reshape": _reshape,
     }
 
 
