@@ -24,7 +24,7 @@ class RecordRequest:
     `with_values` asks for them. An autotuner takes its first configuration that can be launched, or the one at the
     position that `choice` has for it, tuners in the order of their first use. With `measured` the first pass is
     recorded as a process's first call, in which tuners measure: besides what they choose, they launch what they have at
-    these positions (`tuners`). Where a `decisive` one fails, the requests after it are left out of the answer.
+    these positions (`autotuning`). Where a `decisive` one fails, the requests after it are left out of the answer.
     """
 
     profile: Profile

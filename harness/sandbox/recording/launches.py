@@ -4,7 +4,7 @@ Every launch goes through `JITFunction.run`, whatever wraps the kernel (autotune
 compilation Triton's own ahead-of-time path runs (`warmup=True`) on stand-ins for the tensors, and an argument counts as
 `constexpr` where Triton baked it into the code (annotated ones, and values such as 1 and None that it specialises on);
 without compilation annotated ones count, and the number 1 where Triton would specialise on it. Which configuration an
-autotuner takes is another matter (`tuners`).
+autotuner takes is another matter (`autotuning`).
 """
 
 from __future__ import annotations
