@@ -50,7 +50,7 @@ class Pointer:
         return 0
 
 
-class PassLike(Protocol):
+class TraceLike(Protocol):
     """What a launch needs of the pass that it belongs to."""
 
     steps: list[Step]
@@ -99,7 +99,7 @@ class LaunchRecorder:
         self._identities.clear()
 
     @contextlib.contextmanager
-    def recording(self, current: PassLike) -> Iterator[None]:
+    def recording(self, current: TraceLike) -> Iterator[None]:
         """Send launches to this pass."""
         self.kernels, self.note_view, self.steps = [], current.view, current.steps
         try:

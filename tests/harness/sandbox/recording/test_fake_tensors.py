@@ -1,12 +1,19 @@
-"""What is recorded cannot be told from what is used: by class, device, address or text, in forward or `__init__`."""
+"""What is recorded cannot be told from what is used: by class, device, address or text, in forward or `__init__`.
+
+Addresses of tensors without memory: apart, aligned, and near each other as an allocator's are.
+"""
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.task import Profile
-from tritonrl.harness.sandbox.recording.fake_tensors import CPU, CUDA, FakeDevices
+from tritonrl.harness.sandbox.recording.fake_tensors import CPU, CUDA, Allocator, FakeDevices
 from tritonrl.harness.sandbox.sandbox import Sandbox
 
 from ..conftest import only, request
@@ -157,3 +164,26 @@ def test_views_are_where_their_storage_is() -> None:
     assert devices.of(torch.ones(2)) == CPU
     assert devices.address(one[1:]) - devices.address(one) == 16
     assert devices.address(one) != devices.address(other)
+
+
+SIZES = st.lists(st.one_of(st.integers(0, 1 << 12), st.integers(0, 1 << 25)), min_size=1, max_size=40)
+
+
+@given(seed=st.integers(0, 1 << 40), sizes=SIZES)
+def test_no_two_overlap_and_all_are_near(seed: int, sizes: list[int]) -> None:
+    """Each begins at a multiple of 512, and all lie in no more than four times what they take, and two segments."""
+    allocator = Allocator(seed, "cuda")
+    taken = [(allocator.take(size), max(1, size)) for size in sizes]
+    assert all(begin % 512 == 0 and begin > 0 for begin, _ in taken)
+    ordered = sorted(taken)
+    assert all(begin + size <= after for (begin, size), (after, _) in itertools.pairwise(ordered))
+    span = ordered[-1][0] + ordered[-1][1] - ordered[0][0]
+    assert span <= 4 * sum(max(512, size) for size in sizes) + (22 << 20)
+
+
+def test_the_first_is_drawn() -> None:
+    """A constant does not know it, and the same seed gives it again."""
+    first = [Allocator(seed, "cuda").take(100) for seed in range(20)]
+    assert len(set(first)) == 20
+    assert first == [Allocator(seed, "cuda").take(100) for seed in range(20)]
+    assert Allocator(3, "cuda").take(1) != Allocator(3, "cpu").take(1)
