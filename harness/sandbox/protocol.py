@@ -63,7 +63,7 @@ class RecompileReply:
 
 @frozen(kw_only=True)
 class TraceReply:
-    """The hash of a program's operation graph, or what keeps it from having one."""
+    """Hash of a program's operation graph, or what keeps it from having one."""
 
     graph: str = ""
     problem: str = ""

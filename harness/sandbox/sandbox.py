@@ -1,4 +1,4 @@
-"""The judge's side: jobs in, replies out, and what each kind of death means.
+"""The judge's side of the sandbox: send jobs, read replies, and say what each kind of death means.
 
 A `Sandbox` owns the zygotes and one root folder for scratch. It is thread-safe: each call is a job with a socket of
 its own, and jobs run side by side. A zygote that dies is started anew once for a job; after that, the sandbox is broken

@@ -65,7 +65,7 @@ class _Job:
 
 
 class Zygote:
-    """The loop: accept jobs, watch children, reply."""
+    """Accepts jobs, watches children and replies, in one loop."""
 
     def __init__(self, control: socket.socket, protections: Protections, perform: Perform) -> None:
         self.control = control

@@ -23,7 +23,7 @@ from .semantics.run_state import current_run
 
 
 class Access:
-    """The lanes of a block that go to memory together; those that the mask excludes do not take part.
+    """One access of a block's lanes to memory; those that the mask excludes do not take part.
 
     `addresses` are those of the other lanes, in their order, and `lanes` tells which they are. `value` is what a store
     is about to leave there. What its program stored before is published by an atomic that `releases`, and what others

@@ -113,7 +113,7 @@ class WriteCoverage(Watcher):
             self._counts.append(0)
 
     def give_up(self) -> None:
-        """The program cannot go on: how much it writes is unknown."""
+        """Note that the program cannot go on: how much it writes is unknown."""
         self._had_taint = True
         if self._is_counted:
             self._counts.pop()
@@ -187,7 +187,7 @@ class WriteCoverage(Watcher):
         return np.packbits(self._states_of(view) == _TAINTED).tobytes()
 
     def sample(self) -> Sample:
-        """The counts."""
+        """Return the counts of all launches so far."""
         return Sample(launches=tuple(self.launches))
 
     def _states_of(self, view: torch.Tensor) -> NDArray[np.uint8]:

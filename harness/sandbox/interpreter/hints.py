@@ -66,7 +66,7 @@ class _Diverged(Exception):
 
 @define
 class HintCheck:
-    """The programs of one launch in which a hint was false, and what comparing them has found."""
+    """Notes the programs of one launch in which a hint was false, and what comparing them has found."""
 
     suspects: list[Place] = field(factory=list)
     """Programs in which a hint was false: the first and the last of them."""

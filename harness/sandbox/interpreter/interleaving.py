@@ -1,4 +1,4 @@
-"""Programs within each other: whether what atomics are around keeps them apart.
+"""Interleave programs: run one within another, to see whether their atomics keep them apart.
 
 A program that loads an element, adds to it and stores it loses what another one stores in between. Atomics before and
 after prevent that only if programs wait for what they say, which no order of whole programs shows. So where programs
@@ -85,7 +85,7 @@ class _Interleaving(Watcher):
         return access.find_elements(self.start, self.shift)
 
     def _note(self, elements: NDArray[np.int64]) -> None:
-        """The outer program knows what these elements hold."""
+        """Note that the outer program knows what these elements hold."""
         if not self.is_inner:
             self.loaded.update(dict.fromkeys(elements.tolist(), self.clock))
 

@@ -71,7 +71,7 @@ _FROM_TRITON = ("cdiv", "next_power_of_2", "language")
 
 
 class KernelModule:
-    """The kernels of one source; each is made when it is first asked for."""
+    """Makes the kernels of one source, each when it is first asked for."""
 
     def __init__(self, source: str) -> None:
         self._source = KernelSource(source)

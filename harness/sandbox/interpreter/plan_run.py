@@ -52,7 +52,7 @@ _DRAWN_LAYOUTS = frozenset(tuple(Variant)[1::2])
 
 
 class _Cannot(Exception):
-    """The plan asks for something that this backend has not; ends the run with its failure."""
+    """Ends a run: the plan asks for something that this backend has not."""
 
 
 def run_plan(request: RunRequest, kernels: KernelModule) -> RunResult:

@@ -1,4 +1,4 @@
-"""Running chosen programs of an interpreted kernel in a chosen order.
+"""Run chosen programs of an interpreted kernel in a chosen order.
 
 A GPU promises no order. Triton's interpreter runs programs by their numbers, and all of them: its loop is given a grid
 of one program, within which this one runs those that are wanted.

@@ -142,11 +142,11 @@ class _Watch(Watcher):
         self.last_barrier = self.clock
 
     def begin_loop(self) -> None:
-        """Note when."""
+        """Note when a loop begins."""
         self.loops.append(self.clock)
 
     def end_loop(self) -> None:
-        """The loop around it goes on."""
+        """Go back to the loop around it."""
         self.loops.pop()
 
     def _find_elements(self, access: Access) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Running many programs of a launch at once: a quick look at all of a large grid, of which only hints are taken.
+"""Run many programs of a launch at once: a quick look at all of a large grid, of which only hints are taken.
 
 The interpreter's operations are NumPy's, whose cost for a block of a thousand lanes is that of the call. So all values
 get one axis more, the first, along which programs lie: a program's number is an array, and each operation is done once
@@ -40,7 +40,7 @@ _ALL_AT_ONCE: Place = (0, 0, 0)
 
 
 class NotScannable(Exception):
-    """The launch has something that is not done for many programs at once, or takes too long."""
+    """Ends a scan: the launch has something that is not done for many programs at once, or takes too long."""
 
 
 class _Diverged(Exception):
@@ -53,7 +53,7 @@ class _Diverged(Exception):
 
 @define
 class Scan:
-    """What a scan may cost, in lanes of loads and stores, and which program wrote each element last, from 1 on."""
+    """Runs launches within a budget of lanes of loads and stores, and notes each element's last writer, from 1 on."""
 
     start: int
     shift: int

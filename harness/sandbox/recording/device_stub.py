@@ -133,7 +133,7 @@ class StubDriver:
 
 
 class _DriverUtils(types.SimpleNamespace):
-    """What a driver loads kernels with."""
+    """Stands in for the part of a driver that loads kernels."""
 
     def __getattr__(self, name: str) -> Any:
         """Refuse whatever nobody has set."""
@@ -159,7 +159,7 @@ def _triton_properties(target: Target) -> dict[str, int]:
 
 
 class _CudaDeviceProperties(types.SimpleNamespace):
-    """What PyTorch says of a device; what is not known here is refused."""
+    """Answers what PyTorch says of a device; what is not known here is refused."""
 
     def __getattr__(self, name: str) -> Any:
         """Refuse whatever nobody has set."""

@@ -25,7 +25,7 @@ def raw_bytes(tensor: torch.Tensor) -> bytes:
 
 
 class HostConstants:
-    """The constants that the passes of a candidate made; `blobs` takes their values by SHA-256."""
+    """Collects the constants that the passes of a candidate made; `blobs` takes their values by SHA-256."""
 
     def __init__(self, blobs: dict[str, bytes]) -> None:
         self._blobs = blobs

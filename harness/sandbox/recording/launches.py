@@ -35,7 +35,7 @@ from .residency import MAX_THREADS, count_resident, find_registers
 
 @frozen(kw_only=True)
 class Pointer:
-    """What Triton's binder needs to know of a tensor argument; a recorded tensor has no address."""
+    """Stands for a tensor argument in Triton's binder; a recorded tensor has no address."""
 
     dtype: torch.dtype
     shape: torch.Size
@@ -51,7 +51,7 @@ class Pointer:
 
 
 class TraceLike(Protocol):
-    """What a launch needs of the pass that it belongs to."""
+    """Takes the steps of the pass that a launch belongs to."""
 
     steps: list[Step]
 

@@ -124,7 +124,7 @@ def _value(argument: Argument, module: Any) -> Any:
 
 
 class Cut:
-    """The part of a source that some of its kernels need, as a module's text."""
+    """Cuts out the part of a source that some of its kernels need, as a module's text."""
 
     def __init__(self, source: KernelSource) -> None:
         self._source = source

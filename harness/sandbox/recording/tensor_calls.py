@@ -28,7 +28,7 @@ _MAKERS = (torch.tensor, torch.as_tensor, torch.asarray)
 
 
 class Copier(Protocol):
-    """What these calls need of the pass that is recorded."""
+    """Takes the copies of the pass that is recorded."""
 
     def copy(self, source: torch.Tensor, target: torch.Tensor) -> None:
         """Append a copy."""

@@ -56,7 +56,7 @@ def _count(self: Any, values: Any, num_bins: int, mask: Any) -> Any:
 
 
 def _gather(self: Any, source: Any, indices: Any, axis: int) -> Any:
-    """What lies outside of a block is nobody's, and may be anything."""
+    """Gather, with poison for what lies outside of the block."""
     size = source.data.shape[axis]
     places = indices.data.astype(np.int64)
     outside = (places < 0) | (places >= size)

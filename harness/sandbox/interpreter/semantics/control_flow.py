@@ -45,7 +45,7 @@ class CompiledLogic(ast.NodeTransformer):
     """Rewrites a kernel's tree so that logic, assignments and returns do what they do when compiled."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        """What is returned is a tensor or a constant, by the other returns that are compiled."""
+        """Let what is returned be a tensor or a constant, by the other returns that are compiled."""
         returns = [part for part in ast.walk(node) if isinstance(part, ast.Return) and part.value is not None]
         loops = [part for part in ast.walk(node) if isinstance(part, ast.For)]  # unrolled, each turn has its own
         is_one_constant = len({ast.unparse(part) for part in returns}) <= 1 and not _holds_return(loops)
