@@ -78,7 +78,7 @@ def _hardware() -> list[Finding]:
 
 
 def _sandbox(config: Config, plain: bool) -> list[Finding]:
-    from .sandbox.confinement import NAMESPACES
+    from .sandbox.confinement.confinement import NAMESPACES
     from .sandbox.sandbox import Sandbox
 
     target = config.verifier.target

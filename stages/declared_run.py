@@ -5,9 +5,10 @@ the elements that they wrote right, and do all programs together, if the others 
 The second finds grids and kernels that do less once sizes are large, which no run at small sizes shows.
 
 A few programs of thousands seldom have among them the one in a hundred that is wrong. So many more are run at once
-(`harness.sandbox.scanning`), and those whose results are not right are run again one by one, which decides. Of a kernel
-that is wrong in one program of n, a scan that covers a share c of N programs misses all with probability (1 - c)^(N/n):
-none where it covers all, as it does for a third of a million elements; for one in a hundred, 12% of 3,000: 2%.
+(`harness.sandbox.interpreter.vectorized_scan`), and those whose results are not right are run again one by one, which
+decides. Of a kernel that is wrong in one program of n, a scan that covers a share c of N programs misses all with
+probability (1 - c)^(N/n): none where it covers all, as it does for a third of a million elements; for one in a hundred,
+12% of 3,000: 2%.
 """
 
 from __future__ import annotations

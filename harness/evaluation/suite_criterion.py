@@ -27,6 +27,7 @@ from ...core.candidate import Candidate, CompileReport, Failure, Recording, Vari
 from ...core.extensions import AUDIT
 from ...core.outcome import Outcome
 from ...core.plan import LaunchPlan
+from ...core.run import RunRequest, RunResult
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Profile, Task
@@ -35,7 +36,6 @@ from ...stages.plan_audit import check_structure
 from ..errors import TaskError
 from ..reference.reference import build_model, call_model, convert, draw_inputs, dtype_name, load_task
 from ..reference.sizes.declared_sizes import measure
-from ..sandbox.protocol import RunRequest, RunResult
 from ..verification.oracle import ExpectedRun
 from ..verification.recordings import probe_compile, record_own_values
 from ..verification.storages import fill_storages, from_bytes

@@ -28,9 +28,9 @@ from attrs import evolve
 from ...core.candidate import Failure, ReferenceTiming
 from ...core.outcome import Outcome
 from ...core.plan import LaunchPlan
+from ...core.run import RunReply, RunRequest, RunResult
 from ...core.serialisation import from_plain, to_plain
 from ..errors import SandboxError
-from ..sandbox.protocol import RunReply, RunRequest, RunResult
 from ..sandbox.sandbox import read_run_result
 from .memory_retry import EXECUTOR_BYTES, with_memory_retry
 from .processes import Executor, Lost, Parent

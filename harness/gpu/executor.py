@@ -28,10 +28,11 @@ from attrs import evolve
 
 from ...core.candidate import Failure, Variant
 from ...core.plan import BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan, Operator
+from ...core.run import RunResult
 from ...core.serialisation import from_plain, to_plain
-from ..sandbox import syscalls, wire
-from ..sandbox.operators import run_operator
-from ..sandbox.protocol import RunResult
+from ..sandbox import wire
+from ..sandbox.confinement import syscalls
+from ..sandbox.recording.aten_steps import run_operator
 from .device.launcher import CannotLaunch, LoadedKernel, is_of_memory, make_launch
 from .device.memory import DeviceBuffers, bytes_of
 from .failures import Fatal, failure_of

@@ -1,1 +1,1 @@
-"""Where candidates' code runs: forked, confined children that answer in plain data."""
+"""Run candidates' code in forked, confined children that answer in plain data."""

@@ -32,7 +32,7 @@ _NO_NETWORK = (
 
 
 def import_candidate(source: str, scratch: str) -> ModuleType:
-    """The source imported from a file in `scratch`; raises whatever the candidate raises."""
+    """Return the source imported from a file in `scratch`; raises whatever the candidate raises."""
     path = os.path.join(scratch, f"{MODULE_NAME}.py")
     with open(path, "w", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
         file.write("\ufeff" + source)  # a byte order mark, so that no coding cookie makes another text of it
@@ -63,7 +63,9 @@ def named_by_its_text(kernel: Any) -> Iterator[None]:
 
 
 def find_disguise(kernel: Any) -> str | None:
-    """The name of a function whose text as Triton compiles it is not the source's: the kernel, or what it refers to.
+    """Return the name of a function whose text as Triton compiles it is not the source's.
+
+    It is the kernel, or what that refers to.
 
     Host code can exchange a function's parts after decoration, and Triton finds the head of a kernel by a search that a
     string among the decorators misleads. What is run and what is compiled would then be two programs.
@@ -99,7 +101,7 @@ def describe(error: BaseException, default: Outcome) -> Failure:
 
 
 def message_of(error: BaseException) -> str:
-    """The exception's type and text in one line."""
+    """Return the exception's type and text in one line."""
     text = " ".join(line.strip() for line in str(error).splitlines() if line.strip())
     return f"{type(error).__name__}: {text}"[:_MAX_MESSAGE] if text else type(error).__name__
 

@@ -1,4 +1,4 @@
-"""Which part of a candidate's source may run under the interpreter: kernels, in the kernel language, and constants.
+"""Check and cut out of a candidate's source what may run under the interpreter: kernels and constants.
 
 Under Triton's interpreter a kernel's body is Python, in a process that holds the buffers it is judged by. Host code has
 no business there: it could compute the reference with PyTorch and write it where a kernel's result belongs. So the
@@ -65,19 +65,19 @@ class KernelSource:
                 self._ambiguous.update(node.names)
 
     def find(self, qualname: str, source_sha256: str) -> Function | None:
-        """The function with this name and this text (decorators included)."""
+        """Return the function with this name and this text (decorators included)."""
         for function in reversed(self.functions.get(qualname, [])):
             if self._hash(function) == source_sha256:
                 return function
         return None
 
     def last(self, qualname: str) -> Function | None:
-        """The function that this qualified name stands for once the module is imported."""
+        """Return the function that this qualified name stands for once the module is imported."""
         found = self.functions.get(qualname)
         return found[-1] if found else None
 
     def binding(self, name: str) -> list[ast.stmt]:
-        """The module-level statements that bind the name; raises where it depends on a condition or on an order.
+        """Return the module-level statements that bind the name; raises where it depends on a condition or on an order.
 
         Bound twice, it means one thing to a default that is evaluated in between, and another to a kernel that is
         compiled later; only importing the same again is no second meaning, and making a function a kernel.
@@ -146,7 +146,7 @@ def check_expression(expression: ast.expr) -> None:
 
 
 def free_names(node: ast.AST) -> set[str]:
-    """The names that a function or an expression reads and does not bind itself."""
+    """Return the names that a function or an expression reads and does not bind itself."""
     if isinstance(node, ast.FunctionDef):
         arguments = node.args
         parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
@@ -159,7 +159,7 @@ def free_names(node: ast.AST) -> set[str]:
 
 
 def dotted(node: ast.AST) -> list[str] | None:
-    """The parts of `a.b.c`, else None."""
+    """Return the parts of `a.b.c`, else None."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -168,7 +168,7 @@ def dotted(node: ast.AST) -> list[str] | None:
 
 
 def refuse(node: ast.AST, what: str) -> NotKernelLanguage:
-    """The error that names a place and what stands there."""
+    """Return the error that names a place and what stands there."""
     line = getattr(node, "lineno", None)
     return NotKernelLanguage(f"{f'line {line}: ' if line else ''}{what} is not part of the kernel language")
 
@@ -198,7 +198,7 @@ def _free(node: ast.AST, bound: set[str]) -> set[str]:
 
 
 def stored_names(node: ast.AST) -> set[str]:
-    """The names that are assigned to anywhere inside, parameters included."""
+    """Return the names that are assigned to anywhere inside, parameters included."""
     found = {part.arg for part in ast.walk(node) if isinstance(part, ast.arg)}
     return found | _stored([node])
 
@@ -234,7 +234,7 @@ def _unbound(body: Iterable[ast.stmt], bindings: dict[str, list[ast.stmt]]) -> l
 
 
 def _bound_by_header(statement: ast.Try | ast.TryStar | ast.If | ast.With) -> set[str]:
-    """The names bound by a condition, by `with … as` and by `except … as`."""
+    """Return the names bound by a condition, by `with … as` and by `except … as`."""
     blocks = {id(inner) for block in _blocks(statement) for inner in block}
     inside = [child for child in ast.iter_child_nodes(statement) if id(child) not in blocks]
     names = {handler.name for handler in getattr(statement, "handlers", []) if handler.name}
@@ -242,7 +242,7 @@ def _bound_by_header(statement: ast.Try | ast.TryStar | ast.If | ast.With) -> se
 
 
 def _bound_inside(node: ast.AST) -> set[str]:
-    """The names bound by any statement inside, as far as they are of the module."""
+    """Return the names bound by any statement inside, as far as they are of the module."""
     found = _stored([node])
     for part in ast.walk(node):
         if isinstance(part, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -251,7 +251,10 @@ def _bound_inside(node: ast.AST) -> set[str]:
 
 
 def _is_one_meaning(name: str, statements: list[ast.stmt]) -> bool:
-    """Whether several statements bind the name to the same: one import repeated, or `f = triton.jit(f)` after `f`."""
+    """Return whether several statements bind the name to the same.
+
+    One import repeated, or `f = triton.jit(f)` after `f`.
+    """
     first, *others = statements
     if isinstance(first, ast.FunctionDef):
         return len(others) == 1 and jitted_name(getattr(others[0], "value", None)) == name
@@ -261,7 +264,7 @@ def _is_one_meaning(name: str, statements: list[ast.stmt]) -> bool:
 
 
 def _import_of(name: str, statement: ast.stmt) -> tuple[str | None, str, int] | None:
-    """What an import statement binds the name to; None where it is no import."""
+    """Return what an import statement binds the name to; None where it is no import."""
     if isinstance(statement, ast.Import):
         # `import a.b` binds a, as `import a` does
         for alias in statement.names:
@@ -275,7 +278,7 @@ def _import_of(name: str, statement: ast.stmt) -> tuple[str | None, str, int] | 
 
 
 def jitted_name(value: ast.expr | None) -> str | None:
-    """The name inside `triton.jit(name)`, `autotune(...)(triton.jit(name))` and the like."""
+    """Return the name inside `triton.jit(name)`, `autotune(...)(triton.jit(name))` and the like."""
     while isinstance(value, ast.Call) and len(value.args) == 1:
         callee = value.func.func if isinstance(value.func, ast.Call) else value.func
         if (dotted(callee) or [""])[-1] not in ("jit", "autotune", "heuristics"):

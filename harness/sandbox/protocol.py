@@ -1,4 +1,4 @@
-"""What the judge asks of a sandboxed child and what it may answer: records and raw bytes, never a pickle.
+"""Requests to a sandboxed child and its replies: records and raw bytes, never a pickle; runs are in `core.run`.
 
 A message on the wire is a JSON header followed by blobs (`harness.sandbox.wire`). The child's answer is data from an
 untrusted process: its size is bounded, and it is structured strictly (`core.serialisation`) before anyone reads it.
@@ -8,19 +8,10 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
-from ...core.candidate import Failure, Recording, Variant
-from ...core.plan import Kernel, LaunchPlan
+from ...core.candidate import Failure, Recording
+from ...core.plan import Kernel
+from ...core.run import InitArgument, TensorSpec
 from ...core.task import Profile
-
-InitArgument = int | float | bool | str | None
-
-
-@frozen(kw_only=True)
-class TensorSpec:
-    """An input of `forward` that is a tensor: what recording needs to know of it (no values)."""
-
-    shape: tuple[int, ...]
-    dtype: str
 
 
 @frozen(kw_only=True)
@@ -33,7 +24,7 @@ class RecordRequest:
     `with_values` asks for them. An autotuner takes its first configuration that can be launched, or the one at the
     position that `choice` has for it, tuners in the order of their first use. With `measured` the first pass is
     recorded as a process's first call, in which tuners measure: besides what they choose, they launch what they have at
-    these positions (`tuners`). Where a `decisive` one fails, the requests after it are left out of the answer.
+    these positions (`autotuning`). Where a `decisive` one fails, the requests after it are left out of the answer.
     """
 
     profile: Profile
@@ -63,7 +54,7 @@ class RecordReply:
 
 @frozen(kw_only=True)
 class RecompileReply:
-    """What compilation finds of each launch's kernel from the source's text alone, or the failure."""
+    """Kernels of the launches as compiled from the source's text alone, or the failure."""
 
     kernels: tuple[Kernel, ...] = ()
     failure: Failure | None = None
@@ -72,87 +63,7 @@ class RecompileReply:
 
 @frozen(kw_only=True)
 class TraceReply:
-    """The hash of a program's operation graph, or what keeps it from having one."""
+    """Hash of a program's operation graph, or what keeps it from having one."""
 
     graph: str = ""
     problem: str = ""
-
-
-@frozen(kw_only=True)
-class RunRequest:
-    """Execute `plan` under Triton's interpreter.
-
-    `storages` gives the raw bytes of each buffer of the plan that is not a temporary, by index, exactly
-    `num_elements` long; temporaries hold what memory holds that nothing has written. Where buffers lie is drawn from
-    `seed`. With `num_programs`, each launch runs at most so many of its programs, drawn from `seed` too; 0 = all.
-    With `reverse`, each launch runs its programs from the last to the first, and what else is chance on a GPU comes
-    out otherwise (`sandbox.memory.place`). `programs` are further ones that run, by their numbers. With `num_lanes`
-    nothing but a scan is made (`sandbox.scanning`), which may cost as many; it also says which programs had to do with
-    the element that `watched` names, by an output's number and a position in it.
-    """
-
-    variant: Variant
-    plan: LaunchPlan
-    storages: dict[int, bytes]
-    num_programs: int = 0
-    seed: int = 0
-    reverse: bool = False
-    programs: tuple[int, ...] = ()
-    num_lanes: int = 0
-    watched: tuple[int, int] | None = None
-
-
-@frozen(kw_only=True)
-class LaunchSample:
-    """What the drawn programs of a launch wrote: for each, the elements of returned buffers that none had written.
-
-    `num_unknown` of them are not among these, as what they do hangs on what programs that did not run have to write.
-    `overlaps` says that one of them stored to such an element that another one had written. Where not all programs were
-    drawn, `stored_by_program` counts what each stored to, whoever had written it, and `new_along` has for each axis of
-    the grid the shares of a program's elements that the one before it along the axis did not store to.
-    """
-
-    written_by_program: tuple[int, ...]
-    num_unknown: int = 0
-    overlaps: bool = False
-    stored_by_program: tuple[int, ...] = ()
-    new_along: tuple[tuple[float, ...], ...] = ()
-
-
-@frozen(kw_only=True)
-class Sample:
-    """The samples of a plan's launches, in order."""
-
-    launches: tuple[LaunchSample, ...]
-
-
-@frozen(kw_only=True)
-class RunResult:
-    """What one execution left behind.
-
-    `outputs` are the raw bytes of the returned views, contiguous, in the plan's order. `mutated` are indices of
-    input, parameter and constant buffers whose bytes changed; `out_of_bounds` are indices of buffers beside which
-    something was written (on a GPU alone: the interpreter refuses such an access). Where programs were sampled,
-    `written` has a bit for each element of each output, in NumPy's order of bits: whether a kernel's store reached it.
-    Of a scan it has four bytes for each: the number of the program that wrote it last, from 1 on, or 0; and `sample`
-    says of how many programs nothing else is known, and, in the place of counts, which had to do with what is watched.
-    """
-
-    variant: Variant
-    outputs: tuple[bytes, ...] = ()
-    written: tuple[bytes, ...] = ()
-    tainted: tuple[bytes, ...] = ()
-    sample: Sample | None = None
-    mutated: tuple[int, ...] = ()
-    out_of_bounds: tuple[int, ...] = ()
-    failure: Failure | None = None
-    seconds: float = 0.0
-
-
-@frozen(kw_only=True)
-class RunReply:
-    """Results in the order of the requests, or the failure of the child as a whole."""
-
-    results: tuple[RunResult, ...] = ()
-    failure: Failure | None = None
-    seconds: float = 0.0

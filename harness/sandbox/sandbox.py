@@ -1,4 +1,4 @@
-"""The judge's side: jobs in, replies out, and what each kind of death means.
+"""The judge's side of the sandbox: send jobs, read replies, and say what each kind of death means.
 
 A `Sandbox` owns the zygotes and one root folder for scratch. It is thread-safe: each call is a job with a socket of
 its own, and jobs run side by side. A zygote that dies is started anew once for a job; after that, the sandbox is broken
@@ -31,13 +31,15 @@ from ...core.candidate import Failure, Recording
 from ...core.config import LimitsConfig
 from ...core.outcome import Outcome
 from ...core.plan import LaunchPlan
+from ...core.run import RunReply, RunRequest, RunResult
 from ...core.serialisation import from_plain, to_plain
 from ..errors import SandboxError, UsageError
-from . import shortage, wire
-from .capabilities import Capability, describe_protections
-from .confinement import Protections
-from .protocol import RecompileReply, RecordReply, RecordRequest, RunReply, RunRequest, RunResult, TraceReply
-from .target import parse_target
+from . import wire
+from .confinement import watch
+from .confinement.capabilities import Capability, describe_protections
+from .confinement.confinement import Protections
+from .protocol import RecompileReply, RecordReply, RecordRequest, TraceReply
+from .recording.device_stub import parse_target
 from .zygote import MAX_ANSWER_BYTES
 
 _START_TIMEOUT_S = 120.0
@@ -95,7 +97,7 @@ class _ZygoteProcess:
         self.protections: dict[str, Any] = json.loads(packet)["ready"]
 
     def last_words(self) -> str:
-        """The last line that the zygote printed."""
+        """Return the last line that the zygote printed."""
         self.log.seek(0)
         lines = self.log.read().decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else "it said nothing"
@@ -239,7 +241,7 @@ class Sandbox:
             return TraceReply(problem=_broken(error).message)
 
     def capabilities(self) -> tuple[Capability, ...]:
-        """The contract's protections, and whether each is active on this machine."""
+        """Return the contract's protections, and whether each is active on this machine."""
         return describe_protections(Protections(**self._zygote("compile").protections))
 
     def _zygote(self, mode: str) -> _ZygoteProcess:
@@ -272,9 +274,9 @@ class Sandbox:
         self, mode: str, header: dict[str, Any], blobs: list[bytes]
     ) -> tuple[tuple[dict[str, Any], list[bytes]] | _Died, bool]:
         """A job's answer, and whether it died while the kernel ended processes for want of memory."""
-        known = shortage.count_kills()
+        known = watch.count_kills()
         found = self._attempt(mode, header, blobs)
-        return found, isinstance(found, _Died) and found.is_killed and shortage.count_kills() > known
+        return found, isinstance(found, _Died) and found.is_killed and watch.count_kills() > known
 
     def _attempt(
         self, mode: str, header: dict[str, Any], blobs: list[bytes]

@@ -1,4 +1,4 @@
-"""In the tracing child: what a program that nobody has read computes, as the hash of its operation graph.
+"""In the tracing child: hash the operation graph of a program that nobody has read.
 
 A data set's references come from all over the world. They are run to be compared with a suite's, so they run where
 candidates do: confined, for seconds, without a network. A child meets one program and nothing else.

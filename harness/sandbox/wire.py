@@ -23,7 +23,7 @@ class FrameError(ValueError):
 
 
 def encode(header: dict[str, Any], blobs: Sequence[bytes] = ()) -> bytes:
-    """The frame's bytes."""
+    """Return the frame's bytes."""
     text = json.dumps(header, allow_nan=False, separators=(",", ":")).encode()
     lengths = b"".join(_LENGTH.pack(len(blob)) for blob in blobs)
     return b"".join((_HEAD.pack(_MAGIC, len(text), len(blobs)), lengths, text, *blobs))
@@ -47,7 +47,7 @@ def read(receive: Callable[[int], bytes], max_bytes: int) -> tuple[dict[str, Any
 
 
 def decode(data: bytes) -> tuple[dict[str, Any], list[bytes]]:
-    """The one frame that `data` is; anything after it is an error."""
+    """Return the one frame that `data` is; anything after it is an error."""
     position = 0
 
     def receive(count: int) -> bytes:

@@ -32,8 +32,9 @@ from typing import Any
 from attrs import asdict, define, field
 
 from ...core.config import LimitsConfig
-from . import confinement, shortage, syscalls, watch, wire
-from .confinement import Protections
+from . import wire
+from .confinement import confinement, syscalls, watch
+from .confinement.confinement import Protections
 
 WATCH_INTERVAL_S = 0.05
 MAX_ANSWER_BYTES = 256 << 20
@@ -64,7 +65,7 @@ class _Job:
 
 
 class Zygote:
-    """The loop: accept jobs, watch children, reply."""
+    """Accepts jobs, watches children and replies, in one loop."""
 
     def __init__(self, control: socket.socket, protections: Protections, perform: Perform) -> None:
         self.control = control
@@ -161,7 +162,7 @@ class Zygote:
         self, connection: socket.socket, limits: LimitsConfig, order: dict[str, Any], answer: int, output: int
     ) -> None:
         started = time.perf_counter()
-        shortage.offer_first()
+        watch.offer_first()
         request, blobs = wire.read(connection.recv, 1 << 34)
         null = os.open(os.devnull, os.O_RDONLY)
         for source, target in ((null, 0), (output, 1), (output, 2)):
@@ -322,7 +323,7 @@ def main() -> None:
 def _prepare(mode: str, target: str, scratch: str) -> Perform:
     perform: Perform
     if mode == "compile":
-        from . import recorder
+        from .recording import recorder
 
         perform = recorder.prepare(target, scratch)
     elif mode == "trace":
@@ -330,7 +331,7 @@ def _prepare(mode: str, target: str, scratch: str) -> Perform:
 
         perform = tracer.prepare()
     else:
-        from . import interpreter
+        from .interpreter import interpreter
 
         perform = interpreter.prepare(scratch)
     return perform

@@ -19,11 +19,11 @@ from attrs import evolve, frozen
 
 from ...core.candidate import Candidate, CompileReport, ConfigurationRun, Failure, Recording, RunReport, Variant
 from ...core.outcome import Outcome
+from ...core.run import RunRequest
 from ...core.seeds import derive
 from ...core.task import Profile, Task
 from ...stages.compile_stage import find_recording, judge_recording
 from ...stages.run_stages import judge_run
-from ..sandbox.protocol import RunRequest
 from .declared import sample_declared
 from .oracle import ExpectedRun
 from .probes import prepare_run, run_prepared

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from ...core.candidate import Candidate, Comparison, Failure, RunReport, Variant
 from ...core.outcome import Outcome
 from ...core.plan import BufferKind, Copy, Fill, Launch, LaunchPlan
+from ...core.run import RunReply, RunRequest, RunResult
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Profile, Task
@@ -48,7 +49,6 @@ from ...stages.roofline import ITEM_BYTES
 from ...stages.run_stages import judge_run
 from ...stages.tolerance import compare
 from ...stages.variants import VariantInputs
-from ..sandbox.protocol import RunReply, RunRequest, RunResult
 from .oracle import ExpectedRun
 from .probes import find_trespass, prepare_run
 from .recordings import later_variants

@@ -21,11 +21,11 @@ from attrs import evolve, frozen
 from ...core.candidate import Candidate, ConfigurationRun, Failure, Recording, RunReport, Variant
 from ...core.outcome import Outcome
 from ...core.plan import Copy, Fill, Launch, LaunchPlan, plain_value
+from ...core.run import RunRequest
 from ...core.task import Profile, Task
 from ...stages.compile_stage import find_recording
 from ...stages.run_stages import judge_run
-from ..sandbox.plan_difference import find_difference
-from ..sandbox.protocol import RunRequest
+from ..sandbox.recording.plan_difference import find_difference
 from .configurations import Choice, describe_choice, is_refused_by_compiler, record_choices, with_recording
 from .oracle import ExpectedRun
 from .probes import prepare_run, run_prepared

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from attrs import evolve, frozen
 
 from ...core.candidate import Candidate, Failure, IdleReport, KnockOut, Variant
+from ...core.run import RunRequest
 from ...core.task import Profile, Task
 from ...stages.knock_out import KNOCK_OUT_VARIANTS, fills_to_try, without_each_launch, without_launches
 from ...stages.variants import VariantInputs, describe
-from ..sandbox.protocol import RunRequest
 from .oracle import ExpectedRun
 from .probes import prepare_run, report_runs
 from .workbench import Workbench

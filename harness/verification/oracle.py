@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ...core.candidate import Comparison, ReferenceSignature, Variant
+from ...core.run import InitArgument, TensorSpec
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Constants, Profile, Task
@@ -53,7 +54,6 @@ from ..reference.sizes.declared_sizes import (
     is_within_reach,
     with_declared,
 )
-from ..sandbox.protocol import InitArgument, TensorSpec
 from .oracle_values import describe_init, describe_input, to_double, transform, values_of
 
 T = TypeVar("T")

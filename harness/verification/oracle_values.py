@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ...core.run import InitArgument, TensorSpec
 from ...core.task import Task
 from ...stages.variants import VariantInputs
 from ..errors import TaskError
 from ..reference.reference import dtype_name, init_arguments, is_floating
-from ..sandbox.protocol import InitArgument, TensorSpec
 
 
 def describe_input(task: Task, value: Any, dtype: str) -> TensorSpec | InitArgument:

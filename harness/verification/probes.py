@@ -16,6 +16,7 @@ from attrs import evolve
 from ...core.candidate import Candidate, CompileReport, Failure, RunReport, Variant
 from ...core.outcome import Outcome
 from ...core.plan import BufferKind, CompiledAccess, Kernel, LaunchPlan
+from ...core.run import RunRequest, RunResult
 from ...core.seeds import derive
 from ...core.task import Profile, Task
 from ...stages.compile_stage import (
@@ -30,7 +31,6 @@ from ...stages.plan_audit import check_structure
 from ...stages.syntax import judge_syntax
 from ...stages.tolerance import SHARE_WITH_TF32, SHARE_WITHOUT_PRODUCTS, WHERE_FINITE, compare
 from ...stages.variants import SAMPLED_VARIANTS, VariantInputs, describe
-from ..sandbox.protocol import RunRequest, RunResult
 from .applicability import find_inapplicable, find_largest_safe, is_lost_by_reference
 from .oracle import ExpectedRun
 from .recordings import find_uncompiled, later_variants, record_later, record_own_values, record_request

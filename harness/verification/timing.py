@@ -18,6 +18,7 @@ from ...core.candidate import Candidate, Comparison, Failure, ReferenceTiming, R
 from ...core.config import ClockConfig
 from ...core.outcome import Outcome, Stage
 from ...core.plan import LaunchPlan
+from ...core.run import RunRequest
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Profile, Task
@@ -30,7 +31,6 @@ from ...stages.tolerance import TOLERANCES
 from ...stages.variants import describe
 from ..gpu.backend import CudaBackend
 from ..gpu.timing.protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
-from ..sandbox.protocol import RunRequest
 from .evidence_store import evidence_key
 from .oracle import ExpectedRun
 from .probes import prepare_run, report_runs

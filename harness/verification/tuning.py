@@ -14,13 +14,13 @@ import math
 from attrs import frozen
 
 from ...core.candidate import Candidate, ConfigurationTime, Failure, Variant
+from ...core.run import RunRequest
 from ...core.seeds import derive
 from ...core.task import Profile, Task
 from ...stages.compile_stage import find_recording
 from ...stages.variants import describe
 from ..gpu.backend import CudaBackend
 from ..gpu.timing.protocol import Protocol
-from ..sandbox.protocol import RunRequest
 from .configurations import (
     describe_choice,
     draw_choices,

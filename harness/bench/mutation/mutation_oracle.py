@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 
 from ....core.candidate import Comparison, Variant
 from ....core.outcome import Outcome
+from ....core.run import RunRequest, RunResult
 from ....core.seeds import derive
 from ....core.task import Constants, Example, Profile, Task
 from ....stages.tolerance import TOLERANCES, compare
 from ....stages.variants import VariantInputs
 from ...errors import TaskError
-from ...sandbox.protocol import RecordRequest, RunRequest, RunResult
+from ...sandbox.protocol import RecordRequest
 from ...sandbox.sandbox import Sandbox
 from ...verification.oracle import ExpectedRun, Oracle
 from ...verification.probes import find_seeded_parameters

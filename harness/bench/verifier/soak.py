@@ -28,9 +28,9 @@ from ....core.config import Config, LimitsConfig
 from ....core.corpus import corrupt
 from ....core.extensions import AUDIT
 from ....core.task import Example, Profile, Task
+from ...sandbox.confinement.watch import processes
 from ...sandbox.protocol import RecordRequest, TensorSpec
 from ...sandbox.sandbox import Sandbox
-from ...sandbox.watch import processes
 from ...tasks.suites import corpus_examples
 from ...verification.verifier import Verifier, open_verifier
 from .mix import SPOILS, restyle

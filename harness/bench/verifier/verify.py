@@ -25,12 +25,13 @@ from ....core.candidate import Candidate
 from ....core.config import Config
 from ....core.extensions import AUDIT, VerifierSpec
 from ....core.outcome import Stage
+from ....core.run import RunReply
 from ....core.task import Example
 from ....core.text.extraction import extract
 from ....core.text.prompts import assistant_message
 from ....core.verdict import Verdict
 from ....stages.syntax import judge_syntax
-from ...sandbox.protocol import RecordReply, RunReply
+from ...sandbox.protocol import RecordReply
 from ...sandbox.sandbox import Sandbox
 from ...tasks.suites import corpus_examples
 from ...verification.probes import probe_syntax

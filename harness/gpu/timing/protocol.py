@@ -6,8 +6,8 @@ from attrs import frozen
 
 from ....core.candidate import ClockReading, Failure
 from ....core.config import ClockConfig, Compiling
+from ....core.run import RunResult
 from ....core.task import Task
-from ...sandbox.protocol import RunResult
 
 
 @frozen(kw_only=True)

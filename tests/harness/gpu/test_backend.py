@@ -10,9 +10,9 @@ from attrs import evolve
 from tritonrl.core.candidate import Failure, Variant
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import LaunchPlan
+from tritonrl.core.run import RunRequest, RunResult
 from tritonrl.core.task import Profile, Task
 from tritonrl.harness.gpu.backend import CudaBackend
-from tritonrl.harness.sandbox.protocol import RunRequest, RunResult
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verification.oracle import ExpectedRun, Oracle
 from tritonrl.harness.verification.recordings import record_request

@@ -17,6 +17,7 @@ from tritonrl.core.candidate import Failure, ReferenceTiming, Variant
 from tritonrl.core.config import ClockConfig
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import Buffer, BufferKind, LaunchPlan
+from tritonrl.core.run import RunRequest, RunResult
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.errors import SandboxError
 from tritonrl.harness.gpu.backend import WAITING_FOR_TURN, CudaBackend, choose_number
@@ -24,7 +25,6 @@ from tritonrl.harness.gpu.gpu_lock import GpuLock
 from tritonrl.harness.gpu.memory_retry import EXECUTOR_BYTES, needed_bytes
 from tritonrl.harness.gpu.processes import Executor, Lost, Parent
 from tritonrl.harness.gpu.timing.protocol import Protocol, ReferenceRequest, ReferenceSource, Timed, Trials
-from tritonrl.harness.sandbox.protocol import RunRequest, RunResult
 
 from ..kernels import POINTWISE
 

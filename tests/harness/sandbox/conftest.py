@@ -7,8 +7,9 @@ import json
 import pytest
 from tritonrl.core.candidate import Recording
 from tritonrl.core.config import LimitsConfig
+from tritonrl.core.run import TensorSpec
 from tritonrl.core.task import Profile
-from tritonrl.harness.sandbox.protocol import RecordReply, RecordRequest, TensorSpec
+from tritonrl.harness.sandbox.protocol import RecordReply, RecordRequest
 from tritonrl.harness.sandbox.sandbox import Sandbox
 
 from ...conftest import SharedSandboxes

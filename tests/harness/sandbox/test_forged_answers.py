@@ -9,8 +9,8 @@ from attrs import evolve
 from tritonrl.core.candidate import Variant
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import Argument, ArgumentKind, Buffer, BufferKind, Kernel, Launch, LaunchPlan, View
+from tritonrl.core.run import RunRequest
 from tritonrl.core.serialisation import to_plain
-from tritonrl.harness.sandbox.protocol import RunRequest
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.stages.plan_audit import audit
 

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 import triton
 from triton.runtime import cache
-from tritonrl.harness.sandbox import syscalls, watch
-from tritonrl.harness.sandbox.confinement import Protections
-from tritonrl.harness.sandbox.target import know_the_compiler_by_its_version
+from tritonrl.harness.sandbox.confinement.confinement import Protections, syscalls, watch
+from tritonrl.harness.sandbox.recording.device_stub import know_the_compiler_by_its_version
 from tritonrl.harness.sandbox.zygote import JOBS_WORTH_GATHERING, QUIET_S, WATCH_INTERVAL_S, Zygote
 
 FEW, ENOUGH = JOBS_WORTH_GATHERING - 1, JOBS_WORTH_GATHERING

@@ -10,8 +10,8 @@ from attrs import evolve
 from tritonrl.core.candidate import Candidate, Failure, RunReport, Variant
 from tritonrl.core.extensions import AUDIT
 from tritonrl.core.outcome import Outcome
+from tritonrl.core.run import RunReply, RunRequest
 from tritonrl.core.task import Task
-from tritonrl.harness.sandbox.protocol import RunReply, RunRequest
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verification.declared import sample_declared
 from tritonrl.harness.verification.verifier import Verifier

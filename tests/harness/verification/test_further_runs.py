@@ -10,10 +10,11 @@ from tritonrl.core.candidate import Candidate, Failure, Variant
 from tritonrl.core.config import ClockConfig, VerifierConfig
 from tritonrl.core.extensions import AUDIT, VerifierSpec
 from tritonrl.core.outcome import Outcome
+from tritonrl.core.run import RunReply, RunRequest
 from tritonrl.core.task import Profile, Task
 from tritonrl.harness.gpu.backend import CudaBackend
 from tritonrl.harness.reference.sizes.declared_sizes import with_declared
-from tritonrl.harness.sandbox.protocol import RecordReply, RecordRequest, RunReply, RunRequest
+from tritonrl.harness.sandbox.protocol import RecordReply, RecordRequest
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verification.further_runs import probe_interpreted, probe_second_call
 from tritonrl.harness.verification.verifier import Verifier

@@ -9,7 +9,7 @@ from tritonrl.core.config import ClockConfig, VerifierConfig
 from tritonrl.core.extensions import AUDIT
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.task import Task
-from tritonrl.harness.sandbox.operators import find_operator
+from tritonrl.harness.sandbox.recording.aten_steps import find_operator
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verification.verifier import Verifier
 

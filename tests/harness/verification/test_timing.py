@@ -13,9 +13,9 @@ from tritonrl.core.candidate import Comparison, ReferenceTiming, TimingReport, V
 from tritonrl.core.config import ClockConfig
 from tritonrl.core.extensions import VerifierSpec
 from tritonrl.core.plan import LaunchPlan
+from tritonrl.core.run import RunResult
 from tritonrl.harness.gpu.backend import CudaBackend
 from tritonrl.harness.gpu.timing.protocol import Protocol, ReferenceSource, Timed, Trials
-from tritonrl.harness.sandbox.protocol import RunResult
 from tritonrl.harness.study.rows import Attempt, timing_rows
 from tritonrl.harness.tables import TABLES
 from tritonrl.harness.verification.timing import describe_deviation, probe_measured

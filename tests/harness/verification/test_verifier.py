@@ -10,10 +10,10 @@ from tritonrl.core.candidate import Candidate, Variant
 from tritonrl.core.config import ClockConfig, VerifierConfig
 from tritonrl.core.extensions import AUDIT, VerifierSpec
 from tritonrl.core.outcome import Outcome, Stage
+from tritonrl.core.run import RunReply, RunRequest
 from tritonrl.core.task import Task
 from tritonrl.core.verdict import Verdict
 from tritonrl.harness.errors import TaskError, UsageError
-from tritonrl.harness.sandbox.protocol import RunReply, RunRequest
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.tasks.validation import validate_task
 from tritonrl.harness.verification.evidence_store import EvidenceStore

@@ -1,0 +1,1 @@
+"""Keep a candidate's process away from everything but its own work."""

@@ -1,0 +1,1 @@
+"""Run launch plans on the CPU with Triton's interpreter."""

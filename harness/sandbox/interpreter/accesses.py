@@ -1,0 +1,182 @@
+"""Accesses: a kernel's loads, stores, atomics and barriers are checked, poisoned and watched in the interpreter.
+
+Left alone, the interpreter reads and writes any address. Here each access is checked before it happens (`buffers`). The
+lanes that a load's mask leaves undefined get values that show (`poison`). And those who watch a launch are told of each
+access: what programs write (`coverage`), and whether they race (`races`, `interleaving`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+from numpy.typing import NDArray
+from triton.runtime import interpreter
+
+from . import buffers
+from .semantics import poison
+from .semantics.patches import BUILDER, Patch
+from .semantics.run_state import current_run
+
+
+class Access:
+    """One access of a block's lanes to memory; those that the mask excludes do not take part.
+
+    `addresses` are those of the other lanes, in their order, and `lanes` tells which they are. `value` is what a store
+    is about to leave there. What its program stored before is published by an atomic that `releases`, and what others
+    published may be read after one that `acquires`.
+    """
+
+    __slots__ = ("acquires", "addresses", "builder", "lanes", "pointers", "releases", "value")
+
+    def __init__(
+        self, builder: Any, pointers: Any, mask: NDArray[np.bool_] | None, value: Any = None, order: str = "RELAXED"
+    ) -> None:
+        shape = pointers.data.shape
+        self.acquires, self.releases = "ACQUIRE" in order, "RELEASE" in order
+        self.builder, self.pointers, self.value = builder, pointers, value
+        self.lanes: NDArray[np.bool_] = np.broadcast_to(np.asarray(True if mask is None else mask, dtype=bool), shape)
+        self.addresses: NDArray[np.uint64] = pointers.data[self.lanes]
+
+    @property
+    def program(self) -> tuple[int, int, int]:
+        """The place in the grid of the program that the interpreter runs."""
+        place: tuple[int, int, int] = self.builder.grid_idx
+        return place
+
+    @property
+    def element(self) -> Any:
+        """The Triton type of what lies at each address."""
+        return self.pointers.get_element_ty()
+
+    def find_elements(self, start: int, shift: int = 0) -> NDArray[np.int64]:
+        """Return the accessed elements of 2^`shift` bytes, by their distance from an address."""
+        return (self.addresses.astype(np.int64) - start) >> shift
+
+    def new_values(self) -> NDArray[Any]:
+        """Return what a store leaves at each of the addresses, in the type of the value that is stored."""
+        return np.broadcast_to(self.value.data, self.lanes.shape)[self.lanes]
+
+    def held_values(self) -> NDArray[Any]:
+        """Return what memory holds at each of the addresses; nobody is told of this look."""
+        mask = interpreter.TensorHandle(self.lanes, tl.int1)
+        held: NDArray[Any] = self.builder.load_unwatched(self.pointers, mask, None, None, None, False).data
+        return held[self.lanes]
+
+
+class Watcher:
+    """Is told of the accesses of a launch, whose addresses have been checked; what it raises ends the program."""
+
+    def load(self, access: Access) -> None:
+        """A load has happened."""
+
+    def prepare_store(self, access: Access) -> Any:
+        """A store is about to happen; what is returned is given to `store`."""
+
+    def store(self, access: Access, prepared: Any) -> None:
+        """A store has happened."""
+
+    def combine(self, access: Access) -> None:
+        """An atomic operation has happened."""
+
+    def wait(self) -> None:
+        """The lanes of the program have waited for each other at a barrier."""
+
+    def begin_loop(self) -> None:
+        """A loop has begun that the compiler may pipeline."""
+
+    def end_loop(self) -> None:
+        """The innermost such loop has ended."""
+
+
+@contextmanager
+def watched_by(watcher: Watcher) -> Iterator[None]:
+    """Tell a watcher of all accesses while the context lasts; of several, the last to come is told first."""
+    watchers = current_run().watchers
+    watchers.insert(0, watcher)
+    try:
+        yield
+    finally:
+        watchers.pop(0)
+
+
+def _as_handle(mask: Any) -> Any:
+    # a descriptor's mask is an array
+    return mask if isinstance(mask, interpreter.TensorHandle) else interpreter.TensorHandle(mask, tl.int1)
+
+
+def _watch_load(original: Any) -> Any:
+    def load(self: Any, pointers: Any, mask: Any, other: Any, *options: Any, **named: Any) -> Any:
+        mask = _as_handle(mask)
+        access = Access(self, pointers, mask.data)
+        buffers.check_access(access.addresses, access.element)
+        if other is None and access.addresses.size < access.lanes.size:
+            kind = access.element
+            other = interpreter.TensorHandle(poison.make_lanes(kind, pointers.data.shape), kind)
+        result = original(self, pointers, mask, other, *options, **named)
+        for watcher in current_run().watchers:
+            watcher.load(access)
+        return result
+
+    return load
+
+
+def _watch_store(original: Any) -> Any:
+    def store(self: Any, pointers: Any, value: Any, mask: Any, *options: Any, **named: Any) -> Any:
+        mask = _as_handle(mask)
+        access = Access(self, pointers, mask.data, value)
+        buffers.check_access(access.addresses, access.element)
+        watchers = current_run().watchers
+        prepared = [watcher.prepare_store(access) for watcher in watchers]
+        result = original(self, pointers, value, mask, *options, **named)
+        for watcher, own in zip(watchers, prepared, strict=True):
+            watcher.store(access, own)
+        return result
+
+    return store
+
+
+def _watch_atomic(original: Any) -> Any:
+    def combine(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
+        access = Access(self, pointers, mask.data, order=options[0].name)
+        buffers.check_access(access.addresses, access.element)
+        result = original(self, operation, pointers, value, mask, *options)
+        for watcher in current_run().watchers:
+            watcher.combine(access)
+        return result
+
+    return combine
+
+
+def _watch_swap(original: Any) -> Any:
+    def swap(self: Any, pointers: Any, expected: Any, value: Any, *options: Any) -> Any:
+        access = Access(self, pointers, None, order=options[0].name)
+        buffers.check_access(access.addresses, access.element)
+        result = original(self, pointers, expected, value, *options)
+        for watcher in current_run().watchers:
+            watcher.combine(access)
+        return result
+
+    return swap
+
+
+def _watch_barrier(original: Any) -> Any:
+    def wait(self: Any) -> Any:
+        for watcher in current_run().watchers:
+            watcher.wait()
+        return original(self)
+
+    return wait
+
+
+PATCHES = (
+    Patch(BUILDER, "load_unwatched", lambda _: BUILDER.create_masked_load),
+    Patch(BUILDER, "create_masked_load", _watch_load),
+    Patch(BUILDER, "create_masked_store", _watch_store),
+    Patch(BUILDER, "create_atomic_rmw", _watch_atomic),
+    Patch(BUILDER, "create_atomic_cas", _watch_swap),
+    Patch(BUILDER, "create_barrier", _watch_barrier),
+)

@@ -1,0 +1,155 @@
+"""Integers, truth values and remainders as a GPU computes them, for Triton's interpreter.
+
+- `+` and `-` of truth values are those of a one-bit number: exclusive or.
+- Where the result of an integer operation is not defined (a division by zero, the lowest number by -1, a shift by as
+  many bits as there are or more), the compiler may assume that it does not happen. Lanes hold a mixture then, as those
+  of a masked load do, so that a result that is used shows, and one that is masked away does no harm.
+- `%` of floats is `x - trunc(x / y) * y`, rounded once after the division, and off by `y` where the division rounds
+  across a whole number. Of constants the compiler computes the exact remainder. Where the two differ, every other lane
+  has the one and the rest the other.
+- `tl.umulhi` multiplies what the bits stand for without a sign, whatever type they have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from triton.runtime import interpreter
+
+from . import poison
+from .patches import BUILDER, Patch, replace
+
+Array = NDArray[Any]
+
+
+def exclusive_or_of_truth(original: Any) -> Any:
+    """A sum or a difference, which for truth values is neither."""
+
+    def combine(self: Any, left: Any, right: Any) -> Any:
+        if left.data.dtype == np.bool_:
+            return self.binary_op(left, right, np.bitwise_xor)
+        return original(self, left, right)
+
+    return combine
+
+
+def _as_numbers(array: Array) -> Array:
+    return array.view(np.uint8) if array.dtype == np.bool_ else array
+
+
+def _width(array: Array) -> int:
+    return 1 if array.dtype == np.bool_ else 8 * array.itemsize
+
+
+def _where_defined(result: Array, is_undefined: NDArray[np.bool_], dtype: np.dtype[Any]) -> Array:
+    result = result.astype(dtype, copy=False)
+    if not is_undefined.any():
+        return result
+    return np.where(is_undefined, poison.make_results(dtype, result.shape), result)
+
+
+def _dividing(compute: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    def operate(left: Array, right: Array) -> Array:
+        dividend, divisor = _as_numbers(left), _as_numbers(right)
+        is_undefined = divisor == 0
+        if dividend.dtype.kind == "i":
+            is_undefined = is_undefined | ((dividend == np.iinfo(dividend.dtype).min) & (divisor == -1))
+        if is_undefined.any():
+            divisor = np.where(is_undefined, divisor.dtype.type(1), divisor)
+        found = compute(dividend, divisor)
+        return _where_defined(found, np.broadcast_to(is_undefined, found.shape), left.dtype)
+
+    return operate
+
+
+def _shifting(compute: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    def operate(left: Array, right: Array) -> Array:
+        value, distance = _as_numbers(left), _as_numbers(right)
+        is_undefined = (distance < 0) | (distance >= _width(left))
+        if is_undefined.any():
+            distance = np.where(is_undefined, distance.dtype.type(0), distance)
+        found = compute(value, distance)
+        return _where_defined(found, np.broadcast_to(is_undefined, found.shape), left.dtype)
+
+    return operate
+
+
+remainder = _dividing(np.fmod)
+"""Of integers, with the sign of the dividend."""
+quotient = _dividing(lambda left, right: (left - np.fmod(left, right)) // right)
+"""Of integers, towards zero."""
+shifted_left, shifted_right = _shifting(np.left_shift), _shifting(np.right_shift)
+"""The sign is kept to the right where the type has one."""
+
+
+def _product_and_rest(left: Array, right: Array) -> tuple[Array, Array]:
+    """A product of float64 numbers, rounded, and what the rounding took away."""
+    product = left * right
+
+    def halves(value: Array) -> tuple[Array, Array]:
+        scaled = value * 134217729.0  # 2^27 + 1: both halves have so few digits that their products are exact
+        high = scaled - (scaled - value)
+        return high, value - high
+
+    (a, b), (c, d) = halves(left), halves(right)
+    rest = b * d - (((product - a * c) - b * c) - a * d)
+    return product, np.where(np.isfinite(rest), rest, 0.0)
+
+
+def float_remainder(left: Array, right: Array) -> Array:
+    """`left % right` of float32 or float64, as instructions for it compute it."""
+    with np.errstate(all="ignore"):
+        whole = np.trunc(left / right)
+        if left.dtype == np.float32:
+            found = (left.astype(np.float64) - whole.astype(np.float64) * right).astype(np.float32)
+        else:
+            product, rest = _product_and_rest(whole, right)
+            found = (left - product) - rest
+        return np.where(np.isinf(right), left, found)
+
+
+def _either_remainder(left: Array, right: Array) -> Array:
+    found = float_remainder(left, right)
+    with np.errstate(all="ignore"):
+        exact = np.fmod(left, right)
+    differs = (found != exact) & ~(np.isnan(found) & np.isnan(exact))
+    if not differs.any():
+        return found
+    return np.where(differs & poison.make_alternation(found.shape), exact, found)
+
+
+def high_product(left: Array, right: Array) -> Array:
+    """Return the upper half of the bits of a product of two numbers without a sign, in the type of the first."""
+    unsigned = np.dtype(f"u{left.itemsize}")
+    a, b = left.astype(unsigned).astype(np.uint64), right.astype(unsigned).astype(np.uint64)
+    if unsigned.itemsize < 8:
+        high = (a * b) >> np.uint64(8 * unsigned.itemsize)
+        return high.astype(unsigned).astype(left.dtype)
+    half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
+    lowest = (a & low) * (b & low)
+    middle = (a >> half) * (b & low) + (lowest >> half)
+    other = (a & low) * (b >> half) + (middle & low)
+    highest: Array = (a >> half) * (b >> half) + (middle >> half) + (other >> half)
+    return highest.astype(left.dtype)
+
+
+def _as_operation(compute: Callable[[Array, Array], Array]) -> Any:
+    def operate(self: Any, left: Any, right: Any) -> Any:
+        return interpreter.TensorHandle(compute(left.data, right.data), left.dtype.scalar)
+
+    return operate
+
+
+PATCHES = (
+    Patch(BUILDER, "create_add", exclusive_or_of_truth),
+    Patch(BUILDER, "create_sub", exclusive_or_of_truth),
+    *(replace(BUILDER, f"create_{name}", _as_operation(quotient)) for name in ("sdiv", "udiv", "idiv")),
+    *(replace(BUILDER, f"create_{name}", _as_operation(remainder)) for name in ("srem", "urem")),
+    replace(BUILDER, "create_shl", _as_operation(shifted_left)),
+    *(replace(BUILDER, f"create_{name}", _as_operation(shifted_right)) for name in ("ashr", "lshr")),
+    replace(BUILDER, "create_frem", _as_operation(_either_remainder)),
+    replace(BUILDER, "create_umulhi", _as_operation(high_product)),
+)

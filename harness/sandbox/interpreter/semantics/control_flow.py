@@ -1,0 +1,214 @@
+"""Control flow, logic and constants as compiled, where Triton's interpreter follows Python.
+
+These differences, most found against an H200, would each call a genuine kernel wrong or a wrong one right:
+
+- `and`, `or` and `not` on blocks are element by element when compiled; Python's own operators look at the truth of the
+  whole block. The kernel's tree is rewritten to call what the compiler calls.
+- A loop's variable is a tensor when compiled, and so are other numbers that the interpreter leaves to Python, without
+  bounds: `scalars` has them.
+- 32-bit integers wrap around silently on a GPU; the interpreter's options would have it assert that they do not.
+- A `tl.constexpr` of the module times a tensor is a tensor; in the interpreter it is a constexpr that holds one.
+
+What remains: a GPU rounds `a * b + c` once, `tl.dot` computes in full float32 where a GPU may use TF32, and `exp` and
+its kin are more exact than a GPU's. The tolerance admits all three, and one run draws them (`gpu_error`).
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import triton.language as tl
+from triton.runtime import interpreter
+
+from . import scalars
+from .patches import INTERPRETER, Patch, replace, replace_in_language
+from .scalars import unwrapped
+
+_SHORT_CIRCUIT = {ast.And: "_compiled_and", ast.Or: "_compiled_or"}
+_NOT, _STORED, _CHOSEN = "_compiled_not", "_compiled_store", "_compiled_choice"
+_RETURNED, _DECIDED = "_compiled_return", "_compiled_test"
+_REVERSED = ("mod", "lshift", "rshift", "and", "or", "xor")
+"""Operators whose right side alone may be a constexpr when compiled, and not in the interpreter."""
+_BINARY = tuple(
+    f"__{name}__"
+    for name in (
+        *("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift", "rshift"),
+        *("eq", "ne", "lt", "le", "gt", "ge"),
+    )
+)
+
+
+class CompiledLogic(ast.NodeTransformer):
+    """Rewrites a kernel's tree so that logic, assignments and returns do what they do when compiled."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        """Let what is returned be a tensor or a constant, by the other returns that are compiled."""
+        returns = [part for part in ast.walk(node) if isinstance(part, ast.Return) and part.value is not None]
+        loops = [part for part in ast.walk(node) if isinstance(part, ast.For)]  # unrolled, each turn has its own
+        is_one_constant = len({ast.unparse(part) for part in returns}) <= 1 and not _holds_return(loops)
+        said = {id(part): _unevaluated(part.value) for part in returns if part.value is not None}
+        for part in returns:
+            follows = not is_one_constant and (_holds_return(loops) or _return_follows(node.body, part))
+            tests: ast.expr = ast.Tuple(elts=[], ctx=ast.Load()) if is_one_constant else _tests(ast.Load())
+            assert part.value is not None
+            others = [] if is_one_constant else [said[id(other)] for other in returns if other is not part]
+            alternatives = ast.Tuple(elts=copy.deepcopy(others), ctx=ast.Load())
+            part.value = _call(_RETURNED, [part.value, tests, ast.Constant(value=follows), alternatives])
+        if not is_one_constant:
+            for branch in ast.walk(node):
+                if isinstance(branch, ast.If) and _holds_return([branch]):
+                    branch.test = _call(_DECIDED, [branch.test, _tests(ast.Load())])
+        self.generic_visit(node)
+        if not is_one_constant:
+            node.body.insert(0, ast.Assign(targets=[_tests(ast.Store())], value=ast.List(elts=[], ctx=ast.Load())))
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        """`x = value` makes a tensor of a number, as it does when compiled, and of each number in a tuple."""
+        self.generic_visit(node)
+        if len(node.targets) > 1:
+            raise ValueError("Multiple assignments are not supported")
+        node.value = _call(_STORED, [node.value])
+        return node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        """`x += value` is `x = x + value`."""
+        self.generic_visit(node)
+        if not isinstance(node.target, ast.Name):
+            return node
+        value = ast.BinOp(left=ast.Name(id=node.target.id, ctx=ast.Load()), op=node.op, right=node.value)
+        return ast.Assign(targets=[node.target], value=_call(_STORED, [value]))
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        """`a if condition else b` as a call with both unevaluated."""
+        self.generic_visit(node)
+        sides: list[ast.expr] = [ast.Lambda(args=_no_arguments(), body=side) for side in (node.body, node.orelse)]
+        return _call(_CHOSEN, [node.test, *sides])
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        """So does `x: tl.int32 = value`; what is annotated as constexpr stays a number."""
+        self.generic_visit(node)
+        if node.value is not None and "constexpr" not in ast.unparse(node.annotation):
+            node.value = _call(_STORED, [node.value])
+        return node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        """`a and b` as a call with the operands unevaluated, as a constant one may end it early."""
+        self.generic_visit(node)
+        operands: list[ast.expr] = [ast.Lambda(args=_no_arguments(), body=value) for value in node.values]
+        return _call(_SHORT_CIRCUIT[type(node.op)], operands)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        """`not a` as a call."""
+        self.generic_visit(node)
+        return _call(_NOT, [node.operand]) if isinstance(node.op, ast.Not) else node
+
+
+def _no_arguments() -> ast.arguments:
+    return ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+
+
+def _call(name: str, arguments: list[ast.expr]) -> ast.Call:
+    return ast.Call(func=ast.Name(id=name, ctx=ast.Load()), args=arguments, keywords=[])
+
+
+def _tests(context: ast.expr_context) -> ast.Name:
+    """Return the variable of a function that says which conditions were tensors; no source can name it."""
+    return ast.Name(id=" tests", ctx=context)
+
+
+def _unevaluated(value: ast.expr) -> ast.expr:
+    """A function of what names and numbers say, and a tuple of such for a tuple; else None."""
+    if isinstance(value, ast.Tuple):
+        return ast.Tuple(elts=[_unevaluated(item) for item in value.elts], ctx=ast.Load())
+    simple = (ast.Constant, ast.Name, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.expr_context)
+    if all(isinstance(part, simple) for part in ast.walk(value)):
+        return ast.Lambda(args=_no_arguments(), body=copy.deepcopy(value))
+    return ast.Constant(value=None)
+
+
+def _holds_return(body: Iterable[ast.AST]) -> bool:
+    return any(isinstance(part, ast.Return) for statement in body for part in ast.walk(statement))
+
+
+def _return_follows(body: list[ast.stmt], found: ast.Return) -> bool:
+    """Return whether the compiler, which ends a block at its own `return` alone, meets others after this one."""
+    for number, statement in enumerate(body):
+        if any(part is found for part in ast.walk(statement)):
+            blocks = [getattr(statement, part, []) for part in ("body", "orelse")]
+            inside = any(_return_follows(block, found) for block in blocks)
+            return inside or (statement is not found and _holds_return(body[number + 1 :]))
+    return False
+
+
+def _decide(operands: tuple[Callable[[], Any], ...], ends: bool, combine: Callable[[Any, Any], Any]) -> Any:
+    tensors: list[Any] = []
+    value: Any = not ends
+    for operand in operands:
+        value = unwrapped(operand())
+        if isinstance(value, tl.tensor):
+            tensors.append(value)
+        elif bool(value) is ends:
+            return value
+    if not tensors:
+        return value
+    result = tensors[0]
+    for other in tensors[1:]:
+        result = combine(result, other)
+    return result
+
+
+def logical_and(*operands: Callable[[], Any]) -> Any:
+    """`a and b` as compiled: constants may end it, tensors are all computed and combined."""
+    return _decide(operands, False, interpreter.interpreter_semantic.logical_and)
+
+
+def logical_or(*operands: Callable[[], Any]) -> Any:
+    """`a or b` as compiled."""
+    return _decide(operands, True, interpreter.interpreter_semantic.logical_or)
+
+
+def logical_not(value: Any) -> Any:
+    """`not a` as compiled."""
+    value = unwrapped(value)
+    return interpreter.interpreter_semantic.not_(value) if isinstance(value, tl.tensor) else not value
+
+
+def _leaving_tensors_to_themselves(original: Any) -> Any:
+    def operate(self: Any, other: Any) -> Any:
+        return NotImplemented if isinstance(other, tl.tensor) else original(self, other)
+
+    return operate
+
+
+def _reversed(name: str) -> Patch:
+    """`value <operator> constexpr`, by the operator of two constexprs."""
+    operation = getattr(tl.constexpr, f"__{name}__")
+
+    def operate(self: Any, other: Any) -> Any:
+        return NotImplemented if isinstance(other, tl.tensor) else operation(tl.constexpr(other), self)
+
+    return replace(tl.constexpr, f"__r{name}__", operate)
+
+
+def _loop(_: Any) -> Any:
+    return scalars.loop_range
+
+
+PATCHES = (
+    replace(interpreter.interpreter_builder, "options", interpreter.InterpreterOptions(sanitize_overflow=False)),
+    replace(interpreter.FunctionRewriter, "ast_transformer", CompiledLogic()),
+    replace(INTERPRETER, "_compiled_and", logical_and),
+    replace(INTERPRETER, "_compiled_or", logical_or),
+    replace(INTERPRETER, "_compiled_not", logical_not),
+    replace(INTERPRETER, "_compiled_store", scalars.stored),
+    replace(INTERPRETER, "_compiled_choice", scalars.chosen),
+    replace(INTERPRETER, "_compiled_return", scalars.returned),
+    replace(INTERPRETER, "_compiled_test", scalars.decided_by),
+    *(Patch(tl.constexpr, name, _leaving_tensors_to_themselves) for name in _BINARY),
+    *(_reversed(name) for name in _REVERSED),
+    replace_in_language({"range": _loop}),
+)

@@ -1,0 +1,150 @@
+"""Errors of a GPU's approximate functions, fused products and TF32, drawn in one of the audit's runs.
+
+Of float32, compiled code takes `exp`, `exp2`, `log`, `log2`, `sin`, `cos`, `sqrt`, `rsqrt` and `/` from approximations
+that are one or two units in the last place off (the PTX manual says by how much; the PTX for sm_90 which they are);
+`tl.sqrt`, `tl.rsqrt` and `tl.exp2` take and give 0 for subnormal numbers. A product that is added to something may be
+rounded together with the sum, and `tl.dot` cuts its operands to TF32 unless told otherwise. All of it is far within
+what is tolerated, until a comparison makes a branch of it: two ways to one number are equal here, and not there.
+
+So one of the audit's runs draws such errors: a result is off by one unit or none, by its bits and a seed, and what is
+exact (a root of a square, a quotient without a rest, the exponential of 0) stays exact, as it does in practice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+from numpy.typing import NDArray
+from triton.runtime import interpreter
+
+from .patches import BUILDER, Patch
+from .rounding import flushed
+from .run_state import current_run
+
+Array = NDArray[Any]
+
+_TF32_BITS = np.uint32(0xFFFFE000)
+
+
+def _nudge(values: Array, is_inexact: Array) -> Array:
+    """One unit up, one down or none, the same for the same number."""
+    seed = current_run().error_seed or 0
+    bits = np.atleast_1d(values).view(np.int32).reshape(values.shape)
+    mixed = (bits.astype(np.uint64) + np.uint64(seed % 2**31)) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(40)
+    step = (mixed % np.uint64(3)).astype(np.int32) - 1
+    is_normal = np.isfinite(values) & (np.abs(values) > np.float32(2.0**-125))
+    moved = np.where(is_inexact & is_normal, bits + step, bits)
+    return np.atleast_1d(moved).view(np.float32).reshape(values.shape)
+
+
+def _is_drawn(*handles: Any) -> bool:
+    return current_run().error_seed is not None and all(handle.dtype.scalar == tl.float32 for handle in handles)
+
+
+def _made(values: Array) -> Any:
+    return interpreter.TensorHandle(values, tl.float32)
+
+
+def _function(original: Any, exact: Callable[[Array], Array]) -> Any:
+    def compute(self: Any, value: Any) -> Any:
+        if not _is_drawn(value):
+            return original(self, value)
+        wide = exact(value.data.astype(np.float64))
+        found = wide.astype(np.float32)
+        return _made(_nudge(found, found != wide))
+
+    return compute
+
+
+def _flushing(original: Any) -> Any:
+    def compute(self: Any, value: Any) -> Any:
+        if value.dtype.scalar != tl.float32:
+            return original(self, value)
+        return _made(flushed(original(self, _made(flushed(value.data))).data))
+
+    return compute
+
+
+def _reciprocal_root(values: Array) -> Array:
+    return 1 / np.sqrt(values)
+
+
+def _divide(original: Any) -> Any:
+    def divide(self: Any, left: Any, right: Any) -> Any:
+        result = original(self, left, right)
+        if not _is_drawn(left, right):
+            return result
+        has_rest = result.data.astype(np.float64) * right.data != left.data
+        return _made(_nudge(result.data, has_rest))
+
+    return divide
+
+
+def _multiply(original: Any) -> Any:
+    def multiply(self: Any, left: Any, right: Any) -> Any:
+        result = original(self, left, right)
+        if _is_drawn(left, right):
+            result.factors = left.data, right.data
+        return result
+
+    return multiply
+
+
+def _add(original: Any, sign: int = 1) -> Any:
+    """A sum (sign 1) or a difference (sign -1)."""
+
+    def add(self: Any, left: Any, right: Any) -> Any:
+        if not _is_drawn(left, right):
+            return original(self, left, right)
+        for product, other, of_product, of_other in ((left, right, 1, sign), (right, left, sign, 1)):
+            factors = getattr(product, "factors", None)
+            if factors is not None:
+                exact = factors[0].astype(np.float64) * factors[1] * of_product
+                return _made((exact + other.data.astype(np.float64) * of_other).astype(np.float32))
+        return original(self, left, right)
+
+    return add
+
+
+def _cut(handle: Any) -> Any:
+    bits = np.ascontiguousarray(handle.data).view(np.uint32)
+    return _made((bits & _TF32_BITS).view(np.float32))
+
+
+def _dot(original: Any) -> Any:
+    def dot(self: Any, left: Any, right: Any, addend: Any, precision: Any, *rest: Any) -> Any:
+        if _is_drawn(left, right) and precision == interpreter._ir.INPUT_PRECISION.TF32:
+            left, right = _cut(left), _cut(right)
+        return original(self, left, right, addend, precision, *rest)
+
+    return dot
+
+
+def _subtract(original: Any) -> Any:
+    return _add(original, -1)
+
+
+_EXACT: dict[str, Callable[[Array], Array]] = {
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "log": np.log,
+    "log2": np.log2,
+    "sin": np.sin,
+    "cos": np.cos,
+    "sqrt": np.sqrt,
+    "rsqrt": _reciprocal_root,
+}
+
+PATCHES = (
+    *(Patch(BUILDER, f"create_{name}", partial(_function, exact=exact)) for name, exact in _EXACT.items()),
+    *(Patch(BUILDER, f"create_{name}", _flushing) for name in ("exp2", "sqrt", "rsqrt")),
+    Patch(BUILDER, "create_fdiv", _divide),
+    Patch(BUILDER, "create_fmul", _multiply),
+    Patch(BUILDER, "create_fadd", _add),
+    Patch(BUILDER, "create_fsub", _subtract),
+    Patch(BUILDER, "create_dot", _dot),
+)

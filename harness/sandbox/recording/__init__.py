@@ -1,0 +1,1 @@
+"""Record a candidate's forward pass as a launch plan."""

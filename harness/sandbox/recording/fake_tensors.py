@@ -1,0 +1,162 @@
+"""Fake tensors: of the class that real ones have, without memory or values, on devices that they claim to be on.
+
+Host code must not be able to tell what is recorded from what is used, or it could launch for the one and cheat for the
+other. PyTorch's fake tensors are a class of their own, which `type` gives away. A tensor on the `meta` device is a
+plain `torch.Tensor` of any size at no cost; what it would give away, its device above all, is answered here. Which
+device a tensor is on is known by its storage, as views share it.
+
+What can still tell. The function mode itself: `has_torch_function` is true while one is active, and private functions
+count modes; the AST stage refuses both names, whatever holds them. A clock, if host code finds one. A tensor's storage
+would say where it is, and the device's memory how much of it is used: both are refused. Addresses are those of a
+process that has just begun and frees nothing (`Allocator`): that a freed tensor's address is given again still tells.
+Whatever tells, the plan is what is run, timed and rewarded, so it is a candidate's user that is deceived, never the
+judge.
+
+PyTorch's caching allocator, whose addresses are imitated, takes segments from the driver and cuts them into blocks:
+small tensors from segments of 2 MB, larger ones from segments of 20 MB, and the largest have one of their own, in
+multiples of 2 MB (`c10/cuda/CUDACachingAllocator`). The driver gives segments one after another. Where the first one
+lies is drawn, as it differs between processes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ....core.outcome import Outcome
+from .refusal import Refusal
+
+CPU = torch.device("cpu")
+CUDA = torch.device("cuda", 0)
+
+
+class FakeDevices:
+    """Devices and addresses that tensors without memory claim to have."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._of: dict[int, tuple[torch.device, int]] = {}
+        self._allocators = {device.type: Allocator(seed, device.type) for device in (CPU, CUDA)}
+        self._kept: list[Any] = []  # storages, so that an identity is never used twice
+
+    def place(self, tensor: torch.Tensor, device: torch.device) -> None:
+        """Say where a tensor is that was made just now."""
+        with torch._C.DisableTorchFunction():
+            storage = tensor.untyped_storage()
+            self._kept.append(storage)
+            where = device if device.type == "cpu" else CUDA
+            self._of[storage._cdata] = (where, self._allocators[where.type].take(storage.nbytes()))
+
+    def find(self, tensor: torch.Tensor) -> torch.device | None:
+        """Return where a tensor is, or None for one that has just been made."""
+        with torch._C.DisableTorchFunction():
+            if not tensor.is_meta:
+                return CPU
+            known = self._of.get(tensor.untyped_storage()._cdata)
+            return None if known is None else known[0]
+
+    def of(self, tensor: torch.Tensor) -> torch.device:
+        """Return where a tensor is; one that was made out of sight is where its inputs were."""
+        return self.find(tensor) or CUDA
+
+    def is_on_device(self, tensor: torch.Tensor) -> bool:
+        """Return whether a tensor is on the GPU that is not there."""
+        return self.of(tensor).type == "cuda"
+
+    def address(self, tensor: torch.Tensor) -> int:
+        """An address as a GPU's allocator could give it."""
+        with torch._C.DisableTorchFunction():
+            if not tensor.is_meta:
+                return tensor.data_ptr()
+            if tensor.numel() == 0:
+                return 0
+            storage = tensor.untyped_storage()
+            if storage._cdata not in self._of:
+                self.place(tensor, CPU)
+            return self._of[storage._cdata][1] + int(tensor.storage_offset()) * tensor.element_size()
+
+    def describe(self, tensor: torch.Tensor) -> str:
+        """Return what printing a tensor gives, its values left out."""
+        with torch._C.DisableTorchFunction():
+            where = f", device='{self.of(tensor)}'" if self.is_on_device(tensor) else ""
+            return f"tensor(..., size={tuple(tensor.shape)}, dtype={tensor.dtype}{where})"
+
+
+def _type(devices: FakeDevices, tensor: torch.Tensor) -> str:
+    with torch._C.DisableTorchFunction():
+        name: str = tensor.type().replace(".meta.", ".")
+    return name.replace("torch.", "torch.cuda.") if devices.is_on_device(tensor) else name
+
+
+def _refuse_storage(devices: FakeDevices, tensor: torch.Tensor) -> Any:
+    raise Refusal(Outcome.UNSUPPORTED, "host code asks for a tensor's storage, which cannot be recorded")
+
+
+_Answer = Callable[[FakeDevices, torch.Tensor], Any]
+ANSWERS: dict[Any, _Answer] = {
+    torch.Tensor.device.__get__: FakeDevices.of,
+    torch.Tensor.is_cuda.__get__: FakeDevices.is_on_device,  # type: ignore[attr-defined]
+    torch.Tensor.is_cpu.__get__: lambda devices, tensor: not devices.is_on_device(tensor),  # type: ignore[attr-defined]
+    torch.Tensor.is_meta.__get__: lambda devices, tensor: False,  # type: ignore[attr-defined]
+    torch.Tensor.get_device: lambda devices, tensor: 0 if devices.is_on_device(tensor) else -1,
+    torch.get_device: lambda devices, tensor: 0 if devices.is_on_device(tensor) else -1,
+    torch.Tensor.is_shared: FakeDevices.is_on_device,
+    torch.Tensor.is_pinned: lambda devices, tensor: False,
+    torch.Tensor.data_ptr: FakeDevices.address,
+    torch.Tensor.__repr__: FakeDevices.describe,
+    torch.Tensor.untyped_storage: _refuse_storage,
+    torch.Tensor.storage: _refuse_storage,
+    torch.Tensor._typed_storage: _refuse_storage,
+    torch.Tensor.storage_type: _refuse_storage,
+    torch.Tensor.share_memory_: _refuse_storage,
+}
+"""Calls with a tensor as their only argument; `repr` among them."""
+
+
+def answer(devices: FakeDevices, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, Any]:
+    """Return whether a call asks what only `FakeDevices` know, and the answer."""
+    if func in ANSWERS and args and isinstance(args[0], torch.Tensor):
+        return True, ANSWERS[func](devices, args[0])
+    if func is torch.Tensor.__format__ and args[0].is_meta:
+        if args[1]:
+            raise Refusal(Outcome.DATA_DEPENDENT, "forward writes a tensor's value into a text")
+        return True, devices.describe(args[0])
+    if func is torch.Tensor.type and len(args) == 1 and not kwargs:
+        return True, _type(devices, args[0])
+    return False, None
+
+
+_BLOCK = 512
+_MEGABYTE = 1 << 20
+_SEGMENT = 2 * _MEGABYTE
+_LARGE_SEGMENT = 20 * _MEGABYTE
+_MOST_SMALL = _MEGABYTE
+_LEAST_OWN = 10 * _MEGABYTE
+_FIRST, _LAST = 0x7E00_0000_0000, 0x7FF0_0000_0000
+
+
+class Allocator:
+    """One device's addresses, drawn by a seed."""
+
+    def __init__(self, seed: int, device: str) -> None:
+        self._next_segment = random.Random(f"{seed}:{device}").randrange(_FIRST, _LAST, _SEGMENT)
+        self._begun: dict[int, tuple[int, int]] = {}  # of each kind of segment, where its free part begins and ends
+
+    def take(self, num_bytes: int) -> int:
+        """Return the address of so many bytes that nothing else has."""
+        size = max(1, -(-num_bytes // _BLOCK)) * _BLOCK
+        if size >= _LEAST_OWN:
+            return self._take_segment(-(-size // _SEGMENT) * _SEGMENT)
+        length = _SEGMENT if size <= _MOST_SMALL else _LARGE_SEGMENT
+        begin, end = self._begun.get(length, (0, 0))
+        if end - begin < size:
+            begin = self._take_segment(length)
+            end = begin + length
+        self._begun[length] = (begin + size, end)
+        return begin
+
+    def _take_segment(self, length: int) -> int:
+        begin, self._next_segment = self._next_segment, self._next_segment + length
+        return begin

@@ -1,0 +1,149 @@
+"""Compare what a candidate's host code remembers between two calls of forward, as far as it is plain data.
+
+Two passes over the same sizes that give the same plan may still count: a forward that is honest ten times and then
+skips the work is not seen by any number of passes that one can afford. So what the module and the model hold is
+compared after the first pass and after the second. A cache that the first pass fills is the same after both; a counter
+is not, and no genuine forward needs one. What something is counts beside what it holds: an object's class, a
+function's code, which kernel a name stands for, where the same object was met before. So no call can hand the next one
+to another class or function, or step along a chain of equal objects. Tensors' values and what objects of other modules
+hold are left out; tensors' sizes, which count as well as numbers do, and plain attributes of tensors and of the modules
+that the candidate has imported are not. What lies
+deeper than the walk goes must be the very same object.
+"""
+
+from __future__ import annotations
+
+import array
+import collections
+import functools
+import itertools
+import operator
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from attrs import frozen
+from triton.runtime.jit import KernelInterface
+
+Snapshot = dict[str, Any]
+_Seen = dict[int, tuple[str, object]]
+"""Where an object was first met; the object itself too, so that no other one gets its address meanwhile."""
+_PLAIN = (bool, int, float, str, bytes, type(None))
+_WRITTEN = (torch.dtype, torch.device, complex, range, slice, type(Ellipsis))
+_MADE_ONCE = (KernelInterface, types.BuiltinFunctionType, types.MethodDescriptorType, types.CodeType)
+_MAX_DEPTH = 12
+_MAX_ENTRIES = 20_000
+
+
+@frozen(eq=False)
+class _Identity:
+    """Something that is compared by being the same, and that lives as long as the snapshot."""
+
+    of: object
+
+
+def take_snapshot(module: types.ModuleType, model: torch.nn.Module) -> Snapshot:
+    """Plain values, and what objects are, by where they are held."""
+    roots = itertools.chain(vars(module).items(), [("ModelNew()", model)])
+    seen: _Seen = {}
+    found = itertools.chain.from_iterable(_walk(value, name, module.__name__, 0, seen) for name, value in roots)
+    return dict(itertools.islice(found, _MAX_ENTRIES))
+
+
+def find_changes(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
+    """Return where the two differ."""
+    return tuple(
+        name
+        for name in dict.fromkeys([*before, *after])
+        if name not in before or name not in after or not _is_same(before[name], after[name])
+    )
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, _Identity) and isinstance(other, _Identity):
+        return one.of is other.of
+    return repr(one) == repr(other)  # a NaN equals itself here
+
+
+def _walk(value: Any, path: str, own: str, depth: int, seen: _Seen) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, _PLAIN):
+        yield path, value
+        return
+    if isinstance(value, _WRITTEN) or type(value) is itertools.count:
+        yield path, repr(value)
+        return
+    if isinstance(value, _MADE_ONCE):
+        yield path, _Identity(value)
+        return
+    if isinstance(value, torch.Tensor):
+        if id(value) in seen:
+            yield f"{path}.first met", seen[id(value)][0]
+            return
+        seen[id(value)] = (path, value)
+        yield f"{path}.is", repr((value.dtype, value.shape, value.stride(), value.storage_offset()))
+    if isinstance(value, (torch.Tensor, types.ModuleType)):
+        attributes = getattr(value, "__dict__", {})
+        yield from ((f"{path}.{name}", part) for name, part in list(attributes.items()) if isinstance(part, _PLAIN))
+        return
+    yield f"{path}.is", _Identity(value if isinstance(value, type) else type(value))
+    if id(value) in seen:
+        yield f"{path}.first met", seen[id(value)][0]
+        return
+    if depth >= _MAX_DEPTH:
+        yield f"{path}.below", _Identity(value)
+        return
+    seen[id(value)] = (path, value)
+    for name, part in _parts(value, own):
+        yield from _walk(part, f"{path}.{name}", own, depth + 1, seen)
+
+
+def _parts(value: Any, own: str) -> Iterator[tuple[str, Any]]:
+    """Return what a container, or something that the candidate has defined, holds."""
+    if isinstance(value, (list, tuple, collections.deque, bytearray, array.array)):
+        yield "length", len(value)
+        yield from ((str(index), item) for index, item in enumerate(value))
+    elif isinstance(value, (set, frozenset)):
+        yield "length", len(value)
+        yield "items", " ".join(sorted(repr(item) for item in value if isinstance(item, _PLAIN)))
+    elif isinstance(value, dict):
+        yield "length", len(value)
+        yield "keys", " ".join(repr(key) for key in value if isinstance(key, _PLAIN))
+        yield from ((f"{index}", item) for index, item in enumerate(value.values()))
+    elif isinstance(value, types.FunctionType):
+        yield "code", value.__code__
+        if value.__module__ == own:
+            yield "defaults", value.__defaults__
+            yield "keyword_defaults", value.__kwdefaults__
+            yield "attributes", vars(value)
+        for index, cell in enumerate(value.__closure__ or ()):
+            try:
+                yield f"closure.{index}", cell.cell_contents
+            except ValueError:  # the cell is empty
+                continue
+    elif isinstance(value, types.GeneratorType):
+        if value.gi_frame is not None:
+            yield "position", value.gi_frame.f_lasti
+            yield "locals", dict(value.gi_frame.f_locals)
+    elif type(value).__module__ == "builtins" and hasattr(value, "__length_hint__"):
+        yield "left", operator.length_hint(value)
+    elif isinstance(value, functools.partial):
+        yield from (("function", value.func), ("arguments", value.args), ("keywords", value.keywords))
+    elif isinstance(value, types.MethodType):
+        yield "function", value.__func__
+        yield "self", value.__self__
+    elif isinstance(value, (staticmethod, classmethod)):
+        yield "function", value.__func__
+    elif isinstance(value, property):
+        yield "get", value.fget
+    elif isinstance(value, type):
+        if value.__module__ == own:
+            yield from ((name, part) for name, part in vars(value).items() if name != "__dict__")
+    elif isinstance(value, torch.nn.Module) or type(value).__module__ == own:
+        yield from getattr(value, "__dict__", {}).items()
+        yield from ((name, getattr(value, name, None)) for name in _slots(type(value)))
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    slots = getattr(kind, "__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)

@@ -1,0 +1,360 @@
+"""Kernel launches, intercepted: which kernel, on what grid, with which arguments; compiled on the way where asked.
+
+Every launch goes through `JITFunction.run`, whatever wraps the kernel (autotune, heuristics, `autograd.Function`). With
+compilation Triton's own ahead-of-time path runs (`warmup=True`) on stand-ins for the tensors, and an argument counts as
+`constexpr` where Triton baked it into the code (annotated ones, and values such as 1 and None that it specialises on);
+without compilation annotated ones count, and the number 1 where Triton would specialise on it. Which configuration an
+autotuner takes is another matter (`autotuning`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import inspect
+import json
+import math
+from collections.abc import Callable, Iterator
+from types import NoneType
+from typing import Any, Protocol
+
+import torch
+import triton
+from attrs import evolve, frozen
+from triton.runtime.jit import JITFunction
+
+from ....core.outcome import Outcome
+from ....core.plan import Argument, ArgumentKind, Kernel, Launch, Step, View
+from ..candidate_module import find_disguise, identify, message_of, named_by_its_text
+from .compiled_kernel import find_accesses, find_effects
+from .device_stub import Target
+from .host_constants import HostConstants
+from .refusal import Refusal
+from .residency import MAX_THREADS, count_resident, find_registers
+
+
+@frozen(kw_only=True)
+class Pointer:
+    """Stands for a tensor argument in Triton's binder; a recorded tensor has no address."""
+
+    dtype: torch.dtype
+    shape: torch.Size
+    offset_bytes: int
+
+    def data_ptr(self) -> int:
+        """As aligned as the view is in an allocation, which starts at a multiple of 256."""
+        return self.offset_bytes % 256
+
+    def ptr_range(self) -> int:
+        """Unknown."""
+        return 0
+
+
+class TraceLike(Protocol):
+    """Takes the steps of the pass that a launch belongs to."""
+
+    steps: list[Step]
+
+    def view(self, tensor: torch.Tensor) -> View:
+        """Return the tensor in the plan's terms."""
+
+
+class LaunchRecorder:
+    """Interposes on Triton; `note_view` describes a tensor argument in the plan's terms."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.compile = False
+        self.note_view: Callable[[torch.Tensor], View] | None = None
+        self.steps: list[Step] = []
+        self.kernels: list[Kernel] = []
+        self.blobs: dict[str, bytes] = {}
+        self.constants = HostConstants(self.blobs)
+        self.compiled: dict[tuple[Any, ...], Kernel] = {}
+        self.compile_kernel = JITFunction.run
+        """Triton's own, which compiles where it is asked to warm up."""
+        self._identities: dict[tuple[Any, Any, str], tuple[str, str]] = {}
+        self._checked: set[tuple[str, str, str]] = set()
+
+    def install(self) -> None:
+        """Interpose for the rest of this process."""
+        recorder = self
+
+        def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+            # a warm-up compiles and launches nothing
+            return None if warmup else recorder._launch(kernel, args, grid, kwargs)
+
+        JITFunction.run = run
+
+    def begin(self, compile: bool) -> None:
+        """Start a plan: no kernels yet, compiled or only bound."""
+        self.compile = compile
+        self.kernels = []
+
+    def forget(self) -> None:
+        """Drop what the warm-up left."""
+        self.begin(False)
+        self.blobs.clear()
+        self.compiled.clear()
+        self._identities.clear()
+
+    @contextlib.contextmanager
+    def recording(self, current: TraceLike) -> Iterator[None]:
+        """Send launches to this pass."""
+        self.kernels, self.note_view, self.steps = [], current.view, current.steps
+        try:
+            yield
+        finally:
+            self.note_view = None
+
+    @contextlib.contextmanager
+    def refusing_launches(self) -> Iterator[None]:
+        """Refuse launches while the module is imported and the model is built."""
+        self.note_view = None
+        yield
+
+    def _launch(self, kernel: Any, args: tuple[Any, ...], grid: Any, kwargs: dict[str, Any]) -> None:
+        if self.note_view is None:
+            raise Refusal(Outcome.UNSUPPORTED, "a kernel is launched outside forward")
+        if kernel.pre_run_hooks:
+            raise Refusal(Outcome.UNSUPPORTED, "kernels with pre-run hooks cannot be recorded")
+        bound = _bind(kernel, args, kwargs)
+        shape = _grid(grid, bound)
+        signature: dict[str, str] = {}
+        record = self._identified(kernel)
+        self._check_threads(record.qualname, kwargs.get("num_warps"))
+        if self.compile:
+            record, signature = self._compile(kernel, args, kwargs)
+            self._check_residency(record, shape)
+        if 0 in shape:
+            return  # an empty grid launches nothing
+        arguments = tuple(
+            self._argument(kernel, parameter, bound[parameter.name], signature) for parameter in kernel.params
+        )
+        if record not in self.kernels:
+            self.kernels.append(record)
+        self.steps.append(Launch(kernel=self.kernels.index(record), grid=shape, arguments=arguments))
+
+    def _identified(self, kernel: Any) -> Kernel:
+        # reading a function's text takes half a millisecond, and each recording launches it twice
+        key = (kernel.fn, kernel.fn.__code__, kernel.src)
+        qualname, source_sha256 = self._identities.get(key) or self._identities.setdefault(key, identify(kernel))
+        text = (qualname, source_sha256, kernel.src)
+        if text not in self._checked:
+            disguised = find_disguise(kernel)
+            if disguised is not None:
+                raise Refusal(Outcome.UNSUPPORTED, f"{disguised} is compiled from another text than the source has")
+            self._checked.add(text)
+        return Kernel(qualname=qualname, source_sha256=source_sha256)
+
+    def _argument(self, kernel: Any, parameter: Any, value: Any, signature: dict[str, str]) -> Argument:
+        name = parameter.name
+        constexpr = signature[name] == "constexpr" if signature else _is_compiled_in(parameter, value)
+        while isinstance(value, triton.language.constexpr):
+            value = value.value
+        if isinstance(value, torch.Tensor):
+            if value.device.type == "cpu":
+                raise ValueError(f"Pointer argument '{name}' cannot be accessed from Triton (cpu tensor?)")
+            assert self.note_view is not None
+            return Argument(name=name, kind=ArgumentKind.VIEW, view=self.note_view(value))
+        match value:
+            case None:
+                return Argument(name=name, kind=ArgumentKind.NONE, constexpr=constexpr)
+            case bool():
+                if not constexpr and parameter.annotation_type not in ("", "u1"):
+                    problem = f"argument '{name}' is a truth value, annotated as a number; pass int({name})"
+                    raise Refusal(Outcome.UNSUPPORTED, problem)
+                return Argument(name=name, kind=ArgumentKind.BOOL, constexpr=constexpr, number=int(value))
+            case int():
+                return Argument(name=name, kind=ArgumentKind.INT, constexpr=constexpr, number=int(value))
+            case torch.SymInt():
+                raise Refusal(Outcome.DATA_DEPENDENT, f"argument '{name}' depends on values")
+            case float():
+                if value != value or value in (float("inf"), float("-inf")):
+                    return Argument(name=name, kind=ArgumentKind.FLOAT, constexpr=constexpr, text=repr(value))
+                return Argument(name=name, kind=ArgumentKind.FLOAT, constexpr=constexpr, number=value)
+            case str():
+                return Argument(name=name, kind=ArgumentKind.STR, constexpr=constexpr, text=value)
+            case triton.language.dtype():
+                return Argument(name=name, kind=ArgumentKind.DTYPE, constexpr=constexpr, text=_dtype_name(value))
+            case JITFunction():
+                text = _function_name(value)
+                return Argument(name=name, kind=ArgumentKind.FUNCTION, constexpr=constexpr, text=text)
+            case tuple() if constexpr and len(value) <= 64 and {*map(type, value)} <= {bool, int, float}:
+                return Argument(name=name, kind=ArgumentKind.LIST, constexpr=constexpr, text=json.dumps(value))
+        kind, advice = type(value).__name__, "; pass its elements one by one" if isinstance(value, tuple) else ""
+        raise Refusal(Outcome.UNSUPPORTED, f"argument '{name}' is a {kind}, which cannot be recorded{advice}")
+
+    def _compile(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Kernel, dict[str, str]]:
+        wrapped = [_wrap(value) for value in args]
+        options = {name: _wrap(value) for name, value in kwargs.items()}
+        try:
+            with named_by_its_text(kernel):
+                made = self.compile_kernel(kernel, *wrapped, grid=(1,), warmup=True, **options)
+        except Refusal:
+            raise
+        except Exception as error:
+            raise Refusal(_compile_outcome(error), _compile_message(error)) from error
+        name = kernel.fn.__qualname__
+        if made.metadata.shared > self.target.shared_bytes:
+            raise Refusal(
+                Outcome.OUT_OF_RESOURCES,
+                f"{name}: out of resource: shared memory, required {made.metadata.shared}, "
+                f"hardware limit {self.target.shared_bytes} ({self.target.name})",
+            )
+        if getattr(made.metadata, "global_scratch_size", 0) and not _has_allocator():
+            raise Refusal(Outcome.FORWARD_FAILED, f"{name}: needs memory for its descriptors; see triton.set_allocator")
+        self._check_threads(name, made.metadata.num_warps)
+        binary = made.asm[self.target.binary]
+        sha256 = hashlib.sha256(binary).hexdigest()
+        launch_options = _options(kernel, kwargs)
+        key = (kernel.fn.__qualname__, sha256, launch_options)
+        if key not in self.compiled:
+            self.blobs[sha256] = binary
+            self.compiled[key] = describe_kernel(
+                made, kernel, evolve(self._identified(kernel), options=launch_options), self.target.binary
+            )
+        return self.compiled[key], dict(made.src.signature)
+
+    def _check_threads(self, name: str, num_warps: Any) -> None:
+        num_threads = num_warps * self.target.warp_size if isinstance(num_warps, int) else 0
+        if num_threads > MAX_THREADS:
+            raise Refusal(
+                Outcome.OUT_OF_RESOURCES,
+                f"{name}: out of resource: threads, required {num_threads} ({num_warps} warps), "
+                f"hardware limit {MAX_THREADS} ({self.target.name})",
+            )
+
+    def _check_residency(self, record: Kernel, shape: tuple[int, int, int]) -> None:
+        if not record.is_cooperative or self.target.backend != "cuda":
+            return
+        num_programs = math.prod(shape) * record.num_ctas
+        registers = find_registers(self.blobs[record.binary or ""])
+        most = count_resident(self.target, record.num_warps or 1, record.shared_bytes or 0, registers)
+        if num_programs > most:
+            raise Refusal(
+                Outcome.OUT_OF_RESOURCES,
+                f"{record.qualname}: a cooperative launch of {num_programs} programs, of which {self.target.name} "
+                f"holds {most} at a time; launch as many, and let each do several blocks",
+            )
+
+
+def _has_allocator() -> bool:
+    """Whether the host code has set what a launch takes scratch memory from (tensor descriptors made in a kernel)."""
+    from triton.runtime import _allocation
+
+    return not isinstance(_allocation._allocator.get(), _allocation.NullAllocator)
+
+
+def describe_kernel(made: Any, function: Any, identity: Kernel, extension: str) -> Kernel:
+    """Return what compilation found, added to a kernel's identity and options.
+
+    The child that records and the one that compiles once more both ask here, so that the judge can compare all of it.
+    """
+    passed = [p.name for p in function.params if _is_passed(made, p.name)]
+    effects = find_effects(made.asm["ttir"], passed)
+    return evolve(
+        identity,
+        binary=hashlib.sha256(made.asm[extension]).hexdigest(),
+        entry_point=made.metadata.name,
+        num_warps=made.metadata.num_warps,
+        shared_bytes=made.metadata.shared,
+        signature=tuple((name, kind) for name, kind in made.src.signature.items() if kind != "constexpr"),
+        num_ctas=getattr(made.metadata, "num_ctas", 1),
+        is_cooperative=bool(getattr(made.metadata, "launch_cooperative_grid", False)),
+        scratch_bytes=getattr(made.metadata, "global_scratch_size", 0) or 0,
+        reads=effects.reads,
+        writes=effects.writes,
+        has_dot=effects.has_dot,
+        dot_precision=effects.dot_precision,
+        dot_operands=effects.dot_operands,
+        narrowed=effects.narrowed,
+        accesses=find_accesses(made.asm["ttgir"], passed),
+    )
+
+
+def _is_passed(made: Any, name: str) -> bool:
+    return bool(made.src.signature.get(name, "constexpr") != "constexpr")
+
+
+def _wrap(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    return Pointer(
+        dtype=value.dtype, shape=value.shape, offset_bytes=int(value.storage_offset()) * value.element_size()
+    )
+
+
+def _options(kernel: Any, kwargs: dict[str, Any]) -> tuple[tuple[str, int | float | str | None], ...]:
+    """Return the launch's options beside the kernel's parameters, such as num_warps."""
+    names = {parameter.name for parameter in kernel.params}
+    chosen = {name: value for name, value in kwargs.items() if name not in names}
+    for name, value in chosen.items():
+        if not isinstance(value, (int, float, str, NoneType)):
+            raise Refusal(Outcome.UNSUPPORTED, f"option {name} is a {type(value).__name__}, which cannot be recorded")
+    return tuple(sorted(chosen.items()))
+
+
+def _bind(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    names = {parameter.name for parameter in kernel.params}
+    own = {name: value for name, value in kwargs.items() if name in names}
+    bound = inspect.signature(kernel.fn).bind(*args, **own)
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
+def _grid(grid: Any, bound: dict[str, Any]) -> tuple[int, int, int]:
+    shape = grid(bound) if callable(grid) else grid
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if not 1 <= len(shape) <= 3 or not all(isinstance(size, int) for size in shape):
+        raise TypeError(f"a grid is 1 to 3 integers, not {shape!r}"[:200])
+    sizes = (*(int(size) for size in shape), 1, 1)[:3]
+    for size, limit in zip(sizes, (2**31 - 1, 65535, 65535), strict=True):
+        if size < 0 or size > limit:
+            raise Refusal(Outcome.OUT_OF_RESOURCES, f"grid {sizes} is outside what a GPU can launch")
+    return sizes[0], sizes[1], sizes[2]
+
+
+def _is_compiled_in(parameter: Any, value: Any) -> bool:
+    """Return whether Triton would make a constant of an argument."""
+    is_one = type(value) is int and value == 1
+    is_free = not (parameter.do_not_specialize or parameter.annotation_type)
+    return bool(parameter.is_constexpr or (is_one and is_free))
+
+
+def _dtype_name(dtype: Any) -> str:
+    names = {id(getattr(triton.language, name)): name for name in dir(triton.language)}
+    for name in ("float16", "bfloat16", "float32", "float64", "int1", "int8", "int16", "int32", "int64", "uint8"):
+        if getattr(triton.language, name) == dtype:
+            return name
+    if id(dtype) in names:
+        return names[id(dtype)]
+    raise Refusal(Outcome.UNSUPPORTED, f"dtype {dtype} cannot be recorded")
+
+
+def _function_name(function: Any) -> str:
+    module, qualname = function.fn.__module__, function.fn.__qualname__
+    return qualname if module == "candidate" else f"{module}:{qualname}"
+
+
+def _compile_outcome(error: BaseException) -> Outcome:
+    if isinstance(error, triton.runtime.errors.OutOfResources):
+        return Outcome.OUT_OF_RESOURCES
+    if isinstance(error, MemoryError):
+        return Outcome.MEMORY_LIMIT
+    return Outcome.COMPILE_FAILED
+
+
+def _compile_message(error: BaseException) -> str:
+    """Triton's own words: the innermost message, after the place that the outer ones print."""
+    innermost = error
+    while innermost.__cause__ is not None:
+        innermost = innermost.__cause__
+    lines = [line.strip() for line in str(innermost).splitlines() if line.strip() and set(line.strip()) != {"^"}]
+    place = str(error).splitlines()[0].rstrip(":") if str(error).startswith("at ") else ""
+    if not lines:
+        return message_of(error)
+    if innermost is error and str(error).startswith("at "):
+        lines = lines[-1:]
+    text = " ".join(lines)
+    return f"{place}: {text}"[:500] if place and not text.startswith("at ") else text[:500]

@@ -1,0 +1,217 @@
+"""Compiling a plan's kernels once more, from the source's text alone, in a child where no host code runs.
+
+The recording child compiled them too, but beside the candidate's host code, which can change what a compiler sees: a
+constant's value, a function of the kernel language, the compiler itself. Code that is made from the text by Triton is
+the same here, bit for bit, because line numbers and file names are left out of it. The text is cut as the interpreter's
+is (`kernel_source`): the kernels, what they refer to, no statement with an effect.
+
+Triton calls a helper's code by its name and its arguments' types and constants, joined by underscores, and takes what
+has that name already. Two that come to the same name are one to it, though not to the interpreter: such a text is
+refused.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import importlib
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ....core.candidate import Failure
+from ....core.outcome import Outcome
+from ....core.plan import Argument, ArgumentKind, Kernel, Launch, LaunchPlan, plain_value
+from ....core.serialisation import to_plain
+from ..candidate_module import import_candidate, message_of
+from ..kernel_source import (
+    KernelSource,
+    NotKernelLanguage,
+    check_expression,
+    check_function,
+    dotted,
+    free_names,
+)
+from .launches import Pointer, describe_kernel
+
+_JIT = "_triton_of_the_cut"
+HOST_KEYWORDS = frozenset({"launch_metadata", "repr"})
+"""Arguments of `triton.jit` that are host functions. Recording calls neither: the one is a profiler's, and with the
+other a kernel would be compiled under a name that its text does not have."""
+
+
+def recompile(
+    source: str, plan: LaunchPlan, scratch: str, compile_kernel: Callable[..., Any], extension: str
+) -> dict[str, Any]:
+    """Return what compilation found of each launch's kernel, or the failure."""
+    try:
+        refuse_equal_symbols()
+        text = KernelSource(source)
+        found = [_compile(text, plan, launch, scratch, compile_kernel, extension) for launch in plan.launches]
+        return {"kernels": to_plain(found)}
+    except Exception as error:
+        failure = Failure(outcome=Outcome.UNSUPPORTED, message=f"compiled from its text alone: {message_of(error)}")
+        return {"failure": to_plain(failure)}
+
+
+def refuse_equal_symbols() -> None:
+    """From now on, compiling raises NotKernelLanguage where two different helpers get one name; for this process."""
+    from triton.compiler import code_generator
+
+    mangle = code_generator.mangle_fn
+    known: dict[str, tuple[Any, ...]] = {}
+
+    def mangle_once(name: str, types: list[Any], *others: Any) -> str:
+        symbol: str = mangle(name, types, *others)
+        # Triton 3.7 has constants among the types, 3.6 after them by place; the caller's context comes last
+        constants = [constant for places in others[:-1] for constant in places.items()]
+        meaning = (name, [_comparable(each) for each in types], [(at, _comparable(each)) for at, each in constants])
+        if known.setdefault(symbol, meaning) != meaning:
+            raise NotKernelLanguage(f"a helper is compiled under the name of another one, {symbol}")
+        return symbol
+
+    code_generator.mangle_fn = mangle_once
+
+
+def _comparable(argument: Any) -> Any:
+    """A type or constant as something that equals itself, which NaN does not, and no constant of another type."""
+    value = getattr(argument, "value", argument)
+    return ("float", repr(value)) if isinstance(value, float) else argument
+
+
+def _compile(
+    source: KernelSource,
+    plan: LaunchPlan,
+    launch: Launch,
+    scratch: str,
+    compile_kernel: Callable[..., Any],
+    extension: str,
+) -> Kernel:
+    record = plan.kernels[launch.kernel]
+    function = source.find(record.qualname, record.source_sha256)
+    if function is None:
+        raise NotKernelLanguage(f"kernel {record.qualname} is not found again in the source")
+    passed = [argument for argument in launch.arguments if argument.kind is ArgumentKind.FUNCTION]
+    cut = Cut(source)
+    cut.add_function(function)
+    for argument in passed:
+        cut.add_passed(argument.text or "")
+    module = import_candidate(cut.text(), scratch)
+    arguments = {argument.name: _value(argument, module) for argument in launch.arguments}
+    kernel = getattr(module, function.name)
+    made = compile_kernel(kernel, grid=(1,), warmup=True, **arguments, **dict(record.options))
+    identity = Kernel(qualname=record.qualname, source_sha256=record.source_sha256, options=record.options)
+    return describe_kernel(made, kernel, identity, extension)
+
+
+def _value(argument: Argument, module: Any) -> Any:
+    import triton.language as tl
+
+    match argument.kind:
+        case ArgumentKind.VIEW:
+            assert argument.view is not None
+            view = argument.view
+            dtype = getattr(torch, view.dtype)
+            return Pointer(dtype=dtype, shape=torch.Size(view.shape), offset_bytes=view.offset * dtype.itemsize)
+        case ArgumentKind.DTYPE:
+            return getattr(tl, argument.text or "")
+        case ArgumentKind.FUNCTION:
+            home, _, name = (argument.text or "").rpartition(":")
+            return getattr(importlib.import_module(home) if home else module, name.rpartition(".")[2])
+    return plain_value(argument)
+
+
+class Cut:
+    """Cuts out the part of a source that some of its kernels need, as a module's text."""
+
+    def __init__(self, source: KernelSource) -> None:
+        self._source = source
+        self._statements: dict[int, ast.stmt] = {id(statement): statement for statement in source.star_imports}
+        self._kept: list[tuple[int, ast.stmt]] = [(s.lineno, s) for s in source.star_imports]
+
+    def add_function(self, function: ast.FunctionDef) -> None:
+        """A function under jit, with what it refers to."""
+        if id(function) in self._statements:
+            return
+        self._statements[id(function)] = function
+        check_function(function)
+        plain = copy.deepcopy(function)
+        plain.decorator_list = [_without_host_functions(d) for d in plain.decorator_list if _is_jit(d)]
+        if not plain.decorator_list:
+            plain.decorator_list = [ast.parse(f"{_JIT}.jit", mode="eval").body]
+        self._kept.append((function.lineno, plain))
+        outside: list[ast.AST] = [*plain.decorator_list]
+        outside += [a.annotation for a in ast.walk(plain) if isinstance(a, ast.arg) and a.annotation is not None]
+        for name in sorted(free_names(function).union(*map(free_names, outside))):
+            self._add_name(name)
+
+    def add_passed(self, name: str) -> None:
+        """A function that a launch passes as an argument; one of the kernel language needs no text."""
+        if ":" in name:
+            return
+        function = self._source.last(name)
+        if function is None:
+            raise NotKernelLanguage(f"function {name} is not found again in the source")
+        self.add_function(function)
+
+    def _add_name(self, name: str) -> None:
+        for statement in self._source.binding(name):
+            if id(statement) in self._statements:
+                continue
+            match statement:
+                case ast.FunctionDef():
+                    self.add_function(statement)
+                case ast.Import() | ast.ImportFrom():
+                    self._keep(statement)
+                case ast.Assign() | ast.AnnAssign() | ast.AugAssign() if statement.value is not None:
+                    self._add_constant(name, statement)
+                case _:
+                    raise NotKernelLanguage(f"kernels use {name}, which is neither a function under jit nor a constant")
+
+    def _add_constant(self, name: str, statement: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
+        assert statement.value is not None
+        value = statement.value
+        while isinstance(value, ast.Call) and len(value.args) == 1 and _is_jit(value.func):
+            value = value.args[0]  # kernel = triton.jit(function)
+        if value is not statement.value:
+            self._keep(statement)
+            self._add_all(statement.value)
+            return
+        check_expression(value)
+        for inner in sorted(free_names(value)):
+            if any(isinstance(s, ast.FunctionDef) for s in self._source.binding(inner)) and inner != name:
+                raise NotKernelLanguage(f"the constant {name} is computed by a function")
+        self._keep(statement)
+        self._add_all(value)
+
+    def _add_all(self, node: ast.AST) -> None:
+        for name in sorted(free_names(node)):
+            self._add_name(name)
+
+    def _keep(self, statement: ast.stmt) -> None:
+        self._statements[id(statement)] = statement
+        self._kept.append((statement.lineno, statement))
+
+    def text(self) -> str:
+        """Return the statements in the source's order."""
+        body = [statement for _, statement in sorted(self._kept, key=lambda pair: pair[0])]
+        return "\n".join([f"import triton as {_JIT}", *map(ast.unparse, map(ast.fix_missing_locations, body))]) + "\n"
+
+
+def _is_jit(decorator: ast.expr) -> bool:
+    chain = dotted(decorator.func if isinstance(decorator, ast.Call) else decorator)
+    return chain is not None and chain[-1] in ("jit", "constexpr_function")
+
+
+def _without_host_functions(decorator: ast.expr) -> ast.expr:
+    """`jit` without what only names a kernel or describes its launches: these are host code, and change no code."""
+    if isinstance(decorator, ast.Call):
+        decorator.keywords = [keyword for keyword in decorator.keywords if keyword.arg not in HOST_KEYWORDS]
+    return decorator
+
+
+def leave_out_places() -> None:
+    """Let this process's compiler leave file names and line numbers out of the code."""
+    os.environ["TRITON_DISABLE_LINE_INFO"] = "1"

@@ -1,0 +1,331 @@
+"""In the compiling child: build the candidate's model, run its forward without values, and hand back plans.
+
+Tensors have the class of real ones, at every size, and claim to be on a GPU (`fake_tensors`). `__init__` runs for real
+on the CPU, since its parameters' values may matter; at the declared sizes it runs without values first, because a
+declared weight can take gigabytes, and for real only where that fails or the plan needs them. Forward runs twice; both
+passes must give the same plan and leave the same state behind (`host_state`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from ....core.candidate import Failure, Recording
+from ....core.outcome import Outcome
+from ....core.plan import BufferKind, LaunchPlan, Operator
+from ....core.run import TensorSpec
+from ....core.serialisation import from_plain, to_plain
+from ....core.task import Profile
+from ..candidate_module import describe, import_candidate
+from ..protocol import RecordRequest
+from ..warm_up import CANDIDATE
+from .autotuning import LaunchValues, Tuners
+from .device_stub import (
+    StubDriver,
+    know_the_compiler_by_its_version,
+    parse_target,
+    pretend_device,
+    run_tools_as_one_user,
+)
+from .fake_tensors import CPU, CUDA, FakeDevices
+from .forward_pass import DispatchRecorder, ForwardTrace
+from .host_constants import raw_bytes
+from .host_state import find_changes, take_snapshot
+from .launches import LaunchRecorder
+from .plan_difference import find_difference
+from .recompile import leave_out_places, recompile
+from .refusal import Refusal
+from .tensor_calls import TensorCalls
+
+_MAX_BLOB_BYTES = 64 << 20
+
+
+def prepare(target_name: str, scratch: str) -> Any:
+    """Set this process up for recording, warm what is slow the first time, and return what a child performs."""
+    torch.set_num_threads(1)
+    leave_out_places()
+    target = parse_target(target_name)
+    StubDriver(target).install()
+    pretend_device(target)
+    run_tools_as_one_user()
+    know_the_compiler_by_its_version()
+    recorder = LaunchRecorder(target)
+    recorder.install()
+    values = LaunchValues(recorder)
+    values.install()
+    tuners = Tuners(recorder)
+    tuners.install()
+
+    def perform(request: dict[str, Any], blobs: list[bytes], folder: str) -> tuple[dict[str, Any], list[bytes]]:
+        if "plan" in request:
+            plan = from_plain(request["plan"], LaunchPlan)
+            return recompile(request["source"], plan, folder, recorder.compile_kernel, target.binary), []
+        requests = [_request(plain) for plain in request["requests"]]
+        recordings = record_all(recorder, tuners, request["source"], requests, folder)
+        return {"recordings": [to_plain(recording) for recording in recordings]}, list(recorder.blobs.values())
+
+    spec = {"shape": [8, 32], "dtype": "float32"}
+    warm = {"profile": "small", "dtype": "float32", "init_json": '{"args": [32, 32], "kwargs": {}}', "seed": 0}
+    for compile, profile in ((True, "declared"), (False, "small")):
+        perform(
+            {"source": CANDIDATE, "requests": [{**warm, "profile": profile, "inputs": [spec], "compile": compile}]},
+            [],
+            scratch,
+        )
+    recorder.forget()
+    values.forget()
+    tuners.forget()
+    return perform
+
+
+def _request(plain: dict[str, Any]) -> RecordRequest:
+    inputs = (from_plain(item, TensorSpec) if isinstance(item, dict) else item for item in plain["inputs"])
+    return RecordRequest(
+        **{
+            **plain,
+            "profile": Profile(plain["profile"]),
+            "inputs": tuple(inputs),
+            "choice": tuple(plain.get("choice", ())),
+            "measured": None if plain.get("measured") is None else tuple(plain["measured"]),
+        }
+    )
+
+
+def record_all(
+    recorder: LaunchRecorder, tuners: Tuners, source: str, requests: list[RecordRequest], scratch: str
+) -> list[Recording]:
+    """One recording for each request, up to a decisive failure; a source that does not import fails them all alike."""
+    try:
+        Refusal.raised.clear()
+        with recorder.refusing_launches():
+            module = import_candidate(source, scratch)
+        Refusal.raise_caught()
+        if not hasattr(module, "ModelNew"):
+            raise AttributeError("the source defines no ModelNew")
+    except BaseException as error:
+        failure = _failure(error, Outcome.IMPORT_FAILED)
+        return [Recording(profile=request.profile, dtype=request.dtype, failure=failure) for request in requests]
+    recordings = []
+    for request in requests:
+        recordings.append(_record(recorder, tuners, module, request))
+        if request.decisive and recordings[-1].failure is not None:
+            break
+    return recordings
+
+
+def _record(recorder: LaunchRecorder, tuners: Tuners, module: ModuleType, request: RecordRequest) -> Recording:
+    attempts = (True, False) if request.profile is Profile.DECLARED and not request.with_values else (False,)
+    failure: Failure | None = None
+    for hollow in attempts:
+        session = _Session(recorder, tuners, request)
+        try:
+            first, plan = session.plans(module, hollow)
+            return Recording(
+                profile=request.profile,
+                dtype=request.dtype,
+                plan=plan,
+                choices=tuple(tuners.choices),
+                first_plan=first if tuners.has_measured else None,
+            )
+        except _NeedsValues:
+            continue
+        except BaseException as error:
+            failure = _failure(error, session.stage)
+            if not (hollow and session.stage is Outcome.INIT_FAILED):
+                break
+    return Recording(profile=request.profile, dtype=request.dtype, failure=failure)
+
+
+class _NeedsValues(Exception):
+    """A model built without values uses a tensor whose values the plan must carry."""
+
+
+class _Session:
+    """One request's model and passes; `stage` is what an escaping exception would mean now."""
+
+    def __init__(self, recorder: LaunchRecorder, tuners: Tuners, request: RecordRequest) -> None:
+        self.recorder = recorder
+        self.tuners = tuners
+        self.request = request
+        self.stage = Outcome.INIT_FAILED
+        self.devices = FakeDevices(request.seed)
+        self.known: list[tuple[torch.Tensor, BufferKind, str, str | None]] = []
+
+    def plans(self, module: ModuleType, hollow: bool) -> tuple[LaunchPlan, LaunchPlan]:
+        """Build, convert, run forward twice; `hollow`: build without values.
+
+        The two plans are the same, but where tuners measured in the first pass.
+        """
+        init = json.loads(self.request.init_json)
+        torch.manual_seed(self.request.seed)
+        Refusal.raised.clear()
+        with self._building(hollow), self.recorder.refusing_launches(), _OnCpu():
+            model = module.ModelNew(*init.get("args", []), **init.get("kwargs", {}))
+        if not isinstance(model, torch.nn.Module):
+            raise TypeError("ModelNew is no torch.nn.Module")
+        if self.request.dtype != "float32":
+            with self._building(hollow):
+                model.to(getattr(torch, self.request.dtype))
+        Refusal.raise_caught()
+        with torch.no_grad():
+            inputs = [self._input(index, spec) for index, spec in enumerate(self.request.inputs)]
+            self._convert(model)
+            self.stage = Outcome.FORWARD_FAILED
+            self.recorder.begin(self.request.compile)
+            self.tuners.begin(self.request.choice, self.request.measured, lambda: take_snapshot(module, model))
+            first = self._forward(model, inputs, hollow)
+            state = take_snapshot(module, model)
+            second = self._forward(model, inputs, hollow)
+        Refusal.raise_caught()
+        difference = find_difference(first, second)
+        if difference is not None and not self.tuners.has_measured:
+            raise Refusal(Outcome.NOT_REPRODUCIBLE, f"two passes over the same sizes: {difference}"[:300])
+        changes = find_changes(state, take_snapshot(module, model))
+        if changes:
+            raise Refusal(
+                Outcome.NOT_REPRODUCIBLE, f"forward keeps count between calls: {', '.join(changes[:3])}"[:300]
+            )
+        return first, second
+
+    @contextlib.contextmanager
+    def _building(self, hollow: bool) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            if hollow:
+                stack.enter_context(DispatchRecorder(self.devices, None))
+                stack.enter_context(TensorCalls(self.devices, None))
+            yield
+
+    def _input(self, index: int, spec: Any) -> Any:
+        if not isinstance(spec, TensorSpec):
+            return spec
+        tensor = torch.empty(spec.shape, dtype=getattr(torch, spec.dtype), device="meta")
+        self.devices.place(tensor, CUDA)
+        self.known.append((tensor, BufferKind.INPUT, str(index), None))
+        return tensor
+
+    def _convert(self, model: torch.nn.Module) -> None:
+        """Put the model's parameters and buffers on the device, and take the values of all its tensors."""
+        stand_ins: dict[int, torch.Tensor] = {}
+
+        def stand_in(tensor: torch.Tensor, kind: BufferKind, name: str, device: torch.device) -> torch.Tensor:
+            if id(tensor) in stand_ins:
+                return stand_ins[id(tensor)]
+            made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+            self.devices.place(made, device)
+            is_declared = self.request.profile is Profile.DECLARED and not self.request.with_values
+            keep = kind is BufferKind.CONSTANT or not is_declared
+            blob = self._blob(tensor) if keep and not tensor.is_meta else None
+            self.known.append((made, kind, name, blob))
+            kept.append(tensor)
+            stand_ins[id(tensor)] = made
+            return made
+
+        kept: list[torch.Tensor] = []
+        for prefix, module in model.named_modules():
+            start = f"{prefix}." if prefix else ""
+            for name, parameter in list(module._parameters.items()):
+                if parameter is not None:
+                    made = stand_in(parameter, BufferKind.PARAMETER, start + name, CUDA)
+                    module._parameters[name] = _as_parameter(made, stand_ins, parameter)
+            for name, buffer in list(module._buffers.items()):
+                if buffer is not None:
+                    module._buffers[name] = stand_in(buffer, BufferKind.PARAMETER, start + name, CUDA)
+            for name, value in list(vars(module).items()):
+                if name not in ("_parameters", "_buffers", "_modules"):
+                    replaced = _replace(
+                        value, lambda tensor, at=start + name: stand_in(tensor, BufferKind.CONSTANT, at, CPU)
+                    )
+                    if replaced is not value:
+                        vars(module)[name] = replaced
+
+    def _blob(self, tensor: torch.Tensor) -> str | None:
+        data = raw_bytes(tensor)
+        if len(data) > _MAX_BLOB_BYTES:
+            raise Refusal(Outcome.UNSUPPORTED, f"a tensor of {len(data)} bytes is too large for a plan")
+        sha256 = hashlib.sha256(data).hexdigest()
+        self.recorder.blobs[sha256] = data
+        return sha256
+
+    def _forward(self, model: torch.nn.Module, inputs: list[Any], hollow: bool) -> LaunchPlan:
+        current = ForwardTrace(self.recorder)
+        for tensor, kind, name, blob in self.known:
+            current.add_buffer(tensor, kind, name, blob)
+        with (
+            self.recorder.recording(current),
+            DispatchRecorder(self.devices, current),
+            TensorCalls(self.devices, current),
+        ):
+            result = model(*inputs)
+            plan = current.finish(result, self.recorder.target.name if self.request.compile else None)
+        constants = {
+            index
+            for index, buffer in enumerate(plan.buffers)
+            if buffer.kind is BufferKind.CONSTANT and buffer.blob is None
+        }
+        if constants & set(_used(plan)):
+            raise _NeedsValues if hollow else Refusal(Outcome.UNSUPPORTED, "a constant without values")
+        return plan
+
+
+class _OnCpu(torch.overrides.TorchFunctionMode):
+    """Keeps on the CPU what `__init__` would place on the device; the model is moved afterwards anyway."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Rewrite the device argument."""
+        kwargs = dict(kwargs or {})
+        if func is torch.Tensor.cuda:
+            return args[0]
+        if kwargs.get("device") is not None:
+            kwargs["device"] = "cpu"
+        if func is torch.Tensor.to:
+            args = tuple("cpu" if _is_device(value) else value for value in args)
+        return func(*args, **kwargs)
+
+
+def _is_device(value: Any) -> bool:
+    return isinstance(value, torch.device) or (isinstance(value, str) and value.partition(":")[0] in ("cuda", "cpu"))
+
+
+def _as_parameter(made: torch.Tensor, stand_ins: dict[int, torch.Tensor], original: torch.Tensor) -> torch.nn.Parameter:
+    if isinstance(made, torch.nn.Parameter):
+        return made
+    parameter = torch.nn.Parameter(made, requires_grad=original.requires_grad)
+    stand_ins[id(original)] = parameter  # so that tied weights stay tied
+    return parameter
+
+
+def _replace(value: Any, make: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return make(value)
+    if type(value) in (list, tuple) and any(isinstance(item, torch.Tensor) for item in value):
+        return type(value)(_replace(item, make) for item in value)
+    if type(value) is dict and any(isinstance(item, torch.Tensor) for item in value.values()):
+        return {key: _replace(item, make) for key, item in value.items()}
+    return value
+
+
+def _used(plan: LaunchPlan) -> Iterator[int]:
+    for step in plan.steps:
+        if hasattr(step, "arguments"):
+            yield from (argument.view.buffer for argument in step.arguments if argument.view is not None)
+        elif isinstance(step, Operator):
+            yield from (view.buffer for view in step.inputs)
+        elif hasattr(step, "source"):
+            yield step.source.buffer
+    yield from (view.buffer for view in plan.outputs)
+
+
+def _failure(error: BaseException, default: Outcome) -> Failure:
+    link: BaseException | None = error
+    while link is not None:
+        if isinstance(link, Refusal):
+            return link.failure
+        link = link.__cause__ or link.__context__
+    return describe(error, default)

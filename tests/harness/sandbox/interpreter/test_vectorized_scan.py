@@ -1,0 +1,86 @@
+"""Scans: many programs at once leave in memory what one after the other leaves there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from attrs import evolve
+from tritonrl.core.candidate import Candidate, Failure, Variant
+from tritonrl.core.run import RunRequest
+from tritonrl.core.task import Task
+from tritonrl.harness.verification.probes import prepare_run
+from tritonrl.harness.verification.recordings import probe_compile
+from tritonrl.harness.verification.workbench import Workbench
+from tritonrl.stages.variants import describe
+
+from ...kernels import LINEAR, NORM, POINTWISE, linear, norm, pointwise
+
+LANES = 1 << 22
+
+
+def request_of(bench: Workbench, task: Task, source: str, variant: Variant = Variant.LARGER) -> RunRequest:
+    """The request that runs a kernel on a variant's inputs."""
+    candidate = probe_compile(Candidate(task_id=task.task_id, source=source), task, bench)
+    prepared = prepare_run(candidate, task, bench, describe(variant, task.dtypes))
+    assert not isinstance(prepared, Failure), prepared
+    return prepared[0]
+
+
+BRANCHES = """
+    if tl.program_id(0) % 3 == 1:
+        x = x + 0.0
+    for _ in range(tl.program_id(0) % 2):
+        x = x * 1.0
+"""
+
+
+def branching() -> str:
+    """A pointwise kernel whose programs do not all take the same branches."""
+    head, store, tail = pointwise().partition("    tl.store(")
+    assert store
+    return head + BRANCHES.lstrip("\n") + store + tail
+
+
+@pytest.mark.parametrize(
+    ("task", "source"),
+    [(POINTWISE, pointwise()), (NORM, norm()), (LINEAR, linear()), (POINTWISE, branching())],
+    ids=["pointwise", "norm", "linear", "branches"],
+)
+def test_a_scan_computes_what_single_programs_compute(bench: Workbench, task: Task, source: str) -> None:
+    """Each element has the same value but for the order of sums, and a program that wrote it."""
+    request = request_of(bench, task, source)
+    reply = bench.sandbox.run(source, [request, evolve(request, num_lanes=LANES)])
+    alone, scanned = reply.results
+    assert alone.failure is None
+    assert scanned.failure is None
+    expected, found = (np.frombuffer(result.outputs[0], np.float32) for result in (alone, scanned))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    writers = np.frombuffer(scanned.written[0], np.int32)
+    assert writers.min() >= 1
+    assert scanned.sample is not None
+    assert [launch.num_unknown for launch in scanned.sample.launches] == [
+        int(np.prod(launch.grid)) for launch in request.plan.launches
+    ]
+
+
+def test_a_scan_with_few_lanes_runs_some_programs(bench: Workbench) -> None:
+    """Programs that there are no lanes for are left out, whichever they are, and the others run."""
+    source = pointwise()
+    request = request_of(bench, POINTWISE, source, Variant.DECLARED)
+    (scanned,) = bench.sandbox.run(source, [evolve(request, num_lanes=1 << 15)]).results
+    assert scanned.failure is None
+    assert scanned.sample is not None
+    writers = np.frombuffer(scanned.written[0], np.int32)
+    programs = np.unique(writers[writers > 0])
+    assert 16 < programs.size == scanned.sample.launches[0].num_unknown < 200
+    assert np.isfinite(np.frombuffer(scanned.outputs[0], np.float32)[writers > 0]).all()
+
+
+def test_what_is_for_single_programs_ends_a_scan(bench: Workbench) -> None:
+    """A lock is no matter for programs that run at once."""
+    source = pointwise().replace(
+        "    tl.store(", "    tl.atomic_cas(out_ptr.to(tl.pointer_type(tl.int32)), 0, 0)\n    tl.store(", 1
+    )
+    request = request_of(bench, POINTWISE, source)
+    (scanned,) = bench.sandbox.run(source, [evolve(request, num_lanes=LANES)]).results
+    assert scanned.failure is not None
