@@ -82,7 +82,7 @@ def evaluate(
         _print(read_parts(read), {"read": [str(folder) for folder in read]}, [], as_json)
         return
     from ..phases import open_exam
-    from ..policy.distributed_learner import assembled
+    from ..policy.distributed_learner import rank_zero_runs
     from ..settings import load_config
     from .answers import open_drawn
     from .exam import Criterion, Questions
@@ -116,7 +116,7 @@ def evaluate(
         raise UsageError("--draw-only: say with --out where the answers are kept")
     config = load_config(preset, config_file, settings, None if drawn is None else drawn.config)
     shown = DisplayKind.NONE if as_json else display
-    with assembled(config.policy) as leads:
+    with rank_zero_runs(config.policy) as leads:
         if not leads:
             return
         with open_exam(config, questions, Criterion(criterion), adapter, out, shown, jobs, drawn) as exam:

@@ -1,8 +1,12 @@
 """The policy as a grid's cells see it: sampling and fine-tuning as functions of an adapter's folder.
 
 Every call loads the adapter that it names, so that no state passes from one call to the next, and a run that resumes
-computes what an uninterrupted one does; what sampling keeps between calls (`keeping`) is none of the adapter's. One of
-several processes computes its share of every call (`parallel`).
+computes what an uninterrupted one does; what sampling keeps between calls (`cache`) is none of the adapter's. One of
+several processes computes its share of every call (`training.distributed`).
+
+Both hold a shared turn on a GPU that others time kernels on (`Turns`), since work beside a measurement would be in it.
+It is let go of ten times a second: nobody should wait to time for as long as a whole batch takes. Processes share a
+GPU's memory too: what PyTorch's allocator holds in reserve is given back at a turn's end.
 
 `policy.engine` says who samples: this project's own sampler, or vLLM, an engine that is kept beside the model.
 """
@@ -10,14 +14,18 @@ several processes computes its share of every call (`parallel`).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+import torch
+
 from ...core.config import PolicyConfig
+from ..cuda.turns import Turns
 from ..errors import UsageError
 from ..study.learner import Sampling, Training
-from .breathing import in_turn, open_turns
 from .model.load import LoraShape, Policy, load_policy
 from .model.lora_adapters import attach_adapter, load_adapter, reset_adapter, save_adapter
 from .sampling.engine import sample
@@ -26,6 +34,8 @@ from .training.distributed import ALONE, World
 from .training.finetune import finetune
 
 L = TypeVar("L", bound="PolicyLearner")
+HOLD_S = 0.1
+"""A measurement takes about as long, and several may be waiting."""
 
 
 class PolicyLearner:
@@ -120,3 +130,43 @@ def open_learner(config: PolicyConfig, world: World, kind: type[L]) -> L:
         raise UsageError("policy.engine: vllm spreads over GPUs itself; start one process, or sample with engine own")
     engine = open_engine(config) if config.engine == "vllm" else None
     return kind(load_policy(config, world.device), world, engine)
+
+
+def open_turns(device: torch.device) -> Turns | None:
+    """The turns of a device, as its executors take them; null where nothing is ever timed."""
+    if device.type != "cuda":
+        return None
+    return Turns(f"GPU-{torch.cuda.get_device_properties(device).uuid}")
+
+
+@contextmanager
+def in_turn(turns: Turns | None, on_done: Callable[[int], None]) -> Iterator[Callable[[int], None]]:
+    """A shared turn for as long as the context lasts; `on_done` as it must be called, which now and then lets go."""
+    if turns is None:
+        yield on_done
+        return
+    with ExitStack() as stack:
+        stack.enter_context(turns.shared())
+        since = time.monotonic()
+
+        def report(done: int) -> None:
+            nonlocal since
+            on_done(done)
+            if time.monotonic() - since >= HOLD_S:
+                _settle()
+                stack.close()
+                stack.enter_context(turns.shared())
+                since = time.monotonic()
+
+        try:
+            yield report
+        finally:
+            _settle()
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+
+
+def _settle() -> None:
+    """Wait for what this process has queued: a turn is over when the GPU is done with it."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()

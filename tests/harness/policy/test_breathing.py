@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 from tritonrl.harness.cuda.turns import Turns
-from tritonrl.harness.policy import breathing
-from tritonrl.harness.policy.breathing import in_turn, open_turns
+from tritonrl.harness.policy import learner as learner_module
+from tritonrl.harness.policy.learner import in_turn, open_turns
 
 
 def time_once(turns: Turns, timed: threading.Event) -> threading.Thread:
@@ -38,7 +38,7 @@ def test_nobody_times_while_the_policy_has_its_turn(tmp_path: Path) -> None:
 
 def test_a_long_turn_is_let_go_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once the turn has been held for long, a report lets those who wait to time go first."""
-    monkeypatch.setattr(breathing, "HOLD_S", 0.0)
+    monkeypatch.setattr(learner_module, "HOLD_S", 0.0)
     turns, timed = Turns("gpu", tmp_path), threading.Event()
     with in_turn(turns, lambda _: None) as report:
         thread = time_once(Turns("gpu", tmp_path), timed)
@@ -57,7 +57,7 @@ def test_a_long_turn_is_let_go_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_memory_in_reserve_is_given_back_at_the_end_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Letting go keeps it, since it is wanted again at once; after the turn others may have it."""
     turns, done = Turns("gpu", tmp_path), list[str]()
-    monkeypatch.setattr(breathing, "HOLD_S", 0.0)
+    monkeypatch.setattr(learner_module, "HOLD_S", 0.0)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: done.append("settled"))
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: done.append("given back"))
