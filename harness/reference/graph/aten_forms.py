@@ -125,8 +125,9 @@ def find_decomposition(operator: Any) -> Callable[..., Any] | None:
         return None
     if operator in decomposition_table:
         return decomposition_table[operator]
-    packet = getattr(torch.ops.aten, name_operator(operator._schema.name), None)
-    functional = decomposition_table.get(getattr(packet, operator._overloadname, None))
+    packet: Any = getattr(torch.ops.aten, name_operator(operator._schema.name), None)
+    overload: Any = getattr(packet, operator._overloadname, None)
+    functional = decomposition_table.get(overload)
     if functional is None:
         return None
     return lambda target, *args, **kwargs: target.copy_(functional(target, *args, **kwargs))
