@@ -265,7 +265,7 @@ def _run_phase(
     jobs: int | None,
 ) -> None:
     from .harness.plain_text import render_losses
-    from .harness.policy.distributed_learner import assembled
+    from .harness.policy.distributed_learner import rank_zero_runs
     from .harness.policy.training.distributed import is_launched
     from .harness.settings import load_config
     from .harness.study.runner.ablation import run_ablation
@@ -273,7 +273,7 @@ def _run_phase(
     from .harness.study.training_data import describe
 
     config = load_config(preset, config_file, settings or [])
-    with assembled(config.policy) as leads:
+    with rank_zero_runs(config.policy) as leads:
         if not leads:
             return
         # processes that were started together share each cell's work; there are no others to start

@@ -30,7 +30,7 @@ from .operation_graph import (
     OperationGraph,
 )
 
-NORMAL_FORM = 2
+NORMAL_FORM = 3
 """Which rules these are, those of operators' formulas among them: raised with them, so that no old hash is compared."""
 
 _MOST_PASSES = 200

@@ -81,7 +81,7 @@ def evaluate(
 
         _print(read_parts(read), {"read": [str(folder) for folder in read]}, [], as_json)
         return
-    from ..policy.distributed_learner import assembled
+    from ..policy.distributed_learner import rank_zero_runs
     from ..settings import load_config
     from .evaluation import Criterion, TaskSelection
     from .open import open_evaluation
@@ -116,7 +116,7 @@ def evaluate(
         raise UsageError("--draw-only: say with --out where the answers are kept")
     config = load_config(preset, config_file, settings, None if drawn is None else drawn.config)
     shown = DisplayKind.NONE if as_json else display
-    with assembled(config.policy) as leads:
+    with rank_zero_runs(config.policy) as leads:
         if not leads:
             return
         with open_evaluation(config, questions, Criterion(criterion), adapter, out, shown, jobs, drawn) as exam:

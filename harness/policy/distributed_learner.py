@@ -25,8 +25,8 @@ from .learner import PolicyLearner, open_learner
 from .training.distributed import World, is_launched, is_started_alone, join_world, leave_world
 
 
-class Leader(PolicyLearner):
-    """The learner of process 0, which tells the others what it is asked."""
+class RankZeroLearner(PolicyLearner):
+    """The learner of process 0, which broadcasts each call to the others."""
 
     def sample(
         self,
@@ -37,7 +37,7 @@ class Leader(PolicyLearner):
         on_done: Callable[[int], None],
     ) -> list[str]:
         """As a learner alone; each process writes its share."""
-        self.world.tell(("sample", (adapter, list(prompts), list(seeds), sampling)))
+        self.world.broadcast(("sample", (adapter, list(prompts), list(seeds), sampling)))
         with _ending_all():
             return super().sample(adapter, prompts, seeds, sampling, on_done)
 
@@ -50,7 +50,7 @@ class Leader(PolicyLearner):
         on_done: Callable[[int], None],
     ) -> list[float]:
         """As a learner alone; each process computes its share of every batch."""
-        self.world.tell(("finetune", (adapter, list(pairs), training, target)))
+        self.world.broadcast(("finetune", (adapter, list(pairs), training, target)))
         with _ending_all():
             return super().finetune(adapter, pairs, training, target, on_done)
 
@@ -69,14 +69,14 @@ def _ending_all() -> Iterator[None]:
 
 def load_learner(config: PolicyConfig) -> PolicyLearner:
     """The learner of this process: alone, or leading the processes that follow."""
-    return open_learner(config, join_world(), Leader if is_launched() else PolicyLearner)
+    return open_learner(config, join_world(), RankZeroLearner if is_launched() else PolicyLearner)
 
 
 @contextmanager
-def assembled(config: PolicyConfig) -> Iterator[bool]:
-    """Whether this process is the one that runs the command; the others have done its bidding by then.
+def rank_zero_runs(config: PolicyConfig) -> Iterator[bool]:
+    """Run the command in the process of rank 0: yields True there, and False in the others, which have followed it.
 
-    One process is always the one.
+    A process that is alone is of rank 0.
     """
     if not is_launched():
         if is_started_alone():
@@ -95,7 +95,7 @@ def assembled(config: PolicyConfig) -> Iterator[bool]:
         return
     yield True
     # only here: where the command failed, the others may be in the middle of a sum, and the launcher ends them
-    world.tell(None)
+    world.broadcast(None)
     leave_world()
 
 
@@ -113,6 +113,6 @@ def _follow(config: PolicyConfig) -> None:
 
 def _listen(world: World) -> Any:
     try:
-        return world.tell(None)
+        return world.broadcast(None)
     except RuntimeError as error:
         raise TritonrlError("process 0 has ended before its time; what it said above is the reason") from error

@@ -1,8 +1,12 @@
 """The policy as a grid's cells see it: sampling and fine-tuning as functions of an adapter's folder.
 
 Every call loads the adapter that it names, so that no state passes from one call to the next, and a run that resumes
-computes what an uninterrupted one does; what sampling keeps between calls (`keeping`) is none of the adapter's. One of
-several processes computes its share of every call (`parallel`).
+computes what an uninterrupted one does; what sampling keeps between calls (`cache`) is none of the adapter's. One of
+several processes computes its share of every call (`training.distributed`).
+
+Both hold the lock of a GPU that others time kernels on (`GpuLock`), shared, since work beside a measurement would be in
+it. It is let go of ten times a second: nobody should wait to time for as long as a whole batch takes. Processes share a
+GPU's memory too: what PyTorch's allocator holds in reserve is given back at a turn's end.
 
 `policy.engine` says who samples: this project's own sampler, or vLLM, an engine that is kept beside the model.
 """
@@ -10,14 +14,18 @@ several processes computes its share of every call (`parallel`).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeVar
+
+import torch
 
 from ...core.config import PolicyConfig
 from ...core.recipe.learner import Sampling, Training
 from ..errors import UsageError
-from .breathing import in_turn, open_turns
+from ..gpu.gpu_lock import GpuLock
 from .model.load import LoraShape, Policy, load_policy
 from .model.lora_adapters import attach_adapter, load_adapter, reset_adapter, save_adapter
 from .sampling.engine import sample
@@ -26,6 +34,8 @@ from .training.distributed import ALONE, World
 from .training.finetune import finetune
 
 L = TypeVar("L", bound="PolicyLearner")
+HOLD_S = 0.1
+"""A measurement takes about as long, and several may be waiting."""
 
 
 class PolicyLearner:
@@ -33,7 +43,7 @@ class PolicyLearner:
 
     def __init__(self, policy: Policy, world: World = ALONE, engine: VllmEngine | None = None) -> None:
         self.policy, self.world, self.engine = policy, world, engine
-        self.turns = open_turns(policy.device)
+        self.gpu_lock = open_gpu_lock(policy.device)
 
     @property
     def fingerprint(self) -> str:
@@ -65,7 +75,7 @@ class PolicyLearner:
         elif self.policy.lora is not None:
             reset_adapter(self.policy, 0)
         share, size = self.world.slice_of(len(prompts)), self.world.size
-        with in_turn(self.turns, lambda done: on_done(min(len(prompts), done * size))) as report:
+        with holding_gpu_lock(self.gpu_lock, lambda done: on_done(min(len(prompts), done * size))) as report:
             completions = sample(
                 self.policy,
                 prompts[share],
@@ -96,7 +106,7 @@ class PolicyLearner:
             attach_adapter(self.policy, shape, training.seed)
         else:
             load_adapter(self.policy, adapter)
-        with in_turn(self.turns, on_done) as report:
+        with holding_gpu_lock(self.gpu_lock, on_done) as report:
             points = finetune(
                 self.policy,
                 pairs,
@@ -120,3 +130,43 @@ def open_learner(config: PolicyConfig, world: World, kind: type[L]) -> L:
         raise UsageError("policy.engine: vllm spreads over GPUs itself; start one process, or sample with engine own")
     engine = open_engine(config) if config.engine == "vllm" else None
     return kind(load_policy(config, world.device), world, engine)
+
+
+def open_gpu_lock(device: torch.device) -> GpuLock | None:
+    """The lock of a device, as its executors take them; null where nothing is ever timed."""
+    if device.type != "cuda":
+        return None
+    return GpuLock(f"GPU-{torch.cuda.get_device_properties(device).uuid}")
+
+
+@contextmanager
+def holding_gpu_lock(lock: GpuLock | None, on_done: Callable[[int], None]) -> Iterator[Callable[[int], None]]:
+    """A shared turn for as long as the context lasts; `on_done` as it must be called, which now and then lets go."""
+    if lock is None:
+        yield on_done
+        return
+    with ExitStack() as stack:
+        stack.enter_context(lock.shared())
+        since = time.monotonic()
+
+        def report(done: int) -> None:
+            nonlocal since
+            on_done(done)
+            if time.monotonic() - since >= HOLD_S:
+                _settle()
+                stack.close()
+                stack.enter_context(lock.shared())
+                since = time.monotonic()
+
+        try:
+            yield report
+        finally:
+            _settle()
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+
+
+def _settle() -> None:
+    """Wait for what this process has queued: a turn is over when the GPU is done with it."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()

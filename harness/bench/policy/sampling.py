@@ -28,10 +28,10 @@ from ...policy.model.load import Policy, load_policy
 from ...policy.sampling.cache import release
 from ...policy.sampling.continuous_batching import can_capture
 from ...policy.sampling.cpu_decoder import has_fused_form
-from ...policy.sampling.drawing import uniforms
 from ...policy.sampling.engine import sample_tokens
 from ...policy.sampling.fused_model import FusedModel
 from ...policy.sampling.kv_pool import Drawing, Sizes, Slots, Start
+from ...policy.sampling.torch_ops import uniforms
 from .devices import describe
 
 _REFILLED = 4

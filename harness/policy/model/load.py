@@ -3,7 +3,7 @@ a GGUF file; or any causal language model of Hugging Face by name or folder.
 
 A policy's fingerprint says which numbers it computes with: for a folder the hash of its weights, configuration (that of
 generation too, which names ends) and tokenizer, for a GGUF file the hash of the file, for a name the revision that was
-loaded; and dtype and quantization besides. What cannot serve as a policy is refused (`admission`). LoRA adapters are
+loaded; and dtype and quantization besides. What cannot serve as a policy is refused (`checks`). LoRA adapters are
 attached by peft to every linear layer of the trunk, as in the study.
 """
 
@@ -52,7 +52,7 @@ class LoraShape:
 class Policy:
     """A causal language model with its tokenizer; `model` gains LoRA layers when an adapter is attached.
 
-    `kept` is what sampling keeps between calls (`keeping.Kept`), or null.
+    `cache` is what sampling keeps between calls (`SamplerCache`), or null.
     """
 
     model: Any
@@ -60,7 +60,7 @@ class Policy:
     name: str
     fingerprint: str
     lora: LoraShape | None = None
-    kept: Any = field(default=None, init=False, eq=False, repr=False)
+    cache: Any = field(default=None, init=False, eq=False, repr=False)
 
     @property
     def base(self) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 
 from ...errors import UsageError
 from .checks import one_line
-from .dropout import make_dropout
+from .fused_lora import make_dropout
 from .load import LoraShape, Policy
 
 FREE_KEYS = frozenset(

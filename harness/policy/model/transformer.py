@@ -3,7 +3,7 @@
 One function serves pretraining and fine-tuning, with attention as an argument: what a token may see is the caller's
 decision (packed documents in pretraining, right-padded rows in fine-tuning). Calling it in place of the model's own
 `forward` keeps the two compilable and independent of changes in transformers; a test holds the results equal. Linear
-layers are called as modules, so that LoRA layers in their place act, or by what is given in their place (`lora`).
+layers are called as modules, so that LoRA layers in their place act, or by what is given in their place (`fused_lora`).
 """
 
 from __future__ import annotations

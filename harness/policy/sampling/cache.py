@@ -1,4 +1,4 @@
-"""What sampling keeps from one call to the next, and when it is given up.
+"""The cache of the sampler between calls, and when it is given up.
 
 A cell samples some ten times and trains in between, each time with another adapter. All else stays: the tensors of
 merged weights, the pool of keys and values, and the graphs that were captured over both. So they are kept with the
@@ -35,7 +35,7 @@ PROMPT_GRAIN = 256
 
 
 @define
-class Kept:
+class SamplerCache:
     """Fused weights, and the slots that the last call used, null where they are too large or in use."""
 
     model: FusedModel
@@ -87,26 +87,26 @@ def _usable_bytes(device: torch.device) -> float:
 
 def merge(policy: Policy) -> FusedModel:
     """The policy's fused weights with its present adapter merged into them: those that are kept, or new ones."""
-    kept: Kept | None = policy.kept
+    kept: SamplerCache | None = policy.cache
     if kept is not None and kept.model.is_of(policy.base):
         kept.model.fill(policy.base)
         return kept.model
     release(policy)
     model = FusedModel(policy.base)
     if model.num_bytes <= most_bytes(model.device):
-        policy.kept = Kept(model)
+        policy.cache = SamplerCache(model)
     return model
 
 
 def release(policy: Policy) -> None:
     """Give up all that sampling keeps; the next call makes it anew."""
-    policy.kept = None
+    policy.cache = None
 
 
-def make_room(policy: Policy, is_long: bool) -> None:
+def free_for_training(policy: Policy, is_long: bool) -> None:
     """Give up what sampling keeps on a GPU before a training that is long, or where little memory is free."""
     device: Any = policy.device
-    if policy.kept is None or device.type != "cuda":
+    if policy.cache is None or device.type != "cuda":
         return
     if is_long or free_bytes(device) < FREE_SHARE * _usable_bytes(device):
         release(policy)

@@ -3,7 +3,7 @@
 The GPU is looked at once in some steps only, since each look costs the time of a launch queue that runs dry. What a
 row writes past its end until then is thrown away, so a completion is what it would be alone.
 
-Slots of the call before are used again where they are large enough (`keeping`).
+Slots of the call before are used again where they are large enough (`cache`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 import torch
 from attrs import define, frozen
 
-from .cache import Kept, free_bytes
-from .drawing import uniforms
+from .cache import SamplerCache, free_bytes
 from .fused_model import FusedModel
 from .kv_pool import Drawing, Sizes, Slots, Start
+from .torch_ops import uniforms
 
 STEPS_PER_LOOK = 8
 REFILL_SHARE = 8
@@ -82,7 +82,12 @@ def choose_sizes(model: FusedModel, request: Request, most_rows: int, room: floa
 
 
 def _open_slots(
-    model: FusedModel, operations: ModuleType, request: Request, most_rows: int, captures: bool, kept: Kept | None
+    model: FusedModel,
+    operations: ModuleType,
+    request: Request,
+    most_rows: int,
+    captures: bool,
+    kept: SamplerCache | None,
 ) -> tuple[Slots, Sizes]:
     """Slots for a request, kept ones where they will do, and the sizes that the request makes use of."""
     drawing = Drawing(ends=request.ends, temperature=request.temperature, top_p=request.top_p)
@@ -113,7 +118,7 @@ def complete(
     most_rows: int,
     captures: bool,
     on_done: Callable[[int], None],
-    kept: Kept | None = None,
+    kept: SamplerCache | None = None,
 ) -> list[list[int]]:
     """The tokens of each completion, its end token included; `on_done` hears how many have ended.
 

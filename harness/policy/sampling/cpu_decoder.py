@@ -211,7 +211,7 @@ def has_fused_form(policy: Policy) -> bool:
     if policy.device.type == "cuda":
         size = sum(parameter.numel() * parameter.element_size() for parameter in base.parameters())
         # where they are kept they have their memory
-        return policy.kept is not None or bool(size < COPY_SHARE * torch.cuda.mem_get_info(policy.device)[0])
+        return policy.cache is not None or bool(size < COPY_SHARE * torch.cuda.mem_get_info(policy.device)[0])
     return bool(base.num_parameters() <= FUSED_LIMIT)
 
 

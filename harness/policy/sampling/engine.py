@@ -1,10 +1,10 @@
 """Sampling completions: one interface, whatever the model and the device.
 
-On a GPU, Llama- and Qwen2-type models are sampled by `continuous`, with captured graphs and rows that are refilled.
-Elsewhere all completions of a batch go in step, by the decoder that `decoding` chooses. Each completion has its own
-seed, and draws its tokens by inverting the cumulative distribution at uniforms that depend on that seed and the step
-alone. So a completion does not depend on which others are in the batch, but for floating-point noise in the logits;
-the same call gives the same completions. What does not depend on the adapter is kept between calls (`keeping`).
+On a GPU, Llama- and Qwen2-type models are sampled by `continuous_batching`, with captured graphs and rows that are
+refilled. Elsewhere all completions of a batch go in step, by the decoder that `cpu_decoder` chooses. Each completion
+has its own seed, and draws its tokens by inverting the cumulative distribution at uniforms that depend on that seed and
+the step alone. So a completion does not depend on which others are in the batch, but for floating-point noise in the
+logits; the same call gives the same completions. What does not depend on the adapter is kept between calls (`cache`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from attrs import frozen
 from ..model.load import Policy
 from . import cache, continuous_batching
 from .cpu_decoder import follows_length, has_fused_form, make_decoder
-from .drawing import draw, uniforms
+from .torch_ops import draw, uniforms
 
 __all__ = ["Completion", "draw", "sample", "sample_tokens", "uniforms"]
 
@@ -106,7 +106,7 @@ def sample_tokens(
         model = cache.merge(policy)
         most_rows = max_slots or MAX_ROWS
         return continuous_batching.complete(
-            model, triton_ops, request, most_rows=most_rows, captures=True, on_done=on_done, kept=policy.kept
+            model, triton_ops, request, most_rows=most_rows, captures=True, on_done=on_done, kept=policy.cache
         )
     return _complete_in_step(policy, request, max_slots or MAX_SLOTS, on_done)
 

@@ -1,20 +1,21 @@
-"""The steps of decoding one token in every slot, in plain torch: what `kernels` computes on a GPU, and its check.
+"""The steps of decoding one token in every slot, in plain torch: what `triton_ops` computes on a GPU, and its check.
 
 Keys and values of a layer lie in one pool of tokens, (tokens, heads, head size). A slot's sequence is two extents of
 it: its prompt, which slots may share, and its own tokens. So prompts are stored once, slots can be renumbered without
 moving anything, and whoever reads a sequence reads its length from the device and no more than that.
+
+Tokens are drawn by inverting the cumulative distribution at uniforms of each completion's own stream. So a completion
+depends on its seed alone, not on which others are in the batch, but for floating-point noise in the logits.
 """
 
 from __future__ import annotations
 
+import numpy as np
 from attrs import frozen
-from torch import Tensor, arange, inf, where
+from torch import Tensor, arange, inf, searchsorted, where
 from torch.nn import functional
 
 from ..model.transformer import rotate
-from .drawing import draw as draw
-
-__all__ = ["Places", "add_norm", "attend", "draw", "gate", "place"]
 
 
 @frozen(kw_only=True, eq=False)
@@ -73,3 +74,30 @@ def gate(gates: Tensor) -> Tensor:
     """The gated half of a feed-forward layer."""
     first, second = gates.chunk(2, dim=-1)
     return functional.silu(first) * second
+
+
+def uniforms(seed: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Returns the first `count` numbers in [0, 1) of a seed's stream: (count,)."""
+    return np.random.Generator(np.random.Philox(key=seed % 2**64)).random(count)
+
+
+def draw(logits: Tensor, uniform: Tensor, temperature: float, top_p: float) -> Tensor:
+    """Draw one token for each row of `logits`: (rows, vocabulary) and uniforms (rows,) to (rows,).
+
+    Temperature 0 takes the likeliest. `top_p` below 1 draws from the smallest set of likeliest tokens that holds this
+    share of the probability.
+    """
+    if temperature == 0.0:
+        return logits.argmax(dim=-1)
+    probabilities = (logits.float() / temperature).softmax(dim=-1)
+    order = None
+    if top_p < 1.0:
+        probabilities, order = probabilities.sort(dim=-1, descending=True, stable=True)
+        before = probabilities.cumsum(dim=-1) - probabilities
+        probabilities = probabilities.masked_fill(before >= top_p, 0.0)
+    cumulative = probabilities.cumsum(dim=-1)
+    target = uniform.to(cumulative.dtype)[:, None] * cumulative[:, -1:]
+    # the last token with any probability bounds the search: rounding must not select one without
+    last = (cumulative < cumulative[:, -1:]).sum(dim=-1, keepdim=True)
+    chosen = searchsorted(cumulative, target, right=True).minimum(last)
+    return (chosen if order is None else order.gather(-1, chosen))[:, 0]

@@ -1,4 +1,4 @@
-"""The steps of `operations` as Triton kernels, written for few rows and for one pass over keys and values.
+"""The steps of `torch_ops` as Triton kernels, written for few rows and for one pass over keys and values.
 
 At one token a slot everything is bound by memory and by the number of launches, so each kernel does all that lies
 between two matrix products. Attention reads only what a sequence holds: lengths come from the device, so that one
@@ -20,8 +20,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .drawing import draw as draw_plainly
 from .torch_ops import Places
+from .torch_ops import draw as draw_plainly
 
 MOST_SPLITS = 16
 PROGRAMS_PER_PROCESSOR = 4

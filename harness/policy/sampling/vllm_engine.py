@@ -1,7 +1,7 @@
 """Sampling by vLLM: `policy.engine = "vllm"`, for models of 7 B parameters and more on GPUs.
 
-Our own sampler (`continuous`) holds one copy of the weights beside the model and one GPU; vLLM pages its keys and
-values. It is optional: imported only where it is asked for, and nothing else of the project depends on it. The
+Our own sampler (`continuous_batching`) holds one copy of the weights beside the model and one GPU; vLLM pages its keys
+and values. It is optional: imported only where it is asked for, and nothing else of the project depends on it. The
 interface is that of `PolicyLearner.sample`: an adapter's folder, prompts, a seed for each. The prompts are tokenised by
 the policy, so both engines read the same tokens, and adapters are handed on as folders, which is peft's format.
 

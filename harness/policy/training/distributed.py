@@ -4,8 +4,8 @@ Every process holds the model and the whole list of pairs, computes its share of
 on the sum of all gradients. An adapter is small, so one sum of one buffer a step is enough; nothing has to be
 wrapped. With the same batches, N processes take the steps that one takes, but for rounding and for dropout.
 
-What the processes tell one another besides (`crew`) goes over a group of its own, on the CPU and without a time limit:
-the first one verifies for as long as it takes, while the others wait for what comes next.
+What the processes tell one another besides (`distributed_learner`) goes over a group of its own, on the CPU and without
+a time limit: the first one verifies for as long as it takes, while the others wait for what comes next.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class World:
         """Go on when all processes have come here."""
         self.gather_largest(0.0)
 
-    def tell(self, message: Any) -> Any:
-        """What process 0 says, in every process; the others' own `message` is not looked at."""
+    def broadcast(self, message: Any) -> Any:
+        """Returns process 0's message in every process; the others' own `message` is not looked at."""
         if self.size == 1:
             return message
         held = [message]

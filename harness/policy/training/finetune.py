@@ -6,13 +6,13 @@ zero at the call's end. One seed decides the order of the pairs and the dropout,
 adapters, bit for bit on a CPU with the same number of threads.
 
 Where the time goes, and what is done about it: padding (a batch's pairs follow one another in one row, `packing`, and
-attention keeps them apart, `attention`); the many small operations of LoRA (`lora`); logits of prompts and gradients
-of logits (`answers`); waiting for the GPU, whose losses are read one step late; and launching a few thousand small
-kernels a step, which a captured graph does at once (`static_steps`). The model computes in its own dtype, bfloat16 on
-a GPU; adapter, gradients and optimizer are float32. Layers are computed a second time for their gradients where their
-activations would not fit (`MEMORY_SHARE`), compiled where enough tokens follow (`COMPILED_FROM_TOKENS`), and steps
-captured where enough do (`CAPTURED_FROM_TOKENS`). Models that `transformer` does not know go through their own forward
-pass, padded.
+attention keeps them apart, `attention`); the many small operations of LoRA (`fused_lora`); logits of prompts and
+gradients of logits (`chunked_loss`); waiting for the GPU, whose losses are read one step late; and launching a few
+thousand small kernels a step, which a captured graph does at once (`cuda_graphs`). The model computes in its own dtype,
+bfloat16 on a GPU; adapter, gradients and optimizer are float32. Layers are computed a second time for their gradients
+where their activations would not fit (`MEMORY_SHARE`), compiled where enough tokens follow (`COMPILED_FROM_TOKENS`),
+and steps captured where enough do (`CAPTURED_FROM_TOKENS`). Models that `transformer` does not know go through their
+own forward pass, padded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..model.attention import attend_within, has_kernel
 from ..model.fused_lora import project_together
 from ..model.load import Policy
 from ..model.transformer import Attend, hidden_states, is_supported, layer_states, rotary_tables
-from ..sampling.cache import make_room
+from ..sampling.cache import free_for_training
 from .chunked_loss import answer_loss
 from .cuda_graphs import GRAIN, Gradients, StaticSteps
 from .distributed import ALONE, World
@@ -250,7 +250,7 @@ def train(
     batches = draw_batches(encoded, epochs, batch_size, seed)
     num_tokens = sum(len(tokens) for _, batch in batches for tokens, _ in batch)
     execution = execution or choose_execution(policy, num_tokens // world.size)
-    make_room(policy, is_long=execution.capture or execution.compile)
+    free_for_training(policy, is_long=execution.capture or execution.compile)
     gradients = Gradients(weights)
     # all of this process's work, known before the first step
     shares = [cut(share(batch, world.rank, world.size), execution.microbatch_tokens) for _, batch in batches]

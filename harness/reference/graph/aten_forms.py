@@ -7,6 +7,19 @@ cast it do nothing here. An operator that no table names keeps its own name, its
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._decomp import decomposition_table
+
+DECOMPOSED = frozenset(
+    {"_log_softmax", "_safe_softmax", "_softmax", "hardsigmoid", "leaky_relu", "mish", "silu", "_prelu_kernel"}
+    | {"addcdiv", "addcmul", "addmm", "addmv", "baddbmm", "dot", "mse_loss", "soft_margin_loss", "std", "xlogy"}
+    | {"native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training", "cudnn_batch_norm"}
+)
+"""Operators that are traced as what PyTorch's decompositions make of them."""
+
 TRANSPARENT = frozenset(
     {"alias", "clone", "contiguous", "detach", "lift", "lift_fresh", "lift_fresh_copy", "positive", "real"}
     | {"_to_copy", "to", "squeeze", "unsqueeze", "expand", "view_as", "expand_as", "resolve_conj", "resolve_neg"}
@@ -41,9 +54,6 @@ SYNONYMS = {
     "clamp_max": "clamp",
     "clip": "clamp",
     "mm": "matmul",
-    "_softmax": "softmax",
-    "_log_softmax": "log_softmax",
-    "_prelu_kernel": "prelu",
     "norm": "linalg_vector_norm",
     "multiply": "mul",
     "divide": "div",
@@ -54,10 +64,6 @@ SYNONYMS = {
     "absolute": "abs",
     "_unsafe_view": "view",
     "reshape": "view",
-    "_safe_softmax": "softmax",
-    "_native_batch_norm_legit": "native_batch_norm",
-    "_native_batch_norm_legit_no_training": "native_batch_norm",
-    "cudnn_batch_norm": "native_batch_norm",
     "_convolution": "convolution",
     "log_sigmoid_forward": "log_sigmoid",
 }
@@ -78,17 +84,16 @@ TAKING_NUMBERS = {
 
 LIFTED = frozenset(
     {"add", "sub", "rsub", "mul", "div", "neg", "exp", "log", "sqrt", "rsqrt", "reciprocal", "pow", "abs", "sin", "cos"}
-    | {"tanh", "sigmoid", "erf", "relu", "relu6", "clamp", "clamp_min", "clamp_max", "hardtanh", "leaky_relu", "elu"}
-    | {"gelu", "silu", "mish", "softplus", "hardswish", "hardsigmoid", "log_sigmoid_forward", "expm1", "log1p"}
-    | {"gt", "ge", "lt", "le", "where", "masked_fill", "threshold", "maximum", "minimum", "addcmul", "addcdiv", "lerp"}
-    | {"_softmax", "_safe_softmax", "_log_softmax", "cumsum", "cumprod", "flip", "number_over", "square", "sign"}
+    | {"tanh", "sigmoid", "erf", "relu", "relu6", "clamp", "clamp_min", "clamp_max", "hardtanh", "elu"}
+    | {"gelu", "softplus", "hardswish", "log_sigmoid_forward", "expm1", "log1p"}
+    | {"gt", "ge", "lt", "le", "where", "masked_fill", "threshold", "maximum", "minimum", "lerp"}
+    | {"cumsum", "cumprod", "flip", "number_over", "square", "sign"}
 )
 """Operators of elements, or along named dimensions: a view's elements, or dimensions that it leaves, are its base's."""
 
 NOT_BROADCASTING = frozenset(
     {"matmul", "mm", "bmm", "mv", "dot", "convolution", "cat", "stack", "gather", "scatter", "index", "embedding"}
-    | {"native_batch_norm", "native_layer_norm", "native_group_norm", "nll_loss_forward", "nll_loss2d_forward"}
-    | {"_native_batch_norm_legit", "_native_batch_norm_legit_no_training", "cudnn_batch_norm", "_fused_rms_norm"}
+    | {"native_layer_norm", "native_group_norm", "nll_loss_forward", "nll_loss2d_forward", "_fused_rms_norm"}
 )
 """Operators whose arguments may have shapes that would broadcast to the result's by chance."""
 
@@ -112,6 +117,20 @@ IGNORED = frozenset(
     | {"cudnn_enabled", "ceil_mode", "copy", "inplace", "stable", "unbiased", "count_include_pad"}
 )
 """Flags that change a shape, an edge or a constant factor, and no more."""
+
+
+def find_decomposition(operator: Any) -> Callable[..., Any] | None:
+    """PyTorch's decomposition of an operator that is to be traced as one; of an in-place form, one that writes."""
+    if name_operator(operator._schema.name) not in DECOMPOSED:
+        return None
+    if operator in decomposition_table:
+        return decomposition_table[operator]
+    packet: Any = getattr(torch.ops.aten, name_operator(operator._schema.name), None)
+    overload: Any = getattr(packet, operator._overloadname, None)
+    functional = decomposition_table.get(overload)
+    if functional is None:
+        return None
+    return lambda target, *args, **kwargs: target.copy_(functional(target, *args, **kwargs))
 
 
 def name_operator(name: str) -> str:

@@ -1,5 +1,6 @@
 """Operators of elements that are formulas, written as what they consist of: who writes them out writes the same.
 
+Those that PyTorch's own decompositions write as well are left to these (`aten_forms.DECOMPOSED`).
 A formula gets the builder, the call and the values that it reads by the names of their arguments, and gives its result.
 Those of whole dimensions are in `aten_reductions`.
 """
@@ -27,18 +28,6 @@ def _of_one(write: Callable[[GraphBuilder, Operand], Operand]) -> Formula:
     return formula
 
 
-def _silu(build: GraphBuilder, x: Operand) -> Operand:
-    return build.product(x, build.sigmoid(x))
-
-
-def _mish(build: GraphBuilder, x: Operand) -> Operand:
-    return build.product(x, build.apply("tanh", build.softplus(x)))
-
-
-def _hardsigmoid(build: GraphBuilder, x: Operand) -> Operand:
-    return build.product(build.clamp(build.total(x, number=True), "lower", "upper"), number=True)
-
-
 def _log_sigmoid(build: GraphBuilder, x: Operand) -> Operand:
     return build.total(minus=[build.softplus(build.total(minus=[x]))])
 
@@ -49,16 +38,6 @@ def _expm1(build: GraphBuilder, x: Operand) -> Operand:
 
 def _log1p(build: GraphBuilder, x: Operand) -> Operand:
     return build.apply("log", build.total(x, number=True))
-
-
-def _leaky_relu(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
-    x = read["self"]
-    return build.choose(build.above(x), x, build.product(x, number=True))
-
-
-def _prelu(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
-    x = read["self"]
-    return build.choose(build.above(x), x, build.product(x, read["weight"]))
 
 
 def _threshold(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
@@ -116,10 +95,6 @@ def scale(build: GraphBuilder, x: Operand, factor: Any) -> Operand:
     return x if factor == 1 else evolve(build.scale(plain(x), float(factor)), reach=x.reach)
 
 
-def _xlogy(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
-    return build.product(read["self"], build.apply("log", read["other"])) if len(read) == 2 else None
-
-
 def _add(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
     alpha = call.given.get("alpha", 1)
     if call.number is not None:
@@ -160,15 +135,6 @@ def _div(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
     return build.product(read["self"], under=[read["other"]])
 
 
-def _addcmul(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
-    is_scaled = call.given.get("value", 1) != 1
-    if call.name == "addcdiv":
-        term = build.product(read["tensor1"], under=[read["tensor2"]], number=is_scaled)
-    else:
-        term = build.product(read["tensor1"], read["tensor2"], number=is_scaled)
-    return build.total(read["self"], term)
-
-
 def _lerp(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
     span = build.total(read["end"], minus=[read["self"]])
     weight = read.get("weight")
@@ -181,13 +147,8 @@ FORMULAS: dict[str, Formula] = {
     "sigmoid": _of_one(lambda build, x: build.sigmoid(x)),
     "softplus": _of_one(lambda build, x: build.softplus(x)),
     "log_sigmoid_forward": _of_one(_log_sigmoid),
-    "silu": _of_one(_silu),
-    "mish": _of_one(_mish),
-    "hardsigmoid": _of_one(_hardsigmoid),
     "expm1": _of_one(_expm1),
     "log1p": _of_one(_log1p),
-    "leaky_relu": _leaky_relu,
-    "_prelu_kernel": _prelu,
     "threshold": _threshold,
     "masked_fill": _masked_fill,
     "where": _where,
@@ -196,15 +157,12 @@ FORMULAS: dict[str, Formula] = {
     "reciprocal": _of_one(_reciprocal),
     "rsqrt": _of_one(_rsqrt),
     "neg": _of_one(_negative),
-    "xlogy": _xlogy,
     "add": _add,
     "sub": _sub,
     "rsub": _sub,
     "mul": _mul,
     "div": _div,
     "number_over": lambda build, call, read: build.product(under=[read["self"]], number=True),
-    "addcmul": _addcmul,
-    "addcdiv": _addcmul,
     "lerp": _lerp,
 }
 """By the operator's name."""

@@ -1,9 +1,9 @@
 """A task's operation graph, from one run of its reference on tensors without values.
 
 What PyTorch dispatches is written down: operators below autograd and below the modules and functions that are built of
-others, so that `nn.ReLU`, `F.relu` and `torch.relu` are one. Operators that are formulas are written as these
-(`aten_formulas`, `aten_reductions`), what is done to a view is done to what it is a view of, and whatever writes into
-a tensor gives it a new value.
+others, so that `nn.ReLU`, `F.relu` and `torch.relu` are one. Operators that are formulas are written as these, by
+PyTorch's decompositions or, where those are no formulas, by ours (`aten_formulas`, `aten_reductions`); what is done to
+a view is done to what it is a view of, and whatever writes into a tensor gives it a new value.
 """
 
 from __future__ import annotations
@@ -62,6 +62,10 @@ class _GraphTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return OperationGraph(operations=tuple(self._build.operations), results=results)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        decompose = aten_forms.find_decomposition(func)
+        if decompose is not None:
+            with self:
+                return decompose(*args, **(kwargs or {}))
         call = Call(func, args, kwargs or {})
         # a tensor's value is what it was before the operator wrote into it
         sources = {id(tensor): self._value(tensor) for tensor in find_tensors((args, kwargs))}
@@ -138,7 +142,7 @@ class _GraphTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if view is None:
             return None
         kept = count_kept(view.groups)
-        if call.name in ("mm", "addmm") or (call.name == "bmm" and output.shape[0] == 1):
+        if call.name == "mm" or (call.name == "bmm" and output.shape[0] == 1):
             place = len(read) - 2
             if views[place] != view or kept < 1 or len(view.view) != 2:
                 return None

@@ -1,4 +1,4 @@
-"""Checks of the decoding kernels against plain torch; `test_kernels` runs them where there is a GPU, or interpreted."""
+"""Checks of the decoding kernels against plain torch, which `test_triton_ops` runs, interpreted without a GPU."""
 
 from __future__ import annotations
 

@@ -16,8 +16,7 @@ from tritonrl.core.config import PolicyConfig
 from tritonrl.core.recipe.learner import Sampling, Training
 from tritonrl.harness.errors import DivergedError, UsageError
 from tritonrl.harness.policy.learner import PolicyLearner
-from tritonrl.harness.policy.model.dropout import keep_mask
-from tritonrl.harness.policy.model.fused_lora import project_together
+from tritonrl.harness.policy.model.fused_lora import keep_mask, project_together
 from tritonrl.harness.policy.model.load import LoraShape, Policy, load_policy
 from tritonrl.harness.policy.model.lora_adapters import attach_adapter, load_adapter, reset_adapter, save_adapter
 from tritonrl.harness.policy.model.transformer import Attend, attend_densely

@@ -46,7 +46,7 @@ def by_constant(n: tl.constexpr):
 
 
 @triton.jit
-def in_turn(n: tl.constexpr):
+def holding_gpu_lock(n: tl.constexpr):
     if n > 0:
         return 2000000000
     return 5
@@ -105,7 +105,7 @@ BODIES: dict[str, tuple[str, int]] = {
     "helper's number": ("out = number() + 2000000000", BOTH if RETURNS_CONSTANTS else WRAPPED),
     "returned by a tensor": ("out = by_tensor(n) + 2000000000", WRAPPED),
     "returned by a constant": ("out = by_constant(BLOCK) + 2000000000", BOTH if RETURNS_CONSTANTS else WRAPPED),
-    "returned in turn": ("out = in_turn(BLOCK) + 2000000000", WRAPPED),
+    "returned in turn": ("out = holding_gpu_lock(BLOCK) + 2000000000", WRAPPED),
     "returned alike": ("out = alike(n) + 2000000000", BOTH if RETURNS_CONSTANTS else WRAPPED),
     "returned in other words": (
         "out = alike_in_other_words(n, BLOCK) + 2000000000",

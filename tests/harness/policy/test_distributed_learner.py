@@ -30,13 +30,14 @@ from tritonrl.harness.study.learner import Sampling, Training
 from tritonrl.harness.policy.distributed_learner import assembled, load_learner
 from tritonrl.core.recipe.learner import Sampling, Training
 from tritonrl.harness.policy.crew import assembled, load_learner
+from tritonrl.harness.policy.distributed_learner import rank_zero_runs, load_learner
 
 config, out = PolicyConfig(threads=1), Path(sys.argv[1])
 training = Training(epochs=1, learning_rate=1e-3, batch_size=3, warmup_share=0.0, lora_rank=4, lora_alpha=8,
                     lora_dropout=0.0, seed=5)
 pairs = [(f"write {number}", f"def f(x):\\n    return x * {number}" + " + 1" * number) for number in range(7)]
 prompts, told = ["write 3", "write 3", "write 8", "write 9", "write 9"], []
-with assembled(config) as leads:
+with rank_zero_runs(config) as leads:
     if leads:
         learner = load_learner(config)
         losses = learner.finetune(None, pairs, training, out / "adapter", told.append)
@@ -85,7 +86,7 @@ class Spoken:
     rank: int = 0
     messages: list[Any] = field(factory=list)
 
-    def tell(self, message: Any) -> Any:
+    def broadcast(self, message: Any) -> Any:
         self.messages.append(message)
         return message
 
@@ -93,7 +94,7 @@ class Spoken:
 @pytest.mark.parametrize("call", ["sample", "finetune"])
 def test_an_error_in_process_0_ends_the_command(monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     """The others wait in the middle of a call, so its failure is no cell's; a training that diverges is one."""
-    leader = object.__new__(distributed_learner.Leader)
+    leader = object.__new__(distributed_learner.RankZeroLearner)
     leader.world = Spoken()  # type: ignore[assignment]
     for error, expected in ((RuntimeError("out of\nmemory"), TritonrlError), (DivergedError("nan"), DivergedError)):
 
@@ -132,7 +133,7 @@ def test_a_process_that_accelerate_started_alone_is_told(
     for told, environment in ((False, {}), (True, {"ACCELERATE_MIXED_PRECISION": "no"})):
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        with distributed_learner.assembled(PolicyConfig()) as leads:
+        with distributed_learner.rank_zero_runs(PolicyConfig()) as leads:
             assert leads
         assert ("--multi_gpu" in capsys.readouterr().err) == told
 

@@ -19,7 +19,7 @@ from tritonrl.harness.policy.model.load import LoraShape, Policy
 from tritonrl.harness.policy.model.lora_adapters import attach_adapter, load_adapter, reset_adapter, save_adapter
 from tritonrl.harness.policy.sampling import cache, torch_ops
 from tritonrl.harness.policy.sampling import kv_pool as slotting
-from tritonrl.harness.policy.sampling.cache import Kept, make_room, merge, release
+from tritonrl.harness.policy.sampling.cache import SamplerCache, free_for_training, merge, release
 from tritonrl.harness.policy.sampling.continuous_batching import Request, complete
 from tritonrl.harness.policy.sampling.engine import sample
 from tritonrl.harness.policy.sampling.fused_model import FusedModel
@@ -90,7 +90,7 @@ def test_any_order_gives_what_each_gives_alone(
     for turn, name in enumerate(ORDER):
         for temperature in (0.0, 1.0):
             assert texts_of(learner, folders[name], temperature) == expected[name, temperature], (turn, name)
-        models.add(id(learner.policy.kept.model))
+        models.add(id(learner.policy.cache.model))
         learner.finetune(folders[name], PAIRS, TRAINING, folder.with_name("trained"), lambda _: None)
     assert len(models) == 1
 
@@ -178,7 +178,7 @@ def requests(policy: Policy) -> list[Request]:
 def answer(
     model: FusedModel,
     request: Request,
-    kept: Kept | None,
+    kept: SamplerCache | None,
     most_rows: int,
     on_done: Callable[[int], None] = lambda _: None,
     captures: bool = False,
@@ -194,7 +194,7 @@ def test_slots_serve_one_request_after_the_other(
     monkeypatch.setattr(cache, "PROMPT_GRAIN", 1)
     policy = make_varied_policy("llama")
     model = FusedModel(policy.base)
-    kept = Kept(model)
+    kept = SamplerCache(model)
     expected = [answer(model, request, None, most_rows) for request in requests(policy)]
     assert [answer(model, request, kept, most_rows) for request in requests(policy)[:-1]] == expected[:-1]
     largest = kept.slots
@@ -262,15 +262,15 @@ def test_kept_graphs_serve_other_adapters(
     sizes = set()
     for request in requests(policy)[:-1]:
         release(policy)
-        answer(merge(policy), request, policy.kept, 64, captures=True)
-        sizes |= set(policy.kept.slots.graphs)
+        answer(merge(policy), request, policy.cache, 64, captures=True)
+        sizes |= set(policy.cache.slots.graphs)
 
     policy, graphs = make_varied_policy("llama"), []
     for name in ("a", "b", "a"):
         put(policy, folders[name])
         for request, tokens in zip(requests(policy), expected[name], strict=False):
-            assert answer(merge(policy), request, policy.kept, 64, captures=True) == tokens, name
-        graphs.append({key: id(graph) for key, graph in policy.kept.slots.graphs.items()})
+            assert answer(merge(policy), request, policy.cache, 64, captures=True) == tokens, name
+        graphs.append({key: id(graph) for key, graph in policy.cache.slots.graphs.items()})
     # with the first adapter slots may have grown; what is computed together is decided by a request alone
     assert graphs[1] == graphs[2]
     assert set(graphs[2]) == sizes
@@ -280,7 +280,7 @@ def test_a_failed_call_leaves_nothing(make_varied_policy: MakePolicy) -> None:
     """Slots of a call that fails are gone, and the next call is right."""
     policy = make_varied_policy("llama")
     model = FusedModel(policy.base)
-    kept, request = Kept(model), requests(policy)[0]
+    kept, request = SamplerCache(model), requests(policy)[0]
     expected = answer(model, request, kept, 3)
     assert kept.slots is not None
 
@@ -297,29 +297,29 @@ def test_only_what_is_small_is_kept(make_varied_policy: MakePolicy, monkeypatch:
     """Weights above the limit are not kept, nor is a pool with which they exceed it; the tokens are the same."""
     policy = make_varied_policy("llama")
     request = requests(policy)[0]
-    expected = answer(merge(policy), request, policy.kept, 64)
-    assert isinstance(policy.kept.slots, Slots)
-    limit = policy.kept.model.num_bytes
+    expected = answer(merge(policy), request, policy.cache, 64)
+    assert isinstance(policy.cache.slots, Slots)
+    limit = policy.cache.model.num_bytes
     for most, keeps_weights in ((limit - 1, False), (limit, True)):
         monkeypatch.setattr(cache, "KEPT_BYTES", most)
         release(policy)
-        assert answer(merge(policy), request, policy.kept, 64) == expected
-        assert (policy.kept is not None) is keeps_weights
-        assert policy.kept is None or policy.kept.slots is None
+        assert answer(merge(policy), request, policy.cache, 64) == expected
+        assert (policy.cache is not None) is keeps_weights
+        assert policy.cache is None or policy.cache.slots is None
 
 
 def test_kept_weights_are_of_the_model(make_varied_policy: MakePolicy) -> None:
     """Where a policy's weights were replaced or moved, nothing old is used; training on a CPU gives nothing up."""
     policy = make_varied_policy("llama")
     sample(policy, PROMPTS, range(9), temperature=0.0, max_new_tokens=8)
-    before = policy.kept
-    make_room(policy, is_long=True)
-    assert policy.kept is before
+    before = policy.cache
+    free_for_training(policy, is_long=True)
+    assert policy.cache is before
     policy.model = make_varied_policy("llama").model
     with torch.no_grad():
         policy.model.model.norm.weight.normal_()
     found = sample(policy, PROMPTS, range(9), temperature=0.0, max_new_tokens=8)
-    assert policy.kept is not before
+    assert policy.cache is not before
     release(policy)
     assert sample(policy, PROMPTS, range(9), temperature=0.0, max_new_tokens=8) == found
 
@@ -350,7 +350,7 @@ def test_kept_graphs_write_what_new_ones_write(
     assert len({tuple(texts) for texts in expected}) == 2 * 2 * len(folders)
 
     # what is kept stays beside the graphs of training, although a long one would give it up
-    monkeypatch.setattr(tuning, "make_room", lambda *_, **__: None)
+    monkeypatch.setattr(tuning, "free_for_training", lambda *_, **__: None)
     execution = Execution(microbatch_tokens=4096, capture=dtype == torch.bfloat16)
 
     def train(policy: Policy) -> list[float]:
@@ -363,7 +363,7 @@ def test_kept_graphs_write_what_new_ones_write(
     for _ in range(3):
         for (name, temperature, count), texts in zip(calls, expected, strict=True):
             assert texts_of(learner, folders[name], temperature, prompts(count)) == texts, (name, temperature, count)
-        graphs.append({key: id(graph) for key, graph in learner.policy.kept.slots.graphs.items()})
+        graphs.append({key: id(graph) for key, graph in learner.policy.cache.slots.graphs.items()})
         assert train(learner.policy) == pytest.approx(losses, rel=0.05)
         gc.collect()
         used.append(torch.cuda.memory_allocated())
@@ -382,9 +382,9 @@ def test_training_on_a_gpu_gives_up_what_is_kept(
 
     def kept_after(is_long: bool) -> bool:
         sample(policy, PROMPTS, range(9), temperature=1.0, max_new_tokens=8)
-        assert policy.kept.slots is not None
-        make_room(policy, is_long=is_long)
-        return policy.kept is not None
+        assert policy.cache.slots is not None
+        free_for_training(policy, is_long=is_long)
+        return policy.cache is not None
 
     assert kept_after(False)
     assert not kept_after(True)
