@@ -27,9 +27,10 @@ from attrs import evolve, frozen
 from ....core.config import Config, LimitsConfig
 from ....core.corpus import corrupt
 from ....core.extensions import AUDIT
+from ....core.run import TensorSpec
 from ....core.task import Example, Profile, Task
 from ...sandbox.confinement.watch import processes
-from ...sandbox.protocol import RecordRequest, TensorSpec
+from ...sandbox.protocol import RecordRequest
 from ...sandbox.sandbox import Sandbox
 from ...tasks.suites import corpus_examples
 from ...verification.verifier import Verifier, open_verifier
