@@ -144,7 +144,7 @@ PAPER_WORKERS ?= 8
 PAPER_JOBS    ?= 12
 PAPER_GRID    ?= --grid full,controls,noise --preset paper --seeds 3
 # room for what the references of all evaluation tasks return, 5 GB, so that it is computed once in a worker
-PAPER_SET     ?= --set verifier.references_mb=6144
+PAPER_SET     ?= --set verifier.oracle_cache_mb=6144
 gpu-paper:
 	if test ! -e $(PAPER_OUT)/run.json && \
 			{ test -e $(PAPER_FROM)/run.json || ls $(PAPER_FROM)/*.part > /dev/null 2>&1; }; then \

@@ -184,15 +184,6 @@ class KnockOut:
 
 
 @frozen(kw_only=True)
-class IdleReport:
-    """Launches that were left out of the tiny run one at a time, and how many of them changed nothing by that."""
-
-    num_tried: int
-    num_idle: int
-    seconds: float
-
-
-@frozen(kw_only=True)
 class RecompileReport:
     """Whether the declared plan's code is what its kernels' text compiles to; it is where there is no failure."""
 
@@ -282,7 +273,6 @@ class Evidence:
     """Runs of first calls, in which tuners measure, with each of their choices."""
     interpreted: tuple[RunReport, ...] = ()
     """Where the plan ran on a GPU, what the interpreter says of it at small sizes."""
-    idle: IdleReport | None = None
     recompile: RecompileReport | None = None
     timing: TimingReport | None = None
     ast_seconds: float = 0.0
@@ -297,13 +287,6 @@ class Candidate:
     evidence: Evidence = field(factory=Evidence)
     purity: Purity = "strict"
     """What the verifier that gathers the evidence admits."""
-    asked_as: str = ""
-    """SHA-256 of the text that was asked about, where this one is judged in its place (`core.twins`)."""
-
-    @property
-    def identity(self) -> str:
-        """SHA-256 of the text that was asked about."""
-        return self.asked_as or self.sha256
 
     @property
     def sha256(self) -> str:

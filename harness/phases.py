@@ -154,7 +154,6 @@ def verdict_plain(verdict: Verdict, spec: VerifierSpec, config: Config) -> dict[
         "correct": verdict.correct,
         "speedup": verdict.speedup,
         "torch_operators": verdict.torch_operators,
-        "idle_launches": verdict.idle_launches,
         "reward": combine(verdict, spec.staged, config.reward).total,
     }
     if config.verifier.clock == "simulated":

@@ -49,14 +49,13 @@ def fold(candidate: Candidate, staged: bool, backend: str = "interpret", trim: f
     timing = candidate.evidence.timing
     return Verdict(
         task_id=candidate.task_id,
-        candidate=candidate.identity,
+        candidate=candidate.sha256,
         backend=backend,
         stages=tuple(results),
         speedup=speedup,
         estimated_speedup=estimated_speedup,
         compiled_speedup=compiled_speedup_of(timing, trim) if timing is not None and not failed else None,
         torch_operators=_count_operators(candidate),
-        idle_launches=candidate.evidence.idle.num_idle if candidate.evidence.idle is not None else None,
     )
 
 

@@ -8,9 +8,6 @@ of them, the kernels are irrelevant. Beside PyTorch's operators NaN proves too l
 spoilt by it although the launch that wrote `shown` gives nothing. There the same is tried with zeros and with ones in
 the place of NaN. On one input alone it may be accepted by accident: ReLU in place on a clone of
 positive inputs.
-
-A single launch whose removal changes nothing is counted, never refused: genuine plans have them, for instance a launch
-that zeroes an accumulator which `torch.zeros` has zeroed already.
 """
 
 from __future__ import annotations
@@ -22,7 +19,6 @@ from ..core.plan import Buffer, BufferKind, Copy, Fill, Launch, LaunchPlan, Oper
 
 KNOCK_OUT_VARIANTS = (Variant.ORIGINAL, Variant.RESEEDED, Variant.NEGATED, Variant.SHIFTED)
 """Inputs of one size, so that one plan serves them all; signs and means differ."""
-MAX_SINGLE_KNOCK_OUTS = 8
 
 
 def can_survive(plan: LaunchPlan) -> bool:
@@ -66,13 +62,3 @@ def without_launches(plan: LaunchPlan, fill: float | None = None) -> LaunchPlan:
 
 def _whole(index: int, buffer: Buffer) -> View:
     return View(buffer=index, offset=0, shape=(buffer.num_elements,), stride=(1,), dtype=buffer.dtype)
-
-
-def without_each_launch(plan: LaunchPlan) -> tuple[LaunchPlan, ...]:
-    """For each of the first launches of a plan that has several, the plan without it."""
-    positions = [index for index, step in enumerate(plan.steps) if isinstance(step, Launch)]
-    if len(positions) < 2:
-        return ()
-    return tuple(
-        evolve(plan, steps=plan.steps[:index] + plan.steps[index + 1 :]) for index in positions[:MAX_SINGLE_KNOCK_OUTS]
-    )

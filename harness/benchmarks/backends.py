@@ -69,7 +69,7 @@ def run(
     verdicts: dict[str, list[Verdict]] = {}
     mix: list[Labelled] = []
     for backend in reversed(BACKENDS):
-        own = evolve(config.verifier, backend=backend, clock="none", ask_interpreter=False)
+        own = evolve(config.verifier, backend=backend, clock="none", cross_check_interpreter=False)
         chosen = evolve(config, verifier=own)
         with open_verifier(chosen) as verifier:
             verifier.bench.get_ready()

@@ -322,7 +322,6 @@ def bench_train(
 
 for _command in (
     gpu_commands.timing,
-    gpu_commands.places,
     gpu_commands.backends,
     gpu_commands.crashes,
     gpu_commands.engines,

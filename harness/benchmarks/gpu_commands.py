@@ -89,31 +89,6 @@ def crashes(
 
 
 @guarded
-def places(
-    num_kernels: Annotated[int, typer.Option("--num", "-n", min=1, help="Short kernels to look at.")] = 6,
-    variants: Annotated[int, typer.Option("--variants", min=2, help="Variants of each kind.")] = 8,
-    gap: Annotated[int, typer.Option("--gap", min=0, help="Copies of the code between two that are far apart.")] = 300,
-    seed: BenchSeed = 0,
-    jobs: Jobs = None,
-    settings: Settings = None,
-    as_json: Json = False,
-) -> None:
-    """What a short kernel's time depends on beside the kernel: where its code, its data and its graph lie.
-
-    Needs a GPU. A context is one sample of where code lies: repeat it.
-
-    Example: tritonrl bench places -n 4
-    """
-    from ...core.serialisation import to_plain
-    from ..phases import default_jobs
-    from ..settings import load_config
-    from .places import render, run
-
-    figures = run(load_config(settings=settings or []), num_kernels, variants, gap, seed, jobs or default_jobs())
-    print_result(to_plain(figures), render(figures), as_json)
-
-
-@guarded
 def engines(
     preset: Preset = "paper",
     suite: Annotated[str, typer.Option("--suite", help="Whose tasks are the prompts: corpus or whole.")] = "corpus",

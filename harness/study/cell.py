@@ -16,7 +16,6 @@ import random
 import time
 from collections.abc import Sequence
 from itertools import count
-from operator import itemgetter
 from pathlib import Path
 
 from attrs import Factory, define, frozen
@@ -26,7 +25,6 @@ from ...core.config import Config, RlConfig, SftConfig
 from ...core.curriculum import CurriculumState, advance, draw_levels, start
 from ...core.extensions import AUDIT, AUDIT_UNTIMED, VerifierSpec
 from ...core.extraction import extract
-from ...core.ordering import order_apart
 from ...core.prompts import user_message
 from ...core.reward import reward_of
 from ...core.seeds import derive
@@ -322,13 +320,11 @@ def _verify(
 ) -> list[Verdict]:
     line.progress.phase(phase, len(pairs))
     done = count(1)
-    order = order_apart([task.task_id for task, _ in pairs], 2 * line.jobs)
     # workers that come to the same candidates at the same time begin at different ones, and find each other's evidence
     first = random.randrange(len(pairs)) if pairs else 0
-    order = order[first:] + order[:first]
-    turned = [pairs[at] for at in order]
+    turned = [*pairs[first:], *pairs[:first]]
     found = line.judge.verify_many(turned, spec, line.jobs, lambda *_: line.progress.advance(next(done)))
-    verdicts = [verdict for _, verdict in sorted(zip(order, found, strict=True), key=itemgetter(0))]
+    verdicts = found[len(pairs) - first :] + found[: len(pairs) - first]
     if journal is not None:
         journal.seconds.verify += sum(verdict.seconds for verdict in verdicts)
     return verdicts

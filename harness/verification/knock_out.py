@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 
 from attrs import evolve, frozen
 
-from ...core.candidate import Candidate, Failure, IdleReport, KnockOut, Variant
-from ...core.task import Profile, Task
-from ...stages.knock_out import KNOCK_OUT_VARIANTS, fills_to_try, without_each_launch, without_launches
-from ...stages.variants import VariantInputs, describe
+from ...core.candidate import Candidate, Failure, KnockOut
+from ...core.task import Task
+from ...stages.knock_out import KNOCK_OUT_VARIANTS, fills_to_try, without_launches
+from ...stages.variants import VariantInputs
 from ..sandbox.protocol import RunRequest
 from .oracle import ExpectedRun
 from .probes import prepare_run, report_runs
@@ -40,26 +40,6 @@ def _run(candidate: Candidate, bench: Workbench, pairs: list[tuple[RunRequest, E
         changed = [(evolve(request, plan=without_launches(request.plan, fill)), wanted) for request, wanted in pairs]
         reply = bench.runner.run(candidate.source, [request for request, _ in changed])
         yield KnockOut(reports=tuple(report_runs(changed, reply.results, reply.failure, reply.seconds)), fill=fill)
-
-
-def probe_idle_launches(candidate: Candidate, task: Task, bench: Workbench) -> Candidate:
-    """Count, at tiny sizes, the launches whose removal leaves the result as it is, bit for bit."""
-    key = bench.key(candidate, task, "idle_launches")
-    report = bench.store.get(key, IdleReport)
-    if report is None:
-        original = describe(Variant.ORIGINAL, task.dtypes, Profile.TINY)
-        pairs = _prepare(candidate, task, bench, [original], lambda plan: bool(without_each_launch(plan)))
-        report = IdleReport(num_tried=0, num_idle=0, seconds=0.0)
-        if pairs:
-            whole = pairs[0][0]
-            fewer = [evolve(whole, plan=plan) for plan in without_each_launch(whole.plan)]
-            reply = bench.runner.run(candidate.source, [whole, *fewer])
-            if reply.failure is None:
-                expected, *others = [result.outputs for result in reply.results]
-                num_idle = sum(bool(expected) and outputs == expected for outputs in others)
-                report = IdleReport(num_tried=len(fewer), num_idle=num_idle, seconds=reply.seconds)
-        bench.store.put(key, report)
-    return candidate.with_evidence(idle=report)
 
 
 def _prepare(

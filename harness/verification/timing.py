@@ -60,7 +60,7 @@ def probe_simulated(
     if isinstance(plan, LaunchPlan):
         operators = bench.oracle.operators(task)
         cv, num_trials = (clock.calibrated_cv, clock.trials) if calibrated else (clock.single_cv, 1)
-        labels = (fingerprint(task), candidate.identity, "timing", _name_protocol(calibrated))
+        labels = (fingerprint(task), candidate.sha256, "timing", _name_protocol(calibrated))
         candidate_us = add_noise(
             estimate_plan_us(plan, sum(operator.matmul_flops for operator in operators), gpu),
             cv,
@@ -111,8 +111,7 @@ def probe_measured(
     is_refused = any(not judge(candidate).passed for stage, judge in FUNNEL if stage is not Stage.TIMING)
     if is_refused:
         probe += ":refused"
-    # a twin's plan is measured anew: two that are one program are two measurements all the same
-    key = bench.key(candidate, task, f"{probe}:{candidate.asked_as}" if candidate.asked_as else probe)
+    key = bench.key(candidate, task, probe)
     report = bench.store.get(key, TimingReport)
     if report is None:
         waited = cuda.waited_s

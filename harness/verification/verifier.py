@@ -2,14 +2,16 @@
 
 It walks the funnel: a probe gathers evidence, the pure stage decides, and a staged specification stops at the first
 failure while an exhaustive one attempts every probe whatever failed before. A verdict depends on source, task, seed,
-target and backend alone, never on what else is verified or in which order; what was found out once, about a text or,
-if that is asked for, about one that is the same but for its names, is read from the evidence store. A bad candidate is
-a verdict; a bad task is a `TaskError`; a broken sandbox is a `SandboxError`.
+target and backend alone, never on what else is verified or in which order; what was found out once
+is read from the evidence store. A bad candidate is a verdict; a bad task is a `TaskError`; a broken sandbox is a
+`SandboxError`.
 """
 
 from __future__ import annotations
 
+import ctypes
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
@@ -38,15 +40,13 @@ from .configurations import probe_configurations
 from .declared import probe_declared
 from .evidence_store import EvidenceStore
 from .first_calls import probe_first_calls
-from .free_memory import MemoryReturn
 from .further_runs import probe_interpreted, probe_second_call
-from .knock_out import probe_idle_launches, probe_knock_out
+from .knock_out import probe_knock_out
 from .oracle import MAX_CACHED_BYTES, Oracle
 from .probes import probe_full, probe_syntax, probe_tiny
 from .recompile import probe_recompile
 from .recordings import probe_compile
 from .timing import probe_measured, probe_simulated
-from .twins import find_twin, keep_as_right
 from .workbench import Workbench
 
 Probe = Callable[[Candidate], Candidate]
@@ -96,6 +96,30 @@ def _needs_gpu(config: VerifierConfig) -> bool:
     return choose_backend(evolve(config, backend="auto") if wanted else config) == "cuda"
 
 
+class MemoryReturn:
+    """Returns freed memory to the machine at every `interval`-th call, where the C library can; thread-safe.
+
+    glibc keeps what a thread has freed for that thread's next request. A verdict passes tens of megabytes through
+    several threads, so without this a judge of four threads holds twice what it uses, and grows for hours.
+    """
+
+    def __init__(self, interval: int = 16) -> None:
+        self._interval = interval
+        self._num_calls = 0
+        self._lock = threading.Lock()
+        self._trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+
+    def count(self) -> bool:
+        """Count a call; returns whether memory was returned now."""
+        with self._lock:
+            self._num_calls += 1
+            is_due = self._num_calls % self._interval == 0
+        if not is_due or self._trim is None:
+            return False
+        self._trim(0)
+        return True
+
+
 class Verifier:
     """Judges candidates; safe to use from several threads.
 
@@ -124,7 +148,7 @@ class Verifier:
         if sandbox.target != config.target:
             raise UsageError(f"verifier.target: the sandbox compiles for {sandbox.target}, not {config.target}")
         store = store or EvidenceStore()
-        kept_bytes = config.references_mb << 20 or None
+        kept_bytes = config.oracle_cache_mb << 20 or None
         self.gpu_bench: Workbench | None = None
         """Where plans are timed."""
         if cuda is not None:
@@ -144,31 +168,11 @@ class Verifier:
         """The verdict on one source text."""
         candidate = self.gather(task, source, spec)
         self._memory.count()
-        return self._fold(candidate, spec)
-
-    def gather(self, task: Task, source: str, spec: VerifierSpec) -> Candidate:
-        """The candidate with all evidence that `spec` asks for; staged, it ends where the funnel does.
-
-        Where it is one that is right but for its names, the candidate is that one, whose evidence is there already,
-        with a measurement of its own (`harness.verification.twins`). What is wrong is so by its own evidence.
-        """
-        candidate = Candidate(task_id=task.task_id, source=source, purity=self.config.purity)
-        if not self.config.share_renamed:
-            return self._walk(candidate, task, spec)
-        twin = find_twin(candidate, task, self.bench, spec)
-        if twin is not None:
-            found = self._walk(twin, task, spec)
-            if self._fold(found, spec).correct:
-                return found
-        found = self._walk(candidate, task, spec)
-        if self._fold(found, spec).correct:
-            keep_as_right(candidate, task, self.bench)
-        return found
-
-    def _fold(self, candidate: Candidate, spec: VerifierSpec) -> Verdict:
         return fold(candidate, spec.staged, self.backend, self.clock.trim)
 
-    def _walk(self, candidate: Candidate, task: Task, spec: VerifierSpec) -> Candidate:
+    def gather(self, task: Task, source: str, spec: VerifierSpec) -> Candidate:
+        """Gather all evidence that `spec` asks for; staged, it ends where the funnel does."""
+        candidate = Candidate(task_id=task.task_id, source=source, purity=self.config.purity)
         probes = self._probes(task, spec)
         for stage, judge in FUNNEL:
             probe = probes.get(stage)
@@ -212,12 +216,10 @@ class Verifier:
             candidate = probe_first_calls(candidate, task, self.bench)
         if spec.hidden and judge_full(candidate).passed:
             candidate = probe_second_call(candidate, task, self.bench)
-        if spec.hidden and self.config.ask_interpreter and judge_full(candidate).passed:
+        if spec.hidden and self.config.cross_check_interpreter and judge_full(candidate).passed:
             candidate = probe_interpreted(candidate, task, self.bench)
         if spec.hidden and judge_full(candidate).passed:
             candidate = probe_recompile(candidate, task, self.bench)
-        if spec.hidden and judge_full(candidate).passed:
-            candidate = probe_idle_launches(candidate, task, self.bench)
         return candidate
 
     def verify_many(

@@ -135,7 +135,7 @@ def test_without_a_gpu_nothing_is_interpreted_twice(verifier: Verifier) -> None:
 def test_the_interpreter_is_asked_where_the_configuration_says_so(verifier: Verifier, is_asked: bool) -> None:
     """The audit on a GPU has nothing interpreted beside it where that is switched off."""
     sandbox, store = verifier.bench.sandbox, verifier.bench.store
-    own = Verifier(VerifierConfig(backend="interpret", ask_interpreter=is_asked), ClockConfig(), sandbox, store)
+    own = Verifier(VerifierConfig(backend="interpret", cross_check_interpreter=is_asked), ClockConfig(), sandbox, store)
     own.bench = evolve(own.bench, cuda=InterpretedGpu(sandbox))
     task = with_declared(POINTWISE, (("ROWS", 9), ("COLUMNS", 33)))
     candidate = own.gather(task, pointwise(), VerifierSpec(staged=True, hidden=True))
@@ -171,7 +171,7 @@ def test_what_takes_too_long_to_compile_beyond_the_declared_sizes_is_sampled(
     """Beside a GPU the interpreter looks at those sizes, where it finds what only fails there."""
     sandbox = verifier.bench.sandbox
     slow_down(sandbox, takes_all, monkeypatch)
-    own = Verifier(VerifierConfig(backend="interpret", ask_interpreter=False), ClockConfig(), sandbox)
+    own = Verifier(VerifierConfig(backend="interpret", cross_check_interpreter=False), ClockConfig(), sandbox)
     own.bench = evolve(own.bench, cuda=InterpretedGpu(sandbox))
     task = with_declared(POINTWISE, (("ROWS", 64), ("COLUMNS", 100)))
     assert own.bench.oracle.beyond(task)
