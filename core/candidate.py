@@ -1,6 +1,6 @@
 """A candidate solution and the evidence gathered about it.
 
-Probes (`harness.verification.probes`) do the work and attach evidence; stages (`stages`) read it and decide. Evidence
+Probes (`harness.verification`) do the work and attach evidence; stages (`stages`) read it and decide. Evidence
 is plain data, so a decision can be tested without a sandbox and replayed years later from what was stored.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from enum import StrEnum
+from typing import Protocol
 
 from attrs import evolve, field, frozen
 
@@ -164,34 +165,6 @@ class RunReport:
 
 
 @frozen(kw_only=True)
-class ConfigurationRun:
-    """A run with other configurations than the recorded ones, one for each tuner by its position; in words too."""
-
-    choice: tuple[int, ...]
-    description: str
-    report: RunReport
-
-
-@frozen(kw_only=True)
-class KnockOut:
-    """Runs of a plan without its launches, on several inputs.
-
-    `fill` is what memory that nothing has written held instead of NaN, or null where it was NaN.
-    """
-
-    reports: tuple[RunReport, ...]
-    fill: float | None = None
-
-
-@frozen(kw_only=True)
-class RecompileReport:
-    """Whether the declared plan's code is what its kernels' text compiles to; it is where there is no failure."""
-
-    seconds: float
-    failure: Failure | None = None
-
-
-@frozen(kw_only=True)
 class ClockReading:
     """A GPU's state while it was measured; `throttled_by` names what held its clocks down, and is empty for nothing."""
 
@@ -258,24 +231,29 @@ class TimingReport:
     configurations: tuple[ConfigurationTime, ...] = ()
 
 
+class CheckReport(Protocol):
+    """What a check of the full stage has found (`stages.checks`)."""
+
+    @property
+    def seconds(self) -> float:
+        """Returns what gathering it took."""
+        ...
+
+
 @frozen(kw_only=True)
 class Evidence:
     """What is known so far; null or empty = not gathered."""
 
     compile: CompileReport | None = None
     tiny: RunReport | None = None
-    full: tuple[RunReport, ...] = ()
-    knock_outs: tuple[KnockOut, ...] = ()
-    """Runs without any launch, where something of the result could be left without them."""
-    configurations: tuple[ConfigurationRun, ...] = ()
-    """Runs with what an autotuner could choose instead."""
-    first_calls: tuple[ConfigurationRun, ...] = ()
-    """Runs of first calls, in which tuners measure, with each of their choices."""
-    interpreted: tuple[RunReport, ...] = ()
-    """Where the plan ran on a GPU, what the interpreter says of it at small sizes."""
-    recompile: RecompileReport | None = None
+    reports: tuple[tuple[str, CheckReport], ...] = ()
+    """The full stage's checks by name, in the order in which they were made."""
     timing: TimingReport | None = None
     ast_seconds: float = 0.0
+
+    def report(self, name: str) -> CheckReport | None:
+        """Returns a check's report, or None where the check was not made."""
+        return dict(self.reports).get(name)
 
 
 @frozen(kw_only=True)
@@ -296,3 +274,7 @@ class Candidate:
     def with_evidence(self, **changes: object) -> Candidate:
         """This candidate with more evidence attached."""
         return evolve(self, evidence=evolve(self.evidence, **changes))  # type: ignore[arg-type]
+
+    def with_report(self, name: str, report: CheckReport) -> Candidate:
+        """Returns this candidate with a check's report attached, in the place of one that it has already."""
+        return self.with_evidence(reports=tuple({**dict(self.evidence.reports), name: report}.items()))

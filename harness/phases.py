@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..core.config import Config
-from ..core.extensions import VerifierSpec
+from ..core.extensions import RewardSpec, VerifierSpec
 from ..core.extraction import extract
 from ..core.prompts import user_message
 from ..core.reward import combine
@@ -105,8 +105,8 @@ def open_exam(
             learner = None if drawn is None else drawn.learner
             with open_line(config, results, progress, jobs or default_jobs(), learner=learner) as line:
                 assert isinstance(line.judge, Verifier)
-                bench = line.judge.bench
-                yield line, lambda task, source: judge_by_suite(task, source, bench)
+                context = line.judge.context
+                yield line, lambda task, source: judge_by_suite(task, source, context)
 
         yield Exam(
             results=results,
@@ -154,7 +154,7 @@ def verdict_plain(verdict: Verdict, spec: VerifierSpec, config: Config) -> dict[
         "correct": verdict.correct,
         "speedup": verdict.speedup,
         "torch_operators": verdict.torch_operators,
-        "reward": combine(verdict, spec.staged, config.reward).total,
+        "reward": combine(verdict, RewardSpec(partial_credit=spec.stop_early), config.reward).total,
     }
     if config.verifier.clock == "simulated":
         plain["estimated_speedup"] = verdict.estimated_speedup

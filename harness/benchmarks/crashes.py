@@ -21,7 +21,7 @@ from ...core.task import Constants, Task
 from ..verification.verifier import open_verifier
 from .mix import OnProgress, count_done
 
-_PLAIN = VerifierSpec(staged=True)
+_PLAIN = VerifierSpec(stop_early=True)
 _SIZE: Constants = (("N", 65536),)
 _WALL_S = 5
 _REFERENCE = """import torch
@@ -150,7 +150,7 @@ def run(config: Config, num_crashes: int, jobs: int, on_progress: OnProgress | N
     with open_verifier(chosen) as verifier:
         pairs = [(task, source) for _, source in drawn]
         verdicts = verifier.verify_many(pairs, _PLAIN, jobs, count_done(len(pairs), on_progress))
-        cuda = verifier.bench.cuda
+        cuda = verifier.context.cuda
         restarts_s = [seconds for executor in cuda.executors for seconds in executor.restarts_s] if cuda else []
     found = list(zip(drawn, verdicts, strict=True))
     right = [verdict for (name, _), verdict in found if name == "is right"]

@@ -202,8 +202,7 @@ def _run_round(
     completions = _sample(line, journal, model, [task for _, task in spread], seeds, sampling, prefix)
     sources = [extract(completion) or "" for completion in completions]
     pairs = list(zip([task for _, task in spread], sources, strict=True))
-    spec = VerifierSpec.for_training(extensions)
-    verdicts = _verify(line, journal, pairs, spec, f"{prefix}: verifying")
+    verdicts = _verify(line, journal, pairs, cell.verifier, f"{prefix}: verifying")
     num_audited = config.audited_samples or config.samples_per_task
     audited = [index for index in range(len(pairs)) if index % config.samples_per_task < num_audited]
     # the audit is not part of what the cell would cost, so its seconds are not counted as the cell's
@@ -240,7 +239,7 @@ def _run_round(
             journal.add("stages", *stage_rows(attempt, "audit", audit))
         if verdicts[index].correct and line.config.verifier.clock != "none":
             # read back from the evidence store: the verdict has the ratio, the evidence its trials
-            evidence = line.judge.gather(attempt.task, attempt.source, spec).evidence
+            evidence = line.judge.gather(attempt.task, attempt.source, cell.verifier).evidence
             journal.add("timings", *timing_rows(attempt, "training", evidence.timing))
         journal.add("sources", {"candidate": verdicts[index].candidate, "source": attempt.source})
 

@@ -12,9 +12,9 @@ from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import LaunchPlan
 from tritonrl.core.task import Profile, Task
 from tritonrl.harness.cuda.backend import CudaBackend
+from tritonrl.harness.reference.oracle import ExpectedRun, Oracle
 from tritonrl.harness.sandbox.protocol import RunRequest, RunResult
 from tritonrl.harness.sandbox.sandbox import Sandbox
-from tritonrl.harness.verification.oracle import ExpectedRun, Oracle
 from tritonrl.harness.verification.recordings import record_request
 from tritonrl.harness.verification.storages import fill_storages, from_bytes
 from tritonrl.stages.tolerance import accepts, compare

@@ -9,12 +9,13 @@ from tritonrl.core.extensions import AUDIT, VerifierSpec
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.task import Task
 from tritonrl.harness.verification.verifier import Verifier
-from tritonrl.stages.run_stages import judge_run
+from tritonrl.stages.judge_run import judge_run
+from tritonrl.stages.run_stages import find_runs
 from tritonrl.stages.variants import HIDDEN_VARIANTS
 
 from ..kernels import ADD, LINEAR, NORM, POINTWISE, add, linear, norm, pointwise
 
-MULTI = VerifierSpec(multi_input=True, staged=True)
+MULTI = VerifierSpec(multi_input=True, stop_early=True)
 
 
 def unary(expression: str, inputs: str) -> Task:
@@ -90,7 +91,7 @@ def test_hidden_inputs_find_what_training_inputs_do_not(verifier: Verifier, name
     task, source, variants = FOUND[name]
     assert verifier.verify(task, source, MULTI).correct
     candidate = verifier.gather(task, source, AUDIT)
-    failed = {report.variant for report in candidate.evidence.full if judge_run(report) is not None}
+    failed = {report.variant for report in find_runs(candidate) if judge_run(report) is not None}
     assert variants <= failed <= set(HIDDEN_VARIANTS)
     verdict = verifier.verify(task, source, AUDIT)
     assert verdict.reached is Stage.FULL
@@ -100,7 +101,7 @@ def test_hidden_inputs_find_what_training_inputs_do_not(verifier: Verifier, name
 def test_massive_inputs_are_for_narrow_products_alone(verifier: Verifier) -> None:
     """A product of float32 values is never run on them."""
     candidate = verifier.gather(LINEAR, linear(), AUDIT)
-    assert Variant.MASSIVE not in {report.variant for report in candidate.evidence.full}
+    assert Variant.MASSIVE not in {report.variant for report in find_runs(candidate)}
 
 
 def test_what_the_reference_cannot_do_is_not_asked_for(verifier: Verifier) -> None:
@@ -118,7 +119,7 @@ def test_values_that_the_reference_loses_are_not_asked_for(verifier: Verifier) -
     source = pointwise("tl.exp(8.0 * x) / tl.exp(7.0 * x)")
     assert verifier.verify(quotient, source, AUDIT).correct
     left, whole = (
-        {report.variant for report in verifier.gather(quotient, kernel, AUDIT).evidence.full}
+        {report.variant for report in find_runs(verifier.gather(quotient, kernel, AUDIT))}
         for kernel in (source, pointwise("tl.exp(x)"))
     )
     assert Variant.OUTLIERS in whole - left

@@ -15,12 +15,13 @@ from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.tasks.validation import validate_task
 from tritonrl.harness.verification.evidence_store import EvidenceStore
 from tritonrl.harness.verification.verifier import Verifier, choose_backend
+from tritonrl.stages.run_stages import find_runs
 
 from ..kernels import ADD, LINEAR, NORM, POINTWISE, add, linear, norm, pointwise
 
 BASELINE = VerifierSpec()
-MULTI = VerifierSpec(multi_input=True, staged=True)
-STAGED = VerifierSpec(staged=True)
+MULTI = VerifierSpec(multi_input=True, stop_early=True)
+STAGED = VerifierSpec(stop_early=True)
 EXHAUSTIVE = VerifierSpec(multi_input=True)
 CONFIG = VerifierConfig(clock="simulated")
 
@@ -36,7 +37,7 @@ def failed_variants(verifier: Verifier, task: Task, source: str) -> set[Variant]
     compiled = verifier.gather(task, source, MULTI)
     return {
         report.variant
-        for report in compiled.evidence.full
+        for report in find_runs(compiled)
         if report.failure is not None or not all(c.relative_error < 1e-2 for c in report.comparisons)
     }
 
@@ -276,7 +277,7 @@ def test_a_verdict_is_the_same_from_the_store_and_in_another_order(sandbox: Sand
         return evolve(verdict, stages=tuple(evolve(result, seconds=0.0) for result in verdict.stages))
 
     first = verifier.verify(ADD, add(), AUDIT)
-    again = Verifier(CONFIG, ClockConfig(), sandbox, verifier.bench.store).verify(ADD, add(), AUDIT)
+    again = Verifier(CONFIG, ClockConfig(), sandbox, verifier.context.store).verify(ADD, add(), AUDIT)
     assert [r.seconds for r in again.stages[1:4]] == [r.seconds for r in first.stages[1:4]]
     fresh = Verifier(CONFIG, ClockConfig(), sandbox, EvidenceStore())
     fresh.verify(ADD, add("x - y"), BASELINE)

@@ -23,13 +23,13 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
-from ...core.candidate import Candidate, Comparison, RunReport, Variant
-from ...core.task import Task
-from ...stages.compile_stage import multiplies_narrowly, narrows
-from ...stages.tolerance import LARGEST_FINITE, accepts
-from ...stages.variants import HIDDEN_VARIANTS, SAMPLED_VARIANTS, VariantInputs
-from .oracle import Oracle
-from .workbench import Workbench
+from ....core.candidate import Candidate, Comparison, RunReport, Variant
+from ....core.task import Task
+from ....stages.compile_stage import multiplies_narrowly, narrows
+from ....stages.tolerance import LARGEST_FINITE, accepts
+from ....stages.variants import HIDDEN_VARIANTS, SAMPLED_VARIANTS, VariantInputs
+from ...reference.oracle import Oracle
+from ..context import VerifierContext
 
 _PRODUCTS_OF_MANY = frozenset({"cumprod", "prod"})
 _SHARE_OF_RANGE = 1e-4
@@ -40,18 +40,20 @@ _OF_OTHER_VALUES = frozenset(HIDDEN_VARIANTS) - {Variant.REVERSED, *SAMPLED_VARI
 """Hidden inputs with values that are not the task's own, or at sizes that no profile has."""
 
 
-def find_inapplicable(candidate: Candidate, task: Task, bench: Workbench, variants: Sequence[Variant]) -> set[Variant]:
+def find_inapplicable(
+    candidate: Candidate, task: Task, context: VerifierContext, variants: Sequence[Variant]
+) -> set[Variant]:
     """Those of the variants that say nothing about this candidate."""
-    return {variant for variant in variants if not _applies(variant, candidate, task, bench)}
+    return {variant for variant in variants if not _applies(variant, candidate, task, context)}
 
 
-def _applies(variant: Variant, candidate: Candidate, task: Task, bench: Workbench) -> bool:
-    oracle, inputs = bench.oracle, bench.describe(variant, task)
-    original = bench.describe(Variant.ORIGINAL, task)
+def _applies(variant: Variant, candidate: Candidate, task: Task, context: VerifierContext) -> bool:
+    oracle, inputs = context.oracle, context.describe(variant, task)
+    original = context.describe(Variant.ORIGINAL, task)
     if variant is Variant.REMAINDER:
         return bool(oracle.remainder(task))
     if variant is Variant.REVERSED:  # the order of programs is no one's to choose on a GPU
-        return bench.cuda is None
+        return context.cuda is None
     if variant is Variant.MASSIVE:
         report = candidate.evidence.compile
         if report is None:
@@ -76,7 +78,7 @@ def _applies(variant: Variant, candidate: Candidate, task: Task, bench: Workbenc
     return True
 
 
-def is_lost_by_reference(report: RunReport, task: Task, bench: Workbench, inputs: VariantInputs) -> bool:
+def is_lost_by_reference(report: RunReport, task: Task, context: VerifierContext, inputs: VariantInputs) -> bool:
     """Whether a run says nothing, since it is infinite or NaN as the reference itself is in its own dtype.
 
     A recurrence that shifted inputs let grow overflows on its way to a result that float64 reaches. That is asked only
@@ -86,7 +88,7 @@ def is_lost_by_reference(report: RunReport, task: Task, bench: Workbench, inputs
     is_finite = not any(comparison.num_nonfinite for comparison in report.comparisons)
     if report.failure is not None or is_finite or inputs.variant not in _OF_OTHER_VALUES:
         return False
-    own = bench.oracle.own_errors(task, inputs)
+    own = context.oracle.own_errors(task, inputs)
     return len(own) == len(report.comparisons) and all(map(_is_no_worse, report.comparisons, own))
 
 

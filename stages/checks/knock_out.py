@@ -12,10 +12,12 @@ positive inputs.
 
 from __future__ import annotations
 
-from attrs import evolve
+from attrs import evolve, frozen
 
-from ..core.candidate import Variant
-from ..core.plan import Buffer, BufferKind, Copy, Fill, Launch, LaunchPlan, Operator, View
+from ...core.candidate import Failure, RunReport, Variant
+from ...core.outcome import Outcome
+from ...core.plan import Buffer, BufferKind, Copy, Fill, Launch, LaunchPlan, Operator, View
+from ..judge_run import judge_run
 
 KNOCK_OUT_VARIANTS = (Variant.ORIGINAL, Variant.RESEEDED, Variant.NEGATED, Variant.SHIFTED)
 """Inputs of one size, so that one plan serves them all; signs and means differ."""
@@ -62,3 +64,35 @@ def without_launches(plan: LaunchPlan, fill: float | None = None) -> LaunchPlan:
 
 def _whole(index: int, buffer: Buffer) -> View:
     return View(buffer=index, offset=0, shape=(buffer.num_elements,), stride=(1,), dtype=buffer.dtype)
+
+
+@frozen(kw_only=True)
+class KnockOut:
+    """Runs of a plan without its launches, on several inputs.
+
+    `fill` is what memory that nothing has written held instead of NaN, or null where it was NaN.
+    """
+
+    reports: tuple[RunReport, ...]
+    fill: float | None = None
+
+
+@frozen(kw_only=True)
+class KnockOutReport:
+    """Runs without any launch, where something of the result could be left without them."""
+
+    knock_outs: tuple[KnockOut, ...]
+
+    @property
+    def seconds(self) -> float:
+        """Returns the seconds of all runs."""
+        return sum(report.seconds for knock_out in self.knock_outs for report in knock_out.reports)
+
+
+def judge(report: KnockOutReport) -> Failure | None:
+    """Returns the objection to a plan that was accepted without its launches on all inputs tried, or None."""
+    for knock_out in report.knock_outs:
+        if knock_out.reports and all(judge_run(run) is None for run in knock_out.reports):
+            message = "" if knock_out.fill is None else f"with {knock_out.fill:g} in the place of what they write"
+            return Failure(outcome=Outcome.KERNEL_IRRELEVANT, message=message)
+    return None
