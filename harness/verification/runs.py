@@ -27,7 +27,7 @@ from ...stages.compile_stage import (
 from ...stages.plan_audit import check_structure
 from ...stages.syntax import judge_syntax
 from ...stages.tolerance import SHARE_WITH_TF32, SHARE_WITHOUT_PRODUCTS, WHERE_FINITE, compare
-from ...stages.variants import SAMPLED_VARIANTS, VariantInputs
+from ...stages.variants import ROWS, SAMPLED_VARIANTS, VariantInputs
 from ..reference.oracle import ExpectedRun
 from ..sandbox.protocol import RunRequest, RunResult
 from .checks.applicability import find_largest_safe
@@ -174,7 +174,7 @@ def _add_accesses(plan: LaunchPlan, report: CompileReport) -> LaunchPlan:
 
 def _choose_share(report: CompileReport, task: Task, context: VerifierContext, inputs: VariantInputs) -> float:
     """The share of the dtype's tolerance that a run may use."""
-    is_large = inputs.variant in (Variant.SATURATED, Variant.HEAVY)
+    is_large = ROWS[inputs.variant].is_large
     is_product = context.oracle.multiplies_matrices(task)
     # products which the task does not ask for excuse the rounding of TF32 alone, and that where it is done: on a GPU
     is_cut = context.cuda is not None and cuts_to_tf32(report) and not narrows(report)

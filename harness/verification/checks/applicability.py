@@ -1,19 +1,9 @@
-"""Which of the wanted input variants a task and a candidate's plan allow.
+"""Which of the wanted input variants a task and a candidate's plan allow (`stages.variants` decides), and at which
+magnitudes a result may be infinite.
 
-A variant may refuse what is wrong and never what is merely written otherwise, so those with unusual values are run only
-where something vouches for them. Where the reference itself, in the task's own dtype, is well within the tolerance on
-such values, ties and zeros are fair; values that differ in their last digits alone are fair where they are only
-compared (many a right kernel takes a variance as a difference of two squares, and loses those digits). Where the result
-of a multiple of the inputs is that multiple (a relu, a product of matrices), so are large and faint values: nothing in
-such a formula leaves the range that its result has not left. For faint ones it must be so down there too: a norm's
-epsilon, which ordinary values do not show, leaves the next function arguments near zero, where a right formula may lose
-its digits (the tanh as 2 sigmoid(2x) - 1). Elsewhere large values need a reason in the plan: that it
-narrows what the task computes in float32. Where the reference has an operator that PyTorch computes by exponentials
-and keeps from overflowing, large values are fair if it stays exact; so they are in a float16 that it stays exact in.
-And widely spread values are for references that begin with an operator that PyTorch defines to be right whatever the
-magnitudes. Products of many values leave float32's range as soon as these are doubled. On the way to a result that is
-not beyond it a product may be, and where depends on the order in which a kernel multiplies: so there results near the
-end of the range may be infinite.
+Products of many values leave float32's range as soon as these are doubled. On the way to a result that is not beyond it
+a product may be, and where depends on the order in which a kernel multiplies: so there results near the end of the
+range may be infinite.
 """
 
 from __future__ import annotations
@@ -21,19 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from ....core.candidate import Candidate, Comparison, RunReport, Variant
 from ....core.task import Task
 from ....stages.compile_stage import multiplies_narrowly, narrows
 from ....stages.tolerance import LARGEST_FINITE, accepts
-from ....stages.variants import HIDDEN_VARIANTS, SAMPLED_VARIANTS, VariantInputs
+from ....stages.variants import HIDDEN_VARIANTS, ROWS, SAMPLED_VARIANTS, VariantInputs
 from ...reference.oracle import Oracle
 from ..context import VerifierContext
 
 _PRODUCTS_OF_MANY = frozenset({"cumprod", "prod"})
 _SHARE_OF_RANGE = 1e-4
-_WITHOUT_MAXIMUM = (Variant.DEEP, Variant.SPREAD)
 _MOST_TIMES_LOST = 2
 """By how much a run may lose more elements than the reference: which are lost at the range's end is rounding's."""
 _OF_OTHER_VALUES = frozenset(HIDDEN_VARIANTS) - {Variant.REVERSED, *SAMPLED_VARIANTS}
@@ -43,39 +32,80 @@ _OF_OTHER_VALUES = frozenset(HIDDEN_VARIANTS) - {Variant.REVERSED, *SAMPLED_VARI
 def find_inapplicable(
     candidate: Candidate, task: Task, context: VerifierContext, variants: Sequence[Variant]
 ) -> set[Variant]:
-    """Those of the variants that say nothing about this candidate."""
-    return {variant for variant in variants if not _applies(variant, candidate, task, context)}
+    """Returns those of the variants that say nothing about this candidate."""
+    return {
+        variant
+        for variant in variants
+        if not ROWS[variant].applies(_Facts(candidate=candidate, task=task, context=context, variant=variant))
+    }
 
 
-def _applies(variant: Variant, candidate: Candidate, task: Task, context: VerifierContext) -> bool:
-    oracle, inputs = context.oracle, context.describe(variant, task)
-    original = context.describe(Variant.ORIGINAL, task)
-    if variant is Variant.REMAINDER:
-        return bool(oracle.remainder(task))
-    if variant is Variant.REVERSED:  # the order of programs is no one's to choose on a GPU
-        return context.cuda is None
-    if variant is Variant.MASSIVE:
-        report = candidate.evidence.compile
-        if report is None:
-            return False
-        is_fair = narrows(report) or bool(oracle.degree(task, original))
-        return multiplies_narrowly(report) or (is_fair and oracle.is_exact(task, inputs))
-    if variant is Variant.MINUTE:
-        degree = oracle.degree(task, original)
-        return bool(degree) and oracle.degree(task, inputs) == degree and oracle.is_exact(task, inputs)
-    if variant is Variant.SLIGHT:
-        return oracle.degree(task, original) == 0 and oracle.is_exact(task, inputs)
-    if variant is Variant.SATURATED:
-        return oracle.saturates(task) and oracle.is_exact(task, inputs)
-    if variant is Variant.HEAVY:
-        return inputs.dtype == "float16" != task.dtypes[0] and oracle.is_exact(task, inputs)
-    if variant in _WITHOUT_MAXIMUM:
-        return oracle.subtracts_maximum(task)
-    if variant is Variant.OFFSET:
-        return oracle.orders_inputs(task) and oracle.is_exact(task, inputs)
-    if variant is Variant.TIES:
-        return oracle.resolves_ties(task) and oracle.is_exact(task, inputs)
-    return True
+@frozen(kw_only=True)
+class _Facts:
+    """Finds out what a variant's row asks for, and nothing else: each answer may take the reference a run."""
+
+    candidate: Candidate
+    task: Task
+    context: VerifierContext
+    variant: Variant
+
+    @property
+    def _inputs(self) -> VariantInputs:
+        return self.context.describe(self.variant, self.task)
+
+    @property
+    def is_interpreted(self) -> bool:
+        return self.context.cuda is None
+
+    @property
+    def has_remainder(self) -> bool:
+        return bool(self.context.oracle.remainder(self.task))
+
+    @property
+    def is_recorded(self) -> bool:
+        return self.candidate.evidence.compile is not None
+
+    @property
+    def narrows(self) -> bool:
+        report = self.candidate.evidence.compile
+        return report is not None and narrows(report)
+
+    @property
+    def multiplies_narrowly(self) -> bool:
+        report = self.candidate.evidence.compile
+        return report is not None and multiplies_narrowly(report)
+
+    @property
+    def degree(self) -> int | None:
+        return self.context.oracle.degree(self.task, self.context.describe(Variant.ORIGINAL, self.task))
+
+    @property
+    def own_degree(self) -> int | None:
+        return self.context.oracle.degree(self.task, self._inputs)
+
+    @property
+    def is_exact(self) -> bool:
+        return self.context.oracle.is_exact(self.task, self._inputs)
+
+    @property
+    def saturates(self) -> bool:
+        return self.context.oracle.saturates(self.task)
+
+    @property
+    def subtracts_maximum(self) -> bool:
+        return self.context.oracle.subtracts_maximum(self.task)
+
+    @property
+    def orders_inputs(self) -> bool:
+        return self.context.oracle.orders_inputs(self.task)
+
+    @property
+    def resolves_ties(self) -> bool:
+        return self.context.oracle.resolves_ties(self.task)
+
+    @property
+    def is_narrowed_to_float16(self) -> bool:
+        return self._inputs.dtype == "float16" != self.task.dtypes[0]
 
 
 def is_lost_by_reference(report: RunReport, task: Task, context: VerifierContext, inputs: VariantInputs) -> bool:

@@ -18,7 +18,7 @@ _FEW_VALUES, _FEW_VALUES_SCALE = 1 / 64, 0.5
 
 def gather(candidate: Candidate, task: Task, context: VerifierContext, spec: VerifierSpec) -> RunsReport | None:
     """Run a second call, after one on slightly other values."""
-    inputs = context.describe(Variant.AGAIN, task)
+    inputs = context.describe(Variant.SECOND_CALL, task)
     others = evolve(inputs, chosen_share=_FEW_VALUES, chosen_scale=_FEW_VALUES_SCALE)
     prepared, before = (prepare_run(candidate, task, context, one) for one in (inputs, others))
     if isinstance(prepared, Failure) or isinstance(before, Failure):

@@ -21,7 +21,7 @@ from .test_further_runs import with_gpu
 PRODUCT = find_example("l1-cumulative_product-408c7f2ab4cb266c").task
 """256 rows of 512 values about one, from the last to the first."""
 RUN_WHOLE = tuple(variant for variant in (*TRAINING_VARIANTS, *HIDDEN_VARIANTS) if variant not in SAMPLED_VARIANTS)
-LARGE = {Variant.SCALED, Variant.TRIPLED, Variant.SHIFTED, Variant.OUTLIERS}
+LARGE = {Variant.SCALED, Variant.SCALE_3, Variant.SHIFT_2, Variant.OUTLIERS}
 
 
 def multiply(values: NDArray[np.float32], num_parts: int) -> NDArray[np.float32]:
@@ -69,8 +69,10 @@ def test_faint_values_are_fair_where_the_result_is_still_that_multiple(
     context: VerifierContext, task_id: str, is_fair: bool
 ) -> None:
     """A norm times another input is proportional to its inputs until the norm's epsilon counts."""
-    unfair = find_inapplicable(Candidate(task_id="", source=""), find_example(task_id).task, context, [Variant.MINUTE])
-    assert unfair == (set() if is_fair else {Variant.MINUTE})
+    unfair = find_inapplicable(
+        Candidate(task_id="", source=""), find_example(task_id).task, context, [Variant.SCALE_1E_8]
+    )
+    assert unfair == (set() if is_fair else {Variant.SCALE_1E_8})
 
 
 def test_other_formulas_have_no_such_range(context: VerifierContext) -> None:

@@ -63,7 +63,7 @@ def with_gpu(context: VerifierContext) -> VerifierContext:
 def test_a_right_kernel_is_right_in_a_second_call(verifier: Verifier, task: Task, source: str) -> None:
     """What the first call leaves does not matter to it."""
     candidate = call_twice(verifier, task, source)
-    assert list(find_runs(candidate))[-1].variant is Variant.AGAIN
+    assert list(find_runs(candidate))[-1].variant is Variant.SECOND_CALL
     assert judge_full(candidate).passed
 
 
@@ -90,7 +90,7 @@ def test_a_result_that_is_kept_is_wrong_in_a_second_call(verifier: Verifier) -> 
         tl.store(kept_ptr + n + tl.program_id(0), first)""",
     )
     result = judge_full(call_twice(verifier, POINTWISE, source))
-    assert (result.outcome, result.message.partition(":")[0]) == (Outcome.WRONG_VALUES, "variant again")
+    assert (result.outcome, result.message.partition(":")[0]) == (Outcome.WRONG_VALUES, "variant second_call")
 
 
 def interpret(verifier: Verifier, source: str) -> Candidate:
