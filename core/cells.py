@@ -81,11 +81,11 @@ class CellSpec:
 GRID_CELLS: tuple[CellSpec, ...] = tuple(CellSpec(extensions=extensions) for extensions in ALL_CELLS)
 """The full grid, fewest extensions first."""
 
-CONTROLS: tuple[CellSpec, ...] = tuple(
-    map(CellSpec.parse, ("msct+uniform", "c+binary", "none+stop-early", "none+partial-credit"))
-)
-"""The full recipe but for the uniform reward; a binary reward with a curriculum, the study's alternative; and each half
-of extension S alone."""
+CONTROLS: tuple[CellSpec, ...] = (CellSpec.parse("msct+uniform"), CellSpec.parse("c+binary"))
+"""The full recipe but for the uniform reward; and a binary reward with a curriculum, the study's alternative."""
+
+STAGING_CONTROLS: tuple[CellSpec, ...] = (CellSpec.parse("none+stop-early"), CellSpec.parse("none+partial-credit"))
+"""Each half of extension S alone; with the grid's `none` and `s` they say which half does what S does."""
 
 NOISE_SWEEP: tuple[CellSpec, ...] = tuple(map(CellSpec.parse, ("none", "t", "t+cv5", "t+cv15", "t+cv30")))
 """Measured noise of one trial, calibrated timing, and injected noise; the first two are cells of the grid."""

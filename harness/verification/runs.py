@@ -9,9 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 from attrs import evolve
+from numpy.typing import NDArray
 
-from ...core.candidate import Candidate, CompileReport, Failure, RunReport, Variant
+from ...core.candidate import Candidate, Comparison, CompileReport, Failure, RunReport, Variant
 from ...core.outcome import Outcome
 from ...core.plan import BufferKind, CompiledAccess, Kernel, LaunchPlan
 from ...core.seeds import derive
@@ -25,8 +27,9 @@ from ...stages.compile_stage import (
     narrows,
 )
 from ...stages.plan_audit import check_structure
+from ...stages.run_result import ExpectedOutput, compare_outputs, find_trespass
 from ...stages.syntax import judge_syntax
-from ...stages.tolerance import SHARE_WITH_TF32, SHARE_WITHOUT_PRODUCTS, WHERE_FINITE, compare
+from ...stages.tolerance import SHARE_WITH_TF32, SHARE_WITHOUT_PRODUCTS, WHERE_FINITE
 from ...stages.variants import ROWS, SAMPLED_VARIANTS, VariantInputs
 from ..reference.oracle import ExpectedRun
 from ..sandbox.protocol import RunRequest, RunResult
@@ -213,48 +216,36 @@ def report_runs(
 
 def _judge_result(request: RunRequest, expected: ExpectedRun, result: RunResult) -> RunReport:
     plan = request.plan
-    failure = result.failure or find_trespass(plan, result)
-    comparisons = []
-    if failure is None and len(result.outputs) != len(plan.outputs):
-        failure = Failure(outcome=Outcome.BROKEN_PROTOCOL, message="not as many results as the plan returns")
-    if failure is None and len(plan.outputs) != len(expected.expected):
-        message = f"returns {len(plan.outputs)} tensors, the reference {len(expected.expected)}"
-        failure = Failure(outcome=Outcome.WRONG_SIGNATURE, message=message)
+    comparisons: tuple[Comparison, ...] = ()
+    failure = result.failure or find_trespass(plan, result.out_of_bounds, result.mutated)
     if failure is None:
-        scales = expected.least_scales or (0.0,) * len(expected.expected)
-        for view, data, wanted, dtype, scale in zip(
-            plan.outputs, result.outputs, expected.expected, expected.dtypes, scales, strict=True
-        ):
-            actual = from_bytes(data, view)
-            if actual is None:
-                failure = Failure(outcome=Outcome.BROKEN_PROTOCOL, message="a result's size is not what the plan says")
-                break
-            comparison = compare(actual, wanted, view.dtype, dtype, scale, expected.largest_safe)
-            comparisons.append(evolve(comparison, share_of_tolerance=expected.share_of_tolerance))
+        outputs = _read_outputs(plan, result)
+        found = compare_outputs(plan, outputs, _describe_expected(expected))
+        failure, comparisons = (found, ()) if isinstance(found, Failure) else (None, found)
     return RunReport(
         variant=request.variant,
         seconds=0.0,
-        comparisons=tuple(comparisons),
+        comparisons=comparisons,
         failure=failure,
         oracle_dtype=expected.computed_in,
     )
 
 
-def find_trespass(plan: LaunchPlan, result: RunResult) -> Failure | None:
-    """An objection to a run that wrote outside its buffers, or changed what the candidate was given."""
-    if result.out_of_bounds:
-        return Failure(outcome=Outcome.OUT_OF_BOUNDS, message=_name_buffers(plan, result.out_of_bounds))
-    if result.mutated:
-        kinds = {plan.buffers[index].kind for index in result.mutated if 0 <= index < len(plan.buffers)}
-        advice = (
-            "; let forward make with torch.empty or torch.zeros what it writes"
-            if kinds == {BufferKind.CONSTANT}
-            else ""
+def _read_outputs(plan: LaunchPlan, result: RunResult) -> list[NDArray[np.generic] | None]:
+    if len(result.outputs) != len(plan.outputs):
+        return [None] * len(result.outputs)
+    return [from_bytes(data, view) for data, view in zip(result.outputs, plan.outputs, strict=True)]
+
+
+def _describe_expected(expected: ExpectedRun) -> list[ExpectedOutput]:
+    scales = expected.least_scales or (0.0,) * len(expected.expected)
+    return [
+        ExpectedOutput(
+            values=values,
+            dtype=dtype,
+            share_of_tolerance=expected.share_of_tolerance,
+            least_scale=scale,
+            largest_safe=expected.largest_safe,
         )
-        return Failure(outcome=Outcome.INPUT_MUTATED, message=_name_buffers(plan, result.mutated) + advice)
-    return None
-
-
-def _name_buffers(plan: LaunchPlan, indices: Sequence[int]) -> str:
-    known = [plan.buffers[index] for index in indices if 0 <= index < len(plan.buffers)]
-    return ", ".join(f"{buffer.kind} {buffer.name}".strip() for buffer in known)
+        for values, dtype, scale in zip(expected.expected, expected.dtypes, scales, strict=True)
+    ]

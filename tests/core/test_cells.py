@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tritonrl.core.cells import CONTROLS, GRID_CELLS, NOISE_SWEEP, CellSpec, Variation
+from tritonrl.core.cells import CONTROLS, GRID_CELLS, NOISE_SWEEP, STAGING_CONTROLS, CellSpec, Variation
 from tritonrl.core.config import RewardConfig
 from tritonrl.core.extensions import ALL_CELLS, RewardSpec
 from tritonrl.core.reward import combine, reward_of
@@ -37,7 +37,7 @@ def test_the_sweep_differs_in_timing_alone() -> None:
     assert {cell.extensions.flags[:3] for cell in NOISE_SWEEP} == {(False, False, False)}
     assert [cell.noise_cv for cell in NOISE_SWEEP] == [None, None, 0.05, 0.15, 0.30]
     assert set(NOISE_SWEEP[:2]) < set(GRID_CELLS)
-    assert not set(CONTROLS) & set(GRID_CELLS)
+    assert not {*CONTROLS, *STAGING_CONTROLS} & set(GRID_CELLS)
 
 
 @given(verdicts, specs)

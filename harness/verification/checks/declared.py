@@ -48,13 +48,14 @@ from ....stages.checks.runs import RunsReport
 from ....stages.compile_stage import find_recording, find_unseen_kernel
 from ....stages.judge_run import judge_run
 from ....stages.roofline import ITEM_BYTES
+from ....stages.run_result import find_trespass
 from ....stages.tolerance import compare
 from ....stages.variants import VariantInputs, variants_of
 from ...reference.oracle import ExpectedRun
 from ...sandbox.protocol import RunReply, RunRequest, RunResult
 from ..context import VerifierContext
 from ..recordings import later_variants
-from ..runs import find_trespass, prepare_run
+from ..runs import prepare_run
 from ..storages import from_bytes
 
 _MOST_PLAN_BYTES = 512 << 20
@@ -340,7 +341,9 @@ class _Sampler:
 
     def _judge_reply(self, reply: RunReply) -> _Look:
         plan = self.request.plan
-        failure = reply.failure or reply.results[0].failure or find_trespass(plan, reply.results[0])
+        failure = reply.failure or reply.results[0].failure
+        if failure is None:
+            failure = find_trespass(plan, reply.results[0].out_of_bounds, reply.results[0].mutated)
         if failure is not None:
             # out of time may also be a program that waits for one that does not run
             is_doubtful = len(plan.launches) > 1 or failure.outcome is Outcome.TIMEOUT

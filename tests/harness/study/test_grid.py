@@ -60,7 +60,8 @@ def test_named_grids_have_their_sizes() -> None:
         "half": 8,
         "one-at-a-time": 5,
         "leave-one-out": 5,
-        "controls": 4,
+        "controls": 2,
+        "staging": 2,
         "noise": 5,
     }
     assert parse_grid("full") == GRID_CELLS
