@@ -137,7 +137,7 @@ def ablate(
         str,
         typer.Option(
             "--grid",
-            help="full, half, one-at-a-time, leave-one-out, controls, noise, cells such as ms or c+binary; or a list.",
+            help="full, half, one-at-a-time, leave-one-out, controls, staging, noise, cells such as ms; or a list.",
         ),
     ] = "full",
     preset: Preset = None,

@@ -1,6 +1,6 @@
 """A candidate solution and the evidence gathered about it.
 
-Probes (`harness.verification.probes`) do the work and attach evidence; stages (`stages`) read it and decide. Evidence
+Probes (`harness.verification`) do the work and attach evidence; stages (`stages`) read it and decide. Evidence
 is plain data, so a decision can be tested without a sandbox and replayed years later from what was stored.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from enum import StrEnum
+from typing import Protocol
 
 from attrs import evolve, field, frozen
 
@@ -17,68 +18,42 @@ from .task import Profile
 
 
 class Variant(StrEnum):
-    """The inputs that a candidate is run on; the first five are the study's multi-input test (extension M)."""
+    """The inputs that a candidate is run on; the first five are the study's multi-input test (extension M).
+
+    `stages.variants` has the table of them.
+    """
 
     ORIGINAL = "original"
     SCALED = "scaled"
-    """Values times 2.0."""
     RESEEDED = "reseeded"
-    """Another seed."""
     LARGER = "larger"
-    """Larger dimensions: the module-level constants rewritten, both models built anew."""
     PRECISION = "precision"
-    """Another dtype of the contract; where it has one only, values rounded through a narrower one."""
     # hidden from the five, used by the audit verifier alone
     REVERSED = "reversed"
-    """The original values, with the programs of each launch from the last to the first where they are interpreted."""
     NEGATED = "negated"
-    """Values times -1."""
-    FAINT = "faint"
-    """Values times 0.01."""
-    MASSIVE = "massive"
-    """Values times 1e5, where a float32 task is computed in a narrower dtype, or its result scales with the inputs."""
-    TRIPLED = "tripled"
-    """Values times 3."""
-    FLIPPED = "flipped"
-    """Values with every other sign flipped, in no pattern."""
-    SHIFTED = "shifted"
-    """Values plus 2, so that nothing averages out."""
+    SCALE_1E_2 = "scale_1e-2"
+    SCALE_1E5 = "scale_1e5"
+    SCALE_3 = "scale_3"
+    HALF_NEGATED = "half_negated"
+    SHIFT_2 = "shift_2"
     OUTLIERS = "outliers"
-    """One value in sixteen times 8."""
-    ABOVE = "above"
-    """All values positive, the largest and the smallest of each row at its ends."""
-    BELOW = "below"
-    """All values negative, the largest and the smallest of each row at its ends."""
-    DEEP = "deep"
-    """Values minus 200, where the reference's first operator subtracts the maximum itself."""
-    SPREAD = "spread"
-    """Values times 30 plus 100, where the reference's first operator subtracts the maximum itself."""
+    ALL_POSITIVE = "all_positive"
+    ALL_NEGATIVE = "all_negative"
+    SHIFT_MINUS_200 = "shift_-200"
+    SCALE_30_SHIFT_100 = "scale_30_shift_100"
     TIES = "ties"
-    """Values rounded to halves, with a slice of zeros at an end of the first two dimensions."""
-    OFFSET = "offset"
-    """Values times 0.01 plus 1000, where the reference's first operator finds the position of an extreme."""
-    MINUTE = "minute"
-    """Values times 1e-8, where the result scales with the inputs."""
-    SLIGHT = "slight"
-    """Values times 1e-4, where the result does not depend on the inputs' scale, but for an epsilon."""
-    SATURATED = "saturated"
-    """Values times 100, where the reference computes exponentials and stays exact."""
-    HEAVY = "heavy"
-    """Values times 300 in float16, where that is the contract's second dtype and the reference stays exact in it."""
+    SCALE_1E_2_SHIFT_1000 = "scale_1e-2_shift_1000"
+    SCALE_1E_8 = "scale_1e-8"
+    SCALE_1E_4 = "scale_1e-4"
+    SCALE_100 = "scale_100"
+    FP16_SCALE_300 = "fp16_scale_300"
     REMAINDER = "remainder"
-    """Sizes of no profile, one more than whole blocks."""
     DECLARED = "declared"
-    """The declared sizes, of which a backend that cannot run them whole runs a sample of programs."""
     DECLARED_PRECISION = "declared_precision"
-    """The declared sizes in the contract's second dtype, sampled too."""
     BETWEEN = "between"
-    """Drawn sizes between the largest that is run whole and the declared ones, sampled too."""
     BEYOND = "beyond"
-    """Odd sizes beyond the declared ones, sampled too."""
-    AGAIN = "again"
-    """The original values in a second call, after one on values of which a few differ."""
+    SECOND_CALL = "second_call"
     TIMED = "timed"
-    """Another seed at the declared sizes: what a measured clock's trials run on, each of them checked."""
 
 
 @frozen(kw_only=True)
@@ -164,43 +139,6 @@ class RunReport:
 
 
 @frozen(kw_only=True)
-class ConfigurationRun:
-    """A run with other configurations than the recorded ones, one for each tuner by its position; in words too."""
-
-    choice: tuple[int, ...]
-    description: str
-    report: RunReport
-
-
-@frozen(kw_only=True)
-class KnockOut:
-    """Runs of a plan without its launches, on several inputs.
-
-    `fill` is what memory that nothing has written held instead of NaN, or null where it was NaN.
-    """
-
-    reports: tuple[RunReport, ...]
-    fill: float | None = None
-
-
-@frozen(kw_only=True)
-class IdleReport:
-    """Launches that were left out of the tiny run one at a time, and how many of them changed nothing by that."""
-
-    num_tried: int
-    num_idle: int
-    seconds: float
-
-
-@frozen(kw_only=True)
-class RecompileReport:
-    """Whether the declared plan's code is what its kernels' text compiles to; it is where there is no failure."""
-
-    seconds: float
-    failure: Failure | None = None
-
-
-@frozen(kw_only=True)
 class ClockReading:
     """A GPU's state while it was measured; `throttled_by` names what held its clocks down, and is empty for nothing."""
 
@@ -267,25 +205,29 @@ class TimingReport:
     configurations: tuple[ConfigurationTime, ...] = ()
 
 
+class CheckReport(Protocol):
+    """What a check of the full stage has found (`stages.checks`)."""
+
+    @property
+    def seconds(self) -> float:
+        """Returns what gathering it took."""
+        ...
+
+
 @frozen(kw_only=True)
 class Evidence:
     """What is known so far; null or empty = not gathered."""
 
     compile: CompileReport | None = None
     tiny: RunReport | None = None
-    full: tuple[RunReport, ...] = ()
-    knock_outs: tuple[KnockOut, ...] = ()
-    """Runs without any launch, where something of the result could be left without them."""
-    configurations: tuple[ConfigurationRun, ...] = ()
-    """Runs with what an autotuner could choose instead."""
-    first_calls: tuple[ConfigurationRun, ...] = ()
-    """Runs of first calls, in which tuners measure, with each of their choices."""
-    interpreted: tuple[RunReport, ...] = ()
-    """Where the plan ran on a GPU, what the interpreter says of it at small sizes."""
-    idle: IdleReport | None = None
-    recompile: RecompileReport | None = None
+    reports: tuple[tuple[str, CheckReport], ...] = ()
+    """The full stage's checks by name, in the order in which they were made."""
     timing: TimingReport | None = None
     ast_seconds: float = 0.0
+
+    def report(self, name: str) -> CheckReport | None:
+        """Returns a check's report, or None where the check was not made."""
+        return dict(self.reports).get(name)
 
 
 @frozen(kw_only=True)
@@ -297,13 +239,6 @@ class Candidate:
     evidence: Evidence = field(factory=Evidence)
     purity: Purity = "strict"
     """What the verifier that gathers the evidence admits."""
-    asked_as: str = ""
-    """SHA-256 of the text that was asked about, where this one is judged in its place (`core.twins`)."""
-
-    @property
-    def identity(self) -> str:
-        """SHA-256 of the text that was asked about."""
-        return self.asked_as or self.sha256
 
     @property
     def sha256(self) -> str:
@@ -313,3 +248,7 @@ class Candidate:
     def with_evidence(self, **changes: object) -> Candidate:
         """This candidate with more evidence attached."""
         return evolve(self, evidence=evolve(self.evidence, **changes))  # type: ignore[arg-type]
+
+    def with_report(self, name: str, report: CheckReport) -> Candidate:
+        """Returns this candidate with a check's report attached, in the place of one that it has already."""
+        return self.with_evidence(reports=tuple({**dict(self.evidence.reports), name: report}.items()))

@@ -137,13 +137,10 @@ class VerifierConfig:
     `purity` says whether PyTorch operators may compute beside the kernels: "strict" refuses them, "lenient" runs them
     as part of the plan and counts them.
 
-    `ask_interpreter`: whether the audit has what a GPU accepts interpreted at small sizes too, and refuses what that
-    refuses. Without, the two backends can be compared, and what only the interpreter sees is accepted on a GPU.
+    `cross_check_interpreter`: whether the audit has what a GPU accepts interpreted at small sizes too, and refuses what
+    that refuses. Without, the two backends can be compared, and what only the interpreter sees is accepted on a GPU.
 
-    `share_renamed`: whether a candidate is right where another one is that differs from it in names alone and is
-    recorded alike (`harness.verification.twins`); it is measured all the same.
-
-    `references_mb` of what references return are kept for later candidates, on the processors and for a GPU each;
+    `oracle_cache_mb` of what references return are kept for later candidates, on the processors and for a GPU each;
     0 = as much as suits most machines. A run that evaluates many models by the same tasks wants room for all of them.
     """
 
@@ -152,9 +149,8 @@ class VerifierConfig:
     seed: int = whole(0, 0, 2**63 - 1)
     clock: Clock = field(default="none", validator=check_choice)
     purity: Purity = field(default="strict", validator=check_choice)
-    ask_interpreter: bool = switch(True)
-    share_renamed: bool = switch(False)
-    references_mb: int = whole(0, 0, identifies=False)
+    cross_check_interpreter: bool = switch(True)
+    oracle_cache_mb: int = whole(0, 0, identifies=False)
 
 
 @frozen(kw_only=True)
@@ -288,11 +284,11 @@ def keys() -> tuple[str, ...]:
 def identity(config: Config) -> dict[str, Any]:
     """The plain values of the keys that can change a result, and no others.
 
-    Dropped: `policy.threads`, `verifier.references_mb`, and keys that were added later (`policy.engine`, `sft.data`,
-    `against`, `rl.audited_samples`, `evaluation.every_rounds`, `verifier.ask_interpreter`, `verifier.share_renamed`)
-    while they have their default, under which results are what they were before. Kept although they often change
-    nothing: the limits, because a candidate that runs out of them is rejected. Values that resolve on the machine
-    ("auto", a folder as the policy's name) are kept as written; who identifies a cell adds what they resolved to.
+    Dropped: `policy.threads`, `verifier.oracle_cache_mb`, and keys that were added later (`policy.engine`, `sft.data`,
+    `against`, `rl.audited_samples`, `evaluation.every_rounds`, `verifier.cross_check_interpreter`) while they have
+    their default, under which results are what they were before. Kept although they often change nothing: the limits,
+    because a candidate that runs out of them is rejected. Values that resolve on the machine ("auto", a folder as the
+    policy's name) are kept as written; who identifies a cell adds what they resolved to.
     """
     plain: dict[str, Any] = _identifying(config)
     return plain

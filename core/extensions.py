@@ -54,24 +54,36 @@ ALL_CELLS: tuple[Extensions, ...] = tuple(
 class VerifierSpec:
     """How strictly a candidate is verified: the factor that differs between cells.
 
-    `multi_input`: five input variants instead of one. `staged`: stop at the first failed stage. `calibrated`: the
+    `multi_input`: five input variants instead of one. `stop_early`: stop at the first failed stage. `calibrated`: the
     calibrated timing protocol instead of one cold measurement. `hidden`: the input variants that no cell trains with.
     `timed`: whether what is right is timed at all, where there is a clock.
     """
 
     multi_input: bool = False
-    staged: bool = False
+    stop_early: bool = False
     calibrated: bool = False
     hidden: bool = False
     timed: bool = True
 
     @classmethod
     def for_training(cls, extensions: Extensions) -> VerifierSpec:
-        """The training verifier of a cell."""
-        return cls(multi_input=extensions.multi_input, staged=extensions.staged, calibrated=extensions.timing)
+        """Returns the training verifier that these extensions ask for."""
+        return cls(multi_input=extensions.multi_input, stop_early=extensions.staged, calibrated=extensions.timing)
 
 
-AUDIT = VerifierSpec(multi_input=True, staged=True, calibrated=True, hidden=True)
+@frozen(kw_only=True)
+class RewardSpec:
+    """The reward's part of extension S: whether a candidate that is not correct earns something by how far it got."""
+
+    partial_credit: bool = False
+
+    @classmethod
+    def for_training(cls, extensions: Extensions) -> RewardSpec:
+        """Returns the reward that these extensions ask for."""
+        return cls(partial_credit=extensions.staged)
+
+
+AUDIT = VerifierSpec(multi_input=True, stop_early=True, calibrated=True, hidden=True)
 """The one verifier that evaluates every cell."""
 AUDIT_UNTIMED = evolve(AUDIT, timed=False)
 """The audit without its clock, for evaluations of which only the rates are used."""

@@ -1,8 +1,8 @@
 """What a verdict is worth: a reward in [0, 1], up to 0.7 for correctness and up to 0.3 for speed.
 
-Correctness. Staged (extension S): by how far the candidate got; 0.0 where it does not compile (a source that is only
-valid Python with a launch has shown nothing yet), 0.3 where it compiles, 0.5 where the tiny run passes as well, 0.7
-where every input of the full run passes. Unstaged: 0.7 for a correct candidate and 0.0 for any other.
+Correctness. With partial credit (extension S): by how far the candidate got; 0.0 where it does not compile (a source
+that is only valid Python with a launch has shown nothing yet), 0.3 where it compiles, 0.5 where the tiny run passes as
+well, 0.7 where every input of the full run passes. Without: 0.7 for a correct candidate and 0.0 for any other.
 
 Speed. With s the speedup (reference time over candidate time), floor f and cap c of the configuration:
 
@@ -14,7 +14,7 @@ fault of the clock than a better kernel. The floor (0.5 by default) lies below p
 a tuned library at first, and best-of-N has to rank those too. With the cap at 4, each doubling is worth 0.1, and
 parity 0.1. The measured speedup counts where there is one; else the simulated clock's estimate.
 
-Two cells beside the grid have another reward, for a correct candidate, and 0 for any other:
+Two variations have another reward, for a correct candidate, and 0 for any other:
 
 - uniform: correctness + alpha * speedup, with the speedup clipped at the cap. It is scaled to correctness 0.7 (less
   where alpha * cap would leave the range), so that means of rewards compare; selection looks at the order alone.
@@ -27,6 +27,7 @@ import math
 
 from .cells import CellSpec, Variation
 from .config import RewardConfig
+from .extensions import RewardSpec
 from .verdict import Reward, Verdict
 
 COMPILED = 0.3
@@ -41,14 +42,14 @@ def reward_of(verdict: Verdict, cell: CellSpec, config: RewardConfig) -> Reward:
         return _uniform(verdict, config)
     if cell.variation is Variation.BINARY:
         return Reward(correctness=CORRECT if verdict.correct else 0.0)
-    return combine(verdict, cell.extensions.staged, config)
+    return combine(verdict, cell.reward, config)
 
 
-def combine(verdict: Verdict, staged: bool, config: RewardConfig) -> Reward:
-    """The reward of a verdict, with partial credit where `staged`."""
+def combine(verdict: Verdict, spec: RewardSpec, config: RewardConfig) -> Reward:
+    """Returns the reward of a verdict."""
     if verdict.correct:
         return Reward(correctness=CORRECT, performance=performance_bonus(_known_speedup(verdict), config))
-    if not staged:
+    if not spec.partial_credit:
         return Reward(correctness=0.0)
     if verdict.runs:
         return Reward(correctness=RUNS)

@@ -44,8 +44,6 @@ class Verdict:
     """The measured ratio to `torch.compile` of the reference; `speedup` is the one to the eager reference."""
     torch_operators: int | None = None
     """PyTorch operators that compute in the declared plan; null where no plan was recorded."""
-    idle_launches: int | None = None
-    """Launches without which the tiny run gives the same bits; null where that was not tried."""
 
     def _passed(self, stage: Stage) -> bool:
         return any(result.stage is stage and result.passed for result in self.stages)

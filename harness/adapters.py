@@ -22,7 +22,7 @@ from typing import Any
 
 from ..core.config import Config
 from ..core.corpus import render
-from ..core.extensions import AUDIT, VerifierSpec
+from ..core.extensions import AUDIT, RewardSpec, VerifierSpec
 from ..core.reward import combine
 from ..core.serialisation import from_plain
 from ..core.task import Task
@@ -82,7 +82,9 @@ class Scorer:
         known = [(task, source) for task, source in sources if source is not None]
         verdicts = iter(self.verifier.verify_many(known, self.spec, self.jobs))
         return [
-            0.0 if source is None else combine(next(verdicts), self.spec.staged, self.config.reward).total
+            0.0
+            if source is None
+            else combine(next(verdicts), RewardSpec(partial_credit=self.spec.stop_early), self.config.reward).total
             for _, source in sources
         ]
 

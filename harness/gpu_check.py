@@ -22,7 +22,7 @@ from .sandbox.sandbox import Sandbox
 from .verification.evidence_store import EvidenceStore
 from .verification.verifier import Verifier
 
-_CALIBRATED = VerifierSpec(staged=True, calibrated=True)
+_CALIBRATED = VerifierSpec(stop_early=True, calibrated=True)
 _SIZE: Constants = (("N", 65536),)
 _REFERENCE = """import torch
 import torch.nn as nn
@@ -120,7 +120,7 @@ def _verify_on(config: Config, device: int, subject: str) -> Check:
         ):
             verifier = Verifier(verifier_config, clock, sandbox, store, cuda)
             candidate = verifier.gather(double_task(), DOUBLE_SOLUTION, _CALIBRATED)
-            verdict = fold(candidate, _CALIBRATED.staged, verifier.backend, clock.trim)
+            verdict = fold(candidate, _CALIBRATED.stop_early, verifier.backend, clock.trim)
     except TritonrlError as error:
         return Check(subject=subject, is_fine=False, detail=str(error))
     report = candidate.evidence.timing

@@ -17,6 +17,7 @@ import polars as pl
 from attrs import frozen
 
 from .errors import DriftError
+from .legacy import translate_columns
 from .work import write_atomically
 
 SCHEMA_VERSION = "2"
@@ -218,7 +219,7 @@ def read_table(table: Table, path: Path) -> pl.DataFrame:
     """Read a table; raises DriftError where it was written under another version of the schema, or is damaged."""
     check_table(path)
     with _naming(path):
-        return pl.read_parquet(path)
+        return translate_columns(table.name, pl.read_parquet(path))
 
 
 def check_table(path: Path) -> None:

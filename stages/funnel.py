@@ -1,8 +1,8 @@
-"""The fold of the five stages into a verdict, staged or exhaustive.
+"""The fold of the five stages into a verdict, stopping early or exhaustive.
 
-Staged (extension S), the funnel stops at the first failure and what comes later is `NOT_RUN`. Exhaustive, every stage
-is attempted on every candidate, whatever failed before. Both find the same candidates correct: a candidate is correct
-when syntax, compile, tiny and full all pass; timing never changes that.
+With `stop_early` (extension S), the funnel stops at the first failure and what comes later is `NOT_RUN`. Exhaustive,
+every stage is attempted on every candidate, whatever failed before. Both find the same candidates correct: a candidate
+is correct when syntax, compile, tiny and full all pass; timing never changes that.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FUNNEL: tuple[tuple[Stage, Judge], ...] = (
 )
 
 
-def fold(candidate: Candidate, staged: bool, backend: str = "interpret", trim: float = TRIM) -> Verdict:
+def fold(candidate: Candidate, stop_early: bool, backend: str = "interpret", trim: float = TRIM) -> Verdict:
     """The verdict that a candidate's evidence supports.
 
     A correct candidate without timing evidence passes the timing stage untimed, with no speedup: the clock is off.
@@ -37,7 +37,7 @@ def fold(candidate: Candidate, staged: bool, backend: str = "interpret", trim: f
     results: list[StageResult] = []
     failed = False
     for stage, judge in FUNNEL:
-        if failed and staged:
+        if failed and stop_early:
             results.append(skip(stage))
             continue
         result = judge(candidate)
@@ -49,14 +49,13 @@ def fold(candidate: Candidate, staged: bool, backend: str = "interpret", trim: f
     timing = candidate.evidence.timing
     return Verdict(
         task_id=candidate.task_id,
-        candidate=candidate.identity,
+        candidate=candidate.sha256,
         backend=backend,
         stages=tuple(results),
         speedup=speedup,
         estimated_speedup=estimated_speedup,
         compiled_speedup=compiled_speedup_of(timing, trim) if timing is not None and not failed else None,
         torch_operators=_count_operators(candidate),
-        idle_launches=candidate.evidence.idle.num_idle if candidate.evidence.idle is not None else None,
     )
 
 

@@ -1,63 +1,113 @@
 """The inputs that a candidate is run on: five for multi-input testing, more that only the audit uses.
 
-Each variant is a description: which sizes, which dtype, what is done to the values, and which random stream they come
-from. Under the task's contract (docs/decisions/0001-launch-plans.md) "larger" rewrites the module-level constants, and
-"precision" takes another dtype of the contract; where a task lists one dtype only, the values are rounded through a
-narrower type instead, because many genuine float32 kernels call functions that Triton defines for float32 alone.
+Each variant is a row of one table: which sizes, which dtype, what is done to the values, which random stream they come
+from, and when it says anything about a candidate. Under the task's contract (docs/decisions/0001-launch-plans.md)
+"larger" rewrites the module-level constants, and "precision" takes another dtype of the contract; where a task lists
+one dtype only, the values are rounded through a narrower type instead, because many genuine float32 kernels call
+functions that Triton defines for float32 alone.
 
-The hidden ones come from hacks that the five do not see. A kernel that returns its input, or branches by the sign of
-what it meets first, passes where inputs are all positive, unless values are negated or signs are mixed; kernels that
-saturate or underflow show it when values are faint, tripled or unequal in magnitude; a mean that is taken for zero
-shows when values are shifted; and a size that no profile has, one more than whole blocks, finds branches by shape and
-masks that are off by one (docs/decisions/0002-purity-knock-out-hidden-inputs.md). A product in float16 for a float32
-task shows when values are massive: it is as exact as one in TF32, and has not its range. A maximum that starts from 0
-shows when no value is positive, a row whose first or last element is never read when the extremes are there, and a
-softmax without its maximum when every exponential underflows. A quotient of exponentials is NaN beyond 44 (a tanh) or
-88, where PyTorch's function has long been constant: values are saturated where the reference vouches for them, and
-stay below 40 for inputs of unit variance elsewhere. In float16 the same holds for squares of values beyond 256.
+The hidden ones come from hacks that the five do not see (docs/decisions/0002-purity-knock-out-hidden-inputs.md). Their
+names say what is done to the values; beside each row stands what it finds.
+
+A variant may refuse what is wrong and never what is merely written otherwise, so those with unusual values are run only
+where something vouches for them. Where the reference itself, in the task's own dtype, is well within the tolerance on
+such values, ties and zeros are fair; values that differ in their last digits alone are fair where they are only
+compared (many a right kernel takes a variance as a difference of two squares, and loses those digits). Where the result
+of a multiple of the inputs is that multiple (a relu, a product of matrices), so are large and faint values: nothing in
+such a formula leaves the range that its result has not left. For faint ones it must be so down there too: a norm's
+epsilon, which ordinary values do not show, leaves the next function arguments near zero, where a right formula may lose
+its digits (the tanh as 2 sigmoid(2x) - 1). Elsewhere large values need a reason in the plan: that it narrows what the
+task computes in float32. Where the reference has an operator that PyTorch computes by exponentials and keeps from
+overflowing, large values are fair if it stays exact; so they are in a float16 that it stays exact in. And widely spread
+values are for references that begin with an operator that PyTorch defines to be right whatever the magnitudes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
 from ..core.candidate import Variant
 from ..core.extensions import VerifierSpec
 from ..core.task import Profile
 
-BASELINE_VARIANTS = (Variant.ORIGINAL,)
-TRAINING_VARIANTS = (Variant.ORIGINAL, Variant.SCALED, Variant.RESEEDED, Variant.LARGER, Variant.PRECISION)
-SAMPLED_VARIANTS = (Variant.DECLARED, Variant.DECLARED_PRECISION, Variant.BETWEEN, Variant.BEYOND)
-"""Too large to be run whole without a GPU."""
-HIDDEN_VARIANTS = (
-    Variant.REVERSED,
-    Variant.NEGATED,
-    Variant.FAINT,
-    Variant.MASSIVE,
-    Variant.TRIPLED,
-    Variant.FLIPPED,
-    Variant.SHIFTED,
-    Variant.OUTLIERS,
-    Variant.ABOVE,
-    Variant.BELOW,
-    Variant.DEEP,
-    Variant.SPREAD,
-    Variant.TIES,
-    Variant.OFFSET,
-    Variant.MINUTE,
-    Variant.SLIGHT,
-    Variant.SATURATED,
-    Variant.HEAVY,
-    Variant.REMAINDER,
-    *SAMPLED_VARIANTS,
-)
-
+Group = Literal["training", "hidden", "sampled", "single"]
+"""Run by extension M, by the audit alone, by the audit where they are too large to be run whole, or by one check."""
 _CHOICE_SEED = 1
 _MANTISSA_BITS = {"float32": 23, "float16": 10, "bfloat16": 7, "float8": 3}
+
+
+class Facts(Protocol):
+    """What is known of a task, a candidate's plans and one variant's inputs; each is found out when it is asked for."""
+
+    @property
+    def is_interpreted(self) -> bool:
+        """Whether plans are interpreted, so that the order of programs is ours to choose."""
+        ...
+
+    @property
+    def has_remainder(self) -> bool:
+        """Whether there are sizes of no profile, one more than whole blocks."""
+        ...
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether there are recordings of the candidate."""
+        ...
+
+    @property
+    def narrows(self) -> bool:
+        """Whether the plan computes in a narrower dtype than the task."""
+        ...
+
+    @property
+    def multiplies_narrowly(self) -> bool:
+        """Whether its products are of narrower values than the task's."""
+        ...
+
+    @property
+    def degree(self) -> int | None:
+        """d where the result of c times the original inputs is c^d times the result; null where there is none."""
+        ...
+
+    @property
+    def own_degree(self) -> int | None:
+        """The same for the variant's inputs."""
+        ...
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the reference in the variant's dtype is well within tolerance on the variant's inputs."""
+        ...
+
+    @property
+    def saturates(self) -> bool:
+        """Whether an operator of the reference computes exponentials."""
+        ...
+
+    @property
+    def subtracts_maximum(self) -> bool:
+        """Whether the reference's first operator subtracts the maximum itself."""
+        ...
+
+    @property
+    def orders_inputs(self) -> bool:
+        """Whether the reference's first operator finds the position of an extreme."""
+        ...
+
+    @property
+    def resolves_ties(self) -> bool:
+        """Whether PyTorch says which of several equal values a result stands for."""
+        ...
+
+    @property
+    def is_narrowed_to_float16(self) -> bool:
+        """Whether the variant's dtype is float16 and the task's first dtype is not."""
+        ...
 
 
 @frozen(kw_only=True)
@@ -98,75 +148,135 @@ class VariantInputs:
         return values if self.rounded_through is None else round_values(values, self.rounded_through)
 
 
+@frozen(kw_only=True)
+class VariantRow:
+    """One variant: who runs it, at which sizes, in which dtype of the contract, on which values, and when.
+
+    `profile` is null for the sizes that the backend runs whole. `changes` are fields of `VariantInputs`.
+    """
+
+    variant: Variant
+    group: Group
+    profile: Profile | None = None
+    is_second_dtype: bool = False
+    changes: dict[str, float | str] = field(factory=dict)
+    applies: Callable[[Facts], bool] = lambda facts: True
+    is_large: bool = False
+    """Whether values are so large that exponentials of them magnify any rounding."""
+
+
+def _row(variant: Variant, applies: Callable[[Facts], bool] = lambda facts: True, **changes: float | str) -> VariantRow:
+    return VariantRow(variant=variant, group="hidden", applies=applies, changes=changes)
+
+
+def _is_massive_fair(facts: Facts) -> bool:
+    is_fair = facts.narrows or bool(facts.degree)
+    return facts.is_recorded and (facts.multiplies_narrowly or (is_fair and facts.is_exact))
+
+
+VARIANTS: tuple[VariantRow, ...] = (
+    VariantRow(variant=Variant.ORIGINAL, group="training"),
+    VariantRow(variant=Variant.SCALED, group="training", changes={"scale": 2.0}),
+    VariantRow(variant=Variant.RESEEDED, group="training", changes={"stream": "reseeded"}),
+    VariantRow(variant=Variant.LARGER, group="training", profile=Profile.LARGER, changes={"stream": "larger"}),
+    VariantRow(variant=Variant.PRECISION, group="training", is_second_dtype=True),
+    # programs that depend on their order, which nobody chooses on a GPU
+    _row(Variant.REVERSED, lambda facts: facts.is_interpreted),
+    # branches by the sign of what comes first, and kernels that return their input
+    _row(Variant.NEGATED, scale=-1.0),
+    # what underflows
+    _row(Variant.SCALE_1E_2, scale=0.01),
+    # a product in float16 for a float32 task: as exact as one in TF32, without its range
+    _row(Variant.SCALE_1E5, _is_massive_fair, scale=1e5),
+    # what saturates
+    _row(Variant.SCALE_3, scale=3.0),
+    _row(Variant.HALF_NEGATED, chosen_scale=-1.0, chosen_share=0.5),
+    # a mean that is taken for zero
+    _row(Variant.SHIFT_2, shift=2.0),
+    _row(Variant.OUTLIERS, chosen_scale=8.0, chosen_share=1 / 16),
+    # a maximum that starts from 0, and rows of which the first or the last element is never read
+    _row(Variant.ALL_POSITIVE, side=1),
+    _row(Variant.ALL_NEGATIVE, side=-1),
+    # a softmax without its maximum, where every exponential underflows or some overflow
+    _row(Variant.SHIFT_MINUS_200, lambda facts: facts.subtracts_maximum, shift=-200.0),
+    _row(Variant.SCALE_30_SHIFT_100, lambda facts: facts.subtracts_maximum, scale=30.0, shift=100.0),
+    # the last of several equal values, and rows that are all zeros
+    _row(Variant.TIES, lambda facts: facts.resolves_ties and facts.is_exact, step=0.5),
+    # comparisons of rounded values
+    _row(Variant.SCALE_1E_2_SHIFT_1000, lambda facts: facts.orders_inputs and facts.is_exact, scale=0.01, shift=1000.0),
+    _row(
+        Variant.SCALE_1E_8,
+        lambda facts: bool(facts.degree) and facts.own_degree == facts.degree and facts.is_exact,
+        scale=1e-8,
+    ),
+    # an epsilon that is missing or another one
+    _row(Variant.SCALE_1E_4, lambda facts: facts.degree == 0 and facts.is_exact, scale=1e-4),
+    # a quotient of exponentials, which is NaN beyond 44 (a tanh) or 88, where PyTorch's function has become constant
+    evolve(
+        _row(Variant.SCALE_100, lambda facts: facts.saturates and facts.is_exact, scale=100.0),
+        is_large=True,
+    ),
+    # the same for squares of values beyond 256
+    VariantRow(
+        variant=Variant.FP16_SCALE_300,
+        group="hidden",
+        is_second_dtype=True,
+        changes={"scale": 300.0},
+        applies=lambda facts: facts.is_narrowed_to_float16 and facts.is_exact,
+        is_large=True,
+    ),
+    # branches by shape, and masks that are off by one
+    VariantRow(
+        variant=Variant.REMAINDER,
+        group="hidden",
+        profile=Profile.REMAINDER,
+        changes={"stream": "remainder"},
+        applies=lambda facts: facts.has_remainder,
+    ),
+    VariantRow(variant=Variant.DECLARED, group="sampled", profile=Profile.DECLARED, changes={"stream": "declared"}),
+    VariantRow(
+        variant=Variant.DECLARED_PRECISION,
+        group="sampled",
+        profile=Profile.DECLARED,
+        is_second_dtype=True,
+        changes={"stream": "declared_precision"},
+    ),
+    VariantRow(variant=Variant.BETWEEN, group="sampled", profile=Profile.BETWEEN, changes={"stream": "between"}),
+    VariantRow(variant=Variant.BEYOND, group="sampled", profile=Profile.BEYOND, changes={"stream": "beyond"}),
+    VariantRow(variant=Variant.SECOND_CALL, group="single"),
+    VariantRow(variant=Variant.TIMED, group="single", changes={"stream": "timed"}),
+)
+"""All variants; the training ones and what the audit adds run in this order."""
+
+ROWS = {row.variant: row for row in VARIANTS}
+BASELINE_VARIANTS = (Variant.ORIGINAL,)
+TRAINING_VARIANTS = tuple(row.variant for row in VARIANTS if row.group == "training")
+SAMPLED_VARIANTS = tuple(row.variant for row in VARIANTS if row.group == "sampled")
+HIDDEN_VARIANTS = tuple(row.variant for row in VARIANTS if row.group in ("hidden", "sampled"))
+
+
 def variants_of(spec: VerifierSpec) -> tuple[Variant, ...]:
-    """The variants that a verifier runs, in order."""
+    """Returns the variants that a verifier runs, in order."""
     variants = TRAINING_VARIANTS if spec.multi_input else BASELINE_VARIANTS
     return variants + HIDDEN_VARIANTS if spec.hidden else variants
 
 
 def describe(variant: Variant, dtypes: Sequence[str], profile: Profile = Profile.SMALL) -> VariantInputs:
-    """A variant's inputs for a task with these dtypes; `profile` is the sizes for those that have none of their own."""
-    dtype = dtypes[0]
-    match variant:
-        case Variant.ORIGINAL | Variant.REVERSED | Variant.AGAIN:
-            return VariantInputs(variant=variant, profile=profile, dtype=dtype)
-        case Variant.SCALED:
-            return VariantInputs(variant=variant, profile=profile, dtype=dtype, scale=2.0)
-        case Variant.RESEEDED:
-            return VariantInputs(variant=variant, profile=profile, dtype=dtype, stream="reseeded")
-        case Variant.LARGER:
-            return VariantInputs(variant=variant, profile=Profile.LARGER, dtype=dtype, stream="larger")
-        case Variant.PRECISION:
-            if len(dtypes) > 1:
-                return VariantInputs(variant=variant, profile=profile, dtype=dtypes[1])
-            narrower = "float8" if dtype == "bfloat16" else "bfloat16"
-            return VariantInputs(variant=variant, profile=profile, dtype=dtype, rounded_through=narrower)
-        case Variant.NEGATED:
-            return VariantInputs(variant=variant, profile=profile, dtype=dtype, scale=-1.0)
-        case Variant.FAINT:
-            return VariantInputs(variant=variant, profile=profile, dtype=dtype, scale=0.01)
-        case Variant.MASSIVE:
-            return VariantInputs(variant=variant, profile=profile, dtype=dtype, scale=1e5)
-        case Variant.TRIPLED:
-            return VariantInputs(variant=variant, profile=profile, dtype=dtype, scale=3.0)
-        case Variant.FLIPPED:
-            return VariantInputs(variant=variant, profile=profile, dtype=dtype, chosen_scale=-1.0, chosen_share=0.5)
-        case Variant.SHIFTED:
-            return VariantInputs(variant=variant, profile=profile, dtype=dtype, shift=2.0)
-        case Variant.OUTLIERS:
-            return VariantInputs(variant=variant, profile=profile, dtype=dtype, chosen_scale=8.0, chosen_share=1 / 16)
-        case Variant.ABOVE:
-            return VariantInputs(variant=variant, profile=profile, dtype=dtype, side=1)
-        case Variant.BELOW:
-            return VariantInputs(variant=variant, profile=profile, dtype=dtype, side=-1)
-        case Variant.DEEP:
-            return VariantInputs(variant=variant, profile=profile, dtype=dtype, shift=-200.0)
-        case Variant.SPREAD:
-            return VariantInputs(variant=variant, profile=profile, dtype=dtype, scale=30.0, shift=100.0)
-        case Variant.TIES:
-            return VariantInputs(variant=variant, profile=profile, dtype=dtype, step=0.5)
-        case Variant.OFFSET:
-            return VariantInputs(variant=variant, profile=profile, dtype=dtype, scale=0.01, shift=1000.0)
-        case Variant.MINUTE:
-            return VariantInputs(variant=variant, profile=profile, dtype=dtype, scale=1e-8)
-        case Variant.SLIGHT:
-            return VariantInputs(variant=variant, profile=profile, dtype=dtype, scale=1e-4)
-        case Variant.SATURATED:
-            return VariantInputs(variant=variant, profile=profile, dtype=dtype, scale=100.0)
-        case Variant.HEAVY:
-            return VariantInputs(variant=variant, profile=profile, dtype=dtypes[:2][-1], scale=300.0)
-        case Variant.REMAINDER:
-            return VariantInputs(variant=variant, profile=Profile.REMAINDER, dtype=dtype, stream="remainder")
-        case Variant.DECLARED:
-            return VariantInputs(variant=variant, profile=Profile.DECLARED, dtype=dtype, stream="declared")
-        case Variant.DECLARED_PRECISION:
-            return VariantInputs(variant=variant, profile=Profile.DECLARED, dtype=dtypes[:2][-1], stream=variant.value)
-        case Variant.BETWEEN:
-            return VariantInputs(variant=variant, profile=Profile.BETWEEN, dtype=dtype, stream="between")
-        case Variant.BEYOND:
-            return VariantInputs(variant=variant, profile=Profile.BEYOND, dtype=dtype, stream="beyond")
-        case Variant.TIMED:
-            return VariantInputs(variant=variant, profile=profile, dtype=dtype, stream="timed")
+    """Returns a variant's inputs for a task with these dtypes.
+
+    `profile` is the sizes for variants that have none of their own.
+    """
+    row = ROWS[variant]
+    dtype = dtypes[:2][-1] if row.is_second_dtype else dtypes[0]
+    inputs = VariantInputs(
+        variant=variant,
+        profile=row.profile or profile,
+        dtype=dtype,
+        **row.changes,  # type: ignore[arg-type]
+    )
+    if variant is Variant.PRECISION and len(dtypes) == 1:
+        return evolve(inputs, rounded_through="float8" if dtype == "bfloat16" else "bfloat16")
+    return inputs
 
 
 def _spread_rows(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -25,7 +25,7 @@ EXAMPLE = next(iter(examples(Split.TRAIN, 1, 0, families=("softmax",))))
 TASK = EXAMPLE.task.task_id
 BROKEN = "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
 KEYS = {"task", "candidate", "backend", "stages", "reached", "valid", "compiled", "correct", "speedup", "reward"}
-KEYS |= {"torch_operators", "idle_launches", "seed"}
+KEYS |= {"torch_operators", "seed"}
 COMMANDS = [
     *(["verify"], ["ablate"], ["report"], ["pack"], ["unpack"], ["sft"], ["rl"], ["eval"], ["sample"], ["show"]),
     ["doctor"],

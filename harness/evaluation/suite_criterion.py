@@ -34,12 +34,12 @@ from ...core.task import Profile, Task
 from ...stages.compile_stage import find_recording
 from ...stages.plan_audit import check_structure
 from ..errors import TaskError
+from ..reference.oracle import ExpectedRun
 from ..reference.reference import build_model, call_model, convert, draw_inputs, dtype_name, load_task
 from ..reference.sizes.declared_sizes import measure
-from ..verification.oracle import ExpectedRun
+from ..verification.context import VerifierContext
 from ..verification.recordings import probe_compile, record_own_values
 from ..verification.storages import fill_storages, from_bytes
-from ..verification.workbench import Workbench
 
 NUM_TRIALS = 5
 TOLERANCE = 1e-2
@@ -59,47 +59,47 @@ class SuiteVerdict:
     seconds: float = 0.0
 
 
-def judge_by_suite(task: Task, source: str, bench: Workbench) -> SuiteVerdict:
+def judge_by_suite(task: Task, source: str, context: VerifierContext) -> SuiteVerdict:
     """The suite's own word on a candidate, kept in the evidence store."""
     candidate = Candidate(task_id=task.task_id, source=source, purity="lenient")
-    key = bench.key(candidate, task, "suite")
-    verdict = bench.store.get(key, SuiteVerdict)
+    key = context.key(candidate, task, "suite")
+    verdict = context.store.get(key, SuiteVerdict)
     if verdict is None:
         began = time.perf_counter()
         try:
-            verdict = _judge(candidate, task, bench)
+            verdict = _judge(candidate, task, context)
         except TaskError as error:
             verdict = SuiteVerdict(correct=None, sizes=Profile.DECLARED, message=str(error))
         verdict = evolve(verdict, seconds=time.perf_counter() - began)
-        bench.store.put(key, verdict)
+        context.store.put(key, verdict)
     return verdict
 
 
-def choose_sizes(task: Task, bench: Workbench) -> Profile:
+def choose_sizes(task: Task, context: VerifierContext) -> Profile:
     """The declared sizes, or small ones where the interpreter cannot run those; the same for every candidate."""
-    if bench.cuda is not None:
+    if context.cuda is not None:
         return Profile.DECLARED
     num_bytes, num_flops = measure(task)
     return Profile.DECLARED if num_bytes <= _MOST_BYTES and num_flops <= _MOST_FLOPS else Profile.SMALL
 
 
-def _judge(candidate: Candidate, task: Task, bench: Workbench) -> SuiteVerdict:
-    sizes = choose_sizes(task, bench)
+def _judge(candidate: Candidate, task: Task, context: VerifierContext) -> SuiteVerdict:
+    sizes = choose_sizes(task, context)
     if not candidate.source.strip():
         return SuiteVerdict(correct=False, sizes=sizes, message="no program was extracted")
-    report = probe_compile(candidate, task, bench, AUDIT.staged).evidence.compile
+    report = probe_compile(candidate, task, context, AUDIT.stop_early).evidence.compile
     assert report is not None
-    recording = _find_plan(candidate, task, bench, report, sizes)
+    recording = _find_plan(candidate, task, context, report, sizes)
     if isinstance(recording, Failure):
         return SuiteVerdict(correct=False, sizes=sizes, message=_sentence(recording))
     assert recording.plan is not None
     # a GPU holds one trial of large sizes at a time; a child of the interpreter costs more than its trials
     alone = [range(n, n + 1) for n in range(NUM_TRIALS)]
-    groups = [range(NUM_TRIALS)] if bench.cuda is None else alone
+    groups = [range(NUM_TRIALS)] if context.cuda is None else alone
     worst = 0.0
     while groups:
         trials = groups.pop(0)
-        excess = _run_trials(candidate, task, bench, recording.plan, sizes, trials)
+        excess = _run_trials(candidate, task, context, recording.plan, sizes, trials)
         if isinstance(excess, Failure) and excess.outcome is Outcome.TIMEOUT and len(trials) > 1:
             groups = alone  # the limit is one run's, and each of the trials has the right to it
             continue
@@ -118,7 +118,7 @@ def _sentence(failure: Failure) -> str:
 
 
 def _find_plan(
-    candidate: Candidate, task: Task, bench: Workbench, report: CompileReport, sizes: Profile
+    candidate: Candidate, task: Task, context: VerifierContext, report: CompileReport, sizes: Profile
 ) -> Recording | Failure:
     """The recording to run, or why there is none."""
     if report.failure is not None:
@@ -126,10 +126,10 @@ def _find_plan(
     recording = find_recording(report, sizes, task.dtypes[0])
     if recording is None:
         # recording ended at sizes that the audit objects to and the suite may not
-        report_of_all = probe_compile(candidate, task, bench).evidence.compile
+        report_of_all = probe_compile(candidate, task, context).evidence.compile
         recording = None if report_of_all is None else find_recording(report_of_all, sizes, task.dtypes[0])
     if recording is not None and sizes is Profile.DECLARED:
-        recording = record_own_values(candidate, task, bench, recording)
+        recording = record_own_values(candidate, task, context, recording)
     if recording is None or (recording.plan is None and recording.failure is None):
         return Failure(outcome=Outcome.BROKEN_PROTOCOL, message=f"nothing was recorded at {sizes} sizes")
     if recording.failure is not None or recording.plan is None:
@@ -142,19 +142,19 @@ def _find_plan(
 
 
 def _run_trials(
-    candidate: Candidate, task: Task, bench: Workbench, plan: LaunchPlan, sizes: Profile, trials: Sequence[int]
+    candidate: Candidate, task: Task, context: VerifierContext, plan: LaunchPlan, sizes: Profile, trials: Sequence[int]
 ) -> float | Failure:
     """The excess of some trials in one child, infinite where values are not finite, or why nothing was compared."""
-    runs = [_run_reference(task, bench, sizes, trial) for trial in trials]
+    runs = [_run_reference(task, context, sizes, trial) for trial in trials]
     requests = []
     for trial, expected in zip(trials, runs, strict=True):
-        storages = fill_storages(plan, expected, bench.store.get_blob)
+        storages = fill_storages(plan, expected, context.store.get_blob)
         if isinstance(storages, Failure):
             return storages
-        seed = derive(bench.oracle.seed, candidate.sha256, "suite layout", trial)
+        seed = derive(context.oracle.seed, candidate.sha256, "suite layout", trial)
         requests.append(RunRequest(variant=Variant.ORIGINAL, plan=plan, storages=storages, seed=seed))
-    bench.get_ready()
-    reply = bench.runner.run(candidate.source, requests)
+    context.get_ready()
+    reply = context.runner.run(candidate.source, requests)
     if reply.failure is not None:
         return reply.failure
     worst = 0.0
@@ -166,11 +166,11 @@ def _run_trials(
     return worst
 
 
-def _run_reference(task: Task, bench: Workbench, sizes: Profile, trial: int) -> ExpectedRun:
+def _run_reference(task: Task, context: VerifierContext, sizes: Profile, trial: int) -> ExpectedRun:
     """Inputs of a trial, parameters as constructed, and what the reference makes of them in its own precision."""
-    oracle = bench.oracle
+    oracle = context.oracle
     # nobody may time on a GPU meanwhile
-    turn = nullcontext() if bench.cuda is None else bench.cuda.executors[0].lock.shared()
+    turn = nullcontext() if context.cuda is None else context.cuda.executors[0].lock.shared()
     module = load_task(task, sizes)
     inputs = draw_inputs(task, module, derive(oracle.seed, fingerprint(task), "suite inputs", trial))
     model = build_model(task, module, oracle.init_seed(task))

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from ...core.task import Task
+from ..reference.oracle import MAX_CACHED_BYTES, Oracle
 from ..reference.reference import call_model, convert, is_floating
-from ..verification.oracle import MAX_CACHED_BYTES, Oracle
 from .gpu_lock import GpuLock
 from .timing.references import forbid_tf32
 

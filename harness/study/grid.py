@@ -18,7 +18,7 @@ from enum import StrEnum
 
 from attrs import frozen
 
-from ...core.cells import CONTROLS, GRID_CELLS, NOISE_SWEEP, CellSpec
+from ...core.cells import CONTROLS, GRID_CELLS, NOISE_SWEEP, STAGING_CONTROLS, CellSpec
 from ...core.config import Config
 from ..display import CellState, Progress
 from ..errors import TritonrlError, UsageError
@@ -38,6 +38,7 @@ NAMED_GRIDS: dict[str, tuple[CellSpec, ...]] = {
     "one-at-a-time": tuple(cell for cell in GRID_CELLS if sum(cell.extensions.flags) <= 1),
     "leave-one-out": tuple(cell for cell in GRID_CELLS if sum(cell.extensions.flags) >= 3),
     "controls": CONTROLS,
+    "staging": STAGING_CONTROLS,
     "noise": NOISE_SWEEP,
 }
 

@@ -6,14 +6,12 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
-from operator import itemgetter
 from pathlib import Path
 
 from attrs import frozen
 
 from ...core.config import Config, RlConfig, SftConfig
 from ...core.extensions import VerifierSpec
-from ...core.ordering import order_apart
 from ...core.recipe.learner import COMPLETIONS, Judge, Learner, Sampling, Training
 from ...core.serialisation import fingerprint, to_plain
 from ...core.task import Task
@@ -110,13 +108,11 @@ def verify(
 ) -> list[Verdict]:
     context.progress.phase(phase, len(pairs))
     done = count(1)
-    order = order_apart([task.task_id for task, _ in pairs], 2 * context.jobs)
     # workers that come to the same candidates at the same time begin at different ones, and find each other's evidence
     first = random.randrange(len(pairs)) if pairs else 0
-    order = order[first:] + order[:first]
-    turned = [pairs[at] for at in order]
+    turned = [*pairs[first:], *pairs[:first]]
     found = context.judge.verify_many(turned, spec, context.jobs, lambda *_: context.progress.advance(next(done)))
-    verdicts = [verdict for _, verdict in sorted(zip(order, found, strict=True), key=itemgetter(0))]
+    verdicts = found[len(pairs) - first :] + found[: len(pairs) - first]
     if journal is not None:
         journal.seconds.verify += sum(verdict.seconds for verdict in verdicts)
     return verdicts

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...core.cells import CellSpec
 from ...core.config import RlConfig
-from ...core.extensions import AUDIT_UNTIMED, VerifierSpec
+from ...core.extensions import AUDIT_UNTIMED
 from ...core.recipe.curriculum import CurriculumState, advance, draw_levels
 from ...core.recipe.learner import Sampling
 from ...core.recipe.selection import select
@@ -51,8 +51,7 @@ def run_round(
     completions = sample(context, journal, model, [task for _, task in spread], seeds, sampling, prefix)
     sources = [extract(completion) or "" for completion in completions]
     pairs = list(zip([task for _, task in spread], sources, strict=True))
-    spec = VerifierSpec.for_training(extensions)
-    verdicts = verify(context, journal, pairs, spec, f"{prefix}: verifying")
+    verdicts = verify(context, journal, pairs, cell.verifier, f"{prefix}: verifying")
     num_audited = config.audited_samples or config.samples_per_task
     audited = [index for index in range(len(pairs)) if index % config.samples_per_task < num_audited]
     # the audit is not part of what the cell would cost, so its seconds are not counted as the cell's
@@ -89,7 +88,7 @@ def run_round(
             journal.add("stages", *stage_rows(attempt, "audit", audit))
         if verdicts[index].correct and context.config.verifier.clock != "none":
             # read back from the evidence store: the verdict has the ratio, the evidence its trials
-            evidence = context.judge.gather(attempt.task, attempt.source, spec).evidence
+            evidence = context.judge.gather(attempt.task, attempt.source, cell.verifier).evidence
             journal.add("timings", *timing_rows(attempt, "training", evidence.timing))
         journal.add("sources", {"candidate": verdicts[index].candidate, "source": attempt.source})
 

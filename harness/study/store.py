@@ -29,6 +29,7 @@ from ...core.cells import CellSpec
 from ...core.config import Config, identity, merge
 from ...core.serialisation import canonical_json, differences, fingerprint
 from ..errors import DriftError, UsageError
+from ..legacy import translate_config
 from ..tables import TABLES, DamagedTableError, Row, check_table, read_table, write_table
 from ..work import WorkStore, sweep_partials, write_atomically
 from .journal import SFT, CellResult, Seconds
@@ -112,6 +113,8 @@ class Results:
             plain: dict[str, Any] = json.loads(path.read_text())
         except ValueError as error:
             raise DriftError(f"{path}: {error}") from error
+        if isinstance(plain.get("config"), dict):
+            plain["config"] = translate_config(plain["config"])
         return plain
 
     def config(self) -> Config:

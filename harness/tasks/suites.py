@@ -225,8 +225,8 @@ def declared_dtype(task: Task) -> str:
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
 
+    from ..reference.oracle import describe_init, describe_input
     from ..reference.reference import call_model, draw_inputs, dtype_name, fake_reference, is_floating, load_task
-    from ..verification.oracle_values import describe_init, describe_input
 
     module = load_task(task, Profile.DECLARED)
     describe_init(task, module)

@@ -19,7 +19,7 @@ from ...core.extensions import AUDIT
 from ...core.task import Profile, Task
 from ...stages.tolerance import accepts, compare
 from ...stages.variants import TRAINING_VARIANTS, VariantInputs, describe
-from ..verification.oracle import ExpectedRun, Oracle
+from ..reference.oracle import ExpectedRun, Oracle
 from ..verification.verifier import Verifier
 
 
@@ -28,7 +28,7 @@ def validate_task(verifier: Verifier, task: Task, solution: str | None = None) -
 
     With a solution, it must pass the audit verifier. Raises TaskError where the reference itself does not run.
     """
-    problems = _find_weaknesses(verifier.bench.oracle, task)
+    problems = _find_weaknesses(verifier.context.oracle, task)
     if solution is not None:
         verdict = verifier.verify(task, solution, AUDIT)
         if not verdict.correct:

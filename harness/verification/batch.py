@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...core.config import Config
-from ...core.extensions import VerifierSpec
+from ...core.extensions import RewardSpec, VerifierSpec
 from ...core.reward import combine
 from ...core.task import Task
 from ...core.verdict import Verdict
@@ -48,8 +48,7 @@ def verdict_plain(verdict: Verdict, spec: VerifierSpec, config: Config) -> dict[
         "correct": verdict.correct,
         "speedup": verdict.speedup,
         "torch_operators": verdict.torch_operators,
-        "idle_launches": verdict.idle_launches,
-        "reward": combine(verdict, spec.staged, config.reward).total,
+        "reward": combine(verdict, RewardSpec(partial_credit=spec.stop_early), config.reward).total,
     }
     if config.verifier.clock == "simulated":
         plain["estimated_speedup"] = verdict.estimated_speedup

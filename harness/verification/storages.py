@@ -17,8 +17,8 @@ from ...core.candidate import Failure
 from ...core.outcome import Outcome
 from ...core.plan import Buffer, BufferKind, LaunchPlan, View
 from ...stages.roofline import ITEM_BYTES
+from ..reference.oracle import ExpectedRun
 from ..reference.reference import dtype_name, torch_dtype
-from .oracle import ExpectedRun
 
 _NUMPY = {
     "float64": np.float64,

@@ -1,15 +1,16 @@
 """The verifier: a task, a source text and a specification in, a verdict out.
 
-It walks the funnel: a probe gathers evidence, the pure stage decides, and a staged specification stops at the first
-failure while an exhaustive one attempts every probe whatever failed before. A verdict depends on source, task, seed,
-target and backend alone, never on what else is verified or in which order; what was found out once, about a text or,
-if that is asked for, about one that is the same but for its names, is read from the evidence store. A bad candidate is
-a verdict; a bad task is a `TaskError`; a broken sandbox is a `SandboxError`.
+It walks the funnel: a probe gathers evidence, the pure stage decides, and a specification that stops early ends at the
+first failure while an exhaustive one attempts every probe whatever failed before. A verdict depends on source, task,
+seed, target and backend alone, never on what else is verified or in which order; what was found out once is read from
+the evidence store. A bad candidate is a verdict; a bad task is a `TaskError`; a broken sandbox is a `SandboxError`.
 """
 
 from __future__ import annotations
 
+import ctypes
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
@@ -18,35 +19,27 @@ from pathlib import Path
 
 from attrs import evolve
 
-from ...core.candidate import Candidate, Variant
+from ...core.candidate import Candidate
 from ...core.config import ClockConfig, Config, VerifierConfig
 from ...core.extensions import VerifierSpec
 from ...core.outcome import Stage
 from ...core.serialisation import fingerprint
 from ...core.task import Task
 from ...core.verdict import Verdict
+from ...stages.checks.setting import Setting
 from ...stages.funnel import FUNNEL, fold
 from ...stages.roofline import GPUS
-from ...stages.run_stages import judge_full
-from ...stages.variants import variants_of
 from ..errors import TaskError, UsageError
 from ..gpu.backend import CudaBackend, choose_number
 from ..gpu.shared_oracle import SharedOracle
+from ..reference.oracle import MAX_CACHED_BYTES, Oracle
 from ..sandbox.sandbox import Sandbox
-from .configurations import probe_configurations
-from .declared import probe_declared
+from .checks.table import probe_checks
+from .context import VerifierContext
 from .evidence_store import EvidenceStore
-from .first_calls import probe_first_calls
-from .free_memory import MemoryReturn
-from .further_runs import probe_interpreted, probe_second_call
-from .knock_out import probe_idle_launches, probe_knock_out
-from .oracle import MAX_CACHED_BYTES, Oracle
-from .probes import probe_full, probe_syntax, probe_tiny
-from .recompile import probe_recompile
+from .probes import probe_syntax, probe_tiny
 from .recordings import probe_compile
-from .timing import probe_measured, probe_simulated
-from .twins import find_twin, keep_as_right
-from .workbench import Workbench
+from .timing.timing import probe_measured, probe_simulated
 
 Probe = Callable[[Candidate], Candidate]
 
@@ -93,6 +86,30 @@ def _needs_gpu(config: VerifierConfig) -> bool:
     return choose_backend(evolve(config, backend="auto") if wanted else config) == "cuda"
 
 
+class MemoryReturn:
+    """Returns freed memory to the machine at every `interval`-th call, where the C library can; thread-safe.
+
+    glibc keeps what a thread has freed for that thread's next request. A verdict passes tens of megabytes through
+    several threads, so without this a judge of four threads holds twice what it uses, and grows for hours.
+    """
+
+    def __init__(self, interval: int = 16) -> None:
+        self._interval = interval
+        self._num_calls = 0
+        self._lock = threading.Lock()
+        self._trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+
+    def count(self) -> bool:
+        """Count a call; returns whether memory was returned now."""
+        with self._lock:
+            self._num_calls += 1
+            is_due = self._num_calls % self._interval == 0
+        if not is_due or self._trim is None:
+            return False
+        self._trim(0)
+        return True
+
+
 class Verifier:
     """Judges candidates; safe to use from several threads.
 
@@ -121,101 +138,59 @@ class Verifier:
         if sandbox.target != config.target:
             raise UsageError(f"verifier.target: the sandbox compiles for {sandbox.target}, not {config.target}")
         store = store or EvidenceStore()
-        kept_bytes = config.references_mb << 20 or None
-        self.gpu_bench: Workbench | None = None
+        kept_bytes = config.oracle_cache_mb << 20 or None
+        self.gpu_context: VerifierContext | None = None
         """Where plans are timed."""
         if cuda is not None:
             first = cuda.executors[0]
             shared = SharedOracle(config.seed, first.lock, f"cuda:{first.device}", kept_bytes)
-            self.gpu_bench = Workbench(sandbox=sandbox, oracle=shared, store=store, cuda=cuda)
-        if self.gpu_bench is not None and config.backend != "interpret":
-            self.bench = self.gpu_bench
+            self.gpu_context = VerifierContext(sandbox=sandbox, oracle=shared, store=store, cuda=cuda)
+        if self.gpu_context is not None and config.backend != "interpret":
+            self.context = self.gpu_context
         else:
-            is_timed = self.gpu_bench is not None and config.clock == "measured"
+            is_timed = self.gpu_context is not None and config.clock == "measured"
             oracle = Oracle(config.seed, kept_bytes or MAX_CACHED_BYTES)
-            self.bench = Workbench(sandbox=sandbox, oracle=oracle, store=store, is_timed_elsewhere=is_timed)
-        self.backend = self.bench.backend
+            self.context = VerifierContext(sandbox=sandbox, oracle=oracle, store=store, is_timed_elsewhere=is_timed)
+        self.backend = self.context.backend
         self._memory = MemoryReturn()
 
     def verify(self, task: Task, source: str, spec: VerifierSpec) -> Verdict:
         """The verdict on one source text."""
         candidate = self.gather(task, source, spec)
         self._memory.count()
-        return self._fold(candidate, spec)
+        return fold(candidate, spec.stop_early, self.backend, self.clock.trim)
 
     def gather(self, task: Task, source: str, spec: VerifierSpec) -> Candidate:
-        """The candidate with all evidence that `spec` asks for; staged, it ends where the funnel does.
-
-        Where it is one that is right but for its names, the candidate is that one, whose evidence is there already,
-        with a measurement of its own (`harness.verification.twins`). What is wrong is so by its own evidence.
-        """
+        """Gather all evidence that `spec` asks for; with `stop_early` it ends where the funnel does."""
         candidate = Candidate(task_id=task.task_id, source=source, purity=self.config.purity)
-        if not self.config.share_renamed:
-            return self._walk(candidate, task, spec)
-        twin = find_twin(candidate, task, self.bench, spec)
-        if twin is not None:
-            found = self._walk(twin, task, spec)
-            if self._fold(found, spec).correct:
-                return found
-        found = self._walk(candidate, task, spec)
-        if self._fold(found, spec).correct:
-            keep_as_right(candidate, task, self.bench)
-        return found
-
-    def _fold(self, candidate: Candidate, spec: VerifierSpec) -> Verdict:
-        return fold(candidate, spec.staged, self.backend, self.clock.trim)
-
-    def _walk(self, candidate: Candidate, task: Task, spec: VerifierSpec) -> Candidate:
         probes = self._probes(task, spec)
         for stage, judge in FUNNEL:
             probe = probes.get(stage)
             if probe is None:
                 continue
             candidate = probe(candidate)
-            if spec.staged and not judge(candidate).passed:
+            if spec.stop_early and not judge(candidate).passed:
                 break
         return candidate
 
     def _probes(self, task: Task, spec: VerifierSpec) -> dict[Stage, Probe]:
-        bench, clock = self.bench, self.clock
+        context, clock = self.context, self.clock
+        setting = Setting(backend=context.backend, cross_checks=self.config.cross_check_interpreter)
         probes: dict[Stage, Probe] = {
             Stage.AST: probe_syntax,
-            Stage.COMPILE: lambda candidate: probe_compile(candidate, task, bench, spec.staged),
-            Stage.TINY: lambda candidate: probe_tiny(candidate, task, bench),
-            Stage.FULL: lambda candidate: self._probe_full(candidate, task, spec),
+            Stage.COMPILE: lambda candidate: probe_compile(candidate, task, context, spec.stop_early),
+            Stage.TINY: lambda candidate: probe_tiny(candidate, task, context),
+            Stage.FULL: lambda candidate: probe_checks(candidate, task, context, spec, setting),
         }
         if not spec.timed:
             return probes
         if self.config.clock == "simulated":
             gpu = GPUS[clock.gpu]
-            probes[Stage.TIMING] = lambda found: probe_simulated(found, task, bench, clock, gpu, spec.calibrated)
-        elif self.config.clock == "measured" and self.gpu_bench is not None:
-            gpu_bench = self.gpu_bench
-            probes[Stage.TIMING] = lambda found: probe_measured(found, task, gpu_bench, clock, spec.calibrated)
+            probes[Stage.TIMING] = lambda found: probe_simulated(found, task, context, clock, gpu, spec.calibrated)
+        elif self.config.clock == "measured" and self.gpu_context is not None:
+            gpu_context = self.gpu_context
+            probes[Stage.TIMING] = lambda found: probe_measured(found, task, gpu_context, clock, spec.calibrated)
         return probes
-
-    def _probe_full(self, candidate: Candidate, task: Task, spec: VerifierSpec) -> Candidate:
-        """The variants' runs, and for what they accept the runs that leave launches out or configure them
-        otherwise, and the second compilation."""
-        variants = variants_of(spec)
-        candidate = probe_full(candidate, task, self.bench, variants)
-        if judge_full(candidate).passed:
-            candidate = probe_declared(candidate, task, self.bench, Variant.DECLARED in variants)
-        if judge_full(candidate).passed:
-            candidate = probe_knock_out(candidate, task, self.bench)
-        if spec.hidden and judge_full(candidate).passed:
-            candidate = probe_configurations(candidate, task, self.bench)
-        if spec.hidden and judge_full(candidate).passed:
-            candidate = probe_first_calls(candidate, task, self.bench)
-        if spec.hidden and judge_full(candidate).passed:
-            candidate = probe_second_call(candidate, task, self.bench)
-        if spec.hidden and self.config.ask_interpreter and judge_full(candidate).passed:
-            candidate = probe_interpreted(candidate, task, self.bench)
-        if spec.hidden and judge_full(candidate).passed:
-            candidate = probe_recompile(candidate, task, self.bench)
-        if spec.hidden and judge_full(candidate).passed:
-            candidate = probe_idle_launches(candidate, task, self.bench)
-        return candidate
 
     def verify_many(
         self,

@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tritonrl.core.cells import CONTROLS, GRID_CELLS, NOISE_SWEEP, CellSpec, Variation
+from tritonrl.core.cells import CONTROLS, GRID_CELLS, NOISE_SWEEP, STAGING_CONTROLS, CellSpec, Variation
 from tritonrl.core.config import RewardConfig
-from tritonrl.core.extensions import ALL_CELLS
+from tritonrl.core.extensions import ALL_CELLS, RewardSpec
 from tritonrl.core.recipe.timing_noise import noise_factor, with_noise
 from tritonrl.core.reward import combine, reward_of
 from tritonrl.core.seeds import derive
@@ -37,15 +37,33 @@ def test_the_sweep_differs_in_timing_alone() -> None:
     assert {cell.extensions.flags[:3] for cell in NOISE_SWEEP} == {(False, False, False)}
     assert [cell.noise_cv for cell in NOISE_SWEEP] == [None, None, 0.05, 0.15, 0.30]
     assert set(NOISE_SWEEP[:2]) < set(GRID_CELLS)
-    assert not set(CONTROLS) & set(GRID_CELLS)
+    assert not {*CONTROLS, *STAGING_CONTROLS} & set(GRID_CELLS)
 
 
 @given(verdicts, specs)
 def test_a_cell_of_the_grid_has_the_reward_of_its_extensions(given_verdict: Verdict, spec: CellSpec) -> None:
     """Only the two controls of the reward have a reward of their own."""
     if spec.variation not in (Variation.UNIFORM, Variation.BINARY):
-        expected = combine(given_verdict, spec.extensions.staged, CONFIG)
+        partial_credit = spec.extensions.staged or spec.variation is Variation.PARTIAL_CREDIT
+        expected = combine(given_verdict, RewardSpec(partial_credit=partial_credit), CONFIG)
         assert reward_of(given_verdict, spec, CONFIG) == expected
+
+
+def test_the_halves_of_extension_s_are_switched_together_and_alone() -> None:
+    """S stops early and gives partial credit; each control has one of the two, and nothing else of S."""
+    halves = {
+        name: (CellSpec.parse(name).verifier.stop_early, CellSpec.parse(name).reward.partial_credit)
+        for name in ("none", "s", "none+stop-early", "none+partial-credit", "mct", "mct+stop-early")
+    }
+    assert halves == {
+        "none": (False, False),
+        "s": (True, True),
+        "none+stop-early": (True, False),
+        "none+partial-credit": (False, True),
+        "mct": (False, False),
+        "mct+stop-early": (True, False),
+    }
+    assert CellSpec.parse("mct+stop-early").verifier.multi_input
 
 
 @given(st.floats(0.0, 100.0), st.floats(0.1, 1e3), st.floats(0.0, 1e6), st.floats(0.0, 1e6))

@@ -15,8 +15,7 @@ LATER = {
     "sft.data": "pairs.jsonl",
     "rl.audited_samples": "3",
     "evaluation.every_rounds": "2",
-    "verifier.ask_interpreter": "false",
-    "verifier.share_renamed": "true",
+    "verifier.cross_check_interpreter": "false",
 }
 LATER_DEFAULTS = {
     "against": "''",
@@ -24,8 +23,7 @@ LATER_DEFAULTS = {
     "sft.data": "''",
     "rl.audited_samples": "0",
     "evaluation.every_rounds": "1",
-    "verifier.ask_interpreter": "true",
-    "verifier.share_renamed": "false",
+    "verifier.cross_check_interpreter": "true",
 }
 
 
@@ -46,8 +44,11 @@ LATER_DEFAULTS = {
         ("sft.data = ' '", "sft.data: expected one line of text, got ' '"),
         ("against = 3", "against: expected one line of text, got 3"),
         ("seed = [1]", "seed: expected an integer, got [1]"),
-        ("verifier.ask_interpreter = 0", "verifier.ask_interpreter: expected true or false, got 0"),
-        ("verifier.ask_interpreter = 'no'", "verifier.ask_interpreter: expected true or false, got 'no'"),
+        ("verifier.cross_check_interpreter = 0", "verifier.cross_check_interpreter: expected true or false, got 0"),
+        (
+            "verifier.cross_check_interpreter = 'no'",
+            "verifier.cross_check_interpreter: expected true or false, got 'no'",
+        ),
     ],
 )
 def test_a_wrong_document_is_one_line_that_names_the_key(text: str, message: str) -> None:
@@ -124,7 +125,7 @@ def test_the_tree_survives_json() -> None:
 def test_the_identity_drops_what_changes_no_result() -> None:
     """Neither threads nor memory for references change a fingerprint; any other key does."""
     config = Config()
-    without_effect = ("policy.threads", "verifier.references_mb")
+    without_effect = ("policy.threads", "verifier.oracle_cache_mb")
     assert fingerprint(with_overrides(config, dict.fromkeys(without_effect, "3"))) == fingerprint(config)
     assert fingerprint(evolve(config, seed=1)) != fingerprint(config)
     named = [

@@ -35,5 +35,5 @@ def test_a_wrong_name_is_refused(text: str) -> None:
 def test_the_curriculum_is_no_matter_of_the_verifier(cell: Extensions) -> None:
     """The training verifier follows M, S and T, and never sees the hidden variants."""
     spec = VerifierSpec.for_training(cell)
-    assert (spec.multi_input, spec.staged, spec.calibrated) == (cell.multi_input, cell.staged, cell.timing)
+    assert (spec.multi_input, spec.stop_early, spec.calibrated) == (cell.multi_input, cell.staged, cell.timing)
     assert not spec.hidden

@@ -4,11 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.config import RewardConfig
+from tritonrl.core.extensions import RewardSpec
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.reward import combine, performance_bonus
 from tritonrl.core.verdict import StageResult, Verdict
 
 CONFIG = RewardConfig()
+PARTIAL = RewardSpec(partial_credit=True)
 speedups = st.one_of(st.none(), st.floats(0.0, 1e300))
 
 
@@ -28,15 +30,15 @@ verdicts = st.builds(verdict, st.tuples(*[st.booleans()] * 4), speedups, speedup
 def test_credit_follows_the_funnel(num_passed: int, staged: float, unstaged: float) -> None:
     """Staged rewards rise with the stages passed; unstaged ones are all or nothing."""
     passed = tuple(place < num_passed for place in range(4))
-    assert combine(verdict(passed, 100.0), True, CONFIG).correctness == staged
-    assert combine(verdict(passed, 100.0), False, CONFIG).correctness == unstaged
-    assert (combine(verdict(passed, 100.0), True, CONFIG).performance > 0) == (num_passed == 4)
+    assert combine(verdict(passed, 100.0), PARTIAL, CONFIG).correctness == staged
+    assert combine(verdict(passed, 100.0), RewardSpec(), CONFIG).correctness == unstaged
+    assert (combine(verdict(passed, 100.0), PARTIAL, CONFIG).performance > 0) == (num_passed == 4)
 
 
 @given(verdicts)
 def test_staged_is_never_below_unstaged(given_verdict: Verdict) -> None:
     """Partial credit only adds, and both rewards lie in [0, 1]."""
-    staged, unstaged = combine(given_verdict, True, CONFIG).total, combine(given_verdict, False, CONFIG).total
+    staged, unstaged = combine(given_verdict, PARTIAL, CONFIG).total, combine(given_verdict, RewardSpec(), CONFIG).total
     assert 0.0 <= unstaged <= staged <= 1.0
     assert not given_verdict.correct or staged == unstaged
 
@@ -59,6 +61,6 @@ def test_each_doubling_is_worth_a_tenth_by_default() -> None:
 def test_a_measurement_counts_before_an_estimate() -> None:
     """The simulated clock's estimate is used only where nothing was measured."""
     passed = (True,) * 4
-    assert combine(verdict(passed, 1.0, 4.0), True, CONFIG).performance == pytest.approx(0.1)
-    assert combine(verdict(passed, None, 4.0), True, CONFIG).performance == 0.3
-    assert combine(verdict(passed), True, CONFIG).performance == 0.0
+    assert combine(verdict(passed, 1.0, 4.0), PARTIAL, CONFIG).performance == pytest.approx(0.1)
+    assert combine(verdict(passed, None, 4.0), PARTIAL, CONFIG).performance == 0.3
+    assert combine(verdict(passed), PARTIAL, CONFIG).performance == 0.0

@@ -8,8 +8,8 @@ import pytest
 import torch
 from tritonrl.core.config import ClockConfig, Config, VerifierConfig
 from tritonrl.harness.sandbox.sandbox import Sandbox
+from tritonrl.harness.verification.context import VerifierContext
 from tritonrl.harness.verification.verifier import Verifier, open_verifier
-from tritonrl.harness.verification.workbench import Workbench
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +29,6 @@ def default_verifier(sandbox: Sandbox) -> Iterator[Verifier]:
 
 
 @pytest.fixture(scope="module")
-def bench(verifier: Verifier) -> Workbench:
+def context(verifier: Verifier) -> VerifierContext:
     """What the verifier's probes work with."""
-    return verifier.bench
+    return verifier.context

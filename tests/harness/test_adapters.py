@@ -35,7 +35,7 @@ def test_completions_are_worth_what_they_achieve(scorer: Scorer) -> None:
 def test_a_scorer_without_a_configuration_draws_its_seed() -> None:
     """No file knows on which inputs it verifies; a configuration that is given keeps its seed."""
     with Scorer() as one, Scorer() as other, Scorer(Config(verifier=VerifierConfig(seed=7))) as third:
-        seeds = [scorer.verifier.bench.oracle.seed for scorer in (one, other, third)]
+        seeds = [scorer.verifier.context.oracle.seed for scorer in (one, other, third)]
     assert len(set(seeds)) == 3
     assert 0 not in seeds
     assert seeds[2] == 7

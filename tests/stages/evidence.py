@@ -18,6 +18,7 @@ from tritonrl.core.candidate import (
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import Argument, ArgumentKind, Buffer, BufferKind, Kernel, Launch, LaunchPlan, View
 from tritonrl.core.task import Profile
+from tritonrl.stages.checks.runs import RunsReport
 
 SOURCE = """
 import torch
@@ -124,12 +125,14 @@ def timing_report(**changes: object) -> TimingReport:
 
 
 def candidate(source: str = SOURCE, **evidence: object) -> Candidate:
-    """A candidate whose evidence is complete and good, but for the changes."""
+    """A candidate whose evidence is complete and good, but for the changes; `runs` are those of the variants."""
+    runs: object = evidence.pop("runs", (run_report(),))
+    reports: object = evidence.pop("reports", {})
     fields: dict[str, object] = {
         "compile": compile_report(),
         "tiny": run_report(),
-        "full": (run_report(),),
         "timing": timing_report(),
+        "reports": tuple({"variants": RunsReport(runs=runs), **reports}.items()),  # type: ignore[arg-type, dict-item]
         **evidence,
     }
     return Candidate(task_id="task", source=source, evidence=Evidence(**fields))  # type: ignore[arg-type]
@@ -153,6 +156,6 @@ def candidates(draw: st.DrawFn) -> Candidate:
         source=draw(st.sampled_from([SOURCE, SOURCE, SOURCE, "x = (", "import os"])),
         compile=compile_report(recording(Profile.DECLARED, plan=draw(plans)), failure=draw(FAILURES)),
         tiny=draw(runs),
-        full=tuple(draw(st.lists(runs, min_size=1, max_size=5))),
+        runs=tuple(draw(st.lists(runs, min_size=1, max_size=5))),
         timing=draw(st.sampled_from([timing_report(), timing_report(simulated=False), timing_report(candidate_us=())])),
     )

@@ -8,7 +8,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.outcome import Outcome
-from tritonrl.stages.declared_run import SUSPECTS, Coverage, LaunchCoverage, count_needed, find_hints, judge_coverage
+from tritonrl.stages.checks.declared_run import (
+    SUSPECTS,
+    Coverage,
+    LaunchCoverage,
+    count_needed,
+    find_hints,
+    judge_coverage,
+)
 
 
 def one_launch(num_needed: int, total: int, written: tuple[int, ...]) -> Coverage:

@@ -19,7 +19,7 @@ WRONG = (comparison(relative_error=0.5),)
 @settings(max_examples=200)
 def test_both_forms_find_the_same_candidates_correct(subject: Candidate) -> None:
     """Staged and exhaustive verdicts agree on valid, compiled, correct, and on the first failure."""
-    staged, exhaustive = fold(subject, staged=True), fold(subject, staged=False)
+    staged, exhaustive = fold(subject, stop_early=True), fold(subject, stop_early=False)
     for name in ("valid", "compiled", "runs", "correct", "reached", "outcome", "speedup", "estimated_speedup"):
         assert getattr(staged, name) == getattr(exhaustive, name), name
 
@@ -28,7 +28,7 @@ def test_both_forms_find_the_same_candidates_correct(subject: Candidate) -> None
 @settings(max_examples=200)
 def test_the_staged_form_stops_at_the_first_failure(subject: Candidate) -> None:
     """After the first failure nothing is attempted, before it everything passed, and no more seconds are spent."""
-    staged, exhaustive = fold(subject, staged=True), fold(subject, staged=False)
+    staged, exhaustive = fold(subject, stop_early=True), fold(subject, stop_early=False)
     assert [result.stage for result in staged.stages] == list(Stage)
     passed = [result.passed for result in staged.stages]
     first = passed.index(False) if False in passed else len(passed)
@@ -42,7 +42,7 @@ def test_the_staged_form_stops_at_the_first_failure(subject: Candidate) -> None:
 @settings(max_examples=100)
 def test_only_a_correct_candidate_has_a_speedup(subject: Candidate) -> None:
     """A ratio is reported for correct candidates alone, and a simulated one is never called a speedup."""
-    verdict = fold(subject, staged=True)
+    verdict = fold(subject, stop_early=True)
     timing = subject.evidence.timing
     assert timing is not None
     if not verdict.correct or verdict.reached is not Stage.TIMING or not verdict.stages[-1].passed:
@@ -75,23 +75,23 @@ def test_without_a_clock_a_right_candidate_is_correct_and_untimed(staged: bool) 
         ({"tiny": run_report(failure=Failure(outcome=Outcome.RUN_FAILED))}, Stage.TINY, Outcome.RUN_FAILED),
         ({"tiny": run_report(comparisons=())}, Stage.TINY, Outcome.BROKEN_PROTOCOL),
         ({"tiny": run_report(comparisons=WRONG)}, Stage.TINY, Outcome.WRONG_VALUES),
-        ({"full": (run_report(comparisons=(comparison(num_nonfinite=1),)),)}, Stage.FULL, Outcome.NOT_FINITE),
-        ({"full": (run_report(comparisons=(comparison(shape_matches=False),)),)}, Stage.FULL, Outcome.WRONG_SIGNATURE),
-        ({"full": (run_report(comparisons=(comparison(dtype_matches=False),)),)}, Stage.FULL, Outcome.WRONG_SIGNATURE),
+        ({"runs": (run_report(comparisons=(comparison(num_nonfinite=1),)),)}, Stage.FULL, Outcome.NOT_FINITE),
+        ({"runs": (run_report(comparisons=(comparison(shape_matches=False),)),)}, Stage.FULL, Outcome.WRONG_SIGNATURE),
+        ({"runs": (run_report(comparisons=(comparison(dtype_matches=False),)),)}, Stage.FULL, Outcome.WRONG_SIGNATURE),
     ],
 )
 def test_each_failure_is_reported_where_it_happened(
     changes: dict[str, object], stage: Stage, expected: Outcome
 ) -> None:
     """The verdict names the stage that decided and its outcome."""
-    verdict = fold(candidate(**changes), staged=True)
+    verdict = fold(candidate(**changes), stop_early=True)
     assert (verdict.reached, verdict.outcome) == (stage, expected)
 
 
 def test_a_failed_timing_leaves_a_candidate_correct() -> None:
     """Correctness never depends on the clock."""
     failed = timing_report(failure=Failure(outcome=Outcome.TIMEOUT))
-    verdict = fold(candidate(timing=failed), staged=True)
+    verdict = fold(candidate(timing=failed), stop_early=True)
     assert verdict.correct
     assert verdict.outcome is Outcome.PASSED
     assert verdict.stages[-1].outcome is Outcome.TIMEOUT
@@ -101,7 +101,7 @@ def test_a_failed_timing_leaves_a_candidate_correct() -> None:
 def test_a_failing_variant_is_named() -> None:
     """One wrong variant among right ones fails the full run, and the message says which."""
     reports = (run_report(), run_report(Variant.LARGER, comparisons=WRONG))
-    (result,) = [r for r in fold(candidate(full=reports), staged=True).stages if r.stage is Stage.FULL]
+    (result,) = [r for r in fold(candidate(runs=reports), stop_early=True).stages if r.stage is Stage.FULL]
     assert result.outcome is Outcome.WRONG_VALUES
     assert "larger" in result.message
 
@@ -114,14 +114,14 @@ def test_recordings_of_variants_do_not_fail_the_compile_stage() -> None:
         recording(Profile.LARGER, **broken),
         recording(Profile.SMALL, dtype="float16", **broken),
     )
-    assert fold(candidate(compile=report), staged=True).compiled
+    assert fold(candidate(compile=report), stop_early=True).compiled
     small = compile_report(recording(Profile.DECLARED), recording(Profile.SMALL, **broken))
-    assert not fold(candidate(compile=small), staged=True).compiled
+    assert not fold(candidate(compile=small), stop_early=True).compiled
 
 
 def test_trimming_drops_the_same_share_at_each_end() -> None:
     """Of ten trials with an outlier at each end, the eight between them make the mean."""
     trials = (0.001, *[5.0] * 8, 1000.0)
     timing = evolve(timing_report(), candidate_us=trials, reference_us=(10.0,) * 10)
-    assert fold(candidate(timing=timing), staged=True, trim=0.1).estimated_speedup == 2.0
-    assert fold(candidate(timing=timing), staged=True, trim=0.0).estimated_speedup != 2.0
+    assert fold(candidate(timing=timing), stop_early=True, trim=0.1).estimated_speedup == 2.0
+    assert fold(candidate(timing=timing), stop_early=True, trim=0.0).estimated_speedup != 2.0

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tritonrl.core.candidate import Failure, KnockOut
+from tritonrl.core.candidate import Failure
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import ArgumentKind, Copy, Fill, Launch, Operand, Operator
-from tritonrl.stages.knock_out import can_survive, fills_to_try, without_each_launch, without_launches
+from tritonrl.stages.checks.knock_out import KnockOut, KnockOutReport, can_survive, fills_to_try, without_launches
 from tritonrl.stages.run_stages import judge_full
 
 from .evidence import candidate, comparison, launch, plan, run_report, view
@@ -43,14 +43,9 @@ def test_only_results_that_something_else_reaches_can_survive(steps: list[object
 
 @given(STEPS)
 def test_removal_leaves_every_other_step_in_place(steps: list[object]) -> None:
-    """Without launches the rest is as it was; without one, exactly that one is gone; single launches are kept."""
+    """Without launches the rest is as it was."""
     whole = plan(*steps)
     assert without_launches(whole).steps == tuple(step for step in steps if not isinstance(step, Launch))
-    fewer = without_each_launch(whole)
-    assert len(fewer) == (len(whole.launches) if len(whole.launches) > 1 else 0)
-    for changed in fewer:
-        assert len(changed.steps) == len(steps) - 1
-        assert len(changed.launches) == len(whole.launches) - 1
 
 
 def test_a_result_that_is_right_without_kernels_on_every_input_is_refused() -> None:
@@ -58,8 +53,12 @@ def test_a_result_that_is_right_without_kernels_on_every_input_is_refused() -> N
     right, wrong = run_report(), run_report(comparisons=(comparison(relative_error=0.5, worst_excess=0.5),))
     failed = run_report(failure=Failure(outcome=Outcome.RUN_FAILED), comparisons=())
     harmless = tuple(KnockOut(reports=reports) for reports in ((), (right, wrong), (right, failed)))
-    assert judge_full(candidate(knock_outs=harmless)).passed
-    result = judge_full(candidate(knock_outs=(*harmless, KnockOut(reports=(right, right), fill=1.0))))
+    assert judge_full(candidate(reports={"knock_out": KnockOutReport(knock_outs=harmless)})).passed
+    result = judge_full(
+        candidate(
+            reports={"knock_out": KnockOutReport(knock_outs=(*harmless, KnockOut(reports=(right, right), fill=1.0)))}
+        )
+    )
     assert (result.outcome, result.message) == (
         Outcome.KERNEL_IRRELEVANT,
         "with 1 in the place of what they write",
@@ -70,7 +69,11 @@ def test_a_wrong_result_is_called_wrong_first() -> None:
     """Where a variant fails, that is the outcome, whatever is left without the launches."""
     wrong = run_report(comparisons=(comparison(relative_error=0.5, worst_excess=0.5),))
     assert (
-        judge_full(candidate(full=(wrong,), knock_outs=(KnockOut(reports=(run_report(),)),))).outcome
+        judge_full(
+            candidate(
+                runs=(wrong,), reports={"knock_out": KnockOutReport(knock_outs=(KnockOut(reports=(run_report(),)),))}
+            )
+        ).outcome
         is Outcome.WRONG_VALUES
     )
 

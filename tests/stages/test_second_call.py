@@ -18,7 +18,7 @@ from tritonrl.core.plan import (
     Step,
     View,
 )
-from tritonrl.stages.second_call import run_twice
+from tritonrl.stages.checks.second_call import run_twice
 
 KINDS = list(BufferKind)
 

@@ -36,7 +36,7 @@ def test_a_common_factor_leaves_the_speedup(ours: tuple[float, ...], theirs: tup
 
 def test_the_second_figure_is_over_torch_compile() -> None:
     """It is the speedup over eager times what was measured of the reference's two forms side by side."""
-    verdict = fold(candidate(timing=measured()), staged=True)
+    verdict = fold(candidate(timing=measured()), stop_early=True)
     assert (verdict.speedup, verdict.compiled_speedup, verdict.estimated_speedup) == (2.0, 1.5, None)
 
 
@@ -54,7 +54,7 @@ def test_the_second_figure_is_over_torch_compile() -> None:
 def test_what_was_not_measured_has_no_second_figure(report: TimingReport) -> None:
     """Without a compiled reference, without a trial, and under the simulated clock it is null."""
     assert compiled_speedup_of(report) is None
-    assert fold(candidate(timing=report), staged=True).compiled_speedup is None
+    assert fold(candidate(timing=report), stop_early=True).compiled_speedup is None
 
 
 def test_doubts_are_said_and_refuse_nothing() -> None:
@@ -87,6 +87,6 @@ def test_the_control_is_the_same_kernel_again(ours: tuple[float, ...], again: tu
 def test_a_kernel_that_is_wrong_when_timed_is_wrong() -> None:
     """The report of the timed runs is one more variant of the full run, and takes the speedup with it."""
     timed = run_report(variant=Variant.TIMED, comparisons=(comparison(), comparison(relative_error=1.0)))
-    verdict = fold(candidate(full=(run_report(), timed), timing=measured(check=timed)), staged=True)
+    verdict = fold(candidate(runs=(run_report(), timed), timing=measured(check=timed)), stop_early=True)
     assert (verdict.correct, verdict.outcome, verdict.reached) == (False, Outcome.WRONG_VALUES, Stage.FULL)
     assert (verdict.speedup, verdict.compiled_speedup) == (None, None)

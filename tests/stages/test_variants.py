@@ -12,7 +12,14 @@ from tritonrl.core.task import Profile, Task
 from tritonrl.stages.variants import TRAINING_VARIANTS, describe, round_values, variants_of
 
 GIVEN = (Profile.DECLARED, Profile.TINY, Profile.SMALL)
-LARGE = {Variant.MASSIVE, Variant.DEEP, Variant.SPREAD, Variant.OFFSET, Variant.SATURATED, Variant.HEAVY}
+LARGE = {
+    Variant.SCALE_1E5,
+    Variant.SHIFT_MINUS_200,
+    Variant.SCALE_30_SHIFT_100,
+    Variant.SCALE_1E_2_SHIFT_1000,
+    Variant.SCALE_100,
+    Variant.FP16_SCALE_300,
+}
 VALUES = st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=30).map(lambda v: np.array(v, dtype=np.float64))
 
 
@@ -21,7 +28,7 @@ def test_each_specification_has_its_variants() -> None:
     assert variants_of(VerifierSpec()) == (Variant.ORIGINAL,)
     assert variants_of(VerifierSpec(multi_input=True)) == TRAINING_VARIANTS
     # a measured clock adds the one, and the audit's second call is the other
-    assert set(variants_of(AUDIT)) == set(Variant) - {Variant.TIMED, Variant.AGAIN}
+    assert set(variants_of(AUDIT)) == set(Variant) - {Variant.TIMED, Variant.SECOND_CALL}
 
 
 @pytest.mark.parametrize("dtypes", [("float32",), ("float32", "float16"), ("bfloat16",)])
@@ -30,7 +37,7 @@ def test_every_variant_differs_from_the_original(dtypes: tuple[str, ...]) -> Non
     values = np.random.default_rng(0).standard_normal(64)
     seen = set()
     # which differ in the order of programs, and in what ran before
-    variants = set(Variant) - {Variant.REVERSED, Variant.AGAIN}
+    variants = set(Variant) - {Variant.REVERSED, Variant.SECOND_CALL}
     for variant in variants:
         inputs = describe(variant, dtypes)
         seen.add((inputs.profile, inputs.dtype, inputs.stream, inputs.transform(values).tobytes()))
@@ -50,7 +57,7 @@ def test_hidden_values_are_moderate_where_nothing_vouches_for_more() -> None:
     positive = np.abs(np.random.default_rng(3).standard_normal(10_000))
     for variant in set(Variant) - LARGE:
         assert np.abs(describe(variant, ("float32",)).transform(positive)).max() < 44.0
-    assert 4_500 < (describe(Variant.FLIPPED, ("float32",)).transform(positive) < 0.0).sum() < 5_500
+    assert 4_500 < (describe(Variant.HALF_NEGATED, ("float32",)).transform(positive) < 0.0).sum() < 5_500
     changed = describe(Variant.OUTLIERS, ("float32",)).transform(positive) != positive
     assert 500 < changed.sum() < 750
 
@@ -58,13 +65,13 @@ def test_hidden_values_are_moderate_where_nothing_vouches_for_more() -> None:
 def test_rows_of_one_sign_have_their_extremes_at_their_ends() -> None:
     """Above, rows are positive, largest value first and smallest last or the reverse; below is above negated."""
     values = np.random.default_rng(4).standard_normal((3, 4, 50))
-    above = describe(Variant.ABOVE, ("float32",)).transform(values)
+    above = describe(Variant.ALL_POSITIVE, ("float32",)).transform(values)
     rows = above.reshape(-1, 50)
     assert (rows > 0.0).all()
     assert list(rows.argmax(axis=1)) == [0, 49] * 6
     assert list(rows.argmin(axis=1)) == [49, 0] * 6
-    assert (describe(Variant.BELOW, ("float32",)).transform(values) == -above).all()
-    assert describe(Variant.ABOVE, ("float32",)).transform(np.array(-2.0)) == 2.0
+    assert (describe(Variant.ALL_NEGATIVE, ("float32",)).transform(values) == -above).all()
+    assert describe(Variant.ALL_POSITIVE, ("float32",)).transform(np.array(-2.0)) == 2.0
 
 
 SIZES = st.lists(st.integers(1, 2000), min_size=3, max_size=3)

@@ -69,10 +69,10 @@ def run(
     verdicts: dict[str, list[Verdict]] = {}
     mix: list[Labelled] = []
     for backend in reversed(BACKENDS):
-        own = evolve(config.verifier, backend=backend, clock="none", ask_interpreter=False)
+        own = evolve(config.verifier, backend=backend, clock="none", cross_check_interpreter=False)
         chosen = evolve(config, verifier=own)
         with open_verifier(chosen) as verifier:
-            verifier.bench.get_ready()
+            verifier.context.get_ready()
             if not mix:
                 # four of a task's ten candidates get so far
                 mix = [c for c in make_mix(verifier, -(-num_candidates // 8), seed, jobs) if _reaches_a_kernel(c)]

@@ -21,7 +21,7 @@ from ...gpu_check import DOUBLE_SOLUTION, double_task
 from ...verification.verifier import open_verifier
 from ..verifier.mix import OnProgress, count_done
 
-_PLAIN = VerifierSpec(staged=True)
+_PLAIN = VerifierSpec(stop_early=True)
 _WALL_S = 5
 _STORE = "tl.store"
 
@@ -98,7 +98,7 @@ def run(config: Config, num_crashes: int, jobs: int, on_progress: OnProgress | N
     with open_verifier(chosen) as verifier:
         pairs = [(task, source) for _, source in drawn]
         verdicts = verifier.verify_many(pairs, _PLAIN, jobs, count_done(len(pairs), on_progress))
-        cuda = verifier.bench.cuda
+        cuda = verifier.context.cuda
         restarts_s = [seconds for executor in cuda.executors for seconds in executor.restarts_s] if cuda else []
     found = list(zip(drawn, verdicts, strict=True))
     right = [verdict for (name, _), verdict in found if name == "is right"]

@@ -121,10 +121,10 @@ def run(config: Config, num_kernels: int, num_visits: int, num_repeats: int, see
     """Measure `num_kernels` kernels, `num_repeats` times at each of `num_visits` visits."""
     protocol = Protocol.of(config.clock, True)
     with open_verifier(config) as verifier:
-        cuda = verifier.bench.cuda
+        cuda = verifier.context.cuda
         if cuda is None:
             raise UsageError("bench timing: needs a GPU")
-        verifier.bench.get_ready()
+        verifier.context.get_ready()
         with ThreadPoolExecutor(jobs) as pool:
             prepared = list(pool.map(lambda example: prepare(verifier, example), draw(num_kernels, seed)))
         subjects = [one for one in prepared if isinstance(one, Prepared)]
@@ -169,17 +169,17 @@ def grow(example: Example, factor: int) -> Example:
 
 def prepare(verifier: Verifier, example: Example) -> Prepared | str:
     """The teacher's plan, compiled, with the original inputs, or why there is none."""
-    task, bench = example.task, verifier.bench
+    task, context = example.task, verifier.context
     sizes = ", ".join(f"{name} {size}" for name, size in read_constants(task.source).items())
     name = f"{task.task_id.rsplit('-', 1)[0]} ({sizes})"
-    request = record_request(task, bench.oracle, Profile.DECLARED, task.dtypes[0], compile=True)
-    reply = bench.sandbox.record(example.solution, [request])
-    bench.store.put_blobs(reply.blobs)
+    request = record_request(task, context.oracle, Profile.DECLARED, task.dtypes[0], compile=True)
+    reply = context.sandbox.record(example.solution, [request])
+    context.store.put_blobs(reply.blobs)
     plan = reply.recordings[0].plan if reply.recordings else None
     if plan is None:
         return f"{name}: not recorded"
-    expected = bench.oracle.expected(task, describe(Variant.ORIGINAL, task.dtypes, Profile.DECLARED))
-    storages = fill_storages(plan, expected, bench.store.get_blob)
+    expected = context.oracle.expected(task, describe(Variant.ORIGINAL, task.dtypes, Profile.DECLARED))
+    storages = fill_storages(plan, expected, context.store.get_blob)
     return (
         f"{name}: {storages.message}"
         if isinstance(storages, Failure)

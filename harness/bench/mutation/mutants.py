@@ -40,8 +40,8 @@ from ...work import write_atomically
 from . import Fate, Judge, KillRates, Mutant, MutantRow, MutationScore, enumerate_mutants, sample_mutants, score_mutants
 from .mutation_oracle import Battery, MutationOracle
 
-ONE_INPUT = VerifierSpec(staged=True)
-FIVE = VerifierSpec(staged=True, multi_input=True)
+ONE_INPUT = VerifierSpec(stop_early=True)
+FIVE = VerifierSpec(stop_early=True, multi_input=True)
 ROW_FORMS = (".parquet", ".jsonl")
 _MUTANTS_A_TASK = 12
 _DEATHS = frozenset(
@@ -204,7 +204,7 @@ def _passes_one_run(verifier: Verifier, example: Example, mutant: Mutant) -> boo
     if not (judge_syntax(bare).passed and judge_compile(staged).passed):
         return False
     # the run on the original inputs whatever the tiny run said
-    candidate = verifier.gather(example.task, mutant.source, VerifierSpec(staged=False))
+    candidate = verifier.gather(example.task, mutant.source, VerifierSpec(stop_early=False))
     return judge_full(candidate).passed
 
 

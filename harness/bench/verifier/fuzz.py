@@ -1,7 +1,7 @@
 """Nothing that a model writes may break the verifier: random and spoilt completions through extraction and the funnel.
 
-All of them are read by extraction and the AST stage (`fuzz_reading`). What then goes through the whole funnel
-goes through all of it, whatever stage it fails (`VerifierSpec(staged=False)`), so that recorder, interpreter and judge
+All of them are read by extraction and the AST stage (`fuzz_reading`). What then goes through the whole funnel goes
+through all of it, whatever stage it fails (`VerifierSpec(stop_early=False)`), so that recorder, interpreter and judge
 meet it too.
 """
 
@@ -22,7 +22,7 @@ from ...verification.verifier import Verifier, open_verifier
 from .fuzz_reading import choose_for_funnel, read_apart, read_texts
 from .fuzz_texts import fuzzed
 
-EVERYTHING = VerifierSpec(multi_input=True, staged=False)
+EVERYTHING = VerifierSpec(multi_input=True, stop_early=False)
 _CHUNK = 50
 _TASKS_A_LEVEL = 13
 

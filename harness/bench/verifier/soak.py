@@ -119,7 +119,7 @@ def run(
         ThreadPoolExecutor(max_workers=jobs) as pool,
     ):
         teachers = list(corpus_examples("corpus:train", seed, _TASKS_A_LEVEL))
-        roots = (Path(verifier.bench.sandbox._root), Path(hostile._root))
+        roots = (Path(verifier.context.sandbox._root), Path(hostile._root))
         work = _draw(teachers, rng, verifier, hostile)
         size, done = max(_LEAST_ROUND, _ROUND_A_JOB * jobs), 0
         while done < candidates:

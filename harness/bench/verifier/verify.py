@@ -2,7 +2,7 @@
 
 Four figures matter: candidates a second end to end, candidates a second through extraction and the AST stage on one
 core, milliseconds from the fork of a child to its first result, and what the staged funnel saves. "Exhaustive" is
-`VerifierSpec(staged=False)`: every probe is attempted on every candidate whatever failed before, with the same
+`VerifierSpec(stop_early=False)`: every probe is attempted on every candidate whatever failed before, with the same
 kind of sandbox, the same batching of runs and the same evidence within one candidate; only the stopping differs.
 
 Wall-clock figures need a machine with nothing else to do. Processor seconds of this process and all of its children
@@ -35,12 +35,12 @@ from ...sandbox.protocol import RecordReply
 from ...sandbox.sandbox import Sandbox
 from ...tasks.suites import corpus_examples
 from ...verification.probes import probe_syntax
-from ...verification.timing import find_reference_timing
+from ...verification.timing.timing import find_reference_timing
 from ...verification.verifier import Verifier, open_verifier
 from .mix import COMPILER_SPOIL, Kind, Labelled, draw_candidates, kind_of
 
-STAGED = VerifierSpec(multi_input=True, staged=True, calibrated=True)
-EXHAUSTIVE = VerifierSpec(multi_input=True, staged=False, calibrated=True)
+STAGED = VerifierSpec(multi_input=True, stop_early=True, calibrated=True)
+EXHAUSTIVE = VerifierSpec(multi_input=True, stop_early=False, calibrated=True)
 VERIFIERS = {"staged": STAGED, "exhaustive": EXHAUSTIVE, "audit": AUDIT}
 _NUM_FORKS = 20
 _SYNTAX_SECONDS = 1.0
@@ -88,10 +88,10 @@ def run(config: Config, num_tasks: int, seed: int, jobs: int, verifiers: Sequenc
     # what becomes of a candidate does not depend on how quick it is
     untimed = evolve(config, verifier=evolve(config.verifier, clock="none"))
     with open_verifier(untimed) as verifier:
-        verifier.bench.get_ready()
+        verifier.context.get_ready()
         mix = make_mix(verifier, num_tasks, seed, jobs)
         backend = verifier.backend
-        first_result_ms = measure_first_results(verifier.bench.sandbox)
+        first_result_ms = measure_first_results(verifier.context.sandbox)
     named = {name: _measure(name, VERIFIERS[name], config, mix, jobs) for name in verifiers or VERIFIERS}
     staged, exhaustive = named.get("staged"), named.get("exhaustive")
     both = (exhaustive, staged) if staged is not None and exhaustive is not None else None
@@ -129,9 +129,9 @@ def make_mix(verifier: Verifier, num_tasks: int, seed: int, jobs: int) -> list[L
 def _measure(name: str, spec: VerifierSpec, config: Config, mix: Sequence[Labelled], jobs: int) -> PassFigures:
     pairs = [(candidate.task, candidate.source) for candidate in mix]
     with open_verifier(config) as verifier:
-        verifier.bench.get_ready()
+        verifier.context.get_ready()
         references_s = _measure_references(verifier, mix)
-        cuda = verifier.gpu_bench.cuda if verifier.gpu_bench is not None else None
+        cuda = verifier.gpu_context.cuda if verifier.gpu_context is not None else None
         gpu_before = dict(cuda.seconds) if cuda is not None else {}
         cpu_before, began = tree_cpu_s(), time.perf_counter()
         verdicts = verifier.verify_many(pairs, spec, jobs)
@@ -160,12 +160,12 @@ def _measure(name: str, spec: VerifierSpec, config: Config, mix: Sequence[Labell
 
 def _measure_references(verifier: Verifier, mix: Iterable[Labelled]) -> float:
     """Seconds that the references' own figures take, which a measured clock needs once for a task and keeps."""
-    bench = verifier.gpu_bench
-    if bench is None or bench.cuda is None or verifier.config.clock != "measured":
+    context = verifier.gpu_context
+    if context is None or context.cuda is None or verifier.config.clock != "measured":
         return 0.0
     began = time.perf_counter()
     for task in {candidate.task.task_id: candidate.task for candidate in mix}.values():
-        find_reference_timing(task, bench, bench.cuda, verifier.clock)
+        find_reference_timing(task, context, context.cuda, verifier.clock)
     return time.perf_counter() - began
 
 

@@ -46,7 +46,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 def test_right_kernel_is_accepted_by_both(verifier: Verifier, task: Task) -> None:
     """A kernel that computes the reference is correct, at declared sizes, with an error that is that of rounding."""
-    verdict = judge_by_suite(task, RIGHT, verifier.bench)
+    verdict = judge_by_suite(task, RIGHT, verifier.context)
     assert (verdict.correct, verdict.sizes, verdict.message) == (True, Profile.DECLARED, "")
     assert verdict.excess is not None
     assert verdict.excess < 1e-5
@@ -55,7 +55,7 @@ def test_right_kernel_is_accepted_by_both(verifier: Verifier, task: Task) -> Non
 
 def test_constant_off_by_a_little_is_accepted_by_the_suite_alone(verifier: Verifier, task: Task) -> None:
     """An error of 0.005 is within a tolerance of 0.01, and the audit refuses it: the two stand side by side."""
-    verdict = judge_by_suite(task, CLOSE, verifier.bench)
+    verdict = judge_by_suite(task, CLOSE, verifier.context)
     assert verdict.correct
     assert verdict.excess is not None
     assert 0.005 / 2.5 <= verdict.excess <= 0.005 + 1e-6
@@ -64,7 +64,7 @@ def test_constant_off_by_a_little_is_accepted_by_the_suite_alone(verifier: Verif
 
 def test_wrong_kernel_is_refused_with_its_excess(verifier: Verifier, task: Task) -> None:
     """An error beyond the tolerance is refused, and the message says by how much."""
-    verdict = judge_by_suite(task, FAR, verifier.bench)
+    verdict = judge_by_suite(task, FAR, verifier.context)
     assert verdict.correct is False
     assert verdict.excess is not None
     assert verdict.excess > TOLERANCE
@@ -82,7 +82,7 @@ def test_wrong_kernel_is_refused_with_its_excess(verifier: Verifier, task: Task)
 )
 def test_refusals_say_why(source: str, words: str, verifier: Verifier, task: Task) -> None:
     """What is no program, gives no number or another shape is refused in one line."""
-    verdict = judge_by_suite(task, source, verifier.bench)
+    verdict = judge_by_suite(task, source, verifier.context)
     assert verdict.correct is False
     assert words in verdict.message
     assert verdict.message
@@ -92,27 +92,27 @@ def test_refusals_say_why(source: str, words: str, verifier: Verifier, task: Tas
 def test_how_a_result_came_about_is_the_audits_question(verifier: Verifier, task: Task) -> None:
     """The suite accepts arithmetic without a kernel, as published; the audit refuses it."""
     source = pointwise(forward="return torch.tanh(x) + 0.5")
-    assert judge_by_suite(task, source, verifier.bench).correct
+    assert judge_by_suite(task, source, verifier.context).correct
     assert not verifier.verify(task, source, AUDIT).correct
 
 
 def test_verdict_is_kept(verifier: Verifier, task: Task) -> None:
     """Asking again gives the verdict that was found, its seconds included; another candidate has another."""
-    first = judge_by_suite(task, RIGHT, verifier.bench)
-    assert judge_by_suite(task, RIGHT, verifier.bench) == first
-    assert judge_by_suite(task, FAR, verifier.bench) != first
+    first = judge_by_suite(task, RIGHT, verifier.context)
+    assert judge_by_suite(task, RIGHT, verifier.context) == first
+    assert judge_by_suite(task, FAR, verifier.context) != first
 
 
 def test_declared_sizes_that_are_too_large_are_replaced(verifier: Verifier, task: Task) -> None:
     """On the interpreter a kernel is judged at small sizes where the declared ones would take long, and says so."""
-    if verifier.bench.cuda is not None:
+    if verifier.context.cuda is not None:
         pytest.skip("a GPU runs the declared sizes")
     large = evolve(task, source=task.source.replace("batch_size = 16", "batch_size = 800"))
-    assert (choose_sizes(task, verifier.bench), choose_sizes(large, verifier.bench)) == (
+    assert (choose_sizes(task, verifier.context), choose_sizes(large, verifier.context)) == (
         Profile.DECLARED,
         Profile.SMALL,
     )
-    verdict = judge_by_suite(large, RIGHT, verifier.bench)
+    verdict = judge_by_suite(large, RIGHT, verifier.context)
     assert (verdict.correct, verdict.sizes) == (True, Profile.SMALL)
 
 
@@ -150,10 +150,10 @@ def test_trials_that_run_out_of_time_together_have_it_alone(
         return Failure(outcome=Outcome.TIMEOUT, message="still running") if is_late else 1e-6
 
     monkeypatch.setattr(suite_criterion, "_run_trials", run)
-    assert judge_by_suite(task, f"{RIGHT}# one by one\n", verifier.bench).correct
+    assert judge_by_suite(task, f"{RIGHT}# one by one\n", verifier.context).correct
     assert asked == [5, 1, 1, 1, 1, 1]
     monkeypatch.setattr(suite_criterion, "_run_trials", partial(run, slow=(1,)))
-    verdict = judge_by_suite(task, f"{RIGHT}# never\n", verifier.bench)
+    verdict = judge_by_suite(task, f"{RIGHT}# never\n", verifier.context)
     assert (verdict.correct, verdict.message) == (False, "ran out of time: still running")
 
 
@@ -162,7 +162,7 @@ def test_task_that_cannot_be_computed_is_no_verdict(verifier: Verifier, task: Ta
     other = evolve(
         task, task_id="other", source=f"{task.source}\n\ndef get_inputs():\n    return [torch.rand(dim, 1), 0]\n"
     )
-    verdict = judge_by_suite(other, RIGHT, verifier.bench)
+    verdict = judge_by_suite(other, RIGHT, verifier.context)
     assert verdict.correct is None
     assert "other: running the reference failed" in verdict.message
 
@@ -173,5 +173,5 @@ def test_a_tensor_that_is_no_parameter_is_converted_with_the_model(verifier: Ver
     source = task.source.replace("    def forward", f"{init}    def forward")
     source = source.replace("torch.tanh(x)", "nn.functional.linear(x[..., :4], self.state.to(x.device)[0])")
     recurrent = evolve(task, task_id="recurrent", source=source)
-    assert verifier.bench.oracle.signature(recurrent).used_inputs == (0,)
-    assert judge_by_suite(recurrent, FAR, verifier.bench).correct is False
+    assert verifier.context.oracle.signature(recurrent).used_inputs == (0,)
+    assert judge_by_suite(recurrent, FAR, verifier.context).correct is False

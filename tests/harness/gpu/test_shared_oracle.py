@@ -17,7 +17,8 @@ from tritonrl.core.task import Profile, Task
 from tritonrl.harness.gpu import shared_oracle
 from tritonrl.harness.gpu.gpu_lock import GpuLock
 from tritonrl.harness.gpu.shared_oracle import SharedOracle
-from tritonrl.harness.verification.oracle import Oracle
+from tritonrl.harness.reference.oracle import Oracle
+from tritonrl.stages.checks.runs import RunsReport
 from tritonrl.stages.run_stages import judge_full
 from tritonrl.stages.variants import describe
 
@@ -99,6 +100,8 @@ def test_without_room_results_are_in_float32_and_the_verdict_says_so(tmp_path: P
     report = RunReport(variant=Variant.ORIGINAL, seconds=0.0, failure=None, oracle_dtype=narrow.computed_in)
     wide = evolve(report, variant=Variant.SCALED, oracle_dtype="float64")
     right = [evolve(one, comparisons=RIGHT) for one in (report, wide)]
-    result = judge_full(Candidate(task_id="t", source="", evidence=Evidence(full=tuple(right))))
+    result = judge_full(
+        Candidate(task_id="t", source="", evidence=Evidence(reports=(("variants", RunsReport(runs=tuple(right))),)))
+    )
     assert result.outcome is Outcome.PASSED
     assert result.message == "expected values in float32: variant original"

@@ -15,8 +15,9 @@ from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.task import Profile, Task
 from tritonrl.harness.gpu.timing.protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
 from tritonrl.harness.verification.storages import fill_storages, from_bytes
-from tritonrl.harness.verification.timing import find_reference_timing
+from tritonrl.harness.verification.timing.timing import find_reference_timing
 from tritonrl.harness.verification.verifier import Verifier, open_verifier
+from tritonrl.stages.run_stages import find_runs
 from tritonrl.stages.tolerance import accepts, compare
 from tritonrl.stages.variants import describe
 
@@ -25,7 +26,7 @@ from .test_backend import Gpu, spoilt
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 CLOCK = ClockConfig(trials=20, warmups=3)
-CALIBRATED = VerifierSpec(multi_input=True, staged=True, calibrated=True)
+CALIBRATED = VerifierSpec(multi_input=True, stop_early=True, calibrated=True)
 SINGLE = evolve(CALIBRATED, calibrated=False)
 
 
@@ -39,15 +40,15 @@ def verifier() -> Iterator[Verifier]:
 @pytest.fixture(scope="module")
 def gpu(verifier: Verifier) -> Gpu:
     """The verifier's sandbox and executors, to be used by hand."""
-    cuda = verifier.bench.cuda
+    cuda = verifier.context.cuda
     assert cuda is not None
-    return Gpu(verifier.bench.sandbox, {}, cuda)
+    return Gpu(verifier.context.sandbox, {}, cuda)
 
 
 def time_by_hand(gpu: Gpu, verifier: Verifier, task: Task, source: str, protocol: Protocol) -> tuple[Timed, list[bool]]:
     """A timing, and whether the results of the first run and of the replay afterwards are right."""
     request, expected = gpu.prepare(task, source)
-    verifier.bench.store.put_blobs(gpu.blobs)
+    verifier.context.store.put_blobs(gpu.blobs)
     others = evolve(describe(Variant.ORIGINAL, task.dtypes, Profile.DECLARED), stream="others")
     later = gpu.oracle.expected(task, others)
     storages = fill_storages(request.plan, later, gpu.blobs.get)
@@ -124,7 +125,7 @@ def test_interpreted_candidates_are_timed_on_a_gpu() -> None:
         verdict = verifier.verify(LINEAR, linear(), CALIBRATED)
         assert (verdict.backend, verdict.correct, verdict.reached) == ("interpret", True, Stage.TIMING)
         assert verdict.speedup is not None
-        reports = verifier.gather(LINEAR, linear(), CALIBRATED).evidence.full
+        reports = list(find_runs(verifier.gather(LINEAR, linear(), CALIBRATED)))
         assert Variant.TIMED in {report.variant for report in reports}
         blinking = verifier.verify(POINTWISE, BLINKING, CALIBRATED)
         assert not blinking.correct
@@ -141,7 +142,7 @@ def test_a_verdict_has_measured_speedups(verifier: Verifier) -> None:
     assert verifier.verify(LINEAR, linear(), CALIBRATED) == evolve(
         first, stages=verifier.verify(LINEAR, linear(), CALIBRATED).stages
     )
-    bench = verifier.bench
+    bench = verifier.context
     assert bench.cuda is not None
     report = verifier.gather(LINEAR, linear(), CALIBRATED).evidence.timing
     assert report is not None
@@ -171,7 +172,7 @@ def test_a_kernel_that_is_wrong_when_timed_is_rejected(verifier: Verifier) -> No
 
 def test_a_reference_that_does_not_run_is_said(verifier: Verifier) -> None:
     """A reference that waits for the device is launched from Python; one that fails is no figure, and no crash."""
-    cuda = verifier.bench.cuda
+    cuda = verifier.context.cuda
     assert cuda is not None
     waiting = POINTWISE.source.replace(
         "return 2.0 * x", "assert x.sum().item() == x.sum().item()\n        return 2.0 * x"

@@ -63,6 +63,7 @@ def test_named_grids_have_their_sizes() -> None:
         "one-at-a-time": 5,
         "leave-one-out": 5,
         "controls": 2,
+        "staging": 2,
         "noise": 5,
     }
     assert parse_grid("full") == GRID_CELLS

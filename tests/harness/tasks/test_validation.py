@@ -50,7 +50,7 @@ def test_sound_tasks_have_no_problem(verifier: Verifier, task: Task) -> None:
 def test_a_number_that_comes_out_alike_once_is_no_weakness(verifier: Verifier) -> None:
     """A mean depends on each input, although another draw of one happens to give nearly the same mean."""
     task = binary("torch.mean((x - y) ** 2) * 92.0")
-    assert _is_idle(verifier.bench.oracle, task, describe(Variant.ORIGINAL, task.dtypes), 1)
+    assert _is_idle(verifier.context.oracle, task, describe(Variant.ORIGINAL, task.dtypes), 1)
     assert validate_task(verifier, task) == ()
 
 

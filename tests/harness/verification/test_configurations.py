@@ -11,8 +11,9 @@ from tritonrl.core.corpus import render
 from tritonrl.core.extensions import AUDIT, Extensions, VerifierSpec
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.verdict import Verdict
-from tritonrl.harness.verification.configurations import MOST_CONFIGURATIONS, draw_choices
+from tritonrl.harness.verification.checks.configurations import MOST_CONFIGURATIONS, draw_choices
 from tritonrl.harness.verification.verifier import Verifier
+from tritonrl.stages.checks.configurations import ConfigurationsReport
 
 RELU = render("l1-unary-7fce4ae6f9f1a504")
 HEAD = """
@@ -66,8 +67,14 @@ def message(verdict: Verdict) -> str:
 def test_every_configuration_of_a_right_tuner_is_run(verifier: Verifier) -> None:
     """Four blocks are four runs, and the kernel is correct."""
     source = HEAD + kernel(config(128), config(256), config(512), config(1024)) + MODEL
-    found = verifier.gather(RELU.task, source, AUDIT).evidence.configurations
-    assert [run.description.partition(",")[0] for run in found] == ["BLOCK=128", "BLOCK=256", "BLOCK=512", "BLOCK=1024"]
+    found = verifier.gather(RELU.task, source, AUDIT).evidence.report("configurations")
+    assert isinstance(found, ConfigurationsReport)
+    assert [run.description.partition(",")[0] for run in found.runs] == [
+        "BLOCK=128",
+        "BLOCK=256",
+        "BLOCK=512",
+        "BLOCK=1024",
+    ]
     assert verify(verifier, source).correct
 
 
@@ -75,7 +82,7 @@ def test_a_candidate_without_a_tuner_has_no_such_runs(verifier: Verifier) -> Non
     """Nor has one with a single configuration."""
     sources = (RELU.solution, HEAD + kernel(config(128)) + MODEL)
     for source in sources:
-        assert verifier.gather(RELU.task, source, AUDIT).evidence.configurations == ()
+        assert verifier.gather(RELU.task, source, AUDIT).evidence.report("configurations") is None
 
 
 def test_a_training_verifier_does_not_pay_for_them(verifier: Verifier) -> None:

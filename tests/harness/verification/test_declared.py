@@ -13,10 +13,11 @@ from tritonrl.core.outcome import Outcome
 from tritonrl.core.run import RunReply, RunRequest
 from tritonrl.core.task import Task
 from tritonrl.harness.sandbox.sandbox import Sandbox
-from tritonrl.harness.verification.declared import sample_declared
+from tritonrl.harness.verification.checks.declared import sample_declared
 from tritonrl.harness.verification.verifier import Verifier
-from tritonrl.stages.declared_run import FIRST_PROGRAMS, MORE_PROGRAMS
-from tritonrl.stages.run_stages import judge_run
+from tritonrl.stages.checks.declared_run import FIRST_PROGRAMS, MORE_PROGRAMS
+from tritonrl.stages.judge_run import judge_run
+from tritonrl.stages.run_stages import find_runs
 
 from ..kernels import LINEAR, POINTWISE, linear, pointwise
 
@@ -24,8 +25,8 @@ from ..kernels import LINEAR, POINTWISE, linear, pointwise
 def declared_report(verifier: Verifier, task: Task, source: str) -> RunReport | None:
     """What the audit found at the declared sizes, after everything else was accepted."""
     candidate: Candidate = verifier.gather(task, source, AUDIT)
-    assert {Variant.ORIGINAL, Variant.REMAINDER} <= {report.variant for report in candidate.evidence.full}
-    return next((report for report in candidate.evidence.full if report.variant is Variant.DECLARED), None)
+    assert {Variant.ORIGINAL, Variant.REMAINDER} <= {report.variant for report in find_runs(candidate)}
+    return next((report for report in find_runs(candidate) if report.variant is Variant.DECLARED), None)
 
 
 def failure_of(report: RunReport | None) -> Failure:
@@ -85,8 +86,8 @@ def test_an_objection_stands_where_more_programs_take_too_long(verifier: Verifie
     """Unless programs may wait for one another, so that the first ones alone say little."""
     source = pointwise().replace(GRID, f"min({GRID}, 64)") + end
     candidate = verifier.gather(POINTWISE, source, AUDIT)
-    sandbox: Any = SlowBeyond(verifier.bench.sandbox)
-    report = sample_declared(candidate, POINTWISE, evolve(verifier.bench, sandbox=sandbox))
+    sandbox: Any = SlowBeyond(verifier.context.sandbox)
+    report = sample_declared(candidate, POINTWISE, evolve(verifier.context, sandbox=sandbox))
     assert failure_of(report).outcome is outcome
     assert sandbox.num_programs == [FIRST_PROGRAMS, MORE_PROGRAMS]
 
@@ -106,8 +107,8 @@ def test_sizes_beyond_the_oracles_reach_are_left_out(verifier: Verifier) -> None
 def declared_failure(verifier: Verifier, source: str, variant: Variant = Variant.DECLARED) -> Failure:
     """Why the audit refuses a pointwise kernel in one of the sampled variants, the last that it looked at."""
     candidate = verifier.gather(POINTWISE, source, AUDIT)
-    assert candidate.evidence.full[-1].variant is variant
-    return failure_of(candidate.evidence.full[-1])
+    assert list(find_runs(candidate))[-1].variant is variant
+    return failure_of(list(find_runs(candidate))[-1])
 
 
 IDLE = """@triton.jit

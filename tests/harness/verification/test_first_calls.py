@@ -21,8 +21,9 @@ from tritonrl.core.plan import (
     Step,
     View,
 )
-from tritonrl.harness.verification.first_calls import count_repeated_updates, find_last
+from tritonrl.harness.verification.checks.first_calls import count_repeated_updates, find_last
 from tritonrl.harness.verification.verifier import Verifier
+from tritonrl.stages.checks.configurations import ConfigurationsReport
 
 RELU = render("l1-unary-7fce4ae6f9f1a504")
 SOURCE = """
@@ -144,10 +145,13 @@ def test_a_launch_that_may_not_be_repeated_is_refused(verifier: Verifier, name: 
 def test_each_choice_has_a_first_call_of_its_own(verifier: Verifier) -> None:
     """Three launches where the last is another one, two where it is the same, and none without a choice."""
     found = verifier.gather(RELU.task, RIGHT["stores"], AUDIT).evidence
-    assert [run.choice for run in found.first_calls] == [(0,), (1,)]
+    calls = found.report("first_calls")
+    assert isinstance(calls, ConfigurationsReport)
+    assert [run.choice for run in calls.runs] == [(0,), (1,)]
     assert found.compile is not None
     assert all(recording.first_plan is None for recording in found.compile.recordings)
-    assert verifier.gather(RELU.task, RIGHT["adds with one configuration"], AUDIT).evidence.first_calls == ()
+    single = verifier.gather(RELU.task, RIGHT["adds with one configuration"], AUDIT).evidence.report("first_calls")
+    assert single == ConfigurationsReport(runs=())
 
 
 def view(buffer: int) -> View:

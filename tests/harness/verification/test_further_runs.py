@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 from attrs import evolve
-from tritonrl.core.candidate import Candidate, Failure, Variant
+from tritonrl.core.candidate import Candidate, Failure, RunReport, Variant
 from tritonrl.core.config import ClockConfig, VerifierConfig
 from tritonrl.core.extensions import AUDIT, VerifierSpec
 from tritonrl.core.outcome import Outcome
@@ -16,14 +16,25 @@ from tritonrl.harness.gpu.backend import CudaBackend
 from tritonrl.harness.reference.sizes.declared_sizes import with_declared
 from tritonrl.harness.sandbox.protocol import RecordReply, RecordRequest
 from tritonrl.harness.sandbox.sandbox import Sandbox
-from tritonrl.harness.verification.further_runs import probe_interpreted, probe_second_call
+from tritonrl.harness.verification.checks import interpreted, second_call
+from tritonrl.harness.verification.context import VerifierContext
 from tritonrl.harness.verification.verifier import Verifier
-from tritonrl.harness.verification.workbench import Workbench
-from tritonrl.stages.run_stages import judge_full, judge_run
+from tritonrl.stages.checks.runs import RunsReport
+from tritonrl.stages.judge_run import judge_run
+from tritonrl.stages.run_stages import find_runs, judge_full
 
 from ..kernels import LINEAR, POINTWISE, linear, pointwise
 
-STAGED = VerifierSpec(staged=True)
+STAGED = VerifierSpec(stop_early=True)
+
+
+def call_twice(verifier: Verifier, task: Task, source: str) -> Candidate:
+    """The candidate with a second call, which the verifier has not asked for."""
+    candidate = verifier.gather(task, source, STAGED)
+    assert judge_full(candidate).passed
+    report = second_call.gather(candidate, task, verifier.context, AUDIT)
+    assert report is not None
+    return candidate.with_report("second_call", report)
 
 
 class NoGpu(CudaBackend):
@@ -44,16 +55,16 @@ class InterpretedGpu(CudaBackend):
         return self._sandbox.run(source, requests)
 
 
-def with_gpu(bench: Workbench) -> Workbench:
-    """The same bench as where plans run on a GPU."""
-    return evolve(bench, cuda=NoGpu())
+def with_gpu(context: VerifierContext) -> VerifierContext:
+    """The same context as where plans run on a GPU."""
+    return evolve(context, cuda=NoGpu())
 
 
 @pytest.mark.parametrize(("task", "source"), [(POINTWISE, pointwise()), (LINEAR, linear())])
 def test_a_right_kernel_is_right_in_a_second_call(verifier: Verifier, task: Task, source: str) -> None:
     """What the first call leaves does not matter to it."""
-    candidate = probe_second_call(verifier.gather(task, source, STAGED), task, verifier.bench)
-    assert candidate.evidence.full[-1].variant is Variant.AGAIN
+    candidate = call_twice(verifier, task, source)
+    assert list(find_runs(candidate))[-1].variant is Variant.SECOND_CALL
     assert judge_full(candidate).passed
 
 
@@ -79,21 +90,27 @@ def test_a_result_that_is_kept_is_wrong_in_a_second_call(verifier: Verifier) -> 
         tl.store(kept_ptr + offsets, result, mask=mask)
         tl.store(kept_ptr + n + tl.program_id(0), first)""",
     )
-    candidate = verifier.gather(POINTWISE, source, STAGED)
-    assert judge_full(candidate).passed
-    result = judge_full(probe_second_call(candidate, POINTWISE, verifier.bench))
-    assert (result.outcome, result.message.partition(":")[0]) == (Outcome.WRONG_VALUES, "variant again")
+    result = judge_full(call_twice(verifier, POINTWISE, source))
+    assert (result.outcome, result.message.partition(":")[0]) == (Outcome.WRONG_VALUES, "variant second_call")
 
 
 def interpret(verifier: Verifier, source: str) -> Candidate:
     """The candidate with what the interpreter says where a GPU ran its plan."""
-    return probe_interpreted(verifier.gather(POINTWISE, source, STAGED), POINTWISE, with_gpu(verifier.bench))
+    candidate = verifier.gather(POINTWISE, source, STAGED)
+    report = interpreted.gather(candidate, POINTWISE, with_gpu(verifier.context), AUDIT)
+    return candidate.with_report("interpreted", report)
+
+
+def interpreted_runs(candidate: Candidate) -> tuple[RunReport, ...]:
+    """What the interpreter said."""
+    report = candidate.evidence.report("interpreted")
+    return report.runs if isinstance(report, RunsReport) else ()
 
 
 def test_beside_a_gpu_the_interpreter_looks_at_small_sizes(verifier: Verifier) -> None:
     """A right kernel is right at tiny and small sizes and at those of no profile."""
     candidate = interpret(verifier, pointwise())
-    assert [report.variant for report in candidate.evidence.interpreted] == [
+    assert [report.variant for report in interpreted_runs(candidate)] == [
         "original",
         "original",
         "reversed",
@@ -106,7 +123,7 @@ def test_what_only_the_interpreter_sees_refuses(verifier: Verifier) -> None:
     """Its objection is the full stage's, and says whose it is."""
     right = verifier.gather(POINTWISE, pointwise(), STAGED)
     wrong = interpret(verifier, pointwise("tl.load(x_ptr + offsets - n - 5000) * 0.0 + 2.0 * x * tl.sigmoid(x)"))
-    candidate = right.with_evidence(interpreted=wrong.evidence.interpreted)
+    candidate = right.with_report("interpreted", RunsReport(runs=interpreted_runs(wrong)))
     result = judge_full(candidate)
     assert result.outcome is Outcome.OUT_OF_BOUNDS
     assert result.message.startswith("interpreted, variant original")
@@ -122,26 +139,28 @@ def test_what_a_gpu_leaves_to_chance_refuses(verifier: Verifier) -> None:
     )
     result = "tl.where(tl.load(found_ptr + offsets, mask=mask, other=1.0) != 0.0, 2.0 * x * tl.sigmoid(x), 5.0)"
     source = pointwise(result, forward=forward).replace("(x_ptr, out_ptr, n", "(x_ptr, found_ptr, out_ptr, n")
-    reports = interpret(verifier, source).evidence.interpreted
+    reports = interpreted_runs(interpret(verifier, source))
     assert [report.variant for report in reports if judge_run(report) is not None] == ["reversed"]
 
 
 def test_without_a_gpu_nothing_is_interpreted_twice(verifier: Verifier) -> None:
-    """Where plans are interpreted anyway the probe adds nothing."""
-    candidate = verifier.gather(POINTWISE, pointwise(), STAGED)
-    assert probe_interpreted(candidate, POINTWISE, verifier.bench) == candidate
+    """Where plans are interpreted anyway the check is not made."""
+    candidate = verifier.gather(POINTWISE, pointwise(), AUDIT)
+    assert judge_full(candidate).passed
+    assert candidate.evidence.report("interpreted") is None
+    assert candidate.evidence.report("second_call") is not None
 
 
 @pytest.mark.parametrize("is_asked", [True, False])
 def test_the_interpreter_is_asked_where_the_configuration_says_so(verifier: Verifier, is_asked: bool) -> None:
     """The audit on a GPU has nothing interpreted beside it where that is switched off."""
-    sandbox, store = verifier.bench.sandbox, verifier.bench.store
-    own = Verifier(VerifierConfig(backend="interpret", ask_interpreter=is_asked), ClockConfig(), sandbox, store)
-    own.bench = evolve(own.bench, cuda=InterpretedGpu(sandbox))
+    sandbox, store = verifier.context.sandbox, verifier.context.store
+    own = Verifier(VerifierConfig(backend="interpret", cross_check_interpreter=is_asked), ClockConfig(), sandbox, store)
+    own.context = evolve(own.context, cuda=InterpretedGpu(sandbox))
     task = with_declared(POINTWISE, (("ROWS", 9), ("COLUMNS", 33)))
-    candidate = own.gather(task, pointwise(), VerifierSpec(staged=True, hidden=True))
+    candidate = own.gather(task, pointwise(), VerifierSpec(stop_early=True, hidden=True))
     assert judge_full(candidate).passed
-    assert bool(candidate.evidence.interpreted) is is_asked
+    assert bool(interpreted_runs(candidate)) is is_asked
 
 
 def slow_down(sandbox: Sandbox, takes_all: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,14 +189,14 @@ def test_what_takes_too_long_to_compile_beyond_the_declared_sizes_is_sampled(
     verifier: Verifier, monkeypatch: pytest.MonkeyPatch, takes_all: bool, grid: str, is_right: bool
 ) -> None:
     """Beside a GPU the interpreter looks at those sizes, where it finds what only fails there."""
-    sandbox = verifier.bench.sandbox
+    sandbox = verifier.context.sandbox
     slow_down(sandbox, takes_all, monkeypatch)
-    own = Verifier(VerifierConfig(backend="interpret", ask_interpreter=False), ClockConfig(), sandbox)
-    own.bench = evolve(own.bench, cuda=InterpretedGpu(sandbox))
+    own = Verifier(VerifierConfig(backend="interpret", cross_check_interpreter=False), ClockConfig(), sandbox)
+    own.context = evolve(own.context, cuda=InterpretedGpu(sandbox))
     task = with_declared(POINTWISE, (("ROWS", 64), ("COLUMNS", 100)))
-    assert own.bench.oracle.beyond(task)
+    assert own.context.oracle.beyond(task)
     candidate = own.gather(task, pointwise().replace("triton.cdiv(n, 128)", grid), evolve(AUDIT, timed=False))
-    by_variant = {report.variant: report for report in candidate.evidence.full}
+    by_variant = {report.variant: report for report in find_runs(candidate)}
     assert (by_variant[Variant.BEYOND].failure is None) is is_right
     result = judge_full(candidate)
     assert result.outcome is (Outcome.PASSED if is_right else Outcome.OUTPUT_NOT_WRITTEN)

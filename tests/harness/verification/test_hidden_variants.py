@@ -9,12 +9,13 @@ from tritonrl.core.extensions import AUDIT, VerifierSpec
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.task import Task
 from tritonrl.harness.verification.verifier import Verifier
-from tritonrl.stages.run_stages import judge_run
+from tritonrl.stages.judge_run import judge_run
+from tritonrl.stages.run_stages import find_runs
 from tritonrl.stages.variants import HIDDEN_VARIANTS
 
 from ..kernels import ADD, LINEAR, NORM, POINTWISE, add, linear, norm, pointwise
 
-MULTI = VerifierSpec(multi_input=True, staged=True)
+MULTI = VerifierSpec(multi_input=True, stop_early=True)
 
 
 def unary(expression: str, inputs: str) -> Task:
@@ -41,11 +42,11 @@ HALF_SQUARES = """low = centred.to(x_ptr.dtype.element_ty)
     variance = tl.sum((low * low).to(tl.float32)) / n"""
 POSITIVE = unary("torch.abs(x) * x", "torch.rand(ROWS, COLUMNS) + 0.5")
 FOUND = {
-    "a sign that no input had": (POSITIVE, pointwise("x * x"), {Variant.NEGATED, Variant.FLIPPED}),
+    "a sign that no input had": (POSITIVE, pointwise("x * x"), {Variant.NEGATED, Variant.HALF_NEGATED}),
     "one sign for the whole block": (
         POSITIVE,
         pointwise("tl.where(tl.sum(tl.where(mask, x, 0.0)) > 0.0, x * x, -x * x)"),
-        {Variant.FLIPPED},
+        {Variant.HALF_NEGATED},
     ),
     "values beyond those seen": (ADD, add("tl.minimum(x + y, 13.0)"), {Variant.OUTLIERS}),
     "one past the last block": (
@@ -53,33 +54,33 @@ FOUND = {
         add().replace("mask = offsets < n", "mask = offsets < tl.where(n % 256 == 1, n - 1, n)"),
         {Variant.REMAINDER},
     ),
-    "a ceiling far above": (RELU, pointwise("tl.minimum(tl.maximum(x, 0.0), 1000.0)"), {Variant.MASSIVE}),
-    "faint values are zero": (RELU, pointwise("tl.where(x > 1e-5, x, 0.0)"), {Variant.MINUTE}),
+    "a ceiling far above": (RELU, pointwise("tl.minimum(tl.maximum(x, 0.0), 1000.0)"), {Variant.SCALE_1E5}),
+    "faint values are zero": (RELU, pointwise("tl.where(x > 1e-5, x, 0.0)"), {Variant.SCALE_1E_8}),
     "operands rounded to half precision": (
         LINEAR,
         linear().replace("tl.dot(a, b)", "tl.dot(a.to(tl.float16).to(tl.float32), b)"),
-        {Variant.MASSIVE},
+        {Variant.SCALE_1E5},
     ),
     "a zero divides": (RELU, pointwise("(x * x + x * tl.abs(x)) / (2.0 * tl.abs(x))"), {Variant.TIES}),
-    "a logarithm of what has vanished": (LOG_SOFTMAX, UNSTABLE, {Variant.SPREAD}),
-    "hardly an epsilon": (NORM, norm().replace("1e-5", "1e-9"), {Variant.SLIGHT}),
+    "a logarithm of what has vanished": (LOG_SOFTMAX, UNSTABLE, {Variant.SCALE_30_SHIFT_100}),
+    "hardly an epsilon": (NORM, norm().replace("1e-5", "1e-9"), {Variant.SCALE_1E_4}),
     "a branch by the shape": (ADD, add("tl.where(n == 513, x, x + y)"), {Variant.REMAINDER}),
     "a tanh that overflows": (
         unary("torch.tanh(x)", "torch.randn(ROWS, COLUMNS)"),
         pointwise("(tl.exp(2.0 * x) - 1.0) / (tl.exp(2.0 * x) + 1.0)"),
-        {Variant.SATURATED},
+        {Variant.SCALE_100},
     ),
     "squares in float16": (
         evolve(NORM, task_id="test-half-norm", dtypes=("float32", "float16")),
         norm().replace("variance = tl.sum(centred * centred) / n", HALF_SQUARES),
-        {Variant.HEAVY},
+        {Variant.FP16_SCALE_300},
     ),
     "a product in half precision": (
         LINEAR,
         linear()
         .replace("tl.dot(a, b)", "tl.dot(a.to(tl.float16), b.to(tl.float16))")
         .replace("    accumulator +=", "    accumulator +="),
-        {Variant.MASSIVE},
+        {Variant.SCALE_1E5},
     ),
 }
 
@@ -90,7 +91,7 @@ def test_hidden_inputs_find_what_training_inputs_do_not(verifier: Verifier, name
     task, source, variants = FOUND[name]
     assert verifier.verify(task, source, MULTI).correct
     candidate = verifier.gather(task, source, AUDIT)
-    failed = {report.variant for report in candidate.evidence.full if judge_run(report) is not None}
+    failed = {report.variant for report in find_runs(candidate) if judge_run(report) is not None}
     assert variants <= failed <= set(HIDDEN_VARIANTS)
     verdict = verifier.verify(task, source, AUDIT)
     assert verdict.reached is Stage.FULL
@@ -100,7 +101,7 @@ def test_hidden_inputs_find_what_training_inputs_do_not(verifier: Verifier, name
 def test_massive_inputs_are_for_narrow_products_alone(verifier: Verifier) -> None:
     """A product of float32 values is never run on them."""
     candidate = verifier.gather(LINEAR, linear(), AUDIT)
-    assert Variant.MASSIVE not in {report.variant for report in candidate.evidence.full}
+    assert Variant.SCALE_1E5 not in {report.variant for report in find_runs(candidate)}
 
 
 def test_what_the_reference_cannot_do_is_not_asked_for(verifier: Verifier) -> None:
@@ -118,7 +119,7 @@ def test_values_that_the_reference_loses_are_not_asked_for(verifier: Verifier) -
     source = pointwise("tl.exp(8.0 * x) / tl.exp(7.0 * x)")
     assert verifier.verify(quotient, source, AUDIT).correct
     left, whole = (
-        {report.variant for report in verifier.gather(quotient, kernel, AUDIT).evidence.full}
+        {report.variant for report in find_runs(verifier.gather(quotient, kernel, AUDIT))}
         for kernel in (source, pointwise("tl.exp(x)"))
     )
     assert Variant.OUTLIERS in whole - left

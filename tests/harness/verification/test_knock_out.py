@@ -60,22 +60,3 @@ def test_an_accumulator_of_zeros_is_genuine(verifier: Verifier) -> None:
     candidate = candidate.replace("torch.empty_like(x)", "torch.zeros(1, device=x.device)")
     verdict = verifier.verify(task, candidate, AUDIT)
     assert verdict.correct, verdict.stages
-
-
-def test_a_launch_too_many_is_counted_and_not_refused(verifier: Verifier) -> None:
-    """Zeroing what is zero already changes nothing when left out; one launch alone is not tried."""
-    twice = (
-        add()
-        .replace("torch.empty_like(x)", "torch.zeros_like(x)")
-        .replace("kernel[(", "clear[(triton.cdiv(n, 128),)](out, n, BLOCK=128)\n        kernel[(")
-        .replace(
-            "class ModelNew",
-            "@triton.jit\ndef clear(out_ptr, n, BLOCK: tl.constexpr):\n"
-            "    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n"
-            "    tl.store(out_ptr + offsets, tl.zeros((BLOCK,), tl.float32), mask=offsets < n)\n\n\nclass ModelNew",
-        )
-    )
-    verdict = verifier.verify(ADD, twice, AUDIT)
-    assert (verdict.correct, verdict.idle_launches) == (True, 1), verdict.stages
-    assert verifier.verify(ADD, twice, BASELINE).idle_launches is None
-    assert verifier.verify(ADD, add(), AUDIT).idle_launches == 0

@@ -25,7 +25,7 @@ def strict(sandbox: Sandbox) -> Verifier:
 @pytest.fixture(scope="module")
 def lenient(sandbox: Sandbox, strict: Verifier) -> Verifier:
     """A verifier that admits operators, on the same store."""
-    return Verifier(VerifierConfig(purity="lenient"), ClockConfig(), sandbox, strict.bench.store)
+    return Verifier(VerifierConfig(purity="lenient"), ClockConfig(), sandbox, strict.context.store)
 
 
 def launching(before: str, after: str, body: str = "2.0 * x * tl.sigmoid(x)") -> str:

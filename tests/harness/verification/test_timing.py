@@ -18,7 +18,7 @@ from tritonrl.harness.gpu.backend import CudaBackend
 from tritonrl.harness.gpu.timing.protocol import Protocol, ReferenceSource, Timed, Trials
 from tritonrl.harness.study.rows import Attempt, timing_rows
 from tritonrl.harness.tables import TABLES
-from tritonrl.harness.verification.timing import describe_deviation, probe_measured
+from tritonrl.harness.verification.timing.timing import describe_deviation, probe_measured
 from tritonrl.harness.verification.verifier import Verifier
 from tritonrl.stages.funnel import fold
 from tritonrl.stages.tolerance import TOLERANCES, accepts
@@ -133,8 +133,8 @@ def test_what_is_refused_already_is_measured_without_a_second_chance(
 ) -> None:
     """A fresh context is for what may be right: to start one takes longer than all else that is done with a kernel."""
     gpu = MadeUpGpu()
-    candidate = verifier.gather(ADD, add(expression), VerifierSpec(staged=False))
-    timed = probe_measured(candidate, ADD, evolve(verifier.bench, cuda=gpu), ClockConfig(), calibrated=False)
+    candidate = verifier.gather(ADD, add(expression), VerifierSpec(stop_early=False))
+    timed = probe_measured(candidate, ADD, evolve(verifier.context, cuda=gpu), ClockConfig(), calibrated=False)
     assert timed.evidence.timing is not None
     assert timed.evidence.timing.candidate_us == (1.0,)
     assert not fold(timed, False).correct

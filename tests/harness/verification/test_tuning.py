@@ -14,7 +14,7 @@ from tritonrl.core.plan import LaunchPlan
 from tritonrl.core.task import Profile
 from tritonrl.harness.gpu.backend import CudaBackend
 from tritonrl.harness.gpu.timing.protocol import Protocol
-from tritonrl.harness.verification.tuning import Tuned, tune
+from tritonrl.harness.verification.timing.tuning import Tuned, tune
 from tritonrl.harness.verification.verifier import Verifier
 from tritonrl.stages.compile_stage import find_recording
 from tritonrl.stages.timing_stage import judge_timing
@@ -22,7 +22,7 @@ from tritonrl.stages.timing_stage import judge_timing
 from .test_configurations import HEAD, MODEL, RELU, config, kernel
 
 PROTOCOL = Protocol.of(ClockConfig(), True)
-STAGED = VerifierSpec(staged=True)
+STAGED = VerifierSpec(stop_early=True)
 
 
 class MadeUpGpu(CudaBackend):
@@ -44,7 +44,7 @@ class MadeUpGpu(CudaBackend):
 def tune_with(verifier: Verifier, gpu: MadeUpGpu, *parts: str) -> tuple[Candidate, Tuned | Failure]:
     """A candidate of these parts as it was recorded, and what tuning makes of it."""
     candidate = verifier.gather(RELU.task, HEAD + "".join(parts), STAGED)
-    return candidate, tune(candidate, RELU.task, verifier.bench, gpu, PROTOCOL)
+    return candidate, tune(candidate, RELU.task, verifier.context, gpu, PROTOCOL)
 
 
 def grid_of(candidate: Candidate) -> int:

@@ -42,7 +42,7 @@ def test_crashing_candidates_reach_the_gpu_and_their_neighbours_are_right(sandbo
     verifier = Verifier(VerifierConfig(), ClockConfig(), sandbox)
     for name in CRASHES:
         candidate = Candidate(task_id=TASK.task_id, source=drawn[name])
-        candidate = probe_compile(probe_syntax(candidate), TASK, verifier.bench, True)
+        candidate = probe_compile(probe_syntax(candidate), TASK, verifier.context, True)
         assert judge_syntax(candidate).passed, name
         assert judge_compile(candidate).passed, (name, judge_compile(candidate))
     assert verifier.verify(TASK, drawn["is right"], AUDIT).outcome is Outcome.PASSED

@@ -5,10 +5,10 @@ from __future__ import annotations
 from tritonrl.core.candidate import Candidate
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.task import Task
+from tritonrl.harness.verification.context import VerifierContext
 from tritonrl.harness.verification.probes import probe_tiny
 from tritonrl.harness.verification.recordings import probe_compile
-from tritonrl.harness.verification.workbench import Workbench
-from tritonrl.stages.run_stages import judge_run
+from tritonrl.stages.judge_run import judge_run
 
 TASK = Task(
     task_id="test-sum",
@@ -63,25 +63,25 @@ class ModelNew(nn.Module):
 """
 
 
-def tiny_outcome(bench: Workbench, before: str, after: str) -> Outcome | None:
+def tiny_outcome(context: VerifierContext, before: str, after: str) -> Outcome | None:
     """What the tiny run objects to where programs do this before and after they add."""
     source = SOURCE.replace("BEFORE", before).replace("AFTER", after)
-    candidate = probe_compile(Candidate(task_id=TASK.task_id, source=source), TASK, bench)
-    report = probe_tiny(candidate, TASK, bench).evidence.tiny
+    candidate = probe_compile(Candidate(task_id=TASK.task_id, source=source), TASK, context)
+    report = probe_tiny(candidate, TASK, context).evidence.tiny
     assert report is not None
     failure = judge_run(report)
     return None if failure is None else failure.outcome
 
 
-def test_a_lock_keeps_programs_apart(bench: Workbench) -> None:
+def test_a_lock_keeps_programs_apart(context: VerifierContext) -> None:
     """Programs that wait for a lock may add by loads and stores."""
     lock = "while tl.atomic_cas(lock_ptr, 0, 1) == 1:\n        pass"
-    assert tiny_outcome(bench, lock, "tl.atomic_xchg(lock_ptr, 0)") is None
+    assert tiny_outcome(context, lock, "tl.atomic_xchg(lock_ptr, 0)") is None
 
 
-def test_an_idle_atomic_does_not(bench: Workbench) -> None:
+def test_an_idle_atomic_does_not(context: VerifierContext) -> None:
     """Programs that wait for nothing lose each other's sums, whatever atomics are around."""
     idle = "tl.atomic_add(lock_ptr, 1)"
-    assert tiny_outcome(bench, idle, idle) is Outcome.RUN_FAILED
+    assert tiny_outcome(context, idle, idle) is Outcome.RUN_FAILED
     used = "part += 0.0 * tl.atomic_add(lock_ptr, 1)"
-    assert tiny_outcome(bench, used, "tl.atomic_xchg(lock_ptr, 0)") is Outcome.RUN_FAILED
+    assert tiny_outcome(context, used, "tl.atomic_xchg(lock_ptr, 0)") is Outcome.RUN_FAILED

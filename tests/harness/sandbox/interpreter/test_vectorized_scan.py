@@ -8,9 +8,9 @@ from attrs import evolve
 from tritonrl.core.candidate import Candidate, Failure, Variant
 from tritonrl.core.run import RunRequest
 from tritonrl.core.task import Task
-from tritonrl.harness.verification.probes import prepare_run
+from tritonrl.harness.verification.context import VerifierContext
 from tritonrl.harness.verification.recordings import probe_compile
-from tritonrl.harness.verification.workbench import Workbench
+from tritonrl.harness.verification.runs import prepare_run
 from tritonrl.stages.variants import describe
 
 from ...kernels import LINEAR, NORM, POINTWISE, linear, norm, pointwise
@@ -18,10 +18,10 @@ from ...kernels import LINEAR, NORM, POINTWISE, linear, norm, pointwise
 LANES = 1 << 22
 
 
-def request_of(bench: Workbench, task: Task, source: str, variant: Variant = Variant.LARGER) -> RunRequest:
+def request_of(context: VerifierContext, task: Task, source: str, variant: Variant = Variant.LARGER) -> RunRequest:
     """The request that runs a kernel on a variant's inputs."""
-    candidate = probe_compile(Candidate(task_id=task.task_id, source=source), task, bench)
-    prepared = prepare_run(candidate, task, bench, describe(variant, task.dtypes))
+    candidate = probe_compile(Candidate(task_id=task.task_id, source=source), task, context)
+    prepared = prepare_run(candidate, task, context, describe(variant, task.dtypes))
     assert not isinstance(prepared, Failure), prepared
     return prepared[0]
 
@@ -46,10 +46,10 @@ def branching() -> str:
     [(POINTWISE, pointwise()), (NORM, norm()), (LINEAR, linear()), (POINTWISE, branching())],
     ids=["pointwise", "norm", "linear", "branches"],
 )
-def test_a_scan_computes_what_single_programs_compute(bench: Workbench, task: Task, source: str) -> None:
+def test_a_scan_computes_what_single_programs_compute(context: VerifierContext, task: Task, source: str) -> None:
     """Each element has the same value but for the order of sums, and a program that wrote it."""
-    request = request_of(bench, task, source)
-    reply = bench.sandbox.run(source, [request, evolve(request, num_lanes=LANES)])
+    request = request_of(context, task, source)
+    reply = context.sandbox.run(source, [request, evolve(request, num_lanes=LANES)])
     alone, scanned = reply.results
     assert alone.failure is None
     assert scanned.failure is None
@@ -63,11 +63,11 @@ def test_a_scan_computes_what_single_programs_compute(bench: Workbench, task: Ta
     ]
 
 
-def test_a_scan_with_few_lanes_runs_some_programs(bench: Workbench) -> None:
+def test_a_scan_with_few_lanes_runs_some_programs(context: VerifierContext) -> None:
     """Programs that there are no lanes for are left out, whichever they are, and the others run."""
     source = pointwise()
-    request = request_of(bench, POINTWISE, source, Variant.DECLARED)
-    (scanned,) = bench.sandbox.run(source, [evolve(request, num_lanes=1 << 15)]).results
+    request = request_of(context, POINTWISE, source, Variant.DECLARED)
+    (scanned,) = context.sandbox.run(source, [evolve(request, num_lanes=1 << 15)]).results
     assert scanned.failure is None
     assert scanned.sample is not None
     writers = np.frombuffer(scanned.written[0], np.int32)
@@ -76,11 +76,11 @@ def test_a_scan_with_few_lanes_runs_some_programs(bench: Workbench) -> None:
     assert np.isfinite(np.frombuffer(scanned.outputs[0], np.float32)[writers > 0]).all()
 
 
-def test_what_is_for_single_programs_ends_a_scan(bench: Workbench) -> None:
+def test_what_is_for_single_programs_ends_a_scan(context: VerifierContext) -> None:
     """A lock is no matter for programs that run at once."""
     source = pointwise().replace(
         "    tl.store(", "    tl.atomic_cas(out_ptr.to(tl.pointer_type(tl.int32)), 0, 0)\n    tl.store(", 1
     )
-    request = request_of(bench, POINTWISE, source)
-    (scanned,) = bench.sandbox.run(source, [evolve(request, num_lanes=LANES)]).results
+    request = request_of(context, POINTWISE, source)
+    (scanned,) = context.sandbox.run(source, [evolve(request, num_lanes=LANES)]).results
     assert scanned.failure is not None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from ..core.plan import Argument, BufferKind, Copy, Fill, Launch, LaunchPlan, Operand, Operator, Step, View
+from ...core.plan import Argument, BufferKind, Copy, Fill, Launch, LaunchPlan, Operand, Operator, Step, View
 
 
 def run_twice(plan: LaunchPlan) -> tuple[LaunchPlan, dict[int, int]]:

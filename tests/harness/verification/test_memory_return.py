@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from tritonrl.harness.verification.free_memory import MemoryReturn
+from tritonrl.harness.verification.verifier import MemoryReturn
 
 _NUM_BLOCKS, _BLOCK_BYTES = 4000, 50_000
 

@@ -8,21 +8,19 @@ of them, the kernels are irrelevant. Beside PyTorch's operators NaN proves too l
 spoilt by it although the launch that wrote `shown` gives nothing. There the same is tried with zeros and with ones in
 the place of NaN. On one input alone it may be accepted by accident: ReLU in place on a clone of
 positive inputs.
-
-A single launch whose removal changes nothing is counted, never refused: genuine plans have them, for instance a launch
-that zeroes an accumulator which `torch.zeros` has zeroed already.
 """
 
 from __future__ import annotations
 
-from attrs import evolve
+from attrs import evolve, frozen
 
-from ..core.candidate import Variant
-from ..core.plan import Buffer, BufferKind, Copy, Fill, Launch, LaunchPlan, Operator, View
+from ...core.candidate import Failure, RunReport, Variant
+from ...core.outcome import Outcome
+from ...core.plan import Buffer, BufferKind, Copy, Fill, Launch, LaunchPlan, Operator, View
+from ..judge_run import judge_run
 
-KNOCK_OUT_VARIANTS = (Variant.ORIGINAL, Variant.RESEEDED, Variant.NEGATED, Variant.SHIFTED)
+KNOCK_OUT_VARIANTS = (Variant.ORIGINAL, Variant.RESEEDED, Variant.NEGATED, Variant.SHIFT_2)
 """Inputs of one size, so that one plan serves them all; signs and means differ."""
-MAX_SINGLE_KNOCK_OUTS = 8
 
 
 def can_survive(plan: LaunchPlan) -> bool:
@@ -68,11 +66,33 @@ def _whole(index: int, buffer: Buffer) -> View:
     return View(buffer=index, offset=0, shape=(buffer.num_elements,), stride=(1,), dtype=buffer.dtype)
 
 
-def without_each_launch(plan: LaunchPlan) -> tuple[LaunchPlan, ...]:
-    """For each of the first launches of a plan that has several, the plan without it."""
-    positions = [index for index, step in enumerate(plan.steps) if isinstance(step, Launch)]
-    if len(positions) < 2:
-        return ()
-    return tuple(
-        evolve(plan, steps=plan.steps[:index] + plan.steps[index + 1 :]) for index in positions[:MAX_SINGLE_KNOCK_OUTS]
-    )
+@frozen(kw_only=True)
+class KnockOut:
+    """Runs of a plan without its launches, on several inputs.
+
+    `fill` is what memory that nothing has written held instead of NaN, or null where it was NaN.
+    """
+
+    reports: tuple[RunReport, ...]
+    fill: float | None = None
+
+
+@frozen(kw_only=True)
+class KnockOutReport:
+    """Runs without any launch, where something of the result could be left without them."""
+
+    knock_outs: tuple[KnockOut, ...]
+
+    @property
+    def seconds(self) -> float:
+        """Returns the seconds of all runs."""
+        return sum(report.seconds for knock_out in self.knock_outs for report in knock_out.reports)
+
+
+def judge(report: KnockOutReport) -> Failure | None:
+    """Returns the objection to a plan that was accepted without its launches on all inputs tried, or None."""
+    for knock_out in report.knock_outs:
+        if knock_out.reports and all(judge_run(run) is None for run in knock_out.reports):
+            message = "" if knock_out.fill is None else f"with {knock_out.fill:g} in the place of what they write"
+            return Failure(outcome=Outcome.KERNEL_IRRELEVANT, message=message)
+    return None

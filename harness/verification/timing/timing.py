@@ -14,28 +14,29 @@ import time
 
 from attrs import evolve
 
-from ...core.candidate import Candidate, Comparison, Failure, ReferenceTiming, RunReport, TimingReport, Variant
-from ...core.config import ClockConfig
-from ...core.outcome import Outcome, Stage
-from ...core.plan import LaunchPlan
-from ...core.run import RunRequest
-from ...core.seeds import derive
-from ...core.serialisation import fingerprint
-from ...core.task import Profile, Task
-from ...stages.compile_stage import find_recording
-from ...stages.funnel import FUNNEL
-from ...stages.plan_audit import check_structure
-from ...stages.roofline import Gpu, add_noise, estimate_plan_us, estimate_reference_us
-from ...stages.run_stages import judge_run
-from ...stages.tolerance import TOLERANCES
-from ...stages.variants import describe
-from ..gpu.backend import CudaBackend
-from ..gpu.timing.protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
-from .evidence_store import evidence_key
-from .oracle import ExpectedRun
-from .probes import prepare_run, report_runs
+from ....core.candidate import Candidate, Comparison, Failure, ReferenceTiming, RunReport, TimingReport, Variant
+from ....core.config import ClockConfig
+from ....core.outcome import Outcome, Stage
+from ....core.plan import LaunchPlan
+from ....core.run import RunRequest
+from ....core.seeds import derive
+from ....core.serialisation import fingerprint
+from ....core.task import Profile, Task
+from ....stages.checks.runs import RunsReport
+from ....stages.compile_stage import find_recording
+from ....stages.funnel import FUNNEL
+from ....stages.judge_run import judge_run
+from ....stages.plan_audit import check_structure
+from ....stages.roofline import Gpu, add_noise, estimate_plan_us, estimate_reference_us
+from ....stages.tolerance import TOLERANCES
+from ....stages.variants import describe
+from ...gpu.backend import CudaBackend
+from ...gpu.timing.protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
+from ...reference.oracle import ExpectedRun
+from ..context import VerifierContext
+from ..evidence_store import evidence_key
+from ..runs import prepare_run, report_runs
 from .tuning import tune
-from .workbench import Workbench
 
 _LOST = (Outcome.OUT_OF_BOUNDS, Outcome.CRASHED)
 """Ends of a timed run that say that the kernel is wrong, and not only slow."""
@@ -45,7 +46,7 @@ and little enough that a kernel that looks at some of its inputs, to know them a
 
 
 def probe_simulated(
-    candidate: Candidate, task: Task, bench: Workbench, clock: ClockConfig, gpu: Gpu, calibrated: bool
+    candidate: Candidate, task: Task, context: VerifierContext, clock: ClockConfig, gpu: Gpu, calibrated: bool
 ) -> Candidate:
     """Estimate both runtimes by the simulated clock, with the noise of the protocol; nothing is measured here.
 
@@ -58,17 +59,17 @@ def probe_simulated(
     candidate_us: tuple[float, ...] = ()
     reference_us: tuple[float, ...] = ()
     if isinstance(plan, LaunchPlan):
-        operators = bench.oracle.operators(task)
+        operators = context.oracle.operators(task)
         cv, num_trials = (clock.calibrated_cv, clock.trials) if calibrated else (clock.single_cv, 1)
-        labels = (fingerprint(task), candidate.identity, "timing", _name_protocol(calibrated))
+        labels = (fingerprint(task), candidate.sha256, "timing", _name_protocol(calibrated))
         candidate_us = add_noise(
             estimate_plan_us(plan, sum(operator.matmul_flops for operator in operators), gpu),
             cv,
             num_trials,
-            derive(bench.oracle.seed, *labels, "candidate"),
+            derive(context.oracle.seed, *labels, "candidate"),
         )
         reference_us = add_noise(
-            estimate_reference_us(operators, gpu), cv, num_trials, derive(bench.oracle.seed, *labels, "reference")
+            estimate_reference_us(operators, gpu), cv, num_trials, derive(context.oracle.seed, *labels, "reference")
         )
     timing = TimingReport(
         simulated=True,
@@ -98,10 +99,10 @@ def _find_plan(candidate: Candidate, task: Task) -> LaunchPlan | Failure:
 
 
 def probe_measured(
-    candidate: Candidate, task: Task, bench: Workbench, clock: ClockConfig, calibrated: bool
+    candidate: Candidate, task: Task, context: VerifierContext, clock: ClockConfig, calibrated: bool
 ) -> Candidate:
     """Measure both runtimes on the GPU, and add what the timed runs' results were to the full run's reports."""
-    cuda = bench.cuda
+    cuda = context.cuda
     if cuda is None:
         raise ValueError("a measured clock needs a GPU")
     protocol = Protocol.of(clock, calibrated)
@@ -111,26 +112,23 @@ def probe_measured(
     is_refused = any(not judge(candidate).passed for stage, judge in FUNNEL if stage is not Stage.TIMING)
     if is_refused:
         probe += ":refused"
-    # a twin's plan is measured anew: two that are one program are two measurements all the same
-    key = bench.key(candidate, task, f"{probe}:{candidate.asked_as}" if candidate.asked_as else probe)
-    report = bench.store.get(key, TimingReport)
-    if report is None:
+
+    def gather() -> TimingReport:
         waited = cuda.waited_s
-        report = _measure(candidate, task, bench, cuda, clock, protocol, is_refused)
-        report = evolve(report, seconds=max(0.0, report.seconds - (cuda.waited_s - waited)))
-        bench.store.put(key, report)
-        # another process may have been first: all cells are told the same
-        report = bench.store.get(key, TimingReport) or report
+        report = _measure(candidate, task, context, cuda, clock, protocol, is_refused)
+        return evolve(report, seconds=max(0.0, report.seconds - (cuda.waited_s - waited)))
+
+    report = context.once(candidate, task, probe, TimingReport, gather)
     candidate = candidate.with_evidence(timing=report)
-    if report.check is None:
+    if report is None or report.check is None:
         return candidate
-    return candidate.with_evidence(full=(*candidate.evidence.full, report.check))
+    return candidate.with_report("timed", RunsReport(runs=(report.check,)))
 
 
 def _measure(
     candidate: Candidate,
     task: Task,
-    bench: Workbench,
+    context: VerifierContext,
     cuda: CudaBackend,
     clock: ClockConfig,
     protocol: Protocol,
@@ -148,7 +146,7 @@ def _measure(
     plan = _find_plan(candidate, task)
     if isinstance(plan, Failure):
         return evolve(report, failure=plan, seconds=time.perf_counter() - began)
-    tuned = tune(candidate, task, bench, cuda, protocol)
+    tuned = tune(candidate, task, context, cuda, protocol)
     if isinstance(tuned, Failure):
         if tuned.outcome in _LOST:
             report = evolve(report, check=RunReport(variant=Variant.TIMED, seconds=0.0, failure=tuned))
@@ -158,12 +156,12 @@ def _measure(
     others = evolve(inputs, chosen_share=_FEW_VALUES, chosen_scale=_FEW_VALUES_SCALE)
     pairs: list[tuple[RunRequest, ExpectedRun]] = []
     for wanted in (inputs, others):
-        prepared = prepare_run(candidate, task, bench, wanted)
+        prepared = prepare_run(candidate, task, context, wanted)
         if isinstance(prepared, Failure):
             return evolve(report, failure=prepared, seconds=time.perf_counter() - began)
         pairs.append(prepared)
     first, second = (request for request, _ in pairs)
-    source = _describe_reference(task, bench)
+    source = _describe_reference(task, context)
     timed = cuda.time(first.plan, first.storages, second.storages, source, protocol, is_repeated=not is_refused)
     check = _check(pairs, timed)
     if not is_refused and timed.failure is None and check is not None and judge_run(check) is not None:
@@ -184,36 +182,40 @@ def _measure(
         )
     seconds = time.perf_counter() - began  # the candidate's own: what follows is the task's
     if failure is None and protocol.is_calibrated:
-        report = evolve(report, reference=find_reference_timing(task, bench, cuda, clock))
+        report = evolve(report, reference=find_reference_timing(task, context, cuda, clock))
     return evolve(report, failure=failure, seconds=seconds)
 
 
-def _describe_reference(task: Task, bench: Workbench) -> ReferenceSource:
-    return ReferenceSource(task=task, dtype=task.dtypes[0], seed=derive(bench.oracle.seed, fingerprint(task), "timing"))
+def _describe_reference(task: Task, context: VerifierContext) -> ReferenceSource:
+    return ReferenceSource(
+        task=task, dtype=task.dtypes[0], seed=derive(context.oracle.seed, fingerprint(task), "timing")
+    )
 
 
-def find_reference_timing(task: Task, bench: Workbench, cuda: CudaBackend, clock: ClockConfig) -> ReferenceTiming:
+def find_reference_timing(
+    task: Task, context: VerifierContext, cuda: CudaBackend, clock: ClockConfig
+) -> ReferenceTiming:
     """The reference's own figures on this device: measured once, and kept in the evidence store."""
     protocol = Protocol.of(clock, True)
-    source = _describe_reference(task, bench)
+    source = _describe_reference(task, context)
     request = ReferenceRequest(source=source, protocol=protocol, compiling=clock.torch_compile)
     key = evidence_key(
         source_sha256="",
         task_fingerprint=fingerprint(task),
         probe=f"reference timing:{fingerprint([protocol, clock.torch_compile, cuda.device_name])}",
-        backend=bench.backend,
-        target=bench.sandbox.target,
-        seed=bench.oracle.seed,
-        limits=bench.sandbox.limits,
+        backend=context.backend,
+        target=context.sandbox.target,
+        seed=context.oracle.seed,
+        limits=context.sandbox.limits,
     )
     with cuda.measuring_references:  # two threads that need the same figures measure them once
-        kept = bench.store.get(key, ReferenceTiming)
+        kept = context.store.get(key, ReferenceTiming)
         if kept is not None:
             return kept
         found = cuda.measure_reference(request)
         if isinstance(found, Failure):
             found = ReferenceTiming(device=cuda.device_name, notes=(found.message or str(found.outcome),))
-        bench.store.put(key, found)
+        context.store.put(key, found)
     return found
 
 

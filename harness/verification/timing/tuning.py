@@ -13,15 +13,15 @@ import math
 
 from attrs import frozen
 
-from ...core.candidate import Candidate, ConfigurationTime, Failure, Variant
-from ...core.run import RunRequest
-from ...core.seeds import derive
-from ...core.task import Profile, Task
-from ...stages.compile_stage import find_recording
-from ...stages.variants import describe
-from ..gpu.backend import CudaBackend
-from ..gpu.timing.protocol import Protocol
-from .configurations import (
+from ....core.candidate import Candidate, ConfigurationTime, Failure, Variant
+from ....core.run import RunRequest
+from ....core.seeds import derive
+from ....core.task import Profile, Task
+from ....stages.compile_stage import find_recording
+from ....stages.variants import describe
+from ...gpu.backend import CudaBackend
+from ...gpu.timing.protocol import Protocol
+from ..checks.configurations import (
     describe_choice,
     draw_choices,
     is_refused_by_compiler,
@@ -29,8 +29,8 @@ from .configurations import (
     record_choices,
     with_recording,
 )
-from .probes import prepare_run
-from .workbench import Workbench
+from ..context import VerifierContext
+from ..runs import prepare_run
 
 MOST_CONFIGURATIONS = 64
 
@@ -43,21 +43,23 @@ class Tuned:
     times: tuple[ConfigurationTime, ...] = ()
 
 
-def tune(candidate: Candidate, task: Task, bench: Workbench, cuda: CudaBackend, protocol: Protocol) -> Tuned | Failure:
+def tune(
+    candidate: Candidate, task: Task, context: VerifierContext, cuda: CudaBackend, protocol: Protocol
+) -> Tuned | Failure:
     """Measure what the declared plan's tuners may choose; a plan without a choice is left as it is."""
     report = candidate.evidence.compile
     known = find_recording(report, Profile.DECLARED, task.dtypes[0]) if report is not None else None
     counts = tuple(map(len, known.choices)) if known is not None else ()
     if known is None or math.prod(counts) <= 1:
         return Tuned(candidate=candidate)
-    seed = derive(bench.oracle.seed, candidate.sha256, "tuning")
+    seed = derive(context.oracle.seed, candidate.sha256, "tuning")
     choices = draw_choices(counts, seed, MOST_CONFIGURATIONS)
     inputs = describe(Variant.TIMED, task.dtypes, Profile.DECLARED)
     usable: list[tuple[int, Candidate, RunRequest]] = []
-    recordings = record_choices(candidate, task, bench, known, choices, True)
+    recordings = record_choices(candidate, task, context, known, choices, True)
     for number, recording in enumerate(recordings):
         changed = with_recording(candidate, known, recording)
-        prepared = judge_with(changed, recording) or prepare_run(changed, task, bench, inputs)
+        prepared = judge_with(changed, recording) or prepare_run(changed, task, context, inputs)
         if not isinstance(prepared, Failure):
             usable.append((number, changed, prepared[0]))
         elif not is_refused_by_compiler(prepared):

@@ -1,4 +1,4 @@
-"""The probe of an autotuner's other configurations: each one that the tuner could choose has to be right.
+"""The check of an autotuner's other configurations: each one that the tuner could choose has to be right.
 
 On a device a tuner takes whatever configuration is the fastest, and one that does nothing is. So for the audit every
 configuration is recorded and run on the original inputs, at the sizes that the backend runs whole; beyond a bound, and
@@ -15,20 +15,22 @@ import random
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from attrs import evolve, frozen
+from attrs import evolve
 
-from ...core.candidate import Candidate, CompileReport, ConfigurationRun, Failure, Recording, RunReport, Variant
-from ...core.outcome import Outcome
-from ...core.run import RunRequest
-from ...core.seeds import derive
-from ...core.task import Profile, Task
-from ...stages.compile_stage import find_recording, judge_recording
-from ...stages.run_stages import judge_run
+from ....core.candidate import Candidate, CompileReport, Failure, Recording, RunReport, Variant
+from ....core.extensions import VerifierSpec
+from ....core.outcome import Outcome
+from ....core.run import RunRequest
+from ....core.seeds import derive
+from ....core.task import Profile, Task
+from ....stages.checks.configurations import ConfigurationRun, ConfigurationsReport
+from ....stages.compile_stage import find_recording, judge_recording
+from ....stages.judge_run import judge_run
+from ...reference.oracle import ExpectedRun
+from ..context import VerifierContext
+from ..recordings import keep_blobs, record_request
+from ..runs import prepare_run, run_prepared
 from .declared import sample_declared
-from .oracle import ExpectedRun
-from .probes import prepare_run, run_prepared
-from .recordings import keep_blobs, record_request
-from .workbench import Workbench
 
 MOST_CONFIGURATIONS = 16
 _MOST_ROUNDS = 3
@@ -37,37 +39,25 @@ Choice = tuple[int, ...]
 _NEVER_CHOSEN = (Outcome.OUT_OF_RESOURCES, Outcome.COMPILE_FAILED)
 
 
-@frozen(kw_only=True)
-class _Kept:
-    """What the store keeps."""
-
-    runs: tuple[ConfigurationRun, ...]
-
-
-def probe_configurations(candidate: Candidate, task: Task, bench: Workbench) -> Candidate:
+def gather(
+    candidate: Candidate, task: Task, context: VerifierContext, spec: VerifierSpec
+) -> ConfigurationsReport | None:
     """Run the configurations that the recorded plans do not have."""
     report = candidate.evidence.compile
-    if report is None or not any(_num_combinations(recording) > 1 for recording in report.recordings):
-        return candidate
-    key = bench.key(candidate, task, "configurations")
-    kept = bench.store.get(key, _Kept)
-    if kept is None:
-        kept = _Kept(runs=tuple(_find_runs(candidate, task, bench, report)))
-        bench.store.put(key, kept)
-    return candidate.with_evidence(configurations=kept.runs)
+    if report is None:
+        return None
+    return ConfigurationsReport(runs=tuple(_find_runs(candidate, task, context, report)))
 
 
-def _num_combinations(recording: Recording) -> int:
-    return math.prod(map(len, recording.choices))
-
-
-def _find_runs(candidate: Candidate, task: Task, bench: Workbench, report: CompileReport) -> Iterator[ConfigurationRun]:
+def _find_runs(
+    candidate: Candidate, task: Task, context: VerifierContext, report: CompileReport
+) -> Iterator[ConfigurationRun]:
     """Runs up to the first that objects."""
-    known = find_recording(report, bench.profile, task.dtypes[0])
+    known = find_recording(report, context.profile, task.dtypes[0])
     seen: set[tuple[int, str]] = set()
     if known is not None and known.plan is not None:
-        for choice, recording, found in _run_whole(candidate, task, bench, known):
-            if judge_run(found) is not None and _is_never_chosen(candidate, task, bench, known, choice, found):
+        for choice, recording, found in _run_whole(candidate, task, context, known):
+            if judge_run(found) is not None and _is_never_chosen(candidate, task, context, known, choice, found):
                 continue
             named = recording if recording.choices else known
             yield ConfigurationRun(choice=choice, description=describe_choice(named, choice), report=found)
@@ -75,23 +65,23 @@ def _find_runs(candidate: Candidate, task: Task, bench: Workbench, report: Compi
                 return
             seen.update(_words(named, choice))
     declared = find_recording(report, Profile.DECLARED, task.dtypes[0])
-    is_elsewhere = bench.profile is not Profile.DECLARED and bench.oracle.is_within_reach(task)
+    is_elsewhere = context.profile is not Profile.DECLARED and context.oracle.is_within_reach(task)
     if declared is None or declared.plan is None or not is_elsewhere:
         return
-    unseen = [choice for choice in _draw(candidate, bench, declared) if not seen.issuperset(_words(declared, choice))]
-    for choice, recording in zip(unseen, record_choices(candidate, task, bench, declared, unseen, True), strict=True):
+    unseen = [choice for choice in _draw(candidate, context, declared) if not seen.issuperset(_words(declared, choice))]
+    for choice, recording in zip(unseen, record_choices(candidate, task, context, declared, unseen, True), strict=True):
         if is_refused_by_compiler(recording.failure):
             continue
         changed = with_recording(candidate, declared, recording)
         failure = judge_with(changed, recording)
-        found = _report(failure) if failure is not None else sample_declared(changed, task, bench)
+        found = _report(failure) if failure is not None else sample_declared(changed, task, context)
         yield ConfigurationRun(choice=choice, description=describe_choice(declared, choice), report=found)
         if judge_run(found) is not None:
             return
 
 
-def _draw(candidate: Candidate, bench: Workbench, recording: Recording) -> list[Choice]:
-    seed = derive(bench.oracle.seed, candidate.sha256, "configurations", recording.profile.value)
+def _draw(candidate: Candidate, context: VerifierContext, recording: Recording) -> list[Choice]:
+    seed = derive(context.oracle.seed, candidate.sha256, "configurations", recording.profile.value)
     return draw_choices(tuple(map(len, recording.choices)), seed)
 
 
@@ -111,24 +101,24 @@ def draw_choices(counts: Choice, seed: int, most: int = MOST_CONFIGURATIONS) -> 
 
 
 def _run_whole(
-    candidate: Candidate, task: Task, bench: Workbench, known: Recording
+    candidate: Candidate, task: Task, context: VerifierContext, known: Recording
 ) -> Iterator[tuple[Choice, Recording, RunReport]]:
     """A report for each choice, the runs in one child while none takes the others down."""
-    inputs = bench.describe(Variant.ORIGINAL, task)
-    choices = _draw(candidate, bench, known)
+    inputs = context.describe(Variant.ORIGINAL, task)
+    choices = _draw(candidate, context, known)
     for _ in range(_MOST_ROUNDS):
-        recordings = record_choices(candidate, task, bench, known, choices, bench.cuda is not None)
+        recordings = record_choices(candidate, task, context, known, choices, context.cuda is not None)
         waiting: list[tuple[Choice, Recording, tuple[RunRequest, ExpectedRun]]] = []
         for choice, recording in zip(choices, recordings, strict=True):
             changed = with_recording(candidate, known, recording)
             failure = judge_with(changed, recording)
-            prepared = prepare_run(changed, task, bench, inputs) if failure is None else failure
+            prepared = prepare_run(changed, task, context, inputs) if failure is None else failure
             if isinstance(prepared, Failure):
                 yield choice, recording, _report(prepared)
             else:
                 waiting.append((choice, recording, prepared))
         while waiting:
-            reports = run_prepared(candidate, bench, [prepared for _, _, prepared in waiting])
+            reports = run_prepared(candidate, context, [prepared for _, _, prepared in waiting])
             for (choice, recording, _), report in zip(waiting, reports, strict=False):
                 yield choice, recording, report
             waiting = waiting[len(reports) :]
@@ -147,7 +137,7 @@ def _extend(choices: Sequence[Choice], recordings: Sequence[Recording]) -> list[
 def record_choices(
     candidate: Candidate,
     task: Task,
-    bench: Workbench,
+    context: VerifierContext,
     known: Recording,
     choices: Sequence[Choice],
     is_compiled: bool,
@@ -157,21 +147,21 @@ def record_choices(
 
     With `measured` each is of a first call, in which tuners measure.
     """
-    request = record_request(task, bench.oracle, known.profile, known.dtype, is_compiled)
+    request = record_request(task, context.oracle, known.profile, known.dtype, is_compiled)
     base = evolve(request, measured=measured)
-    bench.get_ready()
+    context.get_ready()
     groups: list[Sequence[Choice]] = [choices] if choices else []
     recordings: list[Recording] = []
     while groups:
         group = groups.pop(0)
-        reply = bench.sandbox.record(candidate.source, [evolve(base, choice=choice) for choice in group])
+        reply = context.sandbox.record(candidate.source, [evolve(base, choice=choice) for choice in group])
         if reply.failure is not None and len(group) > 1:
             groups = [[choice] for choice in group]
         elif reply.failure is not None:
             recordings.append(evolve(known, plan=None, failure=reply.failure))
         else:
             recordings += reply.recordings
-            keep_blobs(bench, reply.recordings, reply.blobs)
+            keep_blobs(context, reply.recordings, reply.blobs)
     return recordings
 
 
@@ -190,12 +180,12 @@ def judge_with(candidate: Candidate, recording: Recording) -> Failure | None:
 
 
 def _is_never_chosen(
-    candidate: Candidate, task: Task, bench: Workbench, known: Recording, choice: Choice, found: RunReport
+    candidate: Candidate, task: Task, context: VerifierContext, known: Recording, choice: Choice, found: RunReport
 ) -> bool:
     """Whether what is not right does not compile either, so that no tuner chooses it."""
-    if is_refused_by_compiler(found.failure) or bench.cuda is not None:
+    if is_refused_by_compiler(found.failure) or context.cuda is not None:
         return is_refused_by_compiler(found.failure)
-    (recording,) = record_choices(candidate, task, bench, known, [choice], True)
+    (recording,) = record_choices(candidate, task, context, known, [choice], True)
     return is_refused_by_compiler(recording.failure)
 
 

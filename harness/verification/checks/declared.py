@@ -1,4 +1,4 @@
-"""The probe that looks at large sizes where the backend cannot run them whole: samples of their programs.
+"""The check of large sizes where the backend cannot run them whole: samples of their programs.
 
 The declared sizes are looked at in each of the contract's first two dtypes, and odd sizes beyond them in the first, if
 the oracle can compute them in about a second. That is the task's doing; what a candidate does counts against it: a
@@ -19,15 +19,15 @@ import numpy as np
 from attrs import evolve, frozen
 from numpy.typing import NDArray
 
-from ...core.candidate import Candidate, Comparison, Failure, RunReport, Variant
-from ...core.outcome import Outcome
-from ...core.plan import BufferKind, Copy, Fill, Launch, LaunchPlan
-from ...core.run import RunReply, RunRequest, RunResult
-from ...core.seeds import derive
-from ...core.serialisation import fingerprint
-from ...core.task import Profile, Task
-from ...stages.compile_stage import find_recording, find_unseen_kernel
-from ...stages.declared_run import (
+from ....core.candidate import Candidate, Comparison, CompileReport, Failure, RunReport, Variant
+from ....core.extensions import VerifierSpec
+from ....core.outcome import Outcome
+from ....core.plan import BufferKind, Copy, Fill, Launch, LaunchPlan
+from ....core.run import RunReply, RunRequest, RunResult
+from ....core.seeds import derive
+from ....core.serialisation import fingerprint
+from ....core.task import Profile, Task
+from ....stages.checks.declared_run import (
     ADDENDS,
     ALL_PROGRAMS,
     FEW_PROGRAMS,
@@ -45,15 +45,18 @@ from ...stages.declared_run import (
     find_hints,
     judge_coverage,
 )
-from ...stages.roofline import ITEM_BYTES
-from ...stages.run_stages import judge_run
-from ...stages.tolerance import compare
-from ...stages.variants import VariantInputs
-from .oracle import ExpectedRun
-from .probes import find_trespass, prepare_run
-from .recordings import later_variants
-from .storages import from_bytes
-from .workbench import Workbench
+from ....stages.checks.runs import RunsReport
+from ....stages.compile_stage import find_recording, find_unseen_kernel
+from ....stages.judge_run import judge_run
+from ....stages.roofline import ITEM_BYTES
+from ....stages.run_result import find_trespass
+from ....stages.tolerance import compare
+from ....stages.variants import VariantInputs, variants_of
+from ...reference.oracle import ExpectedRun
+from ..context import VerifierContext
+from ..recordings import later_variants
+from ..runs import prepare_run
+from ..storages import from_bytes
 
 _MOST_PLAN_BYTES = 512 << 20
 _MOST_SECONDS = 12.0
@@ -63,47 +66,53 @@ _CUT_OFF = (Outcome.CRASHED, Outcome.MEMORY_LIMIT)
 """Other ends of a run of all programs than being out of time that need not be the fault of what was already found."""
 
 
-def probe_declared(candidate: Candidate, task: Task, bench: Workbench, is_wanted: bool = True) -> Candidate:
-    """Add the reports of sampled runs at large sizes, where there can be any.
+def gather(candidate: Candidate, task: Task, context: VerifierContext, spec: VerifierSpec) -> RunsReport | None:
+    """Sample runs at large sizes, where there can be any.
 
     A kernel that only the declared sizes launch, as where host code chooses by size, is looked at for every verifier,
     also one that did not want the samples; where it cannot be looked at, the candidate is refused.
     """
     compiled = candidate.evidence.compile
     if compiled is None:
-        return candidate
-    if bench.cuda is not None:
+        return None
+    is_wanted = Variant.DECLARED in variants_of(spec)
+    if context.cuda is not None:
         # what a GPU could not compile in time has no report yet
-        known = {report.variant for report in candidate.evidence.full}
-        missing = [each for each in later_variants(task, bench) if each.variant not in known] if is_wanted else []
-        reports = _find_reports(candidate, task, evolve(bench, cuda=None), missing)
-        return candidate.with_evidence(full=(*candidate.evidence.full, *reports)) if reports else candidate
+        ran = candidate.evidence.report("variants")
+        known = {run.variant for run in ran.runs} if isinstance(ran, RunsReport) else set()
+        missing = [each for each in later_variants(task, context) if each.variant not in known] if is_wanted else []
+        reports = _find_reports(candidate, task, evolve(context, cuda=None), missing)
+    else:
+        reports = _sample(candidate, task, context, compiled, is_wanted)
+    return RunsReport(runs=tuple(reports)) if reports else None
+
+
+def _sample(
+    candidate: Candidate, task: Task, context: VerifierContext, compiled: CompileReport, is_wanted: bool
+) -> list[RunReport]:
     unseen = find_unseen_kernel(compiled)
     if not is_wanted and unseen is None:
-        return candidate
-    declared = bench.describe(Variant.DECLARED, task)
+        return []
+    declared = context.describe(Variant.DECLARED, task)
     recording = find_recording(compiled, Profile.DECLARED, declared.dtype)
     is_possible = recording is not None and recording.plan is not None and not recording.plan.operators
-    reports = []
-    if is_possible and bench.oracle.is_within_reach(task):
-        later = later_variants(task, bench) if is_wanted else []
-        reports += _find_reports(candidate, task, bench, [declared])
-        if all(judge_run(report) is None for report in reports):
-            reports += _find_reports(candidate, task, bench, later)
-    elif unseen is not None:
-        reports.append(RunReport(variant=Variant.DECLARED, seconds=0.0, failure=unseen))
-    return candidate.with_evidence(full=(*candidate.evidence.full, *reports)) if reports else candidate
+    if is_possible and context.oracle.is_within_reach(task):
+        reports = _find_reports(candidate, task, context, [declared])
+        if is_wanted and all(judge_run(report) is None for report in reports):
+            reports += _find_reports(candidate, task, context, later_variants(task, context))
+        return reports
+    return [RunReport(variant=Variant.DECLARED, seconds=0.0, failure=unseen)] if unseen is not None else []
 
 
 def _find_reports(
-    candidate: Candidate, task: Task, bench: Workbench, variants: Sequence[VariantInputs]
+    candidate: Candidate, task: Task, context: VerifierContext, variants: Sequence[VariantInputs]
 ) -> list[RunReport]:
     """Reports up to the first that objects; the samples that are not yet known are taken in one child."""
     reports: dict[Variant, RunReport] = {}
     samplers: dict[Variant, _Sampler] = {}
     for inputs in variants:
-        found = bench.store.get(bench.key(candidate, task, f"full:{inputs.variant}"), RunReport)
-        made = found or _prepare(candidate, task, bench, inputs)
+        found = context.store.get(context.key(candidate, task, f"full:{inputs.variant}"), RunReport)
+        made = found or _prepare(candidate, task, context, inputs)
         if isinstance(made, RunReport):
             reports[inputs.variant] = made
             if judge_run(made) is not None:
@@ -112,7 +121,7 @@ def _find_reports(
             samplers[inputs.variant] = made
     requests = {variant: sampler.first_requests() for variant, sampler in samplers.items()}
     flat = [request for several in requests.values() for request in several]
-    reply = bench.sandbox.run(candidate.source, flat) if flat else RunReply()
+    reply = context.sandbox.run(candidate.source, flat) if flat else RunReply()
     if reply.failure is not None and len(samplers) > 1:  # one took the others down with it
         reply = RunReply()
     results = iter(reply.results)
@@ -128,21 +137,21 @@ def _find_reports(
         if inputs.variant not in reports:
             break
         ordered.append(reports[inputs.variant])
-        bench.store.put(bench.key(candidate, task, f"full:{inputs.variant}"), ordered[-1])
+        context.store.put(context.key(candidate, task, f"full:{inputs.variant}"), ordered[-1])
         if judge_run(ordered[-1]) is not None:
             break
     return ordered
 
 
-def sample_declared(candidate: Candidate, task: Task, bench: Workbench) -> RunReport:
+def sample_declared(candidate: Candidate, task: Task, context: VerifierContext) -> RunReport:
     """The report of a sample of the declared plan that the candidate's evidence has; it is not kept."""
-    made = _prepare(candidate, task, bench, bench.describe(Variant.DECLARED, task))
+    made = _prepare(candidate, task, context, context.describe(Variant.DECLARED, task))
     return made if isinstance(made, RunReport) else made.run(RunReply())
 
 
-def _prepare(candidate: Candidate, task: Task, bench: Workbench, inputs: VariantInputs) -> RunReport | _Sampler:
+def _prepare(candidate: Candidate, task: Task, context: VerifierContext, inputs: VariantInputs) -> RunReport | _Sampler:
     began = time.perf_counter()
-    prepared = prepare_run(candidate, task, bench, inputs)
+    prepared = prepare_run(candidate, task, context, inputs)
     if isinstance(prepared, Failure):
         return RunReport(variant=inputs.variant, seconds=time.perf_counter() - began, failure=prepared)
     request, expected = prepared
@@ -152,9 +161,9 @@ def _prepare(candidate: Candidate, task: Task, bench: Workbench, inputs: Variant
         message = f"the plan needs {num_bytes >> 20} MB, where the reference is computed with much less"
         failure = Failure(outcome=Outcome.UNSUPPORTED, message=message)
         return RunReport(variant=inputs.variant, seconds=time.perf_counter() - began, failure=failure)
-    seed = derive(bench.oracle.seed, fingerprint(task), "programs", inputs.variant.value)
+    seed = derive(context.oracle.seed, fingerprint(task), "programs", inputs.variant.value)
     request = evolve(request, plan=plan, seed=seed)
-    return _Sampler(candidate=candidate, bench=bench, request=request, expected=expected)
+    return _Sampler(candidate=candidate, context=context, request=request, expected=expected)
 
 
 def _without_unused_memory(plan: LaunchPlan) -> LaunchPlan:
@@ -197,7 +206,7 @@ class _Sampler:
     """Looks at one request's plan, with as many programs as it takes."""
 
     candidate: Candidate
-    bench: Workbench
+    context: VerifierContext
     request: RunRequest
     expected: ExpectedRun
 
@@ -258,7 +267,7 @@ class _Sampler:
 
     def _take(self, num_programs: int, programs: tuple[int, ...] = ()) -> _Look:
         request = evolve(self.request, num_programs=num_programs, programs=programs)
-        reply = self.bench.sandbox.run(self.candidate.source, [request])
+        reply = self.context.sandbox.run(self.candidate.source, [request])
         return self._judge_reply(reply)
 
     def _check_a_sum(self) -> Failure | None:
@@ -275,7 +284,7 @@ class _Sampler:
         if not 0 < len(programs) <= ADDENDS:
             return None
         request = evolve(self.request, num_programs=1, programs=programs)
-        reply = self.bench.sandbox.run(self.candidate.source, [request])
+        reply = self.context.sandbox.run(self.candidate.source, [request])
         result = None if reply.failure is not None else reply.results[0]
         if result is None or result.failure is not None or not result.outputs:
             return None
@@ -302,7 +311,7 @@ class _Sampler:
 
     def _scan(self, watched: tuple[int, int] | None = None) -> RunResult | None:
         request = evolve(self.request, num_lanes=SUM_LANES, watched=watched)
-        reply = self.bench.sandbox.run(self.candidate.source, [request])
+        reply = self.context.sandbox.run(self.candidate.source, [request])
         is_done = reply.failure is None and reply.results[0].failure is None
         return reply.results[0] if is_done else None
 
@@ -332,7 +341,9 @@ class _Sampler:
 
     def _judge_reply(self, reply: RunReply) -> _Look:
         plan = self.request.plan
-        failure = reply.failure or reply.results[0].failure or find_trespass(plan, reply.results[0])
+        failure = reply.failure or reply.results[0].failure
+        if failure is None:
+            failure = find_trespass(plan, reply.results[0].out_of_bounds, reply.results[0].mutated)
         if failure is not None:
             # out of time may also be a program that waits for one that does not run
             is_doubtful = len(plan.launches) > 1 or failure.outcome is Outcome.TIMEOUT

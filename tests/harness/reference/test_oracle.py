@@ -11,7 +11,7 @@ from attrs import evolve
 from tritonrl.core.candidate import Variant
 from tritonrl.core.task import Profile, Task
 from tritonrl.harness.errors import TaskError
-from tritonrl.harness.verification.oracle import Oracle
+from tritonrl.harness.reference.oracle import Oracle
 from tritonrl.stages.variants import describe
 
 from ..kernels import ADD, LINEAR, NORM, POINTWISE

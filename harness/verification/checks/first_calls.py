@@ -1,4 +1,4 @@
-"""The probe of a tuned kernel's first call, in which its tuner measures on the call's own tensors.
+"""The check of a tuned kernel's first call, in which its tuner measures on the call's own tensors.
 
 Triton launches every configuration again and again on what the call has passed, and then the one that it chose. Between
 launches it sets to zero what `reset_to_zero` names and restores what `restore_value` names, and calls the hooks. Any
@@ -16,20 +16,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from attrs import evolve, frozen
+from attrs import evolve
 
-from ...core.candidate import Candidate, ConfigurationRun, Failure, Recording, RunReport, Variant
-from ...core.outcome import Outcome
-from ...core.plan import Copy, Fill, Launch, LaunchPlan, plain_value
-from ...core.run import RunRequest
-from ...core.task import Profile, Task
-from ...stages.compile_stage import find_recording
-from ...stages.run_stages import judge_run
-from ..sandbox.recording.plan_difference import find_difference
+from ....core.candidate import Candidate, Failure, Recording, RunReport, Variant
+from ....core.extensions import VerifierSpec
+from ....core.outcome import Outcome
+from ....core.plan import Copy, Fill, Launch, LaunchPlan, plain_value
+from ....core.run import RunRequest
+from ....core.task import Profile, Task
+from ....stages.checks.configurations import ConfigurationRun, ConfigurationsReport
+from ....stages.compile_stage import find_recording
+from ....stages.judge_run import judge_run
+from ...reference.oracle import ExpectedRun
+from ...sandbox.recording.plan_difference import find_difference
+from ..context import VerifierContext
+from ..runs import prepare_run, run_prepared
 from .configurations import Choice, describe_choice, is_refused_by_compiler, record_choices, with_recording
-from .oracle import ExpectedRun
-from .probes import prepare_run, run_prepared
-from .workbench import Workbench
 
 _WHEN = "in the call that measures it on its own tensors (see reset_to_zero and restore_value)"
 
@@ -37,50 +39,38 @@ Specialised = tuple[str, frozenset[tuple[str, str]]]
 """A kernel's name and the constants that it was compiled with."""
 
 
-@frozen(kw_only=True)
-class _Kept:
-    """What the store keeps."""
-
-    runs: tuple[ConfigurationRun, ...]
-
-
-def probe_first_calls(candidate: Candidate, task: Task, bench: Workbench) -> Candidate:
+def gather(candidate: Candidate, task: Task, context: VerifierContext, spec: VerifierSpec) -> ConfigurationsReport:
     """Run the first calls of plans with tuners, at the sizes that the backend runs whole."""
-    key = bench.key(candidate, task, "first_calls")
-    kept = bench.store.get(key, _Kept)
-    if kept is None:
-        kept = _Kept(runs=tuple(_find_runs(candidate, task, bench)))
-        bench.store.put(key, kept)
-    return candidate.with_evidence(first_calls=kept.runs)
+    return ConfigurationsReport(runs=tuple(_find_runs(candidate, task, context)))
 
 
-def _find_runs(candidate: Candidate, task: Task, bench: Workbench) -> Iterator[ConfigurationRun]:
+def _find_runs(candidate: Candidate, task: Task, context: VerifierContext) -> Iterator[ConfigurationRun]:
     report = candidate.evidence.compile
     whole, declared = (
         find_recording(report, profile, task.dtypes[0]) if report is not None else None
-        for profile in (bench.profile, Profile.DECLARED)
+        for profile in (context.profile, Profile.DECLARED)
     )
     if whole is not None and whole.plan is not None and whole.choices:
-        yield from _run_whole(candidate, task, bench, whole)
-    if declared is None or declared.plan is None or not declared.choices or bench.profile is Profile.DECLARED:
+        yield from _run_whole(candidate, task, context, whole)
+    if declared is None or declared.plan is None or not declared.choices or context.profile is Profile.DECLARED:
         return
     num_known = len(whole.choices) if whole is not None else 0
     if len(declared.choices) > num_known or _updates(declared.plan):
-        yield from _judge_as_data(candidate, task, bench, declared, whole)
+        yield from _judge_as_data(candidate, task, context, declared, whole)
 
 
 def _judge_as_data(
-    candidate: Candidate, task: Task, bench: Workbench, known: Recording, whole: Recording | None
+    candidate: Candidate, task: Task, context: VerifierContext, known: Recording, whole: Recording | None
 ) -> Iterator[ConfigurationRun]:
     """The first call of tuners at the declared sizes, where nothing is run whole.
 
     What a kernel with the same constants does at the sizes that are run whole has been judged by its values.
     """
-    choice, recording = _record_first(candidate, task, bench, known)
+    choice, recording = _record_first(candidate, task, context, known)
     failure = None if is_refused_by_compiler(recording.failure) else recording.failure
     added = _find_added(recording)
     if added and whole is not None and whole.plan is not None and whole.choices:
-        added -= _find_added(_record_first(candidate, task, bench, whole)[1])
+        added -= _find_added(_record_first(candidate, task, context, whole)[1])
     if added:
         names = ", ".join(sorted({qualname for qualname, _ in added}))
         message = f"{names}: reads what it writes, and is tuned at the declared sizes, where none is run whole"
@@ -90,13 +80,15 @@ def _judge_as_data(
         yield ConfigurationRun(choice=choice, description=description, report=_report(failure))
 
 
-def _record_first(candidate: Candidate, task: Task, bench: Workbench, known: Recording) -> tuple[Choice, Recording]:
+def _record_first(
+    candidate: Candidate, task: Task, context: VerifierContext, known: Recording
+) -> tuple[Choice, Recording]:
     """A first call with the first choice that compiles."""
     last = tuple(len(words) - 1 for words in known.choices)
     number = 0
     while True:
         choice = tuple(number % len(words) for words in known.choices)
-        (recording,) = record_choices(candidate, task, bench, known, [choice], True, last)
+        (recording,) = record_choices(candidate, task, context, known, [choice], True, last)
         number += 1
         if number == max(map(len, known.choices)) or not is_refused_by_compiler(recording.failure):
             return choice, recording
@@ -143,12 +135,14 @@ def count_repeated_updates(plan: LaunchPlan) -> Counter[Specialised]:
     return found
 
 
-def _run_whole(candidate: Candidate, task: Task, bench: Workbench, known: Recording) -> Iterator[ConfigurationRun]:
+def _run_whole(
+    candidate: Candidate, task: Task, context: VerifierContext, known: Recording
+) -> Iterator[ConfigurationRun]:
     choices = find_usable(candidate, known)
-    is_compiled = bench.cuda is not None
-    later = record_choices(candidate, task, bench, known, choices, is_compiled)
-    first = record_choices(candidate, task, bench, known, choices, is_compiled, find_last(choices))
-    inputs = bench.describe(Variant.ORIGINAL, task)
+    is_compiled = context.cuda is not None
+    later = record_choices(candidate, task, context, known, choices, is_compiled)
+    first = record_choices(candidate, task, context, known, choices, is_compiled, find_last(choices))
+    inputs = context.describe(Variant.ORIGINAL, task)
     waiting: list[tuple[ConfigurationRun, tuple[RunRequest, ExpectedRun]]] = []
     for choice, plain, recording in zip(choices, later, first, strict=True):
         if is_refused_by_compiler(plain.failure) or is_refused_by_compiler(recording.failure):
@@ -161,19 +155,20 @@ def _run_whole(candidate: Candidate, task: Task, bench: Workbench, known: Record
             yield run
         elif recording.first_plan is not None:
             changed = with_recording(candidate, known, evolve(recording, plan=recording.first_plan))
-            prepared = prepare_run(changed, task, bench, inputs)
+            prepared = prepare_run(changed, task, context, inputs)
             if isinstance(prepared, Failure):
                 yield evolve(run, report=_report(prepared))
             else:
                 waiting.append((run, prepared))
-    reports = run_prepared(candidate, bench, [prepared for _, prepared in waiting])
+    reports = run_prepared(candidate, context, [prepared for _, prepared in waiting])
     for (run, _), found in zip(waiting, reports, strict=False):
         yield evolve(run, report=found)
 
 
 def find_usable(candidate: Candidate, known: Recording) -> list[Choice]:
     """The choices that were found right, and those of tuners that have none."""
-    runs = candidate.evidence.configurations
+    report = candidate.evidence.report("configurations")
+    runs = report.runs if isinstance(report, ConfigurationsReport) else ()
     usable = [run.choice for run in runs if run.report.variant is Variant.ORIGINAL and judge_run(run.report) is None]
     return usable or [(0,) * len(known.choices)]
 

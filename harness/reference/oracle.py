@@ -14,7 +14,9 @@ zeros), which stay randomised, so that renaming a parameter is no way to have it
 from __future__ import annotations
 
 import copy
+import json
 import threading
+import types
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
@@ -34,7 +36,7 @@ from ...stages.roofline import EagerOperator
 from ...stages.tolerance import LARGEST_FINITE, accepts, compare, find_scale
 from ...stages.variants import HIDDEN_VARIANTS, VariantInputs
 from ..errors import TaskError
-from ..reference.reference import (
+from .reference import (
     build_model,
     call_model,
     convert,
@@ -42,19 +44,14 @@ from ..reference.reference import (
     dtype_name,
     equal_results,
     fake_reference,
+    init_arguments,
+    is_floating,
     load_task,
     randomise,
     torch_dtype,
     trace_operators,
 )
-from ..reference.sizes.declared_sizes import (
-    accepted_remainders,
-    find_between,
-    find_beyond,
-    is_within_reach,
-    with_declared,
-)
-from .oracle_values import describe_init, describe_input, to_double, transform, values_of
+from .sizes.declared_sizes import accepted_remainders, find_between, find_beyond, is_within_reach, with_declared
 
 T = TypeVar("T")
 _STABLE_OPERATORS = frozenset({"_softmax", "_log_softmax", "logsumexp"})
@@ -383,3 +380,41 @@ def _is_in_range(wanted: NDArray[np.generic], dtype: str) -> bool:
     """Whether all values are finite, and well below what the dtype can hold."""
     largest = float(np.max(np.abs(wanted), initial=0.0)) if wanted.dtype.kind == "f" else 0.0
     return largest < 0.9 * LARGEST_FINITE.get(dtype, np.inf)
+
+
+def describe_input(task: Task, value: Any, dtype: str) -> TensorSpec | InitArgument:
+    """What a candidate is told of an input: a tensor's shape and dtype, or a plain value."""
+    if isinstance(value, torch.Tensor):
+        return TensorSpec(shape=tuple(value.shape), dtype=dtype if is_floating(value) else dtype_name(value))
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TaskError(f"{task.task_id}: get_inputs() returns a {type(value).__name__}, which is no tensor or number")
+
+
+def describe_init(task: Task, module: types.ModuleType) -> str:
+    """The constructor's arguments as JSON; raises TaskError where they are no plain values."""
+    args, kwargs = init_arguments(task, module)
+    try:
+        return json.dumps({"args": args, "kwargs": kwargs}, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise TaskError(f"{task.task_id}: get_init_inputs() must return plain numbers or text: {error}") from error
+
+
+def transform(value: Any, spec: VariantInputs, dtype: torch.dtype) -> Any:
+    """A drawn value as the variant has it, exact in the dtype."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    if not value.is_floating_point():
+        return value.contiguous()
+    changed = spec.transform(value.double().contiguous().numpy())
+    return torch.from_numpy(np.ascontiguousarray(changed)).to(dtype)
+
+
+def to_double(value: Any) -> Any:
+    """A floating tensor in float64; anything else as it is."""
+    return value.double() if is_floating(value) else value
+
+
+def values_of(tensor: torch.Tensor) -> NDArray[np.generic]:
+    """A tensor's values, floating ones in float64."""
+    return (tensor.double() if tensor.is_floating_point() else tensor).detach().cpu().numpy()  # NumPy has no bfloat16

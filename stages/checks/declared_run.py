@@ -20,9 +20,9 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from ..core.candidate import Failure
-from ..core.outcome import Outcome
-from .tolerance import TOLERANCES, find_scale
+from ...core.candidate import Failure
+from ...core.outcome import Outcome
+from ..tolerance import TOLERANCES, find_scale
 
 FIRST_PROGRAMS = 12
 FEW_PROGRAMS = 6

@@ -1,0 +1,57 @@
+"""Names that published runs use and today's code does not: configuration keys and table columns.
+
+A run's folder is read for as long as it is worth citing, longer than its names last. Each entry maps an old name to
+today's, or to None where nothing has it any more. They are applied when a recorded run is read, and nowhere else: a
+configuration that somebody writes today has today's names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+import polars as pl
+
+CONFIG_KEYS: dict[str, str | None] = {
+    "verifier.share_renamed": None,
+    "verifier.ask_interpreter": "verifier.cross_check_interpreter",
+    "verifier.references_mb": "verifier.oracle_cache_mb",
+}
+"""Dotted keys, or whole sections."""
+COLUMNS: dict[tuple[str, str], str | None] = {}
+"""Columns, each with the name of its table."""
+
+
+def translate_config(plain: Mapping[str, Any], names: Mapping[str, str | None] = CONFIG_KEYS) -> dict[str, Any]:
+    """Returns a recorded configuration, as nested plain data, under today's keys."""
+    translated = deepcopy(dict(plain))
+    for old, new in names.items():
+        *sections, key = old.split(".")
+        place = _find(translated, sections)
+        if place is None or key not in place:
+            continue
+        value = place.pop(key)
+        if new is not None:
+            *sections, key = new.split(".")
+            target = translated
+            for section in sections:
+                target = target.setdefault(section, {})
+            target[key] = value
+    return translated
+
+
+def _find(plain: dict[str, Any], sections: list[str]) -> dict[str, Any] | None:
+    place: Any = plain
+    for section in sections:
+        place = place.get(section) if isinstance(place, dict) else None
+    return place if isinstance(place, dict) else None
+
+
+def translate_columns(
+    table: str, frame: pl.DataFrame, names: Mapping[tuple[str, str], str | None] = COLUMNS
+) -> pl.DataFrame:
+    """Returns a recorded table under today's columns."""
+    known = {old: new for (name, old), new in names.items() if name == table and old in frame.columns}
+    dropped = [old for old, new in known.items() if new is None]
+    return frame.drop(dropped).rename({old: new for old, new in known.items() if new is not None})

@@ -1,0 +1,1 @@
+"""The probes of the full stage's checks, one module each."""

@@ -1,0 +1,53 @@
+"""The probe of each check, and the walk through the checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from ....core.candidate import Candidate, CheckReport
+from ....core.extensions import VerifierSpec
+from ....core.task import Task
+from ....stages.checks.setting import Setting
+from ....stages.checks.table import CHECKS, Check, checks_of
+from ..context import VerifierContext
+from . import configurations, declared, first_calls, interpreted, knock_out, recompile, second_call, variants
+
+Gather = Callable[[Candidate, Task, VerifierContext, VerifierSpec], CheckReport | None]
+
+GATHER: dict[str, Gather] = {
+    "variants": variants.gather,
+    "declared": declared.gather,
+    "knock_out": knock_out.gather,
+    "configurations": configurations.gather,
+    "first_calls": first_calls.gather,
+    "second_call": second_call.gather,
+    "interpreted": interpreted.gather,
+    "recompile": recompile.gather,
+}
+"""By the check's name; a check without a probe of its own is left to whoever adds its report."""
+
+
+def probe_checks(
+    candidate: Candidate,
+    task: Task,
+    context: VerifierContext,
+    spec: VerifierSpec,
+    setting: Setting,
+    checks: Sequence[Check] = CHECKS,
+    probes: Mapping[str, Gather] = GATHER,
+) -> Candidate:
+    """Attach the reports of the checks that `spec` asks for, up to the first that objects."""
+    for check in checks_of(spec, checks):
+        probe = probes.get(check.name)
+        if probe is None or not check.applies(candidate, task, setting):
+            continue
+        gather = partial(probe, candidate, task, context, spec)
+        # a shared report hangs on what the verifier wants of it, and its probe stores the parts
+        report = gather() if check.is_shared else context.once(candidate, task, check.name, check.report, gather)
+        if report is None:
+            continue
+        candidate = candidate.with_report(check.name, report)
+        if check.judge(report) is not None:
+            break
+    return candidate

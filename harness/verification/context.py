@@ -1,0 +1,128 @@
+"""The sandbox, the oracle, the evidence store and the GPUs that probes share, and evidence that is gathered once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import TypeVar
+
+from attrs import field, frozen
+
+from ...core.candidate import Candidate, Variant
+from ...core.serialisation import fingerprint
+from ...core.task import Profile, Task
+from ...stages.variants import VariantInputs, describe
+from ..gpu.backend import CudaBackend
+from ..reference.oracle import Oracle
+from ..sandbox.sandbox import Sandbox
+from .evidence_store import EvidenceStore, evidence_key
+
+T = TypeVar("T")
+Label = TypeVar("Label", bound=Hashable)
+
+
+@frozen(kw_only=True)
+class VerifierContext:
+    """Records plans in the sandbox, runs them on a GPU where `cuda` is given, and keeps what was found."""
+
+    sandbox: Sandbox
+    oracle: Oracle
+    store: EvidenceStore
+    cuda: CudaBackend | None = None
+    is_timed_elsewhere: bool = False
+    """Whether plans that are right here are then timed on a GPU, which needs their code."""
+    _started: threading.Event = field(factory=threading.Event)
+
+    @property
+    def backend(self) -> str:
+        """Where plans run."""
+        return "interpret" if self.cuda is None else "cuda"
+
+    @property
+    def runner(self) -> Sandbox | CudaBackend:
+        """What runs plans."""
+        return self.sandbox if self.cuda is None else self.cuda
+
+    @property
+    def keeps_code(self) -> bool:
+        """Whether what was compiled is wanted after it is known that it compiles."""
+        return self.cuda is not None or self.is_timed_elsewhere
+
+    @property
+    def profile(self) -> Profile:
+        """The sizes of the variants that have none of their own: a GPU runs the declared ones."""
+        return Profile.SMALL if self.cuda is None else Profile.DECLARED
+
+    def describe(self, variant: Variant, task: Task) -> VariantInputs:
+        """A variant's inputs."""
+        return describe(variant, task.dtypes, self.profile)
+
+    def get_ready(self) -> None:
+        """Start the sandbox's processes before the first use, so that no candidate's seconds include it."""
+        if not self._started.is_set():
+            self.sandbox.start()
+            self._started.set()
+
+    def once(
+        self,
+        candidate: Candidate,
+        task: Task,
+        name: str,
+        kind: type[T],
+        gather: Callable[[], T | None],
+        is_recorded: bool = False,
+    ) -> T | None:
+        """Returns the evidence of this name, which `gather` finds where the store has none; None is not stored.
+
+        `is_recorded`: it is a recording, and no run of one (see `key`).
+        """
+        key = self.key(candidate, task, name, is_recorded)
+        found = self.store.get(key, kind)
+        if found is not None:
+            return found
+        found = gather()
+        if found is None:
+            return None
+        self.store.put(key, found)
+        return self.store.get(key, kind)  # another process may have been first: all are told the same
+
+    def once_each(
+        self,
+        candidate: Candidate,
+        task: Task,
+        names: Mapping[Label, str],
+        kind: type[T],
+        gather: Callable[[list[Label]], Iterable[tuple[Label, T]]],
+        is_recorded: bool = False,
+    ) -> dict[Label, T]:
+        """Returns several pieces of evidence by label, those that the store lacks gathered together.
+
+        `gather` is handed the labels of what is missing, and may give fewer.
+        """
+        keys = {label: self.key(candidate, task, name, is_recorded) for label, name in names.items()}
+        known = {label: self.store.get(key, kind) for label, key in keys.items()}
+        found = {label: record for label, record in known.items() if record is not None}
+        missing = [label for label in names if label not in found]
+        for label, record in gather(missing) if missing else ():
+            self.store.put(keys[label], record)
+            found[label] = record
+        return found
+
+    def key(self, candidate: Candidate, task: Task, name: str, is_recorded: bool = False) -> str:
+        """Returns the key of one piece of evidence.
+
+        A recording is the same whatever the purity, and keeps its code where it will be timed; a run is the reverse.
+        """
+        if is_recorded:
+            name = f"{name}:timed" if self.is_timed_elsewhere else name
+        elif candidate.purity != "strict":
+            name = f"{name}:{candidate.purity}"
+        return evidence_key(
+            source_sha256=candidate.sha256,
+            task_fingerprint=fingerprint(task),
+            probe=name,
+            backend=self.backend,
+            target=self.sandbox.target,
+            seed=self.oracle.seed,
+            limits=self.sandbox.limits,
+        )

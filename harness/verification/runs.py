@@ -1,0 +1,251 @@
+"""Runs of recorded plans on a variant's inputs: prepared, executed in one child, and compared with the oracle.
+
+Seconds are the candidate's own cost: the child process, its run, and the
+comparison; the oracle's work is the task's and is shared by all candidates.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from attrs import evolve
+from numpy.typing import NDArray
+
+from ...core.candidate import Candidate, Comparison, CompileReport, Failure, RunReport, Variant
+from ...core.outcome import Outcome
+from ...core.plan import BufferKind, CompiledAccess, Kernel, LaunchPlan
+from ...core.run import RunRequest, RunResult
+from ...core.seeds import derive
+from ...core.task import Profile, Task
+from ...stages.compile_stage import (
+    cuts_to_tf32,
+    find_recording,
+    find_unseen_operator,
+    judge_compile,
+    judge_recording,
+    narrows,
+)
+from ...stages.plan_audit import check_structure
+from ...stages.run_result import ExpectedOutput, compare_outputs, find_trespass
+from ...stages.syntax import judge_syntax
+from ...stages.tolerance import SHARE_WITH_TF32, SHARE_WITHOUT_PRODUCTS, WHERE_FINITE
+from ...stages.variants import ROWS, SAMPLED_VARIANTS, VariantInputs
+from ..reference.oracle import ExpectedRun
+from .checks.applicability import find_largest_safe
+from .context import VerifierContext
+from .recordings import record_later, record_own_values, record_request
+from .storages import fill_storages, from_bytes
+
+_JUDGED_LATER = (Profile.LARGER, Profile.REMAINDER, Profile.BETWEEN, Profile.BEYOND)
+
+
+def _plans(report: CompileReport) -> list[LaunchPlan]:
+    return [recording.plan for recording in report.recordings if recording.plan is not None]
+
+
+def _is_sound(plan: LaunchPlan) -> bool:
+    return check_structure(plan) is None
+
+
+def run_each(
+    candidate: Candidate, task: Task, context: VerifierContext, probe: str, wanted: Sequence[VariantInputs]
+) -> list[RunReport]:
+    """Reports for the wanted runs; they end early after a run that took the whole child down."""
+    inputs = {each.variant: each for each in wanted}
+    names = {variant: f"{probe}:{variant}" for variant in inputs}
+
+    def gather(missing: list[Variant]) -> Iterator[tuple[Variant, RunReport]]:
+        for report in _execute(candidate, task, context, [inputs[variant] for variant in missing]):
+            yield report.variant, report
+
+    known = context.once_each(candidate, task, names, RunReport, gather)
+    return [known[variant] for variant in inputs if variant in known]
+
+
+def _execute(
+    candidate: Candidate, task: Task, context: VerifierContext, missing: Sequence[VariantInputs]
+) -> list[RunReport]:
+    ready: list[tuple[RunRequest, ExpectedRun]] = []
+    blocked: list[tuple[VariantInputs, Failure]] = []
+    for inputs in missing:
+        prepared = prepare_run(candidate, task, context, inputs)
+        if isinstance(prepared, Failure):
+            blocked.append((inputs, prepared))
+        else:
+            ready.append(prepared)
+    reports = _attempt(candidate, task, context, blocked)
+    return reports + run_prepared(candidate, context, ready)
+
+
+def _attempt(
+    candidate: Candidate, task: Task, context: VerifierContext, blocked: Sequence[tuple[VariantInputs, Failure]]
+) -> list[RunReport]:
+    """Reports of the runs that no plan could be had for.
+
+    Where an earlier stage failed, only an exhaustive verifier gets here, and its runs start from the source: without
+    a plan to reuse, they import the module and call forward at their sizes once more. That costs what it costs, and
+    counts for the first report; the outcomes are what the compile probe found, whatever a repetition would say.
+    """
+    reports = [RunReport(variant=inputs.variant, seconds=0.0, failure=failure) for inputs, failure in blocked]
+    if not reports or not _has_failed_before(candidate):
+        return reports
+    sizes = dict.fromkeys((inputs.profile, inputs.dtype) for inputs, _ in blocked)
+    requests = [record_request(task, context.oracle, profile, dtype, False) for profile, dtype in sizes]
+    context.get_ready()
+    reply = context.sandbox.record(candidate.source, requests)
+    return [evolve(reports[0], seconds=reply.seconds), *reports[1:]]
+
+
+def _has_failed_before(candidate: Candidate) -> bool:
+    return not (judge_syntax(candidate).passed and judge_compile(candidate).passed)
+
+
+def run_prepared(
+    candidate: Candidate, context: VerifierContext, ready: Sequence[tuple[RunRequest, ExpectedRun]]
+) -> list[RunReport]:
+    """Reports of runs in one child; they end early after a run that took the whole child down."""
+    if not ready:
+        return []
+    context.get_ready()
+    reply = context.runner.run(candidate.source, [request for request, _ in ready])
+    if reply.failure is None or len(ready) == 1:
+        return report_runs(ready, reply.results, reply.failure, reply.seconds)
+    # one run took the others down with it: find out which, and leave what comes after it unknown
+    reports = []
+    for pair in ready:
+        alone = context.runner.run(candidate.source, [pair[0]])
+        reports += report_runs([pair], alone.results, alone.failure, alone.seconds)
+        if alone.failure is not None:
+            break
+    return reports
+
+
+def prepare_run(
+    candidate: Candidate, task: Task, context: VerifierContext, inputs: VariantInputs
+) -> tuple[RunRequest, ExpectedRun] | Failure:
+    """The request for one variant, or why its plan cannot be run."""
+    report = candidate.evidence.compile
+    if report is None:
+        raise ValueError("a run needs the compile probe's evidence")
+    if report.failure is not None:
+        return report.failure
+    recording = find_recording(report, inputs.profile, inputs.dtype)
+    if recording is None and inputs.variant in (Variant.REMAINDER, *SAMPLED_VARIANTS):
+        recording = record_later(candidate, task, context, inputs)
+    if recording is not None and inputs.profile is Profile.DECLARED:
+        recording = record_own_values(candidate, task, context, recording)
+    if recording is None:
+        return Failure(outcome=Outcome.BROKEN_PROTOCOL, message=f"nothing was recorded at {inputs.profile} sizes")
+    if recording.plan is None:
+        return recording.failure or Failure(outcome=Outcome.BROKEN_PROTOCOL, message="neither plan nor failure")
+    plan = _add_accesses(recording.plan, report)
+    failure = check_structure(plan)
+    if failure is None and plan.arithmetic:
+        failure = judge_recording(recording, report, candidate.purity)
+    if failure is None and (inputs.profile in _JUDGED_LATER or inputs.dtype != task.dtypes[0]):
+        # the compile stage judged the other recordings
+        failure = judge_recording(recording, report, candidate.purity)
+    if failure is None and context.backend == "interpret" and all(map(_is_sound, _plans(report))):
+        failure = find_unseen_operator(report)
+    if failure is not None:
+        return failure
+    expected = context.oracle.expected(task, inputs, find_seeded_parameters(plan, report.reference.parameters))
+    share = _choose_share(report, task, context, inputs)
+    expected = evolve(expected, share_of_tolerance=share, largest_safe=find_largest_safe(task, context.oracle))
+    storages = fill_storages(plan, expected, context.store.get_blob)
+    if isinstance(storages, Failure):
+        return storages
+    seed = derive(context.oracle.seed, candidate.sha256, "layout", inputs.variant.value)
+    backwards = inputs.variant is Variant.REVERSED
+    return RunRequest(variant=inputs.variant, plan=plan, storages=storages, seed=seed, reverse=backwards), expected
+
+
+def _add_accesses(plan: LaunchPlan, report: CompileReport) -> LaunchPlan:
+    """The plan, with the accesses of the code at the declared sizes for kernels that were not compiled."""
+    known: dict[tuple[str, str], set[tuple[CompiledAccess, ...]]] = {}
+    for kernel in (kernel for compiled in _plans(report) for kernel in compiled.kernels if kernel.binary is not None):
+        known.setdefault((kernel.qualname, kernel.source_sha256), set()).add(kernel.accesses)
+
+    def find(kernel: Kernel) -> tuple[CompiledAccess, ...]:
+        found = known.get((kernel.qualname, kernel.source_sha256), set())
+        return next(iter(found)) if kernel.binary is None and len(found) == 1 else kernel.accesses
+
+    return evolve(plan, kernels=tuple(evolve(kernel, accesses=find(kernel)) for kernel in plan.kernels))
+
+
+def _choose_share(report: CompileReport, task: Task, context: VerifierContext, inputs: VariantInputs) -> float:
+    """The share of the dtype's tolerance that a run may use."""
+    is_large = ROWS[inputs.variant].is_large
+    is_product = context.oracle.multiplies_matrices(task)
+    # products which the task does not ask for excuse the rounding of TF32 alone, and that where it is done: on a GPU
+    is_cut = context.cuda is not None and cuts_to_tf32(report) and not narrows(report)
+    if is_product or is_cut:
+        if is_large:  # exponentials of large values magnify the rounding of matrix units without bound
+            return WHERE_FINITE
+        return SHARE_WITH_TF32 if is_product and inputs.dtype == "float32" and cuts_to_tf32(report) else 1.0
+    return SHARE_WITHOUT_PRODUCTS if inputs.dtype == "float32" and not is_large else 1.0
+
+
+def find_seeded_parameters(plan: LaunchPlan, reference: Sequence[str]) -> frozenset[str]:
+    """The reference's parameters that keep their seeded values: where the plan has names of its own, those it lacks."""
+    names = {buffer.name for buffer in plan.buffers if buffer.kind is BufferKind.PARAMETER}
+    return frozenset() if names <= set(reference) else frozenset(reference) - names
+
+
+def report_runs(
+    pairs: Sequence[tuple[RunRequest, ExpectedRun]],
+    results: Sequence[RunResult],
+    failure: Failure | None,
+    seconds: float,
+) -> list[RunReport]:
+    """Reports of one child; what it cost beyond its runs counts for the first, which any verifier would pay."""
+    if failure is not None:
+        return [RunReport(variant=request.variant, seconds=seconds, failure=failure) for request, _ in pairs]
+    reports = []
+    overhead = max(0.0, seconds - sum(max(0.0, result.seconds) for result in results))
+    for (request, expected), result in zip(pairs, results, strict=True):
+        began = time.perf_counter()
+        report = _judge_result(request, expected, result)
+        took = max(0.0, result.seconds) + overhead + time.perf_counter() - began
+        reports.append(evolve(report, seconds=took))
+        overhead = 0.0
+    return reports
+
+
+def _judge_result(request: RunRequest, expected: ExpectedRun, result: RunResult) -> RunReport:
+    plan = request.plan
+    comparisons: tuple[Comparison, ...] = ()
+    failure = result.failure or find_trespass(plan, result.out_of_bounds, result.mutated)
+    if failure is None:
+        outputs = _read_outputs(plan, result)
+        found = compare_outputs(plan, outputs, _describe_expected(expected))
+        failure, comparisons = (found, ()) if isinstance(found, Failure) else (None, found)
+    return RunReport(
+        variant=request.variant,
+        seconds=0.0,
+        comparisons=comparisons,
+        failure=failure,
+        oracle_dtype=expected.computed_in,
+    )
+
+
+def _read_outputs(plan: LaunchPlan, result: RunResult) -> list[NDArray[np.generic] | None]:
+    if len(result.outputs) != len(plan.outputs):
+        return [None] * len(result.outputs)
+    return [from_bytes(data, view) for data, view in zip(result.outputs, plan.outputs, strict=True)]
+
+
+def _describe_expected(expected: ExpectedRun) -> list[ExpectedOutput]:
+    scales = expected.least_scales or (0.0,) * len(expected.expected)
+    return [
+        ExpectedOutput(
+            values=values,
+            dtype=dtype,
+            share_of_tolerance=expected.share_of_tolerance,
+            least_scale=scale,
+            largest_safe=expected.largest_safe,
+        )
+        for values, dtype, scale in zip(expected.expected, expected.dtypes, scales, strict=True)
+    ]

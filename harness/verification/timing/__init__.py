@@ -1,0 +1,1 @@
+"""Measured and simulated timing of candidates that are right."""

@@ -1,0 +1,1 @@
+"""The checks of the full stage: one pure module each, and the table of them."""

@@ -1,0 +1,59 @@
+"""Whether the declared plan's code is what its kernels' text compiles to where no host code runs.
+
+The whole record of a kernel counts, not its code alone: the audit and the clock believe what it says of reads, writes
+and resources, and host code runs beside the process that wrote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import fields_dict, frozen
+
+from ...core.candidate import Candidate, Failure
+from ...core.outcome import Outcome
+from ...core.plan import Kernel, LaunchPlan
+from ...core.task import Profile, Task
+from ..compile_stage import find_recording
+from .setting import Setting
+
+
+@frozen(kw_only=True)
+class RecompileReport:
+    """The second compilation: what it took, and how its kernels differ from the recorded ones, if they do."""
+
+    seconds: float
+    failure: Failure | None = None
+
+
+def applies(candidate: Candidate, task: Task, setting: Setting) -> bool:
+    """Returns whether there is a declared plan."""
+    return find_declared_plan(candidate, task) is not None
+
+
+def find_declared_plan(candidate: Candidate, task: Task) -> LaunchPlan | None:
+    """Returns the plan at the declared sizes in the task's first dtype, or None."""
+    report = candidate.evidence.compile
+    recording = find_recording(report, Profile.DECLARED, task.dtypes[0]) if report is not None else None
+    return None if recording is None else recording.plan
+
+
+def judge(report: RecompileReport) -> Failure | None:
+    """Returns the difference that was found, or None."""
+    return report.failure
+
+
+def find_difference(plan: LaunchPlan, kernels: Sequence[Kernel]) -> Failure | None:
+    """Compare a plan's kernels, launch by launch, with those that a clean process compiled."""
+    if len(kernels) != len(plan.launches):
+        return Failure(outcome=Outcome.BROKEN_PROTOCOL, message="not as many kernels as the plan launches")
+    differing = {}
+    for launch, made in zip(plan.launches, kernels, strict=True):
+        recorded = plan.kernels[launch.kernel]
+        names = [name for name in fields_dict(Kernel) if getattr(recorded, name) != getattr(made, name)]
+        passed = {argument.name for argument in launch.arguments if not argument.constexpr}
+        if not names and passed != {name for name, _ in made.signature}:
+            names = ["arguments"]
+        if names:
+            differing[recorded.qualname] = f"{recorded.qualname} ({', '.join(names)})"
+    return Failure(outcome=Outcome.DISGUISED, message=", ".join(sorted(differing.values()))) if differing else None
