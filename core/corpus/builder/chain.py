@@ -43,6 +43,13 @@ def operand_name(applied: Applied, names: ChainNames) -> str:
             return ""
 
 
+def forward_lines(expression: str, chain: tuple[Applied, ...], value: str, names: ChainNames) -> list[str]:
+    """Write `forward`: the producer's expression and the chain on `value`, or one statement where there is none."""
+    if not chain:
+        return [f"return {expression}"]
+    return [f"{value} = {expression}", *reference_lines(chain, value, names), f"return {value}"]
+
+
 def reference_lines(chain: tuple[Applied, ...], value: str, names: ChainNames) -> list[str]:
     """The chain as statements on `value` in the reference's `forward`."""
     lines = []

@@ -65,40 +65,57 @@ class Draft:
     arguments: list[str] = Factory(list)
     inputs: list[str] = Factory(list)
     tensors: list[tuple[str, str]] = Factory(list)
+    numbers: list[str] = Factory(list)
+    """Those of `tensors` that are numbers, which are passed last."""
 
-    def take(self, name: str, value: str) -> None:
-        """An input of `forward`, drawn by an expression."""
+    def take(self, name: str, value: str, is_last: bool = False) -> None:
+        """Add an input of `forward`, drawn by an expression; launches read it before the module's tensors, or last."""
+        self.tensors.insert(len(self.tensors) if is_last else len(self.arguments), (name, name))
         self.arguments.append(name)
         self.inputs.append(value)
-        self.tensors.insert(len(self.arguments) - 1, (name, name))
 
     def pass_number(self, name: str, value: str) -> None:
-        """A number that is an argument of `Model`, kept and passed to the kernel."""
+        """Add a number that is an argument of `Model`, kept and passed to the kernel."""
+        self.numbers.append(name)
         self.parameters.append((name, value))
         self.init.append(f"self.{name} = {name}")
         self.tensors.append((name, f"self.{name}"))
 
     def hold(self, local: str, attribute: str) -> None:
-        """A tensor of the module that the launches read under the name `local`."""
+        """Add a tensor of the module that the launches read under the name `local`."""
         self.tensors.append((local, f"self.{attribute}"))
 
-    def take_chain(self, chain: ChainNames, shape: str, vector: str, features: tuple[str, str]) -> None:
-        """What a chain reads: an input of `shape`, parameters of the shape `vector`, the number passed.
+    def take_chain(
+        self, chain: ChainNames, shape: str, vector: str, features: tuple[str, str], is_last: bool = False
+    ) -> None:
+        """Add what a chain reads: an input of `shape`, parameters of the shape `vector`, the number passed.
 
         `features` are the name and the value of the argument of `Model` that sizes the vectors.
         """
-        if chain.tensor:
-            self.take(chain.tensor, f"torch.randn({shape})")
         if chain.vectors and features not in self.parameters:
             self.parameters.append(features)
         for name in chain.vectors:
             self.init.append(f"self.{name} = nn.Parameter(torch.randn({vector}))")
             self.hold(name, name)
+        if chain.tensor:
+            self.take(chain.tensor, f"torch.randn({shape})", is_last)
         if chain.argument:
             self.pass_number(chain.argument, chain.argument_value)
 
+    def pass_to(
+        self, pointer: Callable[[str], str], result: str, sizes: Sequence[str | tuple[str, str]], place: int = 1
+    ) -> tuple[tuple[str, str], ...]:
+        """Return a kernel's (parameter, passed value) pairs: tensors with the result at `place`, `sizes`, numbers.
+
+        A size that is one name is passed as it is called.
+        """
+        tensors = [(pointer(name), f"<{name}>") for name, _ in self.tensors if name not in self.numbers]
+        tensors.insert(place, (pointer(result), result))
+        named = [(size, size) if isinstance(size, str) else size for size in sizes]
+        return (*tensors, *named, *((name, f"<{name}>") for name in self.numbers))
+
     def reference(self, forward: Sequence[str]) -> Reference:
-        """The reference with these statements in `forward`."""
+        """Return the reference with these statements in `forward`."""
         return Reference(
             parameters=tuple(self.parameters),
             init=tuple(self.init),
@@ -106,13 +123,3 @@ class Draft:
             forward=tuple(forward),
             inputs=tuple(self.inputs),
         )
-
-
-def pair(names: Sequence[str], pointer: Callable[[str], str]) -> list[tuple[str, str]]:
-    """Pointer arguments for tensors, with what the host passes for them."""
-    return [(pointer(name), f"<{name}>") for name in names]
-
-
-def name_pointers(draft: Draft, chain: ChainNames) -> list[str]:
-    """The tensors whose pointers a launch passes: all that it reads but the number."""
-    return [name for name, _ in draft.tensors if name != chain.argument]

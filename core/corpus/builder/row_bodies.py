@@ -10,6 +10,9 @@ from collections.abc import Callable, Sequence
 
 from attrs import frozen
 
+from .spec import Spec
+from .wording import Names
+
 _INFINITY = 'float("inf")'
 
 
@@ -17,20 +20,43 @@ _INFINITY = 'float("inf")'
 class RowBody:
     """The names and style of one kernel; its methods write the lines that all producers share."""
 
+    spec: Spec
+    names: Names
     style: str
-    x: str
-    value: str
-    columns: str
-    offsets: str
-    block: str
     n: str
     rows: str
-    pointer: str
-    cast: str
-    eps: str
-    affine: bool
-    weight: str
-    beta: str
+
+    @property
+    def x(self) -> str:
+        return self.names.x
+
+    @property
+    def value(self) -> str:
+        return self.names.value
+
+    @property
+    def columns(self) -> str:
+        return self.names.columns
+
+    @property
+    def offsets(self) -> str:
+        return self.names.offsets
+
+    @property
+    def block(self) -> str:
+        return self.names.block
+
+    @property
+    def pointer(self) -> str:
+        return self.names.ptr(self.x)
+
+    @property
+    def cast(self) -> str:
+        return self.spec.cast
+
+    @property
+    def eps(self) -> str:
+        return repr(self.spec.option("eps"))
 
     @property
     def along(self) -> str:
@@ -193,10 +219,11 @@ def _log_softmax(body: RowBody) -> list[str]:
 
 
 def _weigh(body: RowBody, has_bias: bool) -> list[str]:
-    if not body.affine:
+    if not body.spec.option("affine"):
         return []
-    bias = f" + {body.load_vector(body.beta)}" if has_bias else ""
-    return [f"{body.value} = {body.value} * {body.load_vector(body.weight)}{bias}"]
+    weight, beta = body.names.ptr("weight"), body.names.ptr("beta")
+    bias = f" + {body.load_vector(beta)}" if has_bias else ""
+    return [f"{body.value} = {body.value} * {body.load_vector(weight)}{bias}"]
 
 
 def _layer_norm(body: RowBody) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
-from ..builder.spec import Size, Spec
+from ..builder.spec import Size, Spec, draw_size
 from ..builder.wording import Kernel, Names, draw_names_among, finish
 
 _NAMES = {
@@ -29,18 +29,8 @@ def draw_attention(draw: Draw, family: str) -> Spec:
     rank = draw.choice((4, 4, 3))
     batch = Size(declared=draw.between(1, 4) if rank == 4 else draw.between(2, 8), tiny=2, small=2, larger=3)
     heads = (Size(declared=draw.between(2, 8), tiny=draw.choice((2, 3)), small=2, larger=3),) if rank == 4 else ()
-    length = Size(
-        declared=draw.size(64, 512),
-        tiny=draw.choice((5, 7, 9)),
-        small=draw.between(19, 29),
-        larger=draw.between(37, 47),
-    )
-    depth = Size(
-        declared=draw.choice((16, 32, 32, 64, 24, 40, 48)),
-        tiny=draw.choice((3, 4, 5)),
-        small=draw.between(9, 14),
-        larger=draw.between(17, 24),
-    )
+    length = draw_size(draw, draw.size(64, 512), (5, 7, 9), (19, 29), (37, 47))
+    depth = draw_size(draw, draw.choice((16, 32, 32, 64, 24, 40, 48)), (3, 4, 5), (9, 14), (17, 24))
     return Spec(
         level=1,
         family=family,

@@ -214,7 +214,7 @@ def _kernel(
         acc=draw.choice(("acc", "acc", "acc", names.value)),
         offsets=names.offsets,
         block=names.block,
-        cast=".to(tl.float32)" if spec.casts else "",
+        cast=spec.cast,
         pointer=names.ptr,
     )
     base = {"conv": "conv", "depthwise_conv": "depthwise", "conv_transpose": "deconv"}.get(kind, kind)

@@ -11,7 +11,7 @@ from attrs import frozen
 from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
-from ..builder.spec import Size, Spec, draw_dtypes
+from ..builder.spec import Spec, draw_dtypes, draw_size
 from ..builder.wording import Kernel, Names, draw_names_among, finish
 from .totals import DIMENSIONS, draw_total_sizes, finish_total, part_launch, sum_parts
 
@@ -118,10 +118,8 @@ def draw_row_loss(draw: Draw, family: str) -> Spec:
         family=family,
         producer=producer,
         sizes=(
-            Size(declared=rows, tiny=draw.choice((3, 5, 7)), small=draw.between(11, 15), larger=draw.between(20, 25)),
-            Size(
-                declared=columns, tiny=draw.choice((5, 7, 9)), small=draw.between(40, 70), larger=draw.between(270, 350)
-            ),
+            draw_size(draw, rows, (3, 5, 7), (11, 15), (20, 25)),
+            draw_size(draw, columns, (5, 7, 9), (40, 70), (270, 350)),
         ),
         dtypes=draw_dtypes(draw) if reduction == "none" and producer != "cross_entropy" else ("float32",),
         options=(
@@ -154,7 +152,7 @@ def write_element_loss(spec: Spec, task_id: str, draw: Draw) -> Example:
     spellings = loss.torch if is_sum or spec.producer != "kl_div" else loss.torch[:1]
     expression = draw.choice(spellings).format(p=p, t=t, a=written, r=keyword, f="sum" if is_sum else "mean")
     head = f"{text} of {p} and {t}, {'summed over' if is_sum else 'averaged over'} all elements."
-    cast = ".to(tl.float32)" if spec.casts else ""
+    cast = spec.cast
     style = draw.choice(("block", "strided"))
     difference = draw.choice(("d", "d", "diff"))
     value = loss.value.format(p=p, t=t, d=difference, a=loss.number if is_argument else number)
@@ -229,7 +227,7 @@ def write_row_loss(spec: Spec, task_id: str, draw: Draw) -> Example:
 def _row_lines(spec: Spec, names: Names, inputs: list[str], style: str, argument: str) -> list[str]:
     """Lines up to the value of a row."""
     columns, size, v = names.columns, names.block, names.value
-    cast = ".to(tl.float32)" if spec.casts else ""
+    cast = spec.cast
     x = inputs[0]
 
     def load(name: str, other: str) -> str:

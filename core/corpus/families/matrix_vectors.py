@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
-from ..builder.spec import Size, Spec
+from ..builder.spec import Size, Spec, draw_size
 from ..builder.wording import Kernel, Names, draw_names_among, finish
 
 _MATRIX = (("M", "K"), ("ROWS", "COLS"), ("m", "k"), ("OUT", "IN"))
@@ -15,35 +15,15 @@ def draw_matvec(draw: Draw, family: str) -> Spec:
     """A matrix times a vector, a vector times a matrix, or a batch of the first."""
     producer = draw.choice(("vector", "column", "left", "batch"))
     sizes: tuple[Size, ...] = (
-        Size(
-            declared=draw.size(128, 4096),
-            tiny=draw.choice((3, 5, 7)),
-            small=draw.between(17, 25),
-            larger=draw.between(35, 45),
-        ),
-        Size(
-            declared=draw.size(128, 4096),
-            tiny=draw.choice((5, 7, 9)),
-            small=draw.between(70, 90),
-            larger=draw.between(270, 330),
-        ),
+        draw_size(draw, draw.size(128, 4096), (3, 5, 7), (17, 25), (35, 45)),
+        draw_size(draw, draw.size(128, 4096), (5, 7, 9), (70, 90), (270, 330)),
     )
     if producer == "batch":
         batch = Size(declared=draw.between(2, 16), tiny=draw.choice((2, 3)), small=2, larger=3)
         sizes = (
             batch,
-            Size(
-                declared=draw.size(32, 512),
-                tiny=draw.choice((3, 5)),
-                small=draw.between(9, 13),
-                larger=draw.between(19, 25),
-            ),
-            Size(
-                declared=draw.size(64, 512),
-                tiny=draw.choice((5, 7)),
-                small=draw.between(40, 60),
-                larger=draw.between(140, 190),
-            ),
+            draw_size(draw, draw.size(32, 512), (3, 5), (9, 13), (19, 25)),
+            draw_size(draw, draw.size(64, 512), (5, 7), (40, 60), (140, 190)),
         )
     return Spec(level=1, family=family, producer=producer, sizes=sizes)
 
@@ -55,18 +35,8 @@ def draw_diagonal_matmul(draw: Draw, family: str) -> Spec:
         family=family,
         producer=draw.choice(("left", "left", "right")),
         sizes=(
-            Size(
-                declared=draw.size(64, 512),
-                tiny=draw.choice((3, 5, 7)),
-                small=draw.between(15, 21),
-                larger=draw.between(33, 45),
-            ),
-            Size(
-                declared=draw.size(64, 512),
-                tiny=draw.choice((3, 5, 7)),
-                small=draw.between(27, 37),
-                larger=draw.between(57, 77),
-            ),
+            draw_size(draw, draw.size(64, 512), (3, 5, 7), (15, 21), (33, 45)),
+            draw_size(draw, draw.size(64, 512), (3, 5, 7), (27, 37), (57, 77)),
         ),
     )
 

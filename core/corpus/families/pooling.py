@@ -129,7 +129,7 @@ def _kernel(
     is_flat = window.taps > 9 or draw.chance(0.5)
     x, size, offsets, value = names.x, names.block, names.offsets, draw.choice(("acc", "acc", names.value))
     result = names.beside(x).out
-    cast = ".to(tl.float32)" if spec.casts else ""
+    cast = spec.cast
     total, place = draw.choice(("total", "num", "numel")), draw.choice(("p", "p", "q", "spot"))
     if window.rank == 1:
         place = code.place(0)

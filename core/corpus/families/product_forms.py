@@ -12,7 +12,7 @@ from attrs import frozen
 from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
-from ..builder.spec import Size, Spec
+from ..builder.spec import Size, Spec, draw_size
 from ..builder.wording import Kernel, Names, draw_names_among, finish
 
 _MATRIX = (("M", "K", "N"), ("ROWS", "INNER", "COLS"), ("m", "k", "n"))
@@ -59,13 +59,9 @@ def _draw_matrix(
     draw: Draw, rows: tuple[int, int], inner: tuple[int, int], columns: tuple[int, int]
 ) -> tuple[Size, ...]:
     def size(declared: int, small: tuple[int, int], larger: tuple[int, int]) -> Size:
-        is_few = declared < 40
-        return Size(
-            declared=declared,
-            tiny=draw.choice((3, 5, 6, 7)),
-            small=draw.between(*small) if not is_few else draw.between(5, 7),
-            larger=draw.between(*larger) if not is_few else draw.between(9, 12),
-        )
+        if declared < 40:
+            small, larger = (5, 7), (9, 12)
+        return draw_size(draw, declared, (3, 5, 6, 7), small, larger)
 
     return (
         size(draw.size(*rows), (17, 23), (33, 43)),
@@ -104,12 +100,7 @@ def draw_structured_matmul(draw: Draw, family: str) -> Spec:
 
 
 def _draw_side(draw: Draw) -> Size:
-    return Size(
-        declared=draw.size(128, 768),
-        tiny=draw.choice((3, 5, 7, 9)),
-        small=draw.between(35, 45),
-        larger=draw.between(67, 75),
-    )
+    return draw_size(draw, draw.size(128, 768), (3, 5, 7, 9), (35, 45), (67, 75))
 
 
 @frozen(kw_only=True)

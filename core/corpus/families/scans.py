@@ -10,7 +10,7 @@ from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
 from ..builder.image_sizes import DIMENSIONS as IMAGES
-from ..builder.spec import Size, Spec, draw_dtypes
+from ..builder.spec import Size, Spec, draw_dtypes, draw_size
 from ..builder.wording import Kernel, Names, draw_names_among, finish
 
 _NAMES = {
@@ -39,27 +39,18 @@ def draw_scan(draw: Draw, family: str) -> Spec:
 
 
 def _draw_sizes(draw: Draw, rank: int, dim: int, most: int) -> tuple[Size, ...]:
-    is_last = dim == rank - 1
-    along = Size(
-        declared=draw.size(128, most) if is_last else draw.size(16, 128),
-        tiny=draw.choice((5, 7, 9) if is_last else (3, 4, 5)),
-        small=draw.between(70, 110) if is_last else draw.between(12, 20),
-        larger=draw.between(270, 350) if is_last else draw.between(25, 35),
-    )
+    if dim == rank - 1:
+        along = draw_size(draw, draw.size(128, most), (5, 7, 9), (70, 110), (270, 350))
+    else:
+        along = draw_size(draw, draw.size(16, 128), (3, 4, 5), (12, 20), (25, 35))
+    few = ((2, 3), (2, 3), (4, 5)) if rank > 2 else ((3, 5, 7), (7, 10), (12, 15))
     others = []
     budget = _MAX_ELEMENTS // along.declared
     for at in range(rank - 1):
         high = 2048 if at == rank - 2 else 32
         declared = draw.size(8, max(8, min(high, budget)))
         budget = max(8, budget // declared)
-        others.append(
-            Size(
-                declared=declared,
-                tiny=draw.choice((2, 3) if rank > 2 else (3, 5, 7)),
-                small=draw.between(2, 3) if rank > 2 else draw.between(7, 10),
-                larger=draw.between(4, 5) if rank > 2 else draw.between(12, 15),
-            )
-        )
+        others.append(draw_size(draw, declared, *few))
     return (*others[:dim], along, *others[dim:])
 
 
@@ -116,7 +107,7 @@ def _row_kernel(spec: Spec, names: Names, mask: str, draft: Draft, draw: Draw) -
     x, v, columns, size = names.x, names.value, names.columns, names.block
     n, rows = draw.choice((("n_cols", "n_rows"), ("n", "m"), ("length", "rows")))
     result = names.beside(x).out
-    cast = ".to(tl.float32)" if spec.casts else ""
+    cast = spec.cast
     scan, neutral, sign = ("tl.cumprod", "1.0", "*") if is_product else ("tl.cumsum", "0.0", "+")
     reverse = ", reverse=True" if form == "reverse" else ""
     valid, place = f"{columns} < {n}", f"row * {n} + {columns}"
@@ -165,7 +156,7 @@ def _walk_kernel(spec: Spec, names: Names, mask: str, draft: Draft, draw: Draw) 
     step = draw.choice(("k", "i", "t")) if names.value != "t" else "k"
     result = names.beside(x).out
     acc = draw.choice(("acc", "acc", "running"))
-    cast = ".to(tl.float32)" if spec.casts else ""
+    cast = spec.cast
     valid = f"{columns} < {inner}"
     is_spelled = draw.chance(0.5)
     start = f"{columns} = tl.program_id({int(dim > 0)}) * {size} + tl.arange(0, {size})"

@@ -6,12 +6,14 @@ that its loads stay contiguous.
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
 from ..builder.image_sizes import DIMENSIONS as IMAGES
 from ..builder.row_bodies import MAPS, REDUCTIONS, RowBody
-from ..builder.spec import Size, Spec, draw_dtypes
+from ..builder.spec import Size, Spec, draw_dtypes, draw_size
 from ..builder.strip_bodies import NORMALISATIONS, StripBody, can_walk, write_strip, write_walk
 from ..builder.wording import Kernel, Names, draw_names_among, finish
 
@@ -79,19 +81,10 @@ def _draw(
 def _draw_sizes(draw: Draw, rank: int, dim: int) -> tuple[Size, ...]:
     """Sizes of which the one at `dim` is worked along; the lanes after it are at most a few hundred at small sizes."""
     if dim == rank - 1:
-        along = Size(
-            declared=draw.size(256, 8192),
-            tiny=draw.choice((5, 7, 9, 11)),
-            small=draw.between(130, 190),
-            larger=draw.between(520, 640),
-        )
+        along = draw_size(draw, draw.size(256, 8192), (5, 7, 9, 11), (130, 190), (520, 640))
     else:
-        along = Size(
-            declared=draw.size(16, 512),
-            tiny=draw.choice((3, 5, 6, 7)),
-            small=draw.between(20, 30),
-            larger=draw.between(35, 50),
-        )
+        along = draw_size(draw, draw.size(16, 512), (3, 5, 6, 7), (20, 30), (35, 50))
+    few = ((2, 3, 4), (3, 4), (5, 6)) if rank > 2 else ((3, 5, 7), (9, 14), (19, 25))
     budget, others = _MAX_ELEMENTS // along.declared, []
     for at in range(rank - 1):
         is_outer = at < dim
@@ -101,15 +94,7 @@ def _draw_sizes(draw: Draw, rank: int, dim: int) -> tuple[Size, ...]:
             low = min(low, max(2, most))
         declared = draw.size(low, max(low, min(high, most)))
         budget = max(4, budget // declared)
-        few = rank > 2
-        others.append(
-            Size(
-                declared=declared,
-                tiny=draw.choice((2, 3, 4) if few else (3, 5, 7)),
-                small=draw.between(3, 4) if few else draw.between(9, 14),
-                larger=draw.between(5, 6) if few else draw.between(19, 25),
-            )
-        )
+        others.append(draw_size(draw, declared, *few))
     return (*others[:dim], along, *others[dim:])
 
 
@@ -188,22 +173,7 @@ def _row_kernel(spec: Spec, names: Names, draft: Draft, draw: Draw) -> Kernel:
     x = names.x
     n, rows = draw.choice((("n_cols", "n_rows"), ("n", "m"), ("length", "rows")))
     result = names.beside(x).out
-    body = RowBody(
-        style=style,
-        x=x,
-        value=names.value,
-        columns=names.columns,
-        offsets=names.offsets,
-        block=names.block,
-        n=n,
-        rows=rows,
-        pointer=names.ptr(x),
-        cast=".to(tl.float32)" if spec.casts else "",
-        eps=repr(spec.option("eps")),
-        affine=False,
-        weight="",
-        beta="",
-    )
+    body = RowBody(spec=spec, names=names, style=style, n=n, rows=rows)
     block = f"triton.next_power_of_2({n})" if style == "row" else str(draw.choice((256, 512, 1024)))
     device = Device(
         name=draw.choice((spec.family, "normalize", "row")) + names.suffix,
@@ -225,21 +195,13 @@ def _strip_kernel(spec: Spec, names: Names, draft: Draft, draw: Draw) -> Kernel:
     n, inner, outer = draw.choice((("n", "inner", "outer"), ("length", "stride", "batch"), ("n", "d", "b")))
     block, lanes = draw.choice((("BLOCK_N", "BLOCK_D"), ("BLOCK_N", "LANES"), ("BN", "BD")))
     result = names.beside(x).out
+    columns = draw.choice(("k", "k", "r", "pos")) if names.offsets != "pos" else "k"
     body = StripBody(
+        spec=spec,
+        names=evolve(names, columns=columns, block=block),
         style=style,
-        x=x,
-        value=names.value,
-        columns=draw.choice(("k", "k", "r", "pos")) if names.offsets != "pos" else "k",
-        offsets=names.offsets,
-        block=block,
         n=n,
         rows="",
-        pointer=names.ptr(x),
-        cast=".to(tl.float32)" if spec.casts else "",
-        eps=repr(spec.option("eps")),
-        affine=False,
-        weight="",
-        beta="",
         lane=draw.choice(("lane", "cols", "j")),
         lanes=lanes,
         inner=inner,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
-from ..builder.spec import Size, Spec, draw_dtypes
+from ..builder.spec import Size, Spec, draw_dtypes, draw_size
 from ..builder.wording import Kernel, Names, draw_names_among, finish
 
 _INFINITY = 'float("inf")'
@@ -47,14 +47,7 @@ def draw_total_sizes(draw: Draw, rank: int) -> tuple[Size, ...]:
         share = max(low, int(budget ** (1 / (rank - at)) * (1 if at == rank - 1 else 2)))
         declared = draw.size(low, max(low, min(share, budget)))
         budget = max(1, budget // declared)
-        sizes.append(
-            Size(
-                declared=declared,
-                tiny=draw.choice((3, 5, 7) if rank < 3 else (2, 3)),
-                small=draw.between(*small[rank][at]),
-                larger=draw.between(*larger[rank][at]),
-            )
-        )
+        sizes.append(draw_size(draw, declared, (3, 5, 7) if rank < 3 else (2, 3), small[rank][at], larger[rank][at]))
     return tuple(sizes)
 
 
@@ -177,7 +170,7 @@ def part_launch(
 
 
 def _kernel(spec: Spec, names: Names, draft: Draft, draw: Draw) -> Kernel:
-    x, cast = names.x, ".to(tl.float32)" if spec.casts else ""
+    x, cast = names.x, spec.cast
     style = draw.choice(("block", "strided"))
     element = "{x} * {x}" if spec.producer == "normalise" else _TOTALS[spec.producer][2]
     name = draw.choice(("partial_sum", "partial", f"{spec.family}_part")) + names.suffix
