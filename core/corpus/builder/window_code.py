@@ -127,6 +127,11 @@ class WindowCode:
             return f"({source} >= 0) & ({source} < {axis})"
         return ""
 
+    @property
+    def is_guarded(self) -> bool:
+        """Whether a window may reach beyond the input, so that `inside` says where it does not."""
+        return any(self.is_inside(side) for side in range(self.window.rank))
+
     def address(self, plane: str) -> str:
         """The input's element in a plane."""
         return self._fold(plane, [(axis, self.source(side)) for side, axis in enumerate(self.axes)])
