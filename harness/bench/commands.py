@@ -29,7 +29,7 @@ def bench_verify(
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """Speed on a fixed mix: 40% AST failures, 20% compile failures, 20% wrong, 20% right.
+    """Measure the verifier's speed on a fixed mix: 40% AST failures, 20% compile failures, 20% wrong, 20% right.
 
     Prints candidates a second, seconds by stage, and what the staged funnel saves over the exhaustive one. Exit 1
     where the mix is not what it should be.
@@ -39,14 +39,14 @@ def bench_verify(
     from ...core.serialisation import to_plain
     from ..phases import default_jobs
     from ..settings import load_config
-    from .verifier.verify import VERIFIERS, render, run
+    from .verifier.verify import VERIFIERS, measure_verifiers, render
 
     unknown = set(verifiers or []) - set(VERIFIERS)
     if unknown:
         raise UsageError(f"--verifier {sorted(unknown)[0]}: must be one of {', '.join(VERIFIERS)}")
     chosen = [f"verifier.backend={backend}"] if backend else []
     config = load_config(settings=[*(settings or []), *chosen])
-    figures = run(config, num_tasks, seed, jobs or default_jobs(), verifiers or ())
+    figures = measure_verifiers(config, num_tasks, seed, jobs or default_jobs(), verifiers or ())
     print_result(to_plain(figures), render(figures), as_json)
     raise typer.Exit(1 if any(one.unexpected for one in figures.passes) else 0)
 
@@ -61,7 +61,7 @@ def bench_fuzz(
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """Random and spoilt completions: nothing may crash or hang the verifier.
+    """Feed the verifier random and spoilt completions: nothing may crash or hang it.
 
     Exit 1 where something did; a completion is found again by its seed and number.
 
@@ -70,9 +70,9 @@ def bench_fuzz(
     from ...core.serialisation import to_plain
     from ..phases import default_jobs
     from ..settings import load_config
-    from .verifier.fuzz import render, run
+    from .verifier.fuzz import fuzz_verifier, render
 
-    figures = run(load_config(settings=settings or []), completions, funnel, seed, jobs or default_jobs())
+    figures = fuzz_verifier(load_config(settings=settings or []), completions, funnel, seed, jobs or default_jobs())
     print_result(to_plain(figures), render(figures), as_json)
     raise typer.Exit(1 if figures.findings else 0)
 
@@ -87,14 +87,14 @@ def bench_mutants(
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """How many mistakes one input, five variants and the audit find, among mutants that an oracle proves wrong.
+    """Count the mistakes that one input, five variants and the audit find among mutants that an oracle proves wrong.
 
     Exit 1 where the audit rejects a teacher, whose mutants then tell nothing.
 
     Example: tritonrl bench mutants --rows mutants.parquet
     """
     from ..settings import load_config
-    from .mutation.mutants import check_rows, render_report, run, to_summary, write_rows
+    from .mutation.mutants import check_rows, measure_kill_rates, render_report, to_summary, write_rows
 
     def show(num_done: int, num_all: int) -> None:
         if sys.stderr.isatty():
@@ -102,16 +102,16 @@ def bench_mutants(
 
     check_rows(rows)
     config = load_config(settings=settings or [])
-    report = run(count=count, seed=seed, jobs=jobs, config=config, clock=monotonic, on_progress=show)
+    report = measure_kill_rates(count=count, seed=seed, jobs=jobs, config=config, clock=monotonic, on_progress=show)
     if rows is not None:
         write_rows(report, rows)
     print_result(to_summary(report), render_report(report), as_json)
     raise typer.Exit(1 if report.rejected_teachers else 0)
 
 
-@bench_app.command("genuine")
+@bench_app.command("false-rejects")
 @guarded
-def bench_genuine(
+def bench_false_rejects(
     number: Annotated[int, typer.Option("--num", "-n", min=0, help="Kernels of the corpus.")] = 640,
     suite: Annotated[str, typer.Option("--suite", help="whole, or corpus for its first part: 13 families.")] = "whole",
     seed: BenchSeed = 0,
@@ -122,18 +122,18 @@ def bench_genuine(
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """Right kernels through the audit verifier: none may be rejected.
+    """Measure how many right kernels the audit verifier rejects: none may be.
 
     Exit 1 where one is.
 
-    Example: tritonrl bench genuine -n 640 --folder tests/genuine
+    Example: tritonrl bench false-rejects -n 640 --folder tests/genuine
     """
     from ...core.corpus import SUITES
     from ...core.serialisation import to_plain
     from ...core.verdict import Verdict
     from ..phases import default_jobs
     from ..settings import load_config
-    from .verifier.false_rejects import GenuineKernel, render, run
+    from .verifier.false_rejects import GenuineKernel, measure_false_rejects, render
     from .verifier.mix import RunningCount
 
     if suite not in SUITES:
@@ -144,7 +144,9 @@ def bench_genuine(
     def show(kernel: GenuineKernel, verdict: Verdict) -> None:
         running.note(verdict, f"{kernel.name} ({kernel.group})")
 
-    figures = run(load_config(settings=settings or []), number, seed, jobs or default_jobs(), folder, show, suite)
+    figures = measure_false_rejects(
+        load_config(settings=settings or []), number, seed, jobs or default_jobs(), folder, show, suite
+    )
     print_result(to_plain(figures), render(figures), as_json)
     raise typer.Exit(1 if figures.rejections else 0)
 
@@ -162,7 +164,7 @@ def bench_attacks(
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """Kernels that cheat, through the audit verifier: none may be accepted, whatever it draws.
+    """Judge kernels that cheat by the audit verifier: none may be accepted, whatever it draws.
 
     Exit 1 where one is.
 
@@ -172,7 +174,7 @@ def bench_attacks(
     from ..phases import default_jobs
     from ..settings import load_config
     from .verifier.attack_files import read_attacks
-    from .verifier.attacks import render, run
+    from .verifier.attacks import judge_attacks, render
 
     chosen = [f"verifier.backend={backend}"] if backend else []
     config = load_config(settings=[*(settings or []), *chosen])
@@ -180,7 +182,7 @@ def bench_attacks(
     unknown = set(names or []) - {attack.name for attack in attacks}
     if unknown:
         raise UsageError(f"--attack {sorted(unknown)[0]}: no such file in {folder}")
-    figures = run(
+    figures = judge_attacks(
         config,
         [attack for attack in attacks if not names or attack.name in names],
         rounds,
@@ -200,7 +202,7 @@ def bench_soak(
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """Thousands of candidates, a third of them hostile: memory stays flat, and nothing is left behind.
+    """Verify thousands of candidates, a third of them hostile: memory stays flat, and nothing is left behind.
 
     Each round's count goes to stderr. Exit 1 where something is left after a round.
 
@@ -209,14 +211,14 @@ def bench_soak(
     from ...core.serialisation import to_plain
     from ..phases import default_jobs
     from ..settings import load_config
-    from .verifier.soak import Census, render, run
+    from .verifier.soak import Census, render, soak_verifier
 
     def show(census: Census) -> None:
         left = census.zombies + census.strays + census.leftovers
         memory = f"judge {census.judge_mb:.0f} MB, zygotes {census.zygotes_mb:.0f} MB"
         print(f"{census.num_candidates}: {memory}, {left} left behind", file=sys.stderr, flush=True)
 
-    figures = run(load_config(settings=settings or []), candidates, seed, jobs or default_jobs(), show)
+    figures = soak_verifier(load_config(settings=settings or []), candidates, seed, jobs or default_jobs(), show)
     print_result(to_plain(figures), render(figures), as_json)
     raise typer.Exit(1 if figures.unclean_rounds else 0)
 
@@ -233,23 +235,23 @@ def bench_sample(
     prompt_tokens: Annotated[int, typer.Option("--in", min=1, help="Tokens of a prompt.")] = 300,
     new_tokens: Annotated[int, typer.Option("--out", min=4, help="Tokens of a completion.")] = 400,
     repeats: Annotated[int, typer.Option("--repeats", min=1, help="Timed calls of ours after a first one.")] = 3,
-    threads: Annotated[int, typer.Option("--threads", min=0, help="Processors of a CPU; 0 = as torch likes.")] = 0,
+    threads: Annotated[int, typer.Option("--threads", min=0, help="CPU cores; 0 = as torch likes.")] = 0,
     with_generate: Annotated[bool, typer.Option(help="Measure transformers' generate too.")] = True,
     seed: BenchSeed = 0,
     as_json: Json = False,
 ) -> None:
-    """Tokens a second of the sampler and of transformers' generate, and how far from what memory allows.
+    """Measure tokens a second of the sampler, of transformers' generate, and of what memory bandwidth allows.
 
     Exit 1 where our greedy tokens are not transformers', ties apart.
 
     Example: tritonrl bench sample --random smollm2-135m --json
     """
     from ...core.serialisation import to_plain
-    from .policy.sampling import render, run
+    from .policy.sampling import measure_sampling, render
 
     if policy and random:
         raise UsageError("--policy and --random exclude each other")
-    figures = run(policy, random, batch, prompt_tokens, new_tokens, repeats, seed, threads, with_generate)
+    figures = measure_sampling(policy, random, batch, prompt_tokens, new_tokens, repeats, seed, threads, with_generate)
     print_result(to_plain(figures), render(figures), as_json)
     raise typer.Exit(0 if figures.greedy.is_equal else 1)
 
@@ -275,17 +277,17 @@ def bench_train(
     processes: Annotated[
         str | None, typer.Option("--processes", help="Scaling over so many processes, such as 2,4; one a GPU.")
     ] = None,
-    threads: Annotated[int, typer.Option("--threads", min=0, help="Processors of a CPU; 0 = as torch likes.")] = 0,
+    threads: Annotated[int, typer.Option("--threads", min=0, help="CPU cores; 0 = as torch likes.")] = 0,
     with_plain: Annotated[bool, typer.Option(help="Measure a plain loop over transformers and peft too.")] = True,
     seed: BenchSeed = 0,
     as_json: Json = False,
 ) -> None:
-    """Tokens a second and memory of fine-tuning, beside a plain loop over transformers, and by several processes.
+    """Measure tokens a second and memory of fine-tuning, beside a plain loop, and by several processes.
 
     Example: tritonrl bench train --random smollm2-135m --processes 2,4 --json
     """
     from ...core.serialisation import to_plain
-    from .policy.training import Workload, render, run
+    from .policy.training import Workload, measure_training, render
 
     if policy and random:
         raise UsageError("--policy and --random exclude each other")
@@ -316,15 +318,15 @@ def bench_train(
         memory_gb=memory_gb,
         with_plain=with_plain,
     )
-    figures = run(workload, [int(number) for number in numbers])
+    figures = measure_training(workload, [int(number) for number in numbers])
     print_result(to_plain(figures), render(figures), as_json)
 
 
 for _command in (
     gpu_commands.timing,
     gpu_commands.places,
-    gpu_commands.backends,
-    gpu_commands.crashes,
+    gpu_commands.agreement,
+    gpu_commands.gpu_crashes,
     gpu_commands.engines,
 ):
     bench_app.command()(_command)

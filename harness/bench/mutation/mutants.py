@@ -82,7 +82,7 @@ class TaskShare:
     count: int
 
 
-def run(
+def measure_kill_rates(
     *,
     count: int = 2600,
     seed: int = 0,

@@ -64,7 +64,9 @@ class Comparison:
     same_characters: float
 
 
-def run(config: Config, suite: str, num_tasks: int, samples: int, adapter: Path | None, seed: int) -> Comparison:
+def compare_engines(
+    config: Config, suite: str, num_tasks: int, samples: int, adapter: Path | None, seed: int
+) -> Comparison:
     """Sample validation tasks of both levels with each engine; raises UsageError where vLLM is missing."""
     half = -(-num_tasks // 2)
     tasks = [

@@ -86,7 +86,7 @@ class SamplingFigures:
     greedy: GreedyFigures
 
 
-def run(
+def measure_sampling(
     name: str | None,
     shape: str | None,
     batch: int,
@@ -104,31 +104,11 @@ def run(
     model, device = policy.base, policy.device
     torch.manual_seed(seed)
     prompts = torch.randint(model.config.vocab_size, (batch, prompt_tokens))
-
-    def sample_once(completions: int = batch, ends: frozenset[int] = frozenset()) -> int:
-        repeated = [prompts[number % batch].roll(number // batch).tolist() for number in range(completions)]
-        written = sample_tokens(
-            policy,
-            repeated,
-            range(completions),
-            temperature=1.0,
-            max_new_tokens=new_tokens,
-            ends=ends,
-            max_slots=batch,
-        )
-        return sum(map(len, written))
-
-    first_s, _ = _time(sample_once, device)
-    timed = [_time(sample_once, device)[0] for _ in range(repeats)]
+    first_s, *timed = (
+        _time(lambda: _sample(policy, prompts, batch, new_tokens), device)[0] for _ in range(1 + repeats)
+    )
     is_fast = has_fused_form(policy) and can_capture(model)
-    refilled = None
-    if is_fast:
-        # tokens that end a completion, so many that half of them have ended by half of the limit if all are as likely
-        ends = frozenset(range(max(1, round(1.4 * model.config.vocab_size / new_tokens))))
-        # twice, because the first call compiles kernels for fewer rows
-        for _ in range(2):
-            spent, count = _time(lambda: sample_once(_REFILLED * batch, ends), device)
-        refilled = count / spent
+    refilled = _measure_refilled(policy, prompts, new_tokens) if is_fast else None
     # what follows has the memory that it would have alone
     release(policy)
     step_s = _time_step(policy, prompts.tolist(), new_tokens) if is_fast else None
@@ -162,6 +142,30 @@ def run(
         step_share_of_bound=batch / step_s / bound if step_s else None,
         greedy=_check_greedy(policy, prompts[: _CHECKED[0]]),
     )
+
+
+def _sample(
+    policy: Policy, prompts: torch.Tensor, count: int, new_tokens: int, ends: frozenset[int] = frozenset()
+) -> int:
+    """Sample `count` completions of `prompts` (batch, length), in turns and rotated; returns the tokens written."""
+    batch = len(prompts)
+    repeated = [prompts[number % batch].roll(number // batch).tolist() for number in range(count)]
+    written = sample_tokens(
+        policy, repeated, range(count), temperature=1.0, max_new_tokens=new_tokens, ends=ends, max_slots=batch
+    )
+    return sum(map(len, written))
+
+
+def _measure_refilled(policy: Policy, prompts: torch.Tensor, new_tokens: int) -> float:
+    """Tokens a second with several times as many completions as slots, whose ends come at random."""
+    # tokens that end a completion, so many that half of them have ended by half of the limit if all are as likely
+    ends = frozenset(range(max(1, round(1.4 * policy.base.config.vocab_size / new_tokens))))
+    # twice, because the first call compiles kernels for fewer rows
+    for _ in range(2):
+        seconds, count = _time(
+            lambda: _sample(policy, prompts, _REFILLED * len(prompts), new_tokens, ends), policy.device
+        )
+    return count / seconds
 
 
 def make_random(shape: str, seed: int) -> Policy:

@@ -109,7 +109,7 @@ class TrainingFigures:
     scaling: tuple[Scaling, ...] = ()
 
 
-def run(workload: Workload, processes: Sequence[int] = ()) -> TrainingFigures:
+def measure_training(workload: Workload, processes: Sequence[int] = ()) -> TrainingFigures:
     """Measure one workload here, and by each number of processes."""
     if workload.threads:
         torch.set_num_threads(workload.threads)

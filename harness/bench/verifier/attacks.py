@@ -46,7 +46,7 @@ class AttackFigures:
         return sum(surprise.is_accepted for surprise in self.surprises)
 
 
-def run(
+def judge_attacks(
     config: Config,
     attacks: Sequence[Attack],
     num_rounds: int,

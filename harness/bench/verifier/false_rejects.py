@@ -1,4 +1,4 @@
-"""How often the audit verifier rejects a kernel that is right: `tritonrl bench genuine`.
+"""Measures how often the audit verifier rejects a right kernel: `tritonrl bench false-rejects`.
 
 Two populations: teachers' kernels of the corpus, drawn evenly from its splits, levels, families and styles, each text
 once; and kernels that people wrote in styles the corpus does not use. A hand-written one is a file whose first line,
@@ -166,7 +166,7 @@ def _explain(kernel: GenuineKernel, verdict: Verdict) -> Rejection:
     )
 
 
-def run(
+def measure_false_rejects(
     config: Config,
     number: int = 640,
     seed: int = 0,

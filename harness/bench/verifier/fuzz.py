@@ -46,7 +46,7 @@ def verify_texts(verifier: Verifier, pairs: Sequence[tuple[Task, str]], jobs: in
     return [verdict.outcome.code for verdict in verifier.verify_many(pairs, EVERYTHING, jobs)]
 
 
-def run(config: Config, num_completions: int, num_funnel: int, seed: int, jobs: int) -> FuzzFigures:
+def fuzz_verifier(config: Config, num_completions: int, num_funnel: int, seed: int, jobs: int) -> FuzzFigures:
     """Fuzz extraction and the AST stage with `num_completions`, and the whole funnel with some of them."""
     examples = tuple(corpus_examples("corpus:train", seed, _TASKS_A_LEVEL))
     results = read_apart(partial(read_texts, examples, seed), num_completions, jobs)

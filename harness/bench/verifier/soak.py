@@ -102,7 +102,7 @@ class SoakFigures:
         return self.unclean_rounds == 0
 
 
-def run(
+def soak_verifier(
     config: Config, candidates: int, seed: int, jobs: int, on_progress: Callable[[Census], None] | None = None
 ) -> SoakFigures:
     """Feed `candidates` of them in rounds, `jobs` at once, and take stock after each round."""

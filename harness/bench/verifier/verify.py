@@ -82,7 +82,9 @@ class VerifyFigures:
     first_result_ms: dict[str, float]
 
 
-def run(config: Config, num_tasks: int, seed: int, jobs: int, verifiers: Sequence[str] = ()) -> VerifyFigures:
+def measure_verifiers(
+    config: Config, num_tasks: int, seed: int, jobs: int, verifiers: Sequence[str] = ()
+) -> VerifyFigures:
     """Make the mix of `num_tasks` tasks of each level and run it by each verifier (or by some), cold each time."""
     # what becomes of a candidate does not depend on how quick it is
     untimed = evolve(config, verifier=evolve(config.verifier, clock="none"))

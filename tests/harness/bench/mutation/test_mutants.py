@@ -20,7 +20,6 @@ from tritonrl.harness.bench.mutation.mutants import (
     MutantsReport,
     plan_tasks,
     render_report,
-    run,
     to_summary,
     write_rows,
 )
@@ -48,7 +47,7 @@ def battery(oracle: MutationOracle) -> Battery:
 
 @pytest.fixture(scope="module")
 def report() -> MutantsReport:
-    return run(count=6, seed=1, jobs=2, families=["unary", "softmax"], clock=itertools.count().__next__)
+    return measure_kill_rates(count=6, seed=1, jobs=2, families=["unary", "softmax"], clock=itertools.count().__next__)
 
 
 def replaced(old: str, new: str) -> str:
