@@ -18,6 +18,7 @@ from tritonrl.harness.bench.mutation import Fate, Judge, enumerate_mutants, muta
 from tritonrl.harness.bench.mutation.mutants import (
     MutantBench,
     MutantsReport,
+    measure_kill_rates,
     plan_tasks,
     render_report,
     to_summary,
