@@ -177,7 +177,7 @@ _MUTATIONS: tuple[tuple[int, Mutation], ...] = (
 
 
 def corrupt(solution: str, rng: random.Random) -> str:
-    """The solution with one plausible mistake, drawn from `rng`; raises ValueError where no mistake has a place."""
+    """Return the solution with one mistake drawn from `rng`; raises ValueError where no mistake has a place."""
     remaining = list(_MUTATIONS)
     while remaining:
         (choice,) = rng.choices(range(len(remaining)), weights=[weight for weight, _ in remaining])

@@ -61,7 +61,7 @@ class Wording:
 def product_kernel(
     code: WindowCode, words: Wording, groups: int, channels: int, epilogue: Epilogue, draw: Draw
 ) -> KernelParts:
-    """An implicit matrix product over `channels` declared ones; with groups the grid's last axis runs over them."""
+    """Write an implicit matrix product over `channels` declared ones; the grid's last axis runs over groups."""
     # loops over many taps with few channels each would leave most of a product empty
     is_by_tap = channels >= 16 and code.window.taps <= 9 and draw.chance(0.6)
     names = draw_tile(draw)
@@ -123,7 +123,7 @@ class _Product:
     has_groups: bool
 
     def _weight(self, channel: str, tap: str) -> str:
-        """The weight's address: (filters, channels, taps), or (channels, filters, taps) where it is transposed."""
+        """Write a weight's address: (filters, channels, taps), or (channels, filters, taps) where it is transposed."""
         code = self.code
         if code.window.is_transposed:
             first = f"g * CG + {channel}" if self.has_groups else channel
@@ -137,7 +137,7 @@ class _Product:
         return f'{self.acc} += tl.dot({self.words.x}, {self.words.weight}, input_precision="ieee")'
 
     def whole(self) -> list[str]:
-        """One loop over channels and taps together."""
+        """Write one loop over channels and taps together."""
         code, words, rk = self.code, self.words, self.rk
         taps = code.split_taps(rk)
         inner = "K"
@@ -167,7 +167,7 @@ class _Product:
         return [*head, *(f"    {line}" for line in lines)]
 
     def by_tap(self) -> list[str]:
-        """Loops over the taps, and over channels within."""
+        """Write loops over the taps, and over channels within."""
         code, words, rk = self.code, self.words, self.rk
         address = code.address(f"{self.lead} + {rk}[None, :]")
         outer = "inside" if code.is_guarded else f"({self.rm} < M)"
@@ -184,7 +184,7 @@ class _Product:
 
 
 def pointwise_kernel(words: Wording, length: str, channels: int, epilogue: Epilogue, draw: Draw) -> KernelParts:
-    """A product of the weights and each sample: filters by elements of a plane, `length` of them on the host.
+    """Write a product of the weights and each sample: filters by elements of a plane, `length` of them on the host.
 
     `channels` are declared.
     """
@@ -223,7 +223,7 @@ def pointwise_kernel(words: Wording, length: str, channels: int, epilogue: Epilo
 
 @frozen(kw_only=True)
 class Spots:
-    """How a kernel without products spreads a result over programs: flat, or one plane after the other."""
+    """The spread of a result over a kernel's programs: flat, or one plane after the other."""
 
     code: WindowCode
     is_flat: bool
@@ -327,6 +327,6 @@ def _sum_taps(
 
 
 def drop_unused(sizes: Sequence[tuple[str, str]], lines: Sequence[str]) -> list[tuple[str, str]]:
-    """The sizes that the lines name."""
+    """Return the sizes that the lines name."""
     words = set("".join(c if c.isalnum() or c == "_" else " " for c in "\n".join(lines)).split())
     return [(name, value) for name, value in sizes if name in words]

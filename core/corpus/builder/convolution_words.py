@@ -144,7 +144,7 @@ def _write_function(
     parts: tuple[str, str, str, int],
     described: tuple[str, str],
 ) -> Layer:
-    """The convolution as a function, its weights further inputs."""
+    """Write the convolution as a function, its weights further inputs."""
     weight, bias, found, groups = parts
     channels = names.dimensions[1]
     is_depthwise, is_transposed = kind == "depthwise_conv", kind == "conv_transpose"
@@ -175,7 +175,7 @@ def _write_function(
 
 
 def norm_lines(acc: str, eps: str, style: str, load: Callable[[str], str]) -> list[str]:
-    """A batch norm with running statistics on the accumulator, as one multiplication and addition or as defined."""
+    """Write a batch norm with running statistics on the accumulator, folded into one multiplication or as defined."""
     if style == "folded":
         return [
             f"factor = {load('gamma')} / tl.sqrt({load('var')} + {eps})",

@@ -1,4 +1,4 @@
-"""What the second part's families are put together with: a draft of the module, and kernels with their launches.
+"""Assembles a family's modules: a draft of the reference, and kernels with their launches.
 
 A draft gathers parameters, inputs and statements while a family decides them, and takes a chain's operands in one
 call. A kernel names its parameters together with what the host passes for each, so that the two cannot disagree. Host
@@ -29,12 +29,12 @@ class Device:
 
     @property
     def source(self) -> str:
-        """The function's text, without its decorator."""
+        """Return the function's text, without its decorator."""
         names = [name for name, _ in self.arguments] + [f"{name}: tl.constexpr" for name, _ in self.constants]
         return f"def {self.name}({', '.join(names)}):\n" + "".join(f"    {line}\n" for line in self.body)
 
     def launch(self, grid: str, more: str = "") -> str:
-        """The launch on a grid; `more` are further keywords, such as ", num_warps=4"."""
+        """Write the launch on a grid; `more` are further keywords, such as ", num_warps=4"."""
         passed = [value for _, value in self.arguments] + [f"{name}={value}" for name, value in self.constants]
         return f"{self.name}[{grid}]({', '.join(passed)}{more})"
 
@@ -42,7 +42,7 @@ class Device:
 def make_kernel(
     devices: Sequence[Device], host: Sequence[str], tensors: Sequence[tuple[str, str]], result: str, style: str
 ) -> Kernel:
-    """The kernels of a solution and the lines that launch them."""
+    """Write the kernels of a solution and the lines that launch them."""
 
     def write(local: dict[str, str]) -> list[str]:
         return [_TENSOR.sub(lambda match: local[match[1]], line) for line in host]

@@ -27,7 +27,7 @@ _SMALL_SIDES = {1: ((17, 29), (37, 61)), 2: ((5, 7), (8, 10)), 3: ((3, 3), (4, 4
 
 
 def draw_image_sizes(draw: Draw, rank: int, multiple: int = 1, sample_elements: int = MAX_ELEMENTS) -> tuple[Size, ...]:
-    """Sizes of a batch of channels with `rank` dimensions, and about so many elements a sample at the most.
+    """Draw sizes of a batch of channels with `rank` dimensions, and about so many elements a sample at the most.
 
     The channels are a multiple of `multiple`.
     """

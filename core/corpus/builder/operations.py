@@ -16,7 +16,7 @@ from .draw import Draw
 
 
 class Operand(StrEnum):
-    """What an operation reads besides the running value."""
+    """The kind of an operation's further input."""
 
     NONE = "none"
     VECTOR = "vector"
@@ -57,7 +57,7 @@ class Applied:
 
     @property
     def argument(self) -> str:
-        """The name of the number that is an argument of `Model`, or nothing."""
+        """Return the name of the number that is an argument of `Model`, or nothing."""
         return self.operation.numbers[0][0] if self.as_argument else ""
 
     def _texts(self, prefix: str) -> dict[str, str]:
@@ -67,11 +67,11 @@ class Applied:
         return texts
 
     def torch(self, x: str, operand: str = "") -> str:
-        """The PyTorch expression."""
+        """Return the PyTorch expression."""
         return self.operation.torch.format(x=x, v=operand, **self._texts("self."))
 
     def triton(self, x: str, draw: Draw, operand: str = "") -> str:
-        """The Triton expression, in one of its spellings."""
+        """Return the Triton expression, in one of its spellings."""
         spellings = self.operation.triton
         spelling = spellings[0] if len(spellings) == 1 else draw.choice(spellings)
         return spelling.format(x=x, v=operand, **self._texts(""))
@@ -275,7 +275,7 @@ MATRIX_STEPS = (BIAS, GAIN, RESIDUAL, SUBTRACT, GATE)
 
 
 def apply(operation: Operation, draw: Draw, argument_share: float = 0.0) -> Applied:
-    """The operation with numbers drawn, the first of them an argument of `Model` with probability `argument_share`."""
+    """Draw the numbers of an operation, the first an argument of `Model` with probability `argument_share`."""
     values = tuple(draw.choice(values) for _, values in operation.numbers)
     as_argument = bool(values) and argument_share > 0 and draw.chance(argument_share)
     return Applied(operation=operation, values=values, as_argument=as_argument)
@@ -284,7 +284,7 @@ def apply(operation: Operation, draw: Draw, argument_share: float = 0.0) -> Appl
 def draw_chain(
     draw: Draw, operands: tuple[Operation, ...], order: int, argument_share: float = 0.15
 ) -> tuple[Applied, ...]:
-    """Two to five steps: half pointwise functions, half `operands`, scale, shift and clamp.
+    """Draw two to five steps: half pointwise functions, half `operands`, scale, shift and clamp.
 
     `order` is the power of the inputs' scale that the producer's result has. Inputs may be faint, and functions that
     subtract nearly equal numbers near zero (`_CANCELLING`) lose float32's digits on products of faint numbers.

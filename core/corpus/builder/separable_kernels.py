@@ -21,7 +21,7 @@ def separable_kernel(
     epilogue: Epilogue,
     draw: Draw,
 ) -> KernelParts:
-    """The kernel; `words` name the depthwise weights, `pointwise` the others, their pointer and the inner bias's."""
+    """Write the kernel; `words` name the depthwise weights, `pointwise` the others and the pointers of both biases."""
     weight, pointer, bias = pointwise
     tile = draw_tile(draw)
     rm, rn, rk, bm, bk = tile.rm, tile.rn, tile.rk, tile.bm, tile.bk

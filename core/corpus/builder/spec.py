@@ -1,4 +1,4 @@
-"""What a seed decides about a task before anything is worded: its identity, and the sizes of its profiles.
+"""Specifies a task before anything is worded: its identity, and the sizes of its profiles.
 
 The identity leaves out names and styles, so two renderings that ask for the same computation count as one task.
 """
@@ -37,30 +37,30 @@ class Spec:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What makes the task this task."""
+        """Return what distinguishes the task from others, whatever its wording."""
         sizes = tuple(size.declared for size in self.sizes)
         chain = tuple(applied.identity for applied in self.chain)
         return (self.level, self.family, self.producer, sizes, chain, self.dtypes, self.options)
 
     @property
     def composition(self) -> tuple[object, ...]:
-        """What a split keeps together: at Level 2 the chain of operations, whatever its numbers and sizes."""
+        """Return what a split keeps together: at Level 2 the chain of operations, whatever its numbers and sizes."""
         if self.level == 1:
             return self.identity
         return (self.family, self.producer, *(applied.operation.name for applied in self.chain))
 
     def option(self, name: str, default: str | int | float = 0) -> str | int | float:
-        """The named option."""
+        """Return the named option."""
         return dict(self.options).get(name, default)
 
     @property
     def cast(self) -> str:
-        """The conversion of a load to float32, where the contract lists a narrower dtype."""
+        """Return the conversion of a load to float32, where the contract lists a narrower dtype."""
         return ".to(tl.float32)" if len(self.dtypes) > 1 else ""
 
 
 def draw_dtypes(draw: Draw) -> tuple[str, ...]:
-    """The contract's dtypes: float32, and for a quarter of the tasks float16 too."""
+    """Draw the contract's dtypes: float32, and for a quarter of the tasks float16 too."""
     return ("float32", "float16") if draw.chance(0.25) else ("float32",)
 
 
@@ -74,7 +74,7 @@ def draw_size(draw: Draw, declared: int, tiny: Sequence[int], small: tuple[int, 
 
 
 def draw_pointwise_sizes(draw: Draw) -> tuple[Size, ...]:
-    """One to three dimensions, at most four million elements; small has 700 elements or so."""
+    """Draw one to three dimensions, at most four million elements; small has 700 elements or so."""
     rank = draw.choice((1, 2, 2, 2, 3))
     if rank == 1:
         declared = draw.size(4096, _MAX_ELEMENTS)
@@ -94,7 +94,7 @@ def draw_pointwise_sizes(draw: Draw) -> tuple[Size, ...]:
 
 
 def draw_row_sizes(draw: Draw) -> tuple[Size, ...]:
-    """Rows and columns, a quarter of the time with a batch before them; small rows have 150 columns or so."""
+    """Draw rows and columns, a quarter of the time with a batch before them; small rows have 150 columns or so."""
     columns = draw.size(256, 8192)
     column = draw_size(draw, columns, (5, 7, 9, 11, 13), (130, 190), (1030, 1200))
     if draw.chance(0.75):
@@ -110,7 +110,7 @@ def draw_row_sizes(draw: Draw) -> tuple[Size, ...]:
 
 
 def draw_product_sizes(draw: Draw) -> tuple[Size, ...]:
-    """Rows, inner and columns of a matrix product."""
+    """Draw rows, inner and columns of a matrix product."""
     return (
         draw_size(draw, draw.size(64, 4096), _TINY, (17, 23), (33, 47)),
         draw_size(draw, draw.size(64, 2048), _TINY, (35, 45), (66, 90)),

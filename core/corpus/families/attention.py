@@ -28,7 +28,7 @@ _LOW = '-float("inf")'
 
 
 def draw_attention(draw: Draw, family: str) -> Spec:
-    """Attention of one head or several."""
+    """Draw attention of one head or several."""
     rank = draw.choice((4, 4, 3))
     batch = Size(declared=draw.between(1, 4) if rank == 4 else draw.between(2, 8), tiny=2, small=2, larger=3)
     heads = (Size(declared=draw.between(2, 8), tiny=draw.choice((2, 3)), small=2, larger=3),) if rank == 4 else ()
@@ -43,7 +43,7 @@ def draw_attention(draw: Draw, family: str) -> Spec:
 
 
 def write_attention(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for scaled dot-product attention."""
+    """Write the task and a teacher for scaled dot-product attention."""
     rank = len(spec.sizes)
     names = draw_names_among(draw, _NAMES[rank])
     q, k, v = draw.choice((("q", "k", "v"), ("q", "k", "v"), ("query", "key", "value")))

@@ -29,17 +29,17 @@ _SUFFIX = {2: "1d", 3: "1d", 4: "2d", 5: "3d"}
 
 
 def draw_batch_norm(draw: Draw, family: str) -> Spec:
-    """Batch norm: with running statistics, or with the batch's own."""
+    """Draw batch norm: with running statistics, or with the batch's own."""
     return _draw(draw, family, draw.choice(("running", "running", "batch")), level=1)
 
 
 def draw_batch_norm_chain(draw: Draw, family: str) -> Spec:
-    """Batch norm, then a chain."""
+    """Draw batch norm, then a chain."""
     return _draw(draw, family, draw.choice(("running", "running", "batch")), level=2)
 
 
 def draw_prelu(draw: Draw, family: str) -> Spec:
-    """A rectifier with a learned slope a channel, or one for all."""
+    """Draw a rectifier with a learned slope a channel, or one for all."""
     rank = draw.choice((4, 4, 2, 3, 5))
     return Spec(
         level=1,
@@ -66,7 +66,7 @@ def _draw(draw: Draw, family: str, producer: str, level: int) -> Spec:
 
 
 def write_batch_norm(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for a function with one value a channel."""
+    """Write the task and a teacher for a function with one value a channel."""
     rank = len(spec.sizes)
     names = draw_names_among(draw, DIMENSIONS[rank])
     chain = name_chain(spec.chain, draw)
@@ -97,7 +97,7 @@ def _write_prelu(spec: Spec, names: Names, draw: Draw, draft: Draft) -> tuple[st
 
 
 def _write_norm(spec: Spec, names: Names, draw: Draw, draft: Draft) -> tuple[str, str, str]:
-    """The norm's expression, its description, and the name that the number of channels has in `__init__`."""
+    """Write the norm's expression, its description, and the name that the number of channels has in `__init__`."""
     x, eps, affine = names.x, repr(spec.option("eps")), bool(spec.option("affine"))
     is_running = spec.producer == "running"
     features = draw.choice(("channels", "num_features", "features"))
@@ -215,7 +215,7 @@ def _pointwise_lines(spec: Spec, names: Names, chain: ChainNames, channel: str, 
 
 
 def _normalise(spec: Spec, x: str, v: str, load_vector: Callable[[str], str], draw: Draw) -> list[str]:
-    """Lines from `x` to its norm by running statistics: as the formula says, or with scale and shift folded first."""
+    """Write a norm of `x` by running statistics: as the formula says, or with scale and shift folded first."""
     eps, affine = repr(spec.option("eps")), bool(spec.option("affine"))
     if draw.chance(0.5):
         lines = [f"{v} = ({x} - {load_vector('mean')}) / tl.sqrt({load_vector('var')} + {eps})"]
@@ -243,28 +243,28 @@ class ChannelBody(RowBody):
 
     @property
     def locate(self) -> str:
-        """The line that finds the elements of the channel."""
+        """Write the line that finds the elements of the channel."""
         columns, plane = self.columns, self.plane
         if not plane:
             return f"{self.offsets} = {columns} * channels + row"
         return f"{self.offsets} = ({columns} // {plane} * channels + row) * {plane} + {columns} % {plane}"
 
     def load_vector(self, pointer: str) -> str:
-        """A load of the channel's value."""
+        """Write a load of the channel's value."""
         return f"tl.load({pointer} + row){self.cast}"
 
     def whole(self, other: str) -> list[str]:
-        """Lines that load the whole channel."""
+        """Write lines that load the whole channel."""
         return [self.locate if line.startswith(f"{self.offsets} =") else line for line in RowBody.whole(self, other)]
 
     def sweep(self, other: str, lines: Sequence[str]) -> list[str]:
-        """A loop over the channel's blocks."""
+        """Write a loop over the channel's blocks."""
         first, columns, *rest = RowBody.sweep(self, other, lines)
         return [first, columns, f"    {self.locate}", *rest]
 
 
 def _statistics_kernel(spec: Spec, names: Names, chain: ChainNames, draft: Draft, draw: Draw) -> Kernel:
-    """One program a channel, which reads it whole or in blocks."""
+    """Write one program for each channel, which reads it whole or in blocks."""
     sizes = [size.declared for size in spec.sizes]
     total = prod(sizes) // sizes[1]
     is_whole = total <= _MAX_WHOLE and draw.choice((True, False))

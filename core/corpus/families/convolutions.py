@@ -44,24 +44,24 @@ _FEW_CHANNELS = 4
 
 
 def draw_convolution(draw: Draw, family: str) -> Spec:
-    """One convolution of the family's kind."""
+    """Draw one convolution of the family's kind."""
     kind = {"transposed_conv": "conv_transpose"}.get(family, family)
     return _draw(draw, family, kind, draw_rank(draw), 1, ())
 
 
 def draw_convolution_chain(draw: Draw, family: str) -> Spec:
-    """A convolution, mostly a standard one, then a chain."""
+    """Draw a convolution, mostly a standard one, then a chain."""
     kind = draw.choice(("conv",) * 6 + ("depthwise_conv", "pointwise_conv", "grouped_conv", "separable_conv"))
     return _draw(draw, family, kind, draw_rank(draw), 2, draw_chain(draw, MATRIX_STEPS, 1))
 
 
 def draw_transposed_chain(draw: Draw, family: str) -> Spec:
-    """A transposed convolution, then a chain."""
+    """Draw a transposed convolution, then a chain."""
     return _draw(draw, family, "conv_transpose", draw_rank(draw), 2, draw_chain(draw, MATRIX_STEPS, 1))
 
 
 def draw_norm_activation(draw: Draw, family: str) -> Spec:
-    """A convolution, a batch norm in evaluation mode, then an activation or a chain."""
+    """Draw a convolution, a batch norm in evaluation mode, then an activation or a chain."""
     kind = draw.choice(("conv",) * 4 + ("depthwise_conv", "pointwise_conv"))
     rank = draw_rank(draw)
     chain: tuple[Applied, ...]
@@ -75,7 +75,7 @@ def draw_norm_activation(draw: Draw, family: str) -> Spec:
 
 
 def draw_two_stages(draw: Draw, family: str) -> Spec:
-    """A convolution with one or two steps after it, then what reads several of its results."""
+    """Draw a convolution with one or two steps after it, then what reads several of its results."""
     kind = draw.choice(("conv",) * 4 + ("conv_transpose", "pointwise_conv"))
     chain = draw_chain(draw, MATRIX_STEPS, 1)[: draw.between(1, 2)]
     spec = _draw(draw, family, kind, draw_rank(draw), 2, chain, _MOST_BEFORE_TAIL)
@@ -146,7 +146,7 @@ def _kind(spec: Spec) -> str:
 
 
 def write_convolution(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for a convolution, with what follows it."""
+    """Write the task and a teacher for a convolution, with what follows it."""
     kind, window = _kind(spec), read_window(spec)
     names = draw_names_among(draw, CHANNEL_NAMES[kind == "depthwise_conv", window.rank])
     chain = name_chain(spec.chain, draw)
@@ -307,7 +307,7 @@ def _write_parts(
 
 
 def _device(name: str, tensors: tuple[str, ...], names: Names, parts: KernelParts, argument: str = "") -> Device:
-    """A kernel with its name; `mid` and the result are the launching function's own."""
+    """Return a kernel with its name; `mid` and the result are the launching function's own."""
     read = {names.out, "out", "mid"}
     arguments = [(names.ptr(tensor), tensor if tensor in read else f"<{tensor}>") for tensor in tensors]
     arguments += parts.sizes

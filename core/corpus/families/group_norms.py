@@ -28,12 +28,12 @@ _MAX_SAMPLE = 65536
 
 
 def draw_group_norm(draw: Draw, family: str) -> Spec:
-    """Group norm, instance norm, or layer norm over a whole sample, of one to three sides."""
+    """Draw group norm, instance norm, or layer norm over a whole sample, of one to three sides."""
     return _draw(draw, family, family, level=1)
 
 
 def draw_group_norm_chain(draw: Draw, family: str) -> Spec:
-    """Group or instance norm, then a chain."""
+    """Draw group or instance norm, then a chain."""
     return _draw(draw, family, draw.choice(("group_norm", "group_norm", "instance_norm")), level=2)
 
 
@@ -67,7 +67,7 @@ class PartBody(RowBody):
 
     @property
     def is_channel_wise(self) -> bool:
-        """Whether a row is one channel."""
+        """Return whether a row is one channel."""
         return self.spec.producer == "instance_norm"
 
     @property
@@ -78,7 +78,7 @@ class PartBody(RowBody):
         return f"{row} % {self.parts} * ({self.n} // {self.side}) + {self.columns} // {self.side}"
 
     def load_vector(self, pointer: str) -> str:
-        """A load of one value a channel."""
+        """Write a load of one value a channel."""
         if not self.parts:
             return RowBody.load_vector(self, pointer)
         if not self.is_channel_wise:
@@ -89,7 +89,7 @@ class PartBody(RowBody):
 
 
 def write_group_norm(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for a norm over parts of a sample."""
+    """Write the task and a teacher for a norm over parts of a sample."""
     names = draw_names_among(draw, DIMENSIONS[len(spec.sizes)])
     chain = name_chain(spec.chain, draw)
     x, draft = names.x, Draft()
@@ -104,7 +104,7 @@ def write_group_norm(spec: Spec, task_id: str, draw: Draw) -> Example:
 
 
 def _write_norm(spec: Spec, names: Names, draw: Draw, draft: Draft) -> tuple[str, str, str]:
-    """The norm's expression, its description, and the name that the number of channels has in `__init__`."""
+    """Write the norm's expression, its description, and the name that the number of channels has in `__init__`."""
     x, eps, affine = names.x, repr(spec.option("eps")), bool(spec.option("affine"))
     sides = len(spec.sizes) - 2
     features = draw.choice(("channels", "num_features", "features"))
@@ -193,7 +193,7 @@ def _write_body(body: PartBody, result: str, chain: ChainNames, finds_channels: 
 
 
 def _name_channels(lines: list[str], body: PartBody) -> list[str]:
-    """The lines with the channel found where rows and columns are known: once, or in the sweep that needs it."""
+    """Write the lines with the channel found where rows and columns are known: once, or in the sweep that needs it."""
     if body.style == "loop" and not body.is_channel_wise:
         last = max(at for at, line in enumerate(lines) if line.startswith(f"    {body.columns} ="))
         return [*lines[: last + 1], f"    channel = {body.channels}", *lines[last + 1 :]]

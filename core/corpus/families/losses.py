@@ -91,7 +91,7 @@ _ROW = ("cross_entropy", "cross_entropy", "cosine", "cosine_loss", "triplet", "t
 
 
 def draw_element_loss(draw: Draw, family: str) -> Spec:
-    """A loss of elements, averaged or summed."""
+    """Draw a loss of elements, averaged or summed."""
     producer = draw.choice(tuple(_ELEMENT))
     reduction = "sum" if draw.chance(0.25) else "mean"
     return Spec(
@@ -107,7 +107,7 @@ def draw_element_loss(draw: Draw, family: str) -> Spec:
 
 
 def draw_row_loss(draw: Draw, family: str) -> Spec:
-    """A loss that has a value a row: averaged, summed, or as it is."""
+    """Draw a loss that has a value a row: averaged, summed, or as it is."""
     producer = draw.choice(_ROW)
     reduction = draw.choice(("mean", "none")) if producer != "cosine" else "none"
     reduction = "sum" if producer != "cosine" and draw.chance(0.15) else reduction
@@ -130,7 +130,7 @@ def draw_row_loss(draw: Draw, family: str) -> Spec:
 
 
 def write_element_loss(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for a loss of elements."""
+    """Write the task and a teacher for a loss of elements."""
     loss = _ELEMENT[spec.producer]
     names = draw_names_among(draw, DIMENSIONS[len(spec.sizes)])
     p, t = draw.choice((("pred", "target"), ("predictions", "targets"), ("x", "y"), ("inp", "target")))
@@ -173,7 +173,7 @@ def write_element_loss(spec: Spec, task_id: str, draw: Draw) -> Example:
 def _finish(
     spec: Spec, names: Names, draft: Draft, devices: list[Device], host: list[str], first: str, style: str, draw: Draw
 ) -> Kernel:
-    """The solution with the launch that adds the partial sums."""
+    """Return the solution with the launch that adds the partial sums."""
     result = names.out
     is_sum = spec.option("reduction") == "sum"
     count = "num" if spec.family == "row_loss" else "n"
@@ -184,7 +184,7 @@ def _finish(
 
 
 def write_row_loss(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for a loss that has a value a row."""
+    """Write the task and a teacher for a loss that has a value a row."""
     names = draw_names_among(draw, DIMENSIONS[2])
     draft = Draft()
     rows, columns = names.dimensions
@@ -225,7 +225,7 @@ def write_row_loss(spec: Spec, task_id: str, draw: Draw) -> Example:
 
 
 def _row_lines(spec: Spec, names: Names, inputs: list[str], style: str, argument: str) -> list[str]:
-    """Lines up to the value of a row."""
+    """Write lines up to the value of a row."""
     columns, size, v = names.columns, names.block, names.value
     cast = spec.cast
     x = inputs[0]
@@ -279,7 +279,7 @@ def _row_lines(spec: Spec, names: Names, inputs: list[str], style: str, argument
 def _row_sums(
     spec: Spec, inputs: list[str], columns: str, argument: str
 ) -> tuple[list[str], list[tuple[str, str]], str]:
-    """Lines from what was loaded, the sums that a row's value is made of, and the value."""
+    """Return lines from what was loaded, the sums that a row's value is made of, and the value."""
     if spec.producer == "triplet":
         a, p, n = inputs
         margin = argument or repr(spec.option("number"))

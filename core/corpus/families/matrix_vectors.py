@@ -12,7 +12,7 @@ _MATRIX = (("M", "K"), ("ROWS", "COLS"), ("m", "k"), ("OUT", "IN"))
 
 
 def draw_matvec(draw: Draw, family: str) -> Spec:
-    """A matrix times a vector, a vector times a matrix, or a batch of the first."""
+    """Draw a matrix times a vector, a vector times a matrix, or a batch of the first."""
     producer = draw.choice(("vector", "column", "left", "batch"))
     sizes: tuple[Size, ...] = (
         draw_size(draw, draw.size(128, 4096), (3, 5, 7), (17, 25), (35, 45)),
@@ -29,7 +29,7 @@ def draw_matvec(draw: Draw, family: str) -> Spec:
 
 
 def draw_diagonal_matmul(draw: Draw, family: str) -> Spec:
-    """A diagonal matrix times a matrix, from either side."""
+    """Draw a diagonal matrix times a matrix, from either side."""
     return Spec(
         level=1,
         family=family,
@@ -42,7 +42,7 @@ def draw_diagonal_matmul(draw: Draw, family: str) -> Spec:
 
 
 def write_matvec(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for a matrix and a vector."""
+    """Write the task and a teacher for a matrix and a vector."""
     dimensions = (
         _MATRIX
         if spec.producer != "batch"
@@ -79,7 +79,7 @@ def write_matvec(spec: Spec, task_id: str, draw: Draw) -> Example:
 
 
 def _row_kernel(spec: Spec, names: Names, a: str, x: str, draft: Draft, draw: Draw) -> Kernel:
-    """A program takes one row, or a tile of rows, and passes over the columns."""
+    """Write a kernel whose program takes one row, or a tile of rows, and passes over the columns."""
     style = draw.choice(("row", "tile"))
     result = names.beside(a, x).out
     columns, size = names.columns, names.block
@@ -157,7 +157,7 @@ def _device(
 
 
 def _left_kernel(spec: Spec, names: Names, a: str, x: str, draft: Draft, draw: Draw) -> Kernel:
-    """A program takes a strip of columns and passes over the rows, by tiles or one by one."""
+    """Write a kernel whose program takes a strip of columns and passes over the rows, by tiles or one by one."""
     style = draw.choice(("tile", "tile", "walk")) if spec.sizes[0].declared <= 512 else "tile"
     result = names.beside(a, x).out
     columns, size = names.columns, names.block
@@ -191,7 +191,7 @@ def _left_kernel(spec: Spec, names: Names, a: str, x: str, draft: Draft, draw: D
 
 
 def write_diagonal_matmul(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for a diagonal matrix and a matrix: no more than a scaling of rows or columns."""
+    """Write the task and a teacher for a diagonal matrix and a matrix: no more than a scaling of rows or columns."""
     names = draw_names_among(draw, (("N", "M"), ("ROWS", "COLS"), ("n", "m"), ("M", "N")))
     d, b = draw.choice((("a", "b"), ("d", "x"), ("diag", "mat"), ("scale", "x")))
     draft = Draft()

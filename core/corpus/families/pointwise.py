@@ -117,7 +117,7 @@ _SPREADS = {"relu6": 4, "hardsigmoid": 3, "mish": 2, "tanhshrink": 2}
 
 
 def draw_activation(draw: Draw, family: str) -> Spec:
-    """An activation of one tensor."""
+    """Draw an activation of one tensor."""
     applied = apply(draw.choice(ACTIVATIONS), draw, 0.3)
     spread = _SPREADS.get(applied.operation.name, 1)
     return Spec(

@@ -31,12 +31,12 @@ _MOST_ELEMENTS = 2_000_000
 
 
 def draw_pooling(draw: Draw, family: str) -> Spec:
-    """Pooling by the family's kind."""
+    """Draw pooling by the family's kind."""
     return _draw(draw, family, family, 1, ())
 
 
 def draw_pooling_chain(draw: Draw, family: str) -> Spec:
-    """Pooling, then a chain."""
+    """Draw pooling, then a chain."""
     kind = draw.choice(("max_pool", "max_pool", "avg_pool"))
     return _draw(draw, family, kind, 2, draw_chain(draw, MATRIX_STEPS, 1))
 
@@ -59,7 +59,7 @@ def _draw(draw: Draw, family: str, kind: str, level: int, chain: tuple[Applied, 
 
 
 def write_pooling(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for pooling, with what follows it."""
+    """Write the task and a teacher for pooling, with what follows it."""
     window, is_max = read_window(spec), spec.producer.startswith("max")
     names = draw_names_among(draw, CHANNEL_NAMES[True, window.rank])
     chain, draft, x, rank = name_chain(spec.chain, draw), Draft(), names.x, window.rank
@@ -81,7 +81,7 @@ def write_pooling(spec: Spec, task_id: str, draw: Draw) -> Example:
 
 
 def _tail(window: Window, is_max: bool) -> str:
-    """What gives a pooled input results of both signs and about unit scale."""
+    """Return the input's shift or scale that gives results of both signs and about unit scale."""
     if is_max:
         return (
             " - 0.5" if window.taps < 4 else " - 1.0" if window.taps < 7 else " - 1.5" if window.taps < 13 else " - 2.0"
@@ -168,7 +168,7 @@ def _write_kernel(
 
 
 def _sum(spec: Spec, code: WindowCode, names: Names, value: str, is_max: bool, draw: Draw) -> list[str]:
-    """The loops over the window's taps, and what an average is divided by."""
+    """Return the loops over the window's taps, and what an average is divided by."""
     x, size = names.x, names.block
     is_counted = not spec.option("counts_padding")
     mask, other = "inside" if code.is_guarded else "mask", '-float("inf")' if is_max else "0.0"

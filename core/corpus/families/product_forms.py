@@ -41,7 +41,7 @@ _LAYOUTS = {
 
 
 def draw_batched_matmul(draw: Draw, family: str) -> Spec:
-    """Products of batches of matrices, or of a batch and one matrix."""
+    """Draw products of batches of matrices, or of a batch and one matrix."""
     producer = draw.choice(("batch", "batch", "batch", "heads", "shared", "einsum"))
     layout = draw.choice(("nn", "nn", "nt", "tn", "tt")) if producer in ("batch", "heads") else "nn"
     count = Size(declared=draw.between(2, 16), tiny=draw.choice((2, 3)), small=draw.between(2, 3), larger=4)
@@ -72,7 +72,7 @@ def _draw_matrix(
 
 
 def draw_matmul_shapes(draw: Draw, family: str) -> Spec:
-    """Products of square, tall, wide, thin or deep matrices."""
+    """Draw products of square, tall, wide, thin or deep matrices."""
     producer = draw.choice(("square", "tall", "wide", "small_k", "large_k", "irregular"))
     if producer == "square":
         return Spec(level=1, family=family, producer=producer, sizes=(_draw_side(draw),), options=(("layout", "nn"),))
@@ -94,7 +94,7 @@ def draw_matmul_shapes(draw: Draw, family: str) -> Spec:
 
 
 def draw_structured_matmul(draw: Draw, family: str) -> Spec:
-    """Products of triangular or symmetric matrices."""
+    """Draw products of triangular or symmetric matrices."""
     producer = draw.choice(("upper", "lower", "upper_left", "lower_left", "symmetric", "symmetric"))
     sizes = (_draw_side(draw),) if producer in ("upper", "lower") else (_draw_side(draw), _draw_side(draw))
     return Spec(level=1, family=family, producer=producer, sizes=sizes, options=(("layout", "nn"),))
@@ -106,7 +106,7 @@ def _draw_side(draw: Draw) -> Size:
 
 @frozen(kw_only=True)
 class _Form:
-    """What a product is made of: shapes of the factors and the expression."""
+    """A product's kind, the shapes of its factors, and its expressions."""
 
     kind: str
     a_shape: str
@@ -185,7 +185,7 @@ _FORMS: dict[str, tuple[str, tuple[str, ...], str]] = {
 
 
 def write_product_form(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for a matrix product of another form."""
+    """Write the task and a teacher for a matrix product of another form."""
     kind = spec.producer if spec.family == "batched_matmul" else ("square", "by_square", "matrix")[len(spec.sizes) - 1]
     names = draw_names_among(draw, _NAMES[kind])
     a, b = draw.choice((("a", "b"), ("a", "b"), ("x", "y"), ("x", "w")))

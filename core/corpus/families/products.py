@@ -34,7 +34,7 @@ _MAX_TILE_COLUMNS = 512
 
 
 def draw_product_rows(draw: Draw, family: str) -> Spec:
-    """A product or a linear layer, one to three steps, then a reduction or a softmax of rows."""
+    """Draw a product or a linear layer, one to three steps, then a reduction or a softmax of rows."""
     base = draw.choice(("linear", "linear", "linear", "nn", "nt"))
     chain = draw_chain(draw, MATRIX_STEPS, 1 if base == "linear" else 2)[: draw.between(1, 3)]
     # of values with a bound, the extreme of many is that bound everywhere
@@ -54,7 +54,7 @@ def _is_bounded(chain: tuple[Applied, ...]) -> bool:
 
 
 def write_product_rows(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher in two kernels."""
+    """Write the task and a teacher in two kernels."""
     tail, keep = str(spec.option("tail")), bool(spec.option("keepdim"))
     names, text, reference, first = write_parts(evolve(spec, producer=str(spec.option("base"))), draw, "mid")
     *lines, last = reference.forward
@@ -112,12 +112,12 @@ _LAYOUTS = {
 
 
 def draw_matmul(draw: Draw, family: str) -> Spec:
-    """A product of two matrices, either of which may come transposed."""
+    """Draw a product of two matrices, either of which may come transposed."""
     return Spec(level=1, family=family, producer=draw.choice(tuple(_LAYOUTS)), sizes=draw_product_sizes(draw))
 
 
 def draw_matmul_chain(draw: Draw, family: str) -> Spec:
-    """A product of two matrices, then a chain."""
+    """Draw a product of two matrices, then a chain."""
     return Spec(
         level=2,
         family=family,
@@ -128,7 +128,7 @@ def draw_matmul_chain(draw: Draw, family: str) -> Spec:
 
 
 def draw_linear_chain(draw: Draw, family: str) -> Spec:
-    """A linear layer, then a chain."""
+    """Draw a linear layer, then a chain."""
     return Spec(
         level=2,
         family=family,
@@ -139,7 +139,7 @@ def draw_linear_chain(draw: Draw, family: str) -> Spec:
 
 
 def write_product(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for a product or a linear layer."""
+    """Write the task and a teacher for a product or a linear layer."""
     names, description, reference, kernel = write_parts(spec, draw)
     return finish(spec, task_id, description, reference, kernel, names, draw)
 

@@ -22,7 +22,7 @@ _MAX_TILE_COLUMNS = 1024
 
 
 def draw_reduction(draw: Draw, family: str) -> Spec:
-    """A reduction over the last dimension."""
+    """Draw a reduction over the last dimension."""
     producer = (
         draw.choice(("argmax", "argmin"))
         if family == "argmax"
@@ -39,7 +39,7 @@ def draw_reduction(draw: Draw, family: str) -> Spec:
 
 
 def draw_map(draw: Draw, family: str) -> Spec:
-    """Softmax, log-softmax or a norm over the last dimension."""
+    """Draw softmax, log-softmax or a norm over the last dimension."""
     return Spec(
         level=1,
         family=family,
@@ -57,7 +57,7 @@ def _norm_options(draw: Draw, producer: str) -> tuple[tuple[str, str | int | flo
 
 
 def draw_norm_chain(draw: Draw, family: str) -> Spec:
-    """A norm, then a chain."""
+    """Draw a norm, then a chain."""
     producer = draw.choice(("layer_norm", "rms_norm"))
     return Spec(
         level=2,
@@ -71,7 +71,7 @@ def draw_norm_chain(draw: Draw, family: str) -> Spec:
 
 
 def draw_reduction_chain(draw: Draw, family: str) -> Spec:
-    """A reduction, then a chain on its result; with few rows a clamp could hide all of them."""
+    """Draw a reduction, then a chain on its result; with few rows a clamp could hide all of them."""
     producer = draw.choice(("sum", "mean", "max", "min"))
     *outer, column = draw_row_sizes(draw)
     outer[-1] = evolve(outer[-1], small=4 * outer[-1].small, larger=4 * outer[-1].larger)
@@ -101,7 +101,7 @@ _REDUCTION_TEXT = {
 
 
 def _input(spec: Spec, names: Names) -> str:
-    """Random values on which the producer shows: rows differ, and a norm's input is not normal already."""
+    """Return random values on which the producer shows: rows differ, and a norm's input is not normal already."""
     shape = names.shape
     ones = ", ".join((*names.dimensions[:-1], "1"))
     if spec.level == 2 and "keepdim" in dict(spec.options):

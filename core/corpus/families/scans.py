@@ -24,7 +24,7 @@ _MAX_ELEMENTS = 1_000_000
 
 
 def draw_scan(draw: Draw, family: str) -> Spec:
-    """A cumulative sum or product of one of the forms."""
+    """Draw a cumulative sum or product of one of the forms."""
     is_product = family in _PRODUCTS
     forms = ("plain", "plain", "reverse", "exclusive") + (() if is_product else ("masked", "masked"))
     rank, dim = draw.choice(((2, 1), (2, 1), (3, 2), (3, 1), (2, 0)))
@@ -55,7 +55,7 @@ def _draw_sizes(draw: Draw, rank: int, dim: int, most: int) -> tuple[Size, ...]:
 
 
 def write_scan(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for a cumulative sum or product."""
+    """Write the task and a teacher for a cumulative sum or product."""
     rank, dim = len(spec.sizes), int(spec.option("dim"))
     names = draw_names_among(draw, _NAMES[rank])
     x, draft = names.x, Draft()
@@ -101,7 +101,7 @@ def write_scan(spec: Spec, task_id: str, draw: Draw) -> Example:
 
 
 def _row_kernel(spec: Spec, names: Names, mask: str, draft: Draft, draw: Draw) -> Kernel:
-    """A program a row; its blocks in turn where it has several."""
+    """Write a program for each row; its blocks in turn where it has several."""
     is_product, form = spec.family in _PRODUCTS, spec.producer
     style = draw.choice(("row", "row", "loop")) if spec.sizes[-1].declared <= _MAX_WHOLE else "loop"
     x, v, columns, size = names.x, names.value, names.columns, names.block
@@ -149,7 +149,7 @@ def _row_kernel(spec: Spec, names: Names, mask: str, draft: Draft, draw: Draw) -
 
 
 def _walk_kernel(spec: Spec, names: Names, mask: str, draft: Draft, draw: Draw) -> Kernel:
-    """A program a strip of lanes, which takes one place after the other."""
+    """Write a program for each strip of lanes, which takes one place after the other."""
     is_product, form, dim = spec.family in _PRODUCTS, spec.producer, int(spec.option("dim"))
     x, columns, size, offsets = names.x, names.columns, names.block, names.offsets
     n, inner, outer = draw.choice((("n", "inner", "outer"), ("length", "stride", "batch"), ("n", "d", "b")))

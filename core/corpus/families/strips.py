@@ -31,22 +31,22 @@ _NAMES = {
 
 
 def draw_dim_reduction(draw: Draw, family: str) -> Spec:
-    """A reduction over a dimension that is not the last."""
+    """Draw a reduction over a dimension that is not the last."""
     return _draw(draw, family, draw.choice(_REDUCTIONS), (("keepdim", draw.below(2)),))
 
 
 def draw_dim_argmax(draw: Draw, family: str) -> Spec:
-    """The index of an extreme along a dimension that is not the last."""
+    """Draw the index of an extreme along a dimension that is not the last."""
     return _draw(draw, family, draw.choice(("argmax", "argmin")), (("keepdim", draw.below(2)),))
 
 
 def draw_dim_softmax(draw: Draw, family: str) -> Spec:
-    """Softmax or log-softmax over a dimension that is not the last."""
+    """Draw softmax or log-softmax over a dimension that is not the last."""
     return _draw(draw, family, draw.choice(("softmax", "log_softmax")))
 
 
 def draw_lp_norm(draw: Draw, family: str) -> Spec:
-    """Division by the norm of the given family along any dimension."""
+    """Draw division by the norm of the given family along any dimension."""
     kinds = {
         "l1_norm": ("l1", "l1_mean", "l1_clamped"),
         "l2_norm": ("l2", "l2_clamped"),
@@ -79,7 +79,7 @@ def _draw(
 
 
 def _draw_sizes(draw: Draw, rank: int, dim: int) -> tuple[Size, ...]:
-    """Sizes of which the one at `dim` is worked along; the lanes after it are at most a few hundred at small sizes."""
+    """Draw sizes of which the one at `dim` is worked along; the lanes after it are a few hundred at small sizes."""
     if dim == rank - 1:
         along = draw_size(draw, draw.size(256, 8192), (5, 7, 9, 11), (130, 190), (520, 640))
     else:
@@ -121,7 +121,7 @@ _EXPRESSIONS = {
 
 
 def write_strips(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for a family along any dimension."""
+    """Write the task and a teacher for a family along any dimension."""
     rank, dim = len(spec.sizes), int(spec.option("dim"))
     names = draw_names_among(draw, _NAMES[rank])
     x, draft = names.x, Draft()
@@ -143,7 +143,7 @@ def write_strips(spec: Spec, task_id: str, draw: Draw) -> Example:
 
 
 def _input(spec: Spec, names: Names, dim: int) -> str:
-    """Random values on which the producer shows: what is worked along differs from its neighbours."""
+    """Return random values on which the producer shows: what is worked along differs from its neighbours."""
     shape = names.shape
     ones = ", ".join("1" if at == dim else name for at, name in enumerate(names.dimensions))
     match spec.producer:

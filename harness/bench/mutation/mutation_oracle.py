@@ -40,7 +40,7 @@ _MOST_SECONDS = 4.0
 
 
 class Values(StrEnum):
-    """What is done to freshly drawn values."""
+    """A transform of freshly drawn values."""
 
     PLAIN = "plain"
     NEGATIVE = "times -1"
@@ -63,7 +63,7 @@ class PointInputs(VariantInputs):
     values: Values = Values.PLAIN
 
     def transform(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The point's values, from freshly drawn floating-point ones."""
+        """Return the point's values, from freshly drawn floating-point ones."""
         match self.values:
             case Values.PLAIN:
                 return values
@@ -120,7 +120,7 @@ class Finding:
 
 
 def choose_sizes(task: Task, seed: int) -> dict[str, Constants]:
-    """Ten sets of sizes by name, derived from the task's own; the same for the same seed."""
+    """Derive ten sets of sizes by name, derived from the task's own; the same for the same seed."""
     rng = random.Random(seed)
     small, larger = dict(task.small), dict(task.larger)
     last = list(small)[-1:]
@@ -144,7 +144,7 @@ def _power(value: int) -> int:
 
 
 def _widen(sizes: dict[str, int], rng: random.Random) -> dict[str, int]:
-    """Sizes grown together until the two largest span more than every block, and more than every strip of blocks."""
+    """Grow sizes together until the two largest span more than every block, and every strip of blocks."""
     wide = dict(sizes)
     while math.prod(sorted(wide.values())[-2:]) < _WIDE_ELEMENTS:
         wide = {name: int(size * 1.3) + rng.randint(1, 3) for name, size in wide.items()}
@@ -191,7 +191,7 @@ class MutationOracle:
         self.sandbox = sandbox
 
     def prepare(self, example: Example) -> Battery:
-        """The points at which a teacher is clearly right; raises TaskError where there are none."""
+        """Choose the points at which a teacher is clearly right; raises TaskError where there are none."""
         task = example.task
         sizes = choose_sizes(task, derive(self.oracle.seed, task.task_id, "sizes"))
         sized = {name: evolve(task, tiny=own, small=own, larger=own) for name, own in sizes.items()}
@@ -216,7 +216,7 @@ class MutationOracle:
         return Battery(rounds=tuple(rounds), parameters=parameters)
 
     def judge(self, source: str, battery: Battery) -> Finding:
-        """The mutant's fate; the search ends at the first proof."""
+        """Judge a mutant; the search ends at the first proof."""
         crash: Finding | None = None
         for points in battery.rounds:
             for point, seen in self._run(source, points, battery):
@@ -227,7 +227,7 @@ class MutationOracle:
         return crash or Finding(fate=Fate.UNPROVEN)
 
     def _run(self, source: str, points: Sequence[Point], battery: Battery) -> list[tuple[Point, Finding]]:
-        """What is seen at each point, recorded in one child and run in another."""
+        """Run the points, recorded in one child process and run in another."""
         sized = list(dict.fromkeys((point.task, point.inputs.dtype) for point in points))
         reply = self.sandbox.record(source, [self._request(task, dtype) for task, dtype in sized])
         if reply.failure is not None:
@@ -273,7 +273,7 @@ _UNCLEAR = Finding(fate=Fate.UNPROVEN, detail="unclear")
 
 
 def _is_sound(pair: tuple[Point, Finding]) -> bool:
-    """Whether a teacher is right at a point, in a time that a hundred mutants can take too."""
+    """Return whether a teacher is right at a point, in a time that a hundred mutants can take too."""
     _, seen = pair
     return seen.detail == _RIGHT.detail and seen.seconds <= _MOST_SECONDS
 
@@ -313,7 +313,7 @@ def _look(request: RunRequest, expected: ExpectedRun, result: RunResult) -> Find
 
 
 def _excess(seen: Comparison) -> float:
-    """How many tolerances a result is off."""
+    """Return a result's error in tolerances."""
     if not (seen.shape_matches and seen.dtype_matches) or seen.num_nonfinite or seen.num_different:
         return float("inf")
     limits = TOLERANCES.get(seen.dtype)

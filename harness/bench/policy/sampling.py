@@ -1,4 +1,4 @@
-"""How fast a policy is sampled, beside transformers' `generate` in the same process, and beside what memory allows.
+"""Measures how fast a policy is sampled, beside transformers' `generate` and what memory bandwidth allows.
 
 All completions are as long as they may be, and no two prompts are equal: both sides do the same work. A second
 figure of ours has several times as many completions as slots, with ends that come at random, as in reinforcement
@@ -44,7 +44,7 @@ _STEPS = 32
 
 @frozen(kw_only=True)
 class GreedyFigures:
-    """How our greedy tokens look to transformers: `largest_gap` to the likeliest, beside its own `noise`, in logits."""
+    """Our greedy tokens as transformers sees them: `largest_gap` to the likeliest and its own `noise`, in logits."""
 
     num_tokens: int
     num_distinct: int
@@ -54,7 +54,7 @@ class GreedyFigures:
 
     @property
     def is_equal(self) -> bool:
-        """Whether every token is the likeliest up to noise, which either of two logits may have."""
+        """Return whether every token is the likeliest up to noise, which either of two logits may have."""
         return self.largest_gap <= 2.0 * self.noise
 
 
@@ -157,7 +157,7 @@ def _sample(
 
 
 def _measure_refilled(policy: Policy, prompts: torch.Tensor, new_tokens: int) -> float:
-    """Tokens a second with several times as many completions as slots, whose ends come at random."""
+    """Measure tokens a second with several times as many completions as slots, whose ends come at random."""
     # tokens that end a completion, so many that half of them have ended by half of the limit if all are as likely
     ends = frozenset(range(max(1, round(1.4 * policy.base.config.vocab_size / new_tokens))))
     # twice, because the first call compiles kernels for fewer rows
@@ -169,7 +169,7 @@ def _measure_refilled(policy: Policy, prompts: torch.Tensor, new_tokens: int) ->
 
 
 def make_random(shape: str, seed: int) -> Policy:
-    """A policy without a tokenizer, of random weights of a shape that `policy.shapes` knows."""
+    """Make a policy without a tokenizer, of random weights of a shape that `policy.shapes` knows."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     model = shapes.make_random(shapes.read_shape(shape), seed, device, dtype)
@@ -191,7 +191,7 @@ def _time(work: Callable[[], int], device: torch.device) -> tuple[float, int]:
 
 @torch.no_grad()
 def _time_step(policy: Policy, prompts: list[list[int]], new_tokens: int) -> float:
-    """Seconds of one step where half of the tokens are written."""
+    """Measure seconds of one step where half of the tokens are written."""
     from ...policy import kernels
 
     count, longest = len(prompts), max(map(len, prompts))
@@ -237,7 +237,7 @@ def _time_generate(model: Any, prompts: torch.Tensor, new_tokens: int) -> float:
 
 
 def _copy_bandwidth(device: torch.device) -> float:
-    """Bytes a second, read and written, of the best of several large copies."""
+    """Measure bytes a second, read and written, of the best of several large copies."""
     source = torch.ones(_COPY_BYTES[device.type] // 4, dtype=torch.float32, device=device)
     target = torch.empty_like(source)
 
@@ -249,7 +249,7 @@ def _copy_bandwidth(device: torch.device) -> float:
 
 
 def _bytes_of_step(model: Any, batch: int, length: float) -> float:
-    """What a step cannot but read: each weight once, and all keys and values."""
+    """Return the bytes that a step must read: each weight once, and all keys and values."""
     config = model.config
     weights = sum(weight.numel() * weight.element_size() for weight in model.parameters())
     if not config.tie_word_embeddings:
@@ -285,7 +285,7 @@ def _check_greedy(policy: Policy, prompts: torch.Tensor) -> GreedyFigures:
 
 
 def render(figures: SamplingFigures) -> list[str]:
-    """The figures as lines for a person."""
+    """Format the figures as lines for a person."""
     one = figures
     lines = [
         f"{one.model} ({one.num_parameters / 1e6:.1f} M parameters, {one.dtype}) on {one.device}",

@@ -90,7 +90,7 @@ def _random_words(rng: random.Random) -> str:
 
 
 def _pathological(rng: random.Random) -> str:
-    """Python that is hard to parse: deep, long, or enormous."""
+    """Return Python that is hard to parse: deep, long, or enormous."""
     count = rng.choice((10, 90, 150, 900, 5000, 60_000))
     few = min(count, 300)
     indented = "".join(f"{' ' * level}if x:\n" for level in range(few)) + " " * few + "pass\n"
@@ -249,7 +249,7 @@ _SPOILS: tuple[Spoil, ...] = (
 
 
 def fuzzed(examples: Sequence[Example], seed: int, number: int) -> str:
-    """Completion `number` of the seed; bounded in length, otherwise anything."""
+    """Return completion `number` of the seed; bounded in length, otherwise anything."""
     rng = random.Random(f"fuzz:{seed}:{number}")
     if number % 4 == 3:
         text = rng.choice((_random_text, _random_words, _pathological, _pathological))(rng)

@@ -65,7 +65,7 @@ def test_rows_that_cannot_be_written_are_refused_before_anything_runs(
     def refuse(**_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(mutants, "run", refuse)
+    monkeypatch.setattr(mutants, "measure_kill_rates", refuse)
     (tmp_path / "file").touch()
     (tmp_path / "folder.parquet").mkdir()
     for rows, reason in (
