@@ -175,3 +175,14 @@ NORMALISATIONS: dict[str, Callable[[RowBody], list[str]]] = {
     "rms": _normalise("{x} * {x}", "tl.sqrt({v} / {n} + {eps})"),
 }
 """Divisions by a norm along a dimension."""
+
+
+def spread_lanes(x: str, dim: int, rank: int, lengths: tuple[str, str, str], width: int) -> tuple[list[str], str]:
+    """Write the host's lines for `lengths` (n, inner, outer) along `dim`, and the grid for `width` lanes a program."""
+    n, inner, outer = lengths
+    after = " * ".join(f"<{x}>.shape[{at}]" for at in range(dim + 1, rank))
+    lines, programs = [f"{n} = <{x}>.shape[{dim}]", f"{inner} = {after}"], f"triton.cdiv({inner}, {width})"
+    if not dim:
+        return lines, f"({programs},)"
+    lines.append(f"{outer} = " + " * ".join(f"<{x}>.shape[{at}]" for at in range(dim)))
+    return lines, f"({outer}, {programs})"

@@ -302,14 +302,10 @@ def _row_kernel(spec: Spec, names: Names, inputs: list[str], argument: str, draf
     first = inputs[0]
     body = _row_lines(spec, names, inputs, style, argument)
     body.append(f"tl.store({names.ptr(target)} + row, {names.value})")
-    arguments = [(names.ptr(name), f"<{name}>") for name in inputs]
-    arguments += [(names.ptr(target), target), ("dim", "dim")]
-    if argument:
-        arguments.append((argument, f"<{argument}>"))
     block = "triton.next_power_of_2(dim)" if style == "row" else str(draw.choice((128, 256, 512)))
     device = Device(
         name=draw.choice((spec.producer, f"{spec.producer}_rows", "row_loss")) + names.suffix,
-        arguments=tuple(arguments),
+        arguments=draft.pass_to(names.ptr, target, ["dim"], len(inputs)),
         constants=((names.block, block),),
         body=tuple(body),
     )

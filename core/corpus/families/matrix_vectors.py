@@ -124,7 +124,7 @@ def _row_kernel(spec: Spec, names: Names, a: str, x: str, draft: Draft, draw: Dr
         constants = [("ROWS_PER", str(rows)), (size, str(draw.choice((64, 128, 256))))]
         sizes = ["M", "K"]
         grid = f"(triton.cdiv(M, {rows}), batch)" if batch else f"(triton.cdiv(M, {rows}),)"
-    device = _device(names, draw, [a, x], result, sizes, constants, body)
+    device = _device(names, draw, draft, result, sizes, constants, body)
     unpacked = "batch, M, K" if batch else "M, K"
     shape = {"vector": "(M,)", "column": "(M, 1)", "batch": "(batch, M)"}[spec.producer]
     host = [
@@ -138,7 +138,7 @@ def _row_kernel(spec: Spec, names: Names, a: str, x: str, draft: Draft, draw: Dr
 def _device(
     names: Names,
     draw: Draw,
-    tensors: list[str],
+    draft: Draft,
     result: str,
     sizes: list[str],
     constants: list[tuple[str, str]],
@@ -146,11 +146,7 @@ def _device(
 ) -> Device:
     return Device(
         name=draw.choice(("matvec", "mv", "gemv")) + names.suffix,
-        arguments=(
-            *((names.ptr(name), f"<{name}>") for name in tensors),
-            (names.ptr(result), result),
-            *((size, size) for size in sizes),
-        ),
+        arguments=draft.pass_to(names.ptr, result, sizes, 2),
         constants=tuple(constants),
         body=tuple(body),
     )
@@ -181,7 +177,7 @@ def _left_kernel(spec: Spec, names: Names, a: str, x: str, draft: Draft, draw: D
         ]
         constants = [("DEPTH", str(draw.choice((32, 64)))), (size, str(draw.choice((32, 64, 128))))]
     body.append(f"tl.store({names.ptr(result)} + {columns}, acc, mask={columns} < N)")
-    device = _device(names, draw, [x, a], result, ["K", "N"], constants, body)
+    device = _device(names, draw, draft, result, ["K", "N"], constants, body)
     host = [
         f"K, N = <{a}>.shape",
         f"{result} = torch.empty((N,), device=<{a}>.device, dtype=<{a}>.dtype)",
@@ -204,6 +200,12 @@ def write_diagonal_matmul(spec: Spec, task_id: str, draw: Draw) -> Example:
         expressions = (f"{b} @ torch.diag({d})", f"torch.matmul({b}, torch.diag({d}))")
         text = f"Product of {b} and the diagonal matrix of {d}."
     forward = [f"return {draw.choice(expressions)}"]
+    kernel = _diagonal_kernel(spec, names, d, b, draft, draw)
+    return finish(spec, task_id, text, draft.reference(forward), kernel, names, draw)
+
+
+def _diagonal_kernel(spec: Spec, names: Names, d: str, b: str, draft: Draft, draw: Draw) -> Kernel:
+    is_left = spec.producer == "left"
     style = draw.choice(("flat", "rows", "tile"))
     result = names.beside(d, b).out
     columns, offsets, size = names.columns, names.offsets, names.block
@@ -238,16 +240,10 @@ def write_diagonal_matmul(spec: Spec, task_id: str, draw: Draw) -> Example:
     ]
     device = Device(
         name=draw.choice(("diag_matmul", "scale_rows" if is_left else "scale_cols", "diagonal")) + names.suffix,
-        arguments=(
-            (names.ptr(d), f"<{d}>"),
-            (names.ptr(b), f"<{b}>"),
-            (names.ptr(result), result),
-            *((local, local) for local in sizes),
-        ),
+        arguments=draft.pass_to(names.ptr, result, sizes, 2),
         constants=tuple(constants),
         body=tuple(body),
     )
     host = [f"n_rows, n_cols = <{b}>.shape"] + ([f"total = <{b}>.numel()"] if style == "flat" else [])
     host += [f"{result} = torch.empty_like(<{b}>)", device.launch(grid)]
-    kernel = make_kernel([device], host, draft.tensors, result, f"diagonal-{style}")
-    return finish(spec, task_id, text, draft.reference(forward), kernel, names, draw)
+    return make_kernel([device], host, draft.tensors, result, f"diagonal-{style}")

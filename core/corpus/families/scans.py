@@ -11,6 +11,7 @@ from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
 from ..builder.image_sizes import DIMENSIONS as IMAGES
 from ..builder.spec import Size, Spec, draw_dtypes, draw_size
+from ..builder.strip_bodies import spread_lanes
 from ..builder.wording import Kernel, Names, draw_names_among, finish
 
 _NAMES = {
@@ -136,11 +137,9 @@ def _row_kernel(spec: Spec, names: Names, mask: str, draft: Draft, draw: Draw) -
             inner.append(f"{carry} += {total}")
         body += [f"    {line}" for line in inner]
         block = str(draw.choice((128, 256, 512)))
-    arguments = [(names.ptr(name), f"<{name}>") for name, _ in draft.tensors]
-    arguments.insert(1, (names.ptr(result), result))
     device = Device(
         name=draw.choice((spec.family, "scan", spec.family.replace("cumulative_", "cum"))) + names.suffix,
-        arguments=(*arguments, (n, n)),
+        arguments=draft.pass_to(names.ptr, result, [n]),
         constants=((size, block),),
         body=tuple(body),
     )
@@ -178,19 +177,13 @@ def _walk_kernel(spec: Spec, names: Names, mask: str, draft: Draft, draw: Draw) 
     update = f"{acc} {'*' if is_product else '+'}= {value}"
     lines += [store, update] if form == "exclusive" else [update, store]
     body += [loop, *(f"    {line}" for line in lines)]
-    arguments = [(names.ptr(name), f"<{name}>") for name, _ in draft.tensors]
-    arguments.insert(1, (names.ptr(result), result))
     width = draw.choice((64, 128, 256))
     device = Device(
         name=draw.choice((spec.family, "scan", spec.family.replace("cumulative_", "cum"))) + names.suffix,
-        arguments=(*arguments, (n, n), (inner, inner)),
+        arguments=draft.pass_to(names.ptr, result, [n, inner]),
         constants=((size, str(width)),),
         body=tuple(body),
     )
-    after = " * ".join(f"<{x}>.shape[{at}]" for at in range(dim + 1, len(spec.sizes)))
-    host = [f"{result} = torch.empty_like(<{x}>)", f"{n} = <{x}>.shape[{dim}]", f"{inner} = {after}"]
-    programs = f"triton.cdiv({inner}, {width})"
-    if dim:
-        host.append(f"{outer} = " + " * ".join(f"<{x}>.shape[{at}]" for at in range(dim)))
-    host.append(device.launch(f"({outer}, {programs})" if dim else f"({programs},)"))
+    lengths, grid = spread_lanes(x, dim, len(spec.sizes), (n, inner, outer), width)
+    host = [f"{result} = torch.empty_like(<{x}>)", *lengths, device.launch(grid)]
     return make_kernel([device], host, draft.tensors, result, "scan-walk" + ("-down" if is_spelled else ""))

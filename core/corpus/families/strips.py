@@ -14,7 +14,7 @@ from ..builder.draw import Draw
 from ..builder.image_sizes import DIMENSIONS as IMAGES
 from ..builder.row_bodies import MAPS, REDUCTIONS, RowBody
 from ..builder.spec import Size, Spec, draw_dtypes, draw_size
-from ..builder.strip_bodies import NORMALISATIONS, StripBody, can_walk, write_strip, write_walk
+from ..builder.strip_bodies import NORMALISATIONS, StripBody, can_walk, spread_lanes, write_strip, write_walk
 from ..builder.wording import Kernel, Names, draw_names_among, finish
 
 _REDUCTIONS = ("sum", "mean", "max", "min", "l2norm", "sum_squares", "mean_squares", "logsumexp")
@@ -177,7 +177,7 @@ def _row_kernel(spec: Spec, names: Names, draft: Draft, draw: Draw) -> Kernel:
     block = f"triton.next_power_of_2({n})" if style == "row" else str(draw.choice((256, 512, 1024)))
     device = Device(
         name=draw.choice((spec.family, "normalize", "row")) + names.suffix,
-        arguments=((names.ptr(x), f"<{x}>"), (names.ptr(result), result), (n, n)),
+        arguments=draft.pass_to(names.ptr, result, [n]),
         constants=((names.block, block),),
         body=tuple(_lines(spec.producer, body, names.ptr(result))),
     )
@@ -212,14 +212,11 @@ def _strip_kernel(spec: Spec, names: Names, draft: Draft, draw: Draw) -> Kernel:
     constants = ([(block, depth)] if depth else []) + [(lanes, str(width))]
     device = Device(
         name=draw.choice((spec.family, spec.producer, "strip")) + names.suffix,
-        arguments=((names.ptr(x), f"<{x}>"), (names.ptr(result), result), (n, n), (inner, inner)),
+        arguments=draft.pass_to(names.ptr, result, [n, inner]),
         constants=tuple(constants),
         body=tuple(_lines(spec.producer, body, names.ptr(result))),
     )
-    after = " * ".join(f"<{x}>.shape[{at}]" for at in range(dim + 1, rank))
-    host = [f"{n} = <{x}>.shape[{dim}]", f"{inner} = {after}"]
-    if dim:
-        host.append(f"{outer} = " + " * ".join(f"<{x}>.shape[{at}]" for at in range(dim)))
+    host, grid = spread_lanes(x, dim, rank, (n, inner, outer), width)
     if spec.producer in REDUCTIONS:
         dtype = "torch.int64" if spec.producer in ("argmax", "argmin") else f"<{x}>.dtype"
         pieces = [f"<{x}>.shape[:{dim}]"] if dim else []
@@ -228,6 +225,5 @@ def _strip_kernel(spec: Spec, names: Names, draft: Draft, draw: Draw) -> Kernel:
         host.append(f"{result} = torch.empty({shape}, device=<{x}>.device, dtype={dtype})")
     else:
         host.append(f"{result} = torch.empty_like(<{x}>)")
-    programs = f"triton.cdiv({inner}, {width})"
-    host.append(device.launch(f"({outer}, {programs})" if dim else f"({programs},)"))
+    host.append(device.launch(grid))
     return make_kernel([device], host, draft.tensors, result, f"strip-{style}")
