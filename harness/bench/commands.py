@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ..command_line import Backend, BenchSeed, Jobs, Json, Settings, guarded, print_result
+from ..command_line import Backend, BenchSeed, Jobs, Json, Settings, guarded, print_figures, print_result
 from ..errors import UsageError
 from . import gpu_commands
 
@@ -36,7 +36,6 @@ def bench_verify(
 
     Example: tritonrl bench verify --json
     """
-    from ...core.serialisation import to_plain
     from ..phases import default_jobs
     from ..settings import load_config
     from .verifier.verify import VERIFIERS, measure_verifiers, render
@@ -47,7 +46,7 @@ def bench_verify(
     chosen = [f"verifier.backend={backend}"] if backend else []
     config = load_config(settings=[*(settings or []), *chosen])
     figures = measure_verifiers(config, num_tasks, seed, jobs or default_jobs(), verifiers or ())
-    print_result(to_plain(figures), render(figures), as_json)
+    print_figures(figures, render(figures), as_json)
     raise typer.Exit(1 if any(one.unexpected for one in figures.passes) else 0)
 
 
@@ -67,13 +66,12 @@ def bench_fuzz(
 
     Example: tritonrl bench fuzz --completions 10000 --funnel 500
     """
-    from ...core.serialisation import to_plain
     from ..phases import default_jobs
     from ..settings import load_config
     from .verifier.fuzz import fuzz_verifier, render
 
     figures = fuzz_verifier(load_config(settings=settings or []), completions, funnel, seed, jobs or default_jobs())
-    print_result(to_plain(figures), render(figures), as_json)
+    print_figures(figures, render(figures), as_json)
     raise typer.Exit(1 if figures.findings else 0)
 
 
@@ -129,7 +127,6 @@ def bench_false_rejects(
     Example: tritonrl bench false-rejects -n 640 --folder tests/genuine
     """
     from ...core.corpus import SUITES
-    from ...core.serialisation import to_plain
     from ...core.verdict import Verdict
     from ..phases import default_jobs
     from ..settings import load_config
@@ -147,7 +144,7 @@ def bench_false_rejects(
     figures = measure_false_rejects(
         load_config(settings=settings or []), number, seed, jobs or default_jobs(), folder, show, suite
     )
-    print_result(to_plain(figures), render(figures), as_json)
+    print_figures(figures, render(figures), as_json)
     raise typer.Exit(1 if figures.rejections else 0)
 
 
@@ -170,7 +167,6 @@ def bench_attacks(
 
     Example: tritonrl bench attacks tests/attacks --rounds 10
     """
-    from ...core.serialisation import to_plain
     from ..phases import default_jobs
     from ..settings import load_config
     from .verifier.attack_files import read_attacks
@@ -189,7 +185,7 @@ def bench_attacks(
         jobs or default_jobs(),
         lambda seed, found: print(f"seed {seed}: {len(found)} surprises", file=sys.stderr, flush=True),
     )
-    print_result(to_plain(figures), render(figures), as_json)
+    print_figures(figures, render(figures), as_json)
     raise typer.Exit(1 if figures.num_accepted else 0)
 
 
@@ -208,7 +204,6 @@ def bench_soak(
 
     Example: tritonrl bench soak -n 5000
     """
-    from ...core.serialisation import to_plain
     from ..phases import default_jobs
     from ..settings import load_config
     from .verifier.soak import Census, render, soak_verifier
@@ -219,7 +214,7 @@ def bench_soak(
         print(f"{census.num_candidates}: {memory}, {left} left behind", file=sys.stderr, flush=True)
 
     figures = soak_verifier(load_config(settings=settings or []), candidates, seed, jobs or default_jobs(), show)
-    print_result(to_plain(figures), render(figures), as_json)
+    print_figures(figures, render(figures), as_json)
     raise typer.Exit(1 if figures.unclean_rounds else 0)
 
 
@@ -246,13 +241,12 @@ def bench_sample(
 
     Example: tritonrl bench sample --random smollm2-135m --json
     """
-    from ...core.serialisation import to_plain
     from .policy.sampling import measure_sampling, render
 
     if policy and random:
         raise UsageError("--policy and --random exclude each other")
     figures = measure_sampling(policy, random, batch, prompt_tokens, new_tokens, repeats, seed, threads, with_generate)
-    print_result(to_plain(figures), render(figures), as_json)
+    print_figures(figures, render(figures), as_json)
     raise typer.Exit(0 if figures.greedy.is_equal else 1)
 
 
@@ -286,19 +280,9 @@ def bench_train(
 
     Example: tritonrl bench train --random smollm2-135m --processes 2,4 --json
     """
-    from ...core.serialisation import to_plain
     from .policy.training import Workload, measure_training, render
 
-    if policy and random:
-        raise UsageError("--policy and --random exclude each other")
-    for option, value, allowed in (
-        ("--quantization", quantization, ("none", "8bit")),
-        ("--suite", suite, ("corpus", "whole")),
-        ("--compile", compilation, ("auto", "on", "off")),
-        ("--capture", capture, ("auto", "on", "off")),
-    ):
-        if value not in allowed:
-            raise UsageError(f"{option} {value}: must be one of {', '.join(allowed)}")
+    _check_training(policy, random, quantization, suite, compilation, capture)
     if warmup >= steps:
         raise UsageError(f"--warmup {warmup}: must be less than --steps {steps}")
     numbers = [part.strip() for part in processes.split(",")] if processes else []
@@ -319,7 +303,23 @@ def bench_train(
         with_plain=with_plain,
     )
     figures = measure_training(workload, [int(number) for number in numbers])
-    print_result(to_plain(figures), render(figures), as_json)
+    print_figures(figures, render(figures), as_json)
+
+
+def _check_training(
+    policy: str | None, random: str | None, quantization: str, suite: str, compilation: str, capture: str
+) -> None:
+    """Raise UsageError for an option of `bench train` that has none of its values."""
+    if policy and random:
+        raise UsageError("--policy and --random exclude each other")
+    for option, value, allowed in (
+        ("--quantization", quantization, ("none", "8bit")),
+        ("--suite", suite, ("corpus", "whole")),
+        ("--compile", compilation, ("auto", "on", "off")),
+        ("--capture", capture, ("auto", "on", "off")),
+    ):
+        if value not in allowed:
+            raise UsageError(f"{option} {value}: must be one of {', '.join(allowed)}")
 
 
 for _command in (

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ..command_line import BenchSeed, Jobs, Json, Preset, Settings, guarded, print_result
+from ..command_line import BenchSeed, Jobs, Json, Preset, Settings, guarded, print_figures
 from ..errors import UsageError
 
 
@@ -29,13 +29,12 @@ def timing(
 
     Example: tritonrl bench timing --json
     """
-    from ...core.serialisation import to_plain
     from ..phases import default_jobs
     from ..settings import load_config
     from .gpu.timing import render, run
 
     figures = run(load_config(settings=settings or []), num_kernels, visits, repeats, seed, jobs or default_jobs())
-    print_result(to_plain(figures), render(figures), as_json)
+    print_figures(figures, render(figures), as_json)
     raise typer.Exit(1 if any(not target.is_met for target in figures.targets) else 0)
 
 
@@ -53,14 +52,13 @@ def agreement(
 
     Example: tritonrl bench agreement -n 500
     """
-    from ...core.serialisation import to_plain
     from ..phases import default_jobs
     from ..settings import load_config
     from .gpu.agreement import LEAST_AGREEMENT, render, run
 
     config = load_config(settings=settings or [])
     figures = run(config, candidates, seed, jobs or default_jobs(), partial(print, file=sys.stderr, flush=True))
-    print_result(to_plain(figures), render(figures), as_json)
+    print_figures(figures, render(figures), as_json)
     raise typer.Exit(1 if figures.num_agreeing < LEAST_AGREEMENT * figures.num_candidates else 0)
 
 
@@ -77,14 +75,13 @@ def gpu_crashes(
 
     Example: tritonrl bench gpu-crashes -n 200
     """
-    from ...core.serialisation import to_plain
     from ..phases import default_jobs
     from ..settings import load_config
     from .gpu.crashes import render, run
     from .verifier.mix import show_every_tenth
 
     figures = run(load_config(settings=settings or []), candidates, jobs or default_jobs(), show_every_tenth)
-    print_result(to_plain(figures), render(figures), as_json)
+    print_figures(figures, render(figures), as_json)
     raise typer.Exit(0 if figures.is_sound else 1)
 
 
@@ -104,13 +101,12 @@ def places(
 
     Example: tritonrl bench places -n 4
     """
-    from ...core.serialisation import to_plain
     from ..phases import default_jobs
     from ..settings import load_config
     from .gpu.places import render, run
 
     figures = run(load_config(settings=settings or []), num_kernels, variants, gap, seed, jobs or default_jobs())
-    print_result(to_plain(figures), render(figures), as_json)
+    print_figures(figures, render(figures), as_json)
 
 
 @guarded
@@ -131,7 +127,6 @@ def engines(
     Example: tritonrl bench engines --set policy.name=smollm2 --adapter results/sft/adapter
     """
     from ...core.corpus import SUITES
-    from ...core.serialisation import to_plain
     from ..settings import load_config
     from .policy.engines import compare_engines, render
 
@@ -139,5 +134,5 @@ def engines(
         raise UsageError(f"--suite {suite}: must be one of {', '.join(SUITES)}")
     config = load_config(preset=preset, settings=settings or [])
     figures = compare_engines(config, suite, num_tasks, samples, adapter, seed)
-    print_result(to_plain(figures), render(figures), as_json)
+    print_figures(figures, render(figures), as_json)
     raise typer.Exit(1 if any(one.heeds_adapter is False for one in figures.engines) else 0)

@@ -327,3 +327,11 @@ def _order_after(name: str, order: int) -> int:
             return 0
         case _:
             return order
+
+
+def is_bounded(chain: tuple[Applied, ...]) -> bool:
+    """Return whether a chain's result has a bound, which the extreme of many values is everywhere."""
+    return any(applied.operation.result == "one" or applied.operation.group in _BOUNDED for applied in chain)
+
+
+_BOUNDED = ("rectify", "clamp", "squash")

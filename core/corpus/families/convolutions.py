@@ -25,7 +25,7 @@ from ..builder.convolution_kernels import (
 from ..builder.convolution_words import BATCH_NORM, CHANNEL_NAMES, Layer, norm_lines, write_layer
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
-from ..builder.operations import ACTIVATIONS, MATRIX_STEPS, RELU, Applied, Operand, apply, draw_chain
+from ..builder.operations import ACTIVATIONS, MATRIX_STEPS, RELU, Applied, Operand, apply, draw_chain, is_bounded
 from ..builder.separable_kernels import separable_kernel
 from ..builder.spec import Size, Spec, draw_dtypes
 from ..builder.tails import TAILS, Tail, write_tail
@@ -37,7 +37,6 @@ _MOST_OPERATIONS = 4e9
 _MOST_ELEMENTS = 2_000_000
 _MOST_DEPTHWISE = 500_000
 """PyTorch takes long over each group in float64."""
-_BOUNDED = ("rectify", "clamp", "squash")
 _MOST_BEFORE_TAIL = 200_000
 _FEW_CHANNELS = 4
 """Of a filter: sums are direct up to so many."""
@@ -80,8 +79,7 @@ def draw_two_stages(draw: Draw, family: str) -> Spec:
     chain = draw_chain(draw, MATRIX_STEPS, 1)[: draw.between(1, 2)]
     spec = _draw(draw, family, kind, draw_rank(draw), 2, chain, _MOST_BEFORE_TAIL)
     # of values with a bound, the least one over many channels is that bound everywhere
-    is_bounded = any(a.operation.result == "one" or a.operation.group in _BOUNDED for a in chain)
-    tail = draw.choice([tail for tail in TAILS if not (is_bounded and tail == "channel_min")])
+    tail = draw.choice([tail for tail in TAILS if not (is_bounded(chain) and tail == "channel_min")])
     return evolve(spec, producer=f"{spec.producer}_{tail}", options=(*spec.options, ("tail", tail)))
 
 

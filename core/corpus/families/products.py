@@ -14,7 +14,7 @@ from ...task import Example
 from ..builder.chain import ChainNames, describe, forward_lines, kernel_lines, name_chain
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
-from ..builder.operations import MATRIX_STEPS, Applied, Operand, draw_chain
+from ..builder.operations import MATRIX_STEPS, Operand, draw_chain, is_bounded
 from ..builder.row_bodies import MAPS, REDUCTIONS, RowBody
 from ..builder.spec import Spec, draw_product_sizes
 from ..builder.tiles import draw_tile, scale, split_programs
@@ -29,7 +29,6 @@ _TAILS = {
     "max": ("maximum over the last dimension", "torch.amax({x}, dim=-1{k})"),
     "min": ("minimum over the last dimension", "torch.amin({x}, dim=-1{k})"),
 }
-_BOUNDED = ("rectify", "clamp", "squash")
 _MAX_TILE_COLUMNS = 512
 
 
@@ -38,7 +37,7 @@ def draw_product_rows(draw: Draw, family: str) -> Spec:
     base = draw.choice(("linear", "linear", "linear", "nn", "nt"))
     chain = draw_chain(draw, MATRIX_STEPS, 1 if base == "linear" else 2)[: draw.between(1, 3)]
     # of values with a bound, the extreme of many is that bound everywhere
-    tail = draw.choice([tail for tail in _TAILS if tail not in ("max", "min") or not _is_bounded(chain)])
+    tail = draw.choice([tail for tail in _TAILS if tail not in ("max", "min") or not is_bounded(chain)])
     return Spec(
         level=2,
         family=family,
@@ -47,10 +46,6 @@ def draw_product_rows(draw: Draw, family: str) -> Spec:
         chain=chain,
         options=(("base", base), ("tail", tail), ("keepdim", draw.below(2) if tail in REDUCTIONS else 0)),
     )
-
-
-def _is_bounded(chain: tuple[Applied, ...]) -> bool:
-    return any(applied.operation.result == "one" or applied.operation.group in _BOUNDED for applied in chain)
 
 
 def write_product_rows(spec: Spec, task_id: str, draw: Draw) -> Example:

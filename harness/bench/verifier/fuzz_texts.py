@@ -21,59 +21,14 @@ _ODD = (
     *("\0", "\ufeff", "\ud800", "\udfff", "\u2028", "\x0c", "\x1a", "\r", "\t", "\\", "\\\n", "🐛", "é", "ｅval", "٣"),
     *("```", "~~~", "````python\n", "<think>", "</think>", "<|im_end|>", "</s>", "'''", '"""', "#", "{", "(", "]", ":"),
 )
+_KEYWORDS = "import from def class return lambda if else: for in while async await not"
+_NAMES = "ModelNew forward self triton tl torch @triton.jit tl.load kernel[grid] x 1 0.5"
+_SYMBOLS = "= + * ** ( ) [ ] { } : ,"
+_RARE_KEYWORDS = "match case type global nonlocal yield del with as try: except := -> ..."
 _WORDS = (
-    *(
-        "import",
-        "from",
-        "def",
-        "class",
-        "return",
-        "lambda",
-        "if",
-        "else:",
-        "for",
-        "in",
-        "while",
-        "async",
-        "await",
-        "not",
-    ),
-    *(
-        "ModelNew",
-        "forward",
-        "self",
-        "triton",
-        "tl",
-        "torch",
-        "@triton.jit",
-        "tl.load",
-        "kernel[grid]",
-        "x",
-        "1",
-        "0.5",
-    ),
-    *(
-        "=",
-        "+",
-        "*",
-        "**",
-        "(",
-        ")",
-        "[",
-        "]",
-        "{",
-        "}",
-        ":",
-        ",",
-        "\n",
-        "\n    ",
-        '"',
-        "'",
-        "f'{",
-        "```python\n",
-        "```",
-    ),
-    *("match", "case", "type", "global", "nonlocal", "yield", "del", "with", "as", "try:", "except", ":=", "->", "..."),
+    *(*_KEYWORDS.split(), *_NAMES.split(), *_SYMBOLS.split()),
+    *("\n", "\n    ", '"', "'", "f'{", "```python\n", "```"),
+    *_RARE_KEYWORDS.split(),
 )
 _TOKEN = re.compile(r"\s+|\w+|[^\w\s]")
 _MAX_CHARACTERS = 300_000
