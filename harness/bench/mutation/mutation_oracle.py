@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 import numpy as np
@@ -64,39 +64,35 @@ class PointInputs(VariantInputs):
 
     def transform(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the point's values, from freshly drawn floating-point ones."""
-        match self.values:
-            case Values.PLAIN:
-                return values
-            case Values.NEGATIVE:
-                return -values
-            case Values.DOUBLE:
-                return values * 2.0
-            case Values.LARGE:
-                return values * 30.0
-            case Values.FAINT:
-                return values * 0.01
-            case Values.TRACE:
-                return values * 0.001
-            case Values.ABOVE:
-                return values + 5.0
-            case Values.BELOW:
-                return values - 5.0
-            case Values.DEEP:
-                return values - 200.0
-            case Values.OUTLIERS:
-                return values * _every(values, 7, 20.0, 1.0)
-            case Values.SPARSE:
-                return values * _every(values, 3, 1.0, 0.0)
-            case Values.ROUNDED:
-                mantissa, exponent = np.frexp(values)
-                rounded: NDArray[np.float64] = np.ldexp(np.rint(mantissa * 8.0) / 8.0, exponent)
-                return rounded
+        return _TRANSFORMS[self.values](values)
 
 
 def _every(values: NDArray[np.float64], step: int, chosen: float, rest: float) -> NDArray[np.float64]:
     flat = np.full(values.size, rest)
     flat[step // 2 :: step] = chosen
     return flat.reshape(values.shape)
+
+
+def _round(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    mantissa, exponent = np.frexp(values)
+    rounded: NDArray[np.float64] = np.ldexp(np.rint(mantissa * 8.0) / 8.0, exponent)
+    return rounded
+
+
+_TRANSFORMS: dict[Values, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+    Values.PLAIN: lambda values: values,
+    Values.NEGATIVE: lambda values: -values,
+    Values.DOUBLE: lambda values: values * 2.0,
+    Values.LARGE: lambda values: values * 30.0,
+    Values.FAINT: lambda values: values * 0.01,
+    Values.TRACE: lambda values: values * 0.001,
+    Values.ABOVE: lambda values: values + 5.0,
+    Values.BELOW: lambda values: values - 5.0,
+    Values.DEEP: lambda values: values - 200.0,
+    Values.OUTLIERS: lambda values: values * _every(values, 7, 20.0, 1.0),
+    Values.SPARSE: lambda values: values * _every(values, 3, 1.0, 0.0),
+    Values.ROUNDED: _round,
+}
 
 
 @frozen(kw_only=True)
@@ -153,17 +149,7 @@ def _widen(sizes: dict[str, int], rng: random.Random) -> dict[str, int]:
 
 _FIRST = (("small", Values.PLAIN), ("few", Values.PLAIN), ("larger", Values.PLAIN))
 _SECOND = (
-    ("small", Values.NEGATIVE),
-    ("small", Values.DOUBLE),
-    ("small", Values.LARGE),
-    ("small", Values.FAINT),
-    ("small", Values.TRACE),
-    ("small", Values.ABOVE),
-    ("small", Values.BELOW),
-    ("small", Values.DEEP),
-    ("small", Values.OUTLIERS),
-    ("small", Values.SPARSE),
-    ("small", Values.ROUNDED),
+    *(("small", values) for values in Values if values is not Values.PLAIN),
     ("one", Values.PLAIN),
     ("one or two", Values.PLAIN),
     ("powers", Values.PLAIN),
