@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tritonrl.core.config import ClockConfig
 from tritonrl.core.plan import Buffer, BufferKind, Copy, LaunchPlan, View
 from tritonrl.core.serialisation import to_plain
-from tritonrl.harness.bench.gpu.places import KINDS, PlacesFigures, examine, render, summarise
 from tritonrl.harness.bench.gpu_commands import places
+from tritonrl.harness.bench.gpu.places import KINDS, PlacesFigures, examine, render, summarise
 from tritonrl.harness.cuda import graphs
 from tritonrl.harness.cuda.executor import Executor
 from tritonrl.harness.cuda.memory import DeviceBuffers
