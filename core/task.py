@@ -59,7 +59,7 @@ class Task:
     larger: Constants = ()
 
     def constants(self, profile: Profile) -> Constants:
-        """Return the constants that `profile` rewrites; empty for `DECLARED`."""
+        """Return the constants that `profile` rewrites; raises ValueError for profiles that the oracle finds."""
         match profile:
             case Profile.DECLARED:
                 return ()

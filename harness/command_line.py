@@ -105,7 +105,7 @@ def _unexpected(error: Exception) -> str:
 
 
 def parse_extensions(text: str) -> Extensions:
-    """Return the extensions of one cell, as `--extensions` gives them."""
+    """Read the extensions of one cell, as `--extensions` gives them; raises UsageError for what is none."""
     try:
         return Extensions.parse(text)
     except ValueError as error:

@@ -44,7 +44,10 @@ def start(config: CurriculumConfig, adaptive: bool) -> CurriculumState:
 def advance(
     state: CurriculumState, level1_accuracy: float | None, config: CurriculumConfig, adaptive: bool
 ) -> CurriculumState:
-    """Return the state after a round whose Level 1 candidates were correct at the given rate; null = it had none."""
+    """Return the state after a round whose Level 1 candidates were correct at the given rate; null = it had none.
+
+    Raises ValueError for a rate outside [0, 1].
+    """
     if level1_accuracy is None:
         return state
     if not 0.0 <= level1_accuracy <= 1.0:
@@ -77,7 +80,8 @@ def draw_levels(share: float, num_tasks: int, seed: int) -> tuple[int, ...]:
     The number of Level 2 slots is floor(share * num_tasks + u) with one uniform u in [0, 1): right on average and
     never off by a whole task (independent draws would scatter it). They take the first places of a random order of
     the slots. Both come from the seed alone, so that with one seed the Level 2 slots of a larger share include those of
-    a smaller: cells at different shares still work on as many common tasks as they can.
+    a smaller: cells at different shares still work on as many common tasks as they can. Raises ValueError for a share
+    outside [0, 1].
     """
     if not 0.0 <= share <= 1.0:
         raise ValueError(f"share: must be in [0, 1], got {share!r}")

@@ -63,7 +63,7 @@ class PointInputs(VariantInputs):
     values: Values = Values.PLAIN
 
     def transform(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the point's values, from freshly drawn floating-point ones."""
+        """Return the point's values, from freshly drawn floating-point ones of the same shape."""
         return _TRANSFORMS[self.values](values)
 
 

@@ -148,7 +148,10 @@ def restyle(solution: str) -> str:
 
 
 def draw_candidates(example: Example, position: int, seed: int, judge: Callable[[str], Verdict]) -> Iterator[Labelled]:
-    """Draw the ten candidates of the task at `position` in the mix; `judge` says what a mistake leads to."""
+    """Draw the ten candidates of the task at `position` in the mix; `judge` says what a mistake leads to.
+
+    Raises ValueError where too few mistakes are of the kinds wanted.
+    """
     rng = random.Random(f"{seed}:{example.task.task_id}")
     task, solution = example.task, example.solution
     for number in range(_NUM_AST_FAILURES):

@@ -202,7 +202,7 @@ def measure_syntax(sources: Sequence[str], at_least_s: float = _SYNTAX_SECONDS) 
 
 
 def measure_first_results(sandbox: Sandbox) -> dict[str, float]:
-    """Measure the median milliseconds from a job's order to the answer of its child, for an empty candidate."""
+    """Measure median milliseconds from a job's order to the answer of its child; raises RuntimeError if it fails."""
     jobs: dict[str, Callable[[], RecordReply | RunReply]] = {
         "compile": lambda: sandbox.record("", []),
         "interpret": lambda: sandbox.run("", []),
