@@ -68,10 +68,10 @@ class Outcome(StrEnum):
 
     @property
     def code(self) -> str:
-        """The stable identifier that tables and JSON carry."""
+        """Return the stable identifier that tables and JSON carry."""
         return self.name.lower()
 
     @classmethod
     def from_code(cls, code: str) -> Outcome:
-        """The outcome whose `code` this is; raises KeyError for an unknown one."""
+        """Return the outcome whose `code` this is; raises KeyError for an unknown one."""
         return cls[code.upper()]

@@ -81,7 +81,7 @@ class Argument:
 
 @frozen(kw_only=True)
 class CompiledAccess:
-    """How compiled code accesses a pointer parameter: "load", "load ahead" (in a loop that is pipelined) or "store".
+    """An access of compiled code to a pointer parameter: "load", "load ahead" (in a loop that is pipelined) or "store".
 
     `layout` says how a block is spread over threads, in the compiler's words and after its sizes, and is empty for a
     single element; `loop` numbers the innermost loop around it, and is -1 outside of loops.
@@ -171,7 +171,7 @@ class Operand:
 
 
 def plain_value(given: Argument | Operand) -> bool | int | float | str | tuple[bool | int | float, ...] | None:
-    """The value of an argument that is nothing, a truth value, a number, several, or a text; else its `text`."""
+    """Return the value of an argument that is nothing, a truth value, a number, several, or a text; else its `text`."""
     match given.kind:
         case ArgumentKind.NONE:
             return None
@@ -197,7 +197,7 @@ class Operator:
 
     @property
     def inputs(self) -> tuple[View, ...]:
-        """The views that it reads."""
+        """Return the views that it reads."""
         operands = [item for operand in self.operands for item in (operand, *operand.items)]
         return tuple(operand.view for operand in operands if operand.view is not None)
 
@@ -224,10 +224,10 @@ class LaunchPlan:
 
     @property
     def launches(self) -> tuple[Launch, ...]:
-        """The kernel launches, in order."""
+        """Return the kernel launches, in order."""
         return tuple(step for step in self.steps if isinstance(step, Launch))
 
     @property
     def operators(self) -> tuple[Operator, ...]:
-        """The steps that PyTorch computes, in order."""
+        """Return the steps that PyTorch computes, in order."""
         return tuple(step for step in self.steps if isinstance(step, Operator))

@@ -13,7 +13,10 @@ _MASK = 2**63 - 1  # torch and numpy both take a signed 64-bit seed that is not 
 
 
 def derive(root: int, *labels: str | int) -> int:
-    """The 63-bit seed of the stream that `labels` name under `root`; 1 and "1" are different labels."""
+    """Return the 63-bit seed of the stream that `labels` name under `root`; 1 and "1" are different labels.
+
+    Raises TypeError for a label that is neither text nor an integer.
+    """
     digest = hashlib.sha256()
     for part in (root, *labels):
         if type(part) is not str and type(part) is not int:

@@ -90,12 +90,12 @@ _CONVERTER = _make_converter()
 
 
 def to_plain(record: Any) -> Any:
-    """A record as dicts, lists, strings, numbers, booleans and None."""
+    """Return a record as dicts, lists, strings, numbers, booleans and None."""
     return _CONVERTER.unstructure(record)
 
 
 def from_plain(plain: Any, kind: type[T]) -> T:
-    """The record of class `kind` that `plain` describes.
+    """Return the record of class `kind` that `plain` describes.
 
     Raises ValueError with one line that names the key, for an unknown key, a missing one, a wrong type or a value
     that the record's validators refuse.
@@ -128,17 +128,17 @@ def _first_message(error: BaseException, path: str = "") -> str:
 
 
 def canonical_json(record: Any) -> str:
-    """The one JSON text of a record or plain value: sorted keys, no spaces; raises ValueError for NaN."""
+    """Return the one JSON text of a record or plain value: sorted keys, no spaces; raises ValueError for NaN."""
     return json.dumps(to_plain(record), sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
 
 
 def fingerprint(record: Any) -> str:
-    """SHA-256 of the canonical JSON, as 64 hex digits."""
+    """Return SHA-256 of the canonical JSON, as 64 hex digits."""
     return hashlib.sha256(canonical_json(record).encode()).hexdigest()
 
 
 def differences(old: Any, new: Any, path: str = "") -> tuple[str, ...]:
-    """The fields in which two plain values differ, as "path: old -> new" lines."""
+    """Return the fields in which two plain values differ, as "path: old -> new" lines."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         lines: list[str] = []
         for key in sorted(set(old) | set(new)):

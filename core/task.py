@@ -1,4 +1,4 @@
-"""What a candidate is asked to do: a reference program, and the contract that "correct" promises.
+"""Specifies a kernel to write: a reference program, and the contract that "correct" promises.
 
 A task is one module of Python source in KernelBench's form: `Model` (an `nn.Module`), `get_inputs()`,
 `get_init_inputs()`, and module-level integer constants that size everything. The contract is that a kernel
@@ -59,7 +59,7 @@ class Task:
     larger: Constants = ()
 
     def constants(self, profile: Profile) -> Constants:
-        """The constants that `profile` rewrites; empty for `DECLARED`."""
+        """Return the constants that `profile` rewrites; raises ValueError for profiles that the oracle finds."""
         match profile:
             case Profile.DECLARED:
                 return ()

@@ -1,4 +1,4 @@
-"""What the commands share: their common options, how they print, and how errors become exit codes."""
+"""Shares options, printing and exit codes between the commands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file ove
 Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One key, such as rl.rounds=3.")]
 Out = Annotated[Path, typer.Option("--out", help="Results folder; the same command again resumes it.")]
 Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Seeds 0 to N-1 of every cell.")]
-Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Candidates verified at once (default: processors).")]
+Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Candidates verified at once (default: CPU cores).")]
 Display = Annotated[DisplayKind | None, typer.Option("--display", help="How progress is shown on stderr.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]
 BenchSeed = Annotated[int, typer.Option("--seed", min=0, help="Which tasks and mistakes are drawn.")]
@@ -43,7 +43,7 @@ def _fail(message: str, code: int) -> NoReturn:
 
 
 def resumable(command: Callable[P, None]) -> Callable[P, None]:
-    """As `guarded`, for a command that goes on where it was interrupted."""
+    """Guard a command as `guarded` does, one that goes on where it was interrupted."""
     return guarded(command, "interrupted; run the same command again to resume")
 
 
@@ -80,7 +80,7 @@ def guarded(command: Callable[P, None], when_interrupted: str = "interrupted") -
 
 
 def _is_about(error: OSError, arguments: Iterable[object]) -> bool:
-    """Whether a file could not be used because of a path among the arguments.
+    """Return whether a file could not be used because of a path among the arguments.
 
     That is the path, one inside it, its parent, or what a file is written as before it gets its name, beside it.
     """
@@ -105,7 +105,7 @@ def _unexpected(error: Exception) -> str:
 
 
 def parse_extensions(text: str) -> Extensions:
-    """The extensions of one cell, as `--extensions` gives them."""
+    """Read the extensions of one cell, as `--extensions` gives them; raises UsageError for what is none."""
     try:
         return Extensions.parse(text)
     except ValueError as error:
@@ -117,8 +117,15 @@ def print_result(value: Any, lines: list[str], as_json: bool) -> None:
     print(json.dumps(value, allow_nan=False) if as_json else "\n".join(lines), flush=True)
 
 
+def print_figures(figures: Any, lines: list[str], as_json: bool) -> None:
+    """Print a record of figures on stdout: as one line of JSON, or as lines for a person."""
+    from ..core.serialisation import to_plain
+
+    print_result(to_plain(figures), lines, as_json)
+
+
 def open_console() -> Any:
-    """A rich console on stdout, as wide as the terminal, or 160 columns where it is none."""
+    """Open a rich console on stdout, as wide as the terminal, or 160 columns where it is none."""
     from rich.console import Console
 
     class Piped(Console):

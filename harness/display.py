@@ -1,4 +1,4 @@
-"""What a person sees while the grid runs: one live picture on a terminal, plain lines elsewhere, or nothing.
+"""Shows how the grid runs: one live picture on a terminal, plain lines elsewhere, or nothing.
 
 A cell reports events and does not know who listens. The live picture is the grid itself, the current cell's phase,
 the rate and the time left; a plain display prints a line a phase, so that a log of a batch job stays readable.
@@ -37,22 +37,22 @@ class Progress(Protocol):
     """Receives what happens; the calls come from one thread."""
 
     def grid(self, cells: Sequence[tuple[str, int, CellState]]) -> None:
-        """The (cell, seed) pairs of the run and where each stands."""
+        """Set the (cell, seed) pairs of the run and where each stands."""
 
     def cell(self, cell: str, seed: int, state: CellState, message: str = "") -> None:
-        """A cell changed its state."""
+        """Note that a cell changed its state."""
 
     def focus(self, cell: str, seed: int) -> None:
-        """The phases that follow are this cell's; for cells that run side by side."""
+        """Attribute the phases that follow to this cell; for cells that run side by side."""
 
     def phase(self, text: str, total: int) -> None:
-        """The current cell starts something of `total` items (0 = unknown)."""
+        """Begin a phase of `total` items (0 = unknown) of the current cell."""
 
     def advance(self, done: int) -> None:
-        """That many items of the phase are done."""
+        """Note that many items of the phase as done."""
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """End the display."""
 
 
 class Silent:
@@ -160,7 +160,7 @@ class Rich:
             self._live = None
 
     def render(self) -> RenderableType:
-        """The picture: a row a seed, a column a cell, and the line below."""
+        """Draw the picture: a row a seed, a column a cell, and the line below."""
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
@@ -192,7 +192,7 @@ class Rich:
 
 
 def open_display(kind: DisplayKind | None) -> Progress:
-    """The display of that kind; by default the live one on a terminal and plain lines elsewhere."""
+    """Open the display of that kind; by default the live one on a terminal and plain lines elsewhere."""
     if kind is None:
         kind = DisplayKind.RICH if sys.stderr.isatty() else DisplayKind.PLAIN
     match kind:

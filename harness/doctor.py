@@ -1,4 +1,4 @@
-"""What this machine can do, and what will be slow or missing: found by trying, not by reading version numbers."""
+"""Examines what this machine can do, and what will be slow or missing, by trying it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def examine(config: Config, plain: bool = False) -> list[Finding]:
 
 
 def is_able(findings: list[Finding]) -> bool:
-    """Whether nothing is missing that the configuration needs."""
+    """Return whether nothing is missing that the configuration needs."""
     return not any(finding.is_needed and finding.health is Health.MISSING for finding in findings)
 
 
@@ -52,13 +52,13 @@ def _software() -> list[Finding]:
 
 
 def _hardware() -> list[Finding]:
-    processors = len(os.sched_getaffinity(0))
+    cores = len(os.sched_getaffinity(0))
     memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     found = [
         Finding(
-            subject="processors",
-            health=Health.OK if processors >= 2 else Health.LIMITED,
-            detail=f"{processors}: as many candidates are verified at once",
+            subject="CPU cores",
+            health=Health.OK if cores >= 2 else Health.LIMITED,
+            detail=f"{cores}: as many candidates are verified at once",
         ),
         Finding(
             subject="memory",
@@ -99,7 +99,7 @@ def _sandbox(config: Config, plain: bool) -> list[Finding]:
 
 
 def _gpus(config: Config) -> list[Finding]:
-    """Each GPU with its driver, and whether a kernel goes through the whole verifier on it."""
+    """Return each GPU with its driver, and whether a kernel goes through the whole verifier on it."""
     from .gpu_check import check_gpus
 
     marks = {True: Health.OK, False: Health.MISSING, None: Health.LIMITED}
@@ -111,7 +111,7 @@ def _gpus(config: Config) -> list[Finding]:
 
 
 def _verifier(config: Config) -> Finding:
-    """Whether a verifier can be opened as it is configured."""
+    """Return whether a verifier can be opened as it is configured."""
     from .sandbox.sandbox import Sandbox
     from .verification.verifier import Verifier, choose_backend
 

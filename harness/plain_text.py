@@ -10,7 +10,7 @@ from .study.grid import PlannedCell
 
 
 def render_verdict(plain: Mapping[str, Any]) -> list[str]:
-    """A verdict, one line a stage."""
+    """Format a verdict, one line a stage."""
     lines = [f"{'correct' if plain['correct'] else 'rejected'}  {plain['candidate'][:12]}  {plain['task']}"]
     for stage in plain["stages"]:
         sentence = "passed" if stage["passed"] else str(Outcome.from_code(stage["outcome"]))
@@ -28,7 +28,7 @@ def render_verdict(plain: Mapping[str, Any]) -> list[str]:
 
 
 def render_plan(planned: Sequence[PlannedCell]) -> list[str]:
-    """A dry run, one line a cell, and the total."""
+    """Format a dry run, one line a cell, and the total."""
     wide = max(6, *(len(cell.cell) for cell in planned))
     lines = [f"{'cell':{wide}} {'seed':>4}  {'state':6} {'samples':>8} {'updates':>8} {'seconds':>8}"]
     for cell in planned:
@@ -47,7 +47,7 @@ def render_plan(planned: Sequence[PlannedCell]) -> list[str]:
 
 
 def render_losses(losses: Sequence[float]) -> str:
-    """How a training went, by the loss of its first step and the mean of its last tenth."""
+    """Format a training's losses: that of its first step and the mean of its last tenth."""
     if not losses:
         return "no step was taken"
     last = losses[-max(1, len(losses) // 10) :]

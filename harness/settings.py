@@ -18,7 +18,7 @@ from .errors import UsageError
 
 
 def preset_names() -> tuple[str, ...]:
-    """The presets that are shipped."""
+    """Return the presets that are shipped."""
     folder = files("tritonrl.harness").joinpath("presets")
     return tuple(sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")))
 
@@ -26,7 +26,7 @@ def preset_names() -> tuple[str, ...]:
 def load_config(
     preset: str | None = None, file: Path | None = None, settings: Sequence[str] = (), base: Config | None = None
 ) -> Config:
-    """Defaults, then the preset, then the file, then `KEY=VALUE` settings; raises ConfigError or UsageError."""
+    """Load defaults, then the preset, then the file, then `KEY=VALUE` settings; raises ConfigError or UsageError."""
     config = base if base is not None else Config()
     if preset is not None:
         if preset not in preset_names():
@@ -44,7 +44,7 @@ def load_config(
 
 
 def with_drawn_seed(config: Config | None = None) -> Config:
-    """The configuration with a verifier's seed that nobody could know, for what is verified once.
+    """Draw a verifier's seed that nobody could know, for what is verified once.
 
     A number that every reader of JSON keeps exactly. A grid keeps the seed that it is configured with: it resumes, and
     its cells compare, by verdicts that stay the same.
@@ -54,7 +54,7 @@ def with_drawn_seed(config: Config | None = None) -> Config:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file that a user named, without a byte order mark; raises UsageError where there is none."""
+    """Read the text of a file that a user named, without a byte order mark; raises UsageError where there is none."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -63,7 +63,7 @@ def read_text(path: Path) -> str:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a JSONL file that a user named; raises UsageError where there is none.
+    """Read the lines of a JSONL file that a user named; raises UsageError where there is none.
 
     Only line feeds end one: a string of JSON may hold, as they are, other characters that end lines of text.
     """
@@ -71,7 +71,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def to_toml(config: Config) -> str:
-    """Every key of a configuration as TOML that `load_config` reads back."""
+    """Format every key of a configuration as TOML that `load_config` reads back."""
     plain = to_plain(config)
     lines = [f"{key} = {_toml_value(value)}" for key, value in plain.items() if not isinstance(value, dict)]
     for section, table in plain.items():

@@ -45,7 +45,7 @@ class Work:
 
 
 def work_key(kind: str, **parts: Any) -> str:
-    """The identity of a unit of work: a fingerprint of its kind and of everything that determines its result."""
+    """Return the identity of a unit of work: a fingerprint of its kind and of everything that determines its result."""
     return fingerprint({"kind": kind, "format": FORMAT, "parts": parts})
 
 
@@ -93,7 +93,7 @@ class WorkStore:
     root: Path
 
     def once(self, kind: str, key: str, make: Callable[[Path], Any]) -> Work:
-        """The unit `key`, made by `make(folder)` where it is not stored yet.
+        """Return the unit `key`, made by `make(folder)` where it is not stored yet.
 
         `make` returns plain JSON data and may leave files in the folder that it is given; that folder is renamed
         into place when it is whole.
@@ -107,7 +107,7 @@ class WorkStore:
         return Work(key=key, value=stored["value"], seconds=stored["seconds"], folder=place)
 
     def has(self, kind: str, key: str) -> bool:
-        """Whether the unit is stored."""
+        """Return whether the unit is stored."""
         return (self.root / kind / key[:2] / key / "value.json").exists()
 
     def take_over(self, other: WorkStore, kind: str) -> None:

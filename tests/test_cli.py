@@ -30,7 +30,7 @@ COMMANDS = [
     *(["verify"], ["ablate"], ["report"], ["pack"], ["unpack"], ["sft"], ["rl"], ["eval"], ["sample"], ["show"]),
     ["doctor"],
     *(["tasks", "ls"], ["tasks", "show"], ["tasks", "validate"], ["tasks", "export"]),
-    *(["bench", "verify"], ["bench", "fuzz"], ["bench", "mutants"], ["bench", "genuine"], ["bench", "soak"]),
+    *(["bench", "verify"], ["bench", "fuzz"], ["bench", "mutants"], ["bench", "false-rejects"], ["bench", "soak"]),
 ]
 
 

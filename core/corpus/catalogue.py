@@ -58,7 +58,7 @@ class Split(StrEnum):
 
 @frozen(kw_only=True)
 class Family:
-    """How a family's tasks are drawn and written."""
+    """A family of tasks: how its specs are drawn, and how they are written."""
 
     level: int
     draw: Callable[[Draw, str], Spec]
@@ -69,7 +69,7 @@ class Family:
 
 
 def _with_one_step(draw_chain: Callable[[Draw, str], Spec]) -> Callable[[Draw, str], Spec]:
-    """The same producer with the first step of the chain alone: two operations."""
+    """Return the same producer with the first step of the chain alone: two operations."""
 
     def draw_short(draw: Draw, family: str) -> Spec:
         spec = draw_chain(draw, family)
@@ -145,7 +145,7 @@ _FAMILIES: dict[str, Family] = {
 
 
 def families(part: int | None = None) -> dict[int, tuple[str, ...]]:
-    """The families' names by level: of one part, or all of them."""
+    """Return the families' names by level: of one part, or all of them."""
     return {
         level: tuple(
             name
@@ -175,7 +175,7 @@ _ID = re.compile(r"l([12])-([a-z0-9_]+)-([0-9a-f]{16})")
 
 
 def is_corpus_id(task_id: str) -> bool:
-    """Whether the id, or name, is that of a task of this corpus."""
+    """Return whether the id, or name, is that of a task of this corpus."""
     match = _ID.fullmatch(NAMED.get(task_id, task_id))
     return match is not None and match[2] in SUITES["wide"][int(match[1])]
 
@@ -197,7 +197,7 @@ def _write(spec: Spec, task_id: str, seed: int) -> Example:
 
 
 def render(task_id: str) -> Example:
-    """The example of an id, such as "l1-softmax-00c0ffee12345678", or of a name; raises ValueError for any other."""
+    """Render the example of an id, such as "l1-softmax-00c0ffee12345678", or a name; raises ValueError for others."""
     task_id = NAMED.get(task_id, task_id)
     family, seed = _parse(task_id)
     return _write(_draw_spec(family, seed), task_id, seed)
@@ -219,12 +219,12 @@ def _split_composition(composition: tuple[object, ...]) -> Split:
 
 
 def split_of(task: Task) -> Split:
-    """The split that a task of the corpus belongs to; raises ValueError for a task of another suite."""
+    """Return the split that a task of the corpus belongs to; raises ValueError for a task of another suite."""
     return _split(_draw_spec(*_parse(task.task_id)))
 
 
 def is_novel(task: Task) -> bool:
-    """Whether no training task of the whole corpus equals this one; raises ValueError for a task of another suite."""
+    """Return whether no training task of the corpus equals this one; raises ValueError for a task of another suite."""
     return _is_novel(_draw_spec(*_parse(task.task_id)))
 
 
@@ -236,7 +236,7 @@ def _is_novel(spec: Spec) -> bool:
 
 
 def examples(split: Split, level: int, seed: int, families: Sequence[str] | None = None) -> Iterator[Example]:
-    """Distinct examples of a split and level without end, one family after the other; the same for the same seed.
+    """Yield distinct examples of a split and level without end, families in turn; the same for the same seed.
 
     Where no families are named they are the first part's.
     """
@@ -244,7 +244,7 @@ def examples(split: Split, level: int, seed: int, families: Sequence[str] | None
 
 
 def novel_examples(level: int, seed: int, families: Sequence[str] | None = None) -> Iterator[Example]:
-    """Distinct held-out examples that no training task equals, as `examples` gives them.
+    """Return distinct held-out examples that no training task equals, as `examples` gives them.
 
     None at Level 1 where no family has a reserved structure, as in the first part.
     """

@@ -66,28 +66,32 @@ def _change_number(text: str, rng: random.Random) -> str:
     return text[: number.start()] + changed + text[number.end() :]
 
 
-def _swap_arguments(text: str, rng: random.Random) -> str:
-    """Swaps two neighbouring arguments of a kernel's launch."""
-    launch = re.search(r"\]\(([^()\n]*(?:\([^()\n]*\)[^()\n]*)*)\)$", text, re.MULTILINE)
-    if launch is None:
-        return text
-    arguments = launch[1].split(", ")
-    positional = [index for index, argument in enumerate(arguments) if "=" not in argument]
-    if len(positional) < 2:
-        return text
-    index = rng.randrange(len(positional) - 1)
-    arguments[index], arguments[index + 1] = arguments[index + 1], arguments[index]
-    return text[: launch.start(1)] + ", ".join(arguments) + text[launch.end(1) :]
+def _change_arguments(change: Callable[[list[str], random.Random], None]) -> Mutation:
+    """Changes the arguments of a kernel's launch in place."""
+
+    def mutate(text: str, rng: random.Random) -> str:
+        launch = _LAUNCH.search(text)
+        if launch is None:
+            return text
+        arguments = launch[1].split(", ")
+        change(arguments, rng)
+        return text[: launch.start(1)] + ", ".join(arguments) + text[launch.end(1) :]
+
+    return mutate
 
 
-def _drop_argument(text: str, rng: random.Random) -> str:
-    """Leaves one argument out of a kernel's launch."""
-    launch = re.search(r"\]\(([^()\n]*(?:\([^()\n]*\)[^()\n]*)*)\)$", text, re.MULTILINE)
-    if launch is None:
-        return text
-    arguments = launch[1].split(", ")
+_LAUNCH = re.compile(r"\]\(([^()\n]*(?:\([^()\n]*\)[^()\n]*)*)\)$", re.MULTILINE)
+
+
+def _swap_neighbours(arguments: list[str], rng: random.Random) -> None:
+    num_positional = sum("=" not in argument for argument in arguments)
+    if num_positional > 1:
+        index = rng.randrange(num_positional - 1)
+        arguments[index], arguments[index + 1] = arguments[index + 1], arguments[index]
+
+
+def _drop_one(arguments: list[str], rng: random.Random) -> None:
     del arguments[rng.randrange(len(arguments))]
-    return text[: launch.start(1)] + ", ".join(arguments) + text[launch.end(1) :]
 
 
 def _misname(text: str, rng: random.Random) -> str:
@@ -159,8 +163,8 @@ _MUTATIONS: tuple[tuple[int, Mutation], ...] = (
     (1, _rewrite(r"\.shape\[(-1|0|1)\]", ".shape[0]", ".shape[1]", ".shape")),
     (1, _rewrite(r"triton\.next_power_of_2\((\w+)\)", r"\1", "1024")),
     # names, casts and forms
-    (2, _swap_arguments),
-    (1, _drop_argument),
+    (2, _change_arguments(_swap_neighbours)),
+    (1, _change_arguments(_drop_one)),
     (2, _misname),
     (1, _rewrite(r"\.to\(tl\.float32\)", "", ".to(tl.float16)")),
     (1, _rewrite(r", input_precision=\"ieee\"", "", ", allow_tf32")),
@@ -177,7 +181,7 @@ _MUTATIONS: tuple[tuple[int, Mutation], ...] = (
 
 
 def corrupt(solution: str, rng: random.Random) -> str:
-    """The solution with one plausible mistake, drawn from `rng`; raises ValueError where no mistake has a place."""
+    """Return the solution with one mistake drawn from `rng`; raises ValueError where no mistake has a place."""
     remaining = list(_MUTATIONS)
     while remaining:
         (choice,) = rng.choices(range(len(remaining)), weights=[weight for weight, _ in remaining])

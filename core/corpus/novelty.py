@@ -43,7 +43,7 @@ class Reserved:
     min_groups: int = 0
 
     def covers(self, spec: Spec) -> bool:
-        """Whether the task has this structure."""
+        """Return whether the task has this structure."""
         rank = len(spec.sizes)
         return (
             (not self.producers or spec.producer in self.producers)
@@ -97,12 +97,12 @@ _PRODUCT_OF_TRANSPOSED = (("linear_chain", "linear_no_bias"), ("matmul_chain", "
 
 
 def is_reserved(spec: Spec) -> bool:
-    """Whether a Level 1 task has a structure that training leaves out."""
+    """Return whether a Level 1 task has a structure that training leaves out."""
     return spec.level == 1 and any(rule.covers(spec) for rule in RESERVED.get(spec.family, ()))
 
 
 def find_kin(spec: Spec) -> frozenset[Composition]:
-    """The compositions of Level 2 that may be the same computation as this task, its own among them."""
+    """Return the compositions of Level 2 that may be the same computation as this task, its own among them."""
     names = tuple(applied.operation.name for applied in spec.chain)
     found = {(*head, *chain) for head, own in _read_heads(spec, names) for chain in own}
     return frozenset({spec.composition, *found})
@@ -114,7 +114,7 @@ def _wide_sides(spec: Spec) -> tuple[int, ...]:
 
 
 def _read_heads(spec: Spec, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, str], set[tuple[str, ...]]]]:
-    """Each (family, producer) that may begin the same computation, with the chains that may then follow it."""
+    """Return each (family, producer) that may begin the same computation, with the chains that may then follow it."""
     own = (spec.family, spec.producer)
     implied = _find_own_step(spec)
     if spec.family in ("linear_chain", "matmul_chain") and (implied or own in _PRODUCT_OF_TRANSPOSED):
@@ -139,21 +139,21 @@ def _read_heads(spec: Spec, names: tuple[str, ...]) -> Iterator[tuple[tuple[str,
 
 
 def _find_possible_step(spec: Spec) -> str | None:
-    """The step of a chain that such a layer may have built in: a bias that it adds, a weight that it multiplies by."""
+    """Return the step of a chain that such a layer may have built in: a bias that it adds, a weight that multiplies."""
     if spec.family in ("linear_chain", "conv_chain", "transposed_conv_chain", "conv_reduce_chain"):
         return "bias"
     return "gain" if spec.producer == "rms_norm" else None
 
 
 def _find_own_step(spec: Spec) -> str | None:
-    """The step that the layer of this very task has built in, if any."""
+    """Return the step that the layer of this very task has built in, if any."""
     if spec.producer == "linear" or (_find_possible_step(spec) == "bias" and spec.option("bias")):
         return "bias"
     return "gain" if spec.producer == "rms_norm" and spec.option("affine") else None
 
 
 def _find_alike_producers(spec: Spec) -> tuple[str, ...]:
-    """The producers that are one where windows are this narrow: pooling along one side, a convolution of one tap."""
+    """Return the producers that are one where windows are this narrow: pooling along one side, one tap."""
     sides = _wide_sides(spec) if spec.option("kernel", "") else ()
     kind, rank = spec.producer[:-2], spec.producer[-2:]
     if spec.family == "pooling_chain" and rank in ("1d", "2d") and len(sides) < 2:
@@ -165,7 +165,7 @@ def _find_alike_producers(spec: Spec) -> tuple[str, ...]:
 
 
 def _arrange(names: tuple[str, ...]) -> set[tuple[str, ...]]:
-    """The chains that are this one up to the order of neighbouring sums, or products, and a scale before a square."""
+    """Return the chains equal to this one up to the order of neighbouring sums or products, and of scale and square."""
     found: set[tuple[str, ...]] = set()
     waiting = [names]
     while waiting:
@@ -180,7 +180,7 @@ def _arrange(names: tuple[str, ...]) -> set[tuple[str, ...]]:
 
 
 def _reorder(names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The chains that are this one with neighbouring sums, or products, in another order, and with other names."""
+    """Yield the chains equal to this one with neighbouring sums or products in another order, and with other names."""
     runs = []
     for kind, members in groupby(names, lambda name: "+" if name in _SUMS else "*" if name in _PRODUCTS else name):
         run = tuple(members)
@@ -191,7 +191,7 @@ def _reorder(names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 def _absorb(step: str, names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The chains that are left where the layer does that step itself, if it is among the leading sums, or products."""
+    """Yield the chains that are left where the layer does that step itself, among the leading sums or products."""
     kind = _SUMS if step in _SUMS else _PRODUCTS
     for chain in _arrange(names):
         for place, name in enumerate(chain):

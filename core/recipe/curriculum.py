@@ -1,4 +1,4 @@
-"""How many tasks of a round are Level 2 (extension C), as a state transition.
+"""Sets how many tasks of a round are Level 2 (extension C), as a state transition.
 
 Adaptive: the share starts at 0.1 and rises once the windowed Level 1 accuracy, the mean of the last 5 rounds that had
 one, passes 0.40. Two readings of "rises linearly to 0.5" can be selected:
@@ -30,21 +30,24 @@ class CurriculumState:
 
     @property
     def windowed_accuracy(self) -> float | None:
-        """Mean Level 1 accuracy over the window; null before the first."""
+        """Return mean Level 1 accuracy over the window; null before the first."""
         if not self.level1_accuracies:
             return None
         return math.fsum(self.level1_accuracies) / len(self.level1_accuracies)
 
 
 def start(config: CurriculumConfig, adaptive: bool) -> CurriculumState:
-    """The state before the first round."""
+    """Return the state before the first round."""
     return CurriculumState(level2_share=config.start_share if adaptive else config.fixed_share)
 
 
 def advance(
     state: CurriculumState, level1_accuracy: float | None, config: CurriculumConfig, adaptive: bool
 ) -> CurriculumState:
-    """The state after a round whose Level 1 candidates were correct at the given rate; null = it had none."""
+    """Return the state after a round whose Level 1 candidates were correct at the given rate; null = it had none.
+
+    Raises ValueError for a rate outside [0, 1].
+    """
     if level1_accuracy is None:
         return state
     if not 0.0 <= level1_accuracy <= 1.0:
@@ -72,12 +75,13 @@ def _next_share(share: float, accuracy: float, config: CurriculumConfig) -> floa
 
 
 def draw_levels(share: float, num_tasks: int, seed: int) -> tuple[int, ...]:
-    """The level, 1 or 2, of each task slot of a round.
+    """Draw the level, 1 or 2, of each task slot of a round.
 
     The number of Level 2 slots is floor(share * num_tasks + u) with one uniform u in [0, 1): right on average and
     never off by a whole task (independent draws would scatter it). They take the first places of a random order of
     the slots. Both come from the seed alone, so that with one seed the Level 2 slots of a larger share include those of
-    a smaller: cells at different shares still work on as many common tasks as they can.
+    a smaller: cells at different shares still work on as many common tasks as they can. Raises ValueError for a share
+    outside [0, 1].
     """
     if not 0.0 <= share <= 1.0:
         raise ValueError(f"share: must be in [0, 1], got {share!r}")

@@ -11,7 +11,10 @@ from collections.abc import Sequence
 
 
 def select(rewards: Sequence[float], keep: int, sources: Sequence[str] | None = None) -> tuple[int, ...]:
-    """The indices of the best `keep` rewards, best first; `sources` are texts or hashes that tell duplicates."""
+    """Return the indices of the best `keep` rewards, best first; `sources` are texts or hashes that tell duplicates.
+
+    Raises ValueError for a negative `keep`, and where there are not as many sources as rewards.
+    """
     if keep < 0:
         raise ValueError(f"keep: must be >= 0, got {keep}")
     if sources is not None and len(sources) != len(rewards):

@@ -16,13 +16,13 @@ from ..verdict import Verdict
 
 
 def noise_factor(cv: float, seed: int) -> float:
-    """What a true speedup is multiplied by where both runtimes are measured with coefficient of variation `cv`."""
+    """Draw the factor of a speedup whose two runtimes are measured with coefficient of variation `cv`."""
     reference, candidate = np.random.default_rng(seed).standard_normal(2)
     return math.exp(math.sqrt(math.log1p(cv * cv)) * float(reference - candidate))
 
 
 def with_noise(verdict: Verdict, factor: float) -> Verdict:
-    """The verdict with its speedups multiplied by a factor; what is null stays null, and nothing else changes."""
+    """Multiply a verdict's speedups by a factor; what is null stays null, and nothing else changes."""
 
     def scaled(speedup: float | None) -> float | None:
         return None if speedup is None else speedup * factor

@@ -54,7 +54,7 @@ _NESTED = MarkdownIt("zero", {"maxNesting": 40}).enable(["fence", "list", "block
 
 
 def extract(completion: str) -> str | None:
-    """The Python source that a completion offers, or None where it offers none."""
+    """Return the Python source that a completion offers, or None where it offers none."""
     text = completion[:_MAX_CHARACTERS].replace("\r\n", "\n").replace("\r", "\n")
     # the spaces before a fence say how far its content is indented
     text = text[len(text[: _end(_LEADING_TOKENS, text)].rstrip(" \t")) :]
@@ -74,7 +74,7 @@ def _end(pattern: re.Pattern[str], text: str) -> int:
 
 
 def _without_thoughts(text: str) -> tuple[str, str]:
-    """The text outside thoughts, and the text of a thought that is never closed."""
+    """Return the text outside thoughts, and the text of a thought that is never closed."""
     kept: list[str] = []
     position = 0
     opened: int | None = None
@@ -97,7 +97,7 @@ def _without_thoughts(text: str) -> tuple[str, str]:
 
 
 def _without_template(text: str) -> str:
-    """The text up to its end-of-turn token, without the headers of turns; what closed fences hold is left alone."""
+    """Cut the text at its end-of-turn token and drop the headers of turns; closed fences are left alone."""
     lines: list[str] = []
     fence = ""
     cut_if_unclosed: tuple[int, str] | None = None
@@ -127,7 +127,7 @@ def _without_template(text: str) -> str:
 
 
 def _best_block(text: str) -> str | None:
-    """The fenced block that rule 2 chooses."""
+    """Return the fenced block that rule 2 chooses."""
     if "```" not in text and "~~~" not in text:
         return None
     found: str | None = None
@@ -139,7 +139,7 @@ def _best_block(text: str) -> str | None:
 
 
 def _blocks(parser: MarkdownIt, text: str) -> list[tuple[str, int, int]]:
-    """Each fenced block that is not empty: its content, the line of its opening fence, and the line after it."""
+    """Return each fenced block that is not empty: its content, the line of its opening fence, and the line after it."""
     lines = text.split("\n")
     found: list[tuple[str, int, int]] = []
     for token in parser.parse(text):
@@ -155,7 +155,7 @@ def _blocks(parser: MarkdownIt, text: str) -> list[tuple[str, int, int]]:
 
 
 def _choose(blocks: list[tuple[str, int, int]], text: str) -> tuple[str | None, bool]:
-    """The chosen block, and whether it both parses and defines the model."""
+    """Return the chosen block, and whether it both parses and defines the model."""
     models = [block for block in blocks if _DEFINES_MODEL.search(block[0])][-_MAX_BLOCKS:]
     for content, _, _ in reversed(models):
         if _parse(content) is not None:
@@ -174,7 +174,7 @@ def _choose(blocks: list[tuple[str, int, int]], text: str) -> tuple[str | None, 
 
 
 def _extended(content: str, lines: list[str], first: int, last: int) -> str | None:
-    """A block continued past its closing fence to the first later one with which it parses."""
+    """Return a block continued past its closing fence to the first later one with which it parses."""
     if lines[first].startswith((" ", "\t", "-", "*", "+", ">")):
         return None  # an indented block's lines are not the text's
     closing = (number for number in range(last, len(lines)) if _RUN.fullmatch(lines[number]))
@@ -186,7 +186,7 @@ def _extended(content: str, lines: list[str], first: int, last: int) -> str | No
 
 
 def _bare_code(text: str) -> str | None:
-    """The part of a text without fences that rule 3 takes for code."""
+    """Return the part of a text without fences that rule 3 takes for code."""
     tree = _parse(text)
     if tree is not None and _has_definition(tree) and not _opens_with_prose(tree):
         return text.lstrip("\n")

@@ -33,7 +33,7 @@ Edit = tuple[int, int, str]
 
 
 def name_sizes(source: str, in_functions: bool = True) -> str:
-    """The same program with its sizes as module-level integer constants, those inside its functions as well or not.
+    """Rewrite a program so that its sizes are module-level integer constants, with or without those in functions.
 
     Raises what `core.text.parsing.parse` does for what is no program.
     """
@@ -57,7 +57,7 @@ def name_sizes(source: str, in_functions: bool = True) -> str:
 
 
 def _names_of(node: ast.AST) -> Iterator[str]:
-    """The names that a node uses or binds."""
+    """Return the names that a node uses or binds."""
     if isinstance(node, ast.Name):
         yield node.id
     elif isinstance(node, ast.arg):
@@ -111,7 +111,7 @@ def _name_in_annotated(node: ast.AnnAssign, starts: list[int], taken: set[str]) 
 
 
 def _name_in_parts(name: str, value: ast.expr, begin: int, starts: list[int], taken: set[str]) -> Iterator[Edit]:
-    """Constants before a statement for the sizes in a tuple, a list, a dictionary or the arguments of a call."""
+    """Insert constants before a statement for the sizes in a tuple, a list, a dictionary or the arguments of a call."""
     if not isinstance(value, (ast.Tuple, ast.List, ast.Dict, ast.Call)):
         return
     lines: list[str] = []
@@ -124,7 +124,7 @@ def _name_in_parts(name: str, value: ast.expr, begin: int, starts: list[int], ta
 
 
 def _unpack(target: ast.Tuple | ast.List, value: ast.expr) -> list[tuple[str, int]]:
-    """The names and integers of `a, b = 16, 32`; empty for anything else."""
+    """Return the names and integers of `a, b = 16, 32`; empty for anything else."""
     if not isinstance(value, (ast.Tuple, ast.List)) or len(target.elts) != len(value.elts):
         return []
     pairs = [(name, _fold(element)) for name, element in zip(target.elts, value.elts, strict=True)]
@@ -149,7 +149,7 @@ def _name_in_functions(tree: ast.Module, starts: list[int], taken: set[str]) -> 
 
 
 def _sizes_within(node: ast.AST) -> Iterator[tuple[ast.expr, int]]:
-    """Integers of at least `LEAST` that are written in a node, the outermost folded expressions of them."""
+    """Return integers of at least `LEAST` that are written in a node, the outermost folded expressions of them."""
     if isinstance(node, (ast.Subscript, ast.JoinedStr, ast.FunctionDef, ast.Lambda, ast.pattern)):
         return
     size = _fold(node) if isinstance(node, ast.expr) else None
@@ -163,7 +163,7 @@ def _sizes_within(node: ast.AST) -> Iterator[tuple[ast.expr, int]]:
 
 
 def _fold(node: ast.expr) -> int | None:
-    """The value of an expression of integer literals, None for any other."""
+    """Return the value of an expression of integer literals, None for any other."""
     if isinstance(node, ast.Constant):
         # bool is a subclass of int, and True is no size
         return node.value if type(node.value) is int else None
@@ -184,7 +184,7 @@ def _fold(node: ast.expr) -> int | None:
 
 
 def _fold_int(node: ast.Call) -> int | None:
-    """The value of `int(1e6)` or `int(2**20)`, None for any other call."""
+    """Return the value of `int(1e6)` or `int(2**20)`, None for any other call."""
     if not (isinstance(node.func, ast.Name) and node.func.id == "int" and len(node.args) == 1 and not node.keywords):
         return None
     (given,) = node.args

@@ -26,14 +26,14 @@ _PARSING = threading.Lock()
 
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
-    """No warnings about the text, such as of its escapes, on stderr."""
+    """Suppress warnings about the text, such as of its escapes, on stderr."""
     with _PARSING, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def parse(source: str) -> ast.Module:
-    """The syntax tree; raises SyntaxError, ValueError, RecursionError or MemoryError, as `ast.parse` does."""
+    """Return the syntax tree; raises SyntaxError, ValueError, RecursionError or MemoryError, as `ast.parse` does."""
     if _LONG_NAME.search(source):
         raise SyntaxError("a name of more than a hundred parts")
     with quietly():

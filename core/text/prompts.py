@@ -10,7 +10,7 @@ from ..task import Task
 
 
 def user_message(task: Task) -> str:
-    """The request: what to write, the contract, the description and the reference program."""
+    """Write the request: what to write, the contract, the description and the reference program."""
     return (
         f"Write ModelNew with Triton kernels. Any sizes; dtypes: {', '.join(task.dtypes)}.\n"
         f"{task.description}\n"
@@ -19,5 +19,5 @@ def user_message(task: Task) -> str:
 
 
 def assistant_message(solution: str) -> str:
-    """The answer: one fenced block of Python."""
+    """Write the answer: one fenced block of Python."""
     return f"```python\n{solution.strip()}\n```"

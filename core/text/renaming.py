@@ -14,12 +14,12 @@ from .parsing import parse
 
 
 def class_names(source: str) -> frozenset[str]:
-    """The classes that a program defines at its top level; raises SyntaxError for what is no program."""
+    """Return the classes that a program defines at its top level; raises SyntaxError for what is no program."""
     return frozenset(node.name for node in parse(source).body if isinstance(node, ast.ClassDef))
 
 
 def rename_class(source: str, old: str, new: str) -> str:
-    """The program with `old` called `new`; raises ValueError where `new` is taken, SyntaxError for no program."""
+    """Rename the class `old` to `new`; raises ValueError where `new` is taken, SyntaxError for no program."""
     if old == new:
         return source
     # lines as tokens count them: a form feed ends none

@@ -9,7 +9,7 @@ from .parsing import parse
 
 
 def _assignments(source: str) -> dict[str, ast.Constant]:
-    """The value nodes of module-level integer assignments; the last one of a name counts."""
+    """Return the value nodes of module-level integer assignments; the last one of a name counts."""
     found: dict[str, ast.Constant] = {}
     for node in parse(source).body:
         targets: list[ast.expr]
@@ -29,12 +29,12 @@ def _assignments(source: str) -> dict[str, ast.Constant]:
 
 
 def read_constants(source: str) -> dict[str, int]:
-    """Module-level assignments of an integer literal to one name, in the order of the source."""
+    """Return module-level assignments of an integer literal to one name, in the order of the source."""
     return {name: int(node.value) for name, node in _assignments(source).items() if isinstance(node.value, int)}
 
 
 def with_constants(source: str, constants: Constants) -> str:
-    """The source with these constants rewritten, and nothing else changed.
+    """Rewrite these constants of a source, and nothing else changed.
 
     Raises ValueError for a name that is no module-level integer constant.
     """

@@ -1,1 +1,1 @@
-"""What is claimed of the verifier, measured again: the commands under `tritonrl bench` and what they run."""
+"""Measures again what is claimed of the verifier and the policy: the commands under `tritonrl bench`."""

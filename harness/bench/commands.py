@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ..command_line import Backend, BenchSeed, Jobs, Json, Settings, guarded, print_result
+from ..command_line import Backend, BenchSeed, Jobs, Json, Settings, guarded, print_figures, print_result
 from ..errors import UsageError
 from . import gpu_commands
 
@@ -29,25 +29,24 @@ def bench_verify(
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """Speed on a fixed mix: 40% AST failures, 20% compile failures, 20% wrong, 20% right.
+    """Measure the verifier's speed on a fixed mix: 40% AST failures, 20% compile failures, 20% wrong, 20% right.
 
     Prints candidates a second, seconds by stage, and what the staged funnel saves over the exhaustive one. Exit 1
     where the mix is not what it should be.
 
     Example: tritonrl bench verify --json
     """
-    from ...core.serialisation import to_plain
     from ..settings import load_config
     from ..verification.batch import default_jobs
-    from .verifier.verify import VERIFIERS, render, run
+    from .verifier.verify import VERIFIERS, measure_verifiers, render
 
     unknown = set(verifiers or []) - set(VERIFIERS)
     if unknown:
         raise UsageError(f"--verifier {sorted(unknown)[0]}: must be one of {', '.join(VERIFIERS)}")
     chosen = [f"verifier.backend={backend}"] if backend else []
     config = load_config(settings=[*(settings or []), *chosen])
-    figures = run(config, num_tasks, seed, jobs or default_jobs(), verifiers or ())
-    print_result(to_plain(figures), render(figures), as_json)
+    figures = measure_verifiers(config, num_tasks, seed, jobs or default_jobs(), verifiers or ())
+    print_figures(figures, render(figures), as_json)
     raise typer.Exit(1 if any(one.unexpected for one in figures.passes) else 0)
 
 
@@ -61,19 +60,18 @@ def bench_fuzz(
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """Random and spoilt completions: nothing may crash or hang the verifier.
+    """Feed the verifier random and spoilt completions: nothing may crash or hang it.
 
     Exit 1 where something did; a completion is found again by its seed and number.
 
     Example: tritonrl bench fuzz --completions 10000 --funnel 500
     """
-    from ...core.serialisation import to_plain
     from ..settings import load_config
     from ..verification.batch import default_jobs
-    from .verifier.fuzz import render, run
+    from .verifier.fuzz import fuzz_verifier, render
 
-    figures = run(load_config(settings=settings or []), completions, funnel, seed, jobs or default_jobs())
-    print_result(to_plain(figures), render(figures), as_json)
+    figures = fuzz_verifier(load_config(settings=settings or []), completions, funnel, seed, jobs or default_jobs())
+    print_figures(figures, render(figures), as_json)
     raise typer.Exit(1 if figures.findings else 0)
 
 
@@ -87,14 +85,14 @@ def bench_mutants(
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """How many mistakes one input, five variants and the audit find, among mutants that an oracle proves wrong.
+    """Count the mistakes that one input, five variants and the audit find among mutants that an oracle proves wrong.
 
     Exit 1 where the audit rejects a teacher, whose mutants then tell nothing.
 
     Example: tritonrl bench mutants --rows mutants.parquet
     """
     from ..settings import load_config
-    from .mutation.mutants import check_rows, render_report, run, to_summary, write_rows
+    from .mutation.mutants import check_rows, measure_kill_rates, render_report, to_summary, write_rows
 
     def show(num_done: int, num_all: int) -> None:
         if sys.stderr.isatty():
@@ -102,16 +100,16 @@ def bench_mutants(
 
     check_rows(rows)
     config = load_config(settings=settings or [])
-    report = run(count=count, seed=seed, jobs=jobs, config=config, clock=monotonic, on_progress=show)
+    report = measure_kill_rates(count=count, seed=seed, jobs=jobs, config=config, clock=monotonic, on_progress=show)
     if rows is not None:
         write_rows(report, rows)
     print_result(to_summary(report), render_report(report), as_json)
     raise typer.Exit(1 if report.rejected_teachers else 0)
 
 
-@bench_app.command("genuine")
+@bench_app.command("false-rejects")
 @guarded
-def bench_genuine(
+def bench_false_rejects(
     number: Annotated[int, typer.Option("--num", "-n", min=0, help="Kernels of the corpus.")] = 640,
     suite: Annotated[str, typer.Option("--suite", help="whole, or corpus for its first part: 13 families.")] = "whole",
     seed: BenchSeed = 0,
@@ -122,18 +120,17 @@ def bench_genuine(
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """Right kernels through the audit verifier: none may be rejected.
+    """Measure how many right kernels the audit verifier rejects: none may be.
 
     Exit 1 where one is.
 
-    Example: tritonrl bench genuine -n 640 --folder tests/genuine
+    Example: tritonrl bench false-rejects -n 640 --folder tests/genuine
     """
     from ...core.corpus import SUITES
-    from ...core.serialisation import to_plain
     from ...core.verdict import Verdict
     from ..settings import load_config
     from ..verification.batch import default_jobs
-    from .verifier.false_rejects import GenuineKernel, render, run
+    from .verifier.false_rejects import GenuineKernel, measure_false_rejects, render
     from .verifier.mix import RunningCount
 
     if suite not in SUITES:
@@ -144,8 +141,10 @@ def bench_genuine(
     def show(kernel: GenuineKernel, verdict: Verdict) -> None:
         running.note(verdict, f"{kernel.name} ({kernel.group})")
 
-    figures = run(load_config(settings=settings or []), number, seed, jobs or default_jobs(), folder, show, suite)
-    print_result(to_plain(figures), render(figures), as_json)
+    figures = measure_false_rejects(
+        load_config(settings=settings or []), number, seed, jobs or default_jobs(), folder, show, suite
+    )
+    print_figures(figures, render(figures), as_json)
     raise typer.Exit(1 if figures.rejections else 0)
 
 
@@ -162,17 +161,16 @@ def bench_attacks(
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """Kernels that cheat, through the audit verifier: none may be accepted, whatever it draws.
+    """Judge kernels that cheat by the audit verifier: none may be accepted, whatever it draws.
 
     Exit 1 where one is.
 
     Example: tritonrl bench attacks tests/attacks --rounds 10
     """
-    from ...core.serialisation import to_plain
     from ..settings import load_config
     from ..verification.batch import default_jobs
     from .verifier.attack_files import read_attacks
-    from .verifier.attacks import render, run
+    from .verifier.attacks import judge_attacks, render
 
     chosen = [f"verifier.backend={backend}"] if backend else []
     config = load_config(settings=[*(settings or []), *chosen])
@@ -180,14 +178,14 @@ def bench_attacks(
     unknown = set(names or []) - {attack.name for attack in attacks}
     if unknown:
         raise UsageError(f"--attack {sorted(unknown)[0]}: no such file in {folder}")
-    figures = run(
+    figures = judge_attacks(
         config,
         [attack for attack in attacks if not names or attack.name in names],
         rounds,
         jobs or default_jobs(),
         lambda seed, found: print(f"seed {seed}: {len(found)} surprises", file=sys.stderr, flush=True),
     )
-    print_result(to_plain(figures), render(figures), as_json)
+    print_figures(figures, render(figures), as_json)
     raise typer.Exit(1 if figures.num_accepted else 0)
 
 
@@ -200,24 +198,23 @@ def bench_soak(
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """Thousands of candidates, a third of them hostile: memory stays flat, and nothing is left behind.
+    """Verify thousands of candidates, a third of them hostile: memory stays flat, and nothing is left behind.
 
     Each round's count goes to stderr. Exit 1 where something is left after a round.
 
     Example: tritonrl bench soak -n 5000
     """
-    from ...core.serialisation import to_plain
     from ..settings import load_config
     from ..verification.batch import default_jobs
-    from .verifier.soak import Census, render, run
+    from .verifier.soak import Census, render, soak_verifier
 
     def show(census: Census) -> None:
         left = census.zombies + census.strays + census.leftovers
         memory = f"judge {census.judge_mb:.0f} MB, zygotes {census.zygotes_mb:.0f} MB"
         print(f"{census.num_candidates}: {memory}, {left} left behind", file=sys.stderr, flush=True)
 
-    figures = run(load_config(settings=settings or []), candidates, seed, jobs or default_jobs(), show)
-    print_result(to_plain(figures), render(figures), as_json)
+    figures = soak_verifier(load_config(settings=settings or []), candidates, seed, jobs or default_jobs(), show)
+    print_figures(figures, render(figures), as_json)
     raise typer.Exit(1 if figures.unclean_rounds else 0)
 
 
@@ -233,24 +230,23 @@ def bench_sample(
     prompt_tokens: Annotated[int, typer.Option("--in", min=1, help="Tokens of a prompt.")] = 300,
     new_tokens: Annotated[int, typer.Option("--out", min=4, help="Tokens of a completion.")] = 400,
     repeats: Annotated[int, typer.Option("--repeats", min=1, help="Timed calls of ours after a first one.")] = 3,
-    threads: Annotated[int, typer.Option("--threads", min=0, help="Processors of a CPU; 0 = as torch likes.")] = 0,
+    threads: Annotated[int, typer.Option("--threads", min=0, help="CPU cores; 0 = as torch likes.")] = 0,
     with_generate: Annotated[bool, typer.Option(help="Measure transformers' generate too.")] = True,
     seed: BenchSeed = 0,
     as_json: Json = False,
 ) -> None:
-    """Tokens a second of the sampler and of transformers' generate, and how far from what memory allows.
+    """Measure tokens a second of the sampler, of transformers' generate, and of what memory bandwidth allows.
 
     Exit 1 where our greedy tokens are not transformers', ties apart.
 
     Example: tritonrl bench sample --random smollm2-135m --json
     """
-    from ...core.serialisation import to_plain
-    from .policy.sampling import render, run
+    from .policy.sampling import measure_sampling, render
 
     if policy and random:
         raise UsageError("--policy and --random exclude each other")
-    figures = run(policy, random, batch, prompt_tokens, new_tokens, repeats, seed, threads, with_generate)
-    print_result(to_plain(figures), render(figures), as_json)
+    figures = measure_sampling(policy, random, batch, prompt_tokens, new_tokens, repeats, seed, threads, with_generate)
+    print_figures(figures, render(figures), as_json)
     raise typer.Exit(0 if figures.greedy.is_equal else 1)
 
 
@@ -275,28 +271,18 @@ def bench_train(
     processes: Annotated[
         str | None, typer.Option("--processes", help="Scaling over so many processes, such as 2,4; one a GPU.")
     ] = None,
-    threads: Annotated[int, typer.Option("--threads", min=0, help="Processors of a CPU; 0 = as torch likes.")] = 0,
+    threads: Annotated[int, typer.Option("--threads", min=0, help="CPU cores; 0 = as torch likes.")] = 0,
     with_plain: Annotated[bool, typer.Option(help="Measure a plain loop over transformers and peft too.")] = True,
     seed: BenchSeed = 0,
     as_json: Json = False,
 ) -> None:
-    """Tokens a second and memory of fine-tuning, beside a plain loop over transformers, and by several processes.
+    """Measure tokens a second and memory of fine-tuning, beside a plain loop, and by several processes.
 
     Example: tritonrl bench train --random smollm2-135m --processes 2,4 --json
     """
-    from ...core.serialisation import to_plain
-    from .policy.training import Workload, render, run
+    from .policy.training import Workload, measure_training, render
 
-    if policy and random:
-        raise UsageError("--policy and --random exclude each other")
-    for option, value, allowed in (
-        ("--quantization", quantization, ("none", "8bit")),
-        ("--suite", suite, ("corpus", "whole")),
-        ("--compile", compilation, ("auto", "on", "off")),
-        ("--capture", capture, ("auto", "on", "off")),
-    ):
-        if value not in allowed:
-            raise UsageError(f"{option} {value}: must be one of {', '.join(allowed)}")
+    _check_training(policy, random, quantization, suite, compilation, capture)
     if warmup >= steps:
         raise UsageError(f"--warmup {warmup}: must be less than --steps {steps}")
     numbers = [part.strip() for part in processes.split(",")] if processes else []
@@ -316,14 +302,30 @@ def bench_train(
         memory_gb=memory_gb,
         with_plain=with_plain,
     )
-    figures = run(workload, [int(number) for number in numbers])
-    print_result(to_plain(figures), render(figures), as_json)
+    figures = measure_training(workload, [int(number) for number in numbers])
+    print_figures(figures, render(figures), as_json)
+
+
+def _check_training(
+    policy: str | None, random: str | None, quantization: str, suite: str, compilation: str, capture: str
+) -> None:
+    """Raise UsageError for an option of `bench train` that has none of its values."""
+    if policy and random:
+        raise UsageError("--policy and --random exclude each other")
+    for option, value, allowed in (
+        ("--quantization", quantization, ("none", "8bit")),
+        ("--suite", suite, ("corpus", "whole")),
+        ("--compile", compilation, ("auto", "on", "off")),
+        ("--capture", capture, ("auto", "on", "off")),
+    ):
+        if value not in allowed:
+            raise UsageError(f"{option} {value}: must be one of {', '.join(allowed)}")
 
 
 for _command in (
     gpu_commands.timing,
-    gpu_commands.backends,
-    gpu_commands.crashes,
+    gpu_commands.agreement,
+    gpu_commands.gpu_crashes,
     gpu_commands.engines,
 ):
     bench_app.command()(_command)

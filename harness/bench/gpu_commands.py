@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ..command_line import BenchSeed, Jobs, Json, Preset, Settings, guarded, print_result
+from ..command_line import BenchSeed, Jobs, Json, Preset, Settings, guarded, print_figures
 from ..errors import UsageError
 
 
@@ -23,68 +23,65 @@ def timing(
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """How far a GPU's timings can be trusted: the calibrated protocol beside three others, on kernels of the corpus.
+    """Measure how far a GPU's timings can be trusted: the calibrated protocol beside three others.
 
     Needs a GPU. Exit 1 where the calibrated protocol misses one of its targets.
 
     Example: tritonrl bench timing --json
     """
-    from ...core.serialisation import to_plain
     from ..settings import load_config
     from ..verification.batch import default_jobs
     from .gpu.timing import render, run
 
     figures = run(load_config(settings=settings or []), num_kernels, visits, repeats, seed, jobs or default_jobs())
-    print_result(to_plain(figures), render(figures), as_json)
+    print_figures(figures, render(figures), as_json)
     raise typer.Exit(1 if any(not target.is_met for target in figures.targets) else 0)
 
 
 @guarded
-def backends(
+def agreement(
     candidates: Annotated[int, typer.Option("--candidates", "-n", min=4, help="Right and wrong ones.")] = 500,
     seed: BenchSeed = 0,
     jobs: Jobs = None,
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """Whether the audits by the interpreter and by a GPU accept the same candidates; each disagreement is listed.
+    """Compare the audits by the interpreter and by a GPU on the same candidates; each disagreement is listed.
 
     Needs a GPU. Exit 1 where fewer than 99.5% of the verdicts agree.
 
-    Example: tritonrl bench backends -n 500
+    Example: tritonrl bench agreement -n 500
     """
-    from ...core.serialisation import to_plain
     from ..settings import load_config
     from ..verification.batch import default_jobs
     from .gpu.agreement import LEAST_AGREEMENT, render, run
 
     config = load_config(settings=settings or [])
     figures = run(config, candidates, seed, jobs or default_jobs(), partial(print, file=sys.stderr, flush=True))
-    print_result(to_plain(figures), render(figures), as_json)
+    print_figures(figures, render(figures), as_json)
     raise typer.Exit(1 if figures.num_agreeing < LEAST_AGREEMENT * figures.num_candidates else 0)
 
 
 @guarded
-def crashes(
+def gpu_crashes(
     candidates: Annotated[int, typer.Option("--num", "-n", min=1, help="Crashing candidates.")] = 200,
     jobs: Jobs = None,
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """Kernels that take a GPU's context down, one after the other: no other verdict may be lost.
+    """Judge kernels that take a GPU's context down, one after the other: no other verdict may be lost.
 
     Needs a GPU. Exit 1 where a crashing candidate is accepted or a right one beside it refused.
 
-    Example: tritonrl bench crashes -n 200
+    Example: tritonrl bench gpu-crashes -n 200
     """
-    from ...core.serialisation import to_plain
     from ..settings import load_config
     from ..verification.batch import default_jobs
     from .gpu.crashes import render, run
     from .verifier.mix import show_every_tenth
 
     figures = run(load_config(settings=settings or []), candidates, jobs or default_jobs(), show_every_tenth)
-    print_result(to_plain(figures), render(figures), as_json)
+    print_figures(figures, render(figures), as_json)
     raise typer.Exit(0 if figures.is_sound else 1)
 
 
@@ -99,20 +96,19 @@ def engines(
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """Our sampler beside vLLM on the same model, prompts and adapter: tokens a second, and whether texts are the same.
+    """Measure our sampler beside vLLM on one model and adapter: tokens a second, and equal texts.
 
     Needs a GPU and vLLM. Exit 1 where an engine does not heed the adapter.
 
     Example: tritonrl bench engines --set policy.name=smollm2 --adapter results/sft/adapter
     """
     from ...core.corpus import SUITES
-    from ...core.serialisation import to_plain
     from ..settings import load_config
-    from .policy.engines import render, run
+    from .policy.engines import compare_engines, render
 
     if suite not in SUITES:
         raise UsageError(f"--suite {suite}: must be one of {', '.join(SUITES)}")
     config = load_config(preset=preset, settings=settings or [])
-    figures = run(config, suite, num_tasks, samples, adapter, seed)
-    print_result(to_plain(figures), render(figures), as_json)
+    figures = compare_engines(config, suite, num_tasks, samples, adapter, seed)
+    print_figures(figures, render(figures), as_json)
     raise typer.Exit(1 if any(one.heeds_adapter is False for one in figures.engines) else 0)

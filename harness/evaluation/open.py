@@ -65,8 +65,8 @@ def open_evaluation(
             learner = None if drawn is None else drawn.learner
             with open_context(config, results, progress, jobs or default_jobs(), learner=learner) as context:
                 assert isinstance(context.judge, Verifier)
-                bench = context.judge.context
-                yield context, lambda task, source: judge_by_suite(task, source, bench)
+                verifier_context = context.judge.context
+                yield context, lambda task, source: judge_by_suite(task, source, verifier_context)
 
         yield Evaluation(
             results=results,

@@ -21,7 +21,7 @@ class ChainNames:
 
 
 def name_chain(chain: tuple[Applied, ...], draw: Draw) -> ChainNames:
-    """Names for what a chain reads."""
+    """Return names for what a chain reads."""
     has_tensor = any(applied.operation.operand is Operand.TENSOR for applied in chain)
     passed = [applied for applied in chain if applied.as_argument]
     return ChainNames(
@@ -33,7 +33,7 @@ def name_chain(chain: tuple[Applied, ...], draw: Draw) -> ChainNames:
 
 
 def operand_name(applied: Applied, names: ChainNames) -> str:
-    """The operand's name: the further input, the parameter, or nothing."""
+    """Return the operand's name: the further input, the parameter, or nothing."""
     match applied.operation.operand:
         case Operand.TENSOR:
             return names.tensor
@@ -43,8 +43,15 @@ def operand_name(applied: Applied, names: ChainNames) -> str:
             return ""
 
 
+def forward_lines(expression: str, chain: tuple[Applied, ...], value: str, names: ChainNames) -> list[str]:
+    """Write `forward`: the producer's expression and the chain on `value`, or one statement where there is none."""
+    if not chain:
+        return [f"return {expression}"]
+    return [f"{value} = {expression}", *reference_lines(chain, value, names), f"return {value}"]
+
+
 def reference_lines(chain: tuple[Applied, ...], value: str, names: ChainNames) -> list[str]:
-    """The chain as statements on `value` in the reference's `forward`."""
+    """Write the chain as statements on `value` in the reference's `forward`."""
     lines = []
     for applied in chain:
         operand = operand_name(applied, names)
@@ -61,7 +68,7 @@ def kernel_lines(
     draw: Draw,
     load: Callable[[str, Operand], str],
 ) -> list[str]:
-    """The chain as statements on `value` in the kernel; `load` gives the expression that loads an operand."""
+    """Write the chain as statements on `value` in the kernel; `load` gives the expression that loads an operand."""
     lines = []
     for applied in chain:
         operand = operand_name(applied, names)
@@ -71,5 +78,5 @@ def kernel_lines(
 
 
 def describe(head: str, chain: tuple[Applied, ...], names: ChainNames) -> str:
-    """One sentence: the producer, then each step."""
+    """Return one sentence: the producer, then each step."""
     return ", then ".join((head, *(applied.text(operand_name(applied, names)) for applied in chain))) + "."

@@ -14,6 +14,7 @@ from attrs import frozen
 
 from .draw import Draw
 from .operations import Operand
+from .tiles import draw_tile
 from .window_code import WindowCode
 
 Epilogue = Callable[[str, Callable[[str, Operand], str]], list[str]]
@@ -22,8 +23,8 @@ Epilogue = Callable[[str, Callable[[str, Operand], str]], list[str]]
 _TILES = ((32, 32), (64, 32), (64, 64), (32, 64), (64, 16), (64, 32))
 
 
-def draw_tile(draw: Draw, inner: int) -> tuple[int, int, int]:
-    """Block sizes of a product with an inner index up to `inner`: long steps where it is long."""
+def draw_blocks(draw: Draw, inner: int) -> tuple[int, int, int]:
+    """Draw the block sizes of a product with an inner index up to `inner`: long steps where it is long."""
     depths = (16, 16, 32) if inner <= 96 else (32, 32, 16) if inner <= 320 else (32, 64) if inner <= 640 else (64,)
     return (*draw.choice(_TILES), draw.choice(depths))
 
@@ -60,21 +61,18 @@ class Wording:
 def product_kernel(
     code: WindowCode, words: Wording, groups: int, channels: int, epilogue: Epilogue, draw: Draw
 ) -> KernelParts:
-    """An implicit matrix product over `channels` declared ones; with groups the grid's last axis runs over them."""
+    """Write an implicit matrix product over `channels` declared ones; the grid's last axis runs over groups."""
     # loops over many taps with few channels each would leave most of a product empty
     is_by_tap = channels >= 16 and code.window.taps <= 9 and draw.chance(0.6)
-    rm, rn, rk = draw.choice((("rm", "rn", "rk"), ("rm", "rn", "rk"), ("offs_m", "offs_n", "offs_k")))
-    bm, bn, bk = draw.choice((("BM", "BN", "BK"), ("BM", "BN", "BK"), ("BLOCK_M", "BLOCK_N", "BLOCK_K")))
+    names = draw_tile(draw)
+    rm, rn, rk, bk = names.rm, names.rn, names.rk, names.bk
     inner, filters, acc = ("CG", "FG", words.acc) if groups > 1 else ("C", words.filters, words.acc)
     plane = code.plane
-    lines = [
-        f"{rm} = tl.program_id(0) * {bm} + tl.arange(0, {bm})[:, None]",
-        f"{rn} = tl.program_id(1) * {bn} + tl.arange(0, {bn})[None, :]",
-    ]
+    lines = names.place()
     if groups > 1:
         lines.append("g = tl.program_id(2)")
     lines += code.split_places(rm, True)
-    lines += [f"n = {rm} // {plane}", f"{acc} = tl.zeros(({bm}, {bn}), dtype=tl.float32)"]
+    lines += [f"n = {rm} // {plane}", names.zeros(acc)]
     lead = "n * C + g * CG" if groups > 1 else "n * C"
     read = _Product(code, words, rm, rn, rk, bk, inner, filters, lead, acc, groups > 1)
     lines += read.by_tap() if is_by_tap else read.whole()
@@ -95,7 +93,7 @@ def product_kernel(
         *epilogue(acc, load),
         f"tl.store({words.out_pointer} + {words.offsets}, {acc}, mask=mask)",
     ]
-    tile = draw_tile(draw, channels if is_by_tap else channels * code.window.taps)
+    tile = draw_blocks(draw, channels if is_by_tap else channels * code.window.taps)
     count = " * ".join(("N", *code.outs))
     sizes = [("M", count), ("C", "C"), (words.filters, words.filters)]
     if groups > 1:
@@ -103,7 +101,7 @@ def product_kernel(
     sizes += [(name, name) for name in (*code.axes, *code.outs)]
     columns = f"{words.filters} // {groups}" if groups > 1 else words.filters
     grid = f"(triton.cdiv({count}, {tile[0]}), triton.cdiv({columns}, {tile[1]}){f', {groups}' if groups > 1 else ''})"
-    constants = [*code.constants, *((name, str(size)) for name, size in zip((bm, bn, bk), tile, strict=True))]
+    constants = [*code.constants, *names.constants(tile)]
     style = "taps" if is_by_tap else "product"
     return KernelParts(lines=lines, sizes=drop_unused(sizes, lines), constants=constants, grid=grid, style=style)
 
@@ -125,7 +123,7 @@ class _Product:
     has_groups: bool
 
     def _weight(self, channel: str, tap: str) -> str:
-        """The weight's address: (filters, channels, taps), or (channels, filters, taps) where it is transposed."""
+        """Write a weight's address: (filters, channels, taps), or (channels, filters, taps) where it is transposed."""
         code = self.code
         if code.window.is_transposed:
             first = f"g * CG + {channel}" if self.has_groups else channel
@@ -139,7 +137,7 @@ class _Product:
         return f'{self.acc} += tl.dot({self.words.x}, {self.words.weight}, input_precision="ieee")'
 
     def whole(self) -> list[str]:
-        """One loop over channels and taps together."""
+        """Write one loop over channels and taps together."""
         code, words, rk = self.code, self.words, self.rk
         taps = code.split_taps(rk)
         inner = "K"
@@ -169,11 +167,10 @@ class _Product:
         return [*head, *(f"    {line}" for line in lines)]
 
     def by_tap(self) -> list[str]:
-        """Loops over the taps, and over channels within."""
+        """Write loops over the taps, and over channels within."""
         code, words, rk = self.code, self.words, self.rk
         address = code.address(f"{self.lead} + {rk}[None, :]")
-        is_guarded = any(code.is_inside(side) for side in range(code.window.rank))
-        outer = "inside" if is_guarded else f"({self.rm} < M)"
+        outer = "inside" if code.is_guarded else f"({self.rm} < M)"
         body = [
             f"for k in range(0, {self.channels}, {self.bk}):",
             f"    {rk} = k + tl.arange(0, {self.bk})",
@@ -183,24 +180,22 @@ class _Product:
             f"mask=({rk}[:, None] < {self.channels}) & ({self.rn} < {self.filters}), other=0.0)",
             f"    {self._dot()}",
         ]
-        return code.loop_taps("range", f"({self.rm} < M)" if is_guarded else "", body)
+        return code.loop_taps("range", f"({self.rm} < M)" if code.is_guarded else "", body)
 
 
 def pointwise_kernel(words: Wording, length: str, channels: int, epilogue: Epilogue, draw: Draw) -> KernelParts:
-    """A product of the weights and each sample: filters by elements of a plane, `length` of them on the host.
+    """Write a product of the weights and each sample: filters by elements of a plane, `length` of them on the host.
 
     `channels` are declared.
     """
-    rm, rn, rk = draw.choice((("rm", "rn", "rk"), ("rm", "rn", "rk"), ("offs_m", "offs_n", "offs_k")))
-    bm, bn, bk = draw.choice((("BM", "BN", "BK"), ("BM", "BN", "BK"), ("BLOCK_M", "BLOCK_N", "BLOCK_K")))
+    names = draw_tile(draw)
+    rm, rn, rk, bk = names.rm, names.rn, names.rk, names.bk
     acc, filters, size = words.acc, words.filters, draw.choice(("P", "P", "HW", "S"))
     is_batch_first = draw.chance(0.4)
     batch, row, column = ("0", "1", "2") if is_batch_first else ("2", "0", "1")
     lines = [
         f"n = tl.program_id({batch})",
-        f"{rm} = tl.program_id({row}) * {bm} + tl.arange(0, {bm})[:, None]",
-        f"{rn} = tl.program_id({column}) * {bn} + tl.arange(0, {bn})[None, :]",
-        f"{acc} = tl.zeros(({bm}, {bn}), dtype=tl.float32)",
+        *names.begin(acc, f"tl.program_id({row})", f"tl.program_id({column})"),
         f"for k in range(0, C, {bk}):",
         f"    {rk} = k + tl.arange(0, {bk})",
         f"    {words.weight} = tl.load({words.weight_pointer} + {rm} * C + {rk}[None, :], "
@@ -218,89 +213,120 @@ def pointwise_kernel(words: Wording, length: str, channels: int, epilogue: Epilo
         return f"tl.load({words.pointer(operand)} + {words.offsets}, mask=mask)"
 
     lines += [*epilogue(acc, load), f"tl.store({words.out_pointer} + {words.offsets}, {acc}, mask=mask)"]
-    tile = draw_tile(draw, channels)
+    tile = draw_blocks(draw, channels)
     blocks = [f"triton.cdiv({filters}, {tile[0]})", f"triton.cdiv({length}, {tile[1]})"]
     grid = f"({', '.join(['N', *blocks] if is_batch_first else [*blocks, 'N'])})"
-    constants = [(name, str(side)) for name, side in zip((bm, bn, bk), tile, strict=True)]
+    constants = names.constants(tile)
     sizes = [("C", "C"), (filters, filters), (size, length)]
     return KernelParts(lines=lines, sizes=sizes, constants=constants, grid=grid, style="pointwise")
+
+
+@frozen(kw_only=True)
+class Spots:
+    """The spread of a result over a kernel's programs: flat, or one plane after the other."""
+
+    code: WindowCode
+    is_flat: bool
+    offsets: str
+    block: str
+    place: str
+    total: str
+    """The name of the number of elements, for a flat kernel."""
+
+    def begin(self) -> list[str]:
+        """Write the places of a program's elements, and the planes (`row`) that they lie in."""
+        code, size = self.code, self.block
+        if self.is_flat:
+            return [
+                f"{self.offsets} = tl.program_id(0) * {size} + tl.arange(0, {size})",
+                f"mask = {self.offsets} < {self.total}",
+                *code.split_places(self.offsets, True),
+                f"row = {self.offsets} // {code.plane}",
+            ]
+        return [
+            "row = tl.program_id(0)",
+            f"{self.place} = tl.program_id(1) * {size} + tl.arange(0, {size})",
+            f"mask = {self.place} < {' * '.join(code.outs)}",
+            *([] if code.window.rank == 1 else code.split_places(self.place, False)),
+        ]
+
+    def locate(self) -> list[str]:
+        """Write the offsets of the program's elements in the result, where they are not known yet."""
+        return [] if self.is_flat else [f"{self.offsets} = row * {self.code.plane} + {self.place}"]
+
+    def spread(self, rows: str, block: int) -> tuple[str, list[tuple[str, str]]]:
+        """Return the grid over `rows` planes, and the size that only a flat kernel takes."""
+        count = " * ".join(self.code.outs)
+        if self.is_flat:
+            return f"(triton.cdiv({rows} * {count}, {block}),)", [(self.total, f"{rows} * {count}")]
+        return f"({rows}, triton.cdiv({count}, {block}))", []
+
+    def draw_block(self, draw: Draw) -> int:
+        """Draw how many elements a program takes."""
+        return draw.choice((512, 1024, 1024)) if self.is_flat else draw.choice((128, 256, 256, 512))
 
 
 def direct_kernel(
     code: WindowCode, words: Wording, groups: int, multiplier: int, epilogue: Epilogue, draw: Draw
 ) -> KernelParts:
-    """A sum over taps: of one channel, which has `multiplier` filters, or of a group's where `groups` is not 0."""
+    """Write a sum over taps: of one channel, with `multiplier` filters, or of a group's where `groups` is not 0."""
     # one plane a program is little work where there are many taps to read
     is_flat = groups > 0 or code.window.taps > 9 or draw.chance(0.5)
-    filters, plane, acc, size = words.filters, code.plane, words.acc, words.block
-    is_line = code.window.rank == 1
-    place = code.place(0) if is_line else draw.choice(("p", "p", "q", "spot"))
-    if is_flat:
-        total = draw.choice(("total", "num", "numel"))
-        lines = [
-            f"{words.offsets} = tl.program_id(0) * {size} + tl.arange(0, {size})",
-            f"mask = {words.offsets} < {total}",
-            *code.split_places(words.offsets, True),
-            f"row = {words.offsets} // {plane}",
-        ]
-    else:
-        lines = [
-            "row = tl.program_id(0)",
-            f"{place} = tl.program_id(1) * {size} + tl.arange(0, {size})",
-            f"mask = {place} < {' * '.join(code.outs)}",
-            *([] if is_line else code.split_places(place, False)),
-        ]
-    lines.append(f"f = row % {filters}")
-    lines.append(f"{acc} = tl.zeros(({size},), dtype=tl.float32)")
-    if groups:
-        source, weight = f"row // {filters} * C + f // FG * CG + c", "f * CG + c"
-    elif multiplier > 1:
-        source, weight = f"row // {multiplier}", "f"
-    else:
-        source, weight = "row", "f"
-    is_guarded = any(code.is_inside(side) for side in range(code.window.rank))
-    mask = "inside" if is_guarded else "mask"
+    place = code.place(0) if code.window.rank == 1 else draw.choice(("p", "p", "q", "spot"))
+    total = draw.choice(("total", "num", "numel")) if is_flat else ""
+    spots = Spots(code=code, is_flat=is_flat, offsets=words.offsets, block=words.block, place=place, total=total)
     weight_mask = ", mask=mask" if is_flat else ""
-    body = [
-        f"{words.x} = tl.load({words.x_pointer} + {code.address(source)}, mask={mask}, other=0.0){words.cast}",
-        f"{words.weight} = tl.load({words.weight_pointer} + {code.tap_address(weight)}{weight_mask}){words.cast}",
-        f"{acc} += {words.x} * {words.weight}",
-    ]
-    head = draw.choice(("range", "range", "tl.static_range")) if code.window.taps <= 9 else "range"
-    loops = code.loop_taps(head, "mask" if is_guarded else "", body)
-    if groups:
-        loops = ["for c in range(CG):", *(f"    {line}" for line in loops)]
-    lines += loops
 
     def load(operand: str, kind: Operand) -> str:
         if kind is Operand.VECTOR:
             return f"tl.load({words.pointer(operand)} + f{weight_mask}){words.cast}"
         return f"tl.load({words.pointer(operand)} + {words.offsets}, mask=mask){words.cast}"
 
-    if not is_flat:
-        lines.append(f"{words.offsets} = row * {plane} + {place}")
-    lines += [*epilogue(acc, load), f"tl.store({words.out_pointer} + {words.offsets}, {acc}, mask=mask)"]
-    block = draw.choice((512, 1024, 1024)) if is_flat else draw.choice((128, 256, 256, 512))
-    count = " * ".join(code.outs)
-    rows = f"N * {filters}"
-    if is_flat:
-        grid, sizes = f"(triton.cdiv({rows} * {count}, {block}),)", [(total, f"{rows} * {count}")]
-    else:
-        grid, sizes = f"({rows}, triton.cdiv({count}, {block}))", []
-    sizes.append((filters, filters))
+    lines = [
+        *spots.begin(),
+        f"f = row % {words.filters}",
+        f"{words.acc} = tl.zeros(({words.block},), dtype=tl.float32)",
+        *_sum_taps(code, words, groups, multiplier, weight_mask, draw),
+        *spots.locate(),
+        *epilogue(words.acc, load),
+        f"tl.store({words.out_pointer} + {words.offsets}, {words.acc}, mask=mask)",
+    ]
+    block = spots.draw_block(draw)
+    grid, sizes = spots.spread(f"N * {words.filters}", block)
+    sizes.append((words.filters, words.filters))
     if groups:
-        sizes += [("C", "C"), ("CG", f"C // {groups}"), ("FG", f"{filters} // {groups}")]
+        sizes += [("C", "C"), ("CG", f"C // {groups}"), ("FG", f"{words.filters} // {groups}")]
     sizes += [(name, name) for name in (*code.axes, *code.outs)]
     return KernelParts(
         lines=lines,
         sizes=drop_unused(sizes, lines),
-        constants=[*code.constants, (size, str(block))],
+        constants=[*code.constants, (words.block, str(block))],
         grid=grid,
         style="flat" if is_flat else "planes",
     )
 
 
+def _sum_taps(
+    code: WindowCode, words: Wording, groups: int, multiplier: int, weight_mask: str, draw: Draw
+) -> list[str]:
+    """Write the loops over the taps, and over a group's channels around them."""
+    source, weight = "row", "f"
+    if groups:
+        source, weight = f"row // {words.filters} * C + f // FG * CG + c", "f * CG + c"
+    elif multiplier > 1:
+        source = f"row // {multiplier}"
+    mask = "inside" if code.is_guarded else "mask"
+    body = [
+        f"{words.x} = tl.load({words.x_pointer} + {code.address(source)}, mask={mask}, other=0.0){words.cast}",
+        f"{words.weight} = tl.load({words.weight_pointer} + {code.tap_address(weight)}{weight_mask}){words.cast}",
+        f"{words.acc} += {words.x} * {words.weight}",
+    ]
+    head = draw.choice(("range", "range", "tl.static_range")) if code.window.taps <= 9 else "range"
+    loops = code.loop_taps(head, "mask" if code.is_guarded else "", body)
+    return ["for c in range(CG):", *(f"    {line}" for line in loops)] if groups else loops
+
+
 def drop_unused(sizes: Sequence[tuple[str, str]], lines: Sequence[str]) -> list[tuple[str, str]]:
-    """The sizes that the lines name."""
+    """Return the sizes that the lines name."""
     words = set("".join(c if c.isalnum() or c == "_" else " " for c in "\n".join(lines)).split())
     return [(name, value) for name, value in sizes if name in words]

@@ -55,9 +55,8 @@ class Layer:
     weight: str
     bias: str
     """Nothing where there is none."""
-    middle_weight: str = ""
-    """Of a separable convolution: the depthwise weights, and their bias."""
     middle_bias: str = ""
+    """The depthwise bias of a separable convolution."""
     filters_name: str
     """The number of filters in `__init__`."""
     features: tuple[tuple[str, str], ...]
@@ -89,60 +88,51 @@ def write_layer(spec: Spec, kind: str, window: Window, names: Names, draft: Draf
     features = [(in_name, channels)] if is_depthwise else [(in_name, channels), (out_name, filters)]
     draft.parameters += features
     found_name = f"{multiplier} * {out_name}" if multiplier > 1 else out_name
-    width = literal(window.kernel)
-    keywords = [] if kind == "pointwise_conv" else window.keywords()
-    if kind != "pointwise_conv" and draw.chance(0.3):
-        draft.parameters.append(("kernel_size", width))
-        width, passed = "kernel_size", []
-        for name, value in keywords:
-            if name in ("stride", "padding"):
-                draft.parameters.append((name, value))
-                value = name
-            passed.append((name, value))
-        keywords = passed
+    options = "1" if kind == "pointwise_conv" else _write_options(window, draft, draw)
     no_bias = "" if has_bias else ", bias=False"
-    options = "".join(f", {name}={value}" for name, value in keywords)
     attribute = draw.choice(("conv", "conv", "layer" if kind != "conv_transpose" else "deconv"))
+    middle_bias = ""
     if kind == "separable_conv":
-        first, second = draw.choice((("depthwise", "pointwise"), ("dw", "pw")))
+        attribute, second = draw.choice((("depthwise", "pointwise"), ("dw", "pw")))
         draft.init += [
-            f"self.{first} = nn.Conv{rank}d({in_name}, {in_name}, {width}{options}, groups={in_name}{no_bias})",
+            f"self.{attribute} = nn.Conv{rank}d({in_name}, {in_name}, {options}, groups={in_name}{no_bias})",
             f"self.{second} = nn.Conv{rank}d({in_name}, {out_name}, 1{no_bias})",
         ]
-        draft.hold("dw", f"{first}.weight")
-        draft.hold("pw", f"{second}.weight")
+        expression = f"self.{second}(self.{attribute}({x}))"
+        weight, tensors = "pw", [("dw", f"{attribute}.weight"), ("pw", f"{second}.weight")]
         if has_bias:
-            draft.hold("dw_beta", f"{first}.bias")
-            draft.hold("pw_beta", f"{second}.bias")
-        return Layer(
-            expression=f"self.{second}(self.{first}({x}))",
-            text=text,
-            weight="pw",
-            bias="pw_beta" if has_bias else "",
-            middle_weight="dw",
-            middle_bias="dw_beta" if has_bias else "",
-            filters_name=out_name,
-            features=tuple(features),
-            result_shape=shape,
-        )
-    grouped = f", groups={in_name}" if is_depthwise else f", groups={groups}" if groups > 1 else ""
-    module = f"nn.ConvTranspose{rank}d" if kind == "conv_transpose" else f"nn.Conv{rank}d"
-    if is_depthwise:
-        draft.init.append(f"self.{attribute} = {module}({in_name}, {found_name}, {width}{options}{grouped}{no_bias})")
+            bias, middle_bias = "pw_beta", "dw_beta"
+            tensors += [("dw_beta", f"{attribute}.bias"), ("pw_beta", f"{second}.bias")]
     else:
-        draft.init.append(f"self.{attribute} = {module}({in_name}, {out_name}, {width}{options}{grouped}{no_bias})")
-    draft.hold(weight, f"{attribute}.weight")
-    if has_bias:
-        draft.hold(bias, f"{attribute}.bias")
+        grouped = f", groups={in_name}" if is_depthwise else f", groups={groups}" if groups > 1 else ""
+        module = f"nn.ConvTranspose{rank}d" if kind == "conv_transpose" else f"nn.Conv{rank}d"
+        draft.init.append(f"self.{attribute} = {module}({in_name}, {found_name}, {options}{grouped}{no_bias})")
+        expression = f"self.{attribute}({x})"
+        tensors = [(weight, f"{attribute}.weight")] + ([(bias, f"{attribute}.bias")] if has_bias else [])
+    for local, name in tensors:
+        draft.hold(local, name)
     return Layer(
-        expression=f"self.{attribute}({x})",
+        expression=expression,
         text=text,
         weight=weight,
         bias=bias,
+        middle_bias=middle_bias,
         filters_name=found_name,
         features=tuple(features),
         result_shape=shape,
     )
+
+
+def _write_options(window: Window, draft: Draft, draw: Draw) -> str:
+    """Write the window as a module's arguments, some of them arguments of `Model` at times."""
+    width, passed = literal(window.kernel), window.keywords()
+    if draw.chance(0.3):
+        draft.parameters.append(("kernel_size", width))
+        width = "kernel_size"
+        named = [(name, value) for name, value in passed if name in ("stride", "padding")]
+        draft.parameters += named
+        passed = [(name, name if (name, value) in named else value) for name, value in passed]
+    return width + "".join(f", {name}={value}" for name, value in passed)
 
 
 def _write_function(
@@ -154,7 +144,7 @@ def _write_function(
     parts: tuple[str, str, str, int],
     described: tuple[str, str],
 ) -> Layer:
-    """The convolution as a function, its weights further inputs."""
+    """Write the convolution as a function, its weights further inputs."""
     weight, bias, found, groups = parts
     channels = names.dimensions[1]
     is_depthwise, is_transposed = kind == "depthwise_conv", kind == "conv_transpose"
@@ -185,7 +175,7 @@ def _write_function(
 
 
 def norm_lines(acc: str, eps: str, style: str, load: Callable[[str], str]) -> list[str]:
-    """A batch norm with running statistics on the accumulator, as one multiplication and addition or as defined."""
+    """Write a batch norm with running statistics on the accumulator, folded into one multiplication or as defined."""
     if style == "folded":
         return [
             f"factor = {load('gamma')} / tl.sqrt({load('var')} + {eps})",

@@ -1,4 +1,4 @@
-"""Where the corpus takes its randomness from: SplitMix64, because an id must render the same text for ever.
+"""Draws the corpus' randomness by SplitMix64, because an id must render the same text for ever.
 
 `random.Random` promises a stable stream for `random()` alone; task ids are written into results, so the corpus
 draws from sixty-four bits of arithmetic of its own.
@@ -15,7 +15,7 @@ MASK_64 = (1 << 64) - 1
 
 
 def mix(value: int) -> int:
-    """SplitMix64's finaliser: 64 bits that look unrelated to `value`."""
+    """Apply SplitMix64's finaliser: 64 bits that look unrelated to `value`."""
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & MASK_64
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & MASK_64
     return value ^ (value >> 31)
@@ -30,28 +30,28 @@ class Draw:
         self._state = seed & MASK_64
 
     def bits(self) -> int:
-        """The next 64 bits."""
+        """Return the next 64 bits."""
         self._state = (self._state + 0x9E3779B97F4A7C15) & MASK_64
         return mix(self._state)
 
     def below(self, stop: int) -> int:
-        """An integer in [0, stop)."""
+        """Return an integer in [0, stop)."""
         return (self.bits() * stop) >> 64
 
     def between(self, low: int, high: int) -> int:
-        """An integer in [low, high]."""
+        """Return an integer in [low, high]."""
         return low + self.below(high - low + 1)
 
     def chance(self, probability: float) -> bool:
-        """True with the given probability."""
+        """Return True with the given probability."""
         return self.bits() < probability * (MASK_64 + 1)
 
     def choice(self, options: Sequence[T]) -> T:
-        """One of the options."""
+        """Return one of the options."""
         return options[self.below(len(options))]
 
     def size(self, low: int, high: int) -> int:
-        """A tensor size in [low, high], about uniform in its logarithm: round ones and odd ones alike."""
+        """Return a tensor size in [low, high], about uniform in its logarithm: round ones and odd ones alike."""
         shift = low.bit_length() - 1
         power = 1 << self.between(shift, max(shift, high.bit_length() - 1))
         kind = self.below(10)

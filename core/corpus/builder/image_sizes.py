@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .draw import Draw
-from .spec import Size
+from .spec import Size, draw_size
 
 MAX_ELEMENTS = 1_000_000
 
@@ -27,24 +27,17 @@ _SMALL_SIDES = {1: ((17, 29), (37, 61)), 2: ((5, 7), (8, 10)), 3: ((3, 3), (4, 4
 
 
 def draw_image_sizes(draw: Draw, rank: int, multiple: int = 1, sample_elements: int = MAX_ELEMENTS) -> tuple[Size, ...]:
-    """Sizes of a batch of channels with `rank` dimensions, and about so many elements a sample at the most.
+    """Draw sizes of a batch of channels with `rank` dimensions, and about so many elements a sample at the most.
 
     The channels are a multiple of `multiple`.
     """
     if rank == 2:
         return (
-            Size(
-                declared=draw.size(64, 2048),
-                tiny=draw.choice((3, 5, 7)),
-                small=draw.between(17, 25),
-                larger=draw.between(33, 41),
-            ),
+            draw_size(draw, draw.size(64, 2048), (3, 5, 7), (17, 25), (33, 41)),
             _channels(draw, multiple, 512, 20),
         )
     sides = rank - 2
-    batch = Size(
-        declared=draw.between(2, 32), tiny=draw.choice((2, 3)), small=draw.between(2, 3), larger=draw.between(4, 5)
-    )
+    batch = draw_size(draw, draw.between(2, 32), (2, 3), (2, 3), (4, 5))
     channels = _channels(draw, multiple, 128, 4)
     budget = max(16, min(MAX_ELEMENTS // batch.declared, sample_elements) // channels.declared)
     least, most = {1: (32, 4096), 2: (8, 96), 3: (4, 24)}[sides]
@@ -56,15 +49,7 @@ def draw_image_sizes(draw: Draw, rank: int, multiple: int = 1, sample_elements: 
     return (
         batch,
         channels,
-        *(
-            Size(
-                declared=length,
-                tiny=draw.choice((3, 4, 5) if sides < 3 else (2, 3)),
-                small=draw.between(*small),
-                larger=draw.between(*larger),
-            )
-            for length in lengths
-        ),
+        *(draw_size(draw, length, (3, 4, 5) if sides < 3 else (2, 3), small, larger) for length in lengths),
     )
 
 

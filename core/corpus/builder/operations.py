@@ -16,7 +16,7 @@ from .draw import Draw
 
 
 class Operand(StrEnum):
-    """What an operation reads besides the running value."""
+    """The kind of an operation's further input."""
 
     NONE = "none"
     VECTOR = "vector"
@@ -33,8 +33,8 @@ class Operation:
     torch: str
     triton: tuple[str, ...]
     text: str
-    numbers: tuple[tuple[float, ...], ...] = ()
-    number_names: tuple[str, ...] = ()
+    numbers: tuple[tuple[str, tuple[float, ...]], ...] = ()
+    """The name of each number, and the values that it is drawn from."""
     operand: Operand = Operand.NONE
     group: str = ""
     needs_mixed_signs: bool = False
@@ -57,8 +57,8 @@ class Applied:
 
     @property
     def argument(self) -> str:
-        """The name of the number that is an argument of `Model`, or nothing."""
-        return self.operation.number_names[0] if self.as_argument else ""
+        """Return the name of the number that is an argument of `Model`, or nothing."""
+        return self.operation.numbers[0][0] if self.as_argument else ""
 
     def _texts(self, prefix: str) -> dict[str, str]:
         texts = dict(zip("ab", map(repr, self.values), strict=False))
@@ -67,18 +67,18 @@ class Applied:
         return texts
 
     def torch(self, x: str, operand: str = "") -> str:
-        """The PyTorch expression."""
+        """Return the PyTorch expression."""
         return self.operation.torch.format(x=x, v=operand, **self._texts("self."))
 
     def triton(self, x: str, draw: Draw, operand: str = "") -> str:
-        """The Triton expression, in one of its spellings."""
+        """Return the Triton expression, in one of its spellings."""
         spellings = self.operation.triton
         spelling = spellings[0] if len(spellings) == 1 else draw.choice(spellings)
         return spelling.format(x=x, v=operand, **self._texts(""))
 
-    def text(self, operand: str = "") -> str:
-        """The description."""
-        return self.operation.text.format(v=operand, **dict(zip("ab", map(repr, self.values), strict=False)))
+    def text(self, operand: str = "", x: str = "") -> str:
+        """Return the description."""
+        return self.operation.text.format(x=x, v=operand, **dict(zip("ab", map(repr, self.values), strict=False)))
 
 
 _SLOPES = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
@@ -91,11 +91,12 @@ _ALPHAS = (0.5, 0.75, 0.8, 1.0, 1.25, 1.5)
 _CLAMP = ("tl.minimum(tl.maximum({x}, {a}), {b})", "tl.clamp({x}, {a}, {b})")
 
 
-def _activation(name: str, torch: str, text: str, *triton: str, **more: object) -> Operation:
+def make_operation(name: str, torch: str, text: str, *triton: str, **more: object) -> Operation:
+    """Make an operation of its PyTorch, its English and its Triton; `more` are further fields."""
     return Operation(name=name, torch=torch, triton=triton, text=text, **more)  # type: ignore[arg-type]
 
 
-RELU = _activation(
+RELU = make_operation(
     "relu",
     "torch.relu({x})",
     "ReLU",
@@ -108,20 +109,19 @@ RELU = _activation(
 
 ACTIVATIONS: tuple[Operation, ...] = (
     RELU,
-    _activation(
+    make_operation(
         "leaky_relu",
         "F.leaky_relu({x}, {a})",
         "leaky ReLU with slope {a}",
         "tl.where({x} > 0, {x}, {a} * {x})",
-        numbers=(_SLOPES,),
-        number_names=("slope",),
+        numbers=(("slope", _SLOPES),),
         group="rectify",
         needs_mixed_signs=True,
     ),
-    _activation(
+    make_operation(
         "gelu", "F.gelu({x})", "GELU", "0.5 * {x} * (1.0 + tl.erf({x} * 0.70710678))", group="gelu", result="one"
     ),
-    _activation(
+    make_operation(
         "gelu_tanh",
         'F.gelu({x}, approximate="tanh")',
         "GELU (tanh)",
@@ -129,7 +129,7 @@ ACTIVATIONS: tuple[Operation, ...] = (
         group="gelu",
         result="one",
     ),
-    _activation(
+    make_operation(
         "sigmoid",
         "torch.sigmoid({x})",
         "sigmoid",
@@ -138,9 +138,11 @@ ACTIVATIONS: tuple[Operation, ...] = (
         group="squash",
         result="one",
     ),
-    _activation("tanh", "torch.tanh({x})", "tanh", "2.0 * tl.sigmoid(2.0 * {x}) - 1.0", group="squash", result="same"),
-    _activation("silu", "F.silu({x})", "SiLU", "{x} * tl.sigmoid({x})", "{x} / (1.0 + tl.exp(-{x}))", result="one"),
-    _activation(
+    make_operation(
+        "tanh", "torch.tanh({x})", "tanh", "2.0 * tl.sigmoid(2.0 * {x}) - 1.0", group="squash", result="same"
+    ),
+    make_operation("silu", "F.silu({x})", "SiLU", "{x} * tl.sigmoid({x})", "{x} / (1.0 + tl.exp(-{x}))", result="one"),
+    make_operation(
         "softplus",
         "F.softplus({x})",
         "softplus",
@@ -148,32 +150,32 @@ ACTIVATIONS: tuple[Operation, ...] = (
         "tl.maximum({x}, 0.0) + tl.log(1.0 + tl.exp(-tl.abs({x})))",
         result="one",
     ),
-    _activation(
+    make_operation(
         "elu",
         "F.elu({x}, {a})",
         "ELU with alpha {a}",
         "tl.where({x} > 0, {x}, {a} * (tl.exp({x}) - 1.0))",
-        numbers=(_ALPHAS,),
-        number_names=("alpha",),
+        numbers=(("alpha", _ALPHAS),),
         group="rectify",
         needs_mixed_signs=True,
     ),
-    _activation(
+    make_operation(
         "hardtanh",
         "F.hardtanh({x}, {a}, {b})",
         "hardtanh to [{a}, {b}]",
         *_CLAMP,
-        numbers=(_LOWER, _UPPER),
-        number_names=("low", "high"),
+        numbers=(("low", _LOWER), ("high", _UPPER)),
         group="clamp",
         needs_mixed_signs=True,
     ),
-    _activation("softsign", "F.softsign({x})", "softsign", "{x} / (1.0 + tl.abs({x}))", group="squash", result="same"),
-    _activation("square", "{x} * {x}", "square", "{x} * {x}", group="even", result="one"),
-    _activation(
+    make_operation(
+        "softsign", "F.softsign({x})", "softsign", "{x} / (1.0 + tl.abs({x}))", group="squash", result="same"
+    ),
+    make_operation("square", "{x} * {x}", "square", "{x} * {x}", group="even", result="one"),
+    make_operation(
         "abs", "torch.abs({x})", "absolute value", "tl.abs({x})", group="even", needs_mixed_signs=True, result="one"
     ),
-    _activation(
+    make_operation(
         "hardswish",
         "F.hardswish({x})",
         "hardswish",
@@ -182,98 +184,90 @@ ACTIVATIONS: tuple[Operation, ...] = (
     ),
 )
 
-CLAMP = _activation(
+CLAMP = make_operation(
     "clamp",
     "torch.clamp({x}, {a}, {b})",
     "clamp to [{a}, {b}]",
     *_CLAMP,
-    numbers=(_LOWER, _UPPER),
-    number_names=("low", "high"),
+    numbers=(("low", _LOWER), ("high", _UPPER)),
     group="clamp",
     needs_mixed_signs=True,
 )
-SCALE = _activation(
-    "scale", "{x} * {a}", "multiply by {a}", "{x} * {a}", numbers=(_SCALES,), number_names=("scale",), result="same"
+SCALE = make_operation(
+    "scale", "{x} * {a}", "multiply by {a}", "{x} * {a}", numbers=(("scale", _SCALES),), result="same"
 )
-SHIFT = _activation(
-    "shift", "{x} + {a}", "add {a}", "{x} + {a}", numbers=(_SHIFTS,), number_names=("shift",), result="same"
-)
-BIAS = _activation("bias", "{x} + {v}", "add the bias vector", "{x} + {v}", operand=Operand.VECTOR)
-GAIN = _activation("gain", "{x} * {v}", "multiply by the gain vector", "{x} * {v}", operand=Operand.VECTOR)
-RESIDUAL = _activation(
+SHIFT = make_operation("shift", "{x} + {a}", "add {a}", "{x} + {a}", numbers=(("shift", _SHIFTS),), result="same")
+BIAS = make_operation("bias", "{x} + {v}", "add the bias vector", "{x} + {v}", operand=Operand.VECTOR)
+GAIN = make_operation("gain", "{x} * {v}", "multiply by the gain vector", "{x} * {v}", operand=Operand.VECTOR)
+RESIDUAL = make_operation(
     "residual", "{x} + {v}", "add the residual {v}", "{x} + {v}", operand=Operand.TENSOR, group="tensor"
 )
-SUBTRACT = _activation("subtract", "{x} - {v}", "subtract {v}", "{x} - {v}", operand=Operand.TENSOR, group="tensor")
-GATE = _activation("gate", "{x} * {v}", "multiply by {v}", "{x} * {v}", operand=Operand.TENSOR, group="tensor")
+SUBTRACT = make_operation("subtract", "{x} - {v}", "subtract {v}", "{x} - {v}", operand=Operand.TENSOR, group="tensor")
+GATE = make_operation("gate", "{x} * {v}", "multiply by {v}", "{x} * {v}", operand=Operand.TENSOR, group="tensor")
 
 UNARY: tuple[Operation, ...] = (
     *ACTIVATIONS,
     CLAMP,
-    _activation("exp", "torch.exp({x})", "exponential", "tl.exp({x})"),
-    _activation("sin", "torch.sin({x})", "sine", "tl.sin({x})"),
-    _activation("cos", "torch.cos({x})", "cosine", "tl.cos({x})"),
-    _activation(
+    make_operation("exp", "torch.exp({x})", "exponential", "tl.exp({x})"),
+    make_operation("sin", "torch.sin({x})", "sine", "tl.sin({x})"),
+    make_operation("cos", "torch.cos({x})", "cosine", "tl.cos({x})"),
+    make_operation(
         "logsigmoid",
         "F.logsigmoid({x})",
         "log-sigmoid",
         "tl.minimum({x}, 0.0) - tl.log(1.0 + tl.exp(-tl.abs({x})))",
     ),
-    _activation(
+    make_operation(
         "affine",
         "{x} * {a} + {b}",
         "multiply by {a} and add {b}",
         "{x} * {a} + {b}",
-        numbers=(_SCALES, _SHIFTS),
-        number_names=("scale", "shift"),
+        numbers=(("scale", _SCALES), ("shift", _SHIFTS)),
     ),
 )
 
 BINARY: tuple[Operation, ...] = (
-    _activation("add", "{x} + {v}", "sum of {x} and {v}", "{x} + {v}"),
-    _activation("sub", "{x} - {v}", "difference of {x} and {v}", "{x} - {v}"),
-    _activation("mul", "{x} * {v}", "product of {x} and {v}", "{x} * {v}"),
-    _activation("maximum", "torch.maximum({x}, {v})", "maximum of {x} and {v}", "tl.maximum({x}, {v})"),
-    _activation("minimum", "torch.minimum({x}, {v})", "minimum of {x} and {v}", "tl.minimum({x}, {v})"),
-    _activation(
+    make_operation("add", "{x} + {v}", "sum of {x} and {v}", "{x} + {v}"),
+    make_operation("sub", "{x} - {v}", "difference of {x} and {v}", "{x} - {v}"),
+    make_operation("mul", "{x} * {v}", "product of {x} and {v}", "{x} * {v}"),
+    make_operation("maximum", "torch.maximum({x}, {v})", "maximum of {x} and {v}", "tl.maximum({x}, {v})"),
+    make_operation("minimum", "torch.minimum({x}, {v})", "minimum of {x} and {v}", "tl.minimum({x}, {v})"),
+    make_operation(
         "axpby",
         "{a} * {x} + {b} * {v}",
         "weighted sum {a} * {x} + {b} * {v}",
         "{a} * {x} + {b} * {v}",
-        numbers=(_SCALES, _SCALES),
-        number_names=("alpha", "beta"),
+        numbers=(("alpha", _SCALES), ("beta", _SCALES)),
     ),
-    _activation(
+    make_operation(
         "add_scaled",
         "{x} + {a} * {v}",
         "{x} plus {a} times {v}",
         "{x} + {a} * {v}",
-        numbers=(_SCALES,),
-        number_names=("alpha",),
+        numbers=(("alpha", _SCALES),),
     ),
-    _activation(
+    make_operation(
         "mul_add",
         "{x} * {v} + {a}",
         "product of {x} and {v} plus {a}",
         "{x} * {v} + {a}",
-        numbers=(_SHIFTS,),
-        number_names=("shift",),
+        numbers=(("shift", _SHIFTS),),
     ),
-    _activation(
+    make_operation(
         "squared_difference",
         "({x} - {v}) ** 2",
         "squared difference of {x} and {v}",
         "({x} - {v}) * ({x} - {v})",
     ),
-    _activation("relu_add", "torch.relu({x} + {v})", "ReLU of {x} plus {v}", "tl.maximum({x} + {v}, 0.0)"),
-    _activation("glu", "{x} * torch.sigmoid({v})", "{x} times sigmoid of {v}", "{x} * tl.sigmoid({v})"),
-    _activation("swiglu", "F.silu({x}) * {v}", "SiLU of {x} times {v}", "{x} * tl.sigmoid({x}) * {v}"),
-    _activation(
+    make_operation("relu_add", "torch.relu({x} + {v})", "ReLU of {x} plus {v}", "tl.maximum({x} + {v}, 0.0)"),
+    make_operation("glu", "{x} * torch.sigmoid({v})", "{x} times sigmoid of {v}", "{x} * tl.sigmoid({v})"),
+    make_operation("swiglu", "F.silu({x}) * {v}", "SiLU of {x} times {v}", "{x} * tl.sigmoid({x}) * {v}"),
+    make_operation(
         "lerp",
         "torch.lerp({x}, {v}, {a})",
         "linear interpolation from {x} to {v} by {a}",
         "{x} + {a} * ({v} - {x})",
-        numbers=((0.1, 0.2, 0.25, 0.3, 0.4, 0.6, 0.7, 0.75, 0.9),),
-        number_names=("weight",),
+        numbers=(("weight", (0.1, 0.2, 0.25, 0.3, 0.4, 0.6, 0.7, 0.75, 0.9)),),
     ),
 )
 
@@ -281,8 +275,8 @@ MATRIX_STEPS = (BIAS, GAIN, RESIDUAL, SUBTRACT, GATE)
 
 
 def apply(operation: Operation, draw: Draw, argument_share: float = 0.0) -> Applied:
-    """The operation with numbers drawn, the first of them an argument of `Model` with probability `argument_share`."""
-    values = tuple(draw.choice(numbers) for numbers in operation.numbers)
+    """Draw the numbers of an operation, the first an argument of `Model` with probability `argument_share`."""
+    values = tuple(draw.choice(values) for _, values in operation.numbers)
     as_argument = bool(values) and argument_share > 0 and draw.chance(argument_share)
     return Applied(operation=operation, values=values, as_argument=as_argument)
 
@@ -290,7 +284,7 @@ def apply(operation: Operation, draw: Draw, argument_share: float = 0.0) -> Appl
 def draw_chain(
     draw: Draw, operands: tuple[Operation, ...], order: int, argument_share: float = 0.15
 ) -> tuple[Applied, ...]:
-    """Two to five steps: half pointwise functions, half `operands`, scale, shift and clamp.
+    """Draw two to five steps: half pointwise functions, half `operands`, scale, shift and clamp.
 
     `order` is the power of the inputs' scale that the producer's result has. Inputs may be faint, and functions that
     subtract nearly equal numbers near zero (`_CANCELLING`) lose float32's digits on products of faint numbers.
@@ -333,3 +327,11 @@ def _order_after(name: str, order: int) -> int:
             return 0
         case _:
             return order
+
+
+def is_bounded(chain: tuple[Applied, ...]) -> bool:
+    """Return whether a chain's result has a bound, which the extreme of many values is everywhere."""
+    return any(applied.operation.result == "one" or applied.operation.group in _BOUNDED for applied in chain)
+
+
+_BOUNDED = ("rectify", "clamp", "squash")

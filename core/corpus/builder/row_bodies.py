@@ -10,6 +10,9 @@ from collections.abc import Callable, Sequence
 
 from attrs import frozen
 
+from .spec import Spec
+from .wording import Names
+
 _INFINITY = 'float("inf")'
 
 
@@ -17,24 +20,47 @@ _INFINITY = 'float("inf")'
 class RowBody:
     """The names and style of one kernel; its methods write the lines that all producers share."""
 
+    spec: Spec
+    names: Names
     style: str
-    x: str
-    value: str
-    columns: str
-    offsets: str
-    block: str
     n: str
     rows: str
-    pointer: str
-    cast: str
-    eps: str
-    affine: bool
-    weight: str
-    beta: str
+
+    @property
+    def x(self) -> str:
+        return self.names.x
+
+    @property
+    def value(self) -> str:
+        return self.names.value
+
+    @property
+    def columns(self) -> str:
+        return self.names.columns
+
+    @property
+    def offsets(self) -> str:
+        return self.names.offsets
+
+    @property
+    def block(self) -> str:
+        return self.names.block
+
+    @property
+    def pointer(self) -> str:
+        return self.names.ptr(self.x)
+
+    @property
+    def cast(self) -> str:
+        return self.spec.cast
+
+    @property
+    def eps(self) -> str:
+        return repr(self.spec.option("eps"))
 
     @property
     def along(self) -> str:
-        """The arguments that make a reduction give a value a row, ready to broadcast over its columns."""
+        """Return the arguments that make a reduction give a value a row, ready to broadcast over its columns."""
         return "axis=1, keep_dims=True" if self.style == "tile" else "axis=0"
 
     @property
@@ -46,23 +72,23 @@ class RowBody:
         return f"row * {self.n} + {self.columns}" if self.style == "loop" else self.offsets
 
     def load(self, pointer: str, other: str = "") -> str:
-        """A load of elements at the current offsets."""
+        """Write a load of elements at the current offsets."""
         fallback = f", other={other}" if other else ""
         return f"tl.load({pointer} + {self.place}, mask={self.mask}{fallback}){self.cast}"
 
     def load_vector(self, pointer: str) -> str:
-        """A load of one value a column."""
+        """Write a load of one value a column."""
         mask = "mask" if self.style == "row" else f"{self.columns} < {self.n}"
         return f"tl.load({pointer} + {self.columns}, mask={mask}){self.cast}"
 
     def load_result(self, pointer: str) -> str:
-        """A load of one value a row."""
+        """Write a load of one value a row."""
         if self.style == "tile":
             return f"tl.load({pointer} + rows, mask=rows < {self.rows}){self.cast}"
         return f"tl.load({pointer} + row){self.cast}"
 
     def whole(self, other: str) -> list[str]:
-        """Lines that load whole rows."""
+        """Write lines that load whole rows."""
         columns, n, offsets = self.columns, self.n, self.offsets
         if self.style == "tile":
             return [
@@ -81,7 +107,7 @@ class RowBody:
         ]
 
     def sweep(self, other: str, lines: Sequence[str]) -> list[str]:
-        """A loop over the blocks of a row's columns."""
+        """Write a loop over the blocks of a row's columns."""
         return [
             f"for start in range(0, {self.n}, {self.block}):",
             f"    {self.columns} = start + tl.arange(0, {self.block})",
@@ -96,20 +122,20 @@ class RowBody:
         return f"{name} = tl.full(({self.block},), {value}, dtype=tl.float32)"
 
     def finish_reduction(self, steps: Sequence[str], pointer: str) -> list[str]:
-        """The chain on a value a row, and its store."""
+        """Write the chain on a value a row, and its store."""
         if self.style == "tile":
             return [*steps, f"tl.store({pointer} + rows, {self.value}, mask=rows < {self.rows})"]
         return [*steps, f"tl.store({pointer} + row, {self.value})"]
 
     def finish_map(self, steps: Sequence[str], pointer: str) -> list[str]:
-        """The chain on a value an element, and its store; inside the last sweep where there is one."""
+        """Write the chain on a value an element, and its store; inside the last sweep where there is one."""
         indent = "    " if self.style == "loop" else ""
         lines = [*steps, f"tl.store({pointer} + {self.place}, {self.value}, mask={self.mask})"]
         return [f"{indent}{line}" for line in lines]
 
 
 def _fold(other: str, element: str, whole: str, combine: str, last: str = "{v}") -> Callable[[RowBody], list[str]]:
-    """A reduction from its parts: what an element adds, how a block is reduced, how blocks combine."""
+    """Return a reduction from its parts: what an element adds, how a block is reduced, how blocks combine."""
 
     def write(body: RowBody) -> list[str]:
         x, v = body.x, body.value
@@ -147,7 +173,7 @@ def _extreme_index(function: str, other: str, compare: str) -> Callable[[RowBody
 
 
 def _shifted_sum(body: RowBody) -> list[str]:
-    """Lines up to the row's maximum `top` and the sum `total` of exponentials."""
+    """Write lines up to the row's maximum `top` and the sum `total` of exponentials."""
     low, x = f"-{_INFINITY}", body.x
     if body.style != "loop":
         return [*body.whole(low), f"top = tl.max({x}, {body.along})"]
@@ -193,10 +219,11 @@ def _log_softmax(body: RowBody) -> list[str]:
 
 
 def _weigh(body: RowBody, has_bias: bool) -> list[str]:
-    if not body.affine:
+    if not body.spec.option("affine"):
         return []
-    bias = f" + {body.load_vector(body.beta)}" if has_bias else ""
-    return [f"{body.value} = {body.value} * {body.load_vector(body.weight)}{bias}"]
+    weight, beta = body.names.ptr("weight"), body.names.ptr("beta")
+    bias = f" + {body.load_vector(beta)}" if has_bias else ""
+    return [f"{body.value} = {body.value} * {body.load_vector(weight)}{bias}"]
 
 
 def _layer_norm(body: RowBody) -> list[str]:

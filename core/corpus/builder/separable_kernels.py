@@ -6,9 +6,10 @@ for other filters sum it again, which costs less than to write and read it.
 
 from __future__ import annotations
 
-from .convolution_kernels import Epilogue, KernelParts, Wording, draw_tile, drop_unused
+from .convolution_kernels import Epilogue, KernelParts, Wording, draw_blocks, drop_unused
 from .draw import Draw
 from .operations import Operand
+from .tiles import draw_tile
 from .window_code import WindowCode
 
 
@@ -20,13 +21,12 @@ def separable_kernel(
     epilogue: Epilogue,
     draw: Draw,
 ) -> KernelParts:
-    """The kernel; `words` name the depthwise weights, `pointwise` the others, their pointer and the inner bias's."""
+    """Write the kernel; `words` name the depthwise weights, `pointwise` the others and the pointers of both biases."""
     weight, pointer, bias = pointwise
-    rm, rn, rk = draw.choice((("rm", "rn", "rk"), ("rm", "rn", "rk"), ("offs_m", "offs_n", "offs_k")))
-    bm, bn, bk = draw.choice((("BM", "BN", "BK"), ("BM", "BN", "BK"), ("BLOCK_M", "BLOCK_N", "BLOCK_K")))
+    tile = draw_tile(draw)
+    rm, rn, rk, bm, bk = tile.rm, tile.rn, tile.rk, tile.bm, tile.bk
     filters, acc, plane, mid = words.filters, words.acc, code.plane, draw.choice(("mid", "mid", "h"))
-    is_guarded = any(code.is_inside(side) for side in range(code.window.rank))
-    outer = "inside" if is_guarded else f"({rm} < M)"
+    outer = "inside" if code.is_guarded else f"({rm} < M)"
     address = code.address(f"n * C + {rk}")
     taps = [
         f"{words.x} = tl.load({words.x_pointer} + {address}, mask={outer} & ({rk} < C), other=0.0)",
@@ -36,18 +36,17 @@ def separable_kernel(
     inner = [
         f"{rk} = k + tl.arange(0, {bk})[None, :]",
         f"{mid} = tl.zeros(({bm}, {bk}), dtype=tl.float32)",
-        *code.loop_taps("range", f"({rm} < M)" if is_guarded else "", taps),
+        *code.loop_taps("range", f"({rm} < M)" if code.is_guarded else "", taps),
         *([f"{mid} += tl.load({bias} + {rk}, mask={rk} < C, other=0.0)"] if bias else []),
         f"c = k + tl.arange(0, {bk})[:, None]",
         f"{weight} = tl.load({pointer} + {rn} * C + c, mask=(c < C) & ({rn} < {filters}), other=0.0)",
         f'{acc} += tl.dot({mid}, {weight}, input_precision="ieee")',
     ]
     lines = [
-        f"{rm} = tl.program_id(0) * {bm} + tl.arange(0, {bm})[:, None]",
-        f"{rn} = tl.program_id(1) * {bn} + tl.arange(0, {bn})[None, :]",
+        *tile.place(),
         *code.split_places(rm, True),
         f"n = {rm} // {plane}",
-        f"{acc} = tl.zeros(({bm}, {bn}), dtype=tl.float32)",
+        tile.zeros(acc),
         f"for k in range(0, C, {bk}):",
         *(f"    {line}" for line in inner),
         f"{words.offsets} = (n * {filters} + {rn}) * {plane} + {rm} % {plane}",
@@ -60,14 +59,14 @@ def separable_kernel(
         return f"tl.load({words.pointer(operand)} + {words.offsets}, mask=mask)"
 
     lines += [*epilogue(acc, load), f"tl.store({words.out_pointer} + {words.offsets}, {acc}, mask=mask)"]
-    tile = draw_tile(draw, channels)
+    blocks = draw_blocks(draw, channels)
     count = " * ".join(("N", *code.outs))
     sizes = [(name, name) for name in ("C", filters, *code.axes, *code.outs)]
-    constants = [*code.constants, *((name, str(size)) for name, size in zip((bm, bn, bk), tile, strict=True))]
+    constants = [*code.constants, *tile.constants(blocks)]
     return KernelParts(
         lines=lines,
         sizes=drop_unused([("M", count), *sizes], lines),
         constants=constants,
-        grid=f"(triton.cdiv({count}, {tile[0]}), triton.cdiv({filters}, {tile[1]}))",
+        grid=f"(triton.cdiv({count}, {blocks[0]}), triton.cdiv({filters}, {blocks[1]}))",
         style="fused",
     )

@@ -1,9 +1,11 @@
-"""What a seed decides about a task before anything is worded: its identity, and the sizes of its profiles.
+"""Specifies a task before anything is worded: its identity, and the sizes of its profiles.
 
 The identity leaves out names and styles, so two renderings that ask for the same computation count as one task.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from attrs import frozen
 
@@ -35,30 +37,30 @@ class Spec:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What makes the task this task."""
+        """Return what distinguishes the task from others, whatever its wording."""
         sizes = tuple(size.declared for size in self.sizes)
         chain = tuple(applied.identity for applied in self.chain)
         return (self.level, self.family, self.producer, sizes, chain, self.dtypes, self.options)
 
     @property
     def composition(self) -> tuple[object, ...]:
-        """What a split keeps together: at Level 2 the chain of operations, whatever its numbers and sizes."""
+        """Return what a split keeps together: at Level 2 the chain of operations, whatever its numbers and sizes."""
         if self.level == 1:
             return self.identity
         return (self.family, self.producer, *(applied.operation.name for applied in self.chain))
 
     def option(self, name: str, default: str | int | float = 0) -> str | int | float:
-        """The named option."""
+        """Return the named option."""
         return dict(self.options).get(name, default)
 
     @property
-    def casts(self) -> bool:
-        """Whether loads are converted to float32, since the contract lists a narrower dtype."""
-        return len(self.dtypes) > 1
+    def cast(self) -> str:
+        """Return the conversion of a load to float32, where the contract lists a narrower dtype."""
+        return ".to(tl.float32)" if len(self.dtypes) > 1 else ""
 
 
 def draw_dtypes(draw: Draw) -> tuple[str, ...]:
-    """The contract's dtypes: float32, and for a quarter of the tasks float16 too."""
+    """Draw the contract's dtypes: float32, and for a quarter of the tasks float16 too."""
     return ("float32", "float16") if draw.chance(0.25) else ("float32",)
 
 
@@ -66,45 +68,38 @@ _TINY = (3, 5, 6, 7, 9)
 _MAX_ELEMENTS = 4_000_000
 
 
-def _size(draw: Draw, declared: int, small: tuple[int, int], larger: tuple[int, int]) -> Size:
-    return Size(declared=declared, tiny=draw.choice(_TINY), small=draw.between(*small), larger=draw.between(*larger))
+def draw_size(draw: Draw, declared: int, tiny: Sequence[int], small: tuple[int, int], larger: tuple[int, int]) -> Size:
+    """Draw a dimension's other sizes: one of `tiny`, and from the ranges `small` and `larger`, ends included."""
+    return Size(declared=declared, tiny=draw.choice(tiny), small=draw.between(*small), larger=draw.between(*larger))
 
 
 def draw_pointwise_sizes(draw: Draw) -> tuple[Size, ...]:
-    """One to three dimensions, at most four million elements; small has 700 elements or so."""
+    """Draw one to three dimensions, at most four million elements; small has 700 elements or so."""
     rank = draw.choice((1, 2, 2, 2, 3))
     if rank == 1:
         declared = draw.size(4096, _MAX_ELEMENTS)
-        return (_size(draw, declared, (500, 800), (2100, 3300)),)
+        return (draw_size(draw, declared, _TINY, (500, 800), (2100, 3300)),)
     if rank == 2:
         columns = draw.size(64, 8192)
         rows = draw.size(16, max(32, min(8192, _MAX_ELEMENTS // columns)))
-        return (_size(draw, rows, (15, 21), (33, 45)), _size(draw, columns, (27, 37), (57, 77)))
+        return (draw_size(draw, rows, _TINY, (15, 21), (33, 45)), draw_size(draw, columns, _TINY, (27, 37), (57, 77)))
     columns = draw.size(32, 1024)
     middle = draw.size(16, max(32, min(1024, _MAX_ELEMENTS // columns // 4)))
     batch = draw.between(2, max(2, min(64, _MAX_ELEMENTS // columns // middle)))
     return (
-        _size(draw, batch, (3, 5), (6, 8)),
-        _size(draw, middle, (9, 12), (15, 19)),
-        _size(draw, columns, (10, 15), (18, 25)),
+        draw_size(draw, batch, _TINY, (3, 5), (6, 8)),
+        draw_size(draw, middle, _TINY, (9, 12), (15, 19)),
+        draw_size(draw, columns, _TINY, (10, 15), (18, 25)),
     )
 
 
 def draw_row_sizes(draw: Draw) -> tuple[Size, ...]:
-    """Rows and columns, a quarter of the time with a batch before them; small rows have 150 columns or so."""
+    """Draw rows and columns, a quarter of the time with a batch before them; small rows have 150 columns or so."""
     columns = draw.size(256, 8192)
-    column = Size(
-        declared=columns,
-        tiny=draw.choice((5, 7, 9, 11, 13)),
-        small=draw.between(130, 190),
-        larger=draw.between(1030, 1200),
-    )
+    column = draw_size(draw, columns, (5, 7, 9, 11, 13), (130, 190), (1030, 1200))
     if draw.chance(0.75):
         rows = draw.size(64, min(16384, _MAX_ELEMENTS // columns))
-        return (
-            Size(declared=rows, tiny=draw.choice(_TINY), small=draw.between(7, 11), larger=draw.between(12, 15)),
-            column,
-        )
+        return (draw_size(draw, rows, _TINY, (7, 11), (12, 15)), column)
     batch = draw.between(2, 32)
     rows = draw.size(16, max(16, min(512, _MAX_ELEMENTS // columns // batch)))
     return (
@@ -115,9 +110,9 @@ def draw_row_sizes(draw: Draw) -> tuple[Size, ...]:
 
 
 def draw_product_sizes(draw: Draw) -> tuple[Size, ...]:
-    """Rows, inner and columns of a matrix product."""
+    """Draw rows, inner and columns of a matrix product."""
     return (
-        _size(draw, draw.size(64, 4096), (17, 23), (33, 47)),
-        _size(draw, draw.size(64, 2048), (35, 45), (66, 90)),
-        _size(draw, draw.size(64, 2048), (19, 30), (35, 50)),
+        draw_size(draw, draw.size(64, 4096), _TINY, (17, 23), (33, 47)),
+        draw_size(draw, draw.size(64, 2048), _TINY, (35, 45), (66, 90)),
+        draw_size(draw, draw.size(64, 2048), _TINY, (19, 30), (35, 50)),
     )

@@ -43,23 +43,23 @@ class StripBody(RowBody):
 
     @property
     def start(self) -> list[str]:
-        """Lines that say which strip a program takes."""
+        """Write lines that say which strip a program takes."""
         axis = "" if self.style == "walk" else "[None, :]"
         lane = f"{self.lane} = tl.program_id({int(self.has_outer)}) * {self.lanes} + tl.arange(0, {self.lanes}){axis}"
         return [_START, lane] if self.has_outer else [lane]
 
     @property
     def locate(self) -> str:
-        """The line that finds the elements."""
+        """Write the line that finds the elements."""
         column = f"(row * {self.n} + {self.columns})" if self.has_outer else self.columns
         return f"{self.offsets} = {column} * {self.inner} + {self.lane}"
 
     def load_vector(self, pointer: str) -> str:
-        """A load of one value a place along n."""
+        """Write a load of one value a place along n."""
         return f"tl.load({pointer} + {self.columns}, mask={self.columns} < {self.n}){self.cast}"
 
     def whole(self, other: str) -> list[str]:
-        """Lines that load whole columns."""
+        """Write lines that load whole columns."""
         return [
             *self.start,
             f"{self.columns} = tl.arange(0, {self.block})[:, None]",
@@ -69,7 +69,7 @@ class StripBody(RowBody):
         ]
 
     def sweep(self, other: str, lines: Sequence[str]) -> list[str]:
-        """A loop over blocks of places."""
+        """Write a loop over blocks of places."""
         return [
             f"for start in range(0, {self.n}, {self.block}):",
             f"    {self.columns} = start + tl.arange(0, {self.block})[:, None]",
@@ -79,7 +79,7 @@ class StripBody(RowBody):
         ]
 
     def walk(self, lines: Sequence[str]) -> list[str]:
-        """A loop over single places."""
+        """Write a loop over single places."""
         return [
             f"for {self.columns} in range({self.n}):",
             f"    {self.locate}",
@@ -88,19 +88,19 @@ class StripBody(RowBody):
         ]
 
     def lane_full(self, name: str, value: str) -> str:
-        """A running value a lane."""
+        """Write a running value a lane."""
         if value == "0.0":
             return f"{name} = tl.zeros(({self.lanes},), dtype=tl.float32)"
         return f"{name} = tl.full(({self.lanes},), {value}, dtype=tl.float32)"
 
     def finish_reduction(self, steps: Sequence[str], pointer: str) -> list[str]:
-        """The store of a value a lane."""
+        """Write the store of a value a lane."""
         place = f"row * {self.inner} + {self.lane}" if self.has_outer else self.lane
         return [*steps, f"tl.store({pointer} + {place}, {self.value}, mask={self.lane} < {self.inner})"]
 
 
 def write_strip(write: Callable[[RowBody], list[str]], body: StripBody) -> list[str]:
-    """A row family's body along another dimension: its running values become tiles, reduced along their first axis."""
+    """Write a row family's body along another dimension: its running values become tiles, reduced along axis 0."""
     lines = []
     for line in write(body):
         if line == _START and body.style == "loop":
@@ -125,12 +125,12 @@ _WALKS: dict[str, tuple[str, str, str]] = {
 
 
 def can_walk(producer: str) -> bool:
-    """Whether a reduction can be walked."""
+    """Return whether a reduction can be walked."""
     return producer in _WALKS or producer in ("argmax", "argmin")
 
 
 def write_walk(producer: str, body: StripBody) -> list[str]:
-    """A reduction that takes one place after the other."""
+    """Write a reduction that takes one place after the other."""
     if producer in _WALKS:
         start, step, last = _WALKS[producer]
         lines = [*body.start, body.lane_full("acc", start), *body.walk([step.format(x=body.x)])]
@@ -151,7 +151,7 @@ def write_walk(producer: str, body: StripBody) -> list[str]:
 
 
 def _normalise(element: str, last: str) -> Callable[[RowBody], list[str]]:
-    """Division by a norm, from what an element adds to it and what becomes of the sum."""
+    """Write division by a norm, from what an element adds to it and what becomes of the sum."""
 
     def write(body: RowBody) -> list[str]:
         x, v = body.x, body.value
@@ -175,3 +175,14 @@ NORMALISATIONS: dict[str, Callable[[RowBody], list[str]]] = {
     "rms": _normalise("{x} * {x}", "tl.sqrt({v} / {n} + {eps})"),
 }
 """Divisions by a norm along a dimension."""
+
+
+def spread_lanes(x: str, dim: int, rank: int, lengths: tuple[str, str, str], width: int) -> tuple[list[str], str]:
+    """Write the host's lines for `lengths` (n, inner, outer) along `dim`, and the grid for `width` lanes a program."""
+    n, inner, outer = lengths
+    after = " * ".join(f"<{x}>.shape[{at}]" for at in range(dim + 1, rank))
+    lines, programs = [f"{n} = <{x}>.shape[{dim}]", f"{inner} = {after}"], f"triton.cdiv({inner}, {width})"
+    if not dim:
+        return lines, f"({programs},)"
+    lines.append(f"{outer} = " + " * ".join(f"<{x}>.shape[{at}]" for at in range(dim)))
+    return lines, f"({outer}, {programs})"

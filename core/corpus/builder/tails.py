@@ -1,4 +1,4 @@
-"""What ends a chain in a kernel of its own, since it reads more than one element of what came before.
+"""Writes last steps as kernels of their own, since they read more than one element of what came before.
 
 Pooling by two, a mean over all sides, and a minimum, log-sum-exp or softmax over the channels need results that other
 programs of the producer's kernel have written, so a good engineer launches again.
@@ -32,7 +32,7 @@ class Tail:
 
 
 def write_tail(name: str, x: str, outs: Sequence[str], filters: str, names: Names, result: str, draw: Draw) -> Tail:
-    """The tail of a producer whose result has `filters` channels and the sides `outs`."""
+    """Write the tail of a producer whose result has `filters` channels and the sides `outs`."""
     if name.endswith("_pool"):
         return _pool(name, x, outs, filters, names, result, draw)
     if name == "global_mean":

@@ -1,4 +1,4 @@
-"""How a kernel finds the elements under a window: expressions for positions, addresses and masks.
+"""Writes how a kernel finds the elements under a window: positions, addresses and masks.
 
 The window's numbers are either written into the kernel, where what multiplies by one or adds nothing is left out, or
 are constants of it (`KH`, `STRIDE`, `PAD`), as people write both.
@@ -31,11 +31,11 @@ class WindowCode:
 
     @property
     def outs(self) -> tuple[str, ...]:
-        """The names of the result's lengths."""
+        """Return the names of the result's lengths."""
         return tuple(f"O{axis}" for axis in self.axes)
 
     def number(self, kind: str, side: int) -> str:
-        """One of the window's numbers, or nothing where it changes nothing."""
+        """Return one of the window's numbers, or nothing where it changes nothing."""
         values: tuple[int, ...] = getattr(self.window, kind)
         if kind in _TRIVIAL and values[side] == _TRIVIAL[kind] and (not self.is_named or len(set(values)) == 1):
             return ""
@@ -47,7 +47,7 @@ class WindowCode:
 
     @property
     def constants(self) -> list[tuple[str, str]]:
-        """The kernel's constants for the window."""
+        """Return the kernel's constants for the window."""
         found: dict[str, str] = {}
         if self.is_named:
             for kind in ("kernel", "stride", "padding", "dilation"):
@@ -58,14 +58,14 @@ class WindowCode:
 
     @property
     def taps(self) -> str:
-        """Elements under the window."""
+        """Return the number of elements under the window."""
         if not self.is_named:
             return str(self.window.taps)
         names = [self.number("kernel", side) for side in range(self.window.rank)]
         return names[0] if len(names) == 1 else f"({' * '.join(names)})"
 
     def split_taps(self, index: str) -> list[tuple[str, str]]:
-        """(name, expression) of a tap's position on each side, the last first; sides of width one have none."""
+        """Return (name, expression) of a tap's position on each side, the last first; sides of width one have none."""
         found = []
         for side in reversed(range(self.window.rank)):
             if not self.is_named and self.window.kernel[side] == 1:
@@ -77,7 +77,7 @@ class WindowCode:
         return found
 
     def split_places(self, index: str, has_more: bool) -> list[str]:
-        """Statements that find a result's place on each side; `has_more` where the index counts planes too."""
+        """Write statements that find a result's place on each side; `has_more` where the index counts planes too."""
         lines = []
         for side in reversed(range(self.window.rank)):
             divisor = _times(self.outs[side + 1 :])
@@ -88,7 +88,7 @@ class WindowCode:
 
     @property
     def plane(self) -> str:
-        """Elements of one channel of the result."""
+        """Return the number of elements of one channel of the result."""
         return _times(self.outs)
 
     def place(self, side: int) -> str:
@@ -101,7 +101,7 @@ class WindowCode:
         return f"i{LETTERS[self.axes[side]]}"
 
     def find_source(self, side: int) -> list[str]:
-        """Statements that find the input's place on a side from the result's and the tap's."""
+        """Write statements that find the input's place on a side from the result's and the tap's."""
         stride, padding, dilation = (self.number(kind, side) for kind in ("stride", "padding", "dilation"))
         has_tap = self.is_named or self.window.kernel[side] > 1
         step = (f"{self.tap(side)} * {dilation}" if dilation else self.tap(side)) if has_tap else ""
@@ -116,7 +116,7 @@ class WindowCode:
         return [f"{self.source(side)} = {value}" + (f" + {step}" if step else "")]
 
     def is_inside(self, side: int) -> str:
-        """The condition that the input has the place, or nothing where it cannot fail."""
+        """Return the condition that the input has the place, or nothing where it cannot fail."""
         axis, source = self.axes[side], self.source(side)
         if self.window.is_transposed:
             if stride := self.number("stride", side):
@@ -127,16 +127,21 @@ class WindowCode:
             return f"({source} >= 0) & ({source} < {axis})"
         return ""
 
+    @property
+    def is_guarded(self) -> bool:
+        """Return whether a window may reach beyond the input, so that `inside` says where it does not."""
+        return any(self.is_inside(side) for side in range(self.window.rank))
+
     def address(self, plane: str) -> str:
-        """The input's element in a plane."""
+        """Write the input's element in a plane."""
         return self._fold(plane, [(axis, self.source(side)) for side, axis in enumerate(self.axes)])
 
     def result_address(self, plane: str) -> str:
-        """The result's element in a plane."""
+        """Write the result's element in a plane."""
         return self._fold(plane, [(out, self.place(side)) for side, out in enumerate(self.outs)])
 
     def tap_address(self, first: str) -> str:
-        """A weight's element for a filter (and channel) and the loops' taps."""
+        """Write a weight's element for a filter (and channel) and the loops' taps."""
         pairs = [
             (self.number("kernel", side), self.tap(side) if self.has_loop(side) else "")
             for side in range(self.window.rank)
@@ -151,11 +156,11 @@ class WindowCode:
         return index
 
     def has_loop(self, side: int) -> bool:
-        """Whether a loop runs over a side's taps."""
+        """Return whether a loop runs over a side's taps."""
         return self.is_named or self.window.kernel[side] > 1
 
     def loop_taps(self, head: str, guard: str, body: Sequence[str]) -> list[str]:
-        """Loops over the taps, each side's place found as early as it is known, around `body`.
+        """Write loops over the taps, each side's place found as early as it is known, around `body`.
 
         `head` is "range" or "tl.static_range"; `guard` is what `inside` holds besides the window's own conditions.
         """
@@ -181,5 +186,5 @@ def _times(names: Sequence[str]) -> str:
 
 
 def draw_code(draw: Draw, window: Window) -> WindowCode:
-    """How one kernel writes its window."""
+    """Draw how one kernel writes its window."""
     return WindowCode(window=window, axes=draw.choice(_AXES[window.rank]), is_named=draw.chance(0.4))

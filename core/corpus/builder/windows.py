@@ -40,25 +40,25 @@ class Window:
 
     @property
     def taps(self) -> int:
-        """Elements under the window."""
+        """Return the number of elements under the window."""
         return prod(self.kernel)
 
     @property
     def options(self) -> tuple[tuple[str, str | int | float], ...]:
-        """The window as options of a Spec."""
+        """Return the window as options of a Spec."""
         named = (self.kernel, self.stride, self.padding, self.dilation, self.extra)
         return tuple((name, ",".join(map(str, values))) for name, values in zip(_NAMES, named, strict=True))
 
     def reach(self, side: int) -> int:
-        """Elements from a window's first to its last."""
+        """Return the number of elements from a window's first to its last."""
         return self.dilation[side] * (self.kernel[side] - 1) + 1
 
     def least(self, side: int) -> int:
-        """The shortest side on which a few windows fit."""
+        """Return the shortest side on which a few windows fit."""
         return 2 if self.is_transposed else max(2, self.reach(side) - 2 * self.padding[side] + self.stride[side])
 
     def length(self, side: int, name: str) -> str:
-        """The result's length as an expression of the input's."""
+        """Return the result's length as an expression of the input's."""
         stride, rest = self.stride[side], self.reach(side) - 1 - 2 * self.padding[side]
         if self.is_transposed:
             scaled = f"{name} * {stride}" if stride > 1 else name
@@ -68,14 +68,14 @@ class Window:
         return f"({name}{_signed(-rest - 1)}) // {stride} + 1"
 
     def count(self, side: int, length: int) -> int:
-        """The result's length."""
+        """Return the result's length."""
         rest = self.reach(side) - 1 - 2 * self.padding[side]
         if self.is_transposed:
             return (length - 1) * self.stride[side] + rest + 1 + self.extra[side]
         return (length - rest - 1) // self.stride[side] + 1
 
     def keywords(self) -> list[tuple[str, str]]:
-        """The module's keyword arguments that are not its defaults, without the kernel's size."""
+        """Return the module's keyword arguments that are not its defaults, without the kernel's size."""
         found = []
         for name, values, default in (
             ("stride", self.stride, 1),
@@ -89,7 +89,7 @@ class Window:
 
     @property
     def text(self) -> str:
-        """The window in words."""
+        """Return the window in words."""
         words = {"kernel": "x".join(map(str, self.kernel))} if self.rank > 1 else {"kernel": str(self.kernel[0])}
         words.update({name.replace("_", " "): value for name, value in self.keywords()})
         return ", ".join(f"{name} {value}" for name, value in words.items())
@@ -100,24 +100,24 @@ def _signed(number: int) -> str:
 
 
 def literal(values: tuple[int, ...]) -> str:
-    """One number where all sides have the same, else a tuple."""
+    """Return one number where all sides have the same, else a tuple."""
     return str(values[0]) if len(set(values)) == 1 else f"({', '.join(map(str, values))})"
 
 
 def read_window(spec: Spec) -> Window:
-    """The window that a spec's options hold."""
+    """Return the window that a spec's options hold."""
     options = dict(spec.options)
     values = {name: tuple(int(part) for part in str(options[name]).split(",") if part) for name in _NAMES}
     return Window(is_transposed=bool(values["extra"]), **values)
 
 
 def draw_rank(draw: Draw) -> int:
-    """Sides: mostly two."""
+    """Draw the number of sides: mostly two."""
     return draw.choice((1, 2, 2, 2, 3))
 
 
 def draw_window(draw: Draw, rank: int, is_transposed: bool = False, is_direct: bool = False) -> Window:
-    """A convolution's window; one that is summed tap by tap has few of them."""
+    """Draw a convolution's window; one that is summed tap by tap has few of them."""
     kernel = (draw.choice((_FEW_WIDTHS if is_direct else _WIDTHS)[rank]),) * rank
     if rank > 1 and draw.chance(0.25):
         kernel = draw.choice((_FEW_UNEVEN if is_direct else _UNEVEN)[rank])
@@ -143,7 +143,7 @@ def draw_window(draw: Draw, rank: int, is_transposed: bool = False, is_direct: b
 
 
 def draw_pooling_window(draw: Draw, rank: int, has_dilation: bool) -> Window:
-    """A pooling's window: its stride is mostly its width, its padding at most half of it."""
+    """Draw a pooling's window: its stride is mostly its width, its padding at most half of it."""
     kernel = (draw.choice({1: (2, 3, 4, 5, 8), 2: (2, 2, 3, 3, 4, 5), 3: (2, 2, 3)}[rank]),) * rank
     if rank > 1 and draw.chance(0.2):
         kernel = draw.choice({2: ((2, 3), (3, 2), (1, 4)), 3: ((1, 2, 2), (2, 3, 3))}[rank])
@@ -160,7 +160,7 @@ def _draw_sides(draw: Draw, rank: int, options: tuple[int, ...], uneven: float) 
 
 
 def draw_sides(draw: Draw, window: Window, most: float) -> tuple[Size, ...]:
-    """The input's sides: at most about `most` elements of a result's channel."""
+    """Draw the input's sides: at most about `most` elements of a result's channel."""
     rank = window.rank
     low, high = _SIDES[rank]
     steps = (prod(window.stride) if window.is_transposed else min(2, prod(window.stride))) ** (1 / rank)
@@ -189,7 +189,7 @@ def draw_sides(draw: Draw, window: Window, most: float) -> tuple[Size, ...]:
 
 
 def draw_channels(draw: Draw, low: int, high: int, multiple: int = 1, few: int = 3) -> Size:
-    """A number of channels, a multiple of `multiple`; about `few` of them in the small profile."""
+    """Draw a number of channels, a multiple of `multiple`; about `few` of them in the small profile."""
     least = max(1, -(-few // multiple))
     return Size(
         declared=multiple * max(2, draw.size(low, high) // multiple),
@@ -200,5 +200,5 @@ def draw_channels(draw: Draw, low: int, high: int, multiple: int = 1, few: int =
 
 
 def draw_batch(draw: Draw) -> Size:
-    """A number of samples."""
+    """Draw a number of samples."""
     return Size(declared=draw.between(2, 16), tiny=draw.choice((2, 2, 3)), small=2, larger=draw.between(3, 4))

@@ -49,26 +49,26 @@ class Names:
     """What a kernel's name ends in."""
 
     def ptr(self, name: str) -> str:
-        """The pointer argument for a tensor."""
+        """Return the pointer argument for a tensor."""
         return self.pointer.format(name)
 
     def beside(self, *inputs: str) -> Names:
-        """These names, with another one for the result where an input is called like it."""
+        """Return these names, with another one for the result where an input is called like it."""
         return evolve(self, out="out") if self.out in inputs else self
 
     @property
     def shape(self) -> str:
-        """The input's shape as arguments of `torch.randn`."""
+        """Return the input's shape as arguments of `torch.randn`."""
         return ", ".join(self.dimensions)
 
 
 def draw_names(draw: Draw, kind: str, rank: int) -> Names:
-    """Names for a family of the given kind ("pointwise", "rows", "product")."""
+    """Draw names for a family of the given kind ("pointwise", "rows", "product")."""
     return draw_names_among(draw, _DIMENSIONS[kind, rank])
 
 
 def draw_names_among(draw: Draw, dimensions: Sequence[tuple[str, ...]]) -> Names:
-    """Names for a family whose dimensions are called as one of these."""
+    """Draw names for a family whose dimensions are called as one of these."""
     return Names(
         dimensions=draw.choice(dimensions),
         pointer=draw.choice(("{}_ptr", "{}_ptr", "{}_ptr", "p_{}")),
@@ -98,7 +98,7 @@ class Kernel:
 
 
 def block(lines: Sequence[str], depth: int) -> str:
-    """Lines indented by `depth` levels, each ended."""
+    """Write lines indented by `depth` levels, each ended."""
     indent = "    " * depth
     return "".join(f"{indent}{line}\n" for line in lines)
 
@@ -123,7 +123,7 @@ class Reference:
 
 
 def write_reference(reference: Reference, names: Names, sizes: Sequence[Size]) -> str:
-    """The reference module's source."""
+    """Write the reference module's source."""
     forward = block(reference.forward, 2)
     constants = "".join(f"{name} = {size.declared}\n" for name, size in zip(names.dimensions, sizes, strict=True))
     functional = "import torch.nn.functional as F\n" if "F." in forward else ""
@@ -139,7 +139,7 @@ def write_reference(reference: Reference, names: Names, sizes: Sequence[Size]) -
 
 
 def write_solution(reference: Reference, kernel: Kernel, wrapper: str) -> str:
-    """The solution module's source; launched from a function called `wrapper`, or in `forward` where that is empty."""
+    """Write the solution module's source; launched from the function `wrapper`, or in `forward` where that is empty."""
     init = _constructor([name for name, _ in reference.parameters], reference.init)
     if wrapper:
         local = {name: name for name, _ in kernel.tensors}
@@ -160,7 +160,7 @@ def write_solution(reference: Reference, kernel: Kernel, wrapper: str) -> str:
 def finish(
     spec: Spec, task_id: str, description: str, reference: Reference, kernel: Kernel, names: Names, draw: Draw
 ) -> Example:
-    """The example made of its parts."""
+    """Make the example of its parts."""
     wrapper = (
         draw.choice((f"launch_{spec.family}", f"triton_{spec.family}", "launch", "run")) if draw.chance(0.2) else ""
     )

@@ -8,12 +8,13 @@ nothing behind that a launch would have to update.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 from attrs import frozen
 
 from ...task import Example
-from ..builder.chain import ChainNames, describe, kernel_lines, name_chain, reference_lines
-from ..builder.drafts import Device, Draft, make_kernel, name_pointers, pair
+from ..builder.chain import ChainNames, describe, forward_lines, kernel_lines, name_chain
+from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
 from ..builder.image_sizes import DIMENSIONS, draw_image_sizes
 from ..builder.operations import MATRIX_STEPS, Operand, draw_chain
@@ -28,17 +29,17 @@ _SUFFIX = {2: "1d", 3: "1d", 4: "2d", 5: "3d"}
 
 
 def draw_batch_norm(draw: Draw, family: str) -> Spec:
-    """Batch norm: with running statistics, or with the batch's own."""
+    """Draw batch norm: with running statistics, or with the batch's own."""
     return _draw(draw, family, draw.choice(("running", "running", "batch")), level=1)
 
 
 def draw_batch_norm_chain(draw: Draw, family: str) -> Spec:
-    """Batch norm, then a chain."""
+    """Draw batch norm, then a chain."""
     return _draw(draw, family, draw.choice(("running", "running", "batch")), level=2)
 
 
 def draw_prelu(draw: Draw, family: str) -> Spec:
-    """A rectifier with a learned slope a channel, or one for all."""
+    """Draw a rectifier with a learned slope a channel, or one for all."""
     rank = draw.choice((4, 4, 2, 3, 5))
     return Spec(
         level=1,
@@ -65,7 +66,7 @@ def _draw(draw: Draw, family: str, producer: str, level: int) -> Spec:
 
 
 def write_batch_norm(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for a function with one value a channel."""
+    """Write the task and a teacher for a function with one value a channel."""
     rank = len(spec.sizes)
     names = draw_names_among(draw, DIMENSIONS[rank])
     chain = name_chain(spec.chain, draw)
@@ -77,8 +78,7 @@ def write_batch_norm(spec: Spec, task_id: str, draw: Draw) -> Example:
         expression, head, features = _write_norm(spec, names, draw, draft)
     ones = ", 1" * (rank - 2)
     draft.take_chain(chain, names.shape, f"{features}{ones}", (features, names.dimensions[1]))
-    forward = [f"{x} = {expression}", *reference_lines(spec.chain, x, chain), f"return {x}"]
-    reference = draft.reference(forward if spec.chain else [f"return {expression}"])
+    reference = draft.reference(forward_lines(expression, spec.chain, x, chain))
     kernel = (_statistics_kernel if spec.producer == "batch" else _pointwise_kernel)(spec, names, chain, draft, draw)
     return finish(spec, task_id, describe(head, spec.chain, chain), reference, kernel, names, draw)
 
@@ -97,7 +97,7 @@ def _write_prelu(spec: Spec, names: Names, draw: Draw, draft: Draft) -> tuple[st
 
 
 def _write_norm(spec: Spec, names: Names, draw: Draw, draft: Draft) -> tuple[str, str, str]:
-    """The norm's expression, its description, and the name that the number of channels has in `__init__`."""
+    """Write the norm's expression, its description, and the name that the number of channels has in `__init__`."""
     x, eps, affine = names.x, repr(spec.option("eps")), bool(spec.option("affine"))
     is_running = spec.producer == "running"
     features = draw.choice(("channels", "num_features", "features"))
@@ -137,66 +137,26 @@ def _hold(draft: Draft, prefix: str, is_running: bool, affine: bool) -> None:
 
 
 def _pointwise_kernel(spec: Spec, names: Names, chain: ChainNames, draft: Draft, draw: Draw) -> Kernel:
-    """Kernels for which nothing is reduced: planes of a channel, or a flat range of elements."""
-    x, v, size, offsets = names.x, names.value, names.block, names.offsets
+    """Write a kernel that reduces nothing: planes of a channel, or a flat range of elements."""
+    x, size = names.x, names.block
     result = names.beside(x).out
     plane = draw.choice(("plane", "hw", "spatial"))
     has_sides = len(spec.sizes) > 2
-    is_shared = bool(spec.option("shared"))
     style = draw.choice(("plane", "plane", "flat")) if has_sides else draw.choice(("flat", "row"))
-    cast = ".to(tl.float32)" if spec.casts else ""
-    span = f"tl.arange(0, {size})"
-    columns = names.columns
-    match style:
-        case "plane":
-            body = ["row = tl.program_id(0)"] + ([] if is_shared else ["channel = row % channels"])
-            body += [f"{columns} = tl.program_id(1) * {size} + {span}", f"mask = {columns} < {plane}"]
-            body.append(f"{offsets} = row * {plane} + {columns}")
-            sizes, place = [*([] if is_shared else ["channels"]), plane], "channel"
-        case "row":
-            body = ["row = tl.program_id(0)", f"{columns} = tl.program_id(1) * {size} + {span}"]
-            body += [f"mask = {columns} < channels", f"{offsets} = row * channels + {columns}"]
-            sizes, place = ["channels"], columns
-        case _:
-            body = [f"{offsets} = tl.program_id(0) * {size} + {span}", f"mask = {offsets} < n"]
-            if not is_shared:
-                body.append(f"channel = {f'{offsets} // {plane}' if has_sides else offsets} % channels")
-            sizes, place = ["n", *([] if is_shared else ["channels", *([plane] if has_sides else [])])], "channel"
-    is_single = style == "plane"
-
-    def load_vector(name: str) -> str:
-        if is_shared and name == "weight":
-            return f"tl.load({names.ptr(name)}){cast}"
-        return f"tl.load({names.ptr(name)} + {place}{'' if is_single else ', mask=mask'}){cast}"
-
-    def load(operand: str, kind: Operand) -> str:
-        if kind is Operand.VECTOR:
-            return load_vector(operand)
-        return f"tl.load({names.ptr(operand)} + {offsets}, mask=mask){cast}"
-
-    body.append(f"{x} = {load(x, Operand.TENSOR)}")
-    if spec.producer == "prelu":
-        body.append(f"{v} = tl.where({x} > 0, {x}, {load_vector('weight')} * {x})")
-    else:
-        body += _normalise(spec, x, v, load_vector, draw)
-    body += kernel_lines(spec.chain, v, chain, draw, load)
-    body.append(f"tl.store({names.ptr(result)} + {offsets}, {v}, mask=mask)")
+    body, sizes, channel = _find_channels(spec, names, style, plane)
+    body += _pointwise_lines(spec, names, chain, channel, style, draw)
     base = "prelu" if spec.producer == "prelu" else draw.choice(("batch_norm", "bn"))
     name = ("fused_" + base if spec.chain and draw.chance(0.5) else base) + names.suffix
-    arguments = pair(name_pointers(draft, chain), names.ptr)
-    arguments.insert(1, (names.ptr(result), result))
-    arguments += [(local, local) for local in sizes]
-    if chain.argument:
-        arguments.append((chain.argument, f"<{chain.argument}>"))
     block = str(draw.choice((256, 512, 1024) if style == "flat" else (128, 256, 512)))
-    device = Device(name=name, arguments=tuple(arguments), constants=((size, block),), body=tuple(body))
+    arguments = draft.pass_to(names.ptr, result, sizes)
+    device = Device(name=name, arguments=arguments, constants=((size, block),), body=tuple(body))
+    lengths = {
+        "n": f"<{x}>.numel()",
+        "channels": f"<{x}>.shape[1]",
+        plane: f"<{x}>.numel() // (<{x}>.shape[0] * <{x}>.shape[1])",
+    }
     host = [f"{result} = torch.empty_like(<{x}>)"]
-    if "n" in sizes:
-        host.append(f"n = <{x}>.numel()")
-    if "channels" in sizes:
-        host.append(f"channels = <{x}>.shape[1]")
-    if plane in sizes:
-        host.append(f"{plane} = <{x}>.numel() // (<{x}>.shape[0] * <{x}>.shape[1])")
+    host += [f"{length} = {value}" for length, value in lengths.items() if length in sizes]
     rows = f"<{x}>.shape[0]" + (f" * <{x}>.shape[1]" if has_sides else "")
     grid = {
         "plane": f"({rows}, triton.cdiv({plane}, {block}))",
@@ -207,8 +167,55 @@ def _pointwise_kernel(spec: Spec, names: Names, chain: ChainNames, draft: Draft,
     return make_kernel([device], host, draft.tensors, result, style)
 
 
+def _find_channels(spec: Spec, names: Names, style: str, plane: str) -> tuple[list[str], list[str], str]:
+    """Return the lines that find the elements and their channel, the sizes that they take, and the channel."""
+    size, offsets, columns = names.block, names.offsets, names.columns
+    has_sides, is_shared = len(spec.sizes) > 2, bool(spec.option("shared"))
+    span = f"tl.arange(0, {size})"
+    channels = [] if is_shared else ["channels"]
+    match style:
+        case "plane":
+            body = ["row = tl.program_id(0)"] + ([] if is_shared else ["channel = row % channels"])
+            body += [f"{columns} = tl.program_id(1) * {size} + {span}", f"mask = {columns} < {plane}"]
+            return [*body, f"{offsets} = row * {plane} + {columns}"], [*channels, plane], "channel"
+        case "row":
+            body = ["row = tl.program_id(0)", f"{columns} = tl.program_id(1) * {size} + {span}"]
+            body += [f"mask = {columns} < channels", f"{offsets} = row * channels + {columns}"]
+            return body, ["channels"], columns
+        case _:
+            body = [f"{offsets} = tl.program_id(0) * {size} + {span}", f"mask = {offsets} < n"]
+            if is_shared:
+                return body, ["n"], ""
+            body.append(f"channel = {f'{offsets} // {plane}' if has_sides else offsets} % channels")
+            return body, ["n", "channels", *([plane] if has_sides else [])], "channel"
+
+
+def _pointwise_lines(spec: Spec, names: Names, chain: ChainNames, channel: str, style: str, draw: Draw) -> list[str]:
+    """Write the loads, the function with its chain, and the store."""
+    x, v, offsets = names.x, names.value, names.offsets
+
+    def load_vector(name: str) -> str:
+        if spec.option("shared") and name == "weight":
+            return f"tl.load({names.ptr(name)}){spec.cast}"
+        mask = "" if style == "plane" else ", mask=mask"
+        return f"tl.load({names.ptr(name)} + {channel}{mask}){spec.cast}"
+
+    def load(operand: str, kind: Operand) -> str:
+        if kind is Operand.VECTOR:
+            return load_vector(operand)
+        return f"tl.load({names.ptr(operand)} + {offsets}, mask=mask){spec.cast}"
+
+    lines = [f"{x} = {load(x, Operand.TENSOR)}"]
+    if spec.producer == "prelu":
+        lines.append(f"{v} = tl.where({x} > 0, {x}, {load_vector('weight')} * {x})")
+    else:
+        lines += _normalise(spec, x, v, load_vector, draw)
+    lines += kernel_lines(spec.chain, v, chain, draw, load)
+    return [*lines, f"tl.store({names.ptr(names.beside(x).out)} + {offsets}, {v}, mask=mask)"]
+
+
 def _normalise(spec: Spec, x: str, v: str, load_vector: Callable[[str], str], draw: Draw) -> list[str]:
-    """Lines from `x` to its norm by running statistics: as the formula says, or with scale and shift folded first."""
+    """Write a norm of `x` by running statistics: as the formula says, or with scale and shift folded first."""
     eps, affine = repr(spec.option("eps")), bool(spec.option("affine"))
     if draw.chance(0.5):
         lines = [f"{v} = ({x} - {load_vector('mean')}) / tl.sqrt({load_vector('var')} + {eps})"]
@@ -236,54 +243,37 @@ class ChannelBody(RowBody):
 
     @property
     def locate(self) -> str:
-        """The line that finds the elements of the channel."""
+        """Write the line that finds the elements of the channel."""
         columns, plane = self.columns, self.plane
         if not plane:
             return f"{self.offsets} = {columns} * channels + row"
         return f"{self.offsets} = ({columns} // {plane} * channels + row) * {plane} + {columns} % {plane}"
 
     def load_vector(self, pointer: str) -> str:
-        """A load of the channel's value."""
+        """Write a load of the channel's value."""
         return f"tl.load({pointer} + row){self.cast}"
 
     def whole(self, other: str) -> list[str]:
-        """Lines that load the whole channel."""
+        """Write lines that load the whole channel."""
         return [self.locate if line.startswith(f"{self.offsets} =") else line for line in RowBody.whole(self, other)]
 
     def sweep(self, other: str, lines: Sequence[str]) -> list[str]:
-        """A loop over the channel's blocks."""
+        """Write a loop over the channel's blocks."""
         first, columns, *rest = RowBody.sweep(self, other, lines)
         return [first, columns, f"    {self.locate}", *rest]
 
 
 def _statistics_kernel(spec: Spec, names: Names, chain: ChainNames, draft: Draft, draw: Draw) -> Kernel:
-    """One program a channel, which reads it whole or in blocks."""
+    """Write one program for each channel, which reads it whole or in blocks."""
     sizes = [size.declared for size in spec.sizes]
-    total = 1
-    for at, size in enumerate(sizes):
-        total *= size if at != 1 else 1
-    style = draw.choice(("whole", "loop")) if total <= _MAX_WHOLE else "loop"
+    total = prod(sizes) // sizes[1]
+    is_whole = total <= _MAX_WHOLE and draw.choice((True, False))
     x = names.x
     plane = draw.choice(("plane", "hw", "spatial")) if len(sizes) > 2 else ""
     n = draw.choice(("n", "total", "count"))
     result = names.beside(x).out
-    body = ChannelBody(
-        style="row" if style == "whole" else style,
-        x=x,
-        value=names.value,
-        columns=names.columns,
-        offsets=names.offsets,
-        block=names.block,
-        n=n,
-        rows="channels",
-        pointer=names.ptr(x),
-        cast=".to(tl.float32)" if spec.casts else "",
-        eps=repr(spec.option("eps")),
-        affine=bool(spec.option("affine")),
-        weight=names.ptr("weight"),
-        beta=names.ptr("beta"),
-        plane=plane,
-    )
+    style = "row" if is_whole else "loop"
+    body = ChannelBody(spec=spec, names=names, style=style, n=n, rows="channels", plane=plane)
 
     def load(operand: str, kind: Operand) -> str:
         pointer = names.ptr(operand)
@@ -292,15 +282,11 @@ def _statistics_kernel(spec: Spec, names: Names, chain: ChainNames, draft: Draft
     steps = kernel_lines(spec.chain, names.value, chain, draw, load)
     lines = MAPS["layer_norm"](body) + body.finish_map(steps, names.ptr(result))
     name = draw.choice(("batch_norm", "bn", "fused_bn" if spec.chain else "channel_norm")) + names.suffix
-    arguments = pair(name_pointers(draft, chain), names.ptr)
-    arguments.insert(1, (names.ptr(result), result))
-    arguments += [(n, n), ("channels", "channels")] + ([(plane, plane)] if plane else [])
-    if chain.argument:
-        arguments.append((chain.argument, f"<{chain.argument}>"))
-    block = f"triton.next_power_of_2({n})" if style == "whole" else str(draw.choice((512, 1024, 2048)))
-    device = Device(name=name, arguments=tuple(arguments), constants=((names.block, block),), body=tuple(lines))
+    arguments = draft.pass_to(names.ptr, result, [n, "channels", *([plane] if plane else [])])
+    block = f"triton.next_power_of_2({n})" if is_whole else str(draw.choice((512, 1024, 2048)))
+    device = Device(name=name, arguments=arguments, constants=((names.block, block),), body=tuple(lines))
     host = [f"{result} = torch.empty_like(<{x}>)", f"channels = <{x}>.shape[1]", f"{n} = <{x}>.numel() // channels"]
     if plane:
         host.append(f"{plane} = {n} // <{x}>.shape[0]")
     host.append(device.launch("(channels,)"))
-    return make_kernel([device], host, draft.tensors, result, f"channel-{style}")
+    return make_kernel([device], host, draft.tensors, result, f"channel-{'whole' if is_whole else 'loop'}")

@@ -25,11 +25,11 @@ from ..builder.convolution_kernels import (
 from ..builder.convolution_words import BATCH_NORM, CHANNEL_NAMES, Layer, norm_lines, write_layer
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
-from ..builder.operations import ACTIVATIONS, MATRIX_STEPS, RELU, Applied, Operand, apply, draw_chain
+from ..builder.operations import ACTIVATIONS, MATRIX_STEPS, RELU, Applied, Operand, apply, draw_chain, is_bounded
 from ..builder.separable_kernels import separable_kernel
 from ..builder.spec import Size, Spec, draw_dtypes
 from ..builder.tails import TAILS, Tail, write_tail
-from ..builder.window_code import draw_code
+from ..builder.window_code import WindowCode, draw_code
 from ..builder.windows import Window, draw_batch, draw_channels, draw_rank, draw_sides, draw_window, read_window
 from ..builder.wording import Kernel, Names, draw_names_among, finish
 
@@ -37,31 +37,30 @@ _MOST_OPERATIONS = 4e9
 _MOST_ELEMENTS = 2_000_000
 _MOST_DEPTHWISE = 500_000
 """PyTorch takes long over each group in float64."""
-_BOUNDED = ("rectify", "clamp", "squash")
 _MOST_BEFORE_TAIL = 200_000
 _FEW_CHANNELS = 4
 """Of a filter: sums are direct up to so many."""
 
 
 def draw_convolution(draw: Draw, family: str) -> Spec:
-    """One convolution of the family's kind."""
+    """Draw one convolution of the family's kind."""
     kind = {"transposed_conv": "conv_transpose"}.get(family, family)
     return _draw(draw, family, kind, draw_rank(draw), 1, ())
 
 
 def draw_convolution_chain(draw: Draw, family: str) -> Spec:
-    """A convolution, mostly a standard one, then a chain."""
+    """Draw a convolution, mostly a standard one, then a chain."""
     kind = draw.choice(("conv",) * 6 + ("depthwise_conv", "pointwise_conv", "grouped_conv", "separable_conv"))
     return _draw(draw, family, kind, draw_rank(draw), 2, draw_chain(draw, MATRIX_STEPS, 1))
 
 
 def draw_transposed_chain(draw: Draw, family: str) -> Spec:
-    """A transposed convolution, then a chain."""
+    """Draw a transposed convolution, then a chain."""
     return _draw(draw, family, "conv_transpose", draw_rank(draw), 2, draw_chain(draw, MATRIX_STEPS, 1))
 
 
 def draw_norm_activation(draw: Draw, family: str) -> Spec:
-    """A convolution, a batch norm in evaluation mode, then an activation or a chain."""
+    """Draw a convolution, a batch norm in evaluation mode, then an activation or a chain."""
     kind = draw.choice(("conv",) * 4 + ("depthwise_conv", "pointwise_conv"))
     rank = draw_rank(draw)
     chain: tuple[Applied, ...]
@@ -75,13 +74,12 @@ def draw_norm_activation(draw: Draw, family: str) -> Spec:
 
 
 def draw_two_stages(draw: Draw, family: str) -> Spec:
-    """A convolution with one or two steps after it, then what reads several of its results."""
+    """Draw a convolution with one or two steps after it, then what reads several of its results."""
     kind = draw.choice(("conv",) * 4 + ("conv_transpose", "pointwise_conv"))
     chain = draw_chain(draw, MATRIX_STEPS, 1)[: draw.between(1, 2)]
     spec = _draw(draw, family, kind, draw_rank(draw), 2, chain, _MOST_BEFORE_TAIL)
     # of values with a bound, the least one over many channels is that bound everywhere
-    is_bounded = any(a.operation.result == "one" or a.operation.group in _BOUNDED for a in chain)
-    tail = draw.choice([tail for tail in TAILS if not (is_bounded and tail == "channel_min")])
+    tail = draw.choice([tail for tail in TAILS if not (is_bounded(chain) and tail == "channel_min")])
     return evolve(spec, producer=f"{spec.producer}_{tail}", options=(*spec.options, ("tail", tail)))
 
 
@@ -146,7 +144,7 @@ def _kind(spec: Spec) -> str:
 
 
 def write_convolution(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for a convolution, with what follows it."""
+    """Write the task and a teacher for a convolution, with what follows it."""
     kind, window = _kind(spec), read_window(spec)
     names = draw_names_among(draw, CHANNEL_NAMES[kind == "depthwise_conv", window.rank])
     chain = name_chain(spec.chain, draw)
@@ -179,7 +177,7 @@ def write_convolution(spec: Spec, task_id: str, draw: Draw) -> Example:
             lines += norm_lines(acc, repr(eps), style, lambda name: load(name, Operand.VECTOR))
         return lines + kernel_lines(spec.chain, acc, chain, draw, load)
 
-    kernel, last = _kernel(spec, window, names, draft, layer, follow, chain.argument, draw)
+    kernel, last = _write_kernel(spec, window, names, draft, layer, follow, chain.argument, draw)
     text = describe(head, spec.chain, chain)
     if last is not None:
         forward = [line.replace("<tail>", last.expression) for line in forward]
@@ -188,7 +186,7 @@ def write_convolution(spec: Spec, task_id: str, draw: Draw) -> Example:
     return finish(spec, task_id, text, reference, kernel, names, draw)
 
 
-def _kernel(
+def _write_kernel(
     spec: Spec,
     window: Window,
     names: Names,
@@ -198,11 +196,11 @@ def _kernel(
     argument: str,
     draw: Draw,
 ) -> tuple[Kernel, Tail | None]:
+    """Write the kernels, and the last of them where a step reads several of the convolution's results."""
     kind = _kind(spec)
     code = draw_code(draw, window)
     x, result = names.x, names.beside(names.x).out
-    groups, multiplier = int(spec.option("groups")), int(spec.option("multiplier"))
-    has_own_filters = kind != "depthwise_conv" or multiplier > 1
+    has_own_filters = kind != "depthwise_conv" or int(spec.option("multiplier")) > 1
     filters = draw.choice(("F", "F", "OC", "CO")) if has_own_filters else "C"
     words = Wording(
         x=x,
@@ -214,86 +212,100 @@ def _kernel(
         acc=draw.choice(("acc", "acc", "acc", names.value)),
         offsets=names.offsets,
         block=names.block,
-        cast=".to(tl.float32)" if spec.casts else "",
+        cast=spec.cast,
         pointer=names.ptr,
     )
     base = {"conv": "conv", "depthwise_conv": "depthwise", "conv_transpose": "deconv"}.get(kind, kind)
     base = draw.choice((f"{base}{window.rank}d", base, "conv"))
     base = (draw.choice((f"fused_{base}", base, "fused")) if spec.level == 2 else base) + names.suffix
-    host = [f"N, C, {', '.join(code.axes)} = <{x}>.shape"]
-    if has_own_filters:
-        is_second = kind == "conv_transpose"
-        count = f"<{layer.weight}>.shape[{int(is_second)}]"
-        host.append(f"{filters} = {f'{groups} * {count}' if is_second and groups > 1 else count}")
     outs = code.axes if kind == "pointwise_conv" else code.outs
-    if kind != "pointwise_conv":
-        lengths = (window.length(side, axis) for side, axis in enumerate(code.axes))
-        host.append(f"{', '.join(outs)} = {', '.join(lengths)}")
-    place = f"device=<{x}>.device, dtype=<{x}>.dtype"
+    host = _host_lengths(spec, code, layer, x, filters if has_own_filters else "")
+    allocate = f"torch.empty(({{}}), device=<{x}>.device, dtype=<{x}>.dtype)"
+    middle = allocate.format(", ".join(("N", "{}", *outs)))
     tail = None
     if name := str(spec.option("tail", "")):
         tail = write_tail(name, x, outs, filters, names, result, draw)
-        host += [*tail.host, f"mid = torch.empty((N, {filters}, {', '.join(outs)}), {place})"]
+        host += [*tail.host, f"mid = {middle.format(filters)}"]
         words = evolve(words, out_pointer=names.ptr("mid"))
     shape = ("N", filters, *outs) if tail is None else tail.shape
-    host.append(f"{result} = torch.empty(({', '.join(shape)}), {place})")
+    host.append(f"{result} = {allocate.format(', '.join(shape))}")
     read = [name for name, _ in draft.tensors if name not in (x, layer.weight, argument)]
-    devices = []
-    first_read, channels = x, spec.sizes[1].declared
-    match kind:
-        case "pointwise_conv":
-            parts = pointwise_kernel(words, " * ".join(outs), channels, follow, draw)
-        case "separable_conv" if draw.chance(0.75):
-            dw = evolve(words, weight="dw", weight_pointer=names.ptr("dw"))
-            read = [name for name in read if name != "dw"]
-            pointers = (layer.weight, names.ptr(layer.weight), layer.middle_bias and names.ptr(layer.middle_bias))
-            parts = separable_kernel(code, dw, pointers, channels, follow, draw)
-            read.insert(0, "dw")
-        case "separable_conv":
-            inner = evolve(
-                words,
-                weight="dw",
-                weight_pointer=names.ptr("dw"),
-                out_pointer=names.ptr("mid"),
-                filters="C",
-                acc="acc",
-                pointer=names.ptr,
-            )
-            host.append(f"mid = torch.empty((N, C, {', '.join(outs)}), {place})")
-
-            def add_bias(acc: str, load: Callable[[str, Operand], str]) -> list[str]:
-                return [f"{acc} += {load(layer.middle_bias, Operand.VECTOR)}"] if layer.middle_bias else []
-
-            first = direct_kernel(code, inner, 0, 1, add_bias, draw)
-            bias = [layer.middle_bias] if layer.middle_bias else []
-            devices.append((_device("depthwise" + names.suffix, (x, "dw", "mid", *bias), names, first), first))
-            read = [name for name in read if name not in ("dw", "dw_beta")]
-            first_read = "mid"
-            parts = pointwise_kernel(
-                evolve(words, x="mid", x_pointer=names.ptr("mid")), " * ".join(outs), channels, follow, draw
-            )
-            base = f"pointwise{names.suffix}"
-        case "depthwise_conv":
-            parts = direct_kernel(code, words, 0, multiplier, follow, draw)
-        case _ if groups > 1 and kind != "conv_transpose" and spec.sizes[1].declared // groups <= _FEW_CHANNELS:
-            parts = direct_kernel(code, words, groups, 1, follow, draw)
-        case _:
-            parts = product_kernel(code, words, groups, spec.sizes[1].declared // groups, follow, draw)
+    devices: list[tuple[Device, KernelParts]] = []
+    first = x
+    if kind == "separable_conv" and not draw.chance(0.75):
+        devices.append(_depthwise_device(code, words, layer, names, draw))
+        host.append(f"mid = {middle.format('C')}")
+        read = [name for name in read if name not in ("dw", "dw_beta")]
+        words, first, base = evolve(words, x="mid", x_pointer=names.ptr("mid")), "mid", f"pointwise{names.suffix}"
+        kind = "pointwise_conv"
+    elif kind == "separable_conv":
+        read = ["dw", *(name for name in read if name != "dw")]
+    parts = _write_parts(spec, kind, code, words, layer, follow, draw)
     written = result if tail is None else "mid"
-    device = _device(base, (first_read, layer.weight, written, *read), names, parts, argument)
-    devices.append((device, parts))
-    host += [device.launch(parts.grid) for device, parts in devices]
+    devices.append((_device(base, (first, layer.weight, written, *read), names, parts, argument), parts))
     kernels, styles = [device for device, _ in devices], [parts.style for _, parts in devices]
+    host += [device.launch(parts.grid) for device, parts in devices]
     if tail is not None:
         kernels.append(tail.device)
         host.append(tail.device.launch(tail.grid))
-    if code.is_named and kind != "pointwise_conv":
+    if code.is_named and _kind(spec) != "pointwise_conv":
         styles.append("named")
     return make_kernel(kernels, host, draft.tensors, result, "-".join(styles)), tail
 
 
+def _host_lengths(spec: Spec, code: WindowCode, layer: Layer, x: str, filters: str) -> list[str]:
+    """Write the host's lines for all lengths; `filters` is empty where they are as many as channels."""
+    kind, groups = _kind(spec), int(spec.option("groups"))
+    lines = [f"N, C, {', '.join(code.axes)} = <{x}>.shape"]
+    if filters:
+        is_second = kind == "conv_transpose"
+        count = f"<{layer.weight}>.shape[{int(is_second)}]"
+        lines.append(f"{filters} = {f'{groups} * {count}' if is_second and groups > 1 else count}")
+    if kind != "pointwise_conv":
+        lengths = (code.window.length(side, axis) for side, axis in enumerate(code.axes))
+        lines.append(f"{', '.join(code.outs)} = {', '.join(lengths)}")
+    return lines
+
+
+def _depthwise_device(
+    code: WindowCode, words: Wording, layer: Layer, names: Names, draw: Draw
+) -> tuple[Device, KernelParts]:
+    """Write the first kernel of a separable convolution in two, which stores its result in `mid`."""
+    pointer = names.ptr
+    inner = evolve(words, weight="dw", weight_pointer=pointer("dw"), out_pointer=pointer("mid"), filters="C", acc="acc")
+
+    def add_bias(acc: str, load: Callable[[str, Operand], str]) -> list[str]:
+        return [f"{acc} += {load(layer.middle_bias, Operand.VECTOR)}"] if layer.middle_bias else []
+
+    parts = direct_kernel(code, inner, 0, 1, add_bias, draw)
+    bias = [layer.middle_bias] if layer.middle_bias else []
+    return _device("depthwise" + names.suffix, (words.x, "dw", "mid", *bias), names, parts), parts
+
+
+def _write_parts(
+    spec: Spec, kind: str, code: WindowCode, words: Wording, layer: Layer, follow: Epilogue, draw: Draw
+) -> KernelParts:
+    """Choose the kernel by kind and by how many channels a filter sees."""
+    groups, channels = int(spec.option("groups")), spec.sizes[1].declared
+    match kind:
+        case "pointwise_conv":
+            outs = code.axes if _kind(spec) == kind else code.outs
+            return pointwise_kernel(words, " * ".join(outs), channels, follow, draw)
+        case "separable_conv":
+            depthwise = evolve(words, weight="dw", weight_pointer=words.pointer("dw"))
+            bias = layer.middle_bias and words.pointer(layer.middle_bias)
+            pointers = (layer.weight, words.pointer(layer.weight), bias)
+            return separable_kernel(code, depthwise, pointers, channels, follow, draw)
+        case "depthwise_conv":
+            return direct_kernel(code, words, 0, int(spec.option("multiplier")), follow, draw)
+        case _ if groups > 1 and kind != "conv_transpose" and channels // groups <= _FEW_CHANNELS:
+            return direct_kernel(code, words, groups, 1, follow, draw)
+        case _:
+            return product_kernel(code, words, groups, channels // groups, follow, draw)
+
+
 def _device(name: str, tensors: tuple[str, ...], names: Names, parts: KernelParts, argument: str = "") -> Device:
-    """A kernel with its name; `mid` and the result are the launching function's own."""
+    """Return a kernel with its name; `mid` and the result are the launching function's own."""
     read = {names.out, "out", "mid"}
     arguments = [(names.ptr(tensor), tensor if tensor in read else f"<{tensor}>") for tensor in tensors]
     arguments += parts.sizes

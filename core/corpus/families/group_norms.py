@@ -6,11 +6,13 @@ what has one value a channel is found otherwise, by the row and the place in it.
 
 from __future__ import annotations
 
+from math import prod
+
 from attrs import frozen
 
 from ...task import Example
-from ..builder.chain import ChainNames, describe, kernel_lines, name_chain, reference_lines
-from ..builder.drafts import Device, Draft, make_kernel, name_pointers, pair
+from ..builder.chain import ChainNames, describe, forward_lines, kernel_lines, name_chain
+from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
 from ..builder.image_sizes import DIMENSIONS, draw_image_sizes
 from ..builder.operations import MATRIX_STEPS, Operand, draw_chain
@@ -26,12 +28,12 @@ _MAX_SAMPLE = 65536
 
 
 def draw_group_norm(draw: Draw, family: str) -> Spec:
-    """Group norm, instance norm, or layer norm over a whole sample, of one to three sides."""
+    """Draw group norm, instance norm, or layer norm over a whole sample, of one to three sides."""
     return _draw(draw, family, family, level=1)
 
 
 def draw_group_norm_chain(draw: Draw, family: str) -> Spec:
-    """Group or instance norm, then a chain."""
+    """Draw group or instance norm, then a chain."""
     return _draw(draw, family, draw.choice(("group_norm", "group_norm", "instance_norm")), level=2)
 
 
@@ -62,8 +64,11 @@ class PartBody(RowBody):
     """Rows a sample, or nothing where a row is a sample and vectors have a value a column."""
     side: str
     """Elements a channel."""
-    is_channel_wise: bool
-    """Whether a row is one channel."""
+
+    @property
+    def is_channel_wise(self) -> bool:
+        """Return whether a row is one channel."""
+        return self.spec.producer == "instance_norm"
 
     @property
     def channels(self) -> str:
@@ -73,14 +78,18 @@ class PartBody(RowBody):
         return f"{row} % {self.parts} * ({self.n} // {self.side}) + {self.columns} // {self.side}"
 
     def load_vector(self, pointer: str) -> str:
-        """A load of one value a channel."""
+        """Write a load of one value a channel."""
         if not self.parts:
             return RowBody.load_vector(self, pointer)
-        return f"tl.load({pointer} + channel, mask={self.mask}){self.cast}"
+        if not self.is_channel_wise:
+            mask = f", mask={self.mask}"
+        else:
+            mask = f", mask=rows < {self.rows}" if self.style == "tile" else ""
+        return f"tl.load({pointer} + channel{mask}){self.cast}"
 
 
 def write_group_norm(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for a norm over parts of a sample."""
+    """Write the task and a teacher for a norm over parts of a sample."""
     names = draw_names_among(draw, DIMENSIONS[len(spec.sizes)])
     chain = name_chain(spec.chain, draw)
     x, draft = names.x, Draft()
@@ -89,14 +98,13 @@ def write_group_norm(spec: Spec, task_id: str, draw: Draw) -> Example:
     expression, head, features = _write_norm(spec, names, draw, draft)
     ones = ", 1" * sides
     draft.take_chain(chain, names.shape, f"{features}{ones}", (features, names.dimensions[1]))
-    forward = [f"{x} = {expression}", *reference_lines(spec.chain, x, chain), f"return {x}"]
-    reference = draft.reference(forward if spec.chain else [f"return {expression}"])
-    kernel = _kernel(spec, names, chain, draft, draw)
+    reference = draft.reference(forward_lines(expression, spec.chain, x, chain))
+    kernel = _write_kernel(spec, names, chain, draft, draw)
     return finish(spec, task_id, describe(head, spec.chain, chain), reference, kernel, names, draw)
 
 
 def _write_norm(spec: Spec, names: Names, draw: Draw, draft: Draft) -> tuple[str, str, str]:
-    """The norm's expression, its description, and the name that the number of channels has in `__init__`."""
+    """Write the norm's expression, its description, and the name that the number of channels has in `__init__`."""
     x, eps, affine = names.x, repr(spec.option("eps")), bool(spec.option("affine"))
     sides = len(spec.sizes) - 2
     features = draw.choice(("channels", "num_features", "features"))
@@ -137,90 +145,55 @@ _SIDES = {1: "the last dimension", 2: "the last two dimensions", 3: "the last th
 
 
 def _row_length(spec: Spec) -> int:
-    total = 1
-    for size in spec.sizes[2:]:
-        total *= size.declared
-    match spec.producer:
-        case "instance_norm":
-            return total
-        case "group_norm":
-            return total * spec.sizes[1].declared // int(spec.option("groups"))
-        case _:
-            return total * spec.sizes[1].declared
+    """Return the declared elements of a row."""
+    side = prod(size.declared for size in spec.sizes[2:])
+    if spec.producer == "instance_norm":
+        return side
+    return side * spec.sizes[1].declared // int(spec.option("groups"))
 
 
-def _kernel(spec: Spec, names: Names, chain: ChainNames, draft: Draft, draw: Draw) -> Kernel:
+def _write_kernel(spec: Spec, names: Names, chain: ChainNames, draft: Draft, draw: Draw) -> Kernel:
     length = _row_length(spec)
     styles = ("row", "row", "loop") + (("tile",) if length <= _MAX_TILE else ())
     style = draw.choice(styles) if length <= _MAX_WHOLE else "loop"
-    x, size = names.x, names.block
+    x, result = names.x, names.beside(names.x).out
     n, rows, side = draw.choice((("n", "m", "hw"), ("n_cols", "n_rows", "spatial"), ("length", "num", "plane")))
-    result = names.beside(x).out
-    has_channels = spec.producer != "layer_norm_nd"
-    parts = "" if not has_channels else ("groups" if spec.producer == "group_norm" else "channels")
-    body = PartBody(
-        style=style,
-        x=x,
-        value=names.value,
-        columns=names.columns,
-        offsets=names.offsets,
-        block=size,
-        n=n,
-        rows=rows,
-        pointer=names.ptr(x),
-        cast=".to(tl.float32)" if spec.casts else "",
-        eps=repr(spec.option("eps")),
-        affine=bool(spec.option("affine")),
-        weight=names.ptr("weight"),
-        beta=names.ptr("beta"),
-        parts=parts,
-        side=side,
-        is_channel_wise=spec.producer == "instance_norm",
-    )
-    has_vectors = bool(chain.vectors) or body.affine
-    is_scalar = body.is_channel_wise
-
-    def load(operand: str, kind: Operand) -> str:
-        if kind is not Operand.VECTOR:
-            return body.load(names.ptr(operand))
-        return body.load_vector(names.ptr(operand))
-
-    steps = kernel_lines(spec.chain, names.value, chain, draw, load)
-    lines = MAPS["layer_norm"](body) + body.finish_map(steps, names.ptr(result))
-    if is_scalar:
-        lines = [line.replace(f"channel, mask={body.mask})", "channel)") for line in lines]
-        if style == "tile":
-            lines = [line.replace(" + channel)", f" + channel, mask=rows < {rows})") for line in lines]
-    if parts and has_vectors:
-        lines = _name_channels(lines, body)
+    parts = {"layer_norm_nd": "", "group_norm": "groups"}.get(spec.producer, "channels")
+    body = PartBody(spec=spec, names=names, style=style, n=n, rows=rows, parts=parts, side=side)
+    finds_channels = bool(parts and (chain.vectors or spec.option("affine")))
+    lines = _write_body(body, result, chain, finds_channels, draw)
     base = draw.choice((spec.producer.removesuffix("_nd"), "norm"))
     name = ("fused_" + base if spec.chain and draw.chance(0.5) else base) + names.suffix
-    arguments = pair(name_pointers(draft, chain), names.ptr)
-    arguments.insert(1, (names.ptr(result), result))
-    arguments.append((n, n))
-    if style == "tile":
-        arguments.append((rows, rows))
-    if parts and has_vectors:
-        arguments.append((parts, str(spec.option("groups")) if parts == "groups" else "channels"))
-        if not is_scalar:
-            arguments.append((side, side))
-    if chain.argument:
-        arguments.append((chain.argument, f"<{chain.argument}>"))
+    sizes: list[str | tuple[str, str]] = [n, rows] if style == "tile" else [n]
+    if finds_channels:
+        sizes.append((parts, str(spec.option("groups")) if parts == "groups" else "channels"))
+        sizes += [] if body.is_channel_wise else [side]
     block = f"triton.next_power_of_2({n})" if style != "loop" else str(draw.choice((256, 512, 1024, 2048)))
     tile_rows = draw.choice((2, 4))
-    constants = [(size, block)] + ([("ROWS", str(tile_rows))] if style == "tile" else [])
-    device = Device(name=name, arguments=tuple(arguments), constants=tuple(constants), body=tuple(lines))
-    host = [f"{result} = torch.empty_like(<{x}>)"]
-    uses_side = any(value == side for _, value in arguments)
-    host += _host_lengths(spec, x, n, rows, side, uses_side)
+    constants = [(names.block, block)] + ([("ROWS", str(tile_rows))] if style == "tile" else [])
+    arguments = draft.pass_to(names.ptr, result, sizes)
+    device = Device(name=name, arguments=arguments, constants=tuple(constants), body=tuple(lines))
     grid = f"(triton.cdiv({rows}, {tile_rows}),)" if style == "tile" else f"({rows},)"
     warps = draw.choice((", num_warps=4", ", num_warps=8")) if draw.chance(0.2) else ""
-    host.append(device.launch(grid, warps))
-    return make_kernel([device], host, draft.tensors, result, style)
+    host = [f"{result} = torch.empty_like(<{x}>)", *_host_lengths(spec, x, n, rows, side, side in sizes)]
+    return make_kernel([device], [*host, device.launch(grid, warps)], draft.tensors, result, style)
+
+
+def _write_body(body: PartBody, result: str, chain: ChainNames, finds_channels: bool, draw: Draw) -> list[str]:
+    """Write the norm, the chain and the store."""
+    names = body.names
+
+    def load(operand: str, kind: Operand) -> str:
+        pointer = names.ptr(operand)
+        return body.load_vector(pointer) if kind is Operand.VECTOR else body.load(pointer)
+
+    steps = kernel_lines(body.spec.chain, names.value, chain, draw, load)
+    lines = MAPS["layer_norm"](body) + body.finish_map(steps, names.ptr(result))
+    return _name_channels(lines, body) if finds_channels else lines
 
 
 def _name_channels(lines: list[str], body: PartBody) -> list[str]:
-    """The lines with the channel found where rows and columns are known: once, or in the sweep that needs it."""
+    """Write the lines with the channel found where rows and columns are known: once, or in the sweep that needs it."""
     if body.style == "loop" and not body.is_channel_wise:
         last = max(at for at, line in enumerate(lines) if line.startswith(f"    {body.columns} ="))
         return [*lines[: last + 1], f"    channel = {body.channels}", *lines[last + 1 :]]

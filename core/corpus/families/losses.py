@@ -11,7 +11,7 @@ from attrs import frozen
 from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
-from ..builder.spec import Size, Spec, draw_dtypes
+from ..builder.spec import Spec, draw_dtypes, draw_size
 from ..builder.wording import Kernel, Names, draw_names_among, finish
 from .totals import DIMENSIONS, draw_total_sizes, finish_total, part_launch, sum_parts
 
@@ -91,7 +91,7 @@ _ROW = ("cross_entropy", "cross_entropy", "cosine", "cosine_loss", "triplet", "t
 
 
 def draw_element_loss(draw: Draw, family: str) -> Spec:
-    """A loss of elements, averaged or summed."""
+    """Draw a loss of elements, averaged or summed."""
     producer = draw.choice(tuple(_ELEMENT))
     reduction = "sum" if draw.chance(0.25) else "mean"
     return Spec(
@@ -107,7 +107,7 @@ def draw_element_loss(draw: Draw, family: str) -> Spec:
 
 
 def draw_row_loss(draw: Draw, family: str) -> Spec:
-    """A loss that has a value a row: averaged, summed, or as it is."""
+    """Draw a loss that has a value a row: averaged, summed, or as it is."""
     producer = draw.choice(_ROW)
     reduction = draw.choice(("mean", "none")) if producer != "cosine" else "none"
     reduction = "sum" if producer != "cosine" and draw.chance(0.15) else reduction
@@ -118,10 +118,8 @@ def draw_row_loss(draw: Draw, family: str) -> Spec:
         family=family,
         producer=producer,
         sizes=(
-            Size(declared=rows, tiny=draw.choice((3, 5, 7)), small=draw.between(11, 15), larger=draw.between(20, 25)),
-            Size(
-                declared=columns, tiny=draw.choice((5, 7, 9)), small=draw.between(40, 70), larger=draw.between(270, 350)
-            ),
+            draw_size(draw, rows, (3, 5, 7), (11, 15), (20, 25)),
+            draw_size(draw, columns, (5, 7, 9), (40, 70), (270, 350)),
         ),
         dtypes=draw_dtypes(draw) if reduction == "none" and producer != "cross_entropy" else ("float32",),
         options=(
@@ -132,7 +130,7 @@ def draw_row_loss(draw: Draw, family: str) -> Spec:
 
 
 def write_element_loss(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for a loss of elements."""
+    """Write the task and a teacher for a loss of elements."""
     loss = _ELEMENT[spec.producer]
     names = draw_names_among(draw, DIMENSIONS[len(spec.sizes)])
     p, t = draw.choice((("pred", "target"), ("predictions", "targets"), ("x", "y"), ("inp", "target")))
@@ -154,7 +152,7 @@ def write_element_loss(spec: Spec, task_id: str, draw: Draw) -> Example:
     spellings = loss.torch if is_sum or spec.producer != "kl_div" else loss.torch[:1]
     expression = draw.choice(spellings).format(p=p, t=t, a=written, r=keyword, f="sum" if is_sum else "mean")
     head = f"{text} of {p} and {t}, {'summed over' if is_sum else 'averaged over'} all elements."
-    cast = ".to(tl.float32)" if spec.casts else ""
+    cast = spec.cast
     style = draw.choice(("block", "strided"))
     difference = draw.choice(("d", "d", "diff"))
     value = loss.value.format(p=p, t=t, d=difference, a=loss.number if is_argument else number)
@@ -175,7 +173,7 @@ def write_element_loss(spec: Spec, task_id: str, draw: Draw) -> Example:
 def _finish(
     spec: Spec, names: Names, draft: Draft, devices: list[Device], host: list[str], first: str, style: str, draw: Draw
 ) -> Kernel:
-    """The solution with the launch that adds the partial sums."""
+    """Return the solution with the launch that adds the partial sums."""
     result = names.out
     is_sum = spec.option("reduction") == "sum"
     count = "num" if spec.family == "row_loss" else "n"
@@ -186,7 +184,7 @@ def _finish(
 
 
 def write_row_loss(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for a loss that has a value a row."""
+    """Write the task and a teacher for a loss that has a value a row."""
     names = draw_names_among(draw, DIMENSIONS[2])
     draft = Draft()
     rows, columns = names.dimensions
@@ -227,9 +225,9 @@ def write_row_loss(spec: Spec, task_id: str, draw: Draw) -> Example:
 
 
 def _row_lines(spec: Spec, names: Names, inputs: list[str], style: str, argument: str) -> list[str]:
-    """Lines up to the value of a row."""
+    """Write lines up to the value of a row."""
     columns, size, v = names.columns, names.block, names.value
-    cast = ".to(tl.float32)" if spec.casts else ""
+    cast = spec.cast
     x = inputs[0]
 
     def load(name: str, other: str) -> str:
@@ -281,7 +279,7 @@ def _row_lines(spec: Spec, names: Names, inputs: list[str], style: str, argument
 def _row_sums(
     spec: Spec, inputs: list[str], columns: str, argument: str
 ) -> tuple[list[str], list[tuple[str, str]], str]:
-    """Lines from what was loaded, the sums that a row's value is made of, and the value."""
+    """Return lines from what was loaded, the sums that a row's value is made of, and the value."""
     if spec.producer == "triplet":
         a, p, n = inputs
         margin = argument or repr(spec.option("number"))
@@ -304,14 +302,10 @@ def _row_kernel(spec: Spec, names: Names, inputs: list[str], argument: str, draf
     first = inputs[0]
     body = _row_lines(spec, names, inputs, style, argument)
     body.append(f"tl.store({names.ptr(target)} + row, {names.value})")
-    arguments = [(names.ptr(name), f"<{name}>") for name in inputs]
-    arguments += [(names.ptr(target), target), ("dim", "dim")]
-    if argument:
-        arguments.append((argument, f"<{argument}>"))
     block = "triton.next_power_of_2(dim)" if style == "row" else str(draw.choice((128, 256, 512)))
     device = Device(
         name=draw.choice((spec.producer, f"{spec.producer}_rows", "row_loss")) + names.suffix,
-        arguments=tuple(arguments),
+        arguments=draft.pass_to(names.ptr, target, ["dim"], len(inputs)),
         constants=((names.block, block),),
         body=tuple(body),
     )

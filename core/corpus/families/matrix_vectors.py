@@ -5,74 +5,44 @@ from __future__ import annotations
 from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
-from ..builder.spec import Size, Spec
+from ..builder.spec import Size, Spec, draw_size
 from ..builder.wording import Kernel, Names, draw_names_among, finish
 
 _MATRIX = (("M", "K"), ("ROWS", "COLS"), ("m", "k"), ("OUT", "IN"))
 
 
 def draw_matvec(draw: Draw, family: str) -> Spec:
-    """A matrix times a vector, a vector times a matrix, or a batch of the first."""
+    """Draw a matrix times a vector, a vector times a matrix, or a batch of the first."""
     producer = draw.choice(("vector", "column", "left", "batch"))
     sizes: tuple[Size, ...] = (
-        Size(
-            declared=draw.size(128, 4096),
-            tiny=draw.choice((3, 5, 7)),
-            small=draw.between(17, 25),
-            larger=draw.between(35, 45),
-        ),
-        Size(
-            declared=draw.size(128, 4096),
-            tiny=draw.choice((5, 7, 9)),
-            small=draw.between(70, 90),
-            larger=draw.between(270, 330),
-        ),
+        draw_size(draw, draw.size(128, 4096), (3, 5, 7), (17, 25), (35, 45)),
+        draw_size(draw, draw.size(128, 4096), (5, 7, 9), (70, 90), (270, 330)),
     )
     if producer == "batch":
         batch = Size(declared=draw.between(2, 16), tiny=draw.choice((2, 3)), small=2, larger=3)
         sizes = (
             batch,
-            Size(
-                declared=draw.size(32, 512),
-                tiny=draw.choice((3, 5)),
-                small=draw.between(9, 13),
-                larger=draw.between(19, 25),
-            ),
-            Size(
-                declared=draw.size(64, 512),
-                tiny=draw.choice((5, 7)),
-                small=draw.between(40, 60),
-                larger=draw.between(140, 190),
-            ),
+            draw_size(draw, draw.size(32, 512), (3, 5), (9, 13), (19, 25)),
+            draw_size(draw, draw.size(64, 512), (5, 7), (40, 60), (140, 190)),
         )
     return Spec(level=1, family=family, producer=producer, sizes=sizes)
 
 
 def draw_diagonal_matmul(draw: Draw, family: str) -> Spec:
-    """A diagonal matrix times a matrix, from either side."""
+    """Draw a diagonal matrix times a matrix, from either side."""
     return Spec(
         level=1,
         family=family,
         producer=draw.choice(("left", "left", "right")),
         sizes=(
-            Size(
-                declared=draw.size(64, 512),
-                tiny=draw.choice((3, 5, 7)),
-                small=draw.between(15, 21),
-                larger=draw.between(33, 45),
-            ),
-            Size(
-                declared=draw.size(64, 512),
-                tiny=draw.choice((3, 5, 7)),
-                small=draw.between(27, 37),
-                larger=draw.between(57, 77),
-            ),
+            draw_size(draw, draw.size(64, 512), (3, 5, 7), (15, 21), (33, 45)),
+            draw_size(draw, draw.size(64, 512), (3, 5, 7), (27, 37), (57, 77)),
         ),
     )
 
 
 def write_matvec(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for a matrix and a vector."""
+    """Write the task and a teacher for a matrix and a vector."""
     dimensions = (
         _MATRIX
         if spec.producer != "batch"
@@ -109,7 +79,7 @@ def write_matvec(spec: Spec, task_id: str, draw: Draw) -> Example:
 
 
 def _row_kernel(spec: Spec, names: Names, a: str, x: str, draft: Draft, draw: Draw) -> Kernel:
-    """A program takes one row, or a tile of rows, and passes over the columns."""
+    """Write a kernel whose program takes one row, or a tile of rows, and passes over the columns."""
     style = draw.choice(("row", "tile"))
     result = names.beside(a, x).out
     columns, size = names.columns, names.block
@@ -154,7 +124,7 @@ def _row_kernel(spec: Spec, names: Names, a: str, x: str, draft: Draft, draw: Dr
         constants = [("ROWS_PER", str(rows)), (size, str(draw.choice((64, 128, 256))))]
         sizes = ["M", "K"]
         grid = f"(triton.cdiv(M, {rows}), batch)" if batch else f"(triton.cdiv(M, {rows}),)"
-    device = _device(names, draw, [a, x], result, sizes, constants, body)
+    device = _device(names, draw, draft, result, sizes, constants, body)
     unpacked = "batch, M, K" if batch else "M, K"
     shape = {"vector": "(M,)", "column": "(M, 1)", "batch": "(batch, M)"}[spec.producer]
     host = [
@@ -168,7 +138,7 @@ def _row_kernel(spec: Spec, names: Names, a: str, x: str, draft: Draft, draw: Dr
 def _device(
     names: Names,
     draw: Draw,
-    tensors: list[str],
+    draft: Draft,
     result: str,
     sizes: list[str],
     constants: list[tuple[str, str]],
@@ -176,18 +146,14 @@ def _device(
 ) -> Device:
     return Device(
         name=draw.choice(("matvec", "mv", "gemv")) + names.suffix,
-        arguments=(
-            *((names.ptr(name), f"<{name}>") for name in tensors),
-            (names.ptr(result), result),
-            *((size, size) for size in sizes),
-        ),
+        arguments=draft.pass_to(names.ptr, result, sizes, 2),
         constants=tuple(constants),
         body=tuple(body),
     )
 
 
 def _left_kernel(spec: Spec, names: Names, a: str, x: str, draft: Draft, draw: Draw) -> Kernel:
-    """A program takes a strip of columns and passes over the rows, by tiles or one by one."""
+    """Write a kernel whose program takes a strip of columns and passes over the rows, by tiles or one by one."""
     style = draw.choice(("tile", "tile", "walk")) if spec.sizes[0].declared <= 512 else "tile"
     result = names.beside(a, x).out
     columns, size = names.columns, names.block
@@ -211,7 +177,7 @@ def _left_kernel(spec: Spec, names: Names, a: str, x: str, draft: Draft, draw: D
         ]
         constants = [("DEPTH", str(draw.choice((32, 64)))), (size, str(draw.choice((32, 64, 128))))]
     body.append(f"tl.store({names.ptr(result)} + {columns}, acc, mask={columns} < N)")
-    device = _device(names, draw, [x, a], result, ["K", "N"], constants, body)
+    device = _device(names, draw, draft, result, ["K", "N"], constants, body)
     host = [
         f"K, N = <{a}>.shape",
         f"{result} = torch.empty((N,), device=<{a}>.device, dtype=<{a}>.dtype)",
@@ -221,7 +187,7 @@ def _left_kernel(spec: Spec, names: Names, a: str, x: str, draft: Draft, draw: D
 
 
 def write_diagonal_matmul(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for a diagonal matrix and a matrix: no more than a scaling of rows or columns."""
+    """Write the task and a teacher for a diagonal matrix and a matrix: no more than a scaling of rows or columns."""
     names = draw_names_among(draw, (("N", "M"), ("ROWS", "COLS"), ("n", "m"), ("M", "N")))
     d, b = draw.choice((("a", "b"), ("d", "x"), ("diag", "mat"), ("scale", "x")))
     draft = Draft()
@@ -234,6 +200,12 @@ def write_diagonal_matmul(spec: Spec, task_id: str, draw: Draw) -> Example:
         expressions = (f"{b} @ torch.diag({d})", f"torch.matmul({b}, torch.diag({d}))")
         text = f"Product of {b} and the diagonal matrix of {d}."
     forward = [f"return {draw.choice(expressions)}"]
+    kernel = _diagonal_kernel(spec, names, d, b, draft, draw)
+    return finish(spec, task_id, text, draft.reference(forward), kernel, names, draw)
+
+
+def _diagonal_kernel(spec: Spec, names: Names, d: str, b: str, draft: Draft, draw: Draw) -> Kernel:
+    is_left = spec.producer == "left"
     style = draw.choice(("flat", "rows", "tile"))
     result = names.beside(d, b).out
     columns, offsets, size = names.columns, names.offsets, names.block
@@ -268,16 +240,10 @@ def write_diagonal_matmul(spec: Spec, task_id: str, draw: Draw) -> Example:
     ]
     device = Device(
         name=draw.choice(("diag_matmul", "scale_rows" if is_left else "scale_cols", "diagonal")) + names.suffix,
-        arguments=(
-            (names.ptr(d), f"<{d}>"),
-            (names.ptr(b), f"<{b}>"),
-            (names.ptr(result), result),
-            *((local, local) for local in sizes),
-        ),
+        arguments=draft.pass_to(names.ptr, result, sizes, 2),
         constants=tuple(constants),
         body=tuple(body),
     )
     host = [f"n_rows, n_cols = <{b}>.shape"] + ([f"total = <{b}>.numel()"] if style == "flat" else [])
     host += [f"{result} = torch.empty_like(<{b}>)", device.launch(grid)]
-    kernel = make_kernel([device], host, draft.tensors, result, f"diagonal-{style}")
-    return finish(spec, task_id, text, draft.reference(forward), kernel, names, draw)
+    return make_kernel([device], host, draft.tensors, result, f"diagonal-{style}")

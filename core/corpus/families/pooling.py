@@ -7,8 +7,8 @@ random values are nearly all positive, so that a chain's input is shifted: a ReL
 from __future__ import annotations
 
 from ...task import Example
-from ..builder.chain import ChainNames, describe, kernel_lines, name_chain, reference_lines
-from ..builder.convolution_kernels import drop_unused
+from ..builder.chain import ChainNames, describe, forward_lines, kernel_lines, name_chain
+from ..builder.convolution_kernels import Spots, drop_unused
 from ..builder.convolution_words import CHANNEL_NAMES
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
@@ -28,17 +28,15 @@ from ..builder.windows import (
 from ..builder.wording import Kernel, Names, draw_names_among, finish
 
 _MOST_ELEMENTS = 2_000_000
-_SHIFTS = ((4, " - 0.5"), (7, " - 1.0"), (13, " - 1.5"), (1000, " - 2.0"))
-"""What lies about in the middle of the maxima of so many normal values."""
 
 
 def draw_pooling(draw: Draw, family: str) -> Spec:
-    """Pooling by the family's kind."""
+    """Draw pooling by the family's kind."""
     return _draw(draw, family, family, 1, ())
 
 
 def draw_pooling_chain(draw: Draw, family: str) -> Spec:
-    """Pooling, then a chain."""
+    """Draw pooling, then a chain."""
     kind = draw.choice(("max_pool", "max_pool", "avg_pool"))
     return _draw(draw, family, kind, 2, draw_chain(draw, MATRIX_STEPS, 1))
 
@@ -61,7 +59,7 @@ def _draw(draw: Draw, family: str, kind: str, level: int, chain: tuple[Applied, 
 
 
 def write_pooling(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for pooling, with what follows it."""
+    """Write the task and a teacher for pooling, with what follows it."""
     window, is_max = read_window(spec), spec.producer.startswith("max")
     names = draw_names_among(draw, CHANNEL_NAMES[True, window.rank])
     chain, draft, x, rank = name_chain(spec.chain, draw), Draft(), names.x, window.rank
@@ -77,14 +75,13 @@ def write_pooling(spec: Spec, task_id: str, draw: Draw) -> Example:
     shape = ", ".join((lead, *(window.length(side, name) for side, name in enumerate(sides))))
     features = draw.choice(("channels", "num_channels"))
     draft.take_chain(chain, shape, f"{features}{', 1' * rank}", (features, names.dimensions[1]))
-    forward = [f"{x} = {expression}", *reference_lines(spec.chain, x, chain), f"return {x}"]
-    reference = draft.reference(forward if spec.chain else [f"return {expression}"])
-    kernel = _kernel(spec, window, is_max, names, draft, chain, draw)
+    reference = draft.reference(forward_lines(expression, spec.chain, x, chain))
+    kernel = _write_kernel(spec, window, is_max, names, draft, chain, draw)
     return finish(spec, task_id, describe(head, spec.chain, chain), reference, kernel, names, draw)
 
 
 def _tail(window: Window, is_max: bool) -> str:
-    """What gives a pooled input results of both signs and about unit scale."""
+    """Return the input's shift or scale that gives results of both signs and about unit scale."""
     if is_max:
         return (
             " - 0.5" if window.taps < 4 else " - 1.0" if window.taps < 7 else " - 1.5" if window.taps < 13 else " - 2.0"
@@ -122,72 +119,60 @@ def _write_module(
     return f"self.{attribute}({x})"
 
 
-def _kernel(
+def _write_kernel(
     spec: Spec, window: Window, is_max: bool, names: Names, draft: Draft, chain: ChainNames, draw: Draw
 ) -> Kernel:
     code = draw_code(draw, window)
     is_flat = window.taps > 9 or draw.chance(0.5)
-    x, size, offsets, value = names.x, names.block, names.offsets, draw.choice(("acc", "acc", names.value))
+    x, offsets, value = names.x, names.offsets, draw.choice(("acc", "acc", names.value))
     result = names.beside(x).out
-    cast = ".to(tl.float32)" if spec.casts else ""
     total, place = draw.choice(("total", "num", "numel")), draw.choice(("p", "p", "q", "spot"))
     if window.rank == 1:
         place = code.place(0)
-    needs_channel, plane = bool(chain.vectors), code.plane
-    if is_flat:
-        lines = [f"{offsets} = tl.program_id(0) * {size} + tl.arange(0, {size})", f"mask = {offsets} < {total}"]
-        lines += [*code.split_places(offsets, True), f"row = {offsets} // {plane}"]
-    else:
-        lines = ["row = tl.program_id(0)", f"{place} = tl.program_id(1) * {size} + tl.arange(0, {size})"]
-        lines.append(f"mask = {place} < {' * '.join(code.outs)}")
-        lines += [] if window.rank == 1 else code.split_places(place, False)
-    if needs_channel:
-        lines.append("c = row % C")
-    lines += _sum(spec, code, names, value, is_max, cast, draw)
+    spots = Spots(code=code, is_flat=is_flat, offsets=offsets, block=names.block, place=place, total=total)
 
     def load(operand: str, kind: Operand) -> str:
         if kind is Operand.VECTOR:
-            return f"tl.load({names.ptr(operand)} + c{', mask=mask' if is_flat else ''}){cast}"
-        return f"tl.load({names.ptr(operand)} + {offsets}, mask=mask){cast}"
+            return f"tl.load({names.ptr(operand)} + c{', mask=mask' if is_flat else ''}){spec.cast}"
+        return f"tl.load({names.ptr(operand)} + {offsets}, mask=mask){spec.cast}"
 
-    if not is_flat:
-        lines.append(f"{offsets} = row * {plane} + {place}")
-    lines += kernel_lines(spec.chain, value, chain, draw, load)
-    lines.append(f"tl.store({names.ptr(result)} + {offsets}, {value}, mask=mask)")
-    count = " * ".join(code.outs)
-    block = draw.choice((512, 1024, 1024)) if is_flat else draw.choice((128, 256, 256, 512))
-    sizes = [(total, f"N * C * {count}"), *((name, name) for name in ("C", *code.axes, *code.outs))]
-    read = [name for name, _ in draft.tensors if name not in (x, chain.argument)]
-    arguments = [(names.ptr(x), f"<{x}>"), (names.ptr(result), result)]
-    arguments += [(names.ptr(name), f"<{name}>") for name in read]
-    arguments += drop_unused(sizes, lines)
-    if chain.argument:
-        arguments.append((chain.argument, f"<{chain.argument}>"))
+    lines = [
+        *spots.begin(),
+        *(["c = row % C"] if chain.vectors else []),
+        *_sum(spec, code, names, value, is_max, draw),
+        *spots.locate(),
+        *kernel_lines(spec.chain, value, chain, draw, load),
+        f"tl.store({names.ptr(result)} + {offsets}, {value}, mask=mask)",
+    ]
+    block = spots.draw_block(draw)
+    grid, sizes = spots.spread("N * C", block)
+    sizes += [(name, name) for name in ("C", *code.axes, *code.outs)]
     base = f"{'max' if is_max else 'avg'}_pool"
     base = draw.choice((base, f"{base}{window.rank}d", f"fused_{base}" if spec.chain else "pool"))
     device = Device(
         name=base + names.suffix,
-        arguments=tuple(arguments),
-        constants=(*code.constants, (size, str(block))),
+        arguments=draft.pass_to(names.ptr, result, drop_unused(sizes, lines)),
+        constants=(*code.constants, (names.block, str(block))),
         body=tuple(lines),
     )
     lengths = ", ".join(window.length(side, axis) for side, axis in enumerate(code.axes))
     outs = ", ".join(code.outs)
-    host = [f"N, C, {', '.join(code.axes)} = <{x}>.shape", f"{outs} = {lengths}"]
-    host.append(f"{result} = torch.empty((N, C, {outs}), device=<{x}>.device, dtype=<{x}>.dtype)")
-    grid = f"(triton.cdiv(N * C * {count}, {block}),)" if is_flat else f"(N * C, triton.cdiv({count}, {block}))"
-    host.append(device.launch(grid))
+    host = [
+        f"N, C, {', '.join(code.axes)} = <{x}>.shape",
+        f"{outs} = {lengths}",
+        f"{result} = torch.empty((N, C, {outs}), device=<{x}>.device, dtype=<{x}>.dtype)",
+        device.launch(grid),
+    ]
     style = f"{'flat' if is_flat else 'planes'}{'-named' if code.is_named else ''}"
     return make_kernel([device], host, draft.tensors, result, style)
 
 
-def _sum(spec: Spec, code: WindowCode, names: Names, value: str, is_max: bool, cast: str, draw: Draw) -> list[str]:
-    """The loops over the window's taps, and what an average is divided by."""
+def _sum(spec: Spec, code: WindowCode, names: Names, value: str, is_max: bool, draw: Draw) -> list[str]:
+    """Return the loops over the window's taps, and what an average is divided by."""
     x, size = names.x, names.block
-    is_guarded = any(code.is_inside(side) for side in range(code.window.rank))
     is_counted = not spec.option("counts_padding")
-    mask, other = "inside" if is_guarded else "mask", '-float("inf")' if is_max else "0.0"
-    body = [f"{x} = tl.load({names.ptr(x)} + {code.address('row')}, mask={mask}, other={other}){cast}"]
+    mask, other = "inside" if code.is_guarded else "mask", '-float("inf")' if is_max else "0.0"
+    body = [f"{x} = tl.load({names.ptr(x)} + {code.address('row')}, mask={mask}, other={other}){spec.cast}"]
     body.append(f"{value} = tl.maximum({value}, {x})" if is_max else f"{value} += {x}")
     start = f"tl.full(({size},), {other}, dtype=tl.float32)" if is_max else f"tl.zeros(({size},), dtype=tl.float32)"
     lines = [f"{value} = {start}"]
@@ -195,7 +180,7 @@ def _sum(spec: Spec, code: WindowCode, names: Names, value: str, is_max: bool, c
         lines.append(f"count = tl.zeros(({size},), dtype=tl.float32)")
         body.append("count += tl.where(inside, 1.0, 0.0)")
     head = draw.choice(("range", "range", "tl.static_range")) if code.window.taps <= 9 else "range"
-    lines += code.loop_taps(head, "mask" if is_guarded else "", body)
+    lines += code.loop_taps(head, "mask" if code.is_guarded else "", body)
     if is_counted:
         lines.append(f"{value} = {value} / tl.maximum(count, 1.0)")
     elif not is_max:

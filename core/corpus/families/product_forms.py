@@ -12,7 +12,8 @@ from attrs import frozen
 from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
-from ..builder.spec import Size, Spec
+from ..builder.spec import Size, Spec, draw_size
+from ..builder.tiles import Tile, draw_tile, scale, split_programs
 from ..builder.wording import Kernel, Names, draw_names_among, finish
 
 _MATRIX = (("M", "K", "N"), ("ROWS", "INNER", "COLS"), ("m", "k", "n"))
@@ -40,7 +41,7 @@ _LAYOUTS = {
 
 
 def draw_batched_matmul(draw: Draw, family: str) -> Spec:
-    """Products of batches of matrices, or of a batch and one matrix."""
+    """Draw products of batches of matrices, or of a batch and one matrix."""
     producer = draw.choice(("batch", "batch", "batch", "heads", "shared", "einsum"))
     layout = draw.choice(("nn", "nn", "nt", "tn", "tt")) if producer in ("batch", "heads") else "nn"
     count = Size(declared=draw.between(2, 16), tiny=draw.choice((2, 3)), small=draw.between(2, 3), larger=4)
@@ -59,13 +60,9 @@ def _draw_matrix(
     draw: Draw, rows: tuple[int, int], inner: tuple[int, int], columns: tuple[int, int]
 ) -> tuple[Size, ...]:
     def size(declared: int, small: tuple[int, int], larger: tuple[int, int]) -> Size:
-        is_few = declared < 40
-        return Size(
-            declared=declared,
-            tiny=draw.choice((3, 5, 6, 7)),
-            small=draw.between(*small) if not is_few else draw.between(5, 7),
-            larger=draw.between(*larger) if not is_few else draw.between(9, 12),
-        )
+        if declared < 40:
+            small, larger = (5, 7), (9, 12)
+        return draw_size(draw, declared, (3, 5, 6, 7), small, larger)
 
     return (
         size(draw.size(*rows), (17, 23), (33, 43)),
@@ -75,7 +72,7 @@ def _draw_matrix(
 
 
 def draw_matmul_shapes(draw: Draw, family: str) -> Spec:
-    """Products of square, tall, wide, thin or deep matrices."""
+    """Draw products of square, tall, wide, thin or deep matrices."""
     producer = draw.choice(("square", "tall", "wide", "small_k", "large_k", "irregular"))
     if producer == "square":
         return Spec(level=1, family=family, producer=producer, sizes=(_draw_side(draw),), options=(("layout", "nn"),))
@@ -97,24 +94,19 @@ def draw_matmul_shapes(draw: Draw, family: str) -> Spec:
 
 
 def draw_structured_matmul(draw: Draw, family: str) -> Spec:
-    """Products of triangular or symmetric matrices."""
+    """Draw products of triangular or symmetric matrices."""
     producer = draw.choice(("upper", "lower", "upper_left", "lower_left", "symmetric", "symmetric"))
     sizes = (_draw_side(draw),) if producer in ("upper", "lower") else (_draw_side(draw), _draw_side(draw))
     return Spec(level=1, family=family, producer=producer, sizes=sizes, options=(("layout", "nn"),))
 
 
 def _draw_side(draw: Draw) -> Size:
-    return Size(
-        declared=draw.size(128, 768),
-        tiny=draw.choice((3, 5, 7, 9)),
-        small=draw.between(35, 45),
-        larger=draw.between(67, 75),
-    )
+    return draw_size(draw, draw.size(128, 768), (3, 5, 7, 9), (35, 45), (67, 75))
 
 
 @frozen(kw_only=True)
 class _Form:
-    """What a product is made of: shapes of the factors and the expression."""
+    """A product's kind, the shapes of its factors, and its expressions."""
 
     kind: str
     a_shape: str
@@ -124,77 +116,76 @@ class _Form:
 
 
 def _find_form(spec: Spec, names: Names, a: str, b: str) -> _Form:
-    d = names.dimensions
-    layout = str(spec.option("layout"))
-    expressions: tuple[str, ...]
+    d, layout = names.dimensions, str(spec.option("layout"))
     if spec.producer in ("batch", "heads"):
         *outer, m, k, n = d
         lead = ", ".join(outer)
         expression, text = (part.format(a=a, b=b) for part in _LAYOUTS[layout])
-        left, right = expression.split(" @ ")
-        call = f"torch.bmm({left}, {right})" if spec.producer == "batch" else f"torch.matmul({left}, {right})"
+        function = "torch.bmm" if spec.producer == "batch" else "torch.matmul"
         return _Form(
             kind="batch",
             a_shape=f"{lead}, {k}, {m}" if layout[0] == "t" else f"{lead}, {m}, {k}",
             b_shape=f"{lead}, {n}, {k}" if layout[1] == "t" else f"{lead}, {k}, {n}",
-            expressions=(expression, call),
+            expressions=(expression, "{}({}, {})".format(function, *expression.split(" @ "))),
             text=f"Batched matrix product of {text}",
         )
-    if spec.producer == "shared":
-        batch, m, k, n = d
-        expressions = (f"torch.matmul({a}, {b})", f"{a} @ {b}")
+    if spec.producer in _FORMS:
+        kind, expressions, text = _FORMS[spec.producer]
+        is_square = len(d) < 3
+        a_shape = f"{d[0]}, {d[0]}" if is_square else ", ".join(d[:-1])
+        b_shape = f"{d[0]}, {d[-1]}" if is_square else ", ".join(d[-2:])
         return _Form(
-            kind="flat",
-            a_shape=f"{batch}, {m}, {k}",
-            b_shape=f"{k}, {n}",
-            expressions=expressions,
-            text=f"Product of the batch of matrices {a} and the matrix {b}",
-        )
-    if spec.producer == "einsum":
-        *outer, k, n = d
-        return _Form(
-            kind="flat",
-            a_shape=f"{', '.join(outer)}, {k}",
-            b_shape=f"{k}, {n}",
-            expressions=(f'torch.einsum("bijl,lk->bijk", {a}, {b})', f"torch.matmul({a}, {b})"),
-            text=f"Product of the four-dimensional {a} and the matrix {b} over the last dimension of {a}",
-        )
-    if len(d) < 3:
-        n, columns = d[0], d[-1]
-        expressions, text = {
-            "square": ((f"{a} @ {b}", f"torch.matmul({a}, {b})"), f"Product of the square matrices {a} and {b}"),
-            "upper": ((f"torch.triu({a}) @ torch.triu({b})",), f"Product of the upper triangles of {a} and {b}"),
-            "lower": ((f"torch.tril({a}) @ torch.tril({b})",), f"Product of the lower triangles of {a} and {b}"),
-            "upper_left": ((f"torch.triu({a}) @ {b}",), f"Product of the upper triangle of {a} and {b}"),
-            "lower_left": ((f"torch.tril({a}) @ {b}",), f"Product of the lower triangle of {a} and {b}"),
-            "symmetric": (
-                (f"(({a} + {a}.T) / 2) @ {b}", f"torch.matmul(0.5 * ({a} + {a}.T), {b})"),
-                f"Product of the symmetric part of {a} and {b}",
-            ),
-        }[spec.producer]
-        return _Form(
-            kind=spec.producer, a_shape=f"{n}, {n}", b_shape=f"{n}, {columns}", expressions=expressions, text=text
+            kind=kind,
+            a_shape=a_shape,
+            b_shape=b_shape,
+            expressions=tuple(expression.format(a=a, b=b) for expression in expressions),
+            text=text.format(a=a, b=b),
         )
     m, k, n = d
     expression, text = (part.format(a=a, b=b).replace("transpose(-2, -1)", "T") for part in _LAYOUTS[layout])
-    shape = {
-        "tall": "many rows",
-        "wide": "many columns",
-        "small_k": "a small inner dimension",
-        "large_k": "a large inner dimension",
-        "irregular": "sizes that are no powers of two",
-    }[spec.producer]
     return _Form(
         kind="plain",
         a_shape=f"{k}, {m}" if layout[0] == "t" else f"{m}, {k}",
         b_shape=f"{n}, {k}" if layout[1] == "t" else f"{k}, {n}",
         expressions=(expression, "torch.matmul({}, {})".format(*expression.split(" @ "))),
-        text=f"Matrix product of {text}, with {shape}",
+        text=f"Matrix product of {text}, with {_SHAPES[spec.producer]}",
     )
 
 
+_SHAPES = {
+    "tall": "many rows",
+    "wide": "many columns",
+    "small_k": "a small inner dimension",
+    "large_k": "a large inner dimension",
+    "irregular": "sizes that are no powers of two",
+}
+_FORMS: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "shared": (
+        "flat",
+        ("torch.matmul({a}, {b})", "{a} @ {b}"),
+        "Product of the batch of matrices {a} and the matrix {b}",
+    ),
+    "einsum": (
+        "flat",
+        ('torch.einsum("bijl,lk->bijk", {a}, {b})', "torch.matmul({a}, {b})"),
+        "Product of the four-dimensional {a} and the matrix {b} over the last dimension of {a}",
+    ),
+    "square": ("square", ("{a} @ {b}", "torch.matmul({a}, {b})"), "Product of the square matrices {a} and {b}"),
+    "upper": ("upper", ("torch.triu({a}) @ torch.triu({b})",), "Product of the upper triangles of {a} and {b}"),
+    "lower": ("lower", ("torch.tril({a}) @ torch.tril({b})",), "Product of the lower triangles of {a} and {b}"),
+    "upper_left": ("upper_left", ("torch.triu({a}) @ {b}",), "Product of the upper triangle of {a} and {b}"),
+    "lower_left": ("lower_left", ("torch.tril({a}) @ {b}",), "Product of the lower triangle of {a} and {b}"),
+    "symmetric": (
+        "symmetric",
+        ("(({a} + {a}.T) / 2) @ {b}", "torch.matmul(0.5 * ({a} + {a}.T), {b})"),
+        "Product of the symmetric part of {a} and {b}",
+    ),
+}
+"""Kind, expressions and text of the products that have one layout."""
+
+
 def write_product_form(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for a matrix product of another form."""
+    """Write the task and a teacher for a matrix product of another form."""
     kind = spec.producer if spec.family == "batched_matmul" else ("square", "by_square", "matrix")[len(spec.sizes) - 1]
     names = draw_names_among(draw, _NAMES[kind])
     a, b = draw.choice((("a", "b"), ("a", "b"), ("x", "y"), ("x", "w")))
@@ -203,102 +194,109 @@ def write_product_form(spec: Spec, task_id: str, draw: Draw) -> Example:
     draft.take(a, f"torch.randn({form.a_shape})")
     draft.take(b, f"torch.randn({form.b_shape})")
     forward = [f"return {draw.choice(form.expressions)}"]
-    kernel = _kernel(spec, names, form, (a, b), draft, draw)
+    kernel = _write_kernel(spec, names, form, (a, b), draft, draw)
     return finish(spec, task_id, f"{form.text}.", draft.reference(forward), kernel, names, draw)
 
 
-def _steps(indices: str, stride: str) -> str:
-    return indices + ("" if stride == "1" else f" * {stride}")
-
-
-def _kernel(spec: Spec, names: Names, form: _Form, factors: tuple[str, str], draft: Draft, draw: Draw) -> Kernel:
+def _write_kernel(spec: Spec, names: Names, form: _Form, factors: tuple[str, str], draft: Draft, draw: Draw) -> Kernel:
     a, b = factors
     layout = str(spec.option("layout"))
     result = names.beside(*factors).out
-    rm, rn, rk = draw.choice((("rm", "rn", "rk"), ("rm", "rn", "rk"), ("offs_m", "offs_n", "offs_k")))
-    bm, bn, bk = draw.choice((("BM", "BN", "BK"), ("BM", "BN", "BK"), ("BLOCK_M", "BLOCK_N", "BLOCK_K")))
-    acc = draw.choice(("acc", "acc", names.value))
+    tile, acc = draw_tile(draw), draw.choice(("acc", "acc", names.value))
     m, k, n = {1: ("n", "n", "n"), 2: ("n", "n", "m")}.get(len(spec.sizes), ("M", "K", "N"))
     is_batch = form.kind == "batch"
     is_first = is_batch and draw.chance(0.5)
-    axes = ("1", "2", "0") if is_first else ("0", "1", "2")
     is_flat = not is_batch and draw.chance(0.35)
-    lines: list[str] = []
-    if is_flat:
-        lines += ["pid = tl.program_id(0)", f"num_n = tl.cdiv({n}, {bn})"]
-        row, column = "(pid // num_n)", "(pid % num_n)"
-    else:
-        row, column = f"tl.program_id({axes[0]})", f"tl.program_id({axes[1]})"
-    if is_batch:
-        lines.append(f"batch = tl.program_id({axes[2]})")
-    tile = {"upper": (row, column), "lower": (row, column), "upper_left": (row, ""), "lower_left": (row, "")}.get(
-        form.kind
-    )
-    if tile is not None:
-        lines.append(f"pid_m = {row.strip('()') if is_flat else row}")
-        row = "pid_m"
-        if tile[1]:
-            lines.append(f"pid_n = {column.strip('()') if is_flat else column}")
-            column = "pid_n"
-    a_strides = ("1", m) if layout[0] == "t" else (k, "1")
-    b_strides = ("1", k) if layout[1] == "t" else (n, "1")
+    head, row, column = _find_tile(form.kind, tile, n, is_flat, is_first)
+    limits = _limit_tiles(form.kind, tile, m, k, n)
+    a_place, b_place = _place(layout, tile, m, k, n)
     a_lead, b_lead, out_lead = (
         (f"batch * {m} * {k} + ", f"batch * {k} * {n} + ", f"batch * {m} * {n} + ") if is_batch else ("", "", "")
     )
-    inner, outer = f"{rk}[None, :]", f"{rk}[:, None]"
-    a_mask, b_mask = f"({rm} < {m}) & ({inner} < {k})", f"({outer} < {k}) & ({rn} < {n})"
-    start, stop = "0", k
-    if form.kind.startswith("upper"):
-        a_mask += f" & ({inner} >= {rm})"
-        start = f"pid_m * {bm} // {bk} * {bk}"
-    if form.kind.startswith("lower"):
-        a_mask += f" & ({inner} <= {rm})"
-        stop = f"tl.minimum({k}, (pid_m + 1) * {bm})"
-    if form.kind == "upper":
-        b_mask += f" & ({rn} >= {outer})"
-        stop = f"tl.minimum({k}, (pid_n + 1) * {bn})"
-    if form.kind == "lower":
-        b_mask += f" & ({rn} <= {outer})"
-        start = f"pid_n * {bn} // {bk} * {bk}"
-    a_place = f"{a_lead}{_steps(rm, a_strides[0])} + {_steps(inner, a_strides[1])}"
-    b_place = f"{b_lead}{_steps(outer, b_strides[0])} + {_steps(rn, b_strides[1])}"
-    lines += [
-        f"{rm} = {row} * {bm} + tl.arange(0, {bm})[:, None]",
-        f"{rn} = {column} * {bn} + tl.arange(0, {bn})[None, :]",
-        f"{acc} = tl.zeros(({bm}, {bn}), dtype=tl.float32)",
-        f"for k in range({start}, {stop}, {bk}):",
-        f"    {rk} = k + tl.arange(0, {bk})",
-        f"    {a} = tl.load({names.ptr(a)} + {a_place}, mask={a_mask}, other=0.0)",
+    lines = [
+        *head,
+        *tile.begin(acc, row, column),
+        f"for k in range({limits.start}, {limits.stop}, {tile.bk}):",
+        f"    {tile.rk} = k + tl.arange(0, {tile.bk})",
+        f"    {a} = tl.load({names.ptr(a)} + {a_lead}{a_place}, mask={limits.a_mask}, other=0.0)",
     ]
     if form.kind == "symmetric":
-        mirrored = f"{_steps(inner, k)} + {rm}"
-        lines.append(f"    mirror = tl.load({names.ptr(a)} + {mirrored}, mask={a_mask}, other=0.0)")
+        mirrored = f"{scale(f'{tile.rk}[None, :]', k)} + {tile.rm}"
+        lines.append(f"    mirror = tl.load({names.ptr(a)} + {mirrored}, mask={limits.a_mask}, other=0.0)")
         lines.append(f"    {a} = 0.5 * ({a} + mirror)")
+    out_place, out_mask = f"{out_lead}{tile.rm} * {n} + {tile.rn}", f"({tile.rm} < {m}) & ({tile.rn} < {n})"
     lines += [
-        f"    {b} = tl.load({names.ptr(b)} + {b_place}, mask={b_mask}, other=0.0)",
+        f"    {b} = tl.load({names.ptr(b)} + {b_lead}{b_place}, mask={limits.b_mask}, other=0.0)",
         f'    {acc} += tl.dot({a}, {b}, input_precision="ieee")',
-        f"tl.store({names.ptr(result)} + {out_lead}{rm} * {n} + {rn}, {acc}, mask=({rm} < {m}) & ({rn} < {n}))",
+        f"tl.store({names.ptr(result)} + {out_place}, {acc}, mask={out_mask})",
     ]
     blocks = draw.choice(_BLOCKS.get(spec.producer, _BLOCKS[""]))
-    sizes = list(dict.fromkeys((m, n, k)))
     device = Device(
         name=draw.choice(("matmul", "mm", "gemm", "bmm" if is_batch else spec.producer + "_matmul")) + names.suffix,
-        arguments=(
-            (names.ptr(a), f"<{a}>"),
-            (names.ptr(b), f"<{b}>"),
-            (names.ptr(result), result),
-            *((size, size) for size in sizes),
-        ),
-        constants=tuple(zip((bm, bn, bk), map(str, blocks), strict=True)),
+        arguments=draft.pass_to(names.ptr, result, list(dict.fromkeys((m, n, k))), 2),
+        constants=tuple(tile.constants(blocks)),
         body=tuple(lines),
     )
-    programs_m, programs_n = f"triton.cdiv({m}, {blocks[0]})", f"triton.cdiv({n}, {blocks[1]})"
-    host = _host(spec, form, a, b, result, layout)
+    programs = [f"triton.cdiv({m}, {blocks[0]})", f"triton.cdiv({n}, {blocks[1]})"]
     if is_batch:
-        grid = f"(batch, {programs_m}, {programs_n})" if is_first else f"({programs_m}, {programs_n}, batch)"
-    else:
-        grid = f"({programs_m} * {programs_n},)" if is_flat else f"({programs_m}, {programs_n})"
+        programs.insert(0 if is_first else 2, "batch")
+    grid = f"({' * '.join(programs)},)" if is_flat else f"({', '.join(programs)})"
+    host = _host(spec, form, a, b, result, layout)
     return make_kernel([device], [*host, device.launch(grid)], draft.tensors, result, _style(form, is_flat, is_first))
+
+
+def _find_tile(kind: str, tile: Tile, n: str, is_flat: bool, is_first: bool) -> tuple[list[str], str, str]:
+    """Return the lines that find a program's tile, its row and its column; `is_first` puts the batch's axis first."""
+    lines, row, column = split_programs(f"tl.cdiv({n}, {tile.bn})", is_flat)
+    if kind == "batch":
+        lines.append(f"batch = tl.program_id({0 if is_first else 2})")
+        if is_first:
+            row, column = "tl.program_id(1)", "tl.program_id(2)"
+    if kind.startswith(("upper", "lower")):
+        lines.append(f"pid_m = {row[1:-1] if is_flat else row}")
+        row = "pid_m"
+    if kind in ("upper", "lower"):
+        lines.append(f"pid_n = {column[1:-1] if is_flat else column}")
+        column = "pid_n"
+    return lines, row, column
+
+
+@frozen(kw_only=True)
+class _Limits:
+    """The inner indices that a tile takes, and the masks of both factors."""
+
+    start: str
+    stop: str
+    a_mask: str
+    b_mask: str
+
+
+def _limit_tiles(kind: str, tile: Tile, m: str, k: str, n: str) -> _Limits:
+    """Leave out a triangular factor's empty tiles, and mask the empty part of the others."""
+    inner, outer = f"{tile.rk}[None, :]", f"{tile.rk}[:, None]"
+    a_mask, b_mask = f"({tile.rm} < {m}) & ({inner} < {k})", f"({outer} < {k}) & ({tile.rn} < {n})"
+    start, stop = "0", k
+    if kind.startswith("upper"):
+        a_mask += f" & ({inner} >= {tile.rm})"
+        start = f"pid_m * {tile.bm} // {tile.bk} * {tile.bk}"
+    if kind.startswith("lower"):
+        a_mask += f" & ({inner} <= {tile.rm})"
+        stop = f"tl.minimum({k}, (pid_m + 1) * {tile.bm})"
+    if kind == "upper":
+        b_mask += f" & ({tile.rn} >= {outer})"
+        stop = f"tl.minimum({k}, (pid_n + 1) * {tile.bn})"
+    if kind == "lower":
+        b_mask += f" & ({tile.rn} <= {outer})"
+        start = f"pid_n * {tile.bn} // {tile.bk} * {tile.bk}"
+    return _Limits(start=start, stop=stop, a_mask=a_mask, b_mask=b_mask)
+
+
+def _place(layout: str, tile: Tile, m: str, k: str, n: str) -> tuple[str, str]:
+    """Return the offsets of both factors' elements."""
+    a_strides = ("1", m) if layout[0] == "t" else (k, "1")
+    b_strides = ("1", k) if layout[1] == "t" else (n, "1")
+    a_place = f"{scale(tile.rm, a_strides[0])} + {scale(f'{tile.rk}[None, :]', a_strides[1])}"
+    return a_place, f"{scale(f'{tile.rk}[:, None]', b_strides[0])} + {scale(tile.rn, b_strides[1])}"
 
 
 _BLOCKS: dict[str, tuple[tuple[int, int, int], ...]] = {

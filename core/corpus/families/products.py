@@ -6,14 +6,18 @@ The chain runs on the accumulator, so that nothing but the result is stored.
 
 from __future__ import annotations
 
-from attrs import evolve
+from collections.abc import Sequence
+
+from attrs import evolve, frozen
 
 from ...task import Example
-from ..builder.chain import ChainNames, describe, kernel_lines, name_chain, reference_lines
+from ..builder.chain import ChainNames, describe, forward_lines, kernel_lines, name_chain
+from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
-from ..builder.operations import MATRIX_STEPS, Applied, Operand, draw_chain
+from ..builder.operations import MATRIX_STEPS, Operand, draw_chain, is_bounded
 from ..builder.row_bodies import MAPS, REDUCTIONS, RowBody
 from ..builder.spec import Spec, draw_product_sizes
+from ..builder.tiles import draw_tile, scale, split_programs
 from ..builder.wording import Kernel, Names, Reference, draw_names, finish
 
 _TAILS = {
@@ -25,16 +29,15 @@ _TAILS = {
     "max": ("maximum over the last dimension", "torch.amax({x}, dim=-1{k})"),
     "min": ("minimum over the last dimension", "torch.amin({x}, dim=-1{k})"),
 }
-_BOUNDED = ("rectify", "clamp", "squash")
 _MAX_TILE_COLUMNS = 512
 
 
 def draw_product_rows(draw: Draw, family: str) -> Spec:
-    """A product or a linear layer, one to three steps, then a reduction or a softmax of rows."""
+    """Draw a product or a linear layer, one to three steps, then a reduction or a softmax of rows."""
     base = draw.choice(("linear", "linear", "linear", "nn", "nt"))
     chain = draw_chain(draw, MATRIX_STEPS, 1 if base == "linear" else 2)[: draw.between(1, 3)]
     # of values with a bound, the extreme of many is that bound everywhere
-    tail = draw.choice([tail for tail in _TAILS if tail not in ("max", "min") or not _is_bounded(chain)])
+    tail = draw.choice([tail for tail in _TAILS if tail not in ("max", "min") or not is_bounded(chain)])
     return Spec(
         level=2,
         family=family,
@@ -45,12 +48,8 @@ def draw_product_rows(draw: Draw, family: str) -> Spec:
     )
 
 
-def _is_bounded(chain: tuple[Applied, ...]) -> bool:
-    return any(applied.operation.result == "one" or applied.operation.group in _BOUNDED for applied in chain)
-
-
 def write_product_rows(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher in two kernels."""
+    """Write the task and a teacher in two kernels."""
     tail, keep = str(spec.option("tail")), bool(spec.option("keepdim"))
     names, text, reference, first = write_parts(evolve(spec, producer=str(spec.option("base"))), draw, "mid")
     *lines, last = reference.forward
@@ -63,26 +62,11 @@ def write_product_rows(spec: Spec, task_id: str, draw: Draw) -> Example:
 
 
 def _add_rows(first: Kernel, tail: str, keep: bool, spec: Spec, names: Names, draw: Draw) -> Kernel:
-    """The product's kernel, and the one that reads its rows."""
+    """Add the kernel that reads the product's rows to the product's own."""
     is_short = spec.sizes[-1].declared <= _MAX_TILE_COLUMNS
     style = draw.choice(("row", "row", "tile") if is_short else ("row", "row", "loop"))
     result, pointer = names.out, names.ptr("mid")
-    body = RowBody(
-        style=style,
-        x="mid",
-        value=names.value,
-        columns=names.columns,
-        offsets=names.offsets,
-        block=names.block,
-        n="N",
-        rows="M",
-        pointer=pointer,
-        cast="",
-        eps="0.0",
-        affine=False,
-        weight="",
-        beta="",
-    )
+    body = RowBody(spec=spec, names=evolve(names, x="mid"), style=style, n="N", rows="M")
     if tail in REDUCTIONS:
         lines = REDUCTIONS[tail](body) + body.finish_reduction((), names.ptr(result))
         made = f"torch.empty({'(M, 1)' if keep else '(M,)'}, device=mid.device, dtype=mid.dtype)"
@@ -90,20 +74,23 @@ def _add_rows(first: Kernel, tail: str, keep: bool, spec: Spec, names: Names, dr
         lines = MAPS[tail](body) + body.finish_map((), names.ptr(result))
         made = "torch.empty_like(mid)"
     name = draw.choice((tail, f"row_{tail}", "rows")) + names.suffix
-    sizes = ["N", "M"] if style == "tile" else ["N"]
     num_rows = draw.choice((2, 4))
     constants = [(names.block, str(draw.choice((256, 512))) if style == "loop" else "triton.next_power_of_2(N)")]
     constants += [("ROWS", str(num_rows))] if style == "tile" else []
-    parameters = [pointer, names.ptr(result), *sizes, *(f"{constant}: tl.constexpr" for constant, _ in constants)]
-    source = f"def {name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in lines)
+    sizes = [("N", "N"), ("M", "M")] if style == "tile" else [("N", "N")]
+    device = Device(
+        name=name,
+        arguments=((pointer, "mid"), (names.ptr(result), result), *sizes),
+        constants=tuple(constants),
+        body=tuple(lines),
+    )
     grid = f"(triton.cdiv(M, {num_rows}),)" if style == "tile" else "(M,)"
-    passed = ["mid", result, *sizes, *(f"{constant}={value}" for constant, value in constants)]
 
     def host(local: dict[str, str]) -> list[str]:
-        return [*first.host(local), f"{result} = {made}", f"{name}[{grid}]({', '.join(passed)})"]
+        return [*first.host(local), f"{result} = {made}", device.launch(grid)]
 
     return Kernel(
-        source=f"{first.source}\n\n@triton.jit\n{source}",
+        source=f"{first.source}\n\n@triton.jit\n{device.source}",
         tensors=first.tensors,
         host=host,
         result=result,
@@ -120,12 +107,12 @@ _LAYOUTS = {
 
 
 def draw_matmul(draw: Draw, family: str) -> Spec:
-    """A product of two matrices, either of which may come transposed."""
+    """Draw a product of two matrices, either of which may come transposed."""
     return Spec(level=1, family=family, producer=draw.choice(tuple(_LAYOUTS)), sizes=draw_product_sizes(draw))
 
 
 def draw_matmul_chain(draw: Draw, family: str) -> Spec:
-    """A product of two matrices, then a chain."""
+    """Draw a product of two matrices, then a chain."""
     return Spec(
         level=2,
         family=family,
@@ -136,7 +123,7 @@ def draw_matmul_chain(draw: Draw, family: str) -> Spec:
 
 
 def draw_linear_chain(draw: Draw, family: str) -> Spec:
-    """A linear layer, then a chain."""
+    """Draw a linear layer, then a chain."""
     return Spec(
         level=2,
         family=family,
@@ -147,105 +134,92 @@ def draw_linear_chain(draw: Draw, family: str) -> Spec:
 
 
 def write_product(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for a product or a linear layer."""
+    """Write the task and a teacher for a product or a linear layer."""
     names, description, reference, kernel = write_parts(spec, draw)
     return finish(spec, task_id, description, reference, kernel, names, draw)
 
 
 def write_parts(spec: Spec, draw: Draw, result: str = "") -> tuple[Names, str, Reference, Kernel]:
-    """The names, the description, the reference and the kernel of a product with its chain.
+    """Return the names, the description, the reference and the kernel of a product with its chain.
 
     Its matrix is called `result` where the solution goes on with it.
     """
     names = draw_names(draw, "product", 3)
-    chain = name_chain(spec.chain, draw)
+    chain, draft = name_chain(spec.chain, draw), Draft()
+    product = (_write_matmul if spec.producer in _LAYOUTS else _write_linear)(spec, names, draft, draw)
+    rows, _, columns = names.dimensions
+    draft.take_chain(chain, f"{rows}, {columns}", product.features, (product.features, columns), is_last=True)
+    value = product.a
+    if spec.chain and spec.producer in _LAYOUTS:
+        value = draw.choice((product.a, "z"))
+    reference = draft.reference(forward_lines(product.expression, spec.chain, value, chain))
+    kernel = _write_kernel(spec, evolve(names, out=result) if result else names, chain, product, draft, draw)
+    return names, describe(product.text, spec.chain, chain), reference, kernel
+
+
+@frozen(kw_only=True)
+class _Product:
+    """A product as the reference writes it: its factors, their layout, and the name of its number of columns."""
+
+    a: str
+    b: str
+    layout: str
+    expression: str
+    text: str
+    features: str
+
+
+def _write_matmul(spec: Spec, names: Names, draft: Draft, draw: Draw) -> _Product:
+    """Write a product of two inputs into the draft."""
     rows, inner, columns = names.dimensions
-    parameters: list[tuple[str, str]] = []
-    init: list[str] = []
-    if spec.producer in _LAYOUTS:
-        a, b = draw.choice((("a", "b"), ("a", "b"), ("x", "y"), ("x", "w")))
-        layout = spec.producer
-        expression, head = _LAYOUTS[layout][0].format(a=a, b=b), _LAYOUTS[layout][1].format(a=a, b=b)
-        if draw.chance(0.3):
-            left, right = expression.split(" @ ")
-            expression = f"torch.matmul({left}, {right})"
-        scale = f" / {inner}**0.5" if spec.chain else ""
-        a_shape = f"{inner}, {rows}" if layout[0] == "t" else f"{rows}, {inner}"
-        b_shape = f"{columns}, {inner}" if layout[1] == "t" else f"{inner}, {columns}"
-        inputs = [f"torch.randn({a_shape}){scale}", f"torch.randn({b_shape})"]
-        tensors = [(a, a), (b, b)]
-        arguments = [a, b]
-        result_name = "n_out"
-    else:
-        a, b, layout = draw.choice(("x", "x", "x", "inp")), "weight", "nt"
-        attribute = draw.choice(("linear", "linear", "fc", "proj"))
-        has_bias = spec.producer == "linear"
-        in_name, result_name = draw.choice((("in_features", "out_features"), ("d_in", "d_out")))
-        parameters = [(in_name, inner), (result_name, columns)]
-        init = [f"self.{attribute} = nn.Linear({in_name}, {result_name}{'' if has_bias else ', bias=False'})"]
-        expression, head = f"self.{attribute}({a})", "Linear layer" + ("" if has_bias else " without bias")
-        inputs = [f"torch.randn({rows}, {inner})"]
-        tensors = [(a, a), (b, f"self.{attribute}.weight")]
-        if has_bias:
-            tensors.append(("beta", f"self.{attribute}.bias"))
-        arguments = [a]
-    if chain.vectors and not parameters:
-        parameters.append((result_name, columns))
-    init += [f"self.{vector} = nn.Parameter(torch.randn({result_name}))" for vector in chain.vectors]
-    tensors += [(vector, f"self.{vector}") for vector in chain.vectors]
-    if chain.tensor:
-        tensors.append((chain.tensor, chain.tensor))
-        arguments.append(chain.tensor)
-        inputs.append(f"torch.randn({rows}, {columns})")
-    if chain.argument:
-        parameters.append((chain.argument, chain.argument_value))
-        init.append(f"self.{chain.argument} = {chain.argument}")
-        tensors.append((chain.argument, f"self.{chain.argument}"))
-    forward: tuple[str, ...] = (f"return {expression}",)
-    if spec.chain:
-        value = a if spec.producer not in _LAYOUTS else draw.choice((a, "z"))
-        forward = (f"{value} = {expression}", *reference_lines(spec.chain, value, chain), f"return {value}")
-    reference = Reference(
-        parameters=tuple(parameters),
-        init=tuple(init),
-        arguments=tuple(arguments),
-        forward=forward,
-        inputs=tuple(inputs),
-    )
-    written = evolve(names, out=result) if result else names
-    kernel = _kernel(spec, written, chain, (a, b, layout), tuple(tensors), draw)
-    return names, describe(head, spec.chain, chain), reference, kernel
+    a, b = draw.choice((("a", "b"), ("a", "b"), ("x", "y"), ("x", "w")))
+    layout = spec.producer
+    expression, text = (part.format(a=a, b=b) for part in _LAYOUTS[layout])
+    if draw.chance(0.3):
+        expression = "torch.matmul({}, {})".format(*expression.split(" @ "))
+    # products of unit inputs would be too large for the chain's functions to show
+    divided = f" / {inner}**0.5" if spec.chain else ""
+    a_shape = f"{inner}, {rows}" if layout[0] == "t" else f"{rows}, {inner}"
+    b_shape = f"{columns}, {inner}" if layout[1] == "t" else f"{inner}, {columns}"
+    draft.take(a, f"torch.randn({a_shape}){divided}")
+    draft.take(b, f"torch.randn({b_shape})")
+    return _Product(a=a, b=b, layout=layout, expression=expression, text=text, features="n_out")
 
 
-def _kernel(
-    spec: Spec,
-    names: Names,
-    chain: ChainNames,
-    product: tuple[str, str, str],
-    tensors: tuple[tuple[str, str], ...],
-    draw: Draw,
-) -> Kernel:
-    a, b, layout = product
+def _write_linear(spec: Spec, names: Names, draft: Draft, draw: Draw) -> _Product:
+    """Write a linear layer into the draft."""
+    rows, inner, columns = names.dimensions
+    x = draw.choice(("x", "x", "x", "inp"))
+    attribute = draw.choice(("linear", "linear", "fc", "proj"))
+    has_bias = spec.producer == "linear"
+    in_name, out_name = draw.choice((("in_features", "out_features"), ("d_in", "d_out")))
+    draft.parameters += [(in_name, inner), (out_name, columns)]
+    draft.init.append(f"self.{attribute} = nn.Linear({in_name}, {out_name}{'' if has_bias else ', bias=False'})")
+    draft.take(x, f"torch.randn({rows}, {inner})")
+    draft.hold("weight", f"{attribute}.weight")
+    if has_bias:
+        draft.hold("beta", f"{attribute}.bias")
+    text = "Linear layer" + ("" if has_bias else " without bias")
+    return _Product(a=x, b="weight", layout="nt", expression=f"self.{attribute}({x})", text=text, features=out_name)
+
+
+def _write_kernel(spec: Spec, names: Names, chain: ChainNames, product: _Product, draft: Draft, draw: Draw) -> Kernel:
+    a, b, layout = product.a, product.b, product.layout
     is_flat, is_strided = draw.chance(0.35), draw.chance(0.15 if spec.chain else 0.3)
-    result = names.beside(*dict(tensors)).out
-    rm, rn, rk = draw.choice((("rm", "rn", "rk"), ("rm", "rn", "rk"), ("offs_m", "offs_n", "offs_k")))
-    bm, bn, bk = draw.choice((("BM", "BN", "BK"), ("BM", "BN", "BK"), ("BLOCK_M", "BLOCK_N", "BLOCK_K")))
+    result = names.beside(*(name for name, _ in draft.tensors)).out
+    tile, offsets = draw_tile(draw), names.offsets
     acc = draw.choice(("acc", "acc", "acc", names.value))
-    mask = "mask"
+    rm, rn, rk = tile.rm, tile.rn, tile.rk
     a_strides = ("sam", "sak") if is_strided else (("1", "M") if layout[0] == "t" else ("K", "1"))
     b_strides = ("sbk", "sbn") if is_strided else (("1", "K") if layout[1] == "t" else ("N", "1"))
-    a_offsets = f"{_step(rm, a_strides[0])} + {_step(f'{rk}[None, :]', a_strides[1])}"
-    b_offsets = f"{_step(f'{rk}[:, None]', b_strides[0])} + {_step(rn, b_strides[1])}"
-    lines = ["pid = tl.program_id(0)"] if is_flat else []
-    if is_flat:
-        lines.append(f"num_n = tl.cdiv(N, {bn})")
-    row, column = ("pid // num_n", "pid % num_n") if is_flat else ("tl.program_id(0)", "tl.program_id(1)")
-    lines += [
-        f"{rm} = {row if not is_flat else f'({row})'} * {bm} + tl.arange(0, {bm})[:, None]",
-        f"{rn} = {column if not is_flat else f'({column})'} * {bn} + tl.arange(0, {bn})[None, :]",
-        f"{acc} = tl.zeros(({bm}, {bn}), dtype=tl.float32)",
-        f"for k in range(0, K, {bk}):",
-        f"    {rk} = k + tl.arange(0, {bk})",
+    a_offsets = f"{scale(rm, a_strides[0])} + {scale(f'{rk}[None, :]', a_strides[1])}"
+    b_offsets = f"{scale(f'{rk}[:, None]', b_strides[0])} + {scale(rn, b_strides[1])}"
+    head, row, column = split_programs(f"tl.cdiv(N, {tile.bn})", is_flat)
+    lines = [
+        *head,
+        *tile.begin(acc, row, column),
+        f"for k in range(0, K, {tile.bk}):",
+        f"    {rk} = k + tl.arange(0, {tile.bk})",
         f"    {a} = tl.load({names.ptr(a)} + {a_offsets}, mask=({rm} < M) & ({rk}[None, :] < K), other=0.0)",
         f"    {b} = tl.load({names.ptr(b)} + {b_offsets}, mask=({rk}[:, None] < K) & ({rn} < N), other=0.0)",
         f'    {acc} += tl.dot({a}, {b}, input_precision="ieee")',
@@ -254,55 +228,44 @@ def _kernel(
     def load(operand: str, kind: Operand) -> str:
         if kind is Operand.VECTOR:
             return f"tl.load({names.ptr(operand)} + {rn}, mask={rn} < N)"
-        return f"tl.load({names.ptr(operand)} + {names.offsets}, mask={mask})"
+        return f"tl.load({names.ptr(operand)} + {offsets}, mask=mask)"
 
     if spec.producer == "linear":
         lines.append(f"{acc} += {load('beta', Operand.VECTOR)}")
     lines += [
-        f"{names.offsets} = {rm} * N + {rn}",
-        f"{mask} = ({rm} < M) & ({rn} < N)",
+        f"{offsets} = {rm} * N + {rn}",
+        f"mask = ({rm} < M) & ({rn} < N)",
         *kernel_lines(spec.chain, acc, chain, draw, load),
-        f"tl.store({names.ptr(result)} + {names.offsets}, {acc}, mask={mask})",
+        f"tl.store({names.ptr(result)} + {offsets}, {acc}, mask=mask)",
     ]
     base = "matmul" if spec.producer in _LAYOUTS else "linear"
     name = draw.choice((f"fused_{base}", base, "fused")) if spec.chain else draw.choice((base, "mm", "gemm"))
-    name += names.suffix
-    strides = [*a_strides, *b_strides] if is_strided else []
-    pointers = [names.ptr(local) for local, _ in tensors if local != chain.argument]
-    pointers.insert(2, names.ptr(result))
-    is_float = [chain.argument] if chain.argument else []
-    constants = [f"{block}: tl.constexpr" for block in (bm, bn, bk)]
-    source = f"def {name}({', '.join((*pointers, 'M', 'N', 'K', *strides, *is_float, *constants))}):\n"
-    source += "".join(f"    {line}\n" for line in lines)
-    sizes = draw.choice(((32, 32, 32), (64, 64, 32), (64, 32, 32), (32, 64, 32), (64, 64, 16), (16, 64, 32)))
-    is_lambda = not is_flat and draw.chance(0.2)
-
-    def host(local: dict[str, str]) -> list[str]:
-        left, right = local[a], local[b]
-        a_shape, b_axis = ("K, M" if layout[0] == "t" else "M, K"), (0 if layout[1] == "t" else 1)
-        lines = [f"{a_shape} = {left}.shape", f"N = {right}.shape[{b_axis}]"]
-        lines.append(f"{result} = torch.empty((M, N), device={left}.device, dtype={left}.dtype)")
-        if is_flat:
-            lines.append(f"grid = (triton.cdiv(M, {sizes[0]}) * triton.cdiv(N, {sizes[1]}),)")
-        elif is_lambda:
-            lines.append(f'grid = lambda meta: (triton.cdiv(M, meta["{bm}"]), triton.cdiv(N, meta["{bn}"]))')
-        else:
-            lines.append(f"grid = (triton.cdiv(M, {sizes[0]}), triton.cdiv(N, {sizes[1]}))")
-        values = [local[name] for name, _ in tensors if name != chain.argument]
-        values.insert(2, result)
-        values += ["M", "N", "K"]
-        if is_strided:
-            order = ((left, layout[0]), (right, layout[1]))
-            values += [f"{t}.stride({axis})" for t, form in order for axis in ((1, 0) if form == "t" else (0, 1))]
-        if chain.argument:
-            values.append(local[chain.argument])
-        blocks = ", ".join(f"{block}={size}" for block, size in zip((bm, bn, bk), sizes, strict=True))
-        lines.append(f"{name}[grid]({', '.join(values)}, {blocks})")
-        return lines
-
+    blocks = draw.choice(((32, 32, 32), (64, 64, 32), (64, 32, 32), (32, 64, 32), (64, 64, 16), (16, 64, 32)))
+    grid = f"(triton.cdiv(M, {blocks[0]}), triton.cdiv(N, {blocks[1]}))"
+    if is_flat:
+        grid = f"(triton.cdiv(M, {blocks[0]}) * triton.cdiv(N, {blocks[1]}),)"
+    elif draw.chance(0.2):
+        grid = f'lambda meta: (triton.cdiv(M, meta["{tile.bm}"]), triton.cdiv(N, meta["{tile.bn}"]))'
+    strides = _pass_strides(product, (*a_strides, *b_strides)) if is_strided else []
+    device = Device(
+        name=name + names.suffix,
+        arguments=draft.pass_to(names.ptr, result, ["M", "N", "K", *strides], 2),
+        constants=tuple(tile.constants(blocks)),
+        body=tuple(lines),
+    )
+    host = [
+        f"{'K, M' if layout[0] == 't' else 'M, K'} = <{a}>.shape",
+        f"N = <{b}>.shape[{0 if layout[1] == 't' else 1}]",
+        f"{result} = torch.empty((M, N), device=<{a}>.device, dtype=<{a}>.dtype)",
+        f"grid = {grid}",
+        device.launch("grid"),
+    ]
     style = f"{'grid1d' if is_flat else 'grid2d'}-{'strided' if is_strided else 'packed'}"
-    return Kernel(source=source, tensors=tensors, host=host, result=result, style=style)
+    return make_kernel([device], host, draft.tensors, result, style)
 
 
-def _step(indices: str, stride: str) -> str:
-    return indices + ("" if stride == "1" else f" * {stride}")
+def _pass_strides(product: _Product, names: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the strides of both factors by name: rows before inner, inner before columns."""
+    factors = ((product.a, product.layout[0]), (product.b, product.layout[1]))
+    values = [f"<{t}>.stride({axis})" for t, form in factors for axis in ((1, 0) if form == "t" else (0, 1))]
+    return list(zip(names, values, strict=True))

@@ -9,19 +9,20 @@ from __future__ import annotations
 from attrs import evolve
 
 from ...task import Example
-from ..builder.chain import ChainNames, describe, kernel_lines, name_chain, reference_lines
+from ..builder.chain import ChainNames, describe, forward_lines, kernel_lines, name_chain
+from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
 from ..builder.operations import GATE, MATRIX_STEPS, RESIDUAL, SUBTRACT, Operand, draw_chain
 from ..builder.row_bodies import MAPS, REDUCTIONS, RowBody
 from ..builder.spec import Spec, draw_dtypes, draw_row_sizes
-from ..builder.wording import Kernel, Names, Reference, draw_names, finish
+from ..builder.wording import Kernel, Names, draw_names, finish
 
 _EPSILONS = (1e-5, 1e-5, 1e-6, 1e-3)
 _MAX_TILE_COLUMNS = 1024
 
 
 def draw_reduction(draw: Draw, family: str) -> Spec:
-    """A reduction over the last dimension."""
+    """Draw a reduction over the last dimension."""
     producer = (
         draw.choice(("argmax", "argmin"))
         if family == "argmax"
@@ -38,7 +39,7 @@ def draw_reduction(draw: Draw, family: str) -> Spec:
 
 
 def draw_map(draw: Draw, family: str) -> Spec:
-    """Softmax, log-softmax or a norm over the last dimension."""
+    """Draw softmax, log-softmax or a norm over the last dimension."""
     return Spec(
         level=1,
         family=family,
@@ -56,7 +57,7 @@ def _norm_options(draw: Draw, producer: str) -> tuple[tuple[str, str | int | flo
 
 
 def draw_norm_chain(draw: Draw, family: str) -> Spec:
-    """A norm, then a chain."""
+    """Draw a norm, then a chain."""
     producer = draw.choice(("layer_norm", "rms_norm"))
     return Spec(
         level=2,
@@ -70,7 +71,7 @@ def draw_norm_chain(draw: Draw, family: str) -> Spec:
 
 
 def draw_reduction_chain(draw: Draw, family: str) -> Spec:
-    """A reduction, then a chain on its result; with few rows a clamp could hide all of them."""
+    """Draw a reduction, then a chain on its result; with few rows a clamp could hide all of them."""
     producer = draw.choice(("sum", "mean", "max", "min"))
     *outer, column = draw_row_sizes(draw)
     outer[-1] = evolve(outer[-1], small=4 * outer[-1].small, larger=4 * outer[-1].larger)
@@ -100,7 +101,7 @@ _REDUCTION_TEXT = {
 
 
 def _input(spec: Spec, names: Names) -> str:
-    """Random values on which the producer shows: rows differ, and a norm's input is not normal already."""
+    """Return random values on which the producer shows: rows differ, and a norm's input is not normal already."""
     shape = names.shape
     ones = ", ".join((*names.dimensions[:-1], "1"))
     if spec.level == 2 and "keepdim" in dict(spec.options):
@@ -122,165 +123,108 @@ def _input(spec: Spec, names: Names) -> str:
 
 
 def write_rows(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for a family that works on rows."""
+    """Write the task and a teacher for a family that works on rows."""
     names = draw_names(draw, "rows", len(spec.sizes))
     chain = name_chain(spec.chain, draw)
-    x = names.x
-    parameters: list[tuple[str, str]] = []
-    init: list[str] = []
-    tensors: list[tuple[str, str]] = []
+    x, draft = names.x, Draft()
+    draft.take(x, _input(spec, names))
     features = draw.choice(("dim", "dim", "features"))
-    is_reduction = spec.producer in REDUCTIONS
-    if is_reduction:
-        keep = ", keepdim=True" if spec.option("keepdim") else ""
-        text, expression = _REDUCTION_TEXT[spec.producer]
-        expression = expression.format(x=x, k=keep)
-        head = f"{text} over the last dimension" + (", which is kept" if keep else "")
-        if spec.family == "argmax":
-            head += "; the lowest index wins ties (int64)"
+    shape = names.shape
+    if spec.producer in REDUCTIONS:
+        expression, head = _write_reduction(spec, x)
+        shape = ", ".join((*names.dimensions[:-1], *(["1"] if spec.option("keepdim") else [])))
     elif spec.producer in ("softmax", "log_softmax"):
         torch_name = draw.choice((f"torch.{spec.producer}", f"F.{spec.producer}"))
         expression = f"{torch_name}({x}, dim=-1)"
         head = f"{'Log-softmax' if spec.producer == 'log_softmax' else 'Softmax'} over the last dimension"
     else:
-        expression, head = _write_norm(spec, names, draw, features, parameters, init, tensors)
-    vectors = [*chain.vectors]
-    if vectors and not parameters:
-        parameters.append((features, names.dimensions[-1]))
-    init += [f"self.{vector} = nn.Parameter(torch.randn({features}))" for vector in vectors]
-    tensors += [(vector, f"self.{vector}") for vector in vectors]
-    if chain.argument:
-        parameters.append((chain.argument, chain.argument_value))
-        init.append(f"self.{chain.argument} = {chain.argument}")
-    arguments = (x, chain.tensor) if chain.tensor else (x,)
-    tensors = [(argument, argument) for argument in arguments] + tensors
-    if chain.argument:
-        tensors.append((chain.argument, f"self.{chain.argument}"))
-    forward = [f"{x} = {expression}", *reference_lines(spec.chain, x, chain), f"return {x}"]
-    inputs = [_input(spec, names)]
-    if chain.tensor:
-        shape = names.shape
-        if is_reduction:
-            shape = ", ".join((*names.dimensions[:-1], *(["1"] if spec.option("keepdim") else [])))
-        inputs.append(f"torch.randn({shape})")
-    reference = Reference(
-        parameters=tuple(parameters),
-        init=tuple(init),
-        arguments=arguments,
-        forward=tuple(forward) if spec.chain else (f"return {expression}",),
-        inputs=tuple(inputs),
-    )
-    kernel = _kernel(spec, names, chain, tuple(tensors), draw)
+        expression, head = _write_norm(spec, names, draw, features, draft)
+    draft.take_chain(chain, shape, features, (features, names.dimensions[-1]))
+    reference = draft.reference(forward_lines(expression, spec.chain, x, chain))
+    kernel = _write_kernel(spec, names, chain, draft, draw)
     return finish(spec, task_id, describe(head, spec.chain, chain), reference, kernel, names, draw)
 
 
-def _write_norm(
-    spec: Spec,
-    names: Names,
-    draw: Draw,
-    features: str,
-    parameters: list[tuple[str, str]],
-    init: list[str],
-    tensors: list[tuple[str, str]],
-) -> tuple[str, str]:
-    """The norm's expression and description; adds what it needs to the lists."""
+def _write_reduction(spec: Spec, x: str) -> tuple[str, str]:
+    """Return the reduction's expression and description."""
+    keep = ", keepdim=True" if spec.option("keepdim") else ""
+    text, expression = _REDUCTION_TEXT[spec.producer]
+    head = f"{text} over the last dimension" + (", which is kept" if keep else "")
+    if spec.family == "argmax":
+        head += "; the lowest index wins ties (int64)"
+    return expression.format(x=x, k=keep), head
+
+
+def _write_norm(spec: Spec, names: Names, draw: Draw, features: str, draft: Draft) -> tuple[str, str]:
+    """Return the norm's expression and description; adds its weights to the draft."""
     x, eps, affine = names.x, spec.option("eps"), spec.option("affine")
     is_layer = spec.producer == "layer_norm"
     title = "Layer norm" if is_layer else "RMS norm"
     head = f"{title} over the last dimension, eps {eps!r}" + ("" if affine else ", no weights")
+    normalised = f"{x} * torch.rsqrt(torch.mean({x} * {x}, dim=-1, keepdim=True) + {eps!r})"
     if not affine:
-        if is_layer:
-            return f"F.layer_norm({x}, {x}.shape[-1:], eps={eps!r})", head
-        return f"{x} * torch.rsqrt(torch.mean({x} * {x}, dim=-1, keepdim=True) + {eps!r})", head
-    parameters.append((features, names.dimensions[-1]))
+        return f"F.layer_norm({x}, {x}.shape[-1:], eps={eps!r})" if is_layer else normalised, head
+    draft.parameters.append((features, names.dimensions[-1]))
     attribute = draw.choice(("norm", "norm", "ln" if is_layer else "rms"))
     if is_layer or draw.chance(0.6):
         module = "LayerNorm" if is_layer else "RMSNorm"
-        init.append(f"self.{attribute} = nn.{module}({features}, eps={eps!r})")
-        tensors.append(("weight", f"self.{attribute}.weight"))
+        draft.init.append(f"self.{attribute} = nn.{module}({features}, eps={eps!r})")
+        draft.hold("weight", f"{attribute}.weight")
         if is_layer:
-            tensors.append(("beta", f"self.{attribute}.bias"))
+            draft.hold("beta", f"{attribute}.bias")
         return f"self.{attribute}({x})", head
-    init.append(f"self.weight = nn.Parameter(torch.ones({features}))")
-    tensors.append(("weight", "self.weight"))
-    return f"{x} * torch.rsqrt(torch.mean({x} * {x}, dim=-1, keepdim=True) + {eps!r}) * self.weight", head
+    draft.init.append(f"self.weight = nn.Parameter(torch.ones({features}))")
+    draft.hold("weight", "weight")
+    return f"{normalised} * self.weight", head
 
 
-def _kernel(spec: Spec, names: Names, chain: ChainNames, tensors: tuple[tuple[str, str], ...], draw: Draw) -> Kernel:
-    columns = spec.sizes[-1].declared
-    is_tileable = columns <= _MAX_TILE_COLUMNS
+def _write_kernel(spec: Spec, names: Names, chain: ChainNames, draft: Draft, draw: Draw) -> Kernel:
+    is_tileable = spec.sizes[-1].declared <= _MAX_TILE_COLUMNS
     style = draw.choice(("row", "row", "loop", "tile") if is_tileable else ("row", "row", "row", "loop"))
-    is_reduction = spec.producer in REDUCTIONS
-    x, n, size = names.x, draw.choice(("n_cols", "n_cols", "n")), names.block
-    rows = draw.choice(("n_rows", "m"))
+    x, n, rows = names.x, draw.choice(("n_cols", "n_cols", "n")), draw.choice(("n_rows", "m"))
     result = names.beside(x).out
-    pointer = names.ptr(x)
-    body = RowBody(
-        style=style,
-        x=x,
-        value=names.value,
-        columns=names.columns,
-        offsets=names.offsets,
-        block=size,
-        n=n,
-        rows=rows,
-        pointer=pointer,
-        cast=".to(tl.float32)" if spec.casts else "",
-        eps=repr(spec.option("eps")),
-        affine=bool(spec.option("affine")),
-        weight=names.ptr("weight"),
-        beta=names.ptr("beta"),
-    )
-
-    def load(operand: str, kind: Operand) -> str:
-        if is_reduction:
-            return body.load_result(names.ptr(operand))
-        return body.load_vector(names.ptr(operand)) if kind is Operand.VECTOR else body.load(names.ptr(operand))
-
-    steps = kernel_lines(spec.chain, names.value, chain, draw, load)
-    lines = (REDUCTIONS if is_reduction else MAPS)[spec.producer](body)
-    lines += (
-        body.finish_reduction(steps, names.ptr(result)) if is_reduction else body.finish_map(steps, names.ptr(result))
-    )
+    lines = _write_body(RowBody(spec=spec, names=names, style=style, n=n, rows=rows), result, chain, draw)
     base = "fused_" + spec.producer if spec.chain else spec.producer
     name = draw.choice((base, base, "fused" if spec.chain else "row")) + names.suffix
-    is_float = [local for local, _ in tensors if local == chain.argument]
-    pointers = [names.ptr(local) for local, _ in tensors if local != chain.argument]
-    pointers.insert(1, names.ptr(result))
-    sizes = [n, rows] if style == "tile" else [n]
-    constants = [f"{size}: tl.constexpr"] + (["ROWS: tl.constexpr"] if style == "tile" else [])
-    source = f"def {name}({', '.join((*pointers, *sizes, *is_float, *constants))}):\n"
-    source += "".join(f"    {line}\n" for line in lines)
-    blocks = {"row": f"triton.next_power_of_2({n})", "tile": f"triton.next_power_of_2({n})"}
-    block = blocks.get(style) or str(draw.choice((256, 512, 1024)))
+    block = str(draw.choice((256, 512, 1024))) if style == "loop" else f"triton.next_power_of_2({n})"
     tile_rows = draw.choice((2, 4))
     warps = draw.choice((", num_warps=4", ", num_warps=8")) if draw.chance(0.2) else ""
-    keepdim = bool(spec.option("keepdim"))
-    named_block = style != "loop" and draw.chance(0.3)
+    is_named = style != "loop" and draw.chance(0.3)
+    constants = [(names.block, "block" if is_named else block)]
+    device = Device(
+        name=name,
+        arguments=draft.pass_to(names.ptr, result, [n, rows] if style == "tile" else [n]),
+        constants=(*constants, ("ROWS", str(tile_rows))) if style == "tile" else tuple(constants),
+        body=tuple(lines),
+    )
+    host = [f"{n} = <{x}>.shape[-1]", f"{result} = {_allocate(spec, x)}", f"{rows} = <{x}>.numel() // {n}"]
+    if is_named:
+        host.append(f"block = {block}")
+    host.append(device.launch(f"(triton.cdiv({rows}, {tile_rows}),)" if style == "tile" else f"({rows},)", warps))
+    return make_kernel([device], host, draft.tensors, result, style)
 
-    def host(local: dict[str, str]) -> list[str]:
-        first = local[x]
-        lines = [f"{n} = {first}.shape[-1]"]
+
+def _write_body(body: RowBody, result: str, chain: ChainNames, draw: Draw) -> list[str]:
+    """Write the producer, the chain and the store."""
+    spec, names = body.spec, body.names
+    is_reduction = spec.producer in REDUCTIONS
+
+    def load(operand: str, kind: Operand) -> str:
+        pointer = names.ptr(operand)
         if is_reduction:
-            shape = f"({first}.shape[:-1] + (1,))" if keepdim else f"{first}.shape[:-1]"
-            shape = shape[1:-1] if keepdim else shape
-            dtype = "torch.int64" if spec.family == "argmax" else f"{first}.dtype"
-            lines.append(f"{result} = torch.empty({shape}, device={first}.device, dtype={dtype})")
-        else:
-            lines.append(f"{result} = torch.empty_like({first})")
-        count = f"{first}.numel() // {n}"
-        lines.append(f"{rows} = {count}")
-        chosen = block
-        if named_block:
-            lines.append(f"block = {block}")
-            chosen = "block"
-        constants = f"{size}={chosen}" + (f", ROWS={tile_rows}" if style == "tile" else "") + warps
-        values = [local[name] for name, _ in tensors if name != chain.argument]
-        values.insert(1, result)
-        values += [n, rows] if style == "tile" else [n]
-        values += [local[chain.argument]] if chain.argument else []
-        grid = f"(triton.cdiv({rows}, {tile_rows}),)" if style == "tile" else f"({rows},)"
-        lines.append(f"{name}[{grid}]({', '.join(values)}, {constants})")
-        return lines
+            return body.load_result(pointer)
+        return body.load_vector(pointer) if kind is Operand.VECTOR else body.load(pointer)
 
-    return Kernel(source=source, tensors=tensors, host=host, result=result, style=style)
+    steps = kernel_lines(spec.chain, names.value, chain, draw, load)
+    if is_reduction:
+        return REDUCTIONS[spec.producer](body) + body.finish_reduction(steps, names.ptr(result))
+    return MAPS[spec.producer](body) + body.finish_map(steps, names.ptr(result))
+
+
+def _allocate(spec: Spec, x: str) -> str:
+    """Write the expression that allocates the result."""
+    if spec.producer not in REDUCTIONS:
+        return f"torch.empty_like(<{x}>)"
+    shape = f"<{x}>.shape[:-1]" + (" + (1,)" if spec.option("keepdim") else "")
+    dtype = "torch.int64" if spec.family == "argmax" else f"<{x}>.dtype"
+    return f"torch.empty({shape}, device=<{x}>.device, dtype={dtype})"

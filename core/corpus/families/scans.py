@@ -10,7 +10,8 @@ from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
 from ..builder.image_sizes import DIMENSIONS as IMAGES
-from ..builder.spec import Size, Spec, draw_dtypes
+from ..builder.spec import Size, Spec, draw_dtypes, draw_size
+from ..builder.strip_bodies import spread_lanes
 from ..builder.wording import Kernel, Names, draw_names_among, finish
 
 _NAMES = {
@@ -24,7 +25,7 @@ _MAX_ELEMENTS = 1_000_000
 
 
 def draw_scan(draw: Draw, family: str) -> Spec:
-    """A cumulative sum or product of one of the forms."""
+    """Draw a cumulative sum or product of one of the forms."""
     is_product = family in _PRODUCTS
     forms = ("plain", "plain", "reverse", "exclusive") + (() if is_product else ("masked", "masked"))
     rank, dim = draw.choice(((2, 1), (2, 1), (3, 2), (3, 1), (2, 0)))
@@ -39,32 +40,23 @@ def draw_scan(draw: Draw, family: str) -> Spec:
 
 
 def _draw_sizes(draw: Draw, rank: int, dim: int, most: int) -> tuple[Size, ...]:
-    is_last = dim == rank - 1
-    along = Size(
-        declared=draw.size(128, most) if is_last else draw.size(16, 128),
-        tiny=draw.choice((5, 7, 9) if is_last else (3, 4, 5)),
-        small=draw.between(70, 110) if is_last else draw.between(12, 20),
-        larger=draw.between(270, 350) if is_last else draw.between(25, 35),
-    )
+    if dim == rank - 1:
+        along = draw_size(draw, draw.size(128, most), (5, 7, 9), (70, 110), (270, 350))
+    else:
+        along = draw_size(draw, draw.size(16, 128), (3, 4, 5), (12, 20), (25, 35))
+    few = ((2, 3), (2, 3), (4, 5)) if rank > 2 else ((3, 5, 7), (7, 10), (12, 15))
     others = []
     budget = _MAX_ELEMENTS // along.declared
     for at in range(rank - 1):
         high = 2048 if at == rank - 2 else 32
         declared = draw.size(8, max(8, min(high, budget)))
         budget = max(8, budget // declared)
-        others.append(
-            Size(
-                declared=declared,
-                tiny=draw.choice((2, 3) if rank > 2 else (3, 5, 7)),
-                small=draw.between(2, 3) if rank > 2 else draw.between(7, 10),
-                larger=draw.between(4, 5) if rank > 2 else draw.between(12, 15),
-            )
-        )
+        others.append(draw_size(draw, declared, *few))
     return (*others[:dim], along, *others[dim:])
 
 
 def write_scan(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for a cumulative sum or product."""
+    """Write the task and a teacher for a cumulative sum or product."""
     rank, dim = len(spec.sizes), int(spec.option("dim"))
     names = draw_names_among(draw, _NAMES[rank])
     x, draft = names.x, Draft()
@@ -110,13 +102,13 @@ def write_scan(spec: Spec, task_id: str, draw: Draw) -> Example:
 
 
 def _row_kernel(spec: Spec, names: Names, mask: str, draft: Draft, draw: Draw) -> Kernel:
-    """A program a row; its blocks in turn where it has several."""
+    """Write a program for each row; its blocks in turn where it has several."""
     is_product, form = spec.family in _PRODUCTS, spec.producer
     style = draw.choice(("row", "row", "loop")) if spec.sizes[-1].declared <= _MAX_WHOLE else "loop"
     x, v, columns, size = names.x, names.value, names.columns, names.block
     n, rows = draw.choice((("n_cols", "n_rows"), ("n", "m"), ("length", "rows")))
     result = names.beside(x).out
-    cast = ".to(tl.float32)" if spec.casts else ""
+    cast = spec.cast
     scan, neutral, sign = ("tl.cumprod", "1.0", "*") if is_product else ("tl.cumsum", "0.0", "+")
     reverse = ", reverse=True" if form == "reverse" else ""
     valid, place = f"{columns} < {n}", f"row * {n} + {columns}"
@@ -145,11 +137,9 @@ def _row_kernel(spec: Spec, names: Names, mask: str, draft: Draft, draw: Draw) -
             inner.append(f"{carry} += {total}")
         body += [f"    {line}" for line in inner]
         block = str(draw.choice((128, 256, 512)))
-    arguments = [(names.ptr(name), f"<{name}>") for name, _ in draft.tensors]
-    arguments.insert(1, (names.ptr(result), result))
     device = Device(
         name=draw.choice((spec.family, "scan", spec.family.replace("cumulative_", "cum"))) + names.suffix,
-        arguments=(*arguments, (n, n)),
+        arguments=draft.pass_to(names.ptr, result, [n]),
         constants=((size, block),),
         body=tuple(body),
     )
@@ -158,14 +148,14 @@ def _row_kernel(spec: Spec, names: Names, mask: str, draft: Draft, draw: Draw) -
 
 
 def _walk_kernel(spec: Spec, names: Names, mask: str, draft: Draft, draw: Draw) -> Kernel:
-    """A program a strip of lanes, which takes one place after the other."""
+    """Write a program for each strip of lanes, which takes one place after the other."""
     is_product, form, dim = spec.family in _PRODUCTS, spec.producer, int(spec.option("dim"))
     x, columns, size, offsets = names.x, names.columns, names.block, names.offsets
     n, inner, outer = draw.choice((("n", "inner", "outer"), ("length", "stride", "batch"), ("n", "d", "b")))
     step = draw.choice(("k", "i", "t")) if names.value != "t" else "k"
     result = names.beside(x).out
     acc = draw.choice(("acc", "acc", "running"))
-    cast = ".to(tl.float32)" if spec.casts else ""
+    cast = spec.cast
     valid = f"{columns} < {inner}"
     is_spelled = draw.chance(0.5)
     start = f"{columns} = tl.program_id({int(dim > 0)}) * {size} + tl.arange(0, {size})"
@@ -187,19 +177,13 @@ def _walk_kernel(spec: Spec, names: Names, mask: str, draft: Draft, draw: Draw) 
     update = f"{acc} {'*' if is_product else '+'}= {value}"
     lines += [store, update] if form == "exclusive" else [update, store]
     body += [loop, *(f"    {line}" for line in lines)]
-    arguments = [(names.ptr(name), f"<{name}>") for name, _ in draft.tensors]
-    arguments.insert(1, (names.ptr(result), result))
     width = draw.choice((64, 128, 256))
     device = Device(
         name=draw.choice((spec.family, "scan", spec.family.replace("cumulative_", "cum"))) + names.suffix,
-        arguments=(*arguments, (n, n), (inner, inner)),
+        arguments=draft.pass_to(names.ptr, result, [n, inner]),
         constants=((size, str(width)),),
         body=tuple(body),
     )
-    after = " * ".join(f"<{x}>.shape[{at}]" for at in range(dim + 1, len(spec.sizes)))
-    host = [f"{result} = torch.empty_like(<{x}>)", f"{n} = <{x}>.shape[{dim}]", f"{inner} = {after}"]
-    programs = f"triton.cdiv({inner}, {width})"
-    if dim:
-        host.append(f"{outer} = " + " * ".join(f"<{x}>.shape[{at}]" for at in range(dim)))
-    host.append(device.launch(f"({outer}, {programs})" if dim else f"({programs},)"))
+    lengths, grid = spread_lanes(x, dim, len(spec.sizes), (n, inner, outer), width)
+    host = [f"{result} = torch.empty_like(<{x}>)", *lengths, device.launch(grid)]
     return make_kernel([device], host, draft.tensors, result, "scan-walk" + ("-down" if is_spelled else ""))

@@ -6,13 +6,15 @@ that its loads stay contiguous.
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
 from ..builder.image_sizes import DIMENSIONS as IMAGES
 from ..builder.row_bodies import MAPS, REDUCTIONS, RowBody
-from ..builder.spec import Size, Spec, draw_dtypes
-from ..builder.strip_bodies import NORMALISATIONS, StripBody, can_walk, write_strip, write_walk
+from ..builder.spec import Size, Spec, draw_dtypes, draw_size
+from ..builder.strip_bodies import NORMALISATIONS, StripBody, can_walk, spread_lanes, write_strip, write_walk
 from ..builder.wording import Kernel, Names, draw_names_among, finish
 
 _REDUCTIONS = ("sum", "mean", "max", "min", "l2norm", "sum_squares", "mean_squares", "logsumexp")
@@ -29,22 +31,22 @@ _NAMES = {
 
 
 def draw_dim_reduction(draw: Draw, family: str) -> Spec:
-    """A reduction over a dimension that is not the last."""
+    """Draw a reduction over a dimension that is not the last."""
     return _draw(draw, family, draw.choice(_REDUCTIONS), (("keepdim", draw.below(2)),))
 
 
 def draw_dim_argmax(draw: Draw, family: str) -> Spec:
-    """The index of an extreme along a dimension that is not the last."""
+    """Draw the index of an extreme along a dimension that is not the last."""
     return _draw(draw, family, draw.choice(("argmax", "argmin")), (("keepdim", draw.below(2)),))
 
 
 def draw_dim_softmax(draw: Draw, family: str) -> Spec:
-    """Softmax or log-softmax over a dimension that is not the last."""
+    """Draw softmax or log-softmax over a dimension that is not the last."""
     return _draw(draw, family, draw.choice(("softmax", "log_softmax")))
 
 
 def draw_lp_norm(draw: Draw, family: str) -> Spec:
-    """Division by the norm of the given family along any dimension."""
+    """Draw division by the norm of the given family along any dimension."""
     kinds = {
         "l1_norm": ("l1", "l1_mean", "l1_clamped"),
         "l2_norm": ("l2", "l2_clamped"),
@@ -77,21 +79,12 @@ def _draw(
 
 
 def _draw_sizes(draw: Draw, rank: int, dim: int) -> tuple[Size, ...]:
-    """Sizes of which the one at `dim` is worked along; the lanes after it are at most a few hundred at small sizes."""
+    """Draw sizes of which the one at `dim` is worked along; the lanes after it are a few hundred at small sizes."""
     if dim == rank - 1:
-        along = Size(
-            declared=draw.size(256, 8192),
-            tiny=draw.choice((5, 7, 9, 11)),
-            small=draw.between(130, 190),
-            larger=draw.between(520, 640),
-        )
+        along = draw_size(draw, draw.size(256, 8192), (5, 7, 9, 11), (130, 190), (520, 640))
     else:
-        along = Size(
-            declared=draw.size(16, 512),
-            tiny=draw.choice((3, 5, 6, 7)),
-            small=draw.between(20, 30),
-            larger=draw.between(35, 50),
-        )
+        along = draw_size(draw, draw.size(16, 512), (3, 5, 6, 7), (20, 30), (35, 50))
+    few = ((2, 3, 4), (3, 4), (5, 6)) if rank > 2 else ((3, 5, 7), (9, 14), (19, 25))
     budget, others = _MAX_ELEMENTS // along.declared, []
     for at in range(rank - 1):
         is_outer = at < dim
@@ -101,15 +94,7 @@ def _draw_sizes(draw: Draw, rank: int, dim: int) -> tuple[Size, ...]:
             low = min(low, max(2, most))
         declared = draw.size(low, max(low, min(high, most)))
         budget = max(4, budget // declared)
-        few = rank > 2
-        others.append(
-            Size(
-                declared=declared,
-                tiny=draw.choice((2, 3, 4) if few else (3, 5, 7)),
-                small=draw.between(3, 4) if few else draw.between(9, 14),
-                larger=draw.between(5, 6) if few else draw.between(19, 25),
-            )
-        )
+        others.append(draw_size(draw, declared, *few))
     return (*others[:dim], along, *others[dim:])
 
 
@@ -136,7 +121,7 @@ _EXPRESSIONS = {
 
 
 def write_strips(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for a family along any dimension."""
+    """Write the task and a teacher for a family along any dimension."""
     rank, dim = len(spec.sizes), int(spec.option("dim"))
     names = draw_names_among(draw, _NAMES[rank])
     x, draft = names.x, Draft()
@@ -158,7 +143,7 @@ def write_strips(spec: Spec, task_id: str, draw: Draw) -> Example:
 
 
 def _input(spec: Spec, names: Names, dim: int) -> str:
-    """Random values on which the producer shows: what is worked along differs from its neighbours."""
+    """Return random values on which the producer shows: what is worked along differs from its neighbours."""
     shape = names.shape
     ones = ", ".join("1" if at == dim else name for at, name in enumerate(names.dimensions))
     match spec.producer:
@@ -188,26 +173,11 @@ def _row_kernel(spec: Spec, names: Names, draft: Draft, draw: Draw) -> Kernel:
     x = names.x
     n, rows = draw.choice((("n_cols", "n_rows"), ("n", "m"), ("length", "rows")))
     result = names.beside(x).out
-    body = RowBody(
-        style=style,
-        x=x,
-        value=names.value,
-        columns=names.columns,
-        offsets=names.offsets,
-        block=names.block,
-        n=n,
-        rows=rows,
-        pointer=names.ptr(x),
-        cast=".to(tl.float32)" if spec.casts else "",
-        eps=repr(spec.option("eps")),
-        affine=False,
-        weight="",
-        beta="",
-    )
+    body = RowBody(spec=spec, names=names, style=style, n=n, rows=rows)
     block = f"triton.next_power_of_2({n})" if style == "row" else str(draw.choice((256, 512, 1024)))
     device = Device(
         name=draw.choice((spec.family, "normalize", "row")) + names.suffix,
-        arguments=((names.ptr(x), f"<{x}>"), (names.ptr(result), result), (n, n)),
+        arguments=draft.pass_to(names.ptr, result, [n]),
         constants=((names.block, block),),
         body=tuple(_lines(spec.producer, body, names.ptr(result))),
     )
@@ -225,21 +195,13 @@ def _strip_kernel(spec: Spec, names: Names, draft: Draft, draw: Draw) -> Kernel:
     n, inner, outer = draw.choice((("n", "inner", "outer"), ("length", "stride", "batch"), ("n", "d", "b")))
     block, lanes = draw.choice((("BLOCK_N", "BLOCK_D"), ("BLOCK_N", "LANES"), ("BN", "BD")))
     result = names.beside(x).out
+    columns = draw.choice(("k", "k", "r", "pos")) if names.offsets != "pos" else "k"
     body = StripBody(
+        spec=spec,
+        names=evolve(names, columns=columns, block=block),
         style=style,
-        x=x,
-        value=names.value,
-        columns=draw.choice(("k", "k", "r", "pos")) if names.offsets != "pos" else "k",
-        offsets=names.offsets,
-        block=block,
         n=n,
         rows="",
-        pointer=names.ptr(x),
-        cast=".to(tl.float32)" if spec.casts else "",
-        eps=repr(spec.option("eps")),
-        affine=False,
-        weight="",
-        beta="",
         lane=draw.choice(("lane", "cols", "j")),
         lanes=lanes,
         inner=inner,
@@ -250,14 +212,11 @@ def _strip_kernel(spec: Spec, names: Names, draft: Draft, draw: Draw) -> Kernel:
     constants = ([(block, depth)] if depth else []) + [(lanes, str(width))]
     device = Device(
         name=draw.choice((spec.family, spec.producer, "strip")) + names.suffix,
-        arguments=((names.ptr(x), f"<{x}>"), (names.ptr(result), result), (n, n), (inner, inner)),
+        arguments=draft.pass_to(names.ptr, result, [n, inner]),
         constants=tuple(constants),
         body=tuple(_lines(spec.producer, body, names.ptr(result))),
     )
-    after = " * ".join(f"<{x}>.shape[{at}]" for at in range(dim + 1, rank))
-    host = [f"{n} = <{x}>.shape[{dim}]", f"{inner} = {after}"]
-    if dim:
-        host.append(f"{outer} = " + " * ".join(f"<{x}>.shape[{at}]" for at in range(dim)))
+    host, grid = spread_lanes(x, dim, rank, (n, inner, outer), width)
     if spec.producer in REDUCTIONS:
         dtype = "torch.int64" if spec.producer in ("argmax", "argmin") else f"<{x}>.dtype"
         pieces = [f"<{x}>.shape[:{dim}]"] if dim else []
@@ -266,6 +225,5 @@ def _strip_kernel(spec: Spec, names: Names, draft: Draft, draw: Draw) -> Kernel:
         host.append(f"{result} = torch.empty({shape}, device=<{x}>.device, dtype={dtype})")
     else:
         host.append(f"{result} = torch.empty_like(<{x}>)")
-    programs = f"triton.cdiv({inner}, {width})"
-    host.append(device.launch(f"({outer}, {programs})" if dim else f"({programs},)"))
+    host.append(device.launch(grid))
     return make_kernel([device], host, draft.tensors, result, f"strip-{style}")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
-from ..builder.spec import Size, Spec, draw_dtypes
+from ..builder.spec import Size, Spec, draw_dtypes, draw_size
 from ..builder.wording import Kernel, Names, draw_names_among, finish
 
 _INFINITY = 'float("inf")'
@@ -27,7 +27,7 @@ DIMENSIONS: dict[int, tuple[tuple[str, ...], ...]] = {
 
 
 def draw_total_sizes(draw: Draw, rank: int) -> tuple[Size, ...]:
-    """Sizes of a tensor of at most half a million elements; small has 700 or so."""
+    """Draw sizes of a tensor of at most half a million elements; small has 700 or so."""
     small = {
         1: ((500, 800),),
         2: ((15, 21), (35, 45)),
@@ -47,19 +47,12 @@ def draw_total_sizes(draw: Draw, rank: int) -> tuple[Size, ...]:
         share = max(low, int(budget ** (1 / (rank - at)) * (1 if at == rank - 1 else 2)))
         declared = draw.size(low, max(low, min(share, budget)))
         budget = max(1, budget // declared)
-        sizes.append(
-            Size(
-                declared=declared,
-                tiny=draw.choice((3, 5, 7) if rank < 3 else (2, 3)),
-                small=draw.between(*small[rank][at]),
-                larger=draw.between(*larger[rank][at]),
-            )
-        )
+        sizes.append(draw_size(draw, declared, (3, 5, 7) if rank < 3 else (2, 3), small[rank][at], larger[rank][at]))
     return tuple(sizes)
 
 
 def finish_total(names: Names, scale: str, arguments: list[tuple[str, str]], block: int) -> Device:
-    """The second launch's kernel: one program adds the partial sums, and stores what `scale` makes of the total."""
+    """Write the second launch's kernel: one program adds the partial sums, and stores their total by `scale`."""
     result, partial, num = names.out, "partial", "num"
     return Device(
         name=f"finish{names.suffix}",
@@ -87,14 +80,14 @@ _TOTALS: dict[str, tuple[str, str, str, str]] = {
 
 
 def draw_full_reduction(draw: Draw, family: str) -> Spec:
-    """A reduction of all elements to one number."""
+    """Draw a reduction of all elements to one number."""
     rank = draw.choice((1, 2, 2, 3, 4))
     producer = draw.choice(tuple(_TOTALS))
     return Spec(level=1, family=family, producer=producer, sizes=draw_total_sizes(draw, rank))
 
 
 def draw_frobenius_norm(draw: Draw, family: str) -> Spec:
-    """Division of a tensor by its Frobenius norm."""
+    """Draw division of a tensor by its Frobenius norm."""
     rank = draw.choice((2, 2, 3, 4))
     return Spec(
         level=1,
@@ -106,7 +99,7 @@ def draw_frobenius_norm(draw: Draw, family: str) -> Spec:
 
 
 def write_total(spec: Spec, task_id: str, draw: Draw) -> Example:
-    """The task and a teacher for a total, or for division by the Frobenius norm."""
+    """Write the task and a teacher for a total, or for division by the Frobenius norm."""
     names = draw_names_among(draw, DIMENSIONS[len(spec.sizes)])
     x, draft = names.x, Draft()
     if spec.producer == "normalise":
@@ -126,7 +119,7 @@ def write_total(spec: Spec, task_id: str, draw: Draw) -> Example:
 
 
 def sum_parts(names: Names, tensors: list[str], value: list[str], item: str, style: str, cast: str) -> list[str]:
-    """The body of a kernel of partial sums: of a block each, or of blocks that lie `num` programs apart.
+    """Write the body of a kernel of partial sums: of a block each, or of blocks that lie `num` programs apart.
 
     `value` are lines from what was loaded to `item`, which is nothing where the mask is false.
     """
@@ -155,7 +148,7 @@ def part_launch(
     draw: Draw,
     more: Sequence[tuple[str, str]] = (),
 ) -> tuple[Device, list[str]]:
-    """The kernel of `num` partial sums, and the host's lines that size and launch it."""
+    """Return the kernel of `num` partial sums, and the host's lines that size and launch it."""
     block = draw.choice((1024, 2048, 4096) if style == "block" else (512, 1024))
     arguments = [(names.ptr(t), f"<{t}>") for t in tensors]
     arguments += [(names.ptr("partial"), "partial"), ("n", "n")] + ([("num", "num")] if style == "strided" else [])
@@ -177,7 +170,7 @@ def part_launch(
 
 
 def _kernel(spec: Spec, names: Names, draft: Draft, draw: Draw) -> Kernel:
-    x, cast = names.x, ".to(tl.float32)" if spec.casts else ""
+    x, cast = names.x, spec.cast
     style = draw.choice(("block", "strided"))
     element = "{x} * {x}" if spec.producer == "normalise" else _TOTALS[spec.producer][2]
     name = draw.choice(("partial_sum", "partial", f"{spec.family}_part")) + names.suffix

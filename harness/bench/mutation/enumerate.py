@@ -48,7 +48,7 @@ class Mutant:
 
 
 def enumerate_mutants(source: str) -> tuple[Mutant, ...]:
-    """Every mutant of a module, by class and then by place; raises SyntaxError for a source that is no module."""
+    """Return every mutant of a module by class, then by place; raises SyntaxError for a source that is no module."""
     program = Program(source)
     original = ast.dump(program.tree)
     seen = {source}
@@ -81,7 +81,7 @@ def _says_something_else(source: str, original: str) -> bool:
 
 
 def sample_mutants(mutants: Sequence[Mutant], count: int, seed: int) -> tuple[Mutant, ...]:
-    """At most `count` of the mutants, one of each class in turn, in an order that the seed decides."""
+    """Return at most `count` of the mutants, one of each class in turn, in an order that the seed decides."""
     rng = random.Random(seed)
     by_class: dict[MutationClass, list[Mutant]] = {}
     for mutant in mutants:

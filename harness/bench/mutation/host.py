@@ -10,7 +10,7 @@ from .program import Edit, MutationClass, Program, called, is_launch
 
 
 def mutate_grids(program: Program) -> Iterator[Edit]:
-    """A grid with a program too few or too many on one axis, with one program, or with its axes swapped."""
+    """Propose a grid with a program too few or too many on one axis, with one program, or with its axes swapped."""
     kind = MutationClass.GRID
     for grid in _find_grids(program):
         for size in grid.elts:
@@ -50,7 +50,7 @@ def _find_grids(program: Program) -> list[ast.Tuple]:
 
 
 def mutate_arguments(program: Program) -> Iterator[Edit]:
-    """Two neighbouring arguments swapped, or one in another's place."""
+    """Propose two neighbouring arguments swapped, or one in another's place."""
     kind = MutationClass.ARGUMENT
     for node in program.walk_host():
         if is_launch(node):
@@ -74,7 +74,7 @@ def _mutate_call(program: Program, kind: MutationClass, call: ast.Call) -> Itera
 
 
 def mutate_parameters(program: Program) -> Iterator[Edit]:
-    """Another parameter of the model, another value of it, or one that was given otherwise."""
+    """Propose another parameter of the model, another value of it, or one that was given otherwise."""
     kind = MutationClass.PARAMETER
     for node in program.walk_host():
         match node:

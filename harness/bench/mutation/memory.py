@@ -12,7 +12,7 @@ _NARROWER = ("tl.float16", "tl.bfloat16")
 
 
 def mutate_masks(program: Program) -> Iterator[Edit]:
-    """A mask left out, too wide or too narrow by one, half of it; another value in masked lanes, or none."""
+    """Propose a mask left out, too wide or too narrow by one, half of it; another value in masked lanes, or none."""
     kind = MutationClass.MASK
     for node in program.walk_kernels():
         match node:
@@ -51,13 +51,13 @@ def _mutate_access(program: Program, call: ast.Call) -> Iterator[Edit]:
 
 
 def _other_sizes(program: Program, name: ast.expr) -> list[str]:
-    """Other sizes among the kernel's parameters that might be confused with this one."""
+    """Return other sizes among the kernel's parameters that might be confused with this one."""
     sizes = program.sizes_of(name)
     return [size for size in sizes if size != name.id][:2] if isinstance(name, ast.Name) and name.id in sizes else []
 
 
 def mutate_offsets(program: Program) -> Iterator[Edit]:
-    """An address off by one, a term or a stride left out, another size as stride."""
+    """Propose an address off by one, a term or a stride left out, another size as stride."""
     kind = MutationClass.OFFSET
     for node in program.walk_kernels():
         match node:
@@ -88,7 +88,7 @@ def mutate_offsets(program: Program) -> Iterator[Edit]:
 
 
 def mutate_blocks(program: Program) -> Iterator[Edit]:
-    """A loop or a range that covers one block or one element too few or too many."""
+    """Propose a loop or a range that covers one block or one element too few or too many."""
     kind = MutationClass.BLOCK
     for node in program.walk_kernels():
         match node:
@@ -122,7 +122,7 @@ def mutate_blocks(program: Program) -> Iterator[Edit]:
 
 
 def mutate_accumulators(program: Program) -> Iterator[Edit]:
-    """Another initial value or a narrower dtype, or assignment where there should be accumulation."""
+    """Propose another initial value or a narrower dtype, or assignment where there should be accumulation."""
     kind = MutationClass.ACCUMULATOR
     for node in program.walk_kernels():
         match node:
@@ -161,7 +161,7 @@ def _is_in_loop(program: Program, node: ast.AST) -> bool:
 
 
 def mutate_dtypes(program: Program) -> Iterator[Edit]:
-    """A conversion left out or to a narrower dtype, and values rounded where nothing should be."""
+    """Propose a conversion left out or to a narrower dtype, and values rounded where nothing should be."""
     kind = MutationClass.DTYPE
     for node in program.walk_kernels():
         match node:

@@ -82,7 +82,7 @@ class TaskShare:
     count: int
 
 
-def run(
+def measure_kill_rates(
     *,
     count: int = 2600,
     seed: int = 0,
@@ -130,7 +130,7 @@ def run(
 
 
 def plan_tasks(count: int, seed: int, families: Sequence[str] | None = None) -> list[TaskShare]:
-    """Which tasks, and how many mutants of each: families alike, a dozen mutants a task."""
+    """Choose the tasks and how many mutants of each: families alike, a dozen mutants a task."""
     wanted = [(level, name) for level, names in FAMILIES.items() for name in names]
     if families is not None:
         wanted = [(level, name) for level, name in wanted if name in families]
@@ -166,7 +166,7 @@ class MutantBench:
         self.sandbox.close()
 
     def judge_task(self, share: TaskShare) -> tuple[MutantRow, ...] | None:
-        """The rows of one task's mutants; None where the audit rejects the teacher, and would reject any mutant."""
+        """Judge one task's mutants; returns None where the audit rejects the teacher, and would reject any mutant."""
         example = render(share.task_id)
         # a verifier a task, so that evidence is dropped when it is of no more use; on the interpreter, as the oracle
         settings = evolve(self.config.verifier, backend="interpret", clock="none")
@@ -242,7 +242,7 @@ def _judge_task(share: TaskShare) -> tuple[MutantRow, ...] | None:
 
 
 def render_report(report: MutantsReport) -> list[str]:
-    """The table, one line a group, the survivors after it."""
+    """Format the table, one line a group, the survivors after it."""
     score = report.score
     lines = [
         f"{score.num_candidates} mutants in {report.seconds:.0f} s: {score.overall.num_mutants} proven wrong, "
@@ -271,7 +271,7 @@ def _line(group: KillRates) -> str:
 
 
 def to_summary(report: MutantsReport) -> dict[str, Any]:
-    """The score as plain data, for `--json`; the rows are for a file."""
+    """Return the score as plain data, for `--json`; the rows are for a file."""
     plain = to_plain(report.score)
     for row in plain["survivors"]:
         del row["source"]
@@ -299,7 +299,7 @@ def check_rows(path: Path | None) -> None:
 
 
 def write_rows(report: MutantsReport, path: Path) -> None:
-    """Every mutant with who killed it: Parquet, or lines of JSON for a name that ends in `.jsonl`."""
+    """Write every mutant with who killed it: Parquet, or lines of JSON for a name that ends in `.jsonl`."""
     plain = [
         {**to_plain(evolve(row, killed_by=())), **{f"killed_by_{j.name.lower()}": j in row.killed_by for j in Judge}}
         for row in report.rows

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 import numpy as np
@@ -41,7 +41,7 @@ _MOST_SECONDS = 4.0
 
 
 class Values(StrEnum):
-    """What is done to freshly drawn values."""
+    """A transform of freshly drawn values."""
 
     PLAIN = "plain"
     NEGATIVE = "times -1"
@@ -64,40 +64,36 @@ class PointInputs(VariantInputs):
     values: Values = Values.PLAIN
 
     def transform(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The point's values, from freshly drawn floating-point ones."""
-        match self.values:
-            case Values.PLAIN:
-                return values
-            case Values.NEGATIVE:
-                return -values
-            case Values.DOUBLE:
-                return values * 2.0
-            case Values.LARGE:
-                return values * 30.0
-            case Values.FAINT:
-                return values * 0.01
-            case Values.TRACE:
-                return values * 0.001
-            case Values.ABOVE:
-                return values + 5.0
-            case Values.BELOW:
-                return values - 5.0
-            case Values.DEEP:
-                return values - 200.0
-            case Values.OUTLIERS:
-                return values * _every(values, 7, 20.0, 1.0)
-            case Values.SPARSE:
-                return values * _every(values, 3, 1.0, 0.0)
-            case Values.ROUNDED:
-                mantissa, exponent = np.frexp(values)
-                rounded: NDArray[np.float64] = np.ldexp(np.rint(mantissa * 8.0) / 8.0, exponent)
-                return rounded
+        """Return the point's values, from freshly drawn floating-point ones of the same shape."""
+        return _TRANSFORMS[self.values](values)
 
 
 def _every(values: NDArray[np.float64], step: int, chosen: float, rest: float) -> NDArray[np.float64]:
     flat = np.full(values.size, rest)
     flat[step // 2 :: step] = chosen
     return flat.reshape(values.shape)
+
+
+def _round(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    mantissa, exponent = np.frexp(values)
+    rounded: NDArray[np.float64] = np.ldexp(np.rint(mantissa * 8.0) / 8.0, exponent)
+    return rounded
+
+
+_TRANSFORMS: dict[Values, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+    Values.PLAIN: lambda values: values,
+    Values.NEGATIVE: lambda values: -values,
+    Values.DOUBLE: lambda values: values * 2.0,
+    Values.LARGE: lambda values: values * 30.0,
+    Values.FAINT: lambda values: values * 0.01,
+    Values.TRACE: lambda values: values * 0.001,
+    Values.ABOVE: lambda values: values + 5.0,
+    Values.BELOW: lambda values: values - 5.0,
+    Values.DEEP: lambda values: values - 200.0,
+    Values.OUTLIERS: lambda values: values * _every(values, 7, 20.0, 1.0),
+    Values.SPARSE: lambda values: values * _every(values, 3, 1.0, 0.0),
+    Values.ROUNDED: _round,
+}
 
 
 @frozen(kw_only=True)
@@ -121,7 +117,7 @@ class Finding:
 
 
 def choose_sizes(task: Task, seed: int) -> dict[str, Constants]:
-    """Ten sets of sizes by name, derived from the task's own; the same for the same seed."""
+    """Derive ten sets of sizes by name, derived from the task's own; the same for the same seed."""
     rng = random.Random(seed)
     small, larger = dict(task.small), dict(task.larger)
     last = list(small)[-1:]
@@ -145,7 +141,7 @@ def _power(value: int) -> int:
 
 
 def _widen(sizes: dict[str, int], rng: random.Random) -> dict[str, int]:
-    """Sizes grown together until the two largest span more than every block, and more than every strip of blocks."""
+    """Grow sizes together until the two largest span more than every block, and every strip of blocks."""
     wide = dict(sizes)
     while math.prod(sorted(wide.values())[-2:]) < _WIDE_ELEMENTS:
         wide = {name: int(size * 1.3) + rng.randint(1, 3) for name, size in wide.items()}
@@ -154,17 +150,7 @@ def _widen(sizes: dict[str, int], rng: random.Random) -> dict[str, int]:
 
 _FIRST = (("small", Values.PLAIN), ("few", Values.PLAIN), ("larger", Values.PLAIN))
 _SECOND = (
-    ("small", Values.NEGATIVE),
-    ("small", Values.DOUBLE),
-    ("small", Values.LARGE),
-    ("small", Values.FAINT),
-    ("small", Values.TRACE),
-    ("small", Values.ABOVE),
-    ("small", Values.BELOW),
-    ("small", Values.DEEP),
-    ("small", Values.OUTLIERS),
-    ("small", Values.SPARSE),
-    ("small", Values.ROUNDED),
+    *(("small", values) for values in Values if values is not Values.PLAIN),
     ("one", Values.PLAIN),
     ("one or two", Values.PLAIN),
     ("powers", Values.PLAIN),
@@ -192,7 +178,7 @@ class MutationOracle:
         self.sandbox = sandbox
 
     def prepare(self, example: Example) -> Battery:
-        """The points at which a teacher is clearly right; raises TaskError where there are none."""
+        """Choose the points at which a teacher is clearly right; raises TaskError where there are none."""
         task = example.task
         sizes = choose_sizes(task, derive(self.oracle.seed, task.task_id, "sizes"))
         sized = {name: evolve(task, tiny=own, small=own, larger=own) for name, own in sizes.items()}
@@ -217,7 +203,7 @@ class MutationOracle:
         return Battery(rounds=tuple(rounds), parameters=parameters)
 
     def judge(self, source: str, battery: Battery) -> Finding:
-        """The mutant's fate; the search ends at the first proof."""
+        """Judge a mutant; the search ends at the first proof."""
         crash: Finding | None = None
         for points in battery.rounds:
             for point, seen in self._run(source, points, battery):
@@ -228,7 +214,7 @@ class MutationOracle:
         return crash or Finding(fate=Fate.UNPROVEN)
 
     def _run(self, source: str, points: Sequence[Point], battery: Battery) -> list[tuple[Point, Finding]]:
-        """What is seen at each point, recorded in one child and run in another."""
+        """Run the points, recorded in one child process and run in another."""
         sized = list(dict.fromkeys((point.task, point.inputs.dtype) for point in points))
         reply = self.sandbox.record(source, [self._request(task, dtype) for task, dtype in sized])
         if reply.failure is not None:
@@ -274,7 +260,7 @@ _UNCLEAR = Finding(fate=Fate.UNPROVEN, detail="unclear")
 
 
 def _is_sound(pair: tuple[Point, Finding]) -> bool:
-    """Whether a teacher is right at a point, in a time that a hundred mutants can take too."""
+    """Return whether a teacher is right at a point, in a time that a hundred mutants can take too."""
     _, seen = pair
     return seen.detail == _RIGHT.detail and seen.seconds <= _MOST_SECONDS
 
@@ -314,7 +300,7 @@ def _look(request: RunRequest, expected: ExpectedRun, result: RunResult) -> Find
 
 
 def _excess(seen: Comparison) -> float:
-    """How many tolerances a result is off."""
+    """Return a result's error in tolerances."""
     if not (seen.shape_matches and seen.dtype_matches) or seen.num_nonfinite or seen.num_different:
         return float("inf")
     limits = TOLERANCES.get(seen.dtype)

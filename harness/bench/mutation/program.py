@@ -15,7 +15,7 @@ from attrs import frozen
 
 
 class MutationClass(StrEnum):
-    """What a mutation gets wrong."""
+    """The classes of mistakes."""
 
     ARITHMETIC = "arithmetic"
     COMPARISON = "comparison"
@@ -68,46 +68,46 @@ class Program:
         self._indices = {kernel: _find_indices(kernel, scalars) for kernel, scalars in self._scalars.items()}
 
     def offset(self, line: int, column: int) -> int:
-        """The character at a line (from 1) and a column in bytes."""
+        """Return the character at a line (from 1) and a column in bytes."""
         return self._starts[line - 1] + len(self._lines[line - 1][:column].decode())
 
     def span(self, node: ast.expr | ast.stmt | ast.keyword) -> tuple[int, int]:
-        """Where a node stands in the source."""
+        """Return a node's first character in the source and the one after its last."""
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         return self.offset(node.lineno, node.col_offset), self.offset(node.end_lineno, node.end_col_offset)
 
     def text(self, node: ast.expr | ast.stmt | ast.keyword) -> str:
-        """A node's own text."""
+        """Return a node's own text."""
         start, stop = self.span(node)
         return self.source[start:stop]
 
     def enclosing(self, node: ast.AST, kind: type[ast.AST]) -> ast.AST | None:
-        """The nearest node of that kind around a node."""
+        """Return the nearest node of that kind around a node."""
         current = self.parents.get(node)
         while current is not None and not isinstance(current, kind):
             current = self.parents.get(current)
         return current
 
     def kernel_of(self, node: ast.AST) -> ast.FunctionDef | None:
-        """The kernel that a node belongs to."""
+        """Return the kernel that a node belongs to."""
         current: ast.AST | None = node
         while current is not None and current not in self._indices:
             current = self.parents.get(current)
         return current if isinstance(current, ast.FunctionDef) else None
 
     def walk_kernels(self) -> Iterator[ast.AST]:
-        """Every node of every kernel's body, in the order of the source."""
+        """Return every node of every kernel's body, in the order of the source."""
         for kernel in self.kernels:
             for statement in kernel.body:
                 yield from _walk_in_order(statement)
 
     def walk_host(self) -> Iterator[ast.AST]:
-        """Every node outside kernels, in the order of the source."""
+        """Return every node outside kernels, in the order of the source."""
         return (node for node in _walk_in_order(self.tree) if node not in self._in_kernel)
 
     def sizes_of(self, node: ast.AST) -> list[str]:
-        """Parameters of a node's kernel that are neither pointers nor constexpr, and that indices are made of."""
+        """Find parameters of a node's kernel that are neither pointers nor constexpr, and that indices are made of."""
         kernel = self.kernel_of(node)
         if kernel is None:
             return []
@@ -121,12 +121,12 @@ class Program:
         return [a.arg for a in kernel.args.args if a.annotation is None and a.arg in self._scalars[kernel] & used]
 
     def is_index(self, node: ast.expr) -> bool:
-        """Whether an expression of a kernel is made of program ids, ranges, loop counters and sizes alone."""
+        """Return whether an expression of a kernel is made of program ids, ranges, loop counters and sizes alone."""
         kernel = self.kernel_of(node)
         return kernel is not None and _is_index(node, self._indices[kernel], self._scalars[kernel])
 
     def is_address(self, node: ast.expr) -> bool:
-        """Whether an expression of a kernel is, or is part of, a pointer or an index."""
+        """Return whether an expression of a kernel is, or is part of, a pointer or an index."""
         kernel = self.kernel_of(node)
         if kernel is None:
             return False
@@ -138,7 +138,7 @@ class Program:
         return is_pointer or self.is_index(node)
 
     def replace(self, kind: MutationClass, change: str, node: ast.expr, new: ast.expr | str) -> Edit:
-        """The edit that puts another expression in a node's place, in parentheses where precedence asks for them."""
+        """Return the edit that replaces a node by an expression, in parentheses where precedence asks for them."""
         expression = ast.parse(new, mode="eval").body if isinstance(new, str) else new
         text = new if isinstance(new, str) else ast.unparse(new)
         parent = self.parents[node]
@@ -152,7 +152,7 @@ class Program:
         return Edit(kind=kind, change=change, start=start, stop=stop, text=text)
 
     def drop_statement(self, kind: MutationClass, change: str, node: ast.stmt) -> Edit:
-        """The edit that removes a statement; one that stands alone in its block leaves `pass`."""
+        """Return the edit that removes a statement; one that stands alone in its block leaves `pass`."""
         start, stop = self.span(node)
         parent = self.parents[node]
         blocks = [getattr(parent, name, None) for name in ("body", "orelse", "finalbody")]
@@ -162,7 +162,7 @@ class Program:
         return Edit(kind=kind, change=change, start=start, stop=min(stop + 1, len(self.source)), text="")
 
     def drop_keyword(self, kind: MutationClass, change: str, call: ast.Call, name: str) -> Edit:
-        """The edit that removes a keyword argument, with the comma before it."""
+        """Return the edit that removes a keyword argument, with the comma before it."""
         keyword = next(keyword for keyword in call.keywords if keyword.arg == name)
         start, stop = self.span(keyword)
         before = self.source.rfind(",", 0, start)
@@ -173,19 +173,19 @@ class Program:
 
 
 def called(node: ast.AST) -> str:
-    """The last part of a called function's name, or nothing."""
+    """Return the last part of a called function's name, or nothing."""
     if not isinstance(node, ast.Call):
         return ""
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
 def keyword_of(call: ast.Call, name: str) -> ast.expr | None:
-    """The value of a keyword argument."""
+    """Return the value of a keyword argument."""
     return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
 
 
 def is_launch(node: ast.AST) -> bool:
-    """Whether a node is `kernel[grid](...)`."""
+    """Return whether a node is `kernel[grid](...)`."""
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)
 
 
@@ -201,7 +201,7 @@ def _walk_in_order(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _find_scalars(kernel: ast.FunctionDef) -> frozenset[str]:
-    """Parameters that are never the base of a load's or store's address."""
+    """Return parameters that are never the base of a load's or store's address."""
     pointers = set()
     for node in ast.walk(kernel):
         if called(node) in ("load", "store", "atomic_add", "atomic_max", "make_block_ptr"):
@@ -235,7 +235,7 @@ def _is_index(node: ast.expr, indices: frozenset[str], scalars: frozenset[str]) 
 
 
 def _find_indices(kernel: ast.FunctionDef, scalars: frozenset[str]) -> frozenset[str]:
-    """Names of a kernel that hold program ids, ranges, loop counters, or what is computed from those and sizes."""
+    """Find the names that hold program ids, ranges, loop counters, or what is computed from those and sizes."""
     found: frozenset[str] = frozenset()
     while True:
         names = set(found)

@@ -1,4 +1,4 @@
-"""What became of each mutant, and the share of wrong ones that each verifier kills.
+"""Scores mutants: the fate of each, and the share of wrong ones that each verifier kills.
 
 Only mutants that an oracle proved wrong count. A mutant that does not compile or crashes tells verifiers apart by
 nothing, and one that may be right must not be held against a verifier that accepts it.
@@ -16,7 +16,7 @@ from .program import MutationClass
 
 
 class Fate(StrEnum):
-    """What the oracle says of a mutant."""
+    """The oracle's word on a mutant."""
 
     WRONG = "proven wrong"
     UNPROVEN = "equivalent, or not proven wrong"
@@ -82,7 +82,7 @@ class MutationScore:
 
 
 def score_mutants(rows: Sequence[MutantRow]) -> MutationScore:
-    """The score of all rows; raises ValueError where none was proven wrong."""
+    """Score all rows; raises ValueError where none was proven wrong."""
     wrong = [row for row in rows if row.fate is Fate.WRONG]
     if not wrong:
         raise ValueError("no mutant was proven wrong")

@@ -61,7 +61,7 @@ _FUNCTIONS_OF_ONE = frozenset(
 
 
 def mutate_arithmetic(program: Program) -> Iterator[Edit]:
-    """Another operator, or operands the wrong way round."""
+    """Propose another operator, or operands the wrong way round."""
     kind = MutationClass.ARITHMETIC
     for node in program.walk_kernels():
         match node:
@@ -77,7 +77,7 @@ def mutate_arithmetic(program: Program) -> Iterator[Edit]:
 
 
 def mutate_comparisons(program: Program) -> Iterator[Edit]:
-    """Another comparison of values, or the branches of a choice the wrong way round."""
+    """Propose another comparison of values, or the branches of a choice the wrong way round."""
     kind = MutationClass.COMPARISON
     for node in program.walk_kernels():
         match node:
@@ -91,7 +91,7 @@ def mutate_comparisons(program: Program) -> Iterator[Edit]:
 
 
 def mutate_constants(program: Program) -> Iterator[Edit]:
-    """Another number: its sign, its scale, its value; an epsilon left out; the wrong infinity."""
+    """Propose another number: its sign, its scale, its value; an epsilon left out; the wrong infinity."""
     kind = MutationClass.CONSTANT
     for node in program.walk_kernels():
         if isinstance(node, ast.Constant) and isinstance(node.value, float) and not _is_other(program, node):
@@ -124,7 +124,7 @@ def _is_other(program: Program, node: ast.AST) -> bool:
 
 
 def mutate_functions(program: Program) -> Iterator[Edit]:
-    """A neighbouring function in a function's place, or its argument alone."""
+    """Propose a neighbouring function in a function's place, or its argument alone."""
     for node in program.walk_kernels():
         if not isinstance(node, ast.Call):
             continue
@@ -145,7 +145,7 @@ def mutate_functions(program: Program) -> Iterator[Edit]:
 
 
 def mutate_axes(program: Program) -> Iterator[Edit]:
-    """The other axis of a reduction, of a program id, or of a broadcast."""
+    """Propose the other axis of a reduction, of a program id, or of a broadcast."""
     for node in program.walk_kernels():
         match node:
             case ast.Call() if called(node) == "program_id":
@@ -165,7 +165,7 @@ def _mutate_axis(program: Program, what: str, axis: ast.expr | None) -> Iterator
 
 
 def mutate_steps(program: Program) -> Iterator[Edit]:
-    """A statement left out, or one operand of a computation."""
+    """Propose a statement left out, or one operand of a computation."""
     kind = MutationClass.STEP
     for kernel in program.kernels:
         bound = {argument.arg for argument in kernel.args.args}
@@ -183,7 +183,7 @@ def mutate_steps(program: Program) -> Iterator[Edit]:
 
 
 def _is_droppable(node: ast.stmt, kernel: ast.FunctionDef, bound: set[str]) -> bool:
-    """Whether the kernel still names nothing unbound without this statement."""
+    """Return whether the kernel still names nothing unbound without this statement."""
     match node:
         case ast.AugAssign() | ast.For():
             return True

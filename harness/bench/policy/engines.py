@@ -64,7 +64,9 @@ class Comparison:
     same_characters: float
 
 
-def run(config: Config, suite: str, num_tasks: int, samples: int, adapter: Path | None, seed: int) -> Comparison:
+def compare_engines(
+    config: Config, suite: str, num_tasks: int, samples: int, adapter: Path | None, seed: int
+) -> Comparison:
     """Sample validation tasks of both levels with each engine; raises UsageError where vLLM is missing."""
     half = -(-num_tasks // 2)
     tasks = [
@@ -114,7 +116,7 @@ def _measure(
     sampling: Sampling,
     seed: int,
 ) -> tuple[EngineFigures, list[str]]:
-    """One engine's figures, and its greedy texts with the adapter."""
+    """Measure one engine's figures, and its greedy texts with the adapter."""
     repeated = [prompt for prompt in prompts for _ in range(samples)]
     seeds = [derive(seed, "bench-engines", number) for number in range(len(repeated))]
 
@@ -147,14 +149,14 @@ def _measure(
 
 
 def _shared(one: str, other: str) -> int:
-    """Characters before the first that differs."""
+    """Return characters before the first that differs."""
     return next(
         (at for at, pair in enumerate(zip(one, other, strict=False)) if len(set(pair)) > 1), min(len(one), len(other))
     )
 
 
 def render(figures: Comparison) -> list[str]:
-    """The figures as lines for a person."""
+    """Format the figures as lines for a person."""
     lines = [f"{figures.model} on {figures.device}, {figures.num_prompts} prompts, {figures.samples} samples of each"]
     for one in figures.engines:
         heeds = {None: "", True: ", heeds its adapter", False: ", DOES NOT HEED ITS ADAPTER"}[one.heeds_adapter]

@@ -1,4 +1,4 @@
-"""How fast a policy is sampled, beside transformers' `generate` in the same process, and beside what memory allows.
+"""Measures how fast a policy is sampled, beside transformers' `generate` and what memory bandwidth allows.
 
 All completions are as long as they may be, and no two prompts are equal: both sides do the same work. A second
 figure of ours has several times as many completions as slots, with ends that come at random, as in reinforcement
@@ -44,7 +44,7 @@ _STEPS = 32
 
 @frozen(kw_only=True)
 class GreedyFigures:
-    """How our greedy tokens look to transformers: `largest_gap` to the likeliest, beside its own `noise`, in logits."""
+    """Our greedy tokens as transformers sees them: `largest_gap` to the likeliest and its own `noise`, in logits."""
 
     num_tokens: int
     num_distinct: int
@@ -54,7 +54,7 @@ class GreedyFigures:
 
     @property
     def is_equal(self) -> bool:
-        """Whether every token is the likeliest up to noise, which either of two logits may have."""
+        """Return whether every token is the likeliest up to noise, which either of two logits may have."""
         return self.largest_gap <= 2.0 * self.noise
 
 
@@ -86,7 +86,7 @@ class SamplingFigures:
     greedy: GreedyFigures
 
 
-def run(
+def measure_sampling(
     name: str | None,
     shape: str | None,
     batch: int,
@@ -104,31 +104,11 @@ def run(
     model, device = policy.base, policy.device
     torch.manual_seed(seed)
     prompts = torch.randint(model.config.vocab_size, (batch, prompt_tokens))
-
-    def sample_once(completions: int = batch, ends: frozenset[int] = frozenset()) -> int:
-        repeated = [prompts[number % batch].roll(number // batch).tolist() for number in range(completions)]
-        written = sample_tokens(
-            policy,
-            repeated,
-            range(completions),
-            temperature=1.0,
-            max_new_tokens=new_tokens,
-            ends=ends,
-            max_slots=batch,
-        )
-        return sum(map(len, written))
-
-    first_s, _ = _time(sample_once, device)
-    timed = [_time(sample_once, device)[0] for _ in range(repeats)]
+    first_s, *timed = (
+        _time(lambda: _sample(policy, prompts, batch, new_tokens), device)[0] for _ in range(1 + repeats)
+    )
     is_fast = has_fused_form(policy) and can_capture(model)
-    refilled = None
-    if is_fast:
-        # tokens that end a completion, so many that half of them have ended by half of the limit if all are as likely
-        ends = frozenset(range(max(1, round(1.4 * model.config.vocab_size / new_tokens))))
-        # twice, because the first call compiles kernels for fewer rows
-        for _ in range(2):
-            spent, count = _time(lambda: sample_once(_REFILLED * batch, ends), device)
-        refilled = count / spent
+    refilled = _measure_refilled(policy, prompts, new_tokens) if is_fast else None
     # what follows has the memory that it would have alone
     release(policy)
     step_s = _time_step(policy, prompts.tolist(), new_tokens) if is_fast else None
@@ -164,8 +144,32 @@ def run(
     )
 
 
+def _sample(
+    policy: Policy, prompts: torch.Tensor, count: int, new_tokens: int, ends: frozenset[int] = frozenset()
+) -> int:
+    """Sample `count` completions of `prompts` (batch, length), in turns and rotated; returns the tokens written."""
+    batch = len(prompts)
+    repeated = [prompts[number % batch].roll(number // batch).tolist() for number in range(count)]
+    written = sample_tokens(
+        policy, repeated, range(count), temperature=1.0, max_new_tokens=new_tokens, ends=ends, max_slots=batch
+    )
+    return sum(map(len, written))
+
+
+def _measure_refilled(policy: Policy, prompts: torch.Tensor, new_tokens: int) -> float:
+    """Measure tokens a second with several times as many completions as slots, whose ends come at random."""
+    # tokens that end a completion, so many that half of them have ended by half of the limit if all are as likely
+    ends = frozenset(range(max(1, round(1.4 * policy.base.config.vocab_size / new_tokens))))
+    # twice, because the first call compiles kernels for fewer rows
+    for _ in range(2):
+        seconds, count = _time(
+            lambda: _sample(policy, prompts, _REFILLED * len(prompts), new_tokens, ends), policy.device
+        )
+    return count / seconds
+
+
 def make_random(shape: str, seed: int) -> Policy:
-    """A policy without a tokenizer, of random weights of a shape that `policy.shapes` knows."""
+    """Make a policy without a tokenizer, of random weights of a shape that `policy.shapes` knows."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     model = shapes.make_random(shapes.read_shape(shape), seed, device, dtype)
@@ -187,7 +191,7 @@ def _time(work: Callable[[], int], device: torch.device) -> tuple[float, int]:
 
 @torch.no_grad()
 def _time_step(policy: Policy, prompts: list[list[int]], new_tokens: int) -> float:
-    """Seconds of one step where half of the tokens are written."""
+    """Measure seconds of one step where half of the tokens are written."""
     from ...policy.sampling import triton_ops
 
     count, longest = len(prompts), max(map(len, prompts))
@@ -233,7 +237,7 @@ def _time_generate(model: Any, prompts: torch.Tensor, new_tokens: int) -> float:
 
 
 def _copy_bandwidth(device: torch.device) -> float:
-    """Bytes a second, read and written, of the best of several large copies."""
+    """Measure bytes a second, read and written, of the best of several large copies."""
     source = torch.ones(_COPY_BYTES[device.type] // 4, dtype=torch.float32, device=device)
     target = torch.empty_like(source)
 
@@ -245,7 +249,7 @@ def _copy_bandwidth(device: torch.device) -> float:
 
 
 def _bytes_of_step(model: Any, batch: int, length: float) -> float:
-    """What a step cannot but read: each weight once, and all keys and values."""
+    """Return the bytes that a step must read: each weight once, and all keys and values."""
     config = model.config
     weights = sum(weight.numel() * weight.element_size() for weight in model.parameters())
     if not config.tie_word_embeddings:
@@ -281,7 +285,7 @@ def _check_greedy(policy: Policy, prompts: torch.Tensor) -> GreedyFigures:
 
 
 def render(figures: SamplingFigures) -> list[str]:
-    """The figures as lines for a person."""
+    """Format the figures as lines for a person."""
     one = figures
     lines = [
         f"{one.model} ({one.num_parameters / 1e6:.1f} M parameters, {one.dtype}) on {one.device}",

@@ -1,4 +1,4 @@
-"""What several processes train together, beside what one does, in the same call.
+"""Measures the training rate of several processes together, beside that of one.
 
 Each process is what `accelerate launch` makes of one of SFT's, with a batch of its own size (weak scaling): the
 efficiency is what N processes do over N times what one does.
@@ -34,7 +34,7 @@ class Scaling:
 
 
 def measure_scaling(workload: Mapping[str, Any], processes: Sequence[int]) -> tuple[Scaling, ...]:
-    """The rate of each number of processes; that of one is measured in any case, as a process of its own too."""
+    """Measure the rate of each number of processes; that of one always, as a process of its own too."""
     if not processes:
         return ()
     rates = {number: _launch(workload, number) for number in sorted({1, *processes})}
@@ -50,7 +50,7 @@ def measure_scaling(workload: Mapping[str, Any], processes: Sequence[int]) -> tu
 
 
 def _launch(workload: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """What so many processes measure together; raises TritonrlError where they fail."""
+    """Measure the rate of so many processes together; raises TritonrlError where they fail."""
     command = [sys.executable]
     if number > 1:
         with socket.socket() as free:

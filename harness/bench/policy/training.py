@@ -1,4 +1,4 @@
-"""How fast and in how much memory a policy is fine-tuned, beside a plain loop over transformers, and on several GPUs.
+"""Measures speed and memory of fine-tuning, beside a plain loop over transformers, and on several GPUs.
 
 Ours is `finetune.train`, as SFT and every RL round call it. The plain loop is what one writes with transformers and
 peft: padded batches, `model(...).loss`, AdamW. Both take the same weights, pairs, batches, precision, rank and
@@ -50,7 +50,7 @@ Choice = Literal["auto", "on", "off"]
 
 @frozen(kw_only=True)
 class Workload:
-    """What is trained on what: `batch` pairs a step and process, `warmup` steps of `steps` are not counted.
+    """The training to measure: `batch` pairs a step and process, `warmup` steps of `steps` are not counted.
 
     Nor is what comes before the first step: there every process captures the sizes of all its batches, so that counted
     steps capture nothing. `Rate.first_step_s` has it, and what `warmup` leaves out is what first steps take otherwise.
@@ -73,13 +73,13 @@ class Workload:
 
     @property
     def config(self) -> PolicyConfig:
-        """The policy's part of a configuration."""
+        """Return the policy's part of a configuration."""
         quantization: Any = self.quantization
         return PolicyConfig(name=self.policy, quantization=quantization, threads=self.threads)
 
     @property
     def lora(self) -> LoraShape:
-        """The adapter that both ways train."""
+        """Return the adapter that both ways train."""
         return LoraShape(rank=self.rank, alpha=2 * self.rank)
 
 
@@ -117,7 +117,7 @@ class TrainingFigures:
     scaling: tuple[Scaling, ...] = ()
 
 
-def run(workload: Workload, processes: Sequence[int] = ()) -> TrainingFigures:
+def measure_training(workload: Workload, processes: Sequence[int] = ()) -> TrainingFigures:
     """Measure one workload here, and by each number of processes."""
     if workload.threads:
         torch.set_num_threads(workload.threads)
@@ -166,7 +166,7 @@ def run(workload: Workload, processes: Sequence[int] = ()) -> TrainingFigures:
 
 
 def draw_pairs(policy: Policy, workload: Workload, size: int) -> list[Pair]:
-    """Tokens of as many pairs as `size` processes train on, half of each level; beyond `pairs` they come again."""
+    """Draw tokens of as many pairs as `size` processes train on, half of each level; beyond `pairs` they come again."""
     half = -(-workload.pairs // 2)
     drawn = chain.from_iterable(
         islice(examples(Split.TRAIN, level, workload.seed, SUITES[workload.suite][level]), half) for level in (1, 2)
@@ -178,7 +178,7 @@ def draw_pairs(policy: Policy, workload: Workload, size: int) -> list[Pair]:
 
 
 def choose(policy: Policy, workload: Workload, encoded: Sequence[Pair]) -> Execution:
-    """How training would be run, but for compiling and capturing where the workload says otherwise."""
+    """Choose how training is run, but for compiling and capturing where the workload says otherwise."""
     chosen = choose_execution(policy, sum(len(tokens) for tokens, _ in encoded))
     if workload.compile != "auto":
         chosen = evolve(chosen, compile=workload.compile == "on")
@@ -188,7 +188,7 @@ def choose(policy: Policy, workload: Workload, encoded: Sequence[Pair]) -> Execu
 def measure_ours(
     policy: Policy, encoded: Sequence[Pair], workload: Workload, execution: Execution, world: World = ALONE
 ) -> Rate:
-    """`finetune.train`, whose steps are counted as their losses become known."""
+    """Measure `finetune.train`, whose steps are counted as their losses become known."""
     times: list[float] = []
     points: list[LossPoint] = []
 
@@ -224,7 +224,7 @@ def measure_ours(
 
 
 def measure_plain(policy: Policy, encoded: Sequence[Pair], workload: Workload, execution: Execution) -> Rate:
-    """The loop that one writes with transformers and peft."""
+    """Measure the loop that one writes with transformers and peft."""
     from peft import LoraConfig, get_peft_model
 
     shape = workload.lora
@@ -272,7 +272,7 @@ def measure_plain(policy: Policy, encoded: Sequence[Pair], workload: Workload, e
 
 
 def main(arguments: Sequence[str]) -> None:
-    """One process of several: train, and let the first write the rate."""
+    """Run one process of several: train, and let the first write the rate."""
     workload, answer = Workload(**json.loads(arguments[0])), Path(arguments[1])
     if workload.threads:
         torch.set_num_threads(workload.threads)
@@ -313,7 +313,7 @@ def _empty(device: torch.device) -> None:
 
 
 def render(figures: TrainingFigures) -> list[str]:
-    """The figures as lines for a person."""
+    """Format the figures as lines for a person."""
     one, way = figures, figures.execution
     lines = [
         f"{one.model}, {one.num_parameters / 1e6:.1f} M parameters ({one.dtype}, quantization {one.quantization}), "

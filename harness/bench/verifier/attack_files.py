@@ -1,4 +1,4 @@
-"""What an attack file says about itself.
+"""Reads attack files and their headers.
 
 Each file below a folder of attacks is a candidate whose module docstring ends with a strict header: one `Name: value`
 line for each of `Mechanism` (numbers of the README's table, or `own`), `Task` (an id of the corpus), `Outcome` and
@@ -36,7 +36,7 @@ class Attack:
 
 
 def read_attack(path: Path, name: str) -> Attack:
-    """The attack in a file; raises UsageError for a header that is not of the form."""
+    """Read the attack in a file; raises UsageError for a header that is not of the form."""
     source = read_text(path)
     try:
         docstring = ast.get_docstring(ast.parse(source)) or ""
@@ -76,7 +76,7 @@ def _from_header(name: str, source: str, text: str) -> Attack:
 
 
 def read_attacks(folder: Path) -> list[Attack]:
-    """All attacks one folder down, in the order of their names; raises UsageError where there is none."""
+    """Read all attacks one folder down, in the order of their names; raises UsageError where there is none."""
     paths = sorted(folder.glob("*/*.py"))
     if not paths:
         raise UsageError(f"{folder}: no attacks (FOLDER/*/*.py)")

@@ -1,4 +1,4 @@
-"""Whether the audit verifier refuses every attack, whatever it draws: `tritonrl bench attacks`.
+"""Judges every attack by the audit verifier, under several seeds: `tritonrl bench attacks`.
 
 Inputs, sizes and samples of programs are the seed's draw, so an attack that fails at some of them only is refused with
 a probability, which one run cannot show. Here each round has a seed of its own; what was ever accepted is listed, and
@@ -42,18 +42,18 @@ class AttackFigures:
 
     @property
     def num_accepted(self) -> int:
-        """Verdicts that took an attack for a right kernel."""
+        """Return verdicts that took an attack for a right kernel."""
         return sum(surprise.is_accepted for surprise in self.surprises)
 
 
-def run(
+def judge_attacks(
     config: Config,
     attacks: Sequence[Attack],
     num_rounds: int,
     jobs: int = 1,
     on_round: Callable[[int, Sequence[Surprise]], None] | None = None,
 ) -> AttackFigures:
-    """Every attack once a round; `on_round` is called with the seed and its surprises after each."""
+    """Judge every attack once a round; `on_round` is called with the seed and its surprises after each."""
     from ...verification.verifier import open_verifier
 
     began = time.perf_counter()
@@ -86,7 +86,7 @@ def _find_surprise(attack: Attack, verdict: Verdict, seed: int) -> list[Surprise
 
 
 def render(figures: AttackFigures) -> list[str]:
-    """The figures for a person."""
+    """Format the figures for a person."""
     total = figures.num_attacks * len(figures.seeds)
     others = len(figures.surprises) - figures.num_accepted
     lines = [

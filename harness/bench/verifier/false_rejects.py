@@ -1,4 +1,4 @@
-"""How often the audit verifier rejects a kernel that is right: `tritonrl bench genuine`.
+"""Measures how often the audit verifier rejects a right kernel: `tritonrl bench false-rejects`.
 
 Two populations: teachers' kernels of the corpus, drawn evenly from its splits, levels, families and styles, each text
 once; and kernels that people wrote in styles the corpus does not use. A hand-written one is a file whose first line,
@@ -58,7 +58,7 @@ class Rejection:
 
 @frozen(kw_only=True)
 class GenuineFigures:
-    """What was verified and what was wrongly rejected; `by_group` counts kernels."""
+    """The kernels verified and those wrongly rejected; `by_group` counts kernels."""
 
     num_kernels: int
     by_group: tuple[tuple[str, int], ...]
@@ -69,7 +69,7 @@ class GenuineFigures:
 
 
 def corpus_kernels(number: int, seed: int, suite: str = "whole") -> list[GenuineKernel]:
-    """`number` distinct kernels, the splits and levels in turn; raises UsageError where there are not so many."""
+    """Draw `number` distinct kernels, splits and levels in turn; raises UsageError where there are not so many."""
     per_level = -(-number // (2 * len(Split)))
     found: dict[str, GenuineKernel] = {}
     for attempt in count(1):
@@ -102,7 +102,7 @@ def _draw(per_level: int, seed: int, suite: str) -> dict[str, GenuineKernel]:
 
 
 def written_kernels(folder: Path, names: Sequence[str] = ()) -> list[GenuineKernel]:
-    """The kernels of `folder/candidates`, or those named; raises UsageError where a header or a task is missing."""
+    """Read the kernels of `folder/candidates`, or those named; raises UsageError for a missing header or task."""
     files = sorted((folder / "candidates").glob("*.py"))
     if not files:
         raise UsageError(f"{folder}: no candidates/*.py")
@@ -135,7 +135,7 @@ def verify_kernels(
     jobs: int,
     on_done: Callable[[GenuineKernel, Verdict], None] | None = None,
 ) -> GenuineFigures:
-    """The audit verifier's word on each, `on_done` called as they are judged."""
+    """Judge each kernel by the audit verifier, `on_done` called as they are judged."""
     from ...verification.verifier import open_verifier
 
     def finish(index: int, verdict: Verdict) -> None:
@@ -166,7 +166,7 @@ def _explain(kernel: GenuineKernel, verdict: Verdict) -> Rejection:
     )
 
 
-def run(
+def measure_false_rejects(
     config: Config,
     number: int = 640,
     seed: int = 0,
@@ -175,7 +175,7 @@ def run(
     on_done: Callable[[GenuineKernel, Verdict], None] | None = None,
     suite: str = "whole",
 ) -> GenuineFigures:
-    """`number` kernels of the corpus, of all families or the first part's, and those of `folder` if one is given."""
+    """Judge `number` kernels of the corpus, of all families or the first part's, and those of `folder` if given."""
     kernels = corpus_kernels(number, seed, suite) if number else []
     if folder is not None:
         kernels += written_kernels(folder)
@@ -183,7 +183,7 @@ def run(
 
 
 def render(figures: GenuineFigures) -> list[str]:
-    """The figures for a person."""
+    """Format the figures for a person."""
     by_hand = dict(figures.by_group).get("by hand", 0)
     lines = [
         f"{len(figures.rejections)} of {figures.num_kernels} right kernels rejected",

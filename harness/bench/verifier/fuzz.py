@@ -29,7 +29,7 @@ _TASKS_A_LEVEL = 13
 
 @frozen(kw_only=True)
 class FuzzFigures:
-    """What `tritonrl bench fuzz` prints."""
+    """The figures of `tritonrl bench fuzz`."""
 
     seed: int
     num_completions: int
@@ -42,11 +42,11 @@ class FuzzFigures:
 
 
 def verify_texts(verifier: Verifier, pairs: Sequence[tuple[Task, str]], jobs: int) -> list[str]:
-    """The outcome of each source through every stage; raises what breaks the verifier."""
+    """Return the outcome of each source through every stage; raises what breaks the verifier."""
     return [verdict.outcome.code for verdict in verifier.verify_many(pairs, EVERYTHING, jobs)]
 
 
-def run(config: Config, num_completions: int, num_funnel: int, seed: int, jobs: int) -> FuzzFigures:
+def fuzz_verifier(config: Config, num_completions: int, num_funnel: int, seed: int, jobs: int) -> FuzzFigures:
     """Fuzz extraction and the AST stage with `num_completions`, and the whole funnel with some of them."""
     examples = tuple(corpus_examples("corpus:train", seed, _TASKS_A_LEVEL))
     results = read_apart(partial(read_texts, examples, seed), num_completions, jobs)
@@ -76,7 +76,7 @@ def run(config: Config, num_completions: int, num_funnel: int, seed: int, jobs: 
 
 
 def render(figures: FuzzFigures) -> list[str]:
-    """The figures as lines for a person."""
+    """Format the figures as lines for a person."""
 
     def counts(outcomes: dict[str, int]) -> str:
         return ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())

@@ -21,13 +21,13 @@ from ....stages.syntax import inspect_source
 from .fuzz_texts import fuzzed
 
 SLOW_S = 5.0
-"""A text that keeps a processor busy for longer is a finding."""
+"""A text that keeps a core busy for longer is a finding."""
 _CHUNK = 50
 
 
 @frozen(kw_only=True)
 class TextResult:
-    """What became of one completion: the AST stage's outcome (null where it has no code), and a finding or ""."""
+    """The fate of one completion: the AST stage's outcome (null where it has no code), and a finding or ""."""
 
     number: int
     outcome: str | None
@@ -40,7 +40,7 @@ Reader = Callable[[Sequence[int]], list[TextResult]]
 
 
 def read_text(text: str, number: int = 0) -> TextResult:
-    """One completion through extraction and the AST stage; never raises."""
+    """Read one completion through extraction and the AST stage; never raises."""
     began = time.process_time()
     outcome, finding = None, ""
     try:
@@ -57,12 +57,12 @@ def read_text(text: str, number: int = 0) -> TextResult:
 
 
 def read_texts(examples: Sequence[Example], seed: int, numbers: Sequence[int]) -> list[TextResult]:
-    """The completions with these numbers, one after the other."""
+    """Read the completions with these numbers, one after the other."""
     return [read_text(fuzzed(examples, seed, number), number) for number in numbers]
 
 
 def read_apart(read: Reader, count: int, jobs: int) -> list[TextResult]:
-    """Completions 0 to `count`-1 in processes of their own, in order; one that ends its process is a finding."""
+    """Read completions 0 to `count`-1 in processes of their own, in order; one that ends its process is a finding."""
     chunks = [range(start, min(start + _CHUNK, count)) for start in range(0, count, _CHUNK)]
     results: list[TextResult] = []
     broken: list[range] = []
@@ -88,7 +88,7 @@ def _processes(count: int) -> ProcessPoolExecutor:
 
 
 def choose_for_funnel(results: Sequence[TextResult], count: int) -> list[int]:
-    """Numbers of completions that have code: half of them past the AST stage, as far as there are as many."""
+    """Return numbers of completions that have code: half of them past the AST stage, as far as there are as many."""
     valid = [result.number for result in results if result.outcome == Outcome.PASSED.code]
     others = [result.number for result in results if result.outcome not in (None, Outcome.PASSED.code)]
     chosen = valid[: max(count // 2, count - len(others))]

@@ -21,59 +21,14 @@ _ODD = (
     *("\0", "\ufeff", "\ud800", "\udfff", "\u2028", "\x0c", "\x1a", "\r", "\t", "\\", "\\\n", "🐛", "é", "ｅval", "٣"),
     *("```", "~~~", "````python\n", "<think>", "</think>", "<|im_end|>", "</s>", "'''", '"""', "#", "{", "(", "]", ":"),
 )
+_KEYWORDS = "import from def class return lambda if else: for in while async await not"
+_NAMES = "ModelNew forward self triton tl torch @triton.jit tl.load kernel[grid] x 1 0.5"
+_SYMBOLS = "= + * ** ( ) [ ] { } : ,"
+_RARE_KEYWORDS = "match case type global nonlocal yield del with as try: except := -> ..."
 _WORDS = (
-    *(
-        "import",
-        "from",
-        "def",
-        "class",
-        "return",
-        "lambda",
-        "if",
-        "else:",
-        "for",
-        "in",
-        "while",
-        "async",
-        "await",
-        "not",
-    ),
-    *(
-        "ModelNew",
-        "forward",
-        "self",
-        "triton",
-        "tl",
-        "torch",
-        "@triton.jit",
-        "tl.load",
-        "kernel[grid]",
-        "x",
-        "1",
-        "0.5",
-    ),
-    *(
-        "=",
-        "+",
-        "*",
-        "**",
-        "(",
-        ")",
-        "[",
-        "]",
-        "{",
-        "}",
-        ":",
-        ",",
-        "\n",
-        "\n    ",
-        '"',
-        "'",
-        "f'{",
-        "```python\n",
-        "```",
-    ),
-    *("match", "case", "type", "global", "nonlocal", "yield", "del", "with", "as", "try:", "except", ":=", "->", "..."),
+    *(*_KEYWORDS.split(), *_NAMES.split(), *_SYMBOLS.split()),
+    *("\n", "\n    ", '"', "'", "f'{", "```python\n", "```"),
+    *_RARE_KEYWORDS.split(),
 )
 _TOKEN = re.compile(r"\s+|\w+|[^\w\s]")
 _MAX_CHARACTERS = 300_000
@@ -90,7 +45,7 @@ def _random_words(rng: random.Random) -> str:
 
 
 def _pathological(rng: random.Random) -> str:
-    """Python that is hard to parse: deep, long, or enormous."""
+    """Return Python that is hard to parse: deep, long, or enormous."""
     count = rng.choice((10, 90, 150, 900, 5000, 60_000))
     few = min(count, 300)
     indented = "".join(f"{' ' * level}if x:\n" for level in range(few)) + " " * few + "pass\n"
@@ -249,7 +204,7 @@ _SPOILS: tuple[Spoil, ...] = (
 
 
 def fuzzed(examples: Sequence[Example], seed: int, number: int) -> str:
-    """Completion `number` of the seed; bounded in length, otherwise anything."""
+    """Return completion `number` of the seed; bounded in length, otherwise anything."""
     rng = random.Random(f"fuzz:{seed}:{number}")
     if number % 4 == 3:
         text = rng.choice((_random_text, _random_words, _pathological, _pathological))(rng)

@@ -35,7 +35,7 @@ OnProgress = Callable[[int, int], None]
 
 
 class Kind(StrEnum):
-    """What becomes of a candidate."""
+    """The fate of a candidate."""
 
     AST_FAILURE = "fails the AST stage"
     COMPILE_FAILURE = "fails to compile"
@@ -54,7 +54,7 @@ class Labelled:
 
 
 def count_done(num_all: int, on_progress: OnProgress | None) -> Callable[[int, Verdict], None]:
-    """What `Verifier.verify_many` calls for each verdict, to say how many there are."""
+    """Return a callback for `Verifier.verify_many` that counts verdicts."""
     numbers = count(1)
 
     def note(_: int, __: Verdict) -> None:
@@ -93,7 +93,7 @@ def show_every_tenth(num_done: int, num_all: int) -> None:
 
 
 def kind_of(verdict: Verdict) -> Kind:
-    """The kind that a verdict makes a candidate."""
+    """Return the kind that a verdict makes a candidate."""
     if verdict.correct:
         return Kind.CORRECT
     kinds = {Stage.AST: Kind.AST_FAILURE, Stage.COMPILE: Kind.COMPILE_FAILURE}
@@ -143,12 +143,15 @@ SPOILS: dict[str, Spoil] = {
 
 
 def restyle(solution: str) -> str:
-    """The same program in other words."""
+    """Return the same program in other words."""
     return re.sub(r"\bpid\b", "program", re.sub(r"\bBLOCK", "TILE", f"# another sample\n{solution}"))
 
 
 def draw_candidates(example: Example, position: int, seed: int, judge: Callable[[str], Verdict]) -> Iterator[Labelled]:
-    """The ten candidates of the task at `position` in the mix; `judge` says what a mistake leads to."""
+    """Draw the ten candidates of the task at `position` in the mix; `judge` says what a mistake leads to.
+
+    Raises ValueError where too few mistakes are of the kinds wanted.
+    """
     rng = random.Random(f"{seed}:{example.task.task_id}")
     task, solution = example.task, example.solution
     for number in range(_NUM_AST_FAILURES):

@@ -1,4 +1,4 @@
-"""Whether a verifier that runs for hours stays as it was: memory flat, nothing left behind.
+"""Soaks a verifier in candidates for hours: memory must stay flat, and nothing be left behind.
 
 Candidates of every fate go through the audit verifier: teachers in other words, plausible mistakes, texts that fail the
 AST stage, all different, so that no cache answers. A third are hostile and go straight to a sandbox of their own with
@@ -65,7 +65,7 @@ _HOSTILE = (
 
 @frozen(kw_only=True)
 class Census:
-    """What there is when nothing runs."""
+    """Memory, processes and files between two rounds, when nothing runs."""
 
     num_candidates: int
     judge_mb: float
@@ -99,11 +99,11 @@ class SoakFigures:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was ever left behind."""
+        """Return whether nothing was ever left behind."""
         return self.unclean_rounds == 0
 
 
-def run(
+def soak_verifier(
     config: Config, candidates: int, seed: int, jobs: int, on_progress: Callable[[Census], None] | None = None
 ) -> SoakFigures:
     """Feed `candidates` of them in rounds, `jobs` at once, and take stock after each round."""
@@ -133,7 +133,7 @@ def run(
 
 
 def render(figures: SoakFigures) -> list[str]:
-    """The figures as lines."""
+    """Format the figures as lines."""
     first, last = figures.first, figures.last
     per_s = figures.num_candidates / figures.seconds
     return [
@@ -250,7 +250,7 @@ def _summarise(censuses: list[Census], outcomes: Counter[str], seed: int, jobs: 
 
 
 def _slope(censuses: list[Census]) -> float:
-    """MB per candidate, by least squares."""
+    """Return MB per candidate, by least squares."""
     mean_x = sum(one.num_candidates for one in censuses) / len(censuses)
     mean_y = sum(one.judge_mb for one in censuses) / len(censuses)
     spread = sum((one.num_candidates - mean_x) ** 2 for one in censuses)

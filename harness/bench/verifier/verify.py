@@ -1,11 +1,11 @@
-"""How fast verification is: the fixed mix, staged and exhaustive, in the same run and from cold stores.
+"""Measures verification on the fixed mix, staged and exhaustive, in the same run and from cold stores.
 
 Four figures matter: candidates a second end to end, candidates a second through extraction and the AST stage on one
 core, milliseconds from the fork of a child to its first result, and what the staged funnel saves. "Exhaustive" is
 `VerifierSpec(stop_early=False)`: every probe is attempted on every candidate whatever failed before, with the same
 kind of sandbox, the same batching of runs and the same evidence within one candidate; only the stopping differs.
 
-Wall-clock figures need a machine with nothing else to do. Processor seconds of this process and all of its children
+Wall-clock figures need a machine with nothing else to do. CPU seconds of this process and all of its children
 stand beside them, since they are nearly the same on a busy one.
 """
 
@@ -68,7 +68,7 @@ class PassFigures:
 
 @frozen(kw_only=True)
 class VerifyFigures:
-    """What `tritonrl bench verify` prints; ratios are exhaustive over staged, null where one was not measured."""
+    """The figures of `tritonrl bench verify`; ratios are exhaustive over staged, null where one was not measured."""
 
     seed: int
     jobs: int
@@ -83,7 +83,9 @@ class VerifyFigures:
     first_result_ms: dict[str, float]
 
 
-def run(config: Config, num_tasks: int, seed: int, jobs: int, verifiers: Sequence[str] = ()) -> VerifyFigures:
+def measure_verifiers(
+    config: Config, num_tasks: int, seed: int, jobs: int, verifiers: Sequence[str] = ()
+) -> VerifyFigures:
     """Make the mix of `num_tasks` tasks of each level and run it by each verifier (or by some), cold each time."""
     # what becomes of a candidate does not depend on how quick it is
     untimed = evolve(config, verifier=evolve(config.verifier, clock="none"))
@@ -111,7 +113,7 @@ def run(config: Config, num_tasks: int, seed: int, jobs: int, verifiers: Sequenc
 
 
 def make_mix(verifier: Verifier, num_tasks: int, seed: int, jobs: int) -> list[Labelled]:
-    """The candidates of `num_tasks` tasks of each level, in an order that mixes tasks and kinds."""
+    """Return the candidates of `num_tasks` tasks of each level, in an order that mixes tasks and kinds."""
 
     def draw(numbered: tuple[int, Example]) -> list[Labelled]:
         position, example = numbered
@@ -159,7 +161,7 @@ def _measure(name: str, spec: VerifierSpec, config: Config, mix: Sequence[Labell
 
 
 def _measure_references(verifier: Verifier, mix: Iterable[Labelled]) -> float:
-    """Seconds that the references' own figures take, which a measured clock needs once for a task and keeps."""
+    """Time the references' own figures take, which a measured clock needs once for a task and keeps."""
     context = verifier.gpu_context
     if context is None or context.cuda is None or verifier.config.clock != "measured":
         return 0.0
@@ -188,7 +190,7 @@ def _without_compilers(figures: PassFigures) -> float:
 
 
 def measure_syntax(sources: Sequence[str], at_least_s: float = _SYNTAX_SECONDS) -> float:
-    """Completions a processor second through extraction and the AST stage, in this thread, no text twice."""
+    """Measure completions a CPU second through extraction and the AST stage, in this thread, no text twice."""
     num_done = 0
     began = time.thread_time()
     while time.thread_time() - began < at_least_s:
@@ -201,7 +203,7 @@ def measure_syntax(sources: Sequence[str], at_least_s: float = _SYNTAX_SECONDS) 
 
 
 def measure_first_results(sandbox: Sandbox) -> dict[str, float]:
-    """Median milliseconds from a job's order to the answer of its child, for a candidate with nothing in it."""
+    """Measure median milliseconds from a job's order to the answer of its child; raises RuntimeError if it fails."""
     jobs: dict[str, Callable[[], RecordReply | RunReply]] = {
         "compile": lambda: sandbox.record("", []),
         "interpret": lambda: sandbox.run("", []),
@@ -220,7 +222,7 @@ def measure_first_results(sandbox: Sandbox) -> dict[str, float]:
 
 
 def tree_cpu_s() -> float:
-    """Processor seconds of this process and its descendants, those that have ended and were waited for included."""
+    """Return CPU seconds of this process and its descendants, with those that have ended and were waited for."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for name in os.listdir("/proc"):
@@ -243,7 +245,7 @@ def tree_cpu_s() -> float:
 
 
 def render(figures: VerifyFigures) -> list[str]:
-    """The figures as lines for a person."""
+    """Format the figures as lines for a person."""
     total = sum(figures.composition.values())
     lines = [f"{total} candidates: " + ", ".join(f"{count} {kind}" for kind, count in figures.composition.items())]
     lines.append(f"seed {figures.seed}, {figures.jobs} at once, backend {figures.backend}, clock {figures.clock}")
@@ -256,7 +258,7 @@ def render(figures: VerifyFigures) -> list[str]:
     row("candidates/s", (one.candidates_per_s for one in figures.passes), 1)
     row("candidates/s a core", (one.candidates_per_s_core for one in figures.passes), 1)
     row("seconds", (one.wall_s for one in figures.passes))
-    row("processor seconds", (one.cpu_s for one in figures.passes))
+    row("CPU seconds", (one.cpu_s for one in figures.passes))
     if figures.clock == "measured":
         row("references, before", (one.references_s for one in figures.passes))
     for kind in figures.passes[0].gpu_seconds:
@@ -267,7 +269,7 @@ def render(figures: VerifyFigures) -> list[str]:
         row(f"  {spoil}", (one.seconds_by_spoil[spoil] for one in figures.passes))
     if figures.ratio_wall and figures.ratio_cpu and figures.ratio_without_compilers:
         lines.append(
-            f"exhaustive over staged: {figures.ratio_wall:.2f}x in seconds, {figures.ratio_cpu:.2f}x in processor "
+            f"exhaustive over staged: {figures.ratio_wall:.2f}x in seconds, {figures.ratio_cpu:.2f}x in CPU "
             f"seconds; {figures.ratio_without_compilers:.2f}x without what {COMPILER_SPOIL}"
         )
     lines.append(f"extraction and AST stage: {figures.ast_per_s_core:.0f} candidates/s on one core")

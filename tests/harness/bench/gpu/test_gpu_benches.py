@@ -68,7 +68,7 @@ def test_agreement_is_about_acceptance_and_reasons_are_counted_apart() -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-@pytest.mark.parametrize("command", ["backends", "crashes"])
+@pytest.mark.parametrize("command", ["agreement", "gpu-crashes"])
 def test_without_a_gpu_the_benches_say_so(command: str) -> None:
     """One line, exit 2."""
     result = CliRunner().invoke(app, ["bench", command])

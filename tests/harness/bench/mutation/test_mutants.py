@@ -18,9 +18,9 @@ from tritonrl.harness.bench.mutation import Fate, Judge, enumerate_mutants, muta
 from tritonrl.harness.bench.mutation.mutants import (
     MutantBench,
     MutantsReport,
+    measure_kill_rates,
     plan_tasks,
     render_report,
-    run,
     to_summary,
     write_rows,
 )
@@ -48,7 +48,7 @@ def battery(oracle: MutationOracle) -> Battery:
 
 @pytest.fixture(scope="module")
 def report() -> MutantsReport:
-    return run(count=6, seed=1, jobs=2, families=["unary", "softmax"], clock=itertools.count().__next__)
+    return measure_kill_rates(count=6, seed=1, jobs=2, families=["unary", "softmax"], clock=itertools.count().__next__)
 
 
 def replaced(old: str, new: str) -> str:
@@ -65,7 +65,7 @@ def test_rows_that_cannot_be_written_are_refused_before_anything_runs(
     def refuse(**_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(mutants, "run", refuse)
+    monkeypatch.setattr(mutants, "measure_kill_rates", refuse)
     (tmp_path / "file").touch()
     (tmp_path / "folder.parquet").mkdir()
     for rows, reason in (

@@ -13,7 +13,7 @@ from tritonrl.core.config import Config, PolicyConfig
 from tritonrl.core.recipe.learner import Sampling
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.bench.policy import engines
-from tritonrl.harness.bench.policy.engines import Comparison, render, run
+from tritonrl.harness.bench.policy.engines import Comparison, compare_engines, render
 
 
 class Answering:
@@ -53,7 +53,7 @@ def measure(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Comparison, 
             return learners[config.engine]
 
         monkeypatch.setattr(engines, "open_learner", open_one)
-        return run(Config(), "corpus", 3, 2, adapter, 0), learners["vllm"]
+        return compare_engines(Config(), "corpus", 3, 2, adapter, 0), learners["vllm"]
 
     return run_with
 

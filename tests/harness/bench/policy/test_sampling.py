@@ -9,7 +9,7 @@ import torch
 from transformers import LlamaConfig
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.bench.policy import sampling
-from tritonrl.harness.bench.policy.sampling import GreedyFigures, SamplingFigures, make_random, render, run
+from tritonrl.harness.bench.policy.sampling import GreedyFigures, SamplingFigures, make_random, measure_sampling, render
 from tritonrl.harness.errors import UsageError
 
 SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -25,7 +25,9 @@ def shape(tmp_path: Path) -> str:
 
 
 def measure(shape: str) -> SamplingFigures:
-    return run(None, shape, batch=3, prompt_tokens=5, new_tokens=6, repeats=2, seed=0, threads=1, with_generate=True)
+    return measure_sampling(
+        None, shape, batch=3, prompt_tokens=5, new_tokens=6, repeats=2, seed=0, threads=1, with_generate=True
+    )
 
 
 def test_figures_fit_together(shape: str) -> None:

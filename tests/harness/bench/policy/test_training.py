@@ -13,7 +13,7 @@ from transformers import LlamaConfig
 from tritonrl.cli import app
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.bench.policy import scaling, training
-from tritonrl.harness.bench.policy.training import Workload, render, run
+from tritonrl.harness.bench.policy.training import Workload, measure_training, render
 from tritonrl.harness.errors import TritonrlError
 from typer.testing import CliRunner
 
@@ -31,7 +31,7 @@ def shape(tmp_path: Path) -> str:
 
 def test_both_sides_compute_the_same(shape: str) -> None:
     """Ours and the plain loop start from one loss; rates, sizes and padding fit together, as JSON and as lines."""
-    figures = run(Workload(policy=shape, pairs=8, batch=3, steps=4, warmup=1, threads=1))
+    figures = measure_training(Workload(policy=shape, pairs=8, batch=3, steps=4, warmup=1, threads=1))
     ours, plain = figures.ours, figures.plain
     assert plain is not None
     assert ours.first_loss == pytest.approx(plain.first_loss, rel=1e-4)

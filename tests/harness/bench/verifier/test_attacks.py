@@ -8,7 +8,7 @@ import pytest
 from tritonrl.core.config import Config
 from tritonrl.core.corpus import render as render_task
 from tritonrl.harness.bench.verifier.attack_files import read_attack, read_attacks
-from tritonrl.harness.bench.verifier.attacks import render, run
+from tritonrl.harness.bench.verifier.attacks import judge_attacks, render
 from tritonrl.harness.errors import UsageError
 
 TASK = "l1-unary-7fce4ae6f9f1a504"
@@ -27,7 +27,7 @@ def test_a_right_kernel_among_the_attacks_is_told_as_accepted(tmp_path: Path) ->
     _write(tmp_path, "otherwise.py", "x = 1\n", "wrong_values", "full")
     _write(tmp_path, "right.py", render_task(TASK).solution, "wrong_values", "full")
     rounds: list[int] = []
-    figures = run(Config(), read_attacks(tmp_path), 1, 2, lambda seed, found: rounds.append(len(found)))
+    figures = judge_attacks(Config(), read_attacks(tmp_path), 1, 2, lambda seed, found: rounds.append(len(found)))
     assert {each.attack: each.is_accepted for each in figures.surprises} == {
         "some/otherwise.py": False,
         "some/right.py": True,

@@ -30,7 +30,7 @@ def test_a_restyled_teacher_is_another_text_of_the_same_form(example: Example) -
     assert inspect_source(changed) is None
 
 
-def test_processor_seconds_grow_with_work() -> None:
+def test_cpu_seconds_grow_with_work() -> None:
     """What this process computes is counted."""
     before = tree_cpu_s()
     sum(number * number for number in range(3_000_000))
