@@ -19,7 +19,7 @@ from attrs import evolve, field, fields, frozen, has
 
 from . import serialisation
 from .config_fields import ConfigError as ConfigError
-from .config_fields import check_choice, kinds_of, line, number, show_value, switch, whole
+from .config_fields import boolean, check_choice, integer, kinds_of, real, show_value, text
 from .plan import Purity
 
 TrainingSuite = Literal["corpus", "whole", "wide"]
@@ -42,13 +42,13 @@ def _require_at_most(record: Any, smaller: str, larger: str) -> None:
 class PolicyConfig:
     """The model: `name` is "nano" (shipped), or a Hugging Face model's name or folder; 0 threads = as torch likes."""
 
-    name: str = line("nano")
+    name: str = text("nano")
     quantization: Quantization = field(default="none", validator=check_choice)
-    engine: Engine = field(default="own", validator=check_choice, metadata={"identifies": "where it is set"})
+    engine: Engine = field(default="own", validator=check_choice, metadata={"in_fingerprint": "where it is set"})
     """Who samples: this project's sampler, or vLLM, which is imported only then."""
     dtype: PolicyDtype = field(default="auto", validator=check_choice)
-    max_new_tokens: int = whole(512, 1)
-    threads: int = whole(0, 0, 4096, identifies=False)
+    max_new_tokens: int = integer(512, 1)
+    threads: int = integer(0, 0, 4096, in_fingerprint=False)
 
 
 @frozen(kw_only=True)
@@ -58,16 +58,16 @@ class SftConfig:
     `data` names pairs to draw from in place of teachers' (`harness.datasets.pairs`); they have no levels to share.
     """
 
-    data: str = line("")
-    num_pairs: int = whole(1000, 0)
-    epochs: int = whole(1, 1)
-    learning_rate: float = number(2e-4, 0.0, 1.0, open_low=True)
-    batch_size: int = whole(8, 1)
-    level2_share: float = number(0.5, 0.0, 1.0)
-    lora_rank: int = whole(16, 1)
-    lora_alpha: int = whole(32, 1)
-    lora_dropout: float = number(0.05, 0.0, 0.99)
-    warmup_share: float = number(0.03, 0.0, 1.0)
+    data: str = text("")
+    num_pairs: int = integer(1000, 0)
+    epochs: int = integer(1, 1)
+    learning_rate: float = real(2e-4, 0.0, 1.0, open_low=True)
+    batch_size: int = integer(8, 1)
+    level2_share: float = real(0.5, 0.0, 1.0)
+    lora_rank: int = integer(16, 1)
+    lora_alpha: int = integer(32, 1)
+    lora_dropout: float = real(0.05, 0.0, 0.99)
+    warmup_share: float = real(0.03, 0.0, 1.0)
 
 
 @frozen(kw_only=True)
@@ -78,16 +78,16 @@ class RlConfig:
     their random streams alone, so that rates over the first ones are those over all, with wider intervals.
     """
 
-    rounds: int = whole(4, 1)
-    tasks_per_round: int = whole(10, 1)
-    samples_per_task: int = whole(10, 1)
-    audited_samples: int = whole(0, 0, identifies="where it is set")
-    keep: int = whole(3, 1)
-    epochs: int = whole(2, 1)
-    learning_rate: float = number(2e-4, 0.0, 1.0, open_low=True)
-    batch_size: int = whole(8, 1)
-    temperature: float = number(0.8, 0.0, 10.0)
-    top_p: float = number(1.0, 0.0, 1.0, open_low=True)
+    rounds: int = integer(4, 1)
+    tasks_per_round: int = integer(10, 1)
+    samples_per_task: int = integer(10, 1)
+    audited_samples: int = integer(0, 0, in_fingerprint="where it is set")
+    keep: int = integer(3, 1)
+    epochs: int = integer(2, 1)
+    learning_rate: float = real(2e-4, 0.0, 1.0, open_low=True)
+    batch_size: int = integer(8, 1)
+    temperature: float = real(0.8, 0.0, 10.0)
+    top_p: float = real(1.0, 0.0, 1.0, open_low=True)
 
     def __attrs_post_init__(self) -> None:
         _require_at_most(self, "keep", "samples_per_task")
@@ -97,12 +97,12 @@ class RlConfig:
 class CurriculumConfig:
     """Shares of Level 2 tasks; `fixed_share` is for cells without extension C, the rest for cells with it."""
 
-    fixed_share: float = number(0.3, 0.0, 1.0)
-    start_share: float = number(0.1, 0.0, 1.0)
-    end_share: float = number(0.5, 0.0, 1.0)
-    threshold: float = number(0.40, 0.0, 1.0)
-    window: int = whole(5, 1)
-    step: float = number(0.05, 0.0, 1.0)
+    fixed_share: float = real(0.3, 0.0, 1.0)
+    start_share: float = real(0.1, 0.0, 1.0)
+    end_share: float = real(0.5, 0.0, 1.0)
+    threshold: float = real(0.40, 0.0, 1.0)
+    window: int = integer(5, 1)
+    step: float = real(0.05, 0.0, 1.0)
     schedule: Schedule = field(default="step", validator=check_choice)
 
     def __attrs_post_init__(self) -> None:
@@ -116,9 +116,9 @@ class RewardConfig:
     `uniform_alpha` is what a speedup of 1 is worth beside correctness in the control with the uniform reward.
     """
 
-    speedup_floor: float = number(0.5, 0.0, open_low=True)
-    speedup_cap: float = number(4.0, 0.0, open_low=True)
-    uniform_alpha: float = number(0.1, 0.0, 100.0)
+    speedup_floor: float = real(0.5, 0.0, open_low=True)
+    speedup_cap: float = real(4.0, 0.0, open_low=True)
+    uniform_alpha: float = real(0.1, 0.0, 100.0)
 
     def __attrs_post_init__(self) -> None:
         _require_at_most(self, "speedup_floor", "speedup_cap")
@@ -145,12 +145,12 @@ class VerifierConfig:
     """
 
     backend: Backend = field(default="auto", validator=check_choice)
-    target: str = line("sm_90")
-    seed: int = whole(0, 0, 2**63 - 1)
+    target: str = text("sm_90")
+    seed: int = integer(0, 0, 2**63 - 1)
     clock: Clock = field(default="none", validator=check_choice)
     purity: Purity = field(default="strict", validator=check_choice)
-    cross_check_interpreter: bool = switch(True)
-    oracle_cache_mb: int = whole(0, 0, identifies=False)
+    cross_check_interpreter: bool = boolean(True)
+    oracle_cache_mb: int = integer(0, 0, in_fingerprint=False)
 
 
 @frozen(kw_only=True)
@@ -166,19 +166,19 @@ class ClockConfig:
     all. `torch_compile` is the mode in which the reference is compiled for the second figure.
     """
 
-    gpu: str = line("h200")
-    single_cv: float = number(0.15, 0.0, 2.0)
-    calibrated_cv: float = number(0.01, 0.0, 2.0)
-    warmups: int = whole(10, 0, 10_000)
-    trials: int = whole(50, 1, 10_000)
-    trim: float = number(0.1, 0.0, 0.49)
-    replays: int = whole(4, 1, 1000)
-    short_us: float = number(200.0, 0.0)
-    placements: int = whole(40, 1, 200)
-    flush_mb: int = whole(256, 0, 4096)
-    budget_s: float = number(5.0, 0.0, 600.0, open_low=True)
-    control_tolerance: float = number(0.02, 0.0, 1.0)
-    attempts: int = whole(3, 1, 20)
+    gpu: str = text("h200")
+    single_cv: float = real(0.15, 0.0, 2.0)
+    calibrated_cv: float = real(0.01, 0.0, 2.0)
+    warmups: int = integer(10, 0, 10_000)
+    trials: int = integer(50, 1, 10_000)
+    trim: float = real(0.1, 0.0, 0.49)
+    replays: int = integer(4, 1, 1000)
+    short_us: float = real(200.0, 0.0)
+    placements: int = integer(40, 1, 200)
+    flush_mb: int = integer(256, 0, 4096)
+    budget_s: float = real(5.0, 0.0, 600.0, open_low=True)
+    control_tolerance: float = real(0.02, 0.0, 1.0)
+    attempts: int = integer(3, 1, 20)
     torch_compile: Compiling = field(default="default", validator=check_choice)
 
 
@@ -190,13 +190,13 @@ class EvaluationConfig:
     reached by then at a given cost; 0 = not at all. Training sees none of it.
     """
 
-    level1_tasks: int = whole(20, 0)
-    level2_tasks: int = whole(20, 0)
-    samples_per_task: int = whole(4, 1)
-    round_samples: int = whole(0, 0)
-    every_rounds: int = whole(1, 1, identifies="where it is set")
-    temperature: float = number(0.2, 0.0, 10.0)
-    top_p: float = number(1.0, 0.0, 1.0, open_low=True)
+    level1_tasks: int = integer(20, 0)
+    level2_tasks: int = integer(20, 0)
+    samples_per_task: int = integer(4, 1)
+    round_samples: int = integer(0, 0)
+    every_rounds: int = integer(1, 1, in_fingerprint="where it is set")
+    temperature: float = real(0.2, 0.0, 10.0)
+    top_p: float = real(1.0, 0.0, 1.0, open_low=True)
 
     def __attrs_post_init__(self) -> None:
         if self.level1_tasks + self.level2_tasks == 0:
@@ -210,22 +210,22 @@ class LimitsConfig:
     An answer has a bound of its own, `harness.sandbox.zygote.MAX_ANSWER_BYTES`.
     """
 
-    cpu_s: int = whole(20, 1)
-    wall_s: int = whole(30, 1)
-    memory_mb: int = whole(4096, 64)
-    file_mb: int = whole(64, 1)
-    processes: int = whole(64, 1)
-    output_mb: int = whole(16, 1)
+    cpu_s: int = integer(20, 1)
+    wall_s: int = integer(30, 1)
+    memory_mb: int = integer(4096, 64)
+    file_mb: int = integer(64, 1)
+    processes: int = integer(64, 1)
+    output_mb: int = integer(16, 1)
 
 
 @frozen(kw_only=True)
 class Config:
     """Everything a study fixes beside its cells; `seed` is the root that every random stream derives from."""
 
-    seed: int = whole(0, 0, 2**63 - 1)
+    seed: int = integer(0, 0, 2**63 - 1)
     suite: TrainingSuite = field(default="corpus", validator=check_choice)
     """Whose tasks are trained on and held out: `corpus` has the first part's families (13), `whole` has all."""
-    against: str = line("")
+    against: str = text("")
     """A suite that training shares no task with, up to names and constants, or `evaluation`
     (`harness.study.contamination`)."""
     policy: PolicyConfig = field(factory=PolicyConfig)
@@ -288,7 +288,7 @@ def identity(config: Config) -> dict[str, Any]:
     `against`, `rl.audited_samples`, `evaluation.every_rounds`, `verifier.cross_check_interpreter`) while they have
     their default, under which results are what they were before. Kept although they often change nothing: the limits,
     because a candidate that runs out of them is rejected. Values that resolve on the machine ("auto", a folder as the
-    policy's name) are kept as written; who identifies a cell adds what they resolved to.
+    policy's name) are kept as written; who in_fingerprint a cell adds what they resolved to.
     """
     plain: dict[str, Any] = _identifying(config)
     return plain
@@ -314,8 +314,8 @@ def _identifying(record: Any) -> dict[str, Any]:
         value = getattr(record, attribute.name)
         if has(type(value)):
             plain[attribute.name] = _identifying(value)
-        elif attribute.metadata.get("identifies", True) is True or (
-            attribute.metadata["identifies"] and value != attribute.default
+        elif attribute.metadata.get("in_fingerprint", True) is True or (
+            attribute.metadata["in_fingerprint"] and value != attribute.default
         ):
             plain[attribute.name] = value
     return plain

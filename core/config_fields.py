@@ -1,6 +1,6 @@
 """Fields of the configuration tree that check their values, each mistake one line that names the key.
 
-A field also says whether its value identifies a result: a number of threads does not, and a key that was added later
+A field also says whether its value in_fingerprint a result: a number of threads does not, and a key that was added later
 does only where it is not the default, so that what was computed before keeps its identity.
 """
 
@@ -19,22 +19,22 @@ class ConfigError(ValueError):
     """A configuration that cannot be used; the message is one line that names the key."""
 
 
-Identifies = bool | Literal["where it is set"]
+InFingerprint = bool | Literal["where it is set"]
 
 
-def whole(default: int, low: int, high: int | None = None, *, identifies: Identifies = True) -> Any:
-    """A field for an integer in [low, high]; `identifies` says whether its value can change a result."""
-    return field(default=default, validator=_check_number(int, low, high), metadata={"identifies": identifies})
+def integer(default: int, low: int, high: int | None = None, *, in_fingerprint: InFingerprint = True) -> Any:
+    """A field for an integer in [low, high]; `in_fingerprint` says whether its value can change a result."""
+    return field(default=default, validator=_check_number(int, low, high), metadata={"in_fingerprint": in_fingerprint})
 
 
-def number(default: float, low: float, high: float = math.inf, *, open_low: bool = False) -> Any:
+def real(default: float, low: float, high: float = math.inf, *, open_low: bool = False) -> Any:
     """A field for a finite number in [low, high], or in (low, high] where `open_low`."""
     return field(default=default, converter=_integer_as_float, validator=_check_number(float, low, high, open_low))
 
 
-def switch(default: bool) -> Any:
-    """A field for a truth value, which was added later: it identifies where it is not the default."""
-    return field(default=default, validator=_check_switch, metadata={"identifies": "where it is set"})
+def boolean(default: bool) -> Any:
+    """A field for a truth value, which was added later: it in_fingerprint where it is not the default."""
+    return field(default=default, validator=_check_switch, metadata={"in_fingerprint": "where it is set"})
 
 
 def _check_switch(_: Any, attribute: Attribute[Any], value: object) -> None:
@@ -49,14 +49,14 @@ def check_choice(record: Any, attribute: Attribute[Any], value: object) -> None:
         raise ConfigError(f"{attribute.name}: must be one of {', '.join(allowed)}, got {show_value(value)}")
 
 
-def line(default: str) -> Any:
-    """A field for one line of text, which may be empty, and then identifies nothing, only where it is by default."""
+def text(default: str) -> Any:
+    """A field for one line of text, which may be empty, and then in_fingerprint nothing, only where it is by default."""
 
     def check(_: Any, attribute: Attribute[Any], value: object) -> None:
         if type(value) is not str or (value or default) != value.strip() or not value.isprintable():
             raise ConfigError(f"{attribute.name}: expected one line of text, got {show_value(value)}")
 
-    return field(default=default, validator=check, metadata={"identifies": True if default else "where it is set"})
+    return field(default=default, validator=check, metadata={"in_fingerprint": True if default else "where it is set"})
 
 
 def _integer_as_float(value: float) -> float:
