@@ -263,7 +263,7 @@ def merge(table: Mapping[str, Any], base: Config | None = None) -> Config:
 def with_overrides(config: Config, overrides: Mapping[str, str]) -> Config:
     """The config with `{"rl.rounds": "3"}` applied at once; text is read as TOML, and bare words as text."""
     table: dict[str, Any] = {}
-    for key, text in overrides.items():
+    for key, written in overrides.items():
         *sections, name = key.split(".")
         target = table
         for section in sections:
@@ -272,7 +272,7 @@ def with_overrides(config: Config, overrides: Mapping[str, str]) -> Config:
                 raise _unknown_key(Config, key, "")
         if name in target:
             raise ConfigError(f"{key}: set together with a key inside it")
-        target[name] = _read_value(text)
+        target[name] = _read_value(written)
     return merge(table, config)
 
 

@@ -1,7 +1,7 @@
 """Fields of the configuration tree that check their values, each mistake one line that names the key.
 
-A field also says whether its value in_fingerprint a result: a number of threads does not, and a key that was added later
-does only where it is not the default, so that what was computed before keeps its identity.
+A field also says whether its value is in the fingerprint: a number of threads is not, and a key that was added later is
+only where it is not the default, so that what was computed before keeps its identity.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def real(default: float, low: float, high: float = math.inf, *, open_low: bool =
 
 
 def boolean(default: bool) -> Any:
-    """A field for a truth value, which was added later: it in_fingerprint where it is not the default."""
+    """A field for a truth value, which was added later: it is in the fingerprint where it is not the default."""
     return field(default=default, validator=_check_switch, metadata={"in_fingerprint": "where it is set"})
 
 
@@ -50,7 +50,7 @@ def check_choice(record: Any, attribute: Attribute[Any], value: object) -> None:
 
 
 def text(default: str) -> Any:
-    """A field for one line of text, which may be empty, and then in_fingerprint nothing, only where it is by default."""
+    """A field for one line of text; one that is empty by default is in the fingerprint only where it is set."""
 
     def check(_: Any, attribute: Attribute[Any], value: object) -> None:
         if type(value) is not str or (value or default) != value.strip() or not value.isprintable():
