@@ -26,8 +26,8 @@ SETTINGS = {
     "NANO_SHAPE": "--hidden 256 --heads 4 --kv-heads 2 --layers 8 --mlp 768",
     "NANO_CHECKPOINT": "checkpoint-0.60",
     # SmolLM2-135M-Instruct (`make smollm2`); suite, pairs and learning rate are chosen on validation tasks, each choice
-    # on a GPU of its own: CUDA_VISIBLE_DEVICES=1 make gpu-smollm2 SFT_SUITE=whole SFT_PAIRS=20000
-    "SFT_SUITE": "corpus",
+    # on a GPU of its own: CUDA_VISIBLE_DEVICES=1 make gpu-smollm2 SFT_SUITE=full SFT_PAIRS=20000
+    "SFT_SUITE": "core13",
     "SFT_PAIRS": "8000",
     "SFT_RATE": "1e-3",
     "SFT_SET": "--set sft.batch_size=16",
@@ -48,12 +48,12 @@ SETTINGS = {
     "PAPER_JOBS": "12",
     "PAPER_GRID": "--grid full,controls,noise --preset paper --seeds 3",
     # room for what the references of all evaluation tasks return, 5 GB, so that it is computed once in a worker
-    "PAPER_SET": "--set verifier.references_mb=6144",
+    "PAPER_SET": "--set verifier.oracle_cache_mb=6144",
     "PAPER_RATES": "2e-5 5e-5 1e-4 2e-4",
     "PAPER_STARTS": "{PAPER_OUT}",
     "RATES_OUT": "build/paper/rates",
 }
-INTERPRETED = "--set verifier.backend=interpret --set verifier.clock=none"
+INTERPRETED = "--set verifier.backend=interpret --set verifier.timing=none"
 ONE_SAMPLE = "--set evaluation.level1_tasks=1 --set evaluation.level2_tasks=0 --set evaluation.samples_per_task=1"
 SMOLLM2 = "--preset paper --set policy.max_new_tokens=1536"
 TRY = (
@@ -124,7 +124,7 @@ def gpu_nano(runner: Runner) -> None:
 def gpu_nano_whole(runner: Runner) -> None:
     """Pretrain a policy on the whole corpus, whose pairs are longer; writes checkpoints to NANO_WHOLE."""
     runner.pretrain(
-        "--out {NANO_WHOLE} --suite whole --pairs {NANO_PAIRS} --minutes 2 --context 2048 --row-length 4096 "
+        "--out {NANO_WHOLE} --suite full --pairs {NANO_PAIRS} --minutes 2 --context 2048 --row-length 4096 "
         "--batch-rows 16 {NANO_SHAPE} --corrupted-share 0.5 --save-at 0.1,0.2,0.3,0.4,0.6,1.0"
     )
 
@@ -133,9 +133,9 @@ def gpu_nano_whole_exam(runner: Runner) -> None:
     """Judge one of its checkpoints on validation tasks, as it is and after the quick preset's supervised start."""
     checkpoint = "{NANO_WHOLE}/{NANO_CHECKPOINT}"
     quick = f"--preset quick --set policy.name={checkpoint} --set policy.max_new_tokens=1024 {INTERPRETED}"
-    exam = "--suite whole:validation --limit 41 --samples 2 --temperature 0.8"
+    exam = "--suite full:validation --limit 41 --samples 2 --temperature 0.8"
     runner.tritonrl(f"eval {quick} {exam} --out {checkpoint}-base")
-    runner.tritonrl(f"sft {quick} --set suite=whole {ONE_SAMPLE} --out {checkpoint}-sft")
+    runner.tritonrl(f"sft {quick} --set suite=full {ONE_SAMPLE} --out {checkpoint}-sft")
     adapter = runner.only(f"{checkpoint}-sft/*/adapters/*/*/adapter")
     runner.tritonrl(f"eval {quick} {exam} --adapter {adapter} --out {checkpoint}-tuned")
 
@@ -162,11 +162,11 @@ def gpu_verifier(runner: Runner) -> None:
     """Measure the verifier (docs/decisions/0006 and 0010); a bar that is missed does not end it."""
     for text, output in (
         ("doctor", "doctor.txt"),
-        ("bench verify --backend cuda --set verifier.clock=measured", "verify.txt"),
+        ("bench verify --backend cuda --set verifier.timing=measured", "verify.txt"),
         ("bench timing -n 30 --visits 5 --repeats 3 --json", "timing.json"),
         ("bench backends -n 500", "backends.txt"),
         ("bench crashes -n 200 --set limits.wall_s=3", "crashes.txt"),
-        ("bench attacks tests/attacks --backend cuda --set verifier.clock=measured", "attacks.txt"),
+        ("bench attacks tests/attacks --backend cuda --set verifier.timing=measured", "attacks.txt"),
     ):
         runner.tritonrl(text, "{GPU_OUT}/" + output, may_fail=True)
 

@@ -181,8 +181,8 @@ class ConfigurationTime:
 class TimingReport:
     """Runtimes of candidate and reference, in microseconds, one a trial.
 
-    `simulated` is true where the clock is the roofline estimate with injected noise (`stages.roofline`); such a
-    report yields `estimated_speedup` and never `speedup`. What follows `failure` is the measured clock's alone:
+    `simulated` is true where timing is the roofline estimate with injected noise (`stages.roofline`); such a
+    report yields `estimated_speedup` and never `speedup`. What follows `failure` is for measured timing alone:
     `control_us` is the candidate once more, in turns with the others (the A/A control); `check` compares the results
     of the very trials that were timed, and of a replay on other values, with the oracle; `reference` holds the
     figures that are measured once for a task. `num_late` counts replays at which the queue of launches had run empty.

@@ -22,13 +22,13 @@ from .config_fields import ConfigError as ConfigError
 from .config_fields import boolean, check_choice, integer, kinds_of, real, show_value, text
 from .plan import Purity
 
-TrainingSuite = Literal["corpus", "whole", "wide"]
+TrainingSuite = Literal["core13", "full", "extended"]
 Quantization = Literal["none", "8bit"]
 Engine = Literal["own", "vllm"]
 PolicyDtype = Literal["auto", "float32", "bfloat16"]
 Schedule = Literal["step", "accuracy"]
 Backend = Literal["auto", "interpret", "cuda"]
-Clock = Literal["none", "simulated", "measured"]
+TimingMode = Literal["none", "simulated", "measured"]
 Compiling = Literal["none", "default", "max-autotune"]
 
 
@@ -147,23 +147,23 @@ class VerifierConfig:
     backend: Backend = field(default="auto", validator=check_choice)
     target: str = text("sm_90")
     seed: int = integer(0, 0, 2**63 - 1)
-    clock: Clock = field(default="none", validator=check_choice)
+    timing: TimingMode = field(default="none", validator=check_choice)
     purity: Purity = field(default="strict", validator=check_choice)
     cross_check_interpreter: bool = boolean(True)
     oracle_cache_mb: int = integer(0, 0, in_fingerprint=False)
 
 
 @frozen(kw_only=True)
-class ClockConfig:
-    """The timing protocol; the noise (coefficients of variation) and the GPU are the simulated clock's alone.
+class TimingConfig:
+    """The timing protocol; noise (coefficients of variation) and `gpu` are used by simulated timing alone.
 
-    The rest is the measured clock's. Before each replay `flush_mb` are written, more than the L2 cache holds; 0 leaves
-    the cache as it is. A trial of what takes less than `short_us` is the mean of `replays`, since there the clock's own
-    grain shows. What takes less than 60 us is timed on `placements` copies of its buffers, code and graph, since it
-    shows where they lie; what takes longer on a quarter of them.
-    `budget_s` bounds what the trials of one measurement take: of what is slower there are fewer, never less than five.
-    A measurement whose A/A control differs from 1 by more than `control_tolerance` is repeated, `attempts` times in
-    all. `torch_compile` is the mode in which the reference is compiled for the second figure.
+    The rest is for measured timing. `flush_mb` are written before each replay, more than the L2 cache holds; 0 leaves
+    the cache as it is. A trial of what takes less than `short_us` is the mean of `replays`, since there the grain of
+    the device's events shows. What takes less than 60 us is timed on `buffer_copies` copies of its buffers, code and
+    graph, since it shows where they lie; what takes longer on a quarter of them. `budget_s` bounds what the trials of
+    one measurement take: of what is slower there are fewer, never less than five. A measurement whose A/A control
+    differs from 1 by more than `control_tolerance` is repeated, `attempts` times in all. `torch_compile` is the mode in
+    which the reference is compiled for the second figure.
     """
 
     gpu: str = text("h200")
@@ -174,7 +174,7 @@ class ClockConfig:
     trim: float = real(0.1, 0.0, 0.49)
     replays: int = integer(4, 1, 1000)
     short_us: float = real(200.0, 0.0)
-    placements: int = integer(40, 1, 200)
+    buffer_copies: int = integer(40, 1, 200)
     flush_mb: int = integer(256, 0, 4096)
     budget_s: float = real(5.0, 0.0, 600.0, open_low=True)
     control_tolerance: float = real(0.02, 0.0, 1.0)
@@ -186,7 +186,7 @@ class ClockConfig:
 class EvaluationConfig:
     """Held-out tasks and samples by which every cell is judged.
 
-    `round_samples` are drawn of each after every `every_rounds`-th round but the last as well, for what a cell had
+    `round_samples` are drawn of each after every `evaluate_every`-th round but the last as well, for what a cell had
     reached by then at a given cost; 0 = not at all. Training sees none of it.
     """
 
@@ -194,7 +194,7 @@ class EvaluationConfig:
     level2_tasks: int = integer(20, 0)
     samples_per_task: int = integer(4, 1)
     round_samples: int = integer(0, 0)
-    every_rounds: int = integer(1, 1, in_fingerprint="where it is set")
+    evaluate_every: int = integer(1, 1, in_fingerprint="where it is set")
     temperature: float = real(0.2, 0.0, 10.0)
     top_p: float = real(1.0, 0.0, 1.0, open_low=True)
 
@@ -223,8 +223,9 @@ class Config:
     """Everything a study fixes beside its cells; `seed` is the root that every random stream derives from."""
 
     seed: int = integer(0, 0, 2**63 - 1)
-    suite: TrainingSuite = field(default="corpus", validator=check_choice)
-    """Whose tasks are trained on and held out: `corpus` has the first part's families (13), `whole` has all."""
+    suite: TrainingSuite = field(default="core13", validator=check_choice)
+    """Whose tasks are trained on and held out: `core13` has the first 13 families, `full` the 52
+    that models were trained on, `extended` all."""
     against: str = text("")
     """A suite that training shares no task with, up to names and constants, or `evaluation`
     (`harness.study.contamination`)."""
@@ -234,7 +235,7 @@ class Config:
     curriculum: CurriculumConfig = field(factory=CurriculumConfig)
     reward: RewardConfig = field(factory=RewardConfig)
     verifier: VerifierConfig = field(factory=VerifierConfig)
-    clock: ClockConfig = field(factory=ClockConfig)
+    timing: TimingConfig = field(factory=TimingConfig)
     evaluation: EvaluationConfig = field(factory=EvaluationConfig)
     limits: LimitsConfig = field(factory=LimitsConfig)
 
@@ -285,7 +286,7 @@ def identity(config: Config) -> dict[str, Any]:
     """The plain values of the keys that can change a result, and no others.
 
     Dropped: `policy.threads`, `verifier.oracle_cache_mb`, and keys that were added later (`policy.engine`, `sft.data`,
-    `against`, `rl.audited_samples`, `evaluation.every_rounds`, `verifier.cross_check_interpreter`) while they have
+    `against`, `rl.audited_samples`, `evaluation.evaluate_every`, `verifier.cross_check_interpreter`) while they have
     their default, under which results are what they were before. Kept although they often change nothing: the limits,
     because a candidate that runs out of them is rejected. Values that resolve on the machine ("auto", a folder as the
     policy's name) are kept as written; who in_fingerprint a cell adds what they resolved to.

@@ -56,7 +56,7 @@ class VerifierSpec:
 
     `multi_input`: five input variants instead of one. `stop_early`: stop at the first failed stage. `calibrated`: the
     calibrated timing protocol instead of one cold measurement. `hidden`: the input variants that no cell trains with.
-    `timed`: whether what is right is timed at all, where there is a clock.
+    `timed`: whether what is right is timed at all, where timing is on.
     """
 
     multi_input: bool = False
@@ -86,4 +86,4 @@ class RewardSpec:
 AUDIT = VerifierSpec(multi_input=True, stop_early=True, calibrated=True, hidden=True)
 """The one verifier that evaluates every cell."""
 AUDIT_UNTIMED = evolve(AUDIT, timed=False)
-"""The audit without its clock, for evaluations of which only the rates are used."""
+"""The audit without its timing, for evaluations of which only the rates are used."""

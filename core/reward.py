@@ -10,9 +10,9 @@ Speed. With s the speedup (reference time over candidate time), floor f and cap 
 
 for a correct candidate, and 0 for any other or where nothing was measured. A logarithm, because speedup is a ratio:
 twice as fast should be worth the same from anywhere. Clipped above, because an implausible speedup is more often a
-fault of the clock than a better kernel. The floor (0.5 by default) lies below parity, because few correct kernels beat
+fault of the timing than a better kernel. The floor (0.5 by default) lies below parity, because few correct kernels beat
 a tuned library at first, and best-of-N has to rank those too. With the cap at 4, each doubling is worth 0.1, and
-parity 0.1. The measured speedup counts where there is one; else the simulated clock's estimate.
+parity 0.1. The measured speedup counts where there is one; else the estimate of simulated timing.
 
 Two variations have another reward, for a correct candidate, and 0 for any other:
 

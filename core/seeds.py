@@ -2,7 +2,7 @@
 
 Labels, not a shared generator's state, separate the streams: adding a draw in one place moves no other, and a run
 that resumes gives the numbers that it would have given. Cells of a grid leave their own name out of the labels, so
-that they share task draws, sampling noise and clock noise, and differ by the extensions alone.
+that they share task draws, sampling noise and timing noise, and differ by the extensions alone.
 """
 
 from __future__ import annotations

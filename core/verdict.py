@@ -30,7 +30,7 @@ class Verdict:
     """The fold of the funnel for one candidate.
 
     `stages` has one result for each of the five stages, in order. `speedup` is a measured ratio (reference time over
-    candidate time) and null where nothing was measured; `estimated_speedup` is the simulated clock's.
+    candidate time) and null where nothing was measured; `estimated_speedup` comes from simulated timing.
     """
 
     task_id: str

@@ -103,7 +103,7 @@ def _gpus(config: Config) -> list[Finding]:
     from .gpu_check import check_gpus
 
     marks = {True: Health.OK, False: Health.MISSING, None: Health.LIMITED}
-    is_used = config.verifier.backend != "interpret" or config.verifier.clock == "measured"
+    is_used = config.verifier.backend != "interpret" or config.verifier.timing == "measured"
     return [
         Finding(subject=check.subject, health=marks[check.is_fine], detail=check.detail, is_needed=is_used)
         for check in check_gpus(config)
@@ -115,13 +115,13 @@ def _verifier(config: Config) -> Finding:
     from .sandbox.sandbox import Sandbox
     from .verification.verifier import Verifier, choose_backend
 
-    wanted = f"backend {config.verifier.backend}, clock {config.verifier.clock}"
+    wanted = f"backend {config.verifier.backend}, timing {config.verifier.timing}"
     try:
         choose_backend(config.verifier)
         if choose_backend(evolve(config.verifier, backend="auto")) == "interpret":
             # it refuses what takes a GPU, and starts nothing
             with Sandbox(config.limits, target=config.verifier.target) as sandbox:
-                Verifier(config.verifier, config.clock, sandbox)
+                Verifier(config.verifier, config.timing, sandbox)
     except TritonrlError as error:
         return Finding(subject="verifier", health=Health.MISSING, detail=f"cannot run here: {error}")
     return Finding(subject="verifier", health=Health.OK, detail=f"{wanted}: can run here")

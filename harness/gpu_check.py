@@ -1,7 +1,7 @@
 """Whether the backend for GPUs works here: a kernel with a known answer goes through the verifier on each of them.
 
 It is recorded and compiled in the sandbox, run and timed by an executor and compared with the oracle, as any candidate
-is, so that what passes is the toolchain, the driver and the clock together.
+is, so that what passes is the toolchain, the driver and the timing protocol together.
 """
 
 from __future__ import annotations
@@ -110,17 +110,17 @@ def double_task() -> Task:
 def _verify_on(config: Config, device: int, subject: str) -> Check:
     """A right kernel's verdict and runtime, or what is in the way."""
     began = time.perf_counter()
-    clock = evolve(config.clock, torch_compile="none")
-    verifier_config = evolve(config.verifier, backend="cuda", clock="measured")
+    timing = evolve(config.timing, torch_compile="none")
+    verifier_config = evolve(config.verifier, backend="cuda", timing="measured")
     try:
         with (
             Sandbox(config.limits, target=config.verifier.target) as sandbox,
             EvidenceStore() as store,
             CudaBackend(store.get_blob, [device], per_gpu=1) as cuda,
         ):
-            verifier = Verifier(verifier_config, clock, sandbox, store, cuda)
+            verifier = Verifier(verifier_config, timing, sandbox, store, cuda)
             candidate = verifier.gather(double_task(), DOUBLE_SOLUTION, _CALIBRATED)
-            verdict = fold(candidate, _CALIBRATED.stop_early, verifier.backend, clock.trim)
+            verdict = fold(candidate, _CALIBRATED.stop_early, verifier.backend, timing.trim)
     except TritonrlError as error:
         return Check(subject=subject, is_fine=False, detail=str(error))
     report = candidate.evidence.timing

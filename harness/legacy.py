@@ -14,12 +14,17 @@ from typing import Any
 import polars as pl
 
 CONFIG_KEYS: dict[str, str | None] = {
+    "clock": "timing",
+    "timing.placements": "timing.buffer_copies",
+    "evaluation.every_rounds": "evaluation.evaluate_every",
+    "verifier.clock": "verifier.timing",
     "verifier.share_renamed": None,
     "verifier.ask_interpreter": "verifier.cross_check_interpreter",
     "verifier.references_mb": "verifier.oracle_cache_mb",
 }
-"""Dotted keys, or whole sections."""
-COLUMNS: dict[tuple[str, str], str | None] = {}
+"""Dotted keys, or whole sections; applied in this order."""
+SUITES = {"corpus": "core13", "whole": "full", "wide": "extended"}
+COLUMNS: dict[tuple[str, str], str | None] = {("cells", "clock"): "timing_mode"}
 """Columns, each with the name of its table."""
 
 
@@ -38,6 +43,18 @@ def translate_config(plain: Mapping[str, Any], names: Mapping[str, str | None] =
             for section in sections:
                 target = target.setdefault(section, {})
             target[key] = value
+    if translated.get("suite") in SUITES:
+        translated["suite"] = SUITES[translated["suite"]]
+    return translated
+
+
+def translate_run(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a recorded `run.json` under today's names."""
+    translated = dict(plain)
+    if isinstance(plain.get("config"), dict):
+        translated["config"] = translate_config(plain["config"])
+    if "clock" in translated:
+        translated["timing_mode"] = translated.pop("clock")
     return translated
 
 

@@ -18,7 +18,7 @@ def render_verdict(plain: Mapping[str, Any]) -> list[str]:
         lines.append(f"  {stage['stage']:8} {stage['seconds']:7.2f} s  {sentence}{message}")
     speedup = "not measured" if plain["speedup"] is None else f"{plain['speedup']:.2f}"
     if plain.get("estimated_speedup") is not None:
-        speedup += f" (simulated clock: {plain['estimated_speedup']:.2f})"
+        speedup += f" (simulated timing: {plain['estimated_speedup']:.2f})"
     if plain.get("compiled_speedup") is not None:
         speedup += f" (over torch.compile {plain['compiled_speedup']:.2f})"
     return [

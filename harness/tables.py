@@ -100,7 +100,7 @@ TABLES: dict[str, Table] = {
                 "message": _TEXT,
                 "adapter": _TEXT,  # folder of the final adapter, relative to the results; null = the base model
                 "backend": _TEXT,
-                "clock": _TEXT,
+                "timing_mode": _TEXT,
                 "versions": _TEXT,
                 "wall_s": _REAL,
                 "sample_s": _REAL,

@@ -32,7 +32,7 @@ FUNNEL: tuple[tuple[Stage, Judge], ...] = (
 def fold(candidate: Candidate, stop_early: bool, backend: str = "interpret", trim: float = TRIM) -> Verdict:
     """The verdict that a candidate's evidence supports.
 
-    A correct candidate without timing evidence passes the timing stage untimed, with no speedup: the clock is off.
+    A correct candidate without timing evidence passes the timing stage untimed, with no speedup: timing is off.
     """
     results: list[StageResult] = []
     failed = False
@@ -42,7 +42,7 @@ def fold(candidate: Candidate, stop_early: bool, backend: str = "interpret", tri
             continue
         result = judge(candidate)
         if stage is Stage.TIMING and not failed and candidate.evidence.timing is None:
-            result = StageResult(stage=stage, outcome=Outcome.PASSED, message="not timed: the clock is off")
+            result = StageResult(stage=stage, outcome=Outcome.PASSED, message="not timed: timing is off")
         results.append(result)
         failed = failed or not result.passed
     speedup, estimated_speedup = _speedups(candidate, trim) if not failed else (None, None)

@@ -1,4 +1,4 @@
-"""The simulated clock: an estimate of runtimes on a named GPU, for machines that have none.
+"""Simulated timing: an estimate of runtimes on a named GPU, for machines that have none.
 
 The estimate is a roofline with four terms a launch: a fixed cost, bytes over bandwidth, operations over the peak of
 the units that the kernel uses, and the rate at which programs can be started. Too few programs leave multiprocessors
@@ -181,7 +181,7 @@ def _flops_us(flops: float, tflops: float) -> float:
 def add_noise(runtime_us: float, cv: float, num_trials: int, seed: int) -> tuple[float, ...]:
     """Trials of a measurement whose result has coefficient of variation `cv`, keyed by `seed` alone.
 
-    One log-normal factor is common to the trials of a measurement (clock state, placement: what repeating a trial does
+    One log-normal factor is common to the trials of a measurement (timing state, placement: what repeating a trial does
     not average out), with median 1; it carries the whole `cv`. Trials spread around it by a tenth of `cv`.
     """
     generator = np.random.default_rng(seed)

@@ -2,7 +2,7 @@
 
 The stage has no opinion on speed: it passes where both runtimes are known. A single cold measurement gives one trial;
 the calibrated protocol gives many, of which a share is trimmed at each end before the mean is taken. What the
-simulated clock produced fills `estimated_speedup` and never `speedup`.
+simulated timing produced fills `estimated_speedup` and never `speedup`.
 
 The speedup is the one over eager PyTorch, which is timed in turns with the candidate. The one over `torch.compile` is
 that times a ratio of two figures of the reference, which were in their turn measured together: each factor compares

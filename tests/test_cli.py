@@ -131,11 +131,11 @@ def test_verify_batch_answers_in_order(tmp_path: Path) -> None:
         (["ablate", "--set", "rl.round=1"], "rl.round"),
         (["ablate", "--set", "rl.rounds=2.5"], "rl.rounds"),
         (["ablate", "--executor", "cloud"], "--executor"),
-        (["ablate", "--set", "clock.warmup=3"], "clock.warmup"),
+        (["ablate", "--set", "timing.warmup=3"], "timing.warmup"),
         (["report", "/nonexistent"], "/nonexistent"),
         (["pack", "/nonexistent", "--to", "/nonexistent"], "/nonexistent"),
         (["unpack", "/nonexistent", "--out", "/nonexistent"], "/nonexistent"),
-        (["tasks", "ls", "--suite", "corpus:all"], "--suite"),
+        (["tasks", "ls", "--suite", "core13:all"], "--suite"),
     ],
 )
 def test_usage_errors_are_one_line_and_exit_2(arguments: list[str], named: str) -> None:

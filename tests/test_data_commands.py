@@ -30,10 +30,10 @@ def _measure(name: str, num: int | None = None) -> SuiteFigures:
 
 def test_a_suites_figures_count_its_families() -> None:
     """Every family is there, all pairs are distinct, and lengths are in order."""
-    figures = _measure("whole", 60)
-    assert (figures.suite, figures.num_tasks, figures.num_pairs) == ("whole:train", 120, 120)
+    figures = _measure("full", 60)
+    assert (figures.suite, figures.num_tasks, figures.num_pairs) == ("full:train", 120, 120)
     assert {family.family for family in figures.families} == {
-        name for names in SUITES["whole"].values() for name in names
+        name for names in SUITES["full"].values() for name in names
     }
     assert sum(family.num_pairs for family in figures.families) == 120
     assert figures.answer is not None
@@ -57,10 +57,10 @@ def test_a_foreign_suite_has_prompts_alone(tmp_path: Path) -> None:
 
 def test_a_suite_shown_as_json() -> None:
     """The command counts with the shipped tokenizer unless told otherwise, and prints one object."""
-    result = invoke("tasks", "show", "corpus", "-n", 3, "--json")
+    result = invoke("tasks", "show", "core13", "-n", 3, "--json")
     assert result.exit_code == 0, result.stderr
     plain = json.loads(result.stdout)
-    assert (plain["suite"], plain["num_tasks"], plain["tokenizer"]) == ("corpus:train", 6, "nano")
+    assert (plain["suite"], plain["num_tasks"], plain["tokenizer"]) == ("core13:train", 6, "nano")
     assert 100 < plain["prompt"]["median"] < 600
 
 
@@ -93,9 +93,9 @@ def test_pairs_are_exported_to_one_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["tasks", "show", "whole:nothing"], "no such suite"),
-        (["tasks", "show", "whole", "--tokenizer", "/nowhere"], "--tokenizer /nowhere"),
-        (["tasks", "show", "whole", "--solution"], "--solution"),
+        (["tasks", "show", "full:nothing"], "no such suite"),
+        (["tasks", "show", "full", "--tokenizer", "/nowhere"], "--tokenizer /nowhere"),
+        (["tasks", "show", "full", "--solution"], "--solution"),
         (["tasks", "show", "l1-softmax-00c0ffee12345678", "-n", "3"], "-n and --json"),
         (["tasks", "export", "--out", "pairs.csv"], "pairs.csv"),
         (["sft", "--data", "pairs.csv"], "--data pairs.csv"),

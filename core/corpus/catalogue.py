@@ -64,7 +64,7 @@ class Family:
     draw: Callable[[Draw, str], Spec]
     write: Callable[[Spec, str, Draw], Example]
     part: int = 1
-    """1 for the families that the presets and the published results were made with, 2 for the others of `whole`, 3 for
+    """1 for the families that the presets and the published results were made with, 2 for the others of `full`, 3 for
     those that came after models were trained on that."""
 
 
@@ -162,8 +162,8 @@ FAMILIES: dict[int, tuple[str, ...]] = families(1)
 ALL_FAMILIES: dict[int, tuple[str, ...]] = {level: names + families(2)[level] for level, names in FAMILIES.items()}
 """The families of the first two parts by level."""
 
-SUITES: dict[str, dict[int, tuple[str, ...]]] = {"corpus": FAMILIES, "whole": ALL_FAMILIES, "wide": families()}
-"""The families of the suites `corpus:SPLIT`, the first part, `whole:SPLIT`, the first two, and `wide:SPLIT`, all."""
+SUITES: dict[str, dict[int, tuple[str, ...]]] = {"core13": FAMILIES, "full": ALL_FAMILIES, "extended": families()}
+"""The families of the suites `core13:SPLIT`, the first part, `full:SPLIT`, the first two, and `extended:SPLIT`, all."""
 
 NAMED: dict[str, str] = {
     "gemm-bias-relu": "l2-matmul_chain-1f7dccd9dae75348",
@@ -177,12 +177,12 @@ _ID = re.compile(r"l([12])-([a-z0-9_]+)-([0-9a-f]{16})")
 def is_corpus_id(task_id: str) -> bool:
     """Return whether the id, or name, is that of a task of this corpus."""
     match = _ID.fullmatch(NAMED.get(task_id, task_id))
-    return match is not None and match[2] in SUITES["wide"][int(match[1])]
+    return match is not None and match[2] in SUITES["extended"][int(match[1])]
 
 
 def _parse(task_id: str) -> tuple[str, int]:
     match = _ID.fullmatch(task_id)
-    if match is None or match[2] not in SUITES["wide"][int(match[1])]:
+    if match is None or match[2] not in SUITES["extended"][int(match[1])]:
         raise ValueError(f"no task of the corpus: {task_id!r}")
     return match[2], int(match[3], 16)
 
@@ -256,7 +256,7 @@ def _stream(
     level: int, seed: int, families: Sequence[str] | None, is_wanted: Callable[[Spec], bool]
 ) -> Iterator[Example]:
     chosen = tuple(families) if families is not None else FAMILIES[level]
-    unknown = [name for name in chosen if name not in SUITES["wide"].get(level, ())]
+    unknown = [name for name in chosen if name not in SUITES["extended"].get(level, ())]
     if unknown or not chosen:
         raise ValueError(f"no family of level {level}: {', '.join(unknown) or '(none given)'}")
     streams = {name: Draw(_digest((seed, level, name))) for name in chosen}

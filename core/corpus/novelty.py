@@ -12,7 +12,7 @@ for a held-out task to be one that no model has seen: ReLU is ReLU at every size
 
 This module is pure and knows no graph. That its rules agree with operation graphs is checked by sample, in
 `tests/harness/tasks/test_decontamination.py` and by
-`tritonrl tasks validate --suite whole:novel --against whole:train`.
+`tritonrl tasks validate --suite full:unseen --against full:train`.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ _FLAGS = ("multi_input", "staged", "curriculum", "timing")
 def analyse(results: Results) -> Analysis:
     """Everything that a report of this folder shows."""
     recorded = results.recorded() or {}
-    clock = str(recorded.get("clock", "no clock"))
+    timing = str(recorded.get("timing_mode", "no timing"))
     config = merge(recorded["config"]) if "config" in recorded else None
     every_cell = results.read("cells")
     every_candidate = results.read("candidates")
@@ -58,23 +58,23 @@ def analyse(results: Results) -> Analysis:
     every_evaluation = read("evaluation")
     evaluation = final(every_evaluation)
     names = sorted(set(cells["cell"]), key=place_in_tables)
-    facts = {name: _cell_facts(name, cells, evaluation, candidates, clock) for name in names}
+    facts = {name: _cell_facts(name, cells, evaluation, candidates, timing) for name in names}
     in_grid = set(grid_cells(cells)["cell"])
     grid = tuple(fact for name, fact in facts.items() if name in in_grid)
     effects = {metric: _effects(metric, cells, evaluation) for metric in METRICS}
     budget = at_equal_seconds(cells, rounds, every_evaluation)
     funnel = _funnel(cells, stages)
     saving, costs = staging_saving(cells, stages), cost_effects(cells, rounds)
-    # the clock is the same whatever cell and seed it served
+    # timing is the same whatever cell and seed it served
     noise = timing_noise(results.read("timings"), every_candidate)
-    sweep = sweep_noise(cells, evaluation, clock)
+    sweep = sweep_noise(cells, evaluation, timing)
     controls, wrong = compare_controls(cells, evaluation), _accepted_wrongly(cells, candidates)
     learned = _learned_from(cells, candidates)
     own = complete_runs(cells).filter(pl.col("cell") != SFT)
     # a start alone is no training run
     num_seeds, invocations = int((cells if own.is_empty() else own)["seed"].n_unique()), read_invocations(results)
     return Analysis(
-        clock=clock,
+        timing=timing,
         backend=str(recorded.get("backend", "unknown")),
         policy=config.policy.name if config else "unknown",
         config=config,
@@ -106,13 +106,13 @@ def analyse(results: Results) -> Analysis:
         rewards=_curves(rounds, "mean_reward"),
         losses=_losses(read("training")),
         outcomes=_outcomes(candidates),
-        answers=answers(effects, budget, saving, costs, wrong, learned, sweep, noise, clock),
-        remarks=remarks(every_cell, evaluation, effects, budget, costs, controls, sweep, num_seeds, clock),
+        answers=answers(effects, budget, saving, costs, wrong, learned, sweep, noise, timing),
+        remarks=remarks(every_cell, evaluation, effects, budget, costs, controls, sweep, num_seeds, timing),
     )
 
 
 def _cell_facts(
-    name: str, cells: pl.DataFrame, evaluation: pl.DataFrame, candidates: pl.DataFrame, clock: str
+    name: str, cells: pl.DataFrame, evaluation: pl.DataFrame, candidates: pl.DataFrame, timing: str
 ) -> CellFacts:
     own, judged = cells.filter(pl.col("cell") == name), evaluation.filter(pl.col("cell") == name)
     sampled = candidates.filter(pl.col("cell") == name)
@@ -133,8 +133,8 @@ def _cell_facts(
         pass_at_k=_pass_at(judged, _samples_per_task(evaluation)),
         speedup=geometric_mean(correct, "speedup"),
         estimated_speedup=geometric_mean(correct, "estimated_speedup"),
-        fast_1=_fast_1(judged, "speedup", clock == "measured"),
-        estimated_fast_1=_fast_1(judged, "estimated_speedup", clock == "simulated clock"),
+        fast_1=_fast_1(judged, "speedup", timing == "measured"),
+        estimated_fast_1=_fast_1(judged, "estimated_speedup", timing == "simulated timing"),
         false_positives=rate(accepted, ~pl.col("audit_correct")),
         false_negatives=rate(audited, ~pl.col("correct")),
         wall_seconds=float(own["wall_s"].sum()),

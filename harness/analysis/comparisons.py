@@ -47,11 +47,11 @@ def compare_controls(cells: pl.DataFrame, evaluation: pl.DataFrame) -> tuple[Com
     )
 
 
-def sweep_noise(cells: pl.DataFrame, evaluation: pl.DataFrame, clock: str) -> tuple[NoiseSetting, ...]:
+def sweep_noise(cells: pl.DataFrame, evaluation: pl.DataFrame, timing: str) -> tuple[NoiseSetting, ...]:
     """The settings of the noise sweep that were run; none where no cell had noise injected, or nothing was timed."""
     names = set(complete_runs(cells)["cell"])
     specs = [spec for spec in NOISE_SWEEP if str(spec) in names]
-    if clock == "no clock" or not any(spec.noise_cv for spec in specs):
+    if timing == "no timing" or not any(spec.noise_cv for spec in specs):
         return ()
     counterpart = _CALIBRATED if _CALIBRATED in names else None
     found = []

@@ -36,7 +36,7 @@ def answers(
     learned: Sequence[LearnedFrom],
     sweep: Sequence[NoiseSetting],
     noise: Sequence[TimingNoise],
-    clock: str,
+    timing: str,
 ) -> tuple[Answer, ...]:
     """The research questions with what this run says to each: a sentence with an interval first."""
     return (
@@ -65,7 +65,7 @@ def answers(
         ),
         Answer(
             question="How much does timing noise (T) matter?",
-            answer=_timing(effects, budget, costs, sweep, noise, clock),
+            answer=_timing(effects, budget, costs, sweep, noise, timing),
         ),
     )
 
@@ -120,11 +120,11 @@ def _timing(
     costs: factorial.Analysis | None,
     sweep: Sequence[NoiseSetting],
     noise: Sequence[TimingNoise],
-    clock: str,
+    timing: str,
 ) -> str:
-    if clock == "no clock":
-        return "No clock ran: candidates were not timed, so this run cannot tell."
-    source = "" if clock == "measured" else f"The noise is injected ({clock}), not measured."
+    if timing == "no timing":
+        return "Timing was off: candidates were not timed, so this run cannot tell."
+    source = "" if timing == "measured" else f"The noise is injected ({timing}), not measured."
     sentence = _sentence(effects, "correct", "t")
     return _paragraph(
         sentence, source, _scatter(noise), _at_budget(budget, "correct", "t"), _cost(costs, "t"), _injected(sweep)
@@ -220,12 +220,12 @@ def remarks(
     comparisons: Sequence[Comparison],
     sweep: Sequence[NoiseSetting],
     num_seeds: int,
-    clock: str,
+    timing: str,
 ) -> tuple[str, ...]:
     """What a reader must know before believing the numbers; `cells` are those of all seeds."""
     found = []
-    if clock == "simulated clock":
-        found.append("Speedups are estimates by the simulated clock: a roofline model with injected noise.")
+    if timing == "simulated timing":
+        found.append("Speedups are estimates by simulated timing: a roofline model with injected noise.")
     if num_seeds < _MIN_SEEDS:
         plural = "s" if num_seeds != 1 else ""
         found.append(
@@ -298,7 +298,7 @@ def _seed_remarks(cells: pl.DataFrame) -> list[str]:
             continue
         rest = "what is said of one cell is over the seeds that it has"
         if seed not in compared:
-            rest = "all that is said here, but of the clock, leaves it out"
+            rest = "all that is said here, but of the timing, leaves it out"
         found.append(f"Seed {seed} is not whole: {len(has[seed])} of {len(names)} cells are complete; {rest}.")
     return found
 

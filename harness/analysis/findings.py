@@ -57,7 +57,7 @@ class CellFacts:
     fast_1: Estimate
     """The share of samples that are correct and faster than the reference; null without measured speedups."""
     estimated_fast_1: Estimate
-    """The same by the simulated clock's estimates; null without them."""
+    """The same by the estimates of simulated timing; null without them."""
     false_positives: Estimate
     """Of the candidates that the training verifier accepted, the share that the audit rejects."""
     false_negatives: Estimate
@@ -234,7 +234,7 @@ class Answer:
 class Analysis:
     """Everything that a report shows."""
 
-    clock: str
+    timing: str
     backend: str
     policy: str
     config: Config | None

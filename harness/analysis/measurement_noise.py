@@ -1,4 +1,4 @@
-"""How noisy the clock was, read from the `timings` table: fourth research question, first half.
+"""How noisy the timing was, read from the `timings` table: fourth research question, first half.
 
 Repeated measurements of one thing are there without asking: a task's reference is measured again with every candidate
 that is timed for it. A single measurement is its one trial, a calibrated one the mean of its trials trimmed by 10% at

@@ -111,7 +111,7 @@ def bench_mutants(
 @guarded
 def bench_false_rejects(
     number: Annotated[int, typer.Option("--num", "-n", min=0, help="Kernels of the corpus.")] = 640,
-    suite: Annotated[str, typer.Option("--suite", help="whole, or corpus for its first part: 13 families.")] = "whole",
+    suite: Annotated[str, typer.Option("--suite", help="full, or core13 for its first 13 families.")] = "full",
     seed: BenchSeed = 0,
     folder: Annotated[
         Path | None, typer.Option("--folder", help="Kernels written by hand too, as in tests/genuine.")
@@ -259,7 +259,7 @@ def bench_train(
         typer.Option("--random", help="Random weights instead: smollm2-135m, qwen2.5-coder-7b or a config.json."),
     ] = None,
     quantization: Annotated[str, typer.Option("--quantization", help="none or 8bit (bitsandbytes).")] = "none",
-    suite: Annotated[str, typer.Option("--suite", help="Whose pairs: corpus or whole.")] = "corpus",
+    suite: Annotated[str, typer.Option("--suite", help="Whose pairs: core13 or full.")] = "core13",
     batch: Annotated[int, typer.Option("--batch", min=1, help="Pairs a step, of each process.")] = 8,
     steps: Annotated[int, typer.Option("--steps", min=2, help="Steps, those that are not counted included.")] = 60,
     warmup: Annotated[int, typer.Option("--warmup", min=1, help="First steps that are not counted.")] = 30,
@@ -314,7 +314,7 @@ def _check_training(
         raise UsageError("--policy and --random exclude each other")
     for option, value, allowed in (
         ("--quantization", quantization, ("none", "8bit")),
-        ("--suite", suite, ("corpus", "whole")),
+        ("--suite", suite, ("core13", "full")),
         ("--compile", compilation, ("auto", "on", "off")),
         ("--capture", capture, ("auto", "on", "off")),
     ):

@@ -88,7 +88,7 @@ def gpu_crashes(
 @guarded
 def engines(
     preset: Preset = "paper",
-    suite: Annotated[str, typer.Option("--suite", help="Whose tasks are the prompts: corpus or whole.")] = "corpus",
+    suite: Annotated[str, typer.Option("--suite", help="Whose tasks are the prompts: core13 or full.")] = "core13",
     num_tasks: Annotated[int, typer.Option("--num", "-n", min=1, help="Prompts, half of each level.")] = 64,
     samples: Annotated[int, typer.Option("--samples", min=1, help="Completions of each prompt.")] = 8,
     adapter: Annotated[Path | None, typer.Option("--adapter", help="Sample with this adapter.")] = None,

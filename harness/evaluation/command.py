@@ -27,7 +27,7 @@ def evaluate(
     adapter: Annotated[Path | None, typer.Option("--adapter", help="A LoRA adapter's folder.")] = None,
     suite: Annotated[
         str | None,
-        typer.Option("--suite", help="corpus:heldout, kernelbench:FOLDER, ... (default: the preset's held-out tasks)."),
+        typer.Option("--suite", help="core13:heldout, kernelbench:FOLDER, ... (default: the preset's held-out tasks)."),
     ] = None,
     levels: Annotated[str | None, typer.Option("--levels", help="Such as 1,2.")] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many tasks a level.")] = None,
@@ -62,7 +62,7 @@ def evaluate(
 
     A suite that is not ours is judged by its own criterion and by the audit verifier, side by side.
 
-    Example: tritonrl eval --policy nano --suite corpus:heldout --levels 1 --samples 10 --out results/exam
+    Example: tritonrl eval --policy nano --suite core13:heldout --levels 1 --samples 10 --out results/exam
 
     Example: tritonrl eval --read results/part-0 --read results/part-1
 

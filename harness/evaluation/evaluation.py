@@ -48,7 +48,7 @@ BySuite = Callable[[Task, str], SuiteVerdict]
 
 _CHUNK = 256
 """Completions that a killed exam may lose; as many as keep a GPU busy."""
-_CONFIG = ("seed", "policy", "verifier", "clock", "evaluation", "limits")
+_CONFIG = ("seed", "policy", "verifier", "timing", "evaluation", "limits")
 """The parts of a configuration that an exam's result depends on."""
 
 

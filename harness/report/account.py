@@ -73,7 +73,7 @@ def published_readme(published: Results, analysis: Analysis) -> str:
 def _what(analysis: Analysis) -> str:
     return (
         f"{describe_runs(analysis)}. Policy `{analysis.policy}`, results by backend `{analysis.backend}`, timing: "
-        f"{analysis.clock}. {describe_training(analysis)} {describe_work(analysis)}"
+        f"{analysis.timing}. {describe_training(analysis)} {describe_work(analysis)}"
     ).strip()
 
 

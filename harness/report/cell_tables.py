@@ -31,12 +31,12 @@ def placed_cells(analysis: Analysis) -> list[Placed]:
 
 
 def speed_columns(analysis: Analysis) -> tuple[tuple[str, str, Form], ...]:
-    """What was timed, as (title, field, form); nothing without a clock."""
-    if analysis.clock == "no clock":
+    """What was timed, as (title, field, form); nothing where nothing was timed."""
+    if analysis.timing == "no timing":
         return ()
     if any(fact.speedup.count for fact in (*analysis.cells, *analysis.controls)):
         return ("fast_1", "fast_1", Form.PERCENT), ("speedup", "speedup", Form.RATIO)
-    title = f"estimated speedup ({analysis.clock})" if analysis.clock == "simulated clock" else "estimated speedup"
+    title = f"estimated speedup ({analysis.timing})" if analysis.timing == "simulated timing" else "estimated speedup"
     return ("estimated fast_1", "estimated_fast_1", Form.PERCENT), (title, "estimated_speedup", Form.RATIO)
 
 

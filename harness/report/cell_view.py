@@ -42,7 +42,7 @@ def print_view(view: dict[str, Any], console: Console) -> None:
     from rich.text import Text
 
     cell = view["cells"][0]
-    state = f"{cell['cell']} seed {cell['seed']}: {cell['status']}, {cell['clock']}, backend {cell['backend']}"
+    state = f"{cell['cell']} seed {cell['seed']}: {cell['status']}, {cell['timing_mode']}, backend {cell['backend']}"
     console.print(Text(state, style="bold"))
     if cell["message"]:
         console.print(Text(cell["message"], style="red"))

@@ -1,4 +1,4 @@
-"""Tables of what is beside the grid: differences of the controls, the noise sweep, and how noisy the clock was."""
+"""Tables of what is beside the grid: differences of the controls, the noise sweep, and how noisy the timing was."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def timing(analysis: Analysis, sheet: Sheet) -> Table | None:
         title="Timing noise",
         caption="coefficient of variation in percent [95% interval over tasks]: over repeated measurements of one "
         "reference, and over the trials of one measurement",
-        columns=("protocol", "clock", "tasks", "measurements", "between measurements", "within one"),
+        columns=("protocol", "timing", "tasks", "measurements", "between measurements", "within one"),
         rows=tuple(
             (
                 words("calibrated" if found.calibrated else "single"),

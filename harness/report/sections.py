@@ -43,7 +43,7 @@ def sections(analysis: Analysis) -> tuple[Section, ...]:
 def _run(analysis: Analysis) -> Prose:
     lines = [
         f"{describe_runs(analysis)}; policy {analysis.policy}, results by backend {analysis.backend}, timing: "
-        f"{analysis.clock}.",
+        f"{analysis.timing}.",
         describe_training(analysis),
         describe_work(analysis),
         describe_versions(analysis),

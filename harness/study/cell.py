@@ -127,7 +127,7 @@ def _evaluate(context: CellContext, journal: Journal, model: Model, phase: str, 
 
 
 def _keep_audit_trials(context: CellContext, journal: Journal, attempt: Attempt, audit: Verdict) -> None:
-    """The audit's trials, where a GPU took them; what a simulated clock would say anybody can compute again."""
-    if audit.correct and context.config.verifier.clock == "measured":
+    """The audit's trials, where a GPU took them; what simulated timing would say anybody can compute again."""
+    if audit.correct and context.config.verifier.timing == "measured":
         evidence = context.judge.gather(attempt.task, attempt.source, AUDIT).evidence
         journal.add("timings", *timing_rows(attempt, "audit", evidence.timing))

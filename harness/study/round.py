@@ -86,7 +86,7 @@ def run_round(
         journal.add("stages", *stage_rows(attempt, "training", verdicts[index]))
         if audit is not None:
             journal.add("stages", *stage_rows(attempt, "audit", audit))
-        if verdicts[index].correct and context.config.verifier.clock != "none":
+        if verdicts[index].correct and context.config.verifier.timing != "none":
             # read back from the evidence store: the verdict has the ratio, the evidence its trials
             evidence = context.judge.gather(attempt.task, attempt.source, cell.verifier).evidence
             journal.add("timings", *timing_rows(attempt, "training", evidence.timing))

@@ -29,7 +29,7 @@ from ...core.cells import CellSpec
 from ...core.config import Config, identity, merge
 from ...core.serialisation import canonical_json, differences, fingerprint
 from ..errors import DriftError, UsageError
-from ..legacy import translate_config
+from ..legacy import translate_run
 from ..tables import TABLES, DamagedTableError, Row, check_table, read_table, write_table
 from ..work import WorkStore, sweep_partials, write_atomically
 from .journal import SFT, CellResult, Seconds
@@ -83,9 +83,9 @@ class RunIdentity:
         return fingerprint({"run": self.plain(), "cell": cell, "seed": seed})
 
 
-def clock_label(config: Config) -> str:
+def timing_label(config: Config) -> str:
     """How runtimes were obtained, in the words that every table and report uses."""
-    return {"none": "no clock", "simulated": "simulated clock", "measured": "measured"}[config.verifier.clock]
+    return {"none": "no timing", "simulated": "simulated timing", "measured": "measured"}[config.verifier.timing]
 
 
 @frozen(kw_only=True)
@@ -113,9 +113,7 @@ class Results:
             plain: dict[str, Any] = json.loads(path.read_text())
         except ValueError as error:
             raise DriftError(f"{path}: {error}") from error
-        if isinstance(plain.get("config"), dict):
-            plain["config"] = translate_config(plain["config"])
-        return plain
+        return translate_run(plain)
 
     def config(self) -> Config:
         """The configuration that made this folder."""
@@ -161,7 +159,8 @@ class Results:
         with self.work.locked("run"):
             self.require_same(plain)
             if self.recorded() is None:
-                record = {**plain, **run.notes(), "fingerprint": fingerprint(plain), "clock": clock_label(run.config)}
+                notes = {**run.notes(), "timing_mode": timing_label(run.config)}
+                record = {**plain, **notes, "fingerprint": fingerprint(plain)}
                 text = json.dumps({**record, "all_versions": package_versions()}, indent=2, sort_keys=True)
                 write_atomically(self.root / "run.json", text.encode())
 
@@ -335,7 +334,7 @@ def _cell_row(
         "message": message,
         "adapter": None if result.adapter is None else result.adapter.relative_to(adapter_root).as_posix(),
         "backend": run.backend,
-        "clock": clock_label(run.config),
+        "timing_mode": timing_label(run.config),
         "versions": canonical_json(package_versions()),
         "wall_s": result.wall_s,
         "sample_s": result.seconds.sample,

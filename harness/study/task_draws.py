@@ -40,12 +40,12 @@ def evaluation_tasks(config: Config) -> tuple[Task, ...]:
 
 def evaluated_rounds(config: Config) -> range:
     """The rounds after which the model is evaluated, without the last, which ends the phase."""
-    every = config.evaluation.every_rounds
+    every = config.evaluation.evaluate_every
     return range(every - 1, config.rl.rounds - 1 if config.evaluation.round_samples else 0, every)
 
 
 def round_tasks(
-    root: int, round_index: int, levels: Sequence[int], suite: str = "corpus", admits: Admits | None = None
+    root: int, round_index: int, levels: Sequence[int], suite: str = "core13", admits: Admits | None = None
 ) -> tuple[Task, ...]:
     """The tasks of a round; slot `i` at a level is the same task in every cell.
 

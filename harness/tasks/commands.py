@@ -15,7 +15,7 @@ from ..errors import UsageError
 
 tasks_app = typer.Typer(help="The task suites.", no_args_is_help=True, rich_markup_mode=None)
 
-Suite = Annotated[str, typer.Option("--suite", help="Such as corpus:train, whole:heldout or whole:novel.")]
+Suite = Annotated[str, typer.Option("--suite", help="Such as core13:train, full:heldout or full:unseen.")]
 Count = Annotated[int, typer.Option("--num", "-n", min=1, help="Tasks a level.")]
 TaskSeed = Annotated[int, typer.Option("--seed", min=0, help="Which tasks are drawn.")]
 
@@ -24,10 +24,10 @@ _PROGRESS_PERIOD_S = 2.0
 
 @tasks_app.command("ls")
 @guarded
-def tasks_ls(suite: Suite = "corpus:heldout", num: Count = 10, seed: TaskSeed = 0, as_json: Json = False) -> None:
+def tasks_ls(suite: Suite = "core13:heldout", num: Count = 10, seed: TaskSeed = 0, as_json: Json = False) -> None:
     """List tasks of a suite; of one that is not ours also, on stderr, what is no task and why.
 
-    Example: tritonrl tasks ls --suite corpus:heldout -n 20
+    Example: tritonrl tasks ls --suite core13:heldout -n 20
 
     Example: tritonrl tasks ls --suite kernelbench:FOLDER -n 100
     """
@@ -59,7 +59,7 @@ def tasks_show(
 
     Example: tritonrl tasks show l1-softmax-00c0ffee12345678 --solution
 
-    Example: tritonrl tasks show whole:train -n 10000 --tokenizer smollm2
+    Example: tritonrl tasks show full:train -n 10000 --tokenizer smollm2
     """
     if not Path(task).is_file():
         from .suite_figures import is_suite, measure_suite, open_tokenizer, render_figures
@@ -89,7 +89,7 @@ def tasks_show(
 @guarded
 def tasks_validate(
     tasks: Annotated[list[str] | None, typer.Argument(help="Tasks by file or id (default: a suite).")] = None,
-    suite: Suite = "corpus:heldout",
+    suite: Suite = "core13:heldout",
     num: Count = 10,
     seed: TaskSeed = 0,
     settings: Settings = None,
@@ -104,9 +104,9 @@ def tasks_validate(
 
     With --against: that no task equals one of another suite up to renaming and constants; exit 1 if some do.
 
-    Example: tritonrl tasks validate --suite corpus:train -n 20
+    Example: tritonrl tasks validate --suite core13:train -n 20
 
-    Example: tritonrl tasks validate --suite whole:novel --against whole:train -n 100 --against-num 1000
+    Example: tritonrl tasks validate --suite full:unseen --against full:train -n 100 --against-num 1000
     """
     if against is not None:
         raise typer.Exit(_print_shared(tasks, suite, against, num, against_num or num, seed))
@@ -182,15 +182,15 @@ def tasks_export(
         Path | None,
         typer.Option("--out", help="Pairs in one file instead: FILE.parquet (KernelBook's columns) or .jsonl."),
     ] = None,
-    suite: Suite = "corpus:train",
+    suite: Suite = "core13:train",
     num: Count = 10,
     seed: TaskSeed = 0,
 ) -> None:
     """Write tasks in KernelBench's form, each with its teacher's solution, and prompts.jsonl; or pairs in one file.
 
-    Example: tritonrl tasks export corpus --suite corpus:train -n 100
+    Example: tritonrl tasks export corpus --suite core13:train -n 100
 
-    Example: tritonrl tasks export --suite whole:train -n 10000 --out pairs.parquet
+    Example: tritonrl tasks export --suite full:train -n 10000 --out pairs.parquet
     """
     from ..datasets.export import export_pairs
     from .suites import corpus_examples, export_examples

@@ -105,7 +105,7 @@ def measure_suite(
     tokenizer: str = "",
     on_done: Callable[[int], None] | None = None,
 ) -> SuiteFigures:
-    """The figures of `num` tasks a level of a suite; `whole` stands for `whole:train`. Raises UsageError."""
+    """The figures of `num` tasks a level of a suite; `full` stands for `full:train`. Raises UsageError."""
     suite = f"{name}:train" if name in SUITES else name
     num_skipped = 0
     drawn: Iterable[tuple[Task, str | None]]

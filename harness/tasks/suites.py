@@ -1,4 +1,4 @@
-"""Tasks by name: an id of the corpus, a file in KernelBench's form, or a suite such as `corpus:heldout`.
+"""Tasks by name: an id of the corpus, a file in KernelBench's form, or a suite such as `core13:heldout`.
 
 A file needs no annotations: its sizes for the tiny, small and larger runs are found by shrinking its module-level
 integer constants (`harness.reference.shrinking`). A program of KernelBench is first written anew so that its sizes are
@@ -28,7 +28,7 @@ from ..errors import TaskError, UsageError
 from ..reference.sizes.quick_sizes import with_quick_sizes
 from ..settings import read_text
 
-NOVEL = "whole:novel"
+NOVEL = "full:unseen"
 """The suite of held-out tasks that no training task equals up to names and constants: docs/decisions/0007."""
 
 _OUR_SUITES = (*(f"{prefix}:{split.value}" for prefix in SUITES for split in Split), NOVEL)
@@ -50,7 +50,7 @@ def find_example(task_id: str) -> Example:
 
 
 def corpus_examples(suite: str, seed: int, count: int, levels: tuple[int, ...] = (1, 2)) -> Iterator[Example]:
-    """`count` examples a level of `corpus:SPLIT`, `whole:SPLIT` or `whole:novel`; raises UsageError for another."""
+    """`count` examples a level of `core13:SPLIT`, `full:SPLIT` or `full:unseen`; raises UsageError for another."""
     prefix, _, name = suite.partition(":")
     if prefix == "kernelbench":
         raise UsageError(f"--suite {suite}: it has no teachers' solutions; there are {', '.join(_OUR_SUITES)}")
@@ -108,7 +108,7 @@ def load_suite(
 ) -> Suite:
     """A suite by its name; raises UsageError where there is none.
 
-    Names: `corpus:SPLIT`, `whole:SPLIT`, `wide:SPLIT`, `whole:novel` or `kernelbench:FOLDER|PARQUET|HUB_NAME`.
+    Names: `core13:SPLIT`, `full:SPLIT`, `extended:SPLIT`, `full:unseen` or `kernelbench:FOLDER|PARQUET|HUB_NAME`.
     `levels`: these alone; `num`: so many of each (of a corpus, which has no end, 10); `seed`: which a corpus draws;
     `picks`: those places of the suite alone, KernelBench's being ordered by level and number (100 is the first of
     Level 2), a corpus' as far as `num` goes; `on_done`: called with the number of tasks prepared.

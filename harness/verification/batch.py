@@ -26,7 +26,7 @@ def default_jobs() -> int:
 
 
 def verdict_plain(verdict: Verdict, spec: VerifierSpec, config: Config) -> dict[str, Any]:
-    """Render a verdict as the one JSON object of the command contract; figures of a clock only under it."""
+    """Render a verdict as the one JSON object of the command contract; figures of a timing mode only under it."""
     plain: dict[str, Any] = {
         "task": verdict.task_id,
         "candidate": verdict.candidate,
@@ -50,9 +50,9 @@ def verdict_plain(verdict: Verdict, spec: VerifierSpec, config: Config) -> dict[
         "torch_operators": verdict.torch_operators,
         "reward": combine(verdict, RewardSpec(partial_credit=spec.stop_early), config.reward).total,
     }
-    if config.verifier.clock == "simulated":
+    if config.verifier.timing == "simulated":
         plain["estimated_speedup"] = verdict.estimated_speedup
-    if config.verifier.clock == "measured":
+    if config.verifier.timing == "measured":
         plain["compiled_speedup"] = verdict.compiled_speedup
     return plain
 

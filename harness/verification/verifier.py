@@ -20,7 +20,7 @@ from pathlib import Path
 from attrs import evolve
 
 from ...core.candidate import Candidate
-from ...core.config import ClockConfig, Config, VerifierConfig
+from ...core.config import Config, TimingConfig, VerifierConfig
 from ...core.extensions import VerifierSpec
 from ...core.outcome import Stage
 from ...core.serialisation import fingerprint
@@ -77,12 +77,12 @@ def open_verifier(config: Config, evidence: Path | None = None, num_sharing: int
             devices, limit_s = range(torch.cuda.device_count()), config.limits.wall_s
             number = choose_number(devices, num_sharing)
             cuda = stack.enter_context(CudaBackend(store.get_blob, devices, limit_s, number))
-        yield Verifier(config.verifier, config.clock, sandbox, store, cuda)
+        yield Verifier(config.verifier, config.timing, sandbox, store, cuda)
 
 
 def _needs_gpu(config: VerifierConfig) -> bool:
     """Whether plans are to run on a GPU, or to be timed on one that is there."""
-    wanted = config.backend == "interpret" and config.clock == "measured"
+    wanted = config.backend == "interpret" and config.timing == "measured"
     return choose_backend(evolve(config, backend="auto") if wanted else config) == "cuda"
 
 
@@ -121,20 +121,20 @@ class Verifier:
     def __init__(
         self,
         config: VerifierConfig,
-        clock: ClockConfig,
+        timing: TimingConfig,
         sandbox: Sandbox,
         store: EvidenceStore | None = None,
         cuda: CudaBackend | None = None,
     ) -> None:
-        if config.clock == "measured" and cuda is None:
+        if config.timing == "measured" and cuda is None:
             raise UsageError(
-                "verifier.clock: measured needs a GPU of the target's architecture; "
-                "use --set verifier.clock=simulated (estimates, never called speedups) or =none"
+                "verifier.timing: measured needs a GPU of the target's architecture; "
+                "use --set verifier.timing=simulated (estimates, never called speedups) or =none"
             )
         self.config = config
-        self.clock = clock
-        if clock.gpu not in GPUS:
-            raise UsageError(f"clock.gpu: must be one of {', '.join(sorted(GPUS))}, got {clock.gpu!r}")
+        self.timing = timing
+        if timing.gpu not in GPUS:
+            raise UsageError(f"timing.gpu: must be one of {', '.join(sorted(GPUS))}, got {timing.gpu!r}")
         if sandbox.target != config.target:
             raise UsageError(f"verifier.target: the sandbox compiles for {sandbox.target}, not {config.target}")
         store = store or EvidenceStore()
@@ -148,7 +148,7 @@ class Verifier:
         if self.gpu_context is not None and config.backend != "interpret":
             self.context = self.gpu_context
         else:
-            is_timed = self.gpu_context is not None and config.clock == "measured"
+            is_timed = self.gpu_context is not None and config.timing == "measured"
             oracle = Oracle(config.seed, kept_bytes or MAX_CACHED_BYTES)
             self.context = VerifierContext(sandbox=sandbox, oracle=oracle, store=store, is_timed_elsewhere=is_timed)
         self.backend = self.context.backend
@@ -158,7 +158,7 @@ class Verifier:
         """The verdict on one source text."""
         candidate = self.gather(task, source, spec)
         self._memory.count()
-        return fold(candidate, spec.stop_early, self.backend, self.clock.trim)
+        return fold(candidate, spec.stop_early, self.backend, self.timing.trim)
 
     def gather(self, task: Task, source: str, spec: VerifierSpec) -> Candidate:
         """Gather all evidence that `spec` asks for; with `stop_early` it ends where the funnel does."""
@@ -174,7 +174,7 @@ class Verifier:
         return candidate
 
     def _probes(self, task: Task, spec: VerifierSpec) -> dict[Stage, Probe]:
-        context, clock = self.context, self.clock
+        context, timing = self.context, self.timing
         setting = Setting(backend=context.backend, cross_checks=self.config.cross_check_interpreter)
         probes: dict[Stage, Probe] = {
             Stage.AST: probe_syntax,
@@ -184,12 +184,12 @@ class Verifier:
         }
         if not spec.timed:
             return probes
-        if self.config.clock == "simulated":
-            gpu = GPUS[clock.gpu]
-            probes[Stage.TIMING] = lambda found: probe_simulated(found, task, context, clock, gpu, spec.calibrated)
-        elif self.config.clock == "measured" and self.gpu_context is not None:
+        if self.config.timing == "simulated":
+            gpu = GPUS[timing.gpu]
+            probes[Stage.TIMING] = lambda found: probe_simulated(found, task, context, timing, gpu, spec.calibrated)
+        elif self.config.timing == "measured" and self.gpu_context is not None:
             gpu_context = self.gpu_context
-            probes[Stage.TIMING] = lambda found: probe_measured(found, task, gpu_context, clock, spec.calibrated)
+            probes[Stage.TIMING] = lambda found: probe_measured(found, task, gpu_context, timing, spec.calibrated)
         return probes
 
     def verify_many(

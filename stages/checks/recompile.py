@@ -1,6 +1,6 @@
 """Whether the declared plan's code is what its kernels' text compiles to where no host code runs.
 
-The whole record of a kernel counts, not its code alone: the audit and the clock believe what it says of reads, writes
+The whole record of a kernel counts, not its code alone: the audit and the timing believe what it says of reads, writes
 and resources, and host code runs beside the process that wrote it.
 """
 

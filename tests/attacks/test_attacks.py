@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tritonrl.core.config import ClockConfig, LimitsConfig, VerifierConfig
+from tritonrl.core.config import LimitsConfig, TimingConfig, VerifierConfig
 from tritonrl.core.corpus import render
 from tritonrl.core.extensions import AUDIT
 from tritonrl.core.outcome import Outcome
@@ -32,7 +32,7 @@ _FILE = re.compile(r"`([a-z_]+/[a-z0-9_]+\.py)`")
 def verifier(sandboxes: SharedSandboxes) -> Verifier:
     """One verifier for the session, with less time than by default, since some attacks use up what they are given."""
     config = VerifierConfig(clock="simulated", seed=SEED)
-    return Verifier(config, ClockConfig(), sandboxes.get(LimitsConfig(cpu_s=8)))
+    return Verifier(config, TimingConfig(), sandboxes.get(LimitsConfig(cpu_s=8)))
 
 
 @pytest.fixture(scope="session")

@@ -10,11 +10,11 @@ from tritonrl.core import serialisation
 from tritonrl.core.config import Config, ConfigError, RlConfig, fingerprint, identity, keys, parse_toml, with_overrides
 
 LATER = {
-    "against": "whole:novel",
+    "against": "full:unseen",
     "policy.engine": "vllm",
     "sft.data": "pairs.jsonl",
     "rl.audited_samples": "3",
-    "evaluation.every_rounds": "2",
+    "evaluation.evaluate_every": "2",
     "verifier.cross_check_interpreter": "false",
 }
 LATER_DEFAULTS = {
@@ -22,7 +22,7 @@ LATER_DEFAULTS = {
     "policy.engine": "own",
     "sft.data": "''",
     "rl.audited_samples": "0",
-    "evaluation.every_rounds": "1",
+    "evaluation.evaluate_every": "1",
     "verifier.cross_check_interpreter": "true",
 }
 

@@ -59,7 +59,7 @@ def test_each_doubling_is_worth_a_tenth_by_default() -> None:
 
 
 def test_a_measurement_counts_before_an_estimate() -> None:
-    """The simulated clock's estimate is used only where nothing was measured."""
+    """The simulated timing's estimate is used only where nothing was measured."""
     passed = (True,) * 4
     assert combine(verdict(passed, 1.0, 4.0), PARTIAL, CONFIG).performance == pytest.approx(0.1)
     assert combine(verdict(passed, None, 4.0), PARTIAL, CONFIG).performance == 0.3

@@ -24,5 +24,5 @@ def test_a_refusal_is_named_with_its_stage_and_its_reason() -> None:
 
 def test_a_right_kernel_has_no_objection() -> None:
     """What passes says at most how it passed."""
-    timed = StageResult(stage=Stage.TIMING, outcome=Outcome.PASSED, message="not timed: the clock is off")
+    timed = StageResult(stage=Stage.TIMING, outcome=Outcome.PASSED, message="not timed: timing is off")
     assert (fold(PASSED, timed).where, fold(PASSED, timed).objection) == ("passed@timing", "")

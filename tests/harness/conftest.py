@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from tritonrl.core.config import ClockConfig, Config, VerifierConfig
+from tritonrl.core.config import Config, TimingConfig, VerifierConfig
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verification.context import VerifierContext
 from tritonrl.harness.verification.verifier import Verifier, open_verifier
@@ -14,8 +14,8 @@ from tritonrl.harness.verification.verifier import Verifier, open_verifier
 
 @pytest.fixture(scope="module")
 def verifier(sandbox: Sandbox) -> Verifier:
-    """A verifier with the default settings, on the interpreter, without a clock."""
-    return Verifier(VerifierConfig(backend="interpret"), ClockConfig(), sandbox)
+    """A verifier with the default settings, on the interpreter, without a timing."""
+    return Verifier(VerifierConfig(backend="interpret"), TimingConfig(), sandbox)
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def default_verifier(sandbox: Sandbox) -> Iterator[Verifier]:
         with open_verifier(Config()) as opened:
             yield opened
     else:
-        yield Verifier(VerifierConfig(), ClockConfig(), sandbox)
+        yield Verifier(VerifierConfig(), TimingConfig(), sandbox)
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ def tiny_config(**changes: object) -> Config:
             "rl": {"rounds": 2, "tasks_per_round": 2, "samples_per_task": 3, "keep": 1},
             "curriculum": {"window": 1},
             "evaluation": {"level1_tasks": 1, "level2_tasks": 1, "samples_per_task": 1},
-            "verifier": {"clock": "simulated"},
+            "verifier": {"timing": "simulated"},
             **changes,
         }
     )

@@ -20,8 +20,8 @@ WRONG = f"```python\n{add('x - y')}```"
 
 @pytest.fixture(scope="module")
 def scorer() -> Iterator[Scorer]:
-    """A scorer without a clock, so that a right kernel is worth exactly 0.7."""
-    with Scorer(Config(verifier=VerifierConfig(clock="none")), jobs=2) as made:
+    """A scorer without a timing, so that a right kernel is worth exactly 0.7."""
+    with Scorer(Config(verifier=VerifierConfig(timing="none")), jobs=2) as made:
         yield made
 
 
@@ -111,6 +111,6 @@ def test_a_corpus_id_names_its_task() -> None:
 
 
 def test_verl_scores_with_one_scorer_for_the_process() -> None:
-    """verl's signature gives the reward by the default configuration, which has no clock."""
+    """verl's signature gives the reward by the default configuration, which has no timing."""
     assert compute_score("corpus", RIGHT, to_plain(ADD), extra_info={"split": "train"}) == 0.7
     assert compute_score("corpus", WRONG, canonical_json(ADD)) == 0.3

@@ -94,7 +94,7 @@ def test_doctor_finds_smollm2() -> None:
 @pytest.mark.usefixtures("broken_sandbox")
 @pytest.mark.parametrize(
     ("table", "reason"),
-    [({"clock": "measured"}, "verifier.clock: measured needs a GPU"), ({"backend": "cuda"}, "no GPU is seen")],
+    [({"timing": "measured"}, "verifier.timing: measured needs a GPU"), ({"backend": "cuda"}, "no GPU is seen")],
 )
 def test_doctor_says_what_cannot_run_without_a_gpu(
     monkeypatch: pytest.MonkeyPatch, table: dict[str, object], reason: str

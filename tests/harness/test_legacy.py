@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 import pytest
-from tritonrl.core.config import ConfigError, merge
-from tritonrl.harness.legacy import CONFIG_KEYS, translate_columns, translate_config
+from tritonrl.core.config import Config, ConfigError, merge
+from tritonrl.core.serialisation import to_plain
+from tritonrl.harness.legacy import CONFIG_KEYS, translate_columns, translate_config, translate_run
 
 
 def test_old_keys_are_dropped_or_take_their_new_names() -> None:
@@ -20,11 +23,23 @@ def test_old_keys_are_dropped_or_take_their_new_names() -> None:
 @pytest.mark.parametrize("old", CONFIG_KEYS)
 def test_every_entry_leads_to_a_key_of_today(old: str) -> None:
     """What is listed is unknown today, and a document that has it is read once translated."""
-    section, _, key = old.partition(".")
-    recorded = {section: {key: 1 if key.endswith("_mb") else True}}
+    today: Any = to_plain(Config())
+    for name in (CONFIG_KEYS[old] or "seed").split("."):
+        today = today[name]
+    recorded: Any = today
+    for name in reversed(old.split(".")):
+        recorded = {name: recorded}
     with pytest.raises(ConfigError, match="unknown key"):
         merge(recorded)
     merge(translate_config(recorded))
+
+
+def test_a_published_run_is_read_under_the_suites_of_today() -> None:
+    """The values of `suite` have other names too."""
+    assert translate_run({"config": {"suite": "whole"}, "clock": "measured"}) == {
+        "config": {"suite": "full"},
+        "timing_mode": "measured",
+    }
 
 
 def test_columns_are_dropped_or_renamed_in_their_own_table() -> None:

@@ -89,7 +89,7 @@ def test_each_failure_is_reported_where_it_happened(
 
 
 def test_a_failed_timing_leaves_a_candidate_correct() -> None:
-    """Correctness never depends on the clock."""
+    """Correctness never depends on the timing."""
     failed = timing_report(failure=Failure(outcome=Outcome.TIMEOUT))
     verdict = fold(candidate(timing=failed), stop_early=True)
     assert verdict.correct

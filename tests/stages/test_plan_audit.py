@@ -124,7 +124,7 @@ def test_numbers_that_no_gpu_has_do_not_reach_the_judges_arithmetic(forged: Laun
 
 
 def test_the_largest_numbers_that_pass_have_an_estimate() -> None:
-    """What the audit lets through, the simulated clock can add up."""
+    """What the audit lets through, the simulated timing can add up."""
     largest = with_view(shape=(2**48 - 1,), stride=(2**48 - 1,), offset=2**48 - 1)
     grid = (2**31 - 1, 65535, 65535)
     largest = evolve(largest, steps=tuple(evolve(s, grid=grid) if isinstance(s, Launch) else s for s in largest.steps))

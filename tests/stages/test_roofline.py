@@ -1,4 +1,4 @@
-"""The simulated clock: ordered as hardware is, and as noisy as asked."""
+"""The simulated timing: ordered as hardware is, and as noisy as asked."""
 
 from __future__ import annotations
 

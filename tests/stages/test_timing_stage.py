@@ -52,7 +52,7 @@ def test_the_second_figure_is_over_torch_compile() -> None:
     ids=["simulated", "no reference", "not compiled", "no trial", "failed"],
 )
 def test_what_was_not_measured_has_no_second_figure(report: TimingReport) -> None:
-    """Without a compiled reference, without a trial, and under the simulated clock it is null."""
+    """Without a compiled reference, without a trial, and under the simulated timing it is null."""
     assert compiled_speedup_of(report) is None
     assert fold(candidate(timing=report), stop_early=True).compiled_speedup is None
 

@@ -27,7 +27,7 @@ def test_each_specification_has_its_variants() -> None:
     """One input without extension M, five with it, and the audit alone has the hidden ones."""
     assert variants_of(VerifierSpec()) == (Variant.ORIGINAL,)
     assert variants_of(VerifierSpec(multi_input=True)) == TRAINING_VARIANTS
-    # a measured clock adds the one, and the audit's second call is the other
+    # a measured timing adds the one, and the audit's second call is the other
     assert set(variants_of(AUDIT)) == set(Variant) - {Variant.TIMED, Variant.SECOND_CALL}
 
 

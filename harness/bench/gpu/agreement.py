@@ -3,7 +3,7 @@
 Right and wrong candidates of the fixed mix (those that reach a kernel) are verified by both backends with the same
 seed. They agree where both accept or both refuse: where a wrong kernel is first seen to be wrong may differ, since a
 GPU runs the declared sizes whole and knows nothing of undefined values, and is counted apart. The verifier is the
-audit, whose verdict is the one that matters, with its samples of the declared sizes, and without a clock. A GPU's
+audit, whose verdict is the one that matters, with its samples of the declared sizes, and without timing. A GPU's
 audit asks the interpreter too, and would agree with it as far as that goes, so here it does not.
 """
 
@@ -69,7 +69,7 @@ def run(
     verdicts: dict[str, list[Verdict]] = {}
     mix: list[Labelled] = []
     for backend in reversed(BACKENDS):
-        own = evolve(config.verifier, backend=backend, clock="none", cross_check_interpreter=False)
+        own = evolve(config.verifier, backend=backend, timing="none", cross_check_interpreter=False)
         chosen = evolve(config, verifier=own)
         with open_verifier(chosen) as verifier:
             verifier.context.get_ready()

@@ -91,7 +91,7 @@ def run(config: Config, num_crashes: int, jobs: int, on_progress: OnProgress | N
     task, drawn = double_task(), draw_sources(num_crashes)
     chosen = evolve(
         config,
-        verifier=evolve(config.verifier, backend="cuda", clock="none"),
+        verifier=evolve(config.verifier, backend="cuda", timing="none"),
         limits=evolve(config.limits, wall_s=min(_WALL_S, config.limits.wall_s)),
     )
     began = time.perf_counter()

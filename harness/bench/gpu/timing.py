@@ -119,7 +119,7 @@ class Prepared:
 
 def run(config: Config, num_kernels: int, num_visits: int, num_repeats: int, seed: int, jobs: int) -> TimingFigures:
     """Measure `num_kernels` kernels, `num_repeats` times at each of `num_visits` visits."""
-    protocol = Protocol.of(config.clock, True)
+    protocol = Protocol.of(config.timing, True)
     with open_verifier(config) as verifier:
         cuda = verifier.context.cuda
         if cuda is None:
@@ -140,15 +140,15 @@ def run(config: Config, num_kernels: int, num_visits: int, num_repeats: int, see
                     del found[number]
                 else:
                     found[number] += measured
-        same_work = compare(cuda, protocol, num_repeats, config.clock.trim)
+        same_work = compare(cuda, protocol, num_repeats, config.timing.trim)
         device = cuda.device_name
-    kernels = [condense(subjects[number].name, taken, config.clock.trim) for number, taken in found.items()]
+    kernels = [condense(subjects[number].name, taken, config.timing.trim) for number, taken in found.items()]
     return summarise(device, seed, num_repeats, kernels, unusable, same_work)
 
 
 def draw(num_kernels: int, seed: int) -> list[Example]:
     """Teachers of the corpus, some of them with a larger first size."""
-    examples = list(corpus_examples("corpus:train", seed, math.ceil(num_kernels / 2)))[:num_kernels]
+    examples = list(corpus_examples("core13:train", seed, math.ceil(num_kernels / 2)))[:num_kernels]
     return [grow(example, _GROWTHS[number % len(_GROWTHS)]) for number, example in enumerate(examples)]
 
 

@@ -169,8 +169,8 @@ class MutantBench:
         """Judge one task's mutants; returns None where the audit rejects the teacher, and would reject any mutant."""
         example = render(share.task_id)
         # a verifier a task, so that evidence is dropped when it is of no more use; on the interpreter, as the oracle
-        settings = evolve(self.config.verifier, backend="interpret", clock="none")
-        verifier = Verifier(settings, self.config.clock, self.sandbox)
+        settings = evolve(self.config.verifier, backend="interpret", timing="none")
+        verifier = Verifier(settings, self.config.timing, self.sandbox)
         if not verifier.verify(example.task, example.solution, AUDIT).correct:
             return None
         battery = self.oracle.prepare(example)

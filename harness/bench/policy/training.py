@@ -58,7 +58,7 @@ class Workload:
 
     policy: str
     quantization: str = "none"
-    suite: str = "corpus"
+    suite: str = "core13"
     pairs: int = 512
     batch: int = 8
     steps: int = 60

@@ -68,7 +68,7 @@ class GenuineFigures:
     jobs: int
 
 
-def corpus_kernels(number: int, seed: int, suite: str = "whole") -> list[GenuineKernel]:
+def corpus_kernels(number: int, seed: int, suite: str = "full") -> list[GenuineKernel]:
     """Draw `number` distinct kernels, splits and levels in turn; raises UsageError where there are not so many."""
     per_level = -(-number // (2 * len(Split)))
     found: dict[str, GenuineKernel] = {}
@@ -173,7 +173,7 @@ def measure_false_rejects(
     jobs: int = 1,
     folder: Path | None = None,
     on_done: Callable[[GenuineKernel, Verdict], None] | None = None,
-    suite: str = "whole",
+    suite: str = "full",
 ) -> GenuineFigures:
     """Judge `number` kernels of the corpus, of all families or the first part's, and those of `folder` if given."""
     kernels = corpus_kernels(number, seed, suite) if number else []

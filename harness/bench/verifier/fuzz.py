@@ -48,7 +48,7 @@ def verify_texts(verifier: Verifier, pairs: Sequence[tuple[Task, str]], jobs: in
 
 def fuzz_verifier(config: Config, num_completions: int, num_funnel: int, seed: int, jobs: int) -> FuzzFigures:
     """Fuzz extraction and the AST stage with `num_completions`, and the whole funnel with some of them."""
-    examples = tuple(corpus_examples("corpus:train", seed, _TASKS_A_LEVEL))
+    examples = tuple(corpus_examples("core13:train", seed, _TASKS_A_LEVEL))
     results = read_apart(partial(read_texts, examples, seed), num_completions, jobs)
     findings = [result.finding for result in results if result.finding]
     funnel: Counter[str] = Counter()

@@ -118,7 +118,7 @@ def soak_verifier(
         Sandbox(hostile_limits, target=config.verifier.target) as hostile,
         ThreadPoolExecutor(max_workers=jobs) as pool,
     ):
-        teachers = list(corpus_examples("corpus:train", seed, _TASKS_A_LEVEL))
+        teachers = list(corpus_examples("core13:train", seed, _TASKS_A_LEVEL))
         roots = (Path(verifier.context.sandbox._root), Path(hostile._root))
         work = _draw(teachers, rng, verifier, hostile)
         size, done = max(_LEAST_ROUND, _ROUND_A_JOB * jobs), 0

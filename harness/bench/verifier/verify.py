@@ -73,7 +73,7 @@ class VerifyFigures:
     seed: int
     jobs: int
     backend: str
-    clock: str
+    timing: str
     composition: dict[str, int]
     passes: tuple[PassFigures, ...]
     ratio_wall: float | None
@@ -88,7 +88,7 @@ def measure_verifiers(
 ) -> VerifyFigures:
     """Make the mix of `num_tasks` tasks of each level and run it by each verifier (or by some), cold each time."""
     # what becomes of a candidate does not depend on how quick it is
-    untimed = evolve(config, verifier=evolve(config.verifier, clock="none"))
+    untimed = evolve(config, verifier=evolve(config.verifier, timing="none"))
     with open_verifier(untimed) as verifier:
         verifier.context.get_ready()
         mix = make_mix(verifier, num_tasks, seed, jobs)
@@ -101,7 +101,7 @@ def measure_verifiers(
         seed=seed,
         jobs=jobs,
         backend=backend,
-        clock=config.verifier.clock,
+        timing=config.verifier.timing,
         composition={kind.value: sum(candidate.kind is kind for candidate in mix) for kind in Kind},
         passes=tuple(named.values()),
         ratio_wall=both and both[0].wall_s / both[1].wall_s,
@@ -122,7 +122,7 @@ def make_mix(verifier: Verifier, num_tasks: int, seed: int, jobs: int) -> list[L
         )
 
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        groups = list(pool.map(draw, enumerate(corpus_examples("corpus:train", seed, num_tasks))))
+        groups = list(pool.map(draw, enumerate(corpus_examples("core13:train", seed, num_tasks))))
     mix = [candidate for group in groups for candidate in group]
     random.Random(seed).shuffle(mix)
     return mix
@@ -156,18 +156,18 @@ def _measure(name: str, spec: VerifierSpec, config: Config, mix: Sequence[Labell
         seconds_by_spoil=dict(by_spoil),
         references_s=references_s,
         gpu_seconds={kind: seconds - gpu_before.get(kind, 0.0) for kind, seconds in gpu_after.items()},
-        unexpected=tuple(_find_unexpected(mix, verdicts, config.verifier.clock == "measured")),
+        unexpected=tuple(_find_unexpected(mix, verdicts, config.verifier.timing == "measured")),
     )
 
 
 def _measure_references(verifier: Verifier, mix: Iterable[Labelled]) -> float:
-    """Time the references' own figures take, which a measured clock needs once for a task and keeps."""
+    """Time the references' own figures take, which measured timing needs once for a task and keeps."""
     context = verifier.gpu_context
-    if context is None or context.cuda is None or verifier.config.clock != "measured":
+    if context is None or context.cuda is None or verifier.config.timing != "measured":
         return 0.0
     began = time.perf_counter()
     for task in {candidate.task.task_id: candidate.task for candidate in mix}.values():
-        find_reference_timing(task, context, context.cuda, verifier.clock)
+        find_reference_timing(task, context, context.cuda, verifier.timing)
     return time.perf_counter() - began
 
 
@@ -248,7 +248,7 @@ def render(figures: VerifyFigures) -> list[str]:
     """Format the figures as lines for a person."""
     total = sum(figures.composition.values())
     lines = [f"{total} candidates: " + ", ".join(f"{count} {kind}" for kind, count in figures.composition.items())]
-    lines.append(f"seed {figures.seed}, {figures.jobs} at once, backend {figures.backend}, clock {figures.clock}")
+    lines.append(f"seed {figures.seed}, {figures.jobs} at once, backend {figures.backend}, timing {figures.timing}")
     names = [figures_of.verifier for figures_of in figures.passes]
     lines.append(f"{'':36}" + "".join(f"{name:>12}" for name in names))
 
@@ -259,7 +259,7 @@ def render(figures: VerifyFigures) -> list[str]:
     row("candidates/s a core", (one.candidates_per_s_core for one in figures.passes), 1)
     row("seconds", (one.wall_s for one in figures.passes))
     row("CPU seconds", (one.cpu_s for one in figures.passes))
-    if figures.clock == "measured":
+    if figures.timing == "measured":
         row("references, before", (one.references_s for one in figures.passes))
     for kind in figures.passes[0].gpu_seconds:
         row(f"  GPU: {kind}", (one.gpu_seconds.get(kind, 0.0) for one in figures.passes))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from attrs import frozen
 
 from ....core.candidate import ClockReading, Failure
-from ....core.config import ClockConfig, Compiling
+from ....core.config import Compiling, TimingConfig
 from ....core.run import RunResult
 from ....core.task import Task
 
 
 @frozen(kw_only=True)
 class Protocol:
-    """How runtimes are measured (`core.config.ClockConfig` says what the numbers mean).
+    """How runtimes are measured (`core.config.TimingConfig` says what the numbers mean).
 
     Without `is_calibrated` it is one cold measurement: one run to load the code, and one between two events.
     """
@@ -30,20 +30,20 @@ class Protocol:
     attempts: int
 
     @classmethod
-    def of(cls, clock: ClockConfig, is_calibrated: bool) -> Protocol:
+    def of(cls, timing: TimingConfig, is_calibrated: bool) -> Protocol:
         """The protocol that a configuration describes."""
         return cls(
             is_calibrated=is_calibrated,
-            warmups=clock.warmups,
-            trials=clock.trials,
-            trim=clock.trim,
-            replays=clock.replays,
-            short_us=clock.short_us,
-            buffer_copies=clock.placements,
-            flush_mb=clock.flush_mb,
-            budget_s=clock.budget_s,
-            control_tolerance=clock.control_tolerance,
-            attempts=clock.attempts,
+            warmups=timing.warmups,
+            trials=timing.trials,
+            trim=timing.trim,
+            replays=timing.replays,
+            short_us=timing.short_us,
+            buffer_copies=timing.buffer_copies,
+            flush_mb=timing.flush_mb,
+            budget_s=timing.budget_s,
+            control_tolerance=timing.control_tolerance,
+            attempts=timing.attempts,
         )
 
 

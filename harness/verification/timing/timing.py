@@ -1,4 +1,4 @@
-"""The probes of the timing stage: the simulated clock's estimate, and the GPU's own time.
+"""Probes of the timing stage: simulated timing by a roofline model, and measured timing on a GPU.
 
 Measured, candidate and eager reference are timed in turns in one executor (`harness.gpu`), on values that no earlier
 run had. The results of the very runs that were timed are compared with the oracle, and what they show counts as one
@@ -15,7 +15,7 @@ import time
 from attrs import evolve
 
 from ....core.candidate import Candidate, Comparison, Failure, ReferenceTiming, RunReport, TimingReport, Variant
-from ....core.config import ClockConfig
+from ....core.config import TimingConfig
 from ....core.outcome import Outcome, Stage
 from ....core.plan import LaunchPlan
 from ....core.run import RunRequest
@@ -46,9 +46,9 @@ and little enough that a kernel that looks at some of its inputs, to know them a
 
 
 def probe_simulated(
-    candidate: Candidate, task: Task, context: VerifierContext, clock: ClockConfig, gpu: Gpu, calibrated: bool
+    candidate: Candidate, task: Task, context: VerifierContext, timing: TimingConfig, gpu: Gpu, calibrated: bool
 ) -> Candidate:
-    """Estimate both runtimes by the simulated clock, with the noise of the protocol; nothing is measured here.
+    """Estimate both runtimes by the roofline model, with the noise of the protocol; nothing is measured here.
 
     It is too cheap to be stored. The noise depends on seed, task, source and protocol alone, so that every cell sees
     the same figure for the same candidate.
@@ -60,7 +60,7 @@ def probe_simulated(
     reference_us: tuple[float, ...] = ()
     if isinstance(plan, LaunchPlan):
         operators = context.oracle.operators(task)
-        cv, num_trials = (clock.calibrated_cv, clock.trials) if calibrated else (clock.single_cv, 1)
+        cv, num_trials = (timing.calibrated_cv, timing.trials) if calibrated else (timing.single_cv, 1)
         labels = (fingerprint(task), candidate.sha256, "timing", _name_protocol(calibrated))
         candidate_us = add_noise(
             estimate_plan_us(plan, sum(operator.matmul_flops for operator in operators), gpu),
@@ -71,7 +71,7 @@ def probe_simulated(
         reference_us = add_noise(
             estimate_reference_us(operators, gpu), cv, num_trials, derive(context.oracle.seed, *labels, "reference")
         )
-    timing = TimingReport(
+    report = TimingReport(
         simulated=True,
         calibrated=calibrated,
         candidate_us=candidate_us,
@@ -79,7 +79,7 @@ def probe_simulated(
         seconds=time.perf_counter() - began,
         failure=failure,
     )
-    return candidate.with_evidence(timing=timing)
+    return candidate.with_evidence(timing=report)
 
 
 def _name_protocol(calibrated: bool) -> str:
@@ -99,14 +99,14 @@ def _find_plan(candidate: Candidate, task: Task) -> LaunchPlan | Failure:
 
 
 def probe_measured(
-    candidate: Candidate, task: Task, context: VerifierContext, clock: ClockConfig, calibrated: bool
+    candidate: Candidate, task: Task, context: VerifierContext, timing: TimingConfig, calibrated: bool
 ) -> Candidate:
     """Measure both runtimes on the GPU, and add what the timed runs' results were to the full run's reports."""
     cuda = context.cuda
     if cuda is None:
-        raise ValueError("a measured clock needs a GPU")
-    protocol = Protocol.of(clock, calibrated)
-    identity = fingerprint([protocol, clock.torch_compile, cuda.device_name])
+        raise ValueError("measured timing needs a GPU")
+    protocol = Protocol.of(timing, calibrated)
+    identity = fingerprint([protocol, timing.torch_compile, cuda.device_name])
     probe = f"timing:{_name_protocol(calibrated)}:{identity}"
     # in a funnel that does not end where it might, what is refused already is measured too, but needs no second chance
     is_refused = any(not judge(candidate).passed for stage, judge in FUNNEL if stage is not Stage.TIMING)
@@ -115,7 +115,7 @@ def probe_measured(
 
     def gather() -> TimingReport:
         waited = cuda.waited_s
-        report = _measure(candidate, task, context, cuda, clock, protocol, is_refused)
+        report = _measure(candidate, task, context, cuda, timing, protocol, is_refused)
         return evolve(report, seconds=max(0.0, report.seconds - (cuda.waited_s - waited)))
 
     report = context.once(candidate, task, probe, TimingReport, gather)
@@ -130,7 +130,7 @@ def _measure(
     task: Task,
     context: VerifierContext,
     cuda: CudaBackend,
-    clock: ClockConfig,
+    timing: TimingConfig,
     protocol: Protocol,
     is_refused: bool,
 ) -> TimingReport:
@@ -182,7 +182,7 @@ def _measure(
         )
     seconds = time.perf_counter() - began  # the candidate's own: what follows is the task's
     if failure is None and protocol.is_calibrated:
-        report = evolve(report, reference=find_reference_timing(task, context, cuda, clock))
+        report = evolve(report, reference=find_reference_timing(task, context, cuda, timing))
     return evolve(report, failure=failure, seconds=seconds)
 
 
@@ -193,16 +193,16 @@ def _describe_reference(task: Task, context: VerifierContext) -> ReferenceSource
 
 
 def find_reference_timing(
-    task: Task, context: VerifierContext, cuda: CudaBackend, clock: ClockConfig
+    task: Task, context: VerifierContext, cuda: CudaBackend, timing: TimingConfig
 ) -> ReferenceTiming:
     """The reference's own figures on this device: measured once, and kept in the evidence store."""
-    protocol = Protocol.of(clock, True)
+    protocol = Protocol.of(timing, True)
     source = _describe_reference(task, context)
-    request = ReferenceRequest(source=source, protocol=protocol, compiling=clock.torch_compile)
+    request = ReferenceRequest(source=source, protocol=protocol, compiling=timing.torch_compile)
     key = evidence_key(
         source_sha256="",
         task_fingerprint=fingerprint(task),
-        probe=f"reference timing:{fingerprint([protocol, clock.torch_compile, cuda.device_name])}",
+        probe=f"reference timing:{fingerprint([protocol, timing.torch_compile, cuda.device_name])}",
         backend=context.backend,
         target=context.sandbox.target,
         seed=context.oracle.seed,

@@ -1,4 +1,4 @@
-"""The third part, which `whole` does not have: rows of products, chains of two operations, masked products."""
+"""The third part, which `full` does not have: rows of products, chains of two operations, masked products."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ STEPS = ("linear_step", "matmul_step", "norm_step", "conv_step", "transposed_con
 
 
 def test_the_third_part_is_in_the_widest_suite_alone() -> None:
-    """`whole`, which models were trained on, has the families that it had, in their order; `wide` has more."""
-    assert SUITES["whole"] == ALL_FAMILIES
-    for level, names in SUITES["wide"].items():
+    """`full`, which models were trained on, has the families that it had, in their order; `extended` has more."""
+    assert SUITES["full"] == ALL_FAMILIES
+    for level, names in SUITES["extended"].items():
         assert names[: len(ALL_FAMILIES[level])] == ALL_FAMILIES[level]
-    assert SUITES["wide"][1][len(ALL_FAMILIES[1]) :] == ("masked_product",)
-    assert SUITES["wide"][2][len(ALL_FAMILIES[2]) :] == ("product_rows", *STEPS)
+    assert SUITES["extended"][1][len(ALL_FAMILIES[1]) :] == ("masked_product",)
+    assert SUITES["extended"][2][len(ALL_FAMILIES[2]) :] == ("product_rows", *STEPS)
     assert is_corpus_id("l2-product_rows-0000000000000000")
 
 

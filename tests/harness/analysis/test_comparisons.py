@@ -143,13 +143,13 @@ def test_the_sweep_compares_every_noise_with_calibrated_timing() -> None:
 
 
 def test_a_sweep_without_its_counterpart_has_rates_alone() -> None:
-    """Without the calibrated cell nothing is compared; without injected noise or a clock there is no sweep."""
+    """Without the calibrated cell nothing is compared; without injected noise or a timing there is no sweep."""
     rows = table("evaluation", evaluation(*NAMES))
     alone = sweep_noise(cells("none", "t+cv5", seeds=(0, 1)), rows, "measured")
     assert {(one.counterpart, one.difference) for one in alone} == {(None, Estimate(count=0))}
     assert alone[0].rate.value == 0.25
     assert sweep_noise(cells("none", "t", seeds=(0, 1)), rows, "measured") == ()
-    assert sweep_noise(cells(*NAMES, seeds=(0, 1)), rows, "no clock") == ()
+    assert sweep_noise(cells(*NAMES, seeds=(0, 1)), rows, "no timing") == ()
 
 
 def test_rates_are_by_task_of_what_was_judged() -> None:
@@ -228,7 +228,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     }
     for name, one in TABLES.items():
         write_table(one, frames.get(name, table(name, [])), root / f"{name}.parquet")
-    (root / "run.json").write_text(json.dumps({"clock": "measured", "backend": "interpret"}))
+    (root / "run.json").write_text(json.dumps({"timing_mode": "measured", "backend": "interpret"}))
     return Results(root=root)
 
 

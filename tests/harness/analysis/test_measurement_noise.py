@@ -1,4 +1,4 @@
-"""How noisy the clock was, from trials whose scatter is worked out by hand."""
+"""How noisy the timing was, from trials whose scatter is worked out by hand."""
 
 from __future__ import annotations
 
@@ -100,5 +100,5 @@ def test_tasks_count_alike() -> None:
 
 
 def test_without_timings_there_is_no_scatter() -> None:
-    """A run without a clock has nothing to say."""
+    """A run without a timing has nothing to say."""
     assert timing_noise(table("timings", []), table("candidates", [])) == ()

@@ -60,7 +60,7 @@ def test_a_seed_that_lacks_cells_is_left_out(tmp_path: Path) -> None:
     whole = ("sft", *GRID, *OTHERS)
     found = analyse_cells(tmp_path, {0: whole, 1: whole, 2: ("sft", *GRID[:5])})
     assert said_of_seeds(found) == [
-        "Seed 2 is not whole: 5 of 18 cells are complete; all that is said here, but of the clock, leaves it out."
+        "Seed 2 is not whole: 5 of 18 cells are complete; all that is said here, but of the timing, leaves it out."
     ]
     primary = found.effects["correct"]
     assert primary is not None

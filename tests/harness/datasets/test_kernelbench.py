@@ -181,15 +181,15 @@ def test_levels_numbers_and_places_choose(tmp_path: Path) -> None:
         load_suite(suite, levels=(4,))
 
 
-@pytest.mark.parametrize("name", ["corpus", "corpus:test", "whole:test", "kernelbench", "nothing:here", ""])
+@pytest.mark.parametrize("name", ["core13", "core13:test", "full:test", "kernelbench", "nothing:here", ""])
 def test_no_suite_is_refused_by_name(name: str) -> None:
     """A name that is no suite's is refused with those that there are, when it is identified as when it is loaded."""
     for ask in (load_suite, identify_suite):
-        with pytest.raises(UsageError, match="no such suite; there are corpus:train"):
+        with pytest.raises(UsageError, match="no such suite; there are core13:train"):
             ask(name)
 
 
-@pytest.mark.parametrize("name", ["corpus:heldout", "whole:heldout"])
+@pytest.mark.parametrize("name", ["core13:heldout", "full:heldout"])
 def test_levels_that_a_suite_has_not_are_refused(name: str) -> None:
     """Our suites say which levels they have."""
     with pytest.raises(UsageError, match="level 7"):
@@ -198,12 +198,12 @@ def test_levels_that_a_suite_has_not_are_refused(name: str) -> None:
 
 def test_our_suites_are_drawn_by_seed() -> None:
     """A corpus has solutions, no criterion of its own, and other tasks by another seed."""
-    suite = load_suite("corpus:heldout", levels=(1,), num=2, seed=1)
+    suite = load_suite("core13:heldout", levels=(1,), num=2, seed=1)
     assert not suite.is_foreign
     assert all(entry.solution and entry.shown is entry.task for entry in suite.tasks)
-    identities = {identify_suite("corpus:heldout", levels=(1,), num=2, seed=seed) for seed in (1, 2)}
+    identities = {identify_suite("core13:heldout", levels=(1,), num=2, seed=seed) for seed in (1, 2)}
     assert len(identities) == 2
-    assert [entry.index for entry in load_suite("corpus:heldout", num=2, seed=1, picks=(1, 3)).tasks] == [1, 3]
+    assert [entry.index for entry in load_suite("core13:heldout", num=2, seed=1, picks=(1, 3)).tasks] == [1, 3]
 
 
 RETURNED = "[torch.rand(batch_size, dim)]"

@@ -27,7 +27,7 @@ def _choose(source: PairFile, number: int, **options: object) -> Chosen:
 @pytest.mark.parametrize("name", ["pairs.parquet", "pairs.jsonl"])
 def test_an_export_is_read_back_as_it_was(tmp_path: Path, name: str) -> None:
     """Both forms give back the prompts and answers that training on the corpus would have."""
-    examples = list(corpus_examples("whole:train", 3, 20))
+    examples = list(corpus_examples("full:train", 3, 20))
     assert export_pairs(tmp_path / name, examples) == 40
     chosen = _choose(open_pairs(str(tmp_path / name)), 100)
     assert chosen.pairs == tuple((user_message(e.task), assistant_message(e.solution)) for e in examples)
@@ -38,7 +38,7 @@ def test_an_export_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
     """Two exports of one seed are one file, byte for byte, and another seed's is another."""
     for form in ("parquet", "jsonl"):
         for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-            export_pairs(tmp_path / f"{name}.{form}", corpus_examples("whole:train", seed, 3))
+            export_pairs(tmp_path / f"{name}.{form}", corpus_examples("full:train", seed, 3))
         first, second, third = ((tmp_path / f"{name}.{form}").read_bytes() for name in "abc")
         assert first == second != third
 
@@ -46,7 +46,7 @@ def test_an_export_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
 def test_a_parquet_export_has_kernelbooks_columns(tmp_path: Path) -> None:
     """The columns are there, and get_init_inputs() of the programs gives [args, kwargs]; they are still tasks."""
     path = tmp_path / "pairs.parquet"
-    export_pairs(path, corpus_examples("whole:train", 0, 2))
+    export_pairs(path, corpus_examples("full:train", 0, 2))
     frame = pl.read_parquet(path)
     assert set(COLUMNS) <= set(frame.columns)
     for number, code in enumerate(frame["python_code"]):

@@ -44,7 +44,7 @@ from ..kernels import pointwise
 
 TIMES = ("verify_s", "suite_s")
 FOREIGN = {"level1/1_First.py": SMALL_PROBLEM, "level2/1_Second.py": SMALL_PROBLEM.replace("200", "100")}
-CORPUS = TaskSelection(suite="corpus:heldout", limit=2)
+CORPUS = TaskSelection(suite="core13:heldout", limit=2)
 
 
 def invoke(*arguments: object) -> Result:
@@ -245,7 +245,7 @@ def test_another_exam_is_refused_with_what_differs(
     with pytest.raises(DriftError, match=r"exam\.criterion: 'both' -> 'audit'"):
         room.sit(CORPUS, criterion=Criterion.AUDIT)
     with pytest.raises(DriftError, match=r"exam\.tasks: "):
-        room.sit(TaskSelection(suite="corpus:heldout", limit=1))
+        room.sit(TaskSelection(suite="core13:heldout", limit=1))
     assert room.num_opened == before
 
 
@@ -322,7 +322,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[object], Result
     root = tmp_path_factory.mktemp("real")
     suite = write_folder(root / "suite", {**FOREIGN, "level3/1_Broken.py": "class Model(:\n"})
     arguments: list[object] = ["--policy", "nano", "--suite", f"kernelbench:{suite}", "--tasks", "1,2"]
-    arguments += ["--samples", 1, "--set", "policy.max_new_tokens=16", "--set", "verifier.clock=none"]
+    arguments += ["--samples", 1, "--set", "policy.max_new_tokens=16", "--set", "verifier.timing=none"]
     arguments += ["--out", root / "out"]
     return arguments, invoke(*arguments, "--json")
 
@@ -368,20 +368,20 @@ def test_command_refuses_drift_with_exit_3(real: tuple[list[object], Result]) ->
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--suite", "corpus:test"], "no such suite"),
+        (["--suite", "core13:test"], "no such suite"),
         (["--suite", "kernelbench:nowhere.parquet"], "no such file or folder: nowhere.parquet"),
-        (["--suite", "corpus:heldout", "--levels", "one"], "--levels one: expected numbers"),
-        (["--suite", "corpus:heldout", "--levels", "7"], "no level 7"),
-        (["--suite", "corpus:heldout", "--tasks", "9-3"], "--tasks 9-3: 9-3 is an empty range"),
-        (["--suite", "corpus:heldout", "--tasks", "0-99999999999"], "one of more than"),
-        (["--suite", "corpus:heldout", "--tasks", "-1"], "expected numbers and ranges"),
-        (["--suite", "corpus:heldout", "--tasks", "15-25"], "has places 0 to 19 here, and not 20; --limit says"),
-        (["--suite", "corpus:heldout", "--limit", "0"], "--limit"),
-        (["--suite", "corpus:heldout", "--samples", "0"], "--samples"),
-        (["--suite", "corpus:heldout", "--criterion", "suite"], "--criterion suite: corpus:heldout"),
-        (["--suite", "whole:heldout", "--criterion", "suite"], "--criterion suite: whole:heldout"),
+        (["--suite", "core13:heldout", "--levels", "one"], "--levels one: expected numbers"),
+        (["--suite", "core13:heldout", "--levels", "7"], "no level 7"),
+        (["--suite", "core13:heldout", "--tasks", "9-3"], "--tasks 9-3: 9-3 is an empty range"),
+        (["--suite", "core13:heldout", "--tasks", "0-99999999999"], "one of more than"),
+        (["--suite", "core13:heldout", "--tasks", "-1"], "expected numbers and ranges"),
+        (["--suite", "core13:heldout", "--tasks", "15-25"], "has places 0 to 19 here, and not 20; --limit says"),
+        (["--suite", "core13:heldout", "--limit", "0"], "--limit"),
+        (["--suite", "core13:heldout", "--samples", "0"], "--samples"),
+        (["--suite", "core13:heldout", "--criterion", "suite"], "--criterion suite: core13:heldout"),
+        (["--suite", "full:heldout", "--criterion", "suite"], "--criterion suite: full:heldout"),
         (["--criterion", "suite"], "--criterion suite: held-out tasks"),
-        (["--suite", "corpus:heldout", "--criterion", "nobody"], "must be one of suite, audit, both"),
+        (["--suite", "core13:heldout", "--criterion", "nobody"], "must be one of suite, audit, both"),
         (["--tasks", "3"], "name one with --suite"),
         (["--temperature", "-1"], "evaluation.temperature"),
         (["--adapter", "nowhere"], "--adapter nowhere: no adapter_config.json there"),

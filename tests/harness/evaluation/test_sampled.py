@@ -16,8 +16,8 @@ from typer.testing import Result
 from ..datasets.made_up import SMALL_PROBLEM, write_folder
 from .test_evaluation import CORPUS, Room, invoke, without_times
 
-NANO: tuple[object, ...] = ("--policy", "nano", "--suite", "corpus:heldout", "--limit", 1, "--samples", 2)
-SHORT: tuple[object, ...] = ("--set", "policy.max_new_tokens=24", "--set", "verifier.clock=none", "--json")
+NANO: tuple[object, ...] = ("--policy", "nano", "--suite", "core13:heldout", "--limit", 1, "--samples", 2)
+SHORT: tuple[object, ...] = ("--set", "policy.max_new_tokens=24", "--set", "verifier.timing=none", "--json")
 
 
 @define
@@ -41,7 +41,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> SampledCompletions:
 
 def judge(folder: Path, *arguments: object) -> Result:
     """`eval --answers` of a folder."""
-    return invoke("--answers", folder, "--set", "verifier.clock=none", *arguments)
+    return invoke("--answers", folder, "--set", "verifier.timing=none", *arguments)
 
 
 def test_drawing_judges_nothing_and_the_same_command_goes_on(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_answers_are_judged_elsewhere_without_the_model(drawn: SampledCompletion
     (elsewhere / "run.json").write_text(json.dumps(record))
     result = judge(elsewhere, "--out", tmp_path / "judged", "--json")
     assert result.exit_code == 0, result.stderr
-    assert json.loads(result.stdout)["suite"] == "corpus:heldout"
+    assert json.loads(result.stdout)["suite"] == "core13:heldout"
     found, whole = read_parts([tmp_path / "judged"]), read_parts([drawn.whole])
     assert without_times(found.frame) == without_times(whole.frame)
     assert found.frame.columns == list(EVALUATION.columns)
@@ -101,7 +101,7 @@ def test_answers_to_something_else_are_refused(drawn: SampledCompletions, tmp_pa
         (["--samples", 3], "--answers tells what was asked: leave out --samples"),
         (["--draw-only"], "leave out --draw-only"),
         (["--preset", "quick"], "leave out --preset"),
-        (["--criterion", "suite"], "--criterion suite: corpus:heldout: judged by the audit alone"),
+        (["--criterion", "suite"], "--criterion suite: core13:heldout: judged by the audit alone"),
     ):
         result = judge(drawn.folder, *arguments)
         assert (result.exit_code, words in result.stderr) == (2, True), result.stderr

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from attrs import evolve
-from tritonrl.core.config import ClockConfig
+from tritonrl.core.config import TimingConfig
 from tritonrl.core.plan import Buffer, BufferKind, LaunchPlan, View
 from tritonrl.harness.gpu.device.graphs import PageFillers, Scratch
 from tritonrl.harness.gpu.device.memory import DeviceBuffers
@@ -20,7 +20,7 @@ from tritonrl.harness.gpu.timing.stopwatch import count_copies, nothing
 from .pretend import pretend_gpu
 
 COPIES = 12
-PROTOCOL = Protocol.of(ClockConfig(placements=COPIES), True)
+PROTOCOL = Protocol.of(TimingConfig(buffer_copies=COPIES), True)
 ALL = View(buffer=0, offset=0, shape=(100,), stride=(1,), dtype="float32")
 PLAN = LaunchPlan(
     buffers=(Buffer(kind=BufferKind.INPUT, name="0", dtype="float32", num_elements=100),),

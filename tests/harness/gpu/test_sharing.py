@@ -14,7 +14,7 @@ import pytest
 import torch
 from attrs import evolve
 from tritonrl.core.candidate import Failure, ReferenceTiming, Variant
-from tritonrl.core.config import ClockConfig
+from tritonrl.core.config import TimingConfig
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import Buffer, BufferKind, LaunchPlan
 from tritonrl.core.run import RunRequest, RunResult
@@ -29,7 +29,7 @@ from tritonrl.harness.gpu.timing.protocol import Protocol, ReferenceRequest, Ref
 from ..kernels import POINTWISE
 
 PLAN = LaunchPlan(buffers=(), kernels=(), steps=(), outputs=())
-PROTOCOL = Protocol.of(ClockConfig(), True)
+PROTOCOL = Protocol.of(TimingConfig(), True)
 TIMED = Timed(trials=Trials(us={"candidate": (1.0,)}))
 CRASH = Failure(outcome=Outcome.OUT_OF_BOUNDS, message="an illegal address")
 SHORT = Failure(outcome=Outcome.MEMORY_LIMIT, message="out of memory")

@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tritonrl.core.config import ClockConfig
+from tritonrl.core.config import TimingConfig
 from tritonrl.harness.gpu.device.graphs import Graph
 from tritonrl.harness.gpu.timing.protocol import Protocol
 from tritonrl.harness.gpu.timing.stopwatch import (
@@ -109,8 +109,8 @@ def measure_with(monkeypatch: pytest.MonkeyPatch, least_spin: float) -> tuple[Me
         monkeypatch.setattr(Stopwatch, "_raise_clocks", lambda _: None)
         before, after = (partial(done.append, name) for name in ("before", "after"))
         lanes = tuple(Lane(work=Work(), before=before, after=after) for _ in range(3))
-        clock = ClockConfig(trials=6, replays=1, warmups=0, flush_mb=0, attempts=3)
-        found = Stopwatch().measure([Subject(name="a", lanes=lanes)], Protocol.of(clock, True))
+        timing = TimingConfig(trials=6, replays=1, warmups=0, flush_mb=0, attempts=3)
+        found = Stopwatch().measure([Subject(name="a", lanes=lanes)], Protocol.of(timing, True))
     return found, spins, done
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from attrs import evolve
 from tritonrl.core.candidate import Failure, Variant
-from tritonrl.core.config import ClockConfig, Config, VerifierConfig
+from tritonrl.core.config import Config, TimingConfig, VerifierConfig
 from tritonrl.core.extensions import VerifierSpec
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.task import Profile, Task
@@ -25,15 +25,15 @@ from ..kernels import LINEAR, POINTWISE, linear, pointwise
 from .test_backend import Gpu, spoilt
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-CLOCK = ClockConfig(trials=20, warmups=3)
+TIMING = TimingConfig(trials=20, warmups=3)
 CALIBRATED = VerifierSpec(multi_input=True, stop_early=True, calibrated=True)
 SINGLE = evolve(CALIBRATED, calibrated=False)
 
 
 @pytest.fixture(scope="module")
 def verifier() -> Iterator[Verifier]:
-    """One verifier with the measured clock for the module."""
-    with open_verifier(Config(verifier=VerifierConfig(clock="measured", backend="cuda"), clock=CLOCK)) as opened:
+    """One verifier with the measured timing for the module."""
+    with open_verifier(Config(verifier=VerifierConfig(timing="measured", backend="cuda"), timing=TIMING)) as opened:
         yield opened
 
 
@@ -69,7 +69,7 @@ def time_by_hand(gpu: Gpu, verifier: Verifier, task: Task, source: str, protocol
 @pytest.mark.parametrize(("task", "source"), [(POINTWISE, pointwise()), (LINEAR, linear())])
 def test_a_right_kernel_is_timed_beside_its_reference(gpu: Gpu, verifier: Verifier, task: Task, source: str) -> None:
     """Candidate, reference and control have as many trials as were asked for, and every result is right."""
-    timed, right = time_by_hand(gpu, verifier, task, source, Protocol.of(CLOCK, True))
+    timed, right = time_by_hand(gpu, verifier, task, source, Protocol.of(TIMING, True))
     assert right == [True, True]
     assert timed.trials is not None
     assert set(timed.trials.us) == {"candidate", "reference", "control"}
@@ -80,7 +80,7 @@ def test_a_right_kernel_is_timed_beside_its_reference(gpu: Gpu, verifier: Verifi
 
 def test_a_single_measurement_is_one_trial(gpu: Gpu, verifier: Verifier) -> None:
     """The uncalibrated protocol has one trial a side and no control."""
-    timed, right = time_by_hand(gpu, verifier, POINTWISE, pointwise(), Protocol.of(CLOCK, False))
+    timed, right = time_by_hand(gpu, verifier, POINTWISE, pointwise(), Protocol.of(TIMING, False))
     assert right == [True, True]
     assert timed.trials is not None
     assert {name: len(trials) for name, trials in timed.trials.us.items()} == {"candidate": 1, "reference": 1}
@@ -88,7 +88,7 @@ def test_a_single_measurement_is_one_trial(gpu: Gpu, verifier: Verifier) -> None
 
 def test_what_takes_too_long_has_fewer_trials(gpu: Gpu, verifier: Verifier) -> None:
     """A budget that no round fits in leaves five trials."""
-    hurried = evolve(Protocol.of(CLOCK, True), budget_s=1e-6)
+    hurried = evolve(Protocol.of(TIMING, True), budget_s=1e-6)
     timed, right = time_by_hand(gpu, verifier, POINTWISE, pointwise(), hurried)
     assert right == [True, True]
     assert timed.trials is not None
@@ -98,7 +98,7 @@ def test_what_takes_too_long_has_fewer_trials(gpu: Gpu, verifier: Verifier) -> N
 def test_work_that_is_done_already_is_found_out(gpu: Gpu, verifier: Verifier) -> None:
     """A kernel that leaves alone what holds a result works in every trial, and fails on other values."""
     lazy = spoilt("mask = mask & (tl.load(out_ptr + offsets, mask=mask) != tl.load(out_ptr + offsets, mask=mask))")
-    timed, right = time_by_hand(gpu, verifier, POINTWISE, lazy, Protocol.of(CLOCK, True))
+    timed, right = time_by_hand(gpu, verifier, POINTWISE, lazy, Protocol.of(TIMING, True))
     assert right == [True, False]
     assert timed.deviations == (0.0,)
 
@@ -114,13 +114,13 @@ BLINKING = pointwise().replace("    mask = offsets < n\n", ASK_THE_TIME)
 def test_a_kernel_that_works_now_and_then_is_found_out(gpu: Gpu, verifier: Verifier) -> None:
     """Each trial's result is compared with the first one's, so that skipping some of them shows."""
     assert "globaltimer" in BLINKING
-    timed, right = time_by_hand(gpu, verifier, POINTWISE, BLINKING, Protocol.of(CLOCK, True))
+    timed, right = time_by_hand(gpu, verifier, POINTWISE, BLINKING, Protocol.of(TIMING, True))
     assert timed.deviations == (None,) or not right[0]
 
 
 def test_interpreted_candidates_are_timed_on_a_gpu() -> None:
-    """With backend "interpret" a measured clock times what the interpreter accepts, and its timed runs are judged."""
-    config = Config(verifier=VerifierConfig(clock="measured", backend="interpret"), clock=CLOCK)
+    """With backend "interpret" a measured timing times what the interpreter accepts, and its timed runs are judged."""
+    config = Config(verifier=VerifierConfig(timing="measured", backend="interpret"), timing=TIMING)
     with open_verifier(config) as verifier:
         verdict = verifier.verify(LINEAR, linear(), CALIBRATED)
         assert (verdict.backend, verdict.correct, verdict.reached) == ("interpret", True, Stage.TIMING)
@@ -146,7 +146,7 @@ def test_a_verdict_has_measured_speedups(verifier: Verifier) -> None:
     assert bench.cuda is not None
     report = verifier.gather(LINEAR, linear(), CALIBRATED).evidence.timing
     assert report is not None
-    assert report.reference == find_reference_timing(LINEAR, bench, bench.cuda, CLOCK)
+    assert report.reference == find_reference_timing(LINEAR, bench, bench.cuda, TIMING)
     assert report.reference is not None
     assert report.reference.is_captured
     for trials in (report.candidate_us, report.reference_us, report.control_us, report.reference.tf32_us):
@@ -182,7 +182,7 @@ def test_a_reference_that_does_not_run_is_said(verifier: Verifier) -> None:
     for source in (waiting, failing):
         task = evolve(POINTWISE, source=source)
         reference = ReferenceSource(task=task, dtype="float32", seed=1)
-        protocol = Protocol.of(CLOCK, True)
+        protocol = Protocol.of(TIMING, True)
         found.append(cuda.measure_reference(ReferenceRequest(source=reference, protocol=protocol, compiling="none")))
     slow, failed = found
     assert not isinstance(slow, Failure)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from attrs import evolve
-from tritonrl.core.config import ClockConfig
+from tritonrl.core.config import TimingConfig
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import Buffer, BufferKind, Copy, LaunchPlan, Operator, View
 from tritonrl.core.serialisation import to_plain
@@ -28,7 +28,7 @@ from .pretend import pretend_gpu
 
 SHAPE = (9, 33)
 NUM_ELEMENTS = 9 * 33
-PROTOCOL = Protocol.of(ClockConfig(trials=6, warmups=1, flush_mb=1, placements=3), True)
+PROTOCOL = Protocol.of(TimingConfig(trials=6, warmups=1, flush_mb=1, buffer_copies=3), True)
 SMALL = evolve(POINTWISE, source=POINTWISE.source.replace("1024", "9").replace("2048", "33"))
 SOURCE = ReferenceSource(task=SMALL, dtype="float32", seed=1)
 
@@ -89,7 +89,7 @@ def finish(executor: Executor) -> tuple[Any, list[bytes]]:
 def test_a_plan_is_timed_by_a_sequence_of_requests(waits: list[str], calibrated: bool) -> None:
     """Received, prepared, measured and finished, a plan has its trials, and its results on both sets of values."""
     executor = Executor()
-    protocol = Protocol.of(ClockConfig(trials=6, warmups=1, flush_mb=1, placements=3), calibrated)
+    protocol = Protocol.of(TimingConfig(trials=6, warmups=1, flush_mb=1, buffer_copies=3), calibrated)
     assert receive(executor, protocol=protocol) == {"failure": None}
     assert prepare(executor)[0] == {"failure": None, "more": False}
     assert waits

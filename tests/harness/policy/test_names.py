@@ -35,7 +35,7 @@ def test_nano_is_small() -> None:
     lengths = [
         len(policy.encode_prompt(user_message(example.task)))
         + len(policy.encode_answer(assistant_message(example.solution)))
-        for level, families in SUITES["whole"].items()
+        for level, families in SUITES["full"].items()
         for example in islice(examples(Split.TRAIN, level, 0, families), 82)
     ]
     assert len(lengths) == 164

@@ -107,7 +107,7 @@ def test_curriculum_path_differs_by_extension(analysis: Analysis) -> None:
 
 
 def test_every_form_shows_the_same_sections(results: Results, analysis: Analysis) -> None:
-    """Markdown, HTML and JSON carry the numbers of the analysis, and each says that the clock was simulated."""
+    """Markdown, HTML and JSON carry the numbers of the analysis, and each says that the timing was simulated."""
     markdown, html, plain = as_markdown(analysis), as_html(analysis, results), json.loads(as_json(analysis))
     for section in sections(analysis):
         assert section.title in markdown
@@ -115,9 +115,9 @@ def test_every_form_shows_the_same_sections(results: Results, analysis: Analysis
     assert "+100.0 [+100.0, +100.0] p <0.001 **" in markdown
     assert "+100.0</data>" in html
     assert len(plain["cells"]) == 16
-    assert plain["clock"] == "simulated clock"
-    assert "simulated clock" in markdown
-    assert "simulated clock" in html
+    assert plain["timing"] == "simulated timing"
+    assert "simulated timing" in markdown
+    assert "simulated timing" in html
 
 
 def test_the_headline_says_no_more_than_was_found(results: Results, analysis: Analysis, tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_the_headline_says_no_more_than_was_found(results: Results, analysis: An
     )
     assert "For staged evaluation, the curriculum and calibrated timing no effect is shown" in told
     assert "One seed" not in told
-    one = analyse(filtered(results, tmp_path / "one", 0, "simulated clock"))
+    one = analyse(filtered(results, tmp_path / "one", 0, "simulated timing"))
     assert headline(one).startswith("One seed cannot tell what an extension does from the chance of a training run")
     even = Results(root=tmp_path / "even")
     for name, table in TABLES.items():
@@ -205,18 +205,18 @@ def test_pass_at_k_and_fast_1_equal_the_parquet(results: Results, analysis: Anal
         assert all(column in form for column in ("pass@1", "pass@2", "estimated fast_1"))
 
 
-def filtered(results: Results, root: Path, seed: int, clock: str) -> Results:
-    """The folder again with the cells of one seed, under another name of the clock."""
+def filtered(results: Results, root: Path, seed: int, timing: str) -> Results:
+    """The folder again with the cells of one seed, under another name of the timing."""
     for name, table in TABLES.items():
         frame = results.read(name)
         write_table(table, frame.filter(pl.col("seed") == seed) if "seed" in frame else frame, root / f"{name}.parquet")
-    (root / "run.json").write_text(json.dumps({**(results.recorded() or {}), "clock": clock}))
+    (root / "run.json").write_text(json.dumps({**(results.recorded() or {}), "timing_mode": timing}))
     return Results(root=root)
 
 
 def test_one_seed_tests_nothing(results: Results, tmp_path: Path) -> None:
     """With one seed an effect is that of its runs: no sentence says that an extension helps, and nothing has a p."""
-    found = analyse(filtered(results, tmp_path, 0, "simulated clock"))
+    found = analyse(filtered(results, tmp_path, 0, "simulated timing"))
     text = " ".join(answer.answer for answer in found.answers)
     first = found.answers[0].answer
     assert "One seed cannot tell an effect from the chance of a training run; in these runs: +100.0 points" in first
@@ -236,9 +236,9 @@ def test_few_seeds_are_said_in_the_answer(analysis: Analysis) -> None:
 
 
 def test_without_a_clock_nothing_is_said_of_noise(results: Results, tmp_path: Path) -> None:
-    """Where no clock ran, T has no answer, no noise was injected, and nothing is fast."""
-    found = analyse(filtered(results, tmp_path, 0, "no clock"))
-    assert found.answers[3].answer == "No clock ran: candidates were not timed, so this run cannot tell."
+    """Where no timing ran, T has no answer, no noise was injected, and nothing is fast."""
+    found = analyse(filtered(results, tmp_path, 0, "no timing"))
+    assert found.answers[3].answer == "Timing was off: candidates were not timed, so this run cannot tell."
     assert {fact.estimated_fast_1.value for fact in found.cells} == {None}
     assert "fast_1" not in as_markdown(found)
 
@@ -281,8 +281,8 @@ def test_an_effect_that_is_on_everywhere_is_lost_in_the_mean(tmp_path: Path) -> 
 
 
 def test_a_control_alone_has_a_page(tmp_path: Path) -> None:
-    """With nothing of the grid, and no clock, every form can still be made, and says what is missing."""
-    config, results = tiny_config(verifier={"clock": "none"}), Results(root=tmp_path)
+    """With nothing of the grid, and no timing, every form can still be made, and says what is missing."""
+    config, results = tiny_config(verifier={"timing": "none"}), Results(root=tmp_path)
     run_grid(results, config, parse_grid("c+binary"), range(1), lambda: stub_context(results, config), Silent())
     found = analyse(results)
     html = as_html(found, results)

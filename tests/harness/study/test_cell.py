@@ -55,11 +55,11 @@ def test_teachers_are_found_correct_and_broken_answers_rejected(real: Results) -
 
 
 def test_simulated_clock_fills_estimates_alone(real: Results) -> None:
-    """Under the simulated clock correct candidates have an estimated speedup, and nobody has a measured one."""
+    """Under the simulated timing correct candidates have an estimated speedup, and nobody has a measured one."""
     candidates = real.read("candidates")
     assert candidates["speedup"].null_count() == candidates.height
     assert candidates.filter("correct")["estimated_speedup"].null_count() == 0
-    assert set(real.read("cells")["clock"]) == {"simulated clock"}
+    assert set(real.read("cells")["timing_mode"]) == {"simulated timing"}
     trials = real.read("timings").group_by("cell").agg(pl.col("calibrated").first())
     assert dict(trials.iter_rows()) == {"none": False, "msct": True}
 
@@ -128,7 +128,7 @@ def test_rounds_between_are_evaluated_every_so_often(tmp_path: Path, every: int,
         "level2_tasks": 1,
         "samples_per_task": 1,
         "round_samples": 1,
-        "every_rounds": every,
+        "evaluate_every": every,
     }
     config = tiny_config(
         rl={"rounds": 5, "tasks_per_round": 1, "samples_per_task": 1, "keep": 1}, evaluation=evaluation

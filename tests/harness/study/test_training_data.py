@@ -48,7 +48,7 @@ def test_training_shares_no_graph_with_the_evaluation(admission: Admission) -> N
     assert admission.graphs == {fingerprint_task(task) for task in evaluation_tasks(config)}
     root = root_seed(config, 0)
     drawn = [example.task for example in supervised_examples(config, root, admission.admits)]
-    drawn += [task for number in range(3) for task in round_tasks(root, number, (1, 2), "corpus", admission.admits)]
+    drawn += [task for number in range(3) for task in round_tasks(root, number, (1, 2), "core13", admission.admits)]
     assert len(drawn) == 30 + 6
     assert {split_of(task) for task in drawn} == {Split.TRAIN}
     assert not admission.graphs & {fingerprint_task(task) for task in drawn}
@@ -65,8 +65,8 @@ def test_what_is_admitted_keeps_its_order() -> None:
     without = list(supervised_examples(config, root, lambda task: task.family != "softmax"))
     assert len(without) == len(plain)
     assert {example.task.family for example in plain} - {e.task.family for e in without} == {"softmax"}
-    assert round_tasks(root, 0, (1,) * 9, "corpus", lambda _: True) == round_tasks(root, 0, (1,) * 9)
-    families = [task.family for task in round_tasks(root, 0, (1,) * 9, "corpus", lambda t: t.family != "softmax")]
+    assert round_tasks(root, 0, (1,) * 9, "core13", lambda _: True) == round_tasks(root, 0, (1,) * 9)
+    families = [task.family for task in round_tasks(root, 0, (1,) * 9, "core13", lambda t: t.family != "softmax")]
     assert "softmax" not in families
     assert len(families) == 9
 
@@ -76,20 +76,20 @@ def test_nothing_left_to_train_on_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="level 1 has 0 tasks left"):
         list(supervised_examples(merge(SUITE), 0, lambda task: task.level == 2))
     with pytest.raises(UsageError, match="no family of level 2 has a task left"):
-        round_tasks(0, 0, (1, 2), "corpus", lambda task: task.level == 1)
+        round_tasks(0, 0, (1, 2), "core13", lambda task: task.level == 1)
 
 
 def test_a_suite_of_another_name_is_refused_at_once(tmp_path: Path) -> None:
     """`against` names a suite or the evaluation; another name is one line that says which there are."""
-    config = merge({"against": "corpus:novel"})
-    with pytest.raises(UsageError, match=r"against = corpus:novel: .*; or evaluation"):
+    config = merge({"against": "core13:novel"})
+    with pytest.raises(UsageError, match=r"against = core13:novel: .*; or evaluation"):
         run_grid(Results(root=tmp_path), config, (), range(1), lambda: pytest.fail("opened"), Silent())
     assert identify_against(Config()) is None
     with pytest.raises(ConfigError, match="against"):
         merge({"against": " "})
 
 
-@pytest.mark.parametrize("against", ["evaluation", "corpus:heldout"])
+@pytest.mark.parametrize("against", ["evaluation", "core13:heldout"])
 def test_hashes_of_another_normal_form_are_not_compared(against: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a store holds of a suite is another thing once the rules have changed that its graphs were hashed by."""
     monkeypatch.setattr(admission_module, "NUM_OF_OURS", 3)

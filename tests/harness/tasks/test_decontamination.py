@@ -183,12 +183,12 @@ def test_shared_tasks_come_with_all_their_equals() -> None:
 @pytest.fixture(scope="module")
 def trained() -> TracedTasks:
     """A small draw of the training tasks, from every family at Level 1."""
-    return trace_suite("whole:train", num=40)
+    return trace_suite("full:train", num=40)
 
 
 def test_novel_tasks_share_no_graph_with_training_tasks(trained: TracedTasks) -> None:
-    """A draw of whole:novel holds held-out tasks alone, none of which a draw of whole:train has."""
-    examples = list(corpus_examples("whole:novel", 0, 30))
+    """A draw of full:unseen holds held-out tasks alone, none of which a draw of full:train has."""
+    examples = list(corpus_examples("full:unseen", 0, 30))
     assert {split_of(example.task).value for example in examples} == {"heldout"}
     assert all(is_novel(example.task) for example in examples)
     novel = trace_tasks(example.task for example in examples)
@@ -197,8 +197,8 @@ def test_novel_tasks_share_no_graph_with_training_tasks(trained: TracedTasks) ->
 
 
 def test_held_out_tasks_of_the_first_part_do_share_graphs(trained: TracedTasks) -> None:
-    """Where the split is by size, a held-out Level 1 task has equals for training, which is what whole:novel is for."""
-    heldout = trace_suite("corpus:heldout", num=9)
+    """Where the split is by size, a held-out Level 1 task has equals for training, which is what full:unseen is for."""
+    heldout = trace_suite("core13:heldout", num=9)
     assert any(shared.task.startswith("l1-") for shared in find_shared(heldout, trained))
 
 
@@ -208,26 +208,26 @@ def _validate(*arguments: object) -> Result:
 
 def test_command_exits_1_where_tasks_are_shared() -> None:
     """A suite against itself: every task is named with its equal, on stdout."""
-    result = _validate("--suite", "corpus:heldout", "--against", "corpus:heldout", "-n", 2)
+    result = _validate("--suite", "core13:heldout", "--against", "core13:heldout", "-n", 2)
     assert result.exit_code == 1
     assert result.stdout.count("shared ") == 4
-    assert "4 of 4 tasks of corpus:heldout equal one of 4 of corpus:heldout" in result.stdout
+    assert "4 of 4 tasks of core13:heldout equal one of 4 of core13:heldout" in result.stdout
 
 
 def test_command_exits_0_where_none_is(tmp_path: Path) -> None:
     """A task of one's own against a suite: compared with so many tasks of it as --against-num says."""
     path = tmp_path / "task.py"
     path.write_text(GATED)
-    result = _validate(path, "--against", "corpus:train", "--against-num", 3)
+    result = _validate(path, "--against", "core13:train", "--against-num", 3)
     assert result.exit_code == 0
-    assert "0 of 1 tasks of those named equal one of 6 of corpus:train" in result.stdout
+    assert "0 of 1 tasks of those named equal one of 6 of core13:train" in result.stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--against", "corpus:novel"), "no such suite"),
-        (("--suite", "nothing", "--against", "corpus:train", "-n", 1), "no such suite"),
+        (("--against", "core13:novel"), "no such suite"),
+        (("--suite", "nothing", "--against", "core13:train", "-n", 1), "no such suite"),
         (("--against-num", 3), "Name it with --against"),
     ],
 )

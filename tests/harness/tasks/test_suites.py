@@ -93,13 +93,13 @@ def test_unknown_names_are_usage_errors(tmp_path: Path) -> None:
         find_task(str(tmp_path / "missing.py"))
     with pytest.raises(UsageError, match="l9-nothing"):
         find_task("l9-nothing")
-    with pytest.raises(UsageError, match="corpus:heldout"):
-        list(corpus_examples("corpus:test", 0, 1))
+    with pytest.raises(UsageError, match="core13:heldout"):
+        list(corpus_examples("core13:test", 0, 1))
 
 
 def test_suite_is_of_its_split_and_ids_render_again() -> None:
     """A suite's tasks belong to its split, and each is found again by its id."""
-    chosen = list(corpus_examples("corpus:validation", 0, 3))
+    chosen = list(corpus_examples("core13:validation", 0, 3))
     assert len(chosen) == 6
     for example in chosen:
         assert split_of(example.task) is Split.VALIDATION
@@ -108,7 +108,7 @@ def test_suite_is_of_its_split_and_ids_render_again() -> None:
 
 def test_export_writes_tasks_that_load_again(tmp_path: Path) -> None:
     """Exported files are tasks in KernelBench's form, and prompts.jsonl has a line for each."""
-    assert export_examples(tmp_path, corpus_examples("corpus:train", 0, 1)) == 2
+    assert export_examples(tmp_path, corpus_examples("core13:train", 0, 1)) == 2
     lines = [json.loads(line) for line in (tmp_path / "prompts.jsonl").read_text().splitlines()]
     for line in lines:
         assert find_task(str(tmp_path / f"{line['task']}.py")).source == find_task(line["task"]).source
@@ -116,10 +116,10 @@ def test_export_writes_tasks_that_load_again(tmp_path: Path) -> None:
 
 
 def test_presets_are_shipped_and_valid() -> None:
-    """Every preset is a configuration, and quick uses the simulated clock."""
+    """Every preset is a configuration, and quick uses the simulated timing."""
     assert {"quick", "study"} <= set(preset_names())
     configs = {name: load_config(name) for name in preset_names()}
-    assert configs["quick"].verifier.clock == "simulated"
+    assert configs["quick"].verifier.timing == "simulated"
 
 
 def test_settings_override_file_overrides_preset(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from attrs import evolve
 from tritonrl.core.candidate import Candidate, Failure, RunReport, Variant
-from tritonrl.core.config import ClockConfig, VerifierConfig
+from tritonrl.core.config import TimingConfig, VerifierConfig
 from tritonrl.core.extensions import AUDIT, VerifierSpec
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.run import RunReply, RunRequest
@@ -155,7 +155,9 @@ def test_without_a_gpu_nothing_is_interpreted_twice(verifier: Verifier) -> None:
 def test_the_interpreter_is_asked_where_the_configuration_says_so(verifier: Verifier, is_asked: bool) -> None:
     """The audit on a GPU has nothing interpreted beside it where that is switched off."""
     sandbox, store = verifier.context.sandbox, verifier.context.store
-    own = Verifier(VerifierConfig(backend="interpret", cross_check_interpreter=is_asked), ClockConfig(), sandbox, store)
+    own = Verifier(
+        VerifierConfig(backend="interpret", cross_check_interpreter=is_asked), TimingConfig(), sandbox, store
+    )
     own.context = evolve(own.context, cuda=InterpretedGpu(sandbox))
     task = with_declared(POINTWISE, (("ROWS", 9), ("COLUMNS", 33)))
     candidate = own.gather(task, pointwise(), VerifierSpec(stop_early=True, hidden=True))
@@ -191,7 +193,7 @@ def test_what_takes_too_long_to_compile_beyond_the_declared_sizes_is_sampled(
     """Beside a GPU the interpreter looks at those sizes, where it finds what only fails there."""
     sandbox = verifier.context.sandbox
     slow_down(sandbox, takes_all, monkeypatch)
-    own = Verifier(VerifierConfig(backend="interpret", cross_check_interpreter=False), ClockConfig(), sandbox)
+    own = Verifier(VerifierConfig(backend="interpret", cross_check_interpreter=False), TimingConfig(), sandbox)
     own.context = evolve(own.context, cuda=InterpretedGpu(sandbox))
     task = with_declared(POINTWISE, (("ROWS", 64), ("COLUMNS", 100)))
     assert own.context.oracle.beyond(task)

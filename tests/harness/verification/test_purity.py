@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from attrs import evolve
-from tritonrl.core.config import ClockConfig, VerifierConfig
+from tritonrl.core.config import TimingConfig, VerifierConfig
 from tritonrl.core.extensions import AUDIT
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.task import Task
@@ -19,13 +19,13 @@ from ..kernels import LINEAR, POINTWISE, linear, pointwise
 @pytest.fixture(scope="module")
 def strict(sandbox: Sandbox) -> Verifier:
     """The default verifier."""
-    return Verifier(VerifierConfig(), ClockConfig(), sandbox)
+    return Verifier(VerifierConfig(), TimingConfig(), sandbox)
 
 
 @pytest.fixture(scope="module")
 def lenient(sandbox: Sandbox, strict: Verifier) -> Verifier:
     """A verifier that admits operators, on the same store."""
-    return Verifier(VerifierConfig(purity="lenient"), ClockConfig(), sandbox, strict.context.store)
+    return Verifier(VerifierConfig(purity="lenient"), TimingConfig(), sandbox, strict.context.store)
 
 
 def launching(before: str, after: str, body: str = "2.0 * x * tl.sigmoid(x)") -> str:
@@ -95,7 +95,7 @@ def test_launches_for_show_beside_operators_are_refused(lenient: Verifier, name:
 
 
 def test_operators_at_the_declared_sizes_alone_are_refused(lenient: Verifier) -> None:
-    """What no run has seen PyTorch compute it may not compute where the clock looks."""
+    """What no run has seen PyTorch compute it may not compute where the timing looks."""
     task = evolve(POINTWISE, dtypes=("float32",))
     source = launching(f"if x.numel() > 100_000:\n            y = {SILU}", "out = out if n <= 100_000 else out * 0 + y")
     verdict = lenient.verify(task, source, AUDIT)

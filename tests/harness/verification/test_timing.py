@@ -10,7 +10,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.candidate import Comparison, ReferenceTiming, TimingReport, Variant
-from tritonrl.core.config import ClockConfig
+from tritonrl.core.config import TimingConfig
 from tritonrl.core.extensions import VerifierSpec
 from tritonrl.core.plan import LaunchPlan
 from tritonrl.core.run import RunResult
@@ -79,11 +79,13 @@ def test_every_trial_is_a_row() -> None:
 
 def test_a_protocol_has_the_configurations_numbers() -> None:
     """What the executor is told is what the configuration says."""
-    clock = ClockConfig(warmups=7, trials=9, trim=0.2, replays=2, placements=3, flush_mb=0, budget_s=1.0, attempts=4)
-    protocol = Protocol.of(clock, True)
+    timing = TimingConfig(
+        warmups=7, trials=9, trim=0.2, replays=2, buffer_copies=3, flush_mb=0, budget_s=1.0, attempts=4
+    )
+    protocol = Protocol.of(timing, True)
     for name in ("warmups", "trials", "trim", "replays", "flush_mb", "budget_s", "attempts", "short_us"):
-        assert getattr(protocol, name) == getattr(clock, name), name
-    assert protocol.buffer_copies == clock.placements
+        assert getattr(protocol, name) == getattr(timing, name), name
+    assert protocol.buffer_copies == timing.buffer_copies
     assert protocol.is_calibrated
 
 
@@ -134,7 +136,7 @@ def test_what_is_refused_already_is_measured_without_a_second_chance(
     """A fresh context is for what may be right: to start one takes longer than all else that is done with a kernel."""
     gpu = MadeUpGpu()
     candidate = verifier.gather(ADD, add(expression), VerifierSpec(stop_early=False))
-    timed = probe_measured(candidate, ADD, evolve(verifier.context, cuda=gpu), ClockConfig(), calibrated=False)
+    timed = probe_measured(candidate, ADD, evolve(verifier.context, cuda=gpu), TimingConfig(), calibrated=False)
     assert timed.evidence.timing is not None
     assert timed.evidence.timing.candidate_us == (1.0,)
     assert not fold(timed, False).correct

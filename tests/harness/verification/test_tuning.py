@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from attrs import evolve
 from tritonrl.core.candidate import Candidate, Evidence, Failure, TimingReport
-from tritonrl.core.config import ClockConfig
+from tritonrl.core.config import TimingConfig
 from tritonrl.core.extensions import VerifierSpec
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import LaunchPlan
@@ -21,7 +21,7 @@ from tritonrl.stages.timing_stage import judge_timing
 
 from .test_configurations import HEAD, MODEL, RELU, config, kernel
 
-PROTOCOL = Protocol.of(ClockConfig(), True)
+PROTOCOL = Protocol.of(TimingConfig(), True)
 STAGED = VerifierSpec(stop_early=True)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 from tritonrl.core.candidate import Variant
-from tritonrl.core.config import ClockConfig, VerifierConfig
+from tritonrl.core.config import TimingConfig, VerifierConfig
 from tritonrl.core.extensions import AUDIT, VerifierSpec
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.task import Task
@@ -23,13 +23,13 @@ BASELINE = VerifierSpec()
 MULTI = VerifierSpec(multi_input=True, stop_early=True)
 STAGED = VerifierSpec(stop_early=True)
 EXHAUSTIVE = VerifierSpec(multi_input=True)
-CONFIG = VerifierConfig(clock="simulated")
+CONFIG = VerifierConfig(timing="simulated")
 
 
 @pytest.fixture(scope="module")
 def verifier(sandbox: Sandbox) -> Verifier:
-    """A verifier with the simulated clock."""
-    return Verifier(CONFIG, ClockConfig(), sandbox)
+    """A verifier with the simulated timing."""
+    return Verifier(CONFIG, TimingConfig(), sandbox)
 
 
 def failed_variants(verifier: Verifier, task: Task, source: str) -> set[Variant]:
@@ -241,7 +241,7 @@ def test_the_exhaustive_form_attempts_everything(verifier: Verifier) -> None:
 )
 def test_the_exhaustive_form_pays_for_attempts_that_cannot_succeed(sandbox: Sandbox, source: str) -> None:
     """Without a plan its tiny and full runs start from the source again; the staged form has no such attempt."""
-    first, second, third = (Verifier(CONFIG, ClockConfig(), sandbox) for _ in range(3))
+    first, second, third = (Verifier(CONFIG, TimingConfig(), sandbox) for _ in range(3))
     exhaustive, staged = first.verify(ADD, source, EXHAUSTIVE), second.verify(ADD, source, STAGED)
     assert all(result.attempted and not result.passed for result in exhaustive.stages[2:4])
     assert all(result.seconds > 0.0 for result in exhaustive.stages[1:4])
@@ -277,9 +277,9 @@ def test_a_verdict_is_the_same_from_the_store_and_in_another_order(sandbox: Sand
         return evolve(verdict, stages=tuple(evolve(result, seconds=0.0) for result in verdict.stages))
 
     first = verifier.verify(ADD, add(), AUDIT)
-    again = Verifier(CONFIG, ClockConfig(), sandbox, verifier.context.store).verify(ADD, add(), AUDIT)
+    again = Verifier(CONFIG, TimingConfig(), sandbox, verifier.context.store).verify(ADD, add(), AUDIT)
     assert [r.seconds for r in again.stages[1:4]] == [r.seconds for r in first.stages[1:4]]
-    fresh = Verifier(CONFIG, ClockConfig(), sandbox, EvidenceStore())
+    fresh = Verifier(CONFIG, TimingConfig(), sandbox, EvidenceStore())
     fresh.verify(ADD, add("x - y"), BASELINE)
     assert without_seconds(fresh.verify(ADD, add(), AUDIT)) == without_seconds(first) == without_seconds(again)
 
@@ -292,14 +292,14 @@ def test_noise_is_common_to_specifications_but_not_to_protocols(verifier: Verifi
 
 
 def test_what_this_version_cannot_do_is_a_usage_error(sandbox: Sandbox) -> None:
-    """Asking for a measured clock, an unknown GPU or another target is refused by name."""
-    for config, clock, key in [
-        (VerifierConfig(clock="measured"), ClockConfig(), "verifier.clock"),
-        (VerifierConfig(), ClockConfig(gpu="abacus"), "clock.gpu"),
-        (VerifierConfig(target="sm_80"), ClockConfig(), "verifier.target"),
+    """Asking for a measured timing, an unknown GPU or another target is refused by name."""
+    for config, timing, key in [
+        (VerifierConfig(timing="measured"), TimingConfig(), "verifier.timing"),
+        (VerifierConfig(), TimingConfig(gpu="abacus"), "timing.gpu"),
+        (VerifierConfig(target="sm_80"), TimingConfig(), "verifier.target"),
     ]:
         with pytest.raises(UsageError, match=key):
-            Verifier(config, clock, sandbox)
+            Verifier(config, timing, sandbox)
 
 
 def test_a_gpu_that_is_not_there_is_a_usage_error() -> None:

@@ -35,7 +35,7 @@ class PairsRequest:
     """Which pairs of a suite to make: `num_pairs`, `level2_share` of them of level 2, `corrupted_share` spoilt."""
 
     num_pairs: int
-    suite: str = "corpus"
+    suite: str = "core13"
     level2_share: float = 0.5
     corrupted_share: float = 0.25
     split: Split = Split.TRAIN

@@ -42,7 +42,7 @@ class Recipe:
     """What pretraining does; every field is an option of the command."""
 
     pairs: int = 240_000
-    suite: str = "corpus"
+    suite: str = "core13"
     minutes: float = 4.0
     seed: int = 0
     corrupted_share: float = 0.25

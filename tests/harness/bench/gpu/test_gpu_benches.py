@@ -6,7 +6,7 @@ import pytest
 import torch
 from tritonrl.cli import app
 from tritonrl.core.candidate import Candidate
-from tritonrl.core.config import ClockConfig, VerifierConfig
+from tritonrl.core.config import TimingConfig, VerifierConfig
 from tritonrl.core.extensions import AUDIT
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.verdict import StageResult, Verdict
@@ -39,7 +39,7 @@ def test_crashing_candidates_reach_the_gpu_and_their_neighbours_are_right(sandbo
     """Every way to crash passes the AST and the compile stage, and what stands beside it passes the whole audit."""
     drawn = dict(draw_sources(len(CRASHES)))
     assert set(drawn) == {"is right", *CRASHES}
-    verifier = Verifier(VerifierConfig(), ClockConfig(), sandbox)
+    verifier = Verifier(VerifierConfig(), TimingConfig(), sandbox)
     for name in CRASHES:
         candidate = Candidate(task_id=TASK.task_id, source=drawn[name])
         candidate = probe_compile(probe_syntax(candidate), TASK, verifier.context, True)

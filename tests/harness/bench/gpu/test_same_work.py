@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tritonrl.core.config import ClockConfig
+from tritonrl.core.config import TimingConfig
 from tritonrl.core.plan import LaunchPlan
 from tritonrl.core.serialisation import from_plain, to_plain
 from tritonrl.core.task import Profile
@@ -18,7 +18,7 @@ from tritonrl.harness.reference.reference import load_task
 
 from ...gpu.pretend import pretend_gpu
 
-PROTOCOL = Protocol.of(ClockConfig(trials=6, warmups=1, flush_mb=1, placements=3), True)
+PROTOCOL = Protocol.of(TimingConfig(trials=6, warmups=1, flush_mb=1, buffer_copies=3), True)
 
 
 def time_here(

@@ -68,14 +68,14 @@ def test_kernels_are_teachers_at_their_own_sizes_and_at_larger_ones() -> None:
     assert len(kernels) == 8
     assert kernels == draw(8, seed=3)
     grown = [example for example in kernels if read_constants(example.task.source)[example.task.small[0][0]]]
-    originals = {example.task.task_id: example for example in corpus_examples("corpus:train", 3, 4)}
+    originals = {example.task.task_id: example for example in corpus_examples("core13:train", 3, 4)}
     assert any(example != originals[example.task.task_id] for example in grown)
 
 
 @pytest.mark.parametrize("factor", [1, 4, 2**20])
 def test_growth_stops_where_a_task_gets_too_large(factor: int) -> None:
     """The first size alone is multiplied, and by less where the task would take too much memory."""
-    example = next(corpus_examples("corpus:train", 0, 1))
+    example = next(corpus_examples("core13:train", 0, 1))
     name = example.task.small[0][0]
     before, after = (read_constants(one.task.source) for one in (example, grow(example, factor)))
     ratio = after[name] / before[name]

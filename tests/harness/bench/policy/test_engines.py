@@ -53,7 +53,7 @@ def measure(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Comparison, 
             return learners[config.engine]
 
         monkeypatch.setattr(engines, "open_learner", open_one)
-        return compare_engines(Config(), "corpus", 3, 2, adapter, 0), learners["vllm"]
+        return compare_engines(Config(), "core13", 3, 2, adapter, 0), learners["vllm"]
 
     return run_with
 

@@ -26,7 +26,7 @@ NUM_IN_FUNNEL = 40
 @pytest.fixture(scope="module")
 def examples() -> tuple[Example, ...]:
     """Teachers of each level, whose answers are spoilt."""
-    return tuple(corpus_examples("corpus:train", 0, 13))
+    return tuple(corpus_examples("core13:train", 0, 13))
 
 
 def test_spoilt_and_random_completions_are_answered(examples: tuple[Example, ...]) -> None:

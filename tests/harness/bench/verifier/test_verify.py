@@ -12,7 +12,7 @@ from tritonrl.harness.tasks.suites import corpus_examples
 from tritonrl.stages.syntax import inspect_source
 from typer.testing import CliRunner
 
-EXAMPLES = tuple(corpus_examples("corpus:train", 0, 13))
+EXAMPLES = tuple(corpus_examples("core13:train", 0, 13))
 
 
 @pytest.mark.parametrize("name", SPOILS)

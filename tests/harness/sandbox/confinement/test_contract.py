@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 from tritonrl.core.candidate import Failure
-from tritonrl.core.config import ClockConfig, VerifierConfig
+from tritonrl.core.config import TimingConfig, VerifierConfig
 from tritonrl.core.extensions import AUDIT
 from tritonrl.core.outcome import Outcome
 from tritonrl.harness.sandbox.sandbox import Sandbox
@@ -323,6 +323,6 @@ def test_verification_works_with_fewer_protections(sandboxes: SharedSandboxes, m
     example = find_example("l1-softmax-00c0ffee12345678")
     wrong = example.solution.replace("tl.exp(", "tl.exp2(")
     assert wrong != example.solution
-    verifier = Verifier(VerifierConfig(), ClockConfig(), sandboxes.get(without=MODES[mode]))
+    verifier = Verifier(VerifierConfig(), TimingConfig(), sandboxes.get(without=MODES[mode]))
     assert verifier.verify(example.task, example.solution, AUDIT).correct
     assert verifier.verify(example.task, wrong, AUDIT).outcome is Outcome.WRONG_VALUES
