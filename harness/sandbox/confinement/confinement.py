@@ -42,7 +42,8 @@ Not covered:
   memory files and System V segments where there is no seccomp either.
 
 What a kernel or container forbids is left out; `Sandbox.capabilities()` and `tritonrl doctor` say in one line for each
-protection what enforces it here, or what its loss means. Every item is tried in tests/harness/sandbox/test_contract.py.
+protection what enforces it here, or what its loss means. Every item is tried in
+tests/harness/sandbox/confinement/test_contract.py.
 """
 
 from __future__ import annotations

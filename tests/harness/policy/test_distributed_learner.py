@@ -26,7 +26,7 @@ COMMAND = """
 import json, sys
 from pathlib import Path
 from tritonrl.core.config import PolicyConfig
-from tritonrl.harness.study.learner import Sampling, Training
+from tritonrl.core.recipe.learner import Sampling, Training
 from tritonrl.harness.policy.distributed_learner import assembled, load_learner
 from tritonrl.core.recipe.learner import Sampling, Training
 from tritonrl.harness.policy.crew import assembled, load_learner
