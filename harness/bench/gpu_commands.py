@@ -31,9 +31,10 @@ def timing(
     """
     from ..settings import load_config
     from ..verification.batch import default_jobs
-    from .gpu.timing import render, run
+    from .gpu.timing import measure_timing, render
 
-    figures = run(load_config(settings=settings or []), num_kernels, visits, repeats, seed, jobs or default_jobs())
+    config, show = load_config(settings=settings or []), partial(print, file=sys.stderr, flush=True)
+    figures = measure_timing(config, num_kernels, visits, repeats, seed, jobs or default_jobs(), show)
     print_figures(figures, render(figures), as_json)
     raise typer.Exit(1 if any(not target.is_met for target in figures.targets) else 0)
 
@@ -54,10 +55,12 @@ def agreement(
     """
     from ..settings import load_config
     from ..verification.batch import default_jobs
-    from .gpu.agreement import LEAST_AGREEMENT, render, run
+    from .gpu.agreement import LEAST_AGREEMENT, measure_agreement, render
 
     config = load_config(settings=settings or [])
-    figures = run(config, candidates, seed, jobs or default_jobs(), partial(print, file=sys.stderr, flush=True))
+    figures = measure_agreement(
+        config, candidates, seed, jobs or default_jobs(), partial(print, file=sys.stderr, flush=True)
+    )
     print_figures(figures, render(figures), as_json)
     raise typer.Exit(1 if figures.num_agreeing < LEAST_AGREEMENT * figures.num_candidates else 0)
 
@@ -77,10 +80,11 @@ def gpu_crashes(
     """
     from ..settings import load_config
     from ..verification.batch import default_jobs
-    from .gpu.crashes import render, run
+    from .gpu.crashes import measure_crashes, render
     from .verifier.mix import show_every_tenth
 
-    figures = run(load_config(settings=settings or []), candidates, jobs or default_jobs(), show_every_tenth)
+    config = load_config(settings=settings or [])
+    figures = measure_crashes(config, candidates, jobs or default_jobs(), show_every_tenth)
     print_figures(figures, render(figures), as_json)
     raise typer.Exit(0 if figures.is_sound else 1)
 

@@ -1,4 +1,4 @@
-"""Whether the interpreter and a GPU say the same of a candidate: `tritonrl bench backends`.
+"""Whether the interpreter and a GPU say the same of a candidate: `tritonrl bench agreement`.
 
 Right and wrong candidates of the fixed mix (those that reach a kernel) are verified by both backends with the same
 seed. They agree where both accept or both refuse: where a wrong kernel is first seen to be wrong may differ, since a
@@ -54,7 +54,7 @@ class BackendFigures:
     seconds: dict[str, float]
 
 
-def run(
+def measure_agreement(
     config: Config,
     num_candidates: int,
     seed: int,

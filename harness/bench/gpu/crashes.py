@@ -1,4 +1,4 @@
-"""Kernels that take a GPU's context down, one after the other: `tritonrl bench crashes`.
+"""Kernels that take a GPU's context down, one after the other: `tritonrl bench gpu-crashes`.
 
 Every crashing candidate stands between two right ones, in turns through illegal addresses, loops without end, grids
 that run for hours and memory that no card has. What must hold is that each gets a verdict that refuses it, each right
@@ -86,7 +86,7 @@ def _write(number: int, deed: _Deed) -> str:
     return f"# {number}\n{source}"
 
 
-def run(config: Config, num_crashes: int, jobs: int, on_progress: OnProgress | None = None) -> CrashFigures:
+def measure_crashes(config: Config, num_crashes: int, jobs: int, on_progress: OnProgress | None = None) -> CrashFigures:
     """Verify `num_crashes` crashing candidates and their neighbours; raises UsageError where there is no GPU."""
     task, drawn = double_task(), draw_sources(num_crashes)
     chosen = evolve(

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -117,8 +118,20 @@ class Prepared:
     storages: dict[int, bytes]
 
 
-def run(config: Config, num_kernels: int, num_visits: int, num_repeats: int, seed: int, jobs: int) -> TimingFigures:
-    """Measure `num_kernels` kernels, `num_repeats` times at each of `num_visits` visits."""
+def measure_timing(
+    config: Config,
+    num_kernels: int,
+    num_visits: int,
+    num_repeats: int,
+    seed: int,
+    jobs: int,
+    on_visit: Callable[[str], None] = lambda _: None,
+) -> TimingFigures:
+    """Measure `num_kernels` kernels, `num_repeats` times at each of `num_visits` visits.
+
+    `on_visit` is told after each visit what the targets' figures are so far. Raises UsageError without a GPU.
+    """
+    began = time.monotonic()
     protocol = Protocol.of(config.timing, True)
     with open_verifier(config) as verifier:
         cuda = verifier.context.cuda
@@ -130,7 +143,7 @@ def run(config: Config, num_kernels: int, num_visits: int, num_repeats: int, see
         subjects = [one for one in prepared if isinstance(one, Prepared)]
         unusable = [one for one in prepared if isinstance(one, str)]
         found: dict[int, list[Trials]] = {number: [] for number in range(len(subjects))}
-        for _ in range(num_visits):
+        for visit in range(num_visits):
             for number, subject in enumerate(subjects):
                 if number not in found:
                     continue
@@ -140,6 +153,10 @@ def run(config: Config, num_kernels: int, num_visits: int, num_repeats: int, see
                     del found[number]
                 else:
                     found[number] += measured
+            kernels = [condense(subjects[number].name, taken, config.timing.trim) for number, taken in found.items()]
+            so_far = summarise(cuda.device_name, seed, num_repeats, kernels, unusable).targets
+            figures = ", ".join(f"{target.name} {target.found:.4g}" for target in so_far)
+            on_visit(f"visit {visit + 1} of {num_visits}, {time.monotonic() - began:.0f} s: {figures}")
         same_work = compare(cuda, protocol, num_repeats, config.timing.trim)
         device = cuda.device_name
     kernels = [condense(subjects[number].name, taken, config.timing.trim) for number, taken in found.items()]
