@@ -7,8 +7,8 @@ Differences between any two cells are judged likewise.
 An interval allows for another draw of the tasks and of the training runs. With one seed it allows for other tasks
 alone and says nothing about another training run; `Analysis.over` says so. Then nothing is tested and nothing is called
 detectable: runs differ by more than tasks do, and with the noise of seeds left out nearly every second grid without any
-effect would show one (simulated, docs/findings/ablation.md: a spread of 2.3 points between runs, 100 tasks). There is no
-p-value without its effect: both are fields of one record.
+effect would show one (simulated, docs/findings/ablation.md: a spread of 2.3 points between runs, 100 tasks). There is
+no p-value without its effect: both are fields of one record.
 """
 
 from __future__ import annotations
