@@ -31,8 +31,8 @@ from ....core.text.extraction import extract
 from ....core.text.prompts import assistant_message
 from ....core.verdict import Verdict
 from ....stages.syntax import judge_syntax
-from ...sandbox.protocol import RecordReply
 from ...sandbox.sandbox import Sandbox
+from ...sandbox.wire import RecordReply
 from ...tasks.suites import corpus_examples
 from ...verification.probes import probe_syntax
 from ...verification.timing.timing import find_reference_timing

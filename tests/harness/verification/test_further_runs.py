@@ -14,8 +14,8 @@ from tritonrl.core.run import RunReply, RunRequest
 from tritonrl.core.task import Profile, Task
 from tritonrl.harness.gpu.backend import CudaBackend
 from tritonrl.harness.reference.sizes.declared_sizes import with_declared
-from tritonrl.harness.sandbox.protocol import RecordReply, RecordRequest
 from tritonrl.harness.sandbox.sandbox import Sandbox
+from tritonrl.harness.sandbox.wire import RecordReply, RecordRequest
 from tritonrl.harness.verification.checks import interpreted, second_call
 from tritonrl.harness.verification.context import VerifierContext
 from tritonrl.harness.verification.verifier import Verifier
