@@ -253,7 +253,7 @@ class Sandbox:
             return zygote
 
     def _job(self, mode: str, header: dict[str, Any], blobs: list[bytes]) -> Answer | _Died:
-        """A job's answer; one that the kernel ended for want of memory runs again, with no other such job beside it."""
+        """Return a job's answer; one that lacked memory runs again, with no other such job beside it."""
         found, is_short = self._watched(mode, header, blobs)
         if not is_short:
             return found
@@ -267,7 +267,7 @@ class Sandbox:
         return _Died(failure=Failure(outcome=Outcome.MEMORY_LIMIT, message=message))
 
     def _watched(self, mode: str, header: dict[str, Any], blobs: list[bytes]) -> tuple[Answer | _Died, bool]:
-        """A job's answer, and whether it died while the kernel ended processes for want of memory."""
+        """Return a job's answer, and whether it died while the kernel ended processes for want of memory."""
         known = watch.count_kills()
         found = self._attempt(mode, header, blobs)
         return found, isinstance(found, _Died) and found.is_killed and watch.count_kills() > known
@@ -330,7 +330,7 @@ class Sandbox:
 
 
 def read_run_result(plain: Any, blobs: list[bytes]) -> RunResult:
-    """One run's result from a reply, structured strictly; raises ValueError and the like where it is none."""
+    """Return one run's result from a reply, structured strictly; raises ValueError and the like."""
     # outputs and marks travel as blob numbers; everything else is structured strictly
     numbers = {name: _list(plain.pop(name)) for name in ("outputs", "written", "tainted")}
     for indices in numbers.values():
@@ -352,7 +352,7 @@ def _broken(error: Exception) -> Failure:
 
 
 def _make_root() -> tuple[str, int]:
-    """A new scratch root, locked for as long as this process lives, after removing those whose owner is gone."""
+    """Make a scratch root, locked while this process lives, after removing those whose owner is gone."""
     parent = os.path.join(tempfile.gettempdir(), f"tritonrl-{os.geteuid()}")
     os.makedirs(parent, mode=0o700, exist_ok=True)
     if os.stat(parent).st_uid != os.geteuid():

@@ -97,7 +97,7 @@ def encode(header: dict[str, Any], blobs: Sequence[bytes] = ()) -> bytes:
 
 
 def read(receive: Callable[[int], bytes], max_bytes: int) -> tuple[dict[str, Any], list[bytes]]:
-    """One frame through `receive(n)`, which returns at most n bytes and b"" at the end of the stream."""
+    """Read one frame through `receive(n)`, which returns at most n bytes and b"" at the end of the stream."""
     magic, text_length, num_blobs = _HEAD.unpack(_exactly(receive, _HEAD.size))
     if magic != _MAGIC or text_length > min(max_bytes, MAX_JSON_BYTES) or num_blobs > MAX_BLOBS:
         raise FrameError("not a frame")

@@ -254,7 +254,7 @@ class Zygote:
             watch.end_user(confinement.job_uid(job.pid))
 
     def _end_orphans(self) -> None:
-        """Where no PID namespace does it, kill what ended jobs left behind: their subreaper is this process."""
+        """Kill what ended jobs left behind where no PID namespace does; their subreaper is this process."""
         if not self.protections.pid_namespace:
             watch.end_descendants({job.pid for job in self.jobs})
 

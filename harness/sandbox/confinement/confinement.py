@@ -288,12 +288,12 @@ class Capability:
 
     @property
     def detail(self) -> str:
-        """The line that a person reads."""
+        """Return the line that a person reads."""
         return "; ".join(part for part in (self.means, self.loss) if part)
 
 
 def describe_protections(found: Protections) -> tuple[Capability, ...]:
-    """Every item of the contract (`confinement`), in its order."""
+    """Return every item of the contract, in its order."""
     scoped = found.landlock >= _SCOPED_SIGNALS
     own_space = {"PID namespace": found.pid_namespace}
     network_loss = "a candidate can connect wherever this user can"

@@ -179,11 +179,11 @@ class WriteCoverage(Watcher):
         self._window(target).fill_(_UNWRITTEN)
 
     def written_bits(self, view: torch.Tensor) -> bytes:
-        """A bit for each element of a view: whether a kernel wrote it."""
+        """Return a bit for each element of a view that says if a kernel wrote it."""
         return np.packbits(self._states_of(view) != _UNWRITTEN).tobytes()
 
     def tainted_bits(self, view: torch.Tensor) -> bytes:
-        """A bit for each element of a view: whether its value says nothing."""
+        """Return a bit for each element of a view that says if its value is tainted."""
         return np.packbits(self._states_of(view) == _TAINTED).tobytes()
 
     def sample(self) -> Sample:
@@ -201,7 +201,7 @@ class WriteCoverage(Watcher):
 
 
 def find_new(stored: Mapping[Place, NDArray[np.int64]], grid: Place) -> tuple[tuple[float, ...], ...]:
-    """For each axis of a grid, the shares of programs' elements that the one before it along the axis has not."""
+    """Return, by axis, the shares of programs' elements that the one before it along the axis has not."""
     pairs = [[(stored[place], stored.get(neighbour(place, axis, grid))) for place in stored] for axis in range(3)]
     return tuple(
         tuple(

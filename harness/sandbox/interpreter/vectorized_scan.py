@@ -141,14 +141,14 @@ class Scan:
             self.writers[chosen[mask]] = np.broadcast_to(numbers, pointers.shape)[mask]
 
     def writers_of(self, view: torch.Tensor) -> bytes:
-        """For each element of a view the number of the program that wrote it last, from 1 on, or 0."""
+        """Return for each element of a view the number of the program that wrote it last, from 1 on, or 0."""
         scale = view.element_size() >> self.shift
         steps = [step * scale for step in view.stride()]
         at = (view.data_ptr() - self.start) >> self.shift
         return torch.from_numpy(self.writers).as_strided(tuple(view.shape), steps, at).contiguous().numpy().tobytes()
 
     def lead(self, *arrays: NDArray[Any]) -> list[NDArray[Any]]:
-        """Arrays of one shape, the first axis the programs'."""
+        """Return the arrays in one shape, the first axis the programs'."""
         rank = max(2, *(array.ndim for array in arrays))
         shaped = [
             array if array.ndim == rank else array.reshape((1,) * (rank - array.ndim) + array.shape) for array in arrays
@@ -161,7 +161,7 @@ class Scan:
 
 
 def start_scan(buffers: list[torch.Tensor], item_bytes: int, num_lanes: int, seed: int) -> Scan:
-    """A scan of launches on buffers in one stretch of memory, whose smallest elements have `item_bytes`."""
+    """Return a scan of launches on buffers in one stretch of memory, whose smallest elements have `item_bytes`."""
     start, stop = find_stretch(buffers)
     shift = item_bytes.bit_length() - 1
     writers = np.zeros(((stop - start) >> shift) + 1, np.int32)
@@ -279,7 +279,7 @@ def _shapes(scan: Scan) -> dict[str, Callable[..., Any]]:
 
 
 def _reductions() -> tuple[Patch, ...]:
-    """Reductions and scans along an axis that is one further on."""
+    """Reduce and scan along an axis that is one further on."""
     base: Any = interpreter.ReduceScanOpInterface
     plain_apply = base.apply
 
@@ -318,7 +318,7 @@ def _reductions() -> tuple[Patch, ...]:
 
 
 def _patched_tensor(original: Any) -> Any:
-    """Tensors that are conditions, indices and transposed for many programs at once."""
+    """Let tensors be conditions, indices and transposed for many programs at once."""
 
     def agreed(tensor: Any) -> Any:
         data = tensor.handle.data

@@ -72,7 +72,7 @@ class _Reader:
         self.num_loops = 0
 
     def define_value(self, name: str, region: _Region) -> int:
-        """A new value under this name."""
+        """Number a new value under this name."""
         region.names[name] = len(self.sources)
         self.sources.append(set())
         return region.names[name]
@@ -164,7 +164,7 @@ class _Reader:
         self.regions.append(region)
 
     def _block(self, line: str) -> None:
-        """A block's arguments; in the second region of `scf.while` they receive what the first one passes on."""
+        """Define a block's arguments; those of `scf.while`'s second region receive what the first one passes on."""
         region = self.regions[-1]
         for at, (name, _) in enumerate(_PARAMETER.findall(line)):
             value = self.define_value(name, region)

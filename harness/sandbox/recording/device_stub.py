@@ -63,7 +63,7 @@ class StubDriver:
         return torch.device("cuda:0")
 
     def get_device_interface(self) -> Any:
-        """PyTorch's module for the device."""
+        """Return PyTorch's module for the device."""
         return torch.cuda
 
 
@@ -175,7 +175,7 @@ _LEGACY_TYPES = {
 
 
 def _make_legacy_type(name: str, dtype: Any) -> Any:
-    """`torch.cuda.FloatTensor` and its kin, for `isinstance`; as any build without CUDA they make no tensor."""
+    """Make `torch.cuda.FloatTensor` and its kin for `isinstance`; as any build without CUDA they make no tensor."""
 
     class Meta(type):
         def __instancecheck__(cls, instance: Any) -> bool:

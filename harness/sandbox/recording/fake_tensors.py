@@ -72,7 +72,7 @@ class FakeDevices:
         return self.of(tensor).type == "cuda"
 
     def address(self, tensor: torch.Tensor) -> int:
-        """An address as a GPU's allocator could give it."""
+        """Return an address as a GPU's allocator could give it."""
         with torch._C.DisableTorchFunction():
             if not tensor.is_meta:
                 return tensor.data_ptr()

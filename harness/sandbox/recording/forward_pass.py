@@ -233,13 +233,13 @@ def _written(function: Any, args: Any, kwargs: Any) -> Iterable[torch.Tensor]:
 
 
 def _refuse_values(targets: Iterable[torch.Tensor]) -> None:
-    """Nothing is computed here, so what has values would keep them, and host code could read what no GPU has."""
+    """Refuse to write to tensors with values: they would keep them, and host code could read what no GPU has."""
     if not all(tensor.is_meta for tensor in targets):
         raise Refusal(Outcome.UNSUPPORTED, "forward writes to a tensor that has values; make it in forward")
 
 
 def _without_values(value: Any) -> Any:
-    """Tensors without values in the place of those that have some, such as a module's constants."""
+    """Return tensors without values in the place of those that have some, such as a module's constants."""
     if isinstance(value, torch.Tensor):
         return (
             value

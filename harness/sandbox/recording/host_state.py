@@ -44,7 +44,7 @@ class _Identity:
 
 
 def take_snapshot(module: types.ModuleType, model: torch.nn.Module) -> Snapshot:
-    """Plain values, and what objects are, by where they are held."""
+    """Return plain values, and identities of objects, by where they are held."""
     roots = itertools.chain(vars(module).items(), [("ModelNew()", model)])
     seen: _Seen = {}
     found = itertools.chain.from_iterable(_walk(value, name, module.__name__, 0, seen) for name, value in roots)

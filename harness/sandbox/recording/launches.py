@@ -41,11 +41,11 @@ class Pointer:
     offset_bytes: int
 
     def data_ptr(self) -> int:
-        """As aligned as the view is in an allocation, which starts at a multiple of 256."""
+        """Return an address as aligned as the view is in an allocation, which starts at a multiple of 256."""
         return self.offset_bytes % 256
 
     def ptr_range(self) -> int:
-        """Unknown."""
+        """Return 0: the range is unknown."""
         return 0
 
 
@@ -233,7 +233,7 @@ class LaunchRecorder:
 
 
 def _has_allocator() -> bool:
-    """Whether the host code has set what a launch takes scratch memory from (tensor descriptors made in a kernel)."""
+    """Return whether host code has set where a launch takes scratch memory from (descriptors made in a kernel)."""
     from triton.runtime import _allocation
 
     return not isinstance(_allocation._allocator.get(), _allocation.NullAllocator)
@@ -333,7 +333,7 @@ def _compile_outcome(error: BaseException) -> Outcome:
 
 
 def _compile_message(error: BaseException) -> str:
-    """Triton's own words: the innermost message, after the place that the outer ones print."""
+    """Return Triton's own words: the innermost message, after the place that the outer ones print."""
     innermost = error
     while innermost.__cause__ is not None:
         innermost = innermost.__cause__

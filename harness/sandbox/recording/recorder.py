@@ -100,7 +100,7 @@ def _request(plain: dict[str, Any]) -> RecordRequest:
 def record_all(
     recorder: LaunchRecorder, tuners: Tuners, source: str, requests: list[RecordRequest], scratch: str
 ) -> list[Recording]:
-    """One recording for each request, up to a decisive failure; a source that does not import fails them all alike."""
+    """Record each request, up to a decisive failure; a source that does not import fails them all alike."""
     try:
         Refusal.raised.clear()
         module = import_candidate(source, scratch)

@@ -68,7 +68,7 @@ class Target:
 
     @property
     def binary(self) -> str:
-        """The name that Triton gives to the loadable code."""
+        """Return the name that Triton gives to the loadable code."""
         return "cubin" if self.backend == "cuda" else "hsaco"
 
 

@@ -78,7 +78,7 @@ def _refusal(name: str) -> Any:
 
 
 def _exchange_bits(original: Any) -> Any:
-    """An exchange moves bits, whatever they mean; the interpreter's own knows integers alone."""
+    """Exchange bits, whatever they mean; the interpreter exchanges integers alone."""
 
     def exchange(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
         dtype = value.data.dtype

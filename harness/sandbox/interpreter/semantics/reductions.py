@@ -37,7 +37,7 @@ class _OwnFunction:
         self._function = operation.combine_fn.rewrite()
 
     def __call__(self, left: Arrays, right: Arrays) -> Arrays:
-        """All elements of arrays of one shape, combined with those at the same place."""
+        """Combine all elements of arrays of one shape with those at the same place."""
         left, right = [np.asarray(array) for array in left], [np.asarray(array) for array in right]
         if not left[0].size:
             return left
@@ -124,7 +124,7 @@ def _reduce_by_halves(arrays: Arrays, combine: _Combine) -> Arrays:
 
 
 def _pack(reduction: Any, results: Arrays, dtypes: list[Any], rank: int) -> list[Any]:
-    """Tensors of what was reduced, with the axes that are kept."""
+    """Return tensors of what was reduced, with the axes that are kept."""
     if reduction.keep_dims:
         results = [
             array.reshape((1,) * rank) if reduction.axis is None else np.expand_dims(array, reduction.axis)
