@@ -1,13 +1,12 @@
 """Run many programs of a launch at once: a quick look at all of a large grid, of which only hints are taken.
 
 The interpreter's operations are NumPy's, whose cost for a block of a thousand lanes is that of the call. So all values
-get one axis more, the first, along which programs lie: a program's number is an array, and each operation is done once
-for hundreds of programs. A program in a hundred that is left out, or computes something else, is found that way; no
-affordable sample would have it.
+get one axis more, the first, along which programs lie, and each operation is done once for hundreds of programs. One
+program in a hundred that computes something else is found that way; no affordable sample would have it.
 
-Nothing is decided here. Programs that do not all take the same branch are separated and begun anew; what cannot be
-done with one axis more ends the scan; and memory holds what any order of programs would leave there only if they do not
-depend on each other. So the judge takes from a scan which programs to run one by one, or that all of them should.
+Nothing is decided here. Programs that take different branches are separated and begun anew, what cannot be done with
+one axis more ends the scan, and programs are taken to be independent. So the judge takes from a scan which programs to
+run one by one, or that all of them should.
 """
 
 from __future__ import annotations

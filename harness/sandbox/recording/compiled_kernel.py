@@ -5,11 +5,10 @@ The IR is text in SSA form; a value may derive from a parameter where any value 
 followed to a fixed point over assignments, loop-carried values and branches, and over-approximates: arithmetic on a
 loaded *value* is cut off at the load (a loaded integer is no pointer into its source), everything else flows on.
 
-Triton spreads a block over threads as suits each load and store, so two of the same shape may give a lane to different
-threads: what one has stored, the other need not see. And it pipelines loops: the loads of later iterations begin before
-the stores of earlier ones, whatever they access. Both stand in the Triton GPU IR, which is read as the
-IR before it is. (Only loads of at least four bytes run ahead, only in loops without a barrier,
-and only for a `tl.dot` or where `tl.range` asks for stages; all of that has happened by then.)
+The Triton GPU IR, read alike, has the layouts: two blocks of one shape may give a lane to different threads, and what
+one thread has stored the other need not see. It also shows pipelined loops, in which loads of later iterations begin
+before the stores of earlier ones. (Only loads of at least four bytes run ahead, only in loops without a barrier, and
+only for a `tl.dot` or where `tl.range` asks for stages; all of that has happened by then.)
 """
 
 from __future__ import annotations

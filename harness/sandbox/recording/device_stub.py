@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import threading
 import types
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -214,22 +214,12 @@ def know_the_compiler_by_its_version() -> None:
 
 
 def _run_as_one_user(*arguments: Any, **options: Any) -> Any:
-    finished: list[Any] = []
-    raised: list[BaseException] = []
+    def run() -> Any:
+        syscalls.set_thread_user(os.geteuid())
+        return subprocess.run(*arguments, **options)
 
-    def run() -> None:
-        try:
-            syscalls.set_thread_user(os.geteuid())
-            finished.append(subprocess.run(*arguments, **options))
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if raised:
-        raise raised[0]
-    return finished[0]
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(run).result()
 
 
 _CUDA, _CUDNN, _CUSPARSELT = "12.8", 91002, 702

@@ -23,14 +23,6 @@ from .rounding import narrow, widen
 from .run_state import current_run
 
 
-def _larger(self: Any, left: Any, right: Any) -> Any:
-    return self.binary_op(left, right, np.fmax)
-
-
-def _smaller(self: Any, left: Any, right: Any) -> Any:
-    return self.binary_op(left, right, np.fmin)
-
-
 def _clamp(self: Any, value: Any, low: Any, high: Any, propagates: Any) -> Any:
     if propagates == tl.PropagateNan.ALL:
         return self.ternary_op(value, low, high, np.clip)
@@ -152,8 +144,8 @@ def _in_drawn_order(operate: Any, *operands: Any) -> Any:
 
 
 PATCHES = (
-    replace(BUILDER, "create_maxnumf", _larger),
-    replace(BUILDER, "create_minnumf", _smaller),
+    replace(BUILDER, "create_maxnumf", lambda self, left, right: self.binary_op(left, right, np.fmax)),
+    replace(BUILDER, "create_minnumf", lambda self, left, right: self.binary_op(left, right, np.fmin)),
     replace(BUILDER, "create_clampf", _clamp),
     replace(BUILDER, "create_cat", _concatenate),
     replace(BUILDER, "create_reshape", _reshape),

@@ -124,10 +124,6 @@ def _dot(original: Any) -> Any:
     return dot
 
 
-def _subtract(original: Any) -> Any:
-    return _add(original, -1)
-
-
 _EXACT: dict[str, Callable[[Array], Array]] = {
     "exp": np.exp,
     "exp2": np.exp2,
@@ -145,6 +141,6 @@ PATCHES = (
     Patch(BUILDER, "create_fdiv", _divide),
     Patch(BUILDER, "create_fmul", _multiply),
     Patch(BUILDER, "create_fadd", _add),
-    Patch(BUILDER, "create_fsub", _subtract),
+    Patch(BUILDER, "create_fsub", partial(_add, sign=-1)),
     Patch(BUILDER, "create_dot", _dot),
 )
