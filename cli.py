@@ -86,8 +86,8 @@ def verify(
     from .harness.errors import TaskError
     from .harness.plain_text import render_verdict
     from .harness.settings import load_config, read_text, with_drawn_seed
+    from .harness.tasks.batch import default_jobs, in_order, read_batch, verdict_plain
     from .harness.tasks.suites import find_task
-    from .harness.verification.batch import default_jobs, in_order, read_batch, verdict_plain
     from .harness.verification.verifier import open_verifier
 
     config = load_config(

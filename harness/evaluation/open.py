@@ -11,7 +11,7 @@ from ...core.config import Config
 from ..display import DisplayKind, open_display
 from ..study.pipeline import CellContext, open_context
 from ..study.store import Results
-from ..verification.batch import default_jobs
+from ..tasks.batch import default_jobs
 from ..verification.verifier import Verifier
 from .evaluation import (
     BySuite,

@@ -16,12 +16,13 @@ from attrs import evolve
 from ...core.extensions import LETTERS
 from ...core.serialisation import to_plain
 from ..analysis.findings import Analysis
+from ..analysis.number_format import Form
 from ..errors import UsageError
 from ..study.store import Results
 from ..tables import TABLES
 from .cell_tables import grid
 from .effect_tables import effects
-from .figures import Form, Sheet, words
+from .figures import Sheet, words
 from .headline import headline
 from .sections import describe_runs, describe_training, describe_versions, describe_work
 from .tables import Table, term_name

@@ -11,8 +11,8 @@ from markupsafe import Markup
 
 from ...core.extensions import LETTERS, Extensions
 from ..analysis.findings import Analysis, CellFacts, Estimate
+from ..analysis.number_format import Form, written
 from ..study.journal import SFT
-from .figures import Form, written
 from .theme import BLUE, FAINT, GREY, INK, MUTED, ORANGE, PAPER, Layout, Spec, draw
 
 Facts = Sequence[tuple[str, CellFacts]]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..analysis.findings import Analysis, CellFacts, HeldOutPoint, LearningPoint
-from .figures import Cell, Form, Part, Sheet, words
+from ..analysis.number_format import Form
+from .figures import Cell, Part, Sheet, words
 from .sparkline import sparkline
 from .tables import Table
 

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from ...core.statistics import factorial
 from ..analysis.findings import Analysis, Comparison, Estimate, NoiseSetting, PairMean
-from .figures import Form, written
+from ..analysis.number_format import Form, written
 from .forest import Mark, Panel, forest_plot
 from .tables import term_name
 from .theme import BLUE, ORANGE, Layout, Spec, draw, typeset

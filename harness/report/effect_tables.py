@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from ...core.statistics import factorial
 from ..analysis.findings import METRICS, Analysis
-from .figures import Cell, Form, Sheet, words
+from ..analysis.number_format import Form
+from .figures import Cell, Sheet, words
 from .tables import METRIC_TITLES, Prose, Section, Table, effect_entry, term_name
 
 Effects = Mapping[str, factorial.Analysis | None]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from ..analysis.findings import FunnelStage
-from .figures import Form, written
+from ..analysis.number_format import Form, written
 from .theme import BLUE, INK, MUTED, ORANGE, PAPER, Layout, Spec, draw
 
 _ROW = 24

@@ -8,7 +8,7 @@ from ...core.extensions import LETTERS
 from ...core.statistics import factorial
 from ..analysis.conclusions import describe_gain, training_gain
 from ..analysis.findings import Analysis
-from .figures import Form, written
+from ..analysis.number_format import Form, written
 
 NAMES = {"m": "multi-input testing", "s": "staged evaluation", "c": "the curriculum", "t": "calibrated timing"}
 

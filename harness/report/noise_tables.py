@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ..analysis.comparisons import COMPARED
 from ..analysis.findings import Analysis
-from .figures import Cell, Form, Part, Sheet, words
+from ..analysis.number_format import Form
+from .figures import Cell, Part, Sheet, words
 from .tables import METRIC_TITLES, Table
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from attrs import frozen
 
 from ...core.statistics import factorial
-from .figures import Cell, Form, Sheet, words
+from ..analysis.number_format import Form
+from .figures import Cell, Sheet, words
 
 
 @frozen(kw_only=True)

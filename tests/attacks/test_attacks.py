@@ -31,7 +31,7 @@ _FILE = re.compile(r"`([a-z_]+/[a-z0-9_]+\.py)`")
 @pytest.fixture(scope="session")
 def verifier(sandboxes: SharedSandboxes) -> Verifier:
     """One verifier for the session, with less time than by default, since some attacks use up what they are given."""
-    config = VerifierConfig(clock="simulated", seed=SEED)
+    config = VerifierConfig(timing="simulated", seed=SEED)
     return Verifier(config, TimingConfig(), sandboxes.get(LimitsConfig(cpu_s=8)))
 
 

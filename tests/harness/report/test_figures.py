@@ -7,7 +7,8 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tritonrl.harness.report.figures import NOTHING, Form, Sheet, written
+from tritonrl.harness.analysis.number_format import NOTHING, Form, written
+from tritonrl.harness.report.figures import Sheet
 from tritonrl.harness.report.theme import typeset
 from tritonrl.harness.report.tokens import KINDS, runs
 

@@ -15,7 +15,7 @@ from ...core.task import Task
 from ...core.verdict import Verdict
 from ..errors import TaskError, UsageError
 from ..settings import read_lines, read_text
-from ..tasks.suites import find_task
+from .suites import find_task
 
 T = TypeVar("T")
 
