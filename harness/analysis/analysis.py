@@ -14,8 +14,8 @@ from itertools import combinations, product
 import polars as pl
 
 from ...core.config import merge
-from ...core.extensions import LETTERS, Extensions
 from ...core.outcome import Stage
+from ...core.recipe.extensions import LETTERS, Extensions
 from ...core.statistics import factorial
 from ...core.statistics.intervals import fast_p, pass_at_k
 from ..study.journal import SFT

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 import polars as pl
 from attrs import frozen
 
-from ...core.extensions import Extensions
+from ...core.recipe.extensions import Extensions
 from ...core.seeds import derive
 from ...core.statistics import factorial
 from ...core.statistics.intervals import clustered_rate_interval, percentile_ends, resampling_weights

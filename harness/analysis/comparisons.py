@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from ...core.cells import NOISE_SWEEP, CellSpec
-from ...core.extensions import ALL_CELLS
+from ...core.recipe.extensions import ALL_CELLS, NOISE_SWEEP, CellSpec
 from ...core.statistics.factorial import GRID, Difference, Response, compare
 from ..study.journal import SFT
 from .findings import Comparison, Estimate, NoiseSetting

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 
-from ...core.extensions import ALL_CELLS
+from ...core.recipe.extensions import ALL_CELLS
 from ...core.statistics import factorial
 from ...core.statistics.factorial import GRID
 from ...core.statistics.intervals import wilson_interval

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from ...core.extensions import ALL_CELLS
+from ...core.recipe.extensions import ALL_CELLS
 from ...core.seeds import derive
 from ...core.statistics.intervals import bootstrap_interval, clustered_rate_interval
 from ..study.journal import SFT

@@ -25,7 +25,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from ...core.config import Config
-from ...core.extensions import AUDIT
+from ...core.recipe.extensions import AUDIT
 from ...core.recipe.learner import Sampling
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint, to_plain

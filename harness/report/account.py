@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 from attrs import evolve
 
-from ...core.extensions import LETTERS
+from ...core.recipe.extensions import LETTERS
 from ...core.serialisation import to_plain
 from ..analysis.findings import Analysis
 from ..analysis.number_format import Form

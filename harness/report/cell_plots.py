@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from ...core.extensions import LETTERS, Extensions
+from ...core.recipe.extensions import LETTERS, Extensions
 from ..analysis.findings import Analysis, CellFacts, Estimate
 from ..analysis.number_format import Form, written
 from ..study.journal import SFT

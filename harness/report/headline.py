@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...core.extensions import LETTERS
+from ...core.recipe.extensions import LETTERS
 from ...core.statistics import factorial
 from ..analysis.conclusions import describe_gain, training_gain
 from ..analysis.findings import Analysis

@@ -15,10 +15,9 @@ import json
 import time
 from pathlib import Path
 
-from ...core.cells import CellSpec
 from ...core.config import SftConfig
-from ...core.extensions import AUDIT, AUDIT_UNTIMED
 from ...core.recipe.curriculum import start
+from ...core.recipe.extensions import AUDIT, AUDIT_UNTIMED, CellSpec
 from ...core.recipe.learner import Sampling
 from ...core.seeds import derive
 from ...core.serialisation import to_plain

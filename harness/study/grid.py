@@ -18,8 +18,8 @@ from enum import StrEnum
 
 from attrs import frozen
 
-from ...core.cells import CONTROLS, GRID_CELLS, NOISE_SWEEP, STAGING_CONTROLS, CellSpec
 from ...core.config import Config
+from ...core.recipe.extensions import CONTROLS, GRID_CELLS, NOISE_SWEEP, STAGING_CONTROLS, CellSpec
 from ..display import CellState, Progress
 from ..errors import TritonrlError, UsageError
 from ..tables import TABLES, read_table

@@ -11,7 +11,7 @@ from pathlib import Path
 from attrs import frozen
 
 from ...core.config import Config, RlConfig, SftConfig
-from ...core.extensions import VerifierSpec
+from ...core.recipe.extensions import VerifierSpec
 from ...core.recipe.learner import COMPLETIONS, Judge, Learner, Sampling, Training
 from ...core.serialisation import fingerprint, to_plain
 from ...core.task import Task

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...core.cells import CellSpec
 from ...core.config import RlConfig
-from ...core.extensions import AUDIT_UNTIMED
 from ...core.recipe.curriculum import CurriculumState, advance, draw_levels
+from ...core.recipe.extensions import AUDIT_UNTIMED, CellSpec
 from ...core.recipe.learner import Sampling
+from ...core.recipe.reward import reward_of
 from ...core.recipe.selection import select
 from ...core.recipe.timing_noise import noise_factor, with_noise
-from ...core.reward import reward_of
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint, to_plain
 from ...core.task import Task

@@ -25,8 +25,8 @@ from typing import Any
 import polars as pl
 from attrs import frozen
 
-from ...core.cells import CellSpec
 from ...core.config import Config, identity, merge
+from ...core.recipe.extensions import CellSpec
 from ...core.serialisation import canonical_json, differences, fingerprint
 from ..errors import DriftError, UsageError
 from ..legacy import translate_run

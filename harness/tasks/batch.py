@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...core.config import Config
-from ...core.extensions import RewardSpec, VerifierSpec
-from ...core.reward import combine
+from ...core.recipe.extensions import RewardSpec, VerifierSpec
+from ...core.recipe.reward import combine
 from ...core.task import Task
 from ...core.verdict import Verdict
 from ..errors import TaskError, UsageError

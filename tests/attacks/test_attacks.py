@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tritonrl.core.config import LimitsConfig, TimingConfig, VerifierConfig
 from tritonrl.core.corpus import render
-from tritonrl.core.extensions import AUDIT
 from tritonrl.core.outcome import Outcome
+from tritonrl.core.recipe.extensions import AUDIT
 from tritonrl.core.verdict import Verdict
 from tritonrl.harness.bench.verifier.attack_files import NUM_MECHANISMS, Attack, read_attacks
 from tritonrl.harness.verification.verifier import Verifier

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from ....core.cells import CellSpec
 from ....core.config import Config
+from ....core.recipe.extensions import CellSpec
 from ...display import DisplayKind, open_display
 from ...errors import TritonrlError, UsageError
 from ...settings import to_toml

@@ -6,7 +6,7 @@ import json
 
 import polars as pl
 import pytest
-from tritonrl.core.extensions import ALL_CELLS
+from tritonrl.core.recipe.extensions import ALL_CELLS
 from tritonrl.core.statistics.factorial import GRID
 from tritonrl.harness.analysis.analysis import analyse
 from tritonrl.harness.analysis.comparisons import COMPARED, compare_controls, sweep_noise

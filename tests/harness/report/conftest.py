@@ -7,8 +7,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tritonrl.core.cells import CellSpec
 from tritonrl.core.config import Config
+from tritonrl.core.recipe.extensions import CellSpec
 from tritonrl.harness.analysis.analysis import analyse
 from tritonrl.harness.analysis.findings import Analysis
 from tritonrl.harness.report.page import as_html

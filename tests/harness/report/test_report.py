@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tritonrl.core.extensions import ALL_CELLS, Extensions
+from tritonrl.core.recipe.extensions import ALL_CELLS, Extensions
 from tritonrl.harness.analysis.analysis import analyse
 from tritonrl.harness.analysis.findings import Analysis
 from tritonrl.harness.analysis.rates import grid_cells

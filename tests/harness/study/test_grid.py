@@ -15,7 +15,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tritonrl.core.cells import GRID_CELLS, CellSpec
+from tritonrl.core.recipe.extensions import GRID_CELLS, CellSpec
 from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import DriftError, SandboxError, UsageError
 from tritonrl.harness.plain_text import render_plan

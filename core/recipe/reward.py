@@ -25,10 +25,9 @@ from __future__ import annotations
 
 import math
 
-from .cells import CellSpec, Variation
-from .config import RewardConfig
-from .extensions import RewardSpec
-from .verdict import Reward, Verdict
+from ..config import RewardConfig
+from ..verdict import Reward, Verdict
+from .extensions import CellSpec, RewardSpec, Variation
 
 COMPILED = 0.3
 RUNS = 0.5
