@@ -63,4 +63,4 @@ def effect_entry(effect: factorial.Effect, path: str, sheet: Sheet, form: Form =
         # with one seed: an interval over tasks alone excludes 0 too easily to be marked
         return entry
     mark = "**" if effect.confirmed else "*" if effect.conclusive else ""
-    return Cell(parts=(*entry.parts, " p ", sheet.figure(f"{path}.p_adjusted", Form.CHANCE)), mark=mark)
+    return Cell(parts=(*entry.parts, " p ", sheet.figure(f"{path}.p_adjusted", Form.P_VALUE)), mark=mark)
