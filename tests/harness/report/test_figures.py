@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.harness.analysis.number_format import NOTHING, Form, written
-from tritonrl.harness.report.figures import Sheet
+from tritonrl.harness.report.candidates import KINDS, runs
+from tritonrl.harness.report.sheet import Sheet
 from tritonrl.harness.report.theme import typeset
-from tritonrl.harness.report.tokens import KINDS, runs
 
 
 @pytest.mark.parametrize(
