@@ -15,7 +15,7 @@ from ...core.recipe.extensions import ALL_CELLS
 from ...core.statistics import factorial
 from ...core.statistics.factorial import GRID
 from ...core.statistics.intervals import wilson_interval
-from ..study.journal import SFT
+from ..study.rows import SFT
 from .findings import AcceptedWrongly, Answer, Budget, Comparison, Estimate, LearnedFrom, NoiseSetting, TimingNoise
 from .number_format import Form, written
 from .rates import compared_seeds, complete_runs, grid_cells

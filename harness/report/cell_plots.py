@@ -12,7 +12,7 @@ from markupsafe import Markup
 from ...core.recipe.extensions import LETTERS, Extensions
 from ..analysis.findings import Analysis, CellFacts, Estimate, FunnelStage
 from ..analysis.number_format import Form, written
-from ..study.journal import SFT
+from ..study.rows import SFT
 from .theme import BLUE, FAINT, GREY, INK, MUTED, ORANGE, PAPER, Layout, Spec, draw
 
 Facts = Sequence[tuple[str, CellFacts]]
