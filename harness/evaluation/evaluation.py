@@ -5,7 +5,7 @@ own criterion (`harness.evaluation.suite_criterion`), so that they can be compar
 audit; where the two disagree is a finding about both.
 
 All answers are drawn before the first is judged, so that they can be judged elsewhere
-(`harness.evaluation.sampled`). They are drawn by the chunk and kept, verdicts are kept as they are
+(`harness.evaluation.open`). They are drawn by the chunk and kept, verdicts are kept as they are
 found, and the table is written last. So the same command
 continues what was killed, and does nothing but read a finished exam; a folder that holds another exam is refused with
 what differs.
@@ -25,7 +25,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from ...core.config import Config
-from ...core.extensions import AUDIT
+from ...core.recipe.extensions import AUDIT
 from ...core.recipe.learner import Sampling
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint, to_plain

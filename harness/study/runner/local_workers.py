@@ -25,7 +25,7 @@ from typing import TextIO
 
 from attrs import define, frozen
 
-from ....core.cells import CellSpec
+from ....core.recipe.extensions import CellSpec
 from ...display import CellState, Progress
 from ...errors import TritonrlError
 from ..grid import GridOutcome, count_outcome, order_cells

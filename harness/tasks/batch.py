@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...core.config import Config
-from ...core.extensions import RewardSpec, VerifierSpec
-from ...core.reward import combine
+from ...core.recipe.extensions import RewardSpec, VerifierSpec
+from ...core.recipe.reward import combine
 from ...core.task import Task
 from ...core.verdict import Verdict
 from ..errors import TaskError, UsageError
 from ..settings import read_lines, read_text
-from ..tasks.suites import find_task
+from .suites import find_task
 
 T = TypeVar("T")
 
