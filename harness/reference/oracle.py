@@ -131,32 +131,35 @@ class Oracle:
         """The operators that eager PyTorch would run at the declared sizes."""
         return self._cached(("operators", fingerprint(task)), lambda: trace_operators(task), lambda _: 1 << 12)
 
+    def operator_names(self, task: Task) -> tuple[str, ...]:
+        """The names of those operators, without overloads, in order."""
+        return tuple(operator.name.split(".")[1] for operator in self.operators(task))
+
     def subtracts_maximum(self, task: Task) -> bool:
         """Whether the reference begins with an operator that PyTorch defines to be right whatever the magnitudes."""
         return self._first_operator(task) in _STABLE_OPERATORS
 
     def multiplies_matrices(self, task: Task) -> bool:
         """Whether any of the reference's operators may be computed by matrix units."""
-        names = [operator.name.split(".")[1] for operator in self.operators(task)]
+        names = self.operator_names(task)
         has_flops = any(operator.matmul_flops for operator in self.operators(task))
         return has_flops or any(part in name for name in names for part in _PRODUCTS)
 
     def saturates(self, task: Task) -> bool:
         """Whether the reference has an operator that takes exponentials and stays finite whatever the magnitudes."""
-        return any(operator.name.split(".")[1] in _EXPONENTIAL_OPERATORS for operator in self.operators(task))
+        return not _EXPONENTIAL_OPERATORS.isdisjoint(self.operator_names(task))
 
     def orders_inputs(self, task: Task) -> bool:
         """Whether the reference begins with an operator that compares its inputs and computes nothing of them."""
         return self._first_operator(task) in ("argmax", "argmin")
 
     def _first_operator(self, task: Task) -> str:
-        return next((operator.name.split(".")[1] for operator in self.operators(task)), "")
+        return next(iter(self.operator_names(task)), "")
 
     def resolves_ties(self, task: Task) -> bool:
         """Whether PyTorch says which of several equal values an integer result stands for: the first of them."""
         dtypes = self.signature(task).dtypes
-        names = {operator.name.split(".")[1] for operator in self.operators(task)}
-        return all(dtype in _FLOATING for dtype in dtypes) or not names & _UNORDERED_OPERATORS
+        return all(dtype in _FLOATING for dtype in dtypes) or _UNORDERED_OPERATORS.isdisjoint(self.operator_names(task))
 
     def expected(
         self, task: Task, inputs: VariantInputs, seeded_parameters: frozenset[str] = frozenset()
