@@ -104,7 +104,7 @@ def verify(
         print(f"tritonrl: {problem}", file=sys.stderr)
 
     if batch is not None:
-        pairs = read_batch(batch, note_bad)
+        pairs = read_batch(batch, find_task, note_bad)
     else:
         assert candidate is not None
         assert task is not None
@@ -307,7 +307,7 @@ def sample(
 
     Example: tritonrl sample --task l1-softmax-00c0ffee12345678 -n 3 --set rl.temperature=0.2
     """
-    from .harness.policy.sample_command import sample_task
+    from .harness.policy.distributed_learner import sample_task
     from .harness.settings import load_config
     from .harness.tasks.suites import find_task
 

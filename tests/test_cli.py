@@ -16,6 +16,7 @@ from tritonrl.harness.errors import UsageError
 from tritonrl.harness.settings import to_toml
 from tritonrl.harness.study.grid import parse_grid, run_grid
 from tritonrl.harness.study.store import Results
+from tritonrl.harness.tasks.suites import find_task
 from tritonrl.harness.verification.batch import in_order, read_batch
 from typer.testing import CliRunner, Result
 
@@ -157,10 +158,10 @@ def test_a_batch_has_a_line_for_each_line_feed(tmp_path: Path) -> None:
     batch = tmp_path / "batch.jsonl"
     entry = json.dumps({"task": TASK, "candidate": "x = '\u2028'\n"}, ensure_ascii=False)
     batch.write_bytes(f"{entry}\n\n{entry}".encode())
-    assert [source for _, source in read_batch(batch)] == ["x = '\u2028'\n"] * 2
+    assert [source for _, source in read_batch(batch, find_task)] == ["x = '\u2028'\n"] * 2
     batch.write_text("[" * 100_000)
     with pytest.raises(UsageError, match=r"batch\.jsonl:1: expected"):
-        read_batch(batch)
+        read_batch(batch, find_task)
 
 
 WITHOUT_NAMES = """

@@ -15,7 +15,6 @@ from ...core.task import Task
 from ...core.verdict import Verdict
 from ..errors import TaskError, UsageError
 from ..settings import read_lines, read_text
-from ..tasks.suites import find_task
 
 T = TypeVar("T")
 
@@ -72,11 +71,14 @@ def in_order(show: Callable[[T], None]) -> Callable[[int, T], None]:
     return receive
 
 
-def read_batch(path: Path, on_bad_task: Callable[[str], None] | None = None) -> list[tuple[Task, str]]:
+def read_batch(
+    path: Path, find_task: Callable[[str], Task], on_bad_task: Callable[[str], None] | None = None
+) -> list[tuple[Task, str]]:
     """Read the (task, source) pairs of a JSONL file; a candidate is source text or a path beside the batch.
 
-    `on_bad_task` is told of each line whose task's reference does not run, and the line is left out; without it such a
-    task ends the reading, as anything does that is wrong with the file.
+    `find_task` finds a task by its name or file. `on_bad_task` is told of each line whose task's reference does not
+    run, and the line is left out; without it such a task ends the reading, as anything does that is wrong with the
+    file.
     """
     pairs = []
     tasks: dict[str, Task | TaskError] = {}

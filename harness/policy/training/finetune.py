@@ -28,10 +28,17 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...errors import DivergedError
-from ..model.attention import attend_within, has_kernel
 from ..model.fused_lora import project_together
 from ..model.load import Policy
-from ..model.transformer import Attend, hidden_states, is_supported, layer_states, rotary_tables
+from ..model.transformer import (
+    Attend,
+    attend_within,
+    has_kernel,
+    hidden_states,
+    is_supported,
+    layer_states,
+    rotary_tables,
+)
 from ..sampling.cache import free_for_training
 from .chunked_loss import answer_loss
 from .cuda_graphs import GRAIN, Gradients, StaticSteps
