@@ -14,9 +14,7 @@ zeros), which stay randomised, so that renaming a parameter is no way to have it
 from __future__ import annotations
 
 import copy
-import json
 import threading
-import types
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
@@ -40,11 +38,12 @@ from .reference import (
     build_model,
     call_model,
     convert,
+    describe_init,
+    describe_input,
     draw_inputs,
     dtype_name,
     equal_results,
     fake_reference,
-    init_arguments,
     is_floating,
     load_task,
     randomise,
@@ -383,24 +382,6 @@ def _is_in_range(wanted: NDArray[np.generic], dtype: str) -> bool:
     """Whether all values are finite, and well below what the dtype can hold."""
     largest = float(np.max(np.abs(wanted), initial=0.0)) if wanted.dtype.kind == "f" else 0.0
     return largest < 0.9 * LARGEST_FINITE.get(dtype, np.inf)
-
-
-def describe_input(task: Task, value: Any, dtype: str) -> TensorSpec | InitArgument:
-    """What a candidate is told of an input: a tensor's shape and dtype, or a plain value."""
-    if isinstance(value, torch.Tensor):
-        return TensorSpec(shape=tuple(value.shape), dtype=dtype if is_floating(value) else dtype_name(value))
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    raise TaskError(f"{task.task_id}: get_inputs() returns a {type(value).__name__}, which is no tensor or number")
-
-
-def describe_init(task: Task, module: types.ModuleType) -> str:
-    """The constructor's arguments as JSON; raises TaskError where they are no plain values."""
-    args, kwargs = init_arguments(task, module)
-    try:
-        return json.dumps({"args": args, "kwargs": kwargs}, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise TaskError(f"{task.task_id}: get_init_inputs() must return plain numbers or text: {error}") from error
 
 
 def transform(value: Any, spec: VariantInputs, dtype: torch.dtype) -> Any:
