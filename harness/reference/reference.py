@@ -289,6 +289,11 @@ def is_floating(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
+def to_double(value: Any) -> Any:
+    """A floating tensor in float64; anything else as it is."""
+    return value.double() if is_floating(value) else value
+
+
 def randomise(
     model: torch.nn.Module, generator: torch.Generator, seeded_names: Collection[str], dtype: torch.dtype
 ) -> None:

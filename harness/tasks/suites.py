@@ -1,7 +1,7 @@
 """Tasks by name: an id of the corpus, a file in KernelBench's form, or a suite such as `core13:heldout`.
 
 A file needs no annotations: its sizes for the tiny, small and larger runs are found by shrinking its module-level
-integer constants (`harness.reference.sizes.quick_sizes`). A program of KernelBench is first written anew so that its sizes are
+integer constants (`reference.sizes`). A program of KernelBench is first written anew so that its sizes are
 such constants (`core.text.named_sizes`); models are shown what was published.
 """
 
