@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -55,6 +56,23 @@ app.add_typer(bench_app, name="bench")
 app.command("eval")(evaluate)
 
 
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        from importlib.metadata import version
+
+        print(f"tritonrl {version('tritonrl')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
 @app.command()
 @guarded
 def verify(
@@ -74,7 +92,7 @@ def verify(
     """Verify candidates: is the kernel right, and how fast.
 
     A candidate is a module's source, in a batch also the path of one, beside the batch, that ends in .py.
-    Where the reference of a batch's task fails, its lines are errors on stderr (exit 2), and the others are judged.
+    What is wrong with a line of a batch, or with its task, is an error on stderr (exit 2); the others are judged.
 
     Inputs are drawn anew each time, by a seed that is told with the verdict; --set verifier.seed=N repeats one.
 
@@ -85,10 +103,11 @@ def verify(
     from .core.recipe.extensions import AUDIT, VerifierSpec
     from .harness.errors import TaskError
     from .harness.plain_text import render_verdict
+    from .harness.sandbox.sandbox import open_early
     from .harness.settings import load_config, read_text, with_drawn_seed
     from .harness.tasks.batch import default_jobs, in_order, read_batch, verdict_plain
     from .harness.tasks.suites import find_task
-    from .harness.verification.verifier import open_verifier
+    from .stages.syntax import inspect_source
 
     config = load_config(
         preset,
@@ -108,7 +127,8 @@ def verify(
     else:
         assert candidate is not None
         assert task is not None
-        pairs = [(find_task(task), read_text(candidate))]
+        source = read_text(candidate)
+        pairs = [(find_task(task), source)]
     for name in dict.fromkeys(one.task_id for one, _ in pairs if not (one.tiny or one.small or one.larger)):
         print(
             f"tritonrl: {name}: no size can be varied, so a kernel for these sizes alone passes "
@@ -124,7 +144,14 @@ def verify(
         print_result(plain, render_verdict(plain), as_json)
 
     receive = in_order(show)
-    with open_verifier(config) as verifier:
+    with ExitStack() as stack:
+        sandbox = None
+        if any(inspect_source(source) is None for _, source in pairs):
+            sandbox = stack.enter_context(open_early(config.limits, config.verifier.target))
+        # it imports torch, while the sandbox's processes do too
+        from .harness.verification.verifier import open_verifier
+
+        verifier = stack.enter_context(open_verifier(config, sandbox=sandbox))
         on_bad_task = None if batch is None else receive
         verdicts = verifier.verify_many(pairs, spec, jobs or default_jobs(), receive, on_bad_task)
     raise typer.Exit(2 if bad else 0 if all(verdict.correct for verdict in verdicts) else 1)
