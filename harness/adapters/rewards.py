@@ -6,13 +6,11 @@ one completion, and loads the function from a file by its path. Neither package 
 
 from __future__ import annotations
 
-import atexit
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..errors import UsageError
-from .scorer import Completion, Scorer, TaskLike
+from .scorer import Completion, Scorer, TaskLike, shared_scorer
 
 RewardFunction = Callable[..., list[float]]
 
@@ -45,10 +43,6 @@ def make_trl_reward(scorer: Scorer) -> RewardFunction:
     return triton_reward
 
 
-_DEFAULT: list[Scorer] = []
-_DEFAULT_LOCK = threading.Lock()
-
-
 def compute_score(
     data_source: str,
     solution_str: str,
@@ -61,13 +55,10 @@ def compute_score(
     It answers `score`, which verl trains on, and what verl logs beside it: `correct`, `compiled`, `reason`, `seconds`.
     Further keywords, which reward managers send, are no matter. Raises UsageError.
     """
-    with _DEFAULT_LOCK:
-        if not _DEFAULT:
-            _DEFAULT.append(Scorer())
-            atexit.register(_DEFAULT[0].close)
-    verdict = _DEFAULT[0].judge(ground_truth, solution_str)
+    scorer = shared_scorer()
+    verdict = scorer.judge(ground_truth, solution_str)
     return {
-        "score": _DEFAULT[0].reward(verdict),
+        "score": scorer.reward(verdict),
         "correct": float(verdict.correct),
         "compiled": float(verdict.compiled),
         "reason": verdict.reason,

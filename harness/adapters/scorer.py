@@ -7,8 +7,10 @@ worth 0.0. A whole batch without code is nearly always a fault of the prompts an
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -102,6 +104,19 @@ class Scorer:
     def score_many(self, pairs: Sequence[tuple[TaskLike, Completion]]) -> list[float]:
         """Return rewards in the order of the pairs; equal ones are verified once. Raises UsageError."""
         return [self.reward(verdict) for verdict in self.judge_many(pairs)]
+
+
+_SHARED: list[Scorer] = []
+_SHARED_LOCK = threading.Lock()
+
+
+def shared_scorer() -> Scorer:
+    """Return the one scorer of this process, opened when first asked for, for tools that call functions alone."""
+    with _SHARED_LOCK:
+        if not _SHARED:
+            _SHARED.append(Scorer(jobs=max(1, len(os.sched_getaffinity(0)))))
+            atexit.register(_SHARED[0].close)
+        return _SHARED[0]
 
 
 def verify(
