@@ -8,25 +8,31 @@ from __future__ import annotations
 import json
 
 from inspect_ai import eval as run
-from inspect_ai.model import ModelOutput, get_model
-from tritonrl import chat_prompt, load_tasks
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
+from tritonrl import load_tasks
 from tritonrl.core.corpus import render
 from tritonrl.core.text.prompts import assistant_message
-from tritonrl.harness.adapters.inspect_tasks import kernels
+
+USAGE = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)  # else inspect_ai downloads a tokenizer to count
 
 
 def main() -> None:
     """Answer the first task wrongly and then rightly, and the second one rightly; print what inspect_ai measured."""
-    first, second = load_tasks("core13:heldout", 1)
-    assert chat_prompt(first)[0]["role"] == "user"
-    answers = ["I cannot do that.", *(assistant_message(render(one.task_id).solution) for one in (first, second))]
-    outputs = [ModelOutput.from_content("mockllm/model", answer) for answer in answers]
-    model = get_model("mockllm/model", custom_outputs=outputs)
-    task = kernels(num=1, turns=2)
-    (log,) = run(task, model=model, max_samples=1, display="none", log_dir="build/inspect")
-    scores = {
-        f"{score.name}/{name}": metric.value for score in log.results.scores for name, metric in score.metrics.items()
-    }
+    right = [assistant_message(render(task.task_id).solution) for task in load_tasks("core13:heldout", 1)]
+    outputs = [ModelOutput.from_content("mockllm/model", answer) for answer in ["I cannot do that.", *right]]
+    for output in outputs:
+        output.usage = USAGE
+    (log,) = run(
+        "tritonrl/kernels",
+        model=get_model("mockllm/model", custom_outputs=outputs),
+        task_args={"num": 1, "turns": 2},
+        max_samples=1,
+        display="none",
+        log_dir="build/inspect",
+    )
+    if log.results is None or log.samples is None:
+        raise SystemExit(str(log.error))
+    scores = {f"{one.name}/{name}": metric.value for one in log.results.scores for name, metric in one.metrics.items()}
     turns = [sum(message.role == "assistant" for message in sample.messages) for sample in log.samples]
     print(json.dumps({"status": log.status, "scores": scores, "turns": turns}))
 
