@@ -58,7 +58,7 @@ def test_trl_trains_on_rewards_that_are_not_all_zero(tmp_path: Path) -> None:
 
 
 def test_inspect_scores_and_tries_again(tmp_path: Path) -> None:
-    """Two tasks are right in the end, the first at its second turn; the task is found by its name, through the entry point."""
+    """Both tasks are right in the end, the first at its second turn; an entry point lends `kernels` its name."""
     found = last_json(run("inspect", tmp_path, RECIPES / "inspect_kernels.py"))
     assert found["status"] == "success"
     assert found["turns"] == [2, 1]
