@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .core.verdict import Verdict as Verdict
     from .harness.adapters.policies import load_policy as load_policy
     from .harness.adapters.rewards import compute_score as compute_score
+    from .harness.adapters.rewards import compute_scores as compute_scores
     from .harness.adapters.rewards import make_trl_reward as make_trl_reward
     from .harness.adapters.scorer import Scorer as Scorer
     from .harness.adapters.scorer import load_task as load_task
@@ -39,6 +40,7 @@ _PLACES = {
     "load_policy": "harness.adapters.policies",
     "make_trl_reward": "harness.adapters.rewards",
     "compute_score": "harness.adapters.rewards",
+    "compute_scores": "harness.adapters.rewards",
     "Config": "core.config",
     "VerifierSpec": "core.recipe.extensions",
     "AUDIT": "core.recipe.extensions",

@@ -55,12 +55,26 @@ def compute_score(
     It answers `score`, which verl trains on, and what verl logs beside it: `correct`, `compiled`, `reason`, `seconds`.
     Further keywords, which reward managers send, are no matter. Raises UsageError.
     """
+    (found,) = compute_scores([data_source], [solution_str], [ground_truth])
+    return found
+
+
+def compute_scores(
+    data_sources: Sequence[str],
+    solution_strs: Sequence[str],
+    ground_truths: Sequence[TaskLike],
+    extra_infos: Sequence[Mapping[str, Any]] | None = None,
+    **_: Any,
+) -> list[dict[str, Any]]:
+    """Score a batch for verl's reward manager `batch`, as `compute_score` does one. Raises UsageError."""
     scorer = shared_scorer()
-    verdict = scorer.judge(ground_truth, solution_str)
-    return {
-        "score": scorer.reward(verdict),
-        "correct": float(verdict.correct),
-        "compiled": float(verdict.compiled),
-        "reason": verdict.reason,
-        "seconds": verdict.seconds,
-    }
+    return [
+        {
+            "score": scorer.reward(verdict),
+            "correct": float(verdict.correct),
+            "compiled": float(verdict.compiled),
+            "reason": verdict.reason,
+            "seconds": verdict.seconds,
+        }
+        for verdict in scorer.judge_many(list(zip(ground_truths, solution_strs, strict=True)))
+    ]

@@ -67,3 +67,21 @@ def test_inspect_scores_and_tries_again(tmp_path: Path) -> None:
         "compiled/mean": 1.0,
         "reward/mean": 0.7,
     }
+
+
+def test_verifiers_plays_two_turns(tmp_path: Path) -> None:
+    """Taskset and environment are found by their package's name; a refusal's reason is heard, and the mended kernel
+    is worth its reward by verifiers' own scoring."""
+    found = last_json(run("verifiers", tmp_path, RECIPES / "verifiers_kernels.py"))
+    assert found["rewards"] == [0.7, 0.7]
+    assert found["correct"] == [1.0, 1.0]
+    assert all("the completion holds no code" in message for message in found["heard"])
+
+
+def test_verl_reads_the_data_and_scores_by_its_own_manager(tmp_path: Path) -> None:
+    """verl's data set reads the export, its loader finds the function, and its reward manager logs the reasons."""
+    export = ("tasks", "export", "--format", "verl", "--suite", "core13:train", "-n", "1", "--out", "train.parquet")
+    run("verl", tmp_path, "tritonrl", *export)
+    found = last_json(run("verl", tmp_path, RECIPES / "verl_reward.py", "train.parquet"))
+    assert found["scores"] == [0.7, 0.7]
+    assert found["logged"] == ["compiled", "correct", "reason", "score", "seconds"]
