@@ -28,8 +28,7 @@ class Form(StrEnum):
     COUNT = "count"
     SECONDS = "seconds"
     HOURS = "hours"
-    CHANCE = "chance"
-    """A p-value."""
+    P_VALUE = "p_value"
     SHORT = "short"
     LOSS = "loss"
 
@@ -49,7 +48,7 @@ def _factor(logarithm: float) -> str:
     return f"{factor:.2f}" if factor < 1000 else f"{factor:.0e}"
 
 
-def _chance(value: float) -> str:
+def _p_value(value: float) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}" if value < 0.0995 else f"{value:.2f}"
 
 
@@ -64,7 +63,7 @@ _WRITE: dict[Form, Callable[[float], str]] = {
     Form.COUNT: lambda value: f"{value:,.0f}",
     Form.SECONDS: _seconds,
     Form.HOURS: lambda value: f"{value:.2f}",
-    Form.CHANCE: _chance,
+    Form.P_VALUE: _p_value,
     Form.SHORT: lambda value: f"{value:.2f}",
     Form.LOSS: lambda value: f"{value:.3f}",
 }

@@ -5,7 +5,7 @@ own criterion (`harness.evaluation.suite_criterion`), so that they can be compar
 audit; where the two disagree is a finding about both.
 
 All answers are drawn before the first is judged, so that they can be judged elsewhere
-(`harness.evaluation.sampled`). They are drawn by the chunk and kept, verdicts are kept as they are
+(`harness.evaluation.open`). They are drawn by the chunk and kept, verdicts are kept as they are
 found, and the table is written last. So the same command
 continues what was killed, and does nothing but read a finished exam; a folder that holds another exam is refused with
 what differs.

@@ -18,8 +18,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ...core.config import PolicyConfig
+from ...core.config import Config, PolicyConfig
 from ...core.recipe.learner import Sampling, Training
+from ...core.seeds import derive
+from ...core.task import Task
+from ...core.text.extraction import extract
+from ...core.text.prompts import user_message
 from ..errors import DivergedError, TritonrlError
 from .learner import PolicyLearner, open_learner
 from .training.distributed import World, is_launched, is_started_alone, join_world, leave_world
@@ -70,6 +74,17 @@ def _ending_all() -> Iterator[None]:
 def load_learner(config: PolicyConfig) -> PolicyLearner:
     """The learner of this process: alone, or leading the processes that follow."""
     return open_learner(config, join_world(), RankZeroLearner if is_launched() else PolicyLearner)
+
+
+def sample_task(config: Config, task: Task, num: int, adapter: Path | None) -> list[tuple[str, str | None]]:
+    """Draw `num` completions for a task, each with the source that is extracted from it."""
+    learner = load_learner(config.policy)
+    sampling = Sampling(
+        temperature=config.rl.temperature, top_p=config.rl.top_p, max_new_tokens=config.policy.max_new_tokens
+    )
+    seeds = [derive(config.seed, "sample command", task.task_id, number) for number in range(num)]
+    completions = learner.sample(adapter, [user_message(task)] * num, seeds, sampling, lambda _: None)
+    return [(completion, extract(completion)) for completion in completions]
 
 
 @contextmanager

@@ -22,11 +22,8 @@ from ..study.store import Results
 from ..tables import TABLES
 from .cell_tables import grid
 from .effect_tables import effects
-from .figures import Sheet, words
-from .headline import headline
-from .sections import describe_runs, describe_training, describe_versions, describe_work
-from .tables import Table, term_name
-from .text import markdown_table
+from .sections import describe_runs, describe_training, describe_versions, describe_work, headline, markdown_table
+from .sheet import Sheet, Table, term_name, words
 
 TABLE_FILES = tuple(TABLES)
 """The tables that are published, all of them."""

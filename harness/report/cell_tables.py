@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 from ..analysis.findings import Analysis, CellFacts, HeldOutPoint, LearningPoint
 from ..analysis.number_format import Form
-from .figures import Cell, Part, Sheet, words
-from .sparkline import sparkline
-from .tables import Table
+from .sheet import Cell, Part, Sheet, Table, sparkline, words
 
 Placed = tuple[str, CellFacts]
 """Facts of a cell with their path in the analysis."""

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from ...core.recipe.extensions import CellSpec
 from ..analysis.findings import Analysis, Curve
-from ..study.journal import SFT
+from ..study.rows import SFT
 from .theme import BLUE, GREY, Layout, Spec, draw
 
 BASELINE = "none"

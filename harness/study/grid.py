@@ -25,8 +25,8 @@ from ..errors import TritonrlError, UsageError
 from ..tables import TABLES, read_table
 from .cell import run_cell, run_start
 from .contamination import open_admission
-from .journal import SFT
 from .pipeline import CellContext
+from .rows import SFT
 from .store import Results, RunIdentity
 from .task_draws import evaluated_rounds
 from .training_data import require_pairs

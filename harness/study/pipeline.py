@@ -20,7 +20,7 @@ from ...core.verdict import Verdict
 from ..display import Progress
 from ..verification.verifier import open_verifier
 from ..work import Work, WorkStore, work_key
-from .journal import Journal
+from .rows import Journal
 from .store import Results
 
 

@@ -9,9 +9,8 @@ from ...core.config import RlConfig
 from ...core.recipe.curriculum import CurriculumState, advance, draw_levels
 from ...core.recipe.extensions import AUDIT_UNTIMED, CellSpec
 from ...core.recipe.learner import Sampling
-from ...core.recipe.reward import reward_of
+from ...core.recipe.reward import noise_factor, reward_of, with_noise
 from ...core.recipe.selection import select
-from ...core.recipe.timing_noise import noise_factor, with_noise
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint, to_plain
 from ...core.task import Task
@@ -20,9 +19,8 @@ from ...core.text.prompts import user_message
 from ...core.verdict import Reward
 from ..work import work_key
 from .contamination import open_admission
-from .journal import Journal, Seconds
 from .pipeline import CellContext, Model, adapter_folder, sample, training_of, verify
-from .rows import Attempt, candidate_row, round_row, stage_rows, timing_rows, training_rows
+from .rows import Attempt, Journal, Seconds, candidate_row, round_row, stage_rows, timing_rows, training_rows
 from .task_draws import root_seed, round_tasks
 
 

@@ -32,7 +32,7 @@ from ..errors import DriftError, UsageError
 from ..legacy import translate_run
 from ..tables import TABLES, DamagedTableError, Row, check_table, read_table, write_table
 from ..work import WorkStore, sweep_partials, write_atomically
-from .journal import SFT, CellResult, Seconds
+from .rows import SFT, CellResult, Seconds
 from .training_data import identify_training
 
 _PACKAGES = ("tritonrl", "torch", "triton", "transformers", "peft", "polars", "numpy")

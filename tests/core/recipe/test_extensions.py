@@ -17,8 +17,7 @@ from tritonrl.core.recipe.extensions import (
     Variation,
     VerifierSpec,
 )
-from tritonrl.core.recipe.reward import combine, reward_of
-from tritonrl.core.recipe.timing_noise import noise_factor, with_noise
+from tritonrl.core.recipe.reward import combine, noise_factor, reward_of, with_noise
 from tritonrl.core.seeds import derive
 from tritonrl.core.verdict import Verdict
 

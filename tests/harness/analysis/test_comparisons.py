@@ -12,7 +12,7 @@ from tritonrl.harness.analysis.analysis import analyse
 from tritonrl.harness.analysis.comparisons import COMPARED, compare_controls, sweep_noise
 from tritonrl.harness.analysis.findings import Comparison, Estimate
 from tritonrl.harness.analysis.rates import by_task, complete_runs, final, grid_cells, rate_over_tasks
-from tritonrl.harness.report.text import as_json
+from tritonrl.harness.report.sections import as_json
 from tritonrl.harness.study.store import Results
 from tritonrl.harness.tables import TABLES, write_table
 

@@ -31,8 +31,8 @@ from tritonrl.harness.study.grid import (
     plan_grid,
     run_grid,
 )
-from tritonrl.harness.study.journal import SFT
 from tritonrl.harness.study.pipeline import CellContext
+from tritonrl.harness.study.rows import SFT
 from tritonrl.harness.study.store import Results, RunIdentity
 from tritonrl.harness.tables import equal_but_for_times
 
