@@ -100,22 +100,23 @@ def verify(
     """
     if (candidate is None) == (batch is None) or (batch is None) != (task is not None):
         raise UsageError("give CANDIDATE.py with --task, or --batch FILE.jsonl")
-    from .core.recipe.extensions import AUDIT, VerifierSpec
-    from .harness.errors import TaskError
-    from .harness.plain_text import render_verdict
-    from .harness.sandbox.sandbox import open_early
     from .harness.settings import load_config, read_text, with_drawn_seed
-    from .harness.tasks.batch import default_jobs, in_order, read_batch, verdict_plain
-    from .harness.tasks.suites import find_task
-    from .stages.syntax import inspect_source
 
+    # what is wrong with the arguments is found before what takes longer is imported
     config = load_config(
         preset,
         config_file,
         [*(settings or []), *([f"verifier.backend={backend}"] if backend else [])],
         with_drawn_seed(),
     )
-    spec = AUDIT if extensions is None else VerifierSpec.for_training(parse_extensions(extensions))
+    own_extensions = None if extensions is None else parse_extensions(extensions)
+    source = None if candidate is None else read_text(candidate)
+    from .core.recipe.extensions import AUDIT, VerifierSpec
+    from .harness.errors import TaskError
+    from .harness.tasks.batch import default_jobs, in_order, read_batch, verdict_plain
+    from .harness.tasks.suites import find_task
+
+    spec = AUDIT if own_extensions is None else VerifierSpec.for_training(own_extensions)
     bad: list[str] = []
 
     def note_bad(problem: object) -> None:
@@ -125,10 +126,13 @@ def verify(
     if batch is not None:
         pairs = read_batch(batch, note_bad)
     else:
-        assert candidate is not None
+        assert source is not None
         assert task is not None
-        source = read_text(candidate)
         pairs = [(find_task(task), source)]
+    from .harness.plain_text import render_verdict
+    from .harness.sandbox.sandbox import open_early
+    from .stages.syntax import inspect_source
+
     for name in dict.fromkeys(one.task_id for one, _ in pairs if not (one.tiny or one.small or one.larger)):
         print(
             f"tritonrl: {name}: no size can be varied, so a kernel for these sizes alone passes "
@@ -187,14 +191,19 @@ def ablate(
 
     Example: tritonrl ablate --grid full --preset quick --out results/quick
     """
+    from .core.recipe.extensions import parse_cells
     from .core.serialisation import to_plain
-    from .harness.plain_text import render_plan
     from .harness.settings import load_config
-    from .harness.study.grid import parse_grid
+
+    # what is wrong with the arguments is found before what takes longer is imported
+    config = load_config(preset, config_file, settings or [])
+    try:
+        cells = parse_cells(grid)[:limit]
+    except ValueError as error:
+        raise UsageError(f"--grid {grid}: {error}") from None
+    from .harness.plain_text import render_plan
     from .harness.study.runner.executors import ExecutorKind
 
-    config = load_config(preset, config_file, settings or [])
-    cells = parse_grid(grid, limit)
     if executor not in set(ExecutorKind):
         raise UsageError(f"--executor {executor}: must be one of {', '.join(ExecutorKind)}")
     from .harness.study.runner.ablation import preview, run_ablation
@@ -291,15 +300,16 @@ def _run_phase(
     display: DisplayKind | None,
     jobs: int | None,
 ) -> None:
+    from .harness.settings import load_config
+
+    config = load_config(preset, config_file, settings or [])
     from .harness.plain_text import render_losses
     from .harness.policy.distributed_learner import rank_zero_runs
     from .harness.policy.training.distributed import is_launched
-    from .harness.settings import load_config
     from .harness.study.runner.ablation import run_ablation
     from .harness.study.store import Results
     from .harness.study.training_data import describe
 
-    config = load_config(preset, config_file, settings or [])
     with rank_zero_runs(config.policy) as leads:
         if not leads:
             return
@@ -334,12 +344,14 @@ def sample(
 
     Example: tritonrl sample --task l1-softmax-00c0ffee12345678 -n 3 --set rl.temperature=0.2
     """
-    from .harness.policy.distributed_learner import sample_task
     from .harness.settings import load_config
     from .harness.tasks.suites import find_task
 
     config = load_config(preset, config_file, [*(settings or []), *([f"policy.name={policy}"] if policy else [])])
-    for completion, source in sample_task(config, find_task(task), num, adapter):
+    found = find_task(task)
+    from .harness.policy.distributed_learner import sample_task
+
+    for completion, source in sample_task(config, found, num, adapter):
         print_result({"task": task, "completion": completion, "candidate": source}, [completion, ""], as_json)
 
 

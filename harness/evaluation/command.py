@@ -85,8 +85,14 @@ def evaluate(
 
         _print(read_parts(read), {"read": [str(folder) for folder in read]}, [], as_json)
         return
-    from ..policy.distributed_learner import rank_zero_runs
     from ..settings import load_config
+    from ..tasks.suites import require_suite
+
+    # what is wrong with the arguments is found before torch is imported
+    load_config(preset, config_file, settings or [])
+    if suite is not None:
+        require_suite(suite)
+    from ..policy.distributed_learner import rank_zero_runs
     from .open import open_evaluation, open_sampled
 
     if answers is not None:

@@ -141,6 +141,11 @@ def identify_suite(
     return fingerprint([[index, problem.task_id] for index, problem in _choose(problems, levels, num, picks)])
 
 
+def require_suite(name: str) -> None:
+    """Raise UsageError where there is no suite of that name; what a folder of one holds is not looked at."""
+    _is_ours(name)
+
+
 def _is_ours(name: str) -> bool:
     kind, separator, _ = name.partition(":")
     if kind not in (*SUITES, "kernelbench") or not separator:

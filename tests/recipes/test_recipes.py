@@ -85,3 +85,17 @@ def test_verl_reads_the_data_and_scores_by_its_own_manager(tmp_path: Path) -> No
     found = last_json(run("verl", tmp_path, RECIPES / "verl_reward.py", "train.parquet"))
     assert found["scores"] == [0.7, 0.7]
     assert found["logged"] == ["compiled", "correct", "reason", "score", "seconds"]
+
+
+def test_lm_eval_scores_the_embedded_policy(tmp_path: Path) -> None:
+    """The task is found by its file, the policy answers through its chat template, and three rates are reported."""
+    export = ("tasks", "export", "--format", "inspect", "--suite", "core13:heldout", "-n", "1", "--out", "tasks.jsonl")
+    run("lm_eval", tmp_path, "tritonrl", *export)
+    policy = f"pretrained={ROOT / 'harness' / 'policy' / 'nano'},dtype=float32"
+    command = ("lm_eval", "--model", "hf", "--model_args", policy, "--tasks", "tritonrl_kernels", "--device", "cpu")
+    shown = ("--include_path", RECIPES / "lm_eval", "--apply_chat_template", "--output_path", "out")
+    run("lm_eval", tmp_path, *command, *shown)
+    (written,) = tmp_path.glob("out/**/results*.json")
+    rates = json.loads(written.read_text())["results"]["tritonrl_kernels"]
+    assert {"correct,none", "compiled,none", "reward,none"} <= rates.keys()
+    assert all(0.0 <= rates[f"{name},none"] <= 1.0 for name in ("correct", "compiled", "reward"))
