@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from tritonrl.core.config import LimitsConfig
+from tritonrl.harness.sandbox import sandbox as sandbox_module
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verification import verifier
 
@@ -66,6 +67,7 @@ def sandboxes() -> Iterator[SharedSandboxes]:
     shared = SharedSandboxes()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(verifier, "Sandbox", shared.open)
+        patched.setattr(sandbox_module, "open_early", shared.open)
         yield shared
     shared.close()
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import tritonrl
 from tritonrl.cli import app
 from tritonrl.core.corpus import Split, examples
 from tritonrl.core.verdict import Verdict
@@ -147,6 +148,12 @@ def test_usage_errors_are_one_line_and_exit_2(arguments: list[str], named: str) 
     assert result.stdout == ""
 
 
+def test_the_version_is_told() -> None:
+    """`--version` prints it and nothing else, and exits 0."""
+    result = invoke("--version")
+    assert (result.exit_code, result.stdout) == (0, f"tritonrl {tritonrl.__version__}\n")
+
+
 def test_unknown_option_is_exit_2() -> None:
     """The parser's own refusals are usage errors too."""
     assert invoke("ablate", "--gird", "full").exit_code == 2
@@ -222,13 +229,18 @@ def test_a_batch_without_a_candidate_is_refused(tmp_path: Path) -> None:
     assert "missing.py" in result.stderr
 
 
-def test_bad_batch_line_is_named(tmp_path: Path) -> None:
-    """A malformed line of a batch is refused with its number before anything is verified."""
+def test_a_bad_line_leaves_the_rest_of_a_batch(tmp_path: Path) -> None:
+    """A malformed line, an unknown task and a missing file are named with their numbers; the others get verdicts."""
     batch = tmp_path / "batch.jsonl"
-    batch.write_text(json.dumps({"task": TASK, "candidate": BROKEN}) + "\n{}\n")
-    result = invoke("verify", "--batch", batch)
+    good = json.dumps({"task": TASK, "candidate": BROKEN})
+    unknown, missing = ({"task": "l1-nothing", "candidate": BROKEN}, {"task": TASK, "candidate": "missing.py"})
+    batch.write_text("\n".join([good, "{}", json.dumps(unknown), json.dumps(missing), "{", good]))
+    result = invoke("verify", "--batch", batch, "--extensions", "s", "--json")
     assert result.exit_code == 2
-    assert "batch.jsonl:2" in result.stderr
+    assert [json.loads(line)["correct"] for line in result.stdout.splitlines()] == [False, False]
+    assert [line.split(":")[2] for line in result.stderr.splitlines() if "batch.jsonl" in line] == ["2", "3", "4", "5"]
+    assert "l1-nothing" in result.stderr
+    assert "missing.py" in result.stderr
 
 
 def test_a_reference_that_fails_leaves_the_rest_of_a_batch(tmp_path: Path) -> None:

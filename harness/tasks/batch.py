@@ -13,7 +13,7 @@ from ...core.recipe.extensions import RewardSpec, VerifierSpec
 from ...core.recipe.reward import combine
 from ...core.task import Task
 from ...core.verdict import Verdict
-from ..errors import TaskError, UsageError
+from ..errors import UsageError
 from ..settings import read_lines, read_text
 from .suites import find_task
 
@@ -72,44 +72,48 @@ def in_order(show: Callable[[T], None]) -> Callable[[int, T], None]:
     return receive
 
 
-def read_batch(path: Path, on_bad_task: Callable[[str], None] | None = None) -> list[tuple[Task, str]]:
+def read_batch(path: Path, on_bad_line: Callable[[str], None] | None = None) -> list[tuple[Task, str]]:
     """Read the (task, source) pairs of a JSONL file; a candidate is source text or a path beside the batch.
 
-    `on_bad_task` is told of each line whose task's reference does not run, and the line is left out; without it such a
-    task ends the reading, as anything does that is wrong with the file.
+    `on_bad_line` is told of each line that cannot be verified, and the line is left out; without it such a line ends
+    the reading. Raises UsageError for that, and for a file that holds no candidate at all.
     """
-    pairs = []
-    tasks: dict[str, Task | TaskError] = {}
+    pairs: list[tuple[Task, str]] = []
+    tasks: dict[str, Task | UsageError] = {}
+    num_lines = 0
     for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():
             continue
+        num_lines += 1
         try:
-            entry = json.loads(line)
-            name, candidate = entry["task"], entry["candidate"]
-            if not isinstance(name, str) or not isinstance(candidate, str):
-                raise TypeError
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise UsageError(f'{path}:{number}: expected {{"task": "...", "candidate": "..."}}') from None
-        if name not in tasks:
-            beside = path.parent / name
-            try:
-                tasks[name] = find_task(str(beside) if beside.is_file() else name)
-            except TaskError as error:
-                tasks[name] = error
-            except UsageError as error:
+            pairs.append(_read_line(path, line, tasks))
+        except UsageError as error:
+            if on_bad_line is None:
                 raise UsageError(f"{path}:{number}: {error}") from None
-        if "\n" not in candidate and candidate.endswith(".py"):
-            try:
-                candidate = read_text(path.parent / candidate)
-            except UsageError as error:
-                raise UsageError(f"{path}:{number}: {error}") from None
-        task = tasks[name]
-        if isinstance(task, Task):
-            pairs.append((task, candidate))
-        elif on_bad_task is None:
-            raise UsageError(f"{path}:{number}: {task}")
-        else:
-            on_bad_task(f"{path}:{number}: {task}")
-    if not tasks:
+            on_bad_line(f"{path}:{number}: {error}")
+    if not num_lines:
         raise UsageError(f"{path}: no candidate there")
     return pairs
+
+
+def _read_line(path: Path, line: str, tasks: dict[str, Task | UsageError]) -> tuple[Task, str]:
+    """Read one line; `tasks` keeps what each name was found to be. Raises UsageError."""
+    try:
+        entry = json.loads(line)
+        name, candidate = entry["task"], entry["candidate"]
+        if not isinstance(name, str) or not isinstance(candidate, str):
+            raise TypeError
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise UsageError('expected {"task": "...", "candidate": "..."}') from None
+    if name not in tasks:
+        beside = path.parent / name
+        try:
+            tasks[name] = find_task(str(beside) if beside.is_file() else name)
+        except UsageError as error:
+            tasks[name] = error
+    if "\n" not in candidate and candidate.endswith(".py"):
+        candidate = read_text(path.parent / candidate)
+    task = tasks[name]
+    if not isinstance(task, Task):
+        raise task
+    return task, candidate
