@@ -35,6 +35,7 @@ from .harness.display import DisplayKind
 from .harness.errors import UsageError
 from .harness.evaluation.command import evaluate
 from .harness.report.command import report
+from .harness.service.command import serve
 from .harness.study.commands import pack, unpack
 from .harness.tasks.commands import tasks_app
 
@@ -53,6 +54,7 @@ app = typer.Typer(
 app.add_typer(tasks_app, name="tasks")
 app.add_typer(bench_app, name="bench")
 app.command("eval")(evaluate)
+app.command("serve")(serve)
 
 
 @app.command()
@@ -61,6 +63,9 @@ def verify(
     candidate: Annotated[Path | None, typer.Argument(help="A module that defines ModelNew.")] = None,
     task: Annotated[str | None, typer.Option("--task", help="TASK.py, or an id of the corpus.")] = None,
     batch: Annotated[Path | None, typer.Option("--batch", help='{"task": ..., "candidate": ...} a line.')] = None,
+    url: Annotated[
+        str | None, typer.Option("--url", help="Ask this server of `tritonrl serve`; several with commas between.")
+    ] = None,
     backend: Backend = None,
     extensions: Annotated[
         str | None, typer.Option("--extensions", help="A cell's training verifier, such as msct (default: the audit).")
@@ -82,6 +87,12 @@ def verify(
     """
     if (candidate is None) == (batch is None) or (batch is None) != (task is not None):
         raise UsageError("give CANDIDATE.py with --task, or --batch FILE.jsonl")
+    if url is not None:
+        from .harness.service.ask import ask_server, read_items
+
+        if backend or preset or config_file or settings:
+            raise UsageError("--url: the server has a configuration; leave out --backend, --preset, --config and --set")
+        raise typer.Exit(ask_server(url, read_items(candidate, task, batch), extensions, as_json))
     from .core.extensions import AUDIT, VerifierSpec
     from .harness.errors import TaskError
     from .harness.plain_text import render_verdict

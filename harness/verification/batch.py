@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +15,6 @@ from ...core.task import Task
 from ...core.verdict import Verdict
 from ..errors import TaskError, UsageError
 from ..settings import read_lines, read_text
-from ..tasks.suites import find_task
 
 T = TypeVar("T")
 
@@ -78,8 +77,34 @@ def read_batch(path: Path, on_bad_task: Callable[[str], None] | None = None) -> 
     `on_bad_task` is told of each line whose task's reference does not run, and the line is left out; without it such a
     task ends the reading, as anything does that is wrong with the file.
     """
+    from ..tasks.suites import find_task
+
     pairs = []
     tasks: dict[str, Task | TaskError] = {}
+    for number, name, candidate in read_entries(path):
+        if name not in tasks:
+            try:
+                tasks[name] = find_task(name)
+            except TaskError as error:
+                tasks[name] = error
+            except UsageError as error:
+                raise UsageError(f"{path}:{number}: {error}") from None
+        task = tasks[name]
+        if isinstance(task, Task):
+            pairs.append((task, candidate))
+        elif on_bad_task is None:
+            raise UsageError(f"{path}:{number}: {task}")
+        else:
+            on_bad_task(f"{path}:{number}: {task}")
+    return pairs
+
+
+def read_entries(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Yield number, task and source of each line of a JSONL file; a task is an id, or the path of a file that is there.
+
+    Raises UsageError for a line of another form, and for a file without one.
+    """
+    is_empty = True
     for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():
             continue
@@ -90,26 +115,13 @@ def read_batch(path: Path, on_bad_task: Callable[[str], None] | None = None) -> 
                 raise TypeError
         except (ValueError, KeyError, TypeError, RecursionError):
             raise UsageError(f'{path}:{number}: expected {{"task": "...", "candidate": "..."}}') from None
-        if name not in tasks:
-            beside = path.parent / name
-            try:
-                tasks[name] = find_task(str(beside) if beside.is_file() else name)
-            except TaskError as error:
-                tasks[name] = error
-            except UsageError as error:
-                raise UsageError(f"{path}:{number}: {error}") from None
+        beside = path.parent / name
         if "\n" not in candidate and candidate.endswith(".py"):
             try:
                 candidate = read_text(path.parent / candidate)
             except UsageError as error:
                 raise UsageError(f"{path}:{number}: {error}") from None
-        task = tasks[name]
-        if isinstance(task, Task):
-            pairs.append((task, candidate))
-        elif on_bad_task is None:
-            raise UsageError(f"{path}:{number}: {task}")
-        else:
-            on_bad_task(f"{path}:{number}: {task}")
-    if not tasks:
+        is_empty = False
+        yield number, str(beside) if beside.is_file() else name, candidate
+    if is_empty:
         raise UsageError(f"{path}: no candidate there")
-    return pairs
