@@ -30,7 +30,15 @@ COMMANDS = [
     *(["verify"], ["ablate"], ["report"], ["pack"], ["unpack"], ["sft"], ["rl"], ["eval"], ["sample"], ["show"]),
     ["doctor"],
     *(["tasks", "ls"], ["tasks", "show"], ["tasks", "validate"], ["tasks", "export"]),
-    *(["bench", "verify"], ["bench", "fuzz"], ["bench", "mutants"], ["bench", "false-rejects"], ["bench", "soak"]),
+    *(
+        ["serve"],
+        ["bench", "load"],
+        ["bench", "verify"],
+        ["bench", "fuzz"],
+        ["bench", "mutants"],
+        ["bench", "false-rejects"],
+        ["bench", "soak"],
+    ),
 ]
 
 
