@@ -308,7 +308,9 @@ def sample(
     task: Annotated[str, typer.Option("--task", help="TASK.py, or an id of the corpus.")],
     num: Annotated[int, typer.Option("--num", "-n", min=1, help="Completions.")] = 1,
     adapter: Annotated[Path | None, typer.Option("--adapter", help="A LoRA adapter's folder.")] = None,
-    policy: Annotated[str | None, typer.Option("--policy", help="nano, or a Hugging Face name or folder.")] = None,
+    policy: Annotated[
+        str | None, typer.Option("--policy", help="nano, a Hugging Face name or folder, or openai:MODEL@URL.")
+    ] = None,
     preset: Preset = None,
     config_file: ConfigFile = None,
     settings: Settings = None,

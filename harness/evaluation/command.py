@@ -22,7 +22,8 @@ _MOST_PLACES = 100_000
 @resumable
 def evaluate(
     policy: Annotated[
-        str | None, typer.Option("--policy", help="nano, a Hugging Face name, or a folder (of a model or an adapter).")
+        str | None,
+        typer.Option("--policy", help="nano, a Hugging Face name, a folder (model or adapter), or openai:MODEL@URL."),
     ] = None,
     adapter: Annotated[Path | None, typer.Option("--adapter", help="A LoRA adapter's folder.")] = None,
     suite: Annotated[

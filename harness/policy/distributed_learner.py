@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from ...core.config import PolicyConfig
-from ...core.recipe.learner import Sampling, Training
+from ...core.recipe.learner import Learner, Sampling, Training
 from ..errors import DivergedError, TritonrlError
+from ..work import WorkStore, user_cache
+from .api_model import ApiModel, is_api_model
 from .learner import PolicyLearner, open_learner
 from .training.distributed import World, is_launched, is_started_alone, join_world, leave_world
 
@@ -67,8 +69,13 @@ def _ending_all() -> Iterator[None]:
         raise TritonrlError(f"process 0 failed, and the others with it: {message}") from error
 
 
-def load_learner(config: PolicyConfig) -> PolicyLearner:
-    """The learner of this process: alone, or leading the processes that follow."""
+def load_learner(config: PolicyConfig, work: WorkStore | None = None) -> Learner:
+    """The learner of this process: alone, or leading the processes that follow.
+
+    The answers of a model behind an API are kept in `work`, by default in the user's cache.
+    """
+    if is_api_model(config.name):
+        return ApiModel(config.name, work or WorkStore(root=user_cache()), config.requests)
     return open_learner(config, join_world(), RankZeroLearner if is_launched() else PolicyLearner)
 
 
