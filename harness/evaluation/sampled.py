@@ -13,7 +13,7 @@ from typing import Any
 from attrs import frozen
 
 from ...core.config import Config, identity, merge
-from ...core.recipe.learner import COMPLETIONS, Sampling, Training
+from ...core.recipe.learner import COMPLETIONS, OnStep, Sampling, Training
 from ...core.serialisation import differences
 from ..errors import UsageError
 from ..study.store import Results
@@ -52,7 +52,7 @@ class Absent:
         pairs: Sequence[tuple[str, str]],
         training: Training,
         target: Path,
-        on_done: Callable[[int], None],
+        on_step: OnStep,
     ) -> list[float]:
         """As a model that is not here cannot; raises UsageError."""
         raise UsageError(f"--answers {self.folder}: the model is not here")

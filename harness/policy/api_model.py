@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from ...core.recipe.learner import Sampling, Training
+from ...core.recipe.learner import OnStep, Sampling, Training
 from ...core.serialisation import fingerprint, to_plain
 from ..errors import TritonrlError, UsageError
 from ..http_client import describe, post_json
@@ -82,7 +82,7 @@ class ApiModel:
         pairs: Sequence[tuple[str, str]],
         training: Training,
         target: Path,
-        on_done: Callable[[int], None],
+        on_step: OnStep,
     ) -> list[float]:
         """Raise UsageError: nothing is trained here."""
         self._refuse_training()

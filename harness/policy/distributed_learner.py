@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core.config import PolicyConfig
-from ...core.recipe.learner import Learner, Sampling, Training
+from ...core.recipe.learner import Learner, OnStep, Sampling, Training
 from ..errors import DivergedError, TritonrlError
 from ..work import WorkStore, user_cache
 from .api_model import ApiModel, is_api_model
@@ -49,12 +49,12 @@ class RankZeroLearner(PolicyLearner):
         pairs: Sequence[tuple[str, str]],
         training: Training,
         target: Path,
-        on_done: Callable[[int], None],
+        on_step: OnStep,
     ) -> list[float]:
         """As a learner alone; each process computes its share of every batch."""
         self.world.broadcast(("finetune", (adapter, list(pairs), training, target)))
         with _ending_all():
-            return super().finetune(adapter, pairs, training, target, on_done)
+            return super().finetune(adapter, pairs, training, target, on_step)
 
 
 @contextmanager
