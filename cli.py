@@ -93,12 +93,12 @@ def verify(
         if backend or preset or config_file or settings:
             raise UsageError("--url: the server has a configuration; leave out --backend, --preset, --config and --set")
         raise typer.Exit(ask_server(url, read_items(candidate, task, batch), extensions, as_json))
-    from .core.extensions import AUDIT, VerifierSpec
+    from .core.recipe.extensions import AUDIT, VerifierSpec
     from .harness.errors import TaskError
     from .harness.plain_text import render_verdict
     from .harness.settings import load_config, read_text, with_drawn_seed
+    from .harness.tasks.batch import default_jobs, in_order, read_batch, verdict_plain
     from .harness.tasks.suites import find_task
-    from .harness.verification.batch import default_jobs, in_order, read_batch, verdict_plain
     from .harness.verification.verifier import open_verifier
 
     config = load_config(
@@ -259,7 +259,7 @@ def rl(
 
     Example: tritonrl rl --extensions msct --preset quick --out results/rl
     """
-    from .core.cells import CellSpec
+    from .core.recipe.extensions import CellSpec
 
     cell = CellSpec(extensions=parse_extensions(extensions))
     _run_phase((cell,), preset, config_file, settings, seeds, out, display, jobs)

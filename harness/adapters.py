@@ -22,8 +22,8 @@ from typing import Any
 
 from ..core.config import Config
 from ..core.corpus import render
-from ..core.extensions import AUDIT, RewardSpec, VerifierSpec
-from ..core.reward import combine
+from ..core.recipe.extensions import AUDIT, RewardSpec, VerifierSpec
+from ..core.recipe.reward import combine
 from ..core.serialisation import from_plain
 from ..core.task import Task
 from ..core.text.extraction import extract

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NoReturn, ParamSpec
 import typer
 
 from ..core.config import ConfigError
-from ..core.extensions import Extensions
+from ..core.recipe.extensions import Extensions
 from .display import DisplayKind
 from .errors import TritonrlError, UsageError
 

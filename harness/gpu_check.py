@@ -11,8 +11,8 @@ import time
 from attrs import evolve, frozen
 
 from ..core.config import Config
-from ..core.extensions import VerifierSpec
 from ..core.outcome import Outcome
+from ..core.recipe.extensions import VerifierSpec
 from ..core.task import Constants, Task
 from ..stages.funnel import fold
 from ..stages.timing_stage import control_ratio_of

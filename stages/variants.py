@@ -32,7 +32,7 @@ from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
 from ..core.candidate import Variant
-from ..core.extensions import VerifierSpec
+from ..core.recipe.extensions import VerifierSpec
 from ..core.task import Profile
 
 Group = Literal["training", "hidden", "sampled", "single"]

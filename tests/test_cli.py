@@ -16,7 +16,7 @@ from tritonrl.harness.errors import UsageError
 from tritonrl.harness.settings import to_toml
 from tritonrl.harness.study.grid import parse_grid, run_grid
 from tritonrl.harness.study.store import Results
-from tritonrl.harness.verification.batch import in_order, read_batch
+from tritonrl.harness.tasks.batch import in_order, read_batch
 from typer.testing import CliRunner, Result
 
 from .harness.context_stub import stub_context, tiny_config

@@ -40,7 +40,7 @@ def tasks_of(words: list[str]) -> list[int]:
 
 def test_an_exam_has_every_task_on_one_gpu(checkout: Path) -> None:
     """Parts that do not divide evenly have every task of both levels once, and are read together at the end."""
-    (checkout / "build/gpu/smollm2/corpus-8000-1e-3/sft/a/adapters/b/c/adapter").mkdir(parents=True)
+    (checkout / "build/gpu/smollm2/core13-8000-1e-3/sft/a/adapters/b/c/adapter").mkdir(parents=True)
     status, commands = run(checkout, "gpu-smollm2-exam", EXAM_GPUS="0 2 5", EXAM_TASKS="41")
     assert status == 0
     parts = [(gpu, words) for gpu, words in commands if "--tasks" in words]

@@ -14,9 +14,9 @@ from typing import Protocol
 from attrs import frozen
 
 from ..candidate import Candidate
-from ..extensions import VerifierSpec
 from ..task import Task
 from ..verdict import Verdict
+from .extensions import VerifierSpec
 
 OnDone = Callable[[int], None]
 """Called with the number of items done so far."""

@@ -18,7 +18,7 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from ..extensions import LETTERS, Extensions
+from ..recipe.extensions import LETTERS, Extensions
 
 TERMS: tuple[str, ...] = tuple(
     "".join(letters) for size in range(1, len(LETTERS) + 1) for letters in combinations(LETTERS, size)

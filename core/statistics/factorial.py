@@ -21,7 +21,7 @@ import numpy as np
 from attrs import field, frozen, validators
 from numpy.typing import NDArray
 
-from ..extensions import ALL_CELLS, Extensions
+from ..recipe.extensions import ALL_CELLS, Extensions
 from .design import TERMS, solve
 from .intervals import Interval
 from .significance import adjust, detectable_multiple, joint_confidence, p_value, quantile

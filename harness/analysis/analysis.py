@@ -14,18 +14,17 @@ from itertools import combinations, product
 import polars as pl
 
 from ...core.config import merge
-from ...core.extensions import LETTERS, Extensions
 from ...core.outcome import Stage
+from ...core.recipe.extensions import LETTERS, Extensions
 from ...core.statistics import factorial
 from ...core.statistics.intervals import fast_p, pass_at_k
-from ..study.journal import SFT
 from ..study.provenance import add_up, read_invocations
+from ..study.rows import SFT
 from ..study.store import Results
 from .budget import at_equal_seconds, cost_effects, held_out_points, learning_points, staging_saving
 from .comparisons import compare_controls, sweep_noise
 from .conclusions import answers, remarks
 from .findings import METRICS, AcceptedWrongly, Analysis, CellFacts, Curve, Estimate, FunnelStage, LearnedFrom, PairMean
-from .measurement_noise import timing_noise
 from .rates import (
     by_task,
     compared_seeds,
@@ -36,6 +35,7 @@ from .rates import (
     place_in_tables,
     rate,
     rate_over_tasks,
+    timing_noise,
 )
 
 _FLAGS = ("multi_input", "staged", "curriculum", "timing")

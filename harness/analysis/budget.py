@@ -23,11 +23,11 @@ from collections.abc import Sequence
 import polars as pl
 from attrs import frozen
 
-from ...core.extensions import Extensions
+from ...core.recipe.extensions import Extensions
 from ...core.seeds import derive
 from ...core.statistics import factorial
 from ...core.statistics.intervals import clustered_rate_interval, percentile_ends, resampling_weights
-from ..study.journal import SFT
+from ..study.rows import SFT
 from .findings import METRICS, Budget, BudgetCell, Estimate, HeldOutPoint, LearningPoint
 from .rates import by_task, complete_runs, grid_cells, place_in_tables, rate_over_tasks
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from ...core.cells import NOISE_SWEEP, CellSpec
-from ...core.extensions import ALL_CELLS
+from ...core.recipe.extensions import ALL_CELLS, NOISE_SWEEP, CellSpec
 from ...core.statistics.factorial import GRID, Difference, Response, compare
-from ..study.journal import SFT
+from ..study.rows import SFT
 from .findings import Comparison, Estimate, NoiseSetting
 from .rates import by_task, complete_runs, final, rate_over_tasks
 

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 
-from ...core.extensions import ALL_CELLS
+from ...core.recipe.extensions import ALL_CELLS
 from ...core.statistics import factorial
 from ...core.statistics.factorial import GRID
 from ...core.statistics.intervals import wilson_interval
-from ..report.figures import Form, written
-from ..study.journal import SFT
+from ..study.rows import SFT
 from .findings import AcceptedWrongly, Answer, Budget, Comparison, Estimate, LearnedFrom, NoiseSetting, TimingNoise
+from .number_format import Form, written
 from .rates import compared_seeds, complete_runs, grid_cells
 
 Effects = Mapping[str, factorial.Analysis | None]
@@ -168,7 +168,7 @@ def _at_budget(budget: Budget, metric: str, term: str) -> str:
     size = f"{_points(effect.estimate)} points"
     if effect.low is not None and effect.high is not None:
         size += f" ({_points(effect.low)} to {_points(effect.high)}"
-        size += ")" if effect.p_adjusted is None else f", Holm's p {written(effect.p_adjusted, Form.CHANCE)})"
+        size += ")" if effect.p_adjusted is None else f", Holm's p {written(effect.p_adjusted, Form.P_VALUE)})"
     return f"At equal verification seconds ({budget.seconds:.0f} s a run): {size}."
 
 
@@ -199,7 +199,7 @@ def _sentence(effects: Effects, metric: str, term: str) -> str:
     if not effect.conclusive:
         return f"No effect is shown: {bounds}."
     if not effect.confirmed:
-        holm = "" if effect.p_adjusted is None else f" (Holm's p {written(effect.p_adjusted, Form.CHANCE)})"
+        holm = "" if effect.p_adjusted is None else f" (Holm's p {written(effect.p_adjusted, Form.P_VALUE)})"
         return f"Not settled: {bounds} excludes 0 alone, but not beside the other effects looked at{holm}."
     return f"It {'helps' if effect.estimate > 0 else 'hurts'}: {bounds}."
 

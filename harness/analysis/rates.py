@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from ...core.extensions import ALL_CELLS
+from ...core.recipe.extensions import ALL_CELLS
 from ...core.seeds import derive
 from ...core.statistics.intervals import bootstrap_interval, clustered_rate_interval
-from ..study.journal import SFT
-from .findings import Estimate
+from ..study.rows import SFT
+from .findings import Estimate, TimingNoise
 
 _ORDER = (SFT, *map(str, ALL_CELLS))
 
@@ -81,3 +81,50 @@ def by_task(metric: str, evaluation: pl.DataFrame) -> pl.DataFrame:
     frame = evaluation.filter(pl.col("level") == int(level)) if level else evaluation
     grouped = frame.drop_nulls(name).group_by("cell", "seed", "round", "task").agg(pl.col(name).mean().alias("value"))
     return grouped.sort("cell", "seed", "round", "task")
+
+
+_SAMPLE = ("cell", "seed", "phase", "round", "slot", "sample")
+
+
+_MEASUREMENT = ("task", "candidate", "verifier", "subject", "calibrated", "simulated")
+
+
+def distinct_measurements(timings: pl.DataFrame, candidates: pl.DataFrame) -> pl.DataFrame:
+    """The trials of training candidates, each measurement once, with the candidate's hash."""
+    named = timings.join(candidates.select(*_SAMPLE, "candidate"), on=list(_SAMPLE), nulls_equal=True)
+    return named.unique([*_MEASUREMENT, "trial"], maintain_order=True)
+
+
+def timing_noise(timings: pl.DataFrame, candidates: pl.DataFrame) -> tuple[TimingNoise, ...]:
+    """Scatter by protocol; nothing where nothing was timed."""
+    if timings.is_empty():
+        return ()
+    place = list(_MEASUREMENT)
+    cut = (pl.len() * 0.1 + 1e-9).floor().cast(pl.Int64)
+    ordered = pl.col("runtime_us").sort()
+    measured = (
+        distinct_measurements(timings, candidates)
+        .group_by(place)
+        .agg(
+            value=ordered.slice(cut, pl.len() - 2 * cut).mean(),
+            within=pl.col("runtime_us").std() / pl.col("runtime_us").mean(),
+        )
+        .sort(place)
+    )
+    found = []
+    for calibrated, simulated in sorted(measured["calibrated", "simulated"].unique().iter_rows()):
+        own = measured.filter((pl.col("calibrated") == calibrated) & (pl.col("simulated") == simulated))
+        references = own.filter(pl.col("subject") == "reference")
+        by_task = references.group_by("task").agg(between=pl.col("value").std() / pl.col("value").mean()).sort("task")
+        scatter = by_task.drop_nulls("between")
+        found.append(
+            TimingNoise(
+                calibrated=calibrated,
+                simulated=simulated,
+                num_tasks=scatter.height,
+                num_measurements=references.height,
+                between=mean(scatter, "between") if scatter.height else Estimate(count=0),
+                within=mean(own.filter(pl.col("subject") == "candidate"), "within"),
+            )
+        )
+    return tuple(found)

@@ -37,7 +37,7 @@ def bench_verify(
     Example: tritonrl bench verify --json
     """
     from ..settings import load_config
-    from ..verification.batch import default_jobs
+    from ..tasks.batch import default_jobs
     from .verifier.verify import VERIFIERS, measure_verifiers, render
 
     unknown = set(verifiers or []) - set(VERIFIERS)
@@ -67,7 +67,7 @@ def bench_fuzz(
     Example: tritonrl bench fuzz --completions 10000 --funnel 500
     """
     from ..settings import load_config
-    from ..verification.batch import default_jobs
+    from ..tasks.batch import default_jobs
     from .verifier.fuzz import fuzz_verifier, render
 
     figures = fuzz_verifier(load_config(settings=settings or []), completions, funnel, seed, jobs or default_jobs())
@@ -129,7 +129,7 @@ def bench_false_rejects(
     from ...core.corpus import SUITES
     from ...core.verdict import Verdict
     from ..settings import load_config
-    from ..verification.batch import default_jobs
+    from ..tasks.batch import default_jobs
     from .verifier.false_rejects import GenuineKernel, measure_false_rejects, render
     from .verifier.mix import RunningCount
 
@@ -168,7 +168,7 @@ def bench_attacks(
     Example: tritonrl bench attacks tests/attacks --rounds 10
     """
     from ..settings import load_config
-    from ..verification.batch import default_jobs
+    from ..tasks.batch import default_jobs
     from .verifier.attack_files import read_attacks
     from .verifier.attacks import judge_attacks, render
 
@@ -205,7 +205,7 @@ def bench_soak(
     Example: tritonrl bench soak -n 5000
     """
     from ..settings import load_config
-    from ..verification.batch import default_jobs
+    from ..tasks.batch import default_jobs
     from .verifier.soak import Census, render, soak_verifier
 
     def show(census: Census) -> None:
@@ -235,7 +235,7 @@ def bench_load(
 
     Example: tritonrl bench load --requests 10000 --clients 64 --kills 5
     """
-    from ..verification.batch import default_jobs
+    from ..tasks.batch import default_jobs
     from .verifier.load import measure_load, render
 
     if candidates > requests:

@@ -30,7 +30,7 @@ def timing(
     Example: tritonrl bench timing --json
     """
     from ..settings import load_config
-    from ..verification.batch import default_jobs
+    from ..tasks.batch import default_jobs
     from .gpu.timing import measure_timing, render
 
     config, show = load_config(settings=settings or []), partial(print, file=sys.stderr, flush=True)
@@ -54,7 +54,7 @@ def agreement(
     Example: tritonrl bench agreement -n 500
     """
     from ..settings import load_config
-    from ..verification.batch import default_jobs
+    from ..tasks.batch import default_jobs
     from .gpu.agreement import LEAST_AGREEMENT, measure_agreement, render
 
     config = load_config(settings=settings or [])
@@ -79,7 +79,7 @@ def gpu_crashes(
     Example: tritonrl bench gpu-crashes -n 200
     """
     from ..settings import load_config
-    from ..verification.batch import default_jobs
+    from ..tasks.batch import default_jobs
     from .gpu.crashes import measure_crashes, render
     from .verifier.mix import show_every_tenth
 

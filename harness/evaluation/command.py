@@ -13,6 +13,7 @@ from ..display import DisplayKind
 from ..errors import UsageError
 
 if TYPE_CHECKING:
+    from .evaluation import Criterion, TaskSelection
     from .finished import EvaluationResult
 
 _MOST_PLACES = 100_000
@@ -72,47 +73,28 @@ def evaluate(
 
     Example: tritonrl eval --answers drawn/exam --set verifier.backend=interpret --out results/exam
     """
-    answered: dict[str, object] = {"--policy": policy, "--adapter": adapter, "--levels": levels, "--limit": limit}
-    answered |= {"--tasks": tasks, "--samples": samples, "--temperature": temperature}
-    answered |= {"--draw-only": draw_only or None, "--preset": preset}
+    given: dict[str, object] = {"--policy": policy, "--adapter": adapter, "--levels": levels, "--limit": limit}
+    given |= {"--tasks": tasks, "--samples": samples, "--temperature": temperature}
+    given |= {"--draw-only": draw_only or None, "--preset": preset}
     if read:
         judged = {"--suite": suite, "--out": out, "--config": config_file, "--set": settings or None}
-        _refuse("--read takes no exam", answered | {"--answers": answers} | judged)
+        _refuse("--read takes no exam", given | {"--answers": answers} | judged)
         from .finished import read_parts
 
         _print(read_parts(read), {"read": [str(folder) for folder in read]}, [], as_json)
         return
     from ..policy.distributed_learner import rank_zero_runs
     from ..settings import load_config
-    from .evaluation import Criterion, TaskSelection
-    from .open import open_evaluation
-    from .sampled import open_sampled
+    from .open import open_evaluation, open_sampled
 
-    if criterion not in set(Criterion):
-        raise UsageError(f"--criterion {criterion}: must be one of {', '.join(Criterion)}")
-    if policy is not None and (Path(policy) / "adapter_config.json").exists():
-        if adapter is not None:
-            raise UsageError(f"--policy {policy}: an adapter's folder, and --adapter names another")
-        adapter, policy = Path(policy), None
-    settings = [*(settings or []), *([] if policy is None else [f"policy.name={policy}"])]
-    settings += [] if samples is None else [f"evaluation.samples_per_task={samples}"]
-    settings += [] if temperature is None else [f"evaluation.temperature={temperature}"]
-    questions = TaskSelection(
-        suite=suite,
-        levels=None if levels is None else tuple(_numbers("--levels", levels)),
-        limit=limit,
-        picks=None if tasks is None else tuple(_numbers("--tasks", tasks)),
-    )
-    drawn = None
     if answers is not None:
-        _refuse("--answers tells what was asked", answered)
-        drawn = open_sampled(answers)
-        questions = drawn.questions if suite is None else evolve(drawn.questions, suite=suite)
-    if questions.suite is None and (levels, limit, tasks) != (None, None, None):
-        raise UsageError("--levels, --limit and --tasks choose from a suite: name one with --suite")
-    if criterion == Criterion.SUITE and not (questions.suite or "").startswith("kernelbench:"):
-        asked = questions.suite or "held-out tasks"
-        raise UsageError(f"--criterion suite: {asked}: judged by the audit alone")
+        _refuse("--answers tells what was asked", given)
+    drawn = None if answers is None else open_sampled(answers)
+    policy, adapter = _split_adapter(policy, adapter)
+    chosen = {"policy.name": policy, "evaluation.samples_per_task": samples, "evaluation.temperature": temperature}
+    settings = [*(settings or []), *(f"{key}={value}" for key, value in chosen.items() if value is not None)]
+    selection = _select_tasks(suite, levels, limit, tasks, None if drawn is None else drawn.questions)
+    judges = _read_criterion(criterion, selection)
     if draw_only and out is None:
         raise UsageError("--draw-only: say with --out where the answers are kept")
     config = load_config(preset, config_file, settings, None if drawn is None else drawn.config)
@@ -120,17 +102,61 @@ def evaluate(
     with rank_zero_runs(config.policy) as leads:
         if not leads:
             return
-        with open_evaluation(config, questions, Criterion(criterion), adapter, out, shown, jobs, drawn) as exam:
-            result: EvaluationResult | int = exam.draw() if draw_only else exam.run()
-    about = {"suite": questions.suite, "out": None if out is None else str(out)}
+        with open_evaluation(config, selection, judges, adapter, out, shown, jobs, drawn) as exam:
+            result = exam.draw() if draw_only else exam.run()
+    about = {"suite": selection.suite, "out": None if out is None else str(out)}
     if isinstance(result, int):
-        lines = [
-            f"{result} answers drawn: {out}",
-            f"the same command without --draw-only judges them, or, elsewhere, --answers {out}",
-        ]
-        print_result({**about, "num_answers": result}, lines, as_json)
-        return
-    _print(result, about, [] if out is None else [f"table: {out / 'evaluation.parquet'}"], as_json)
+        _print_drawn(result, about, as_json)
+    else:
+        _print(result, about, [] if out is None else [f"table: {out / 'evaluation.parquet'}"], as_json)
+
+
+def _split_adapter(policy: str | None, adapter: Path | None) -> tuple[str | None, Path | None]:
+    """Return policy and adapter, where `--policy` may name an adapter's folder; raises UsageError for two adapters."""
+    if policy is None or not (Path(policy) / "adapter_config.json").exists():
+        return policy, adapter
+    if adapter is not None:
+        raise UsageError(f"--policy {policy}: an adapter's folder, and --adapter names another")
+    return None, Path(policy)
+
+
+def _select_tasks(
+    suite: str | None, levels: str | None, limit: int | None, tasks: str | None, drawn: TaskSelection | None
+) -> TaskSelection:
+    """Return the tasks that the options choose, or those that completions were drawn for; raises UsageError."""
+    from .evaluation import TaskSelection
+
+    if drawn is not None:
+        return drawn if suite is None else evolve(drawn, suite=suite)
+    if suite is None and (levels, limit, tasks) != (None, None, None):
+        raise UsageError("--levels, --limit and --tasks choose from a suite: name one with --suite")
+    return TaskSelection(
+        suite=suite,
+        levels=None if levels is None else tuple(_numbers("--levels", levels)),
+        limit=limit,
+        picks=None if tasks is None else tuple(_numbers("--tasks", tasks)),
+    )
+
+
+def _read_criterion(name: str, selection: TaskSelection) -> Criterion:
+    """Return who judges; raises UsageError for an unknown name, and where the suite has no criterion of its own."""
+    from .evaluation import Criterion
+
+    if name not in set(Criterion):
+        raise UsageError(f"--criterion {name}: must be one of {', '.join(Criterion)}")
+    if name == Criterion.SUITE and not (selection.suite or "").startswith("kernelbench:"):
+        raise UsageError(f"--criterion suite: {selection.suite or 'held-out tasks'}: judged by the audit alone")
+    return Criterion(name)
+
+
+def _print_drawn(num_answers: int, about: dict[str, Any], as_json: bool) -> None:
+    """Print how many completions were drawn, and what judges them."""
+    out = about["out"]
+    lines = [
+        f"{num_answers} answers drawn: {out}",
+        f"the same command without --draw-only judges them, or, elsewhere, --answers {out}",
+    ]
+    print_result({**about, "num_answers": num_answers}, lines, as_json)
 
 
 def _refuse(why: str, told: dict[str, object]) -> None:

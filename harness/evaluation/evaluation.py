@@ -5,7 +5,7 @@ own criterion (`harness.evaluation.suite_criterion`), so that they can be compar
 audit; where the two disagree is a finding about both.
 
 All answers are drawn before the first is judged, so that they can be judged elsewhere
-(`harness.evaluation.sampled`). They are drawn by the chunk and kept, verdicts are kept as they are
+(`harness.evaluation.open`). They are drawn by the chunk and kept, verdicts are kept as they are
 found, and the table is written last. So the same command
 continues what was killed, and does nothing but read a finished exam; a folder that holds another exam is refused with
 what differs.
@@ -25,7 +25,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from ...core.config import Config
-from ...core.extensions import AUDIT
+from ...core.recipe.extensions import AUDIT
 from ...core.recipe.learner import Sampling
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint, to_plain
@@ -34,6 +34,7 @@ from ...core.text.extraction import extract
 from ...core.verdict import Verdict
 from ..display import Progress
 from ..errors import TaskError, UsageError
+from ..study.live_figures import verdict_figures
 from ..study.pipeline import CellContext, Model, draw_completions
 from ..study.rows import Attempt, evaluation_row
 from ..study.store import Results, RunIdentity, require_folder
@@ -276,6 +277,8 @@ def _judge(
     if not suite.is_foreign or criterion is not Criterion.SUITE:
         context.progress.phase("auditing", len(pairs))
         audits = _audit(context, pairs)
+        figures = verdict_figures([audit for audit in audits if isinstance(audit, Verdict)])
+        context.progress.metrics("evaluation", 0, figures)
     verdicts: list[SuiteVerdict | None] = [None] * len(pairs)
     if suite.is_foreign and criterion is not Criterion.AUDIT:
         context.progress.phase("judging by the suite's criterion", len(pairs))

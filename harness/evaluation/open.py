@@ -1,18 +1,30 @@
-"""Opens an evaluation of the configured policy: its folder, its model and its verifier."""
+"""Open an evaluation of the configured policy, or of completions that were sampled elsewhere.
+
+Sampling wants a GPU, judging processors and no model. Of an evaluation sampled elsewhere the units of work that hold
+completions are taken over. Their keys say which policy, adapter, tasks, prompts, seeds and sampling they are of, so
+that a completion of anything else is never found.
+"""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
-from ...core.config import Config
+from attrs import frozen
+
+from ...core.config import Config, identity, merge
+from ...core.recipe.learner import COMPLETIONS, OnStep, Sampling, Training
+from ...core.serialisation import differences
 from ..display import DisplayKind, open_display
+from ..errors import UsageError
 from ..study.pipeline import CellContext, open_context
 from ..study.store import Results
-from ..verification.batch import default_jobs
+from ..tasks.batch import default_jobs
 from ..verification.verifier import Verifier
+from ..work import WorkStore
 from .evaluation import (
     BySuite,
     Criterion,
@@ -22,7 +34,6 @@ from .evaluation import (
     fingerprint_adapter,
     identify_selection,
 )
-from .sampled import SampledCompletions
 from .suite_criterion import judge_by_suite
 
 
@@ -76,3 +87,92 @@ def open_evaluation(
             open_context=open_with_criterion,
             progress=progress,
         )
+
+
+_DRAWN_BY = ("seed", "policy", "evaluation")
+"""The parts of a configuration that answers depend on."""
+
+
+@frozen(kw_only=True)
+class Absent:
+    """A `Learner` that was elsewhere: it has an identity, and all that it wrote is known already."""
+
+    folder: Path
+    fingerprint: str
+
+    def fits(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
+        """As a model that is not here cannot say; raises UsageError."""
+        raise UsageError(f"--answers {self.folder}: the model is not here")
+
+    def sample(
+        self,
+        adapter: Path | None,
+        prompts: Sequence[str],
+        seeds: Sequence[int],
+        sampling: Sampling,
+        on_done: Callable[[int], None],
+    ) -> list[str]:
+        """Called for what was not taken over; raises UsageError."""
+        raise UsageError(f"--answers {self.folder}: not all of its answers are drawn; end that exam's command first")
+
+    def finetune(
+        self,
+        adapter: Path | None,
+        pairs: Sequence[tuple[str, str]],
+        training: Training,
+        target: Path,
+        on_step: OnStep,
+    ) -> list[float]:
+        """As a model that is not here cannot; raises UsageError."""
+        raise UsageError(f"--answers {self.folder}: the model is not here")
+
+
+@frozen(kw_only=True)
+class SampledCompletions:
+    """The answers of an exam's folder, and what they are answers to."""
+
+    folder: Path
+    config: Config
+    questions: TaskSelection
+    tasks: str
+    adapter: str | None
+    versions: dict[str, Any]
+    learner: Absent
+
+    def require_same(self, config: Config, tasks: str) -> None:
+        """Raise UsageError where the answers were drawn otherwise, or to other tasks."""
+        then, now = ({part: identity(one)[part] for part in _DRAWN_BY} for one in (self.config, config))
+        changed = differences(then, now)
+        if changed:
+            raise UsageError(f"--answers {self.folder}: drawn otherwise: {'; '.join(changed)}")
+        if tasks != self.tasks:
+            raise UsageError(f"--answers {self.folder}: of other tasks than the suite has here")
+
+    def take_over(self, work: WorkStore) -> None:
+        """Store the answers that are there among other work."""
+        work.take_over(Results(root=self.folder).work, COMPLETIONS)
+
+
+def open_sampled(folder: Path) -> SampledCompletions:
+    """What an exam's folder says of its answers; raises UsageError where there is no exam."""
+    recorded = Results(root=folder).recorded() or {}
+    if "exam" not in recorded:
+        raise UsageError(f"--answers {folder}: no exam there")
+    exam, asked = recorded["exam"], recorded.get("asked")
+    if asked is None:
+        raise UsageError(f"--answers {folder}: written by an earlier version, which did not record what was asked")
+    levels, picks = asked["levels"], asked["tasks"]
+    return SampledCompletions(
+        folder=folder,
+        config=merge(recorded["config"]),
+        questions=TaskSelection(
+            suite=asked["suite"],
+            levels=None if levels is None else tuple(levels),
+            limit=asked["limit"],
+            picks=None if picks is None else tuple(picks),
+        ),
+        tasks=exam["tasks"],
+        adapter=exam["adapter"],
+        versions=exam.get("drawn_with", recorded["versions"]),
+        learner=Absent(folder=folder, fingerprint=recorded["policy"]),
+    )

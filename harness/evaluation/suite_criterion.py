@@ -24,9 +24,9 @@ from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from ...core.candidate import Candidate, CompileReport, Failure, Recording, Variant
-from ...core.extensions import AUDIT
 from ...core.outcome import Outcome
 from ...core.plan import LaunchPlan
+from ...core.recipe.extensions import AUDIT
 from ...core.run import RunRequest, RunResult
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint

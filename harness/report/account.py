@@ -13,19 +13,17 @@ from pathlib import Path
 import polars as pl
 from attrs import evolve
 
-from ...core.extensions import LETTERS
+from ...core.recipe.extensions import LETTERS
 from ...core.serialisation import to_plain
 from ..analysis.findings import Analysis
+from ..analysis.number_format import Form
 from ..errors import UsageError
 from ..study.store import Results
 from ..tables import TABLES
 from .cell_tables import grid
 from .effect_tables import effects
-from .figures import Form, Sheet, words
-from .headline import headline
-from .sections import describe_runs, describe_training, describe_versions, describe_work
-from .tables import Table, term_name
-from .text import markdown_table
+from .sections import describe_runs, describe_training, describe_versions, describe_work, headline, markdown_table
+from .sheet import Sheet, Table, term_name, words
 
 TABLE_FILES = tuple(TABLES)
 """The tables that are published, all of them."""

@@ -1,4 +1,4 @@
-"""Plots with a row a cell: the grid at equal samples and at equal seconds, and what each cell cost.
+"""Plot the grid, a row a cell, at equal samples and at equal seconds, what each cell cost, and the funnel.
 
 A cell is shown by what is on in it, a dot for each extension, so that its name need not be read.
 """
@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from ...core.extensions import LETTERS, Extensions
-from ..analysis.findings import Analysis, CellFacts, Estimate
-from ..study.journal import SFT
-from .figures import Form, written
+from ...core.recipe.extensions import LETTERS, Extensions
+from ..analysis.findings import Analysis, CellFacts, Estimate, FunnelStage
+from ..analysis.number_format import Form, written
+from ..study.rows import SFT
 from .theme import BLUE, FAINT, GREY, INK, MUTED, ORANGE, PAPER, Layout, Spec, draw
 
 Facts = Sequence[tuple[str, CellFacts]]
@@ -205,3 +205,95 @@ def cost_plot(analysis: Analysis) -> Markup | None:
         }
 
     return draw("Seconds of each cell spent on sampling, training and verifying", spec)
+
+
+_FUNNEL_ROW = 24
+
+
+def funnel_plot(stages: Sequence[FunnelStage]) -> Markup | None:
+    """Candidates and seconds by stage, for cells without and with staging; null without a candidate."""
+    most = max((stage.num_attempted for stage in stages), default=0)
+    longest = max((stage.seconds for stage in stages), default=0.0)
+    if not most:
+        return None
+
+    def spec(layout: Layout) -> Spec:
+        width = layout.width - 60 if layout.narrow else 325
+        rows = []
+        for staged in (False, True):
+            own = [stage for stage in stages if stage.staged == staged]
+            if own:
+                kind = "Staged" if staged else "Every stage attempted"
+                rows += [
+                    _bars(f"{kind}: candidates", _counts(own), most, width, shown=True),
+                    _bars(f"{kind}: seconds", _stage_seconds(own), longest, width, shown=layout.narrow),
+                ]
+        return {"concat": rows, "columns": 1 if layout.narrow else 2, "spacing": {"row": 20, "column": 16}}
+
+    return draw("Candidates that reached and failed each stage of the training verifier, and seconds spent", spec)
+
+
+def _counts(own: Sequence[FunnelStage]) -> list[Spec]:
+    return [
+        {
+            "stage": stage.stage.value,
+            "part": stage.num_attempted - stage.num_failed,
+            "whole": stage.num_attempted,
+            "text": f"{stage.num_attempted:,}" + (f", {stage.num_failed:,} failed" if stage.num_failed else ""),
+        }
+        for stage in own
+    ]
+
+
+def _stage_seconds(own: Sequence[FunnelStage]) -> list[Spec]:
+    return [
+        {
+            "stage": stage.stage.value,
+            "part": stage.seconds - stage.saved_seconds,
+            "whole": stage.seconds,
+            "text": f"{written(stage.seconds, Form.SECONDS)} s"
+            + (f", {written(stage.saved_seconds, Form.SECONDS)} s after a failure" if stage.saved_seconds else ""),
+        }
+        for stage in own
+    ]
+
+
+def _bars(title: str, rows: list[Spec], longest: float, width: int, *, shown: bool) -> Spec:
+    room = 150
+    scale = {"domain": [0, longest or 1.0], "nice": False, "range": [0, width - room]}
+    words = [{**row, "zero": 0, "words": f"{title}, {row['stage']}: {row['text']}"} for row in rows]
+    y = {
+        "field": "stage",
+        "type": "nominal",
+        "sort": [row["stage"] for row in rows],
+        "axis": {"title": None, "labelColor": INK} if shown else None,
+    }
+
+    def bar(low: str, high: str, colour: str) -> Spec:
+        return {
+            "mark": {"type": "bar", "height": 12, "color": colour, "stroke": PAPER, "strokeWidth": 1, "aria": False},
+            "encoding": {
+                "x": {"field": low, "type": "quantitative", "scale": scale, "axis": None},
+                "x2": {"field": high},
+            },
+        }
+
+    return {
+        "title": title,
+        "width": width,
+        "height": {"step": _FUNNEL_ROW},
+        "data": {"values": words},
+        "encoding": {"y": y},
+        "layer": [
+            bar("zero", "part", BLUE),
+            bar("part", "whole", ORANGE),
+            {
+                "mark": {"type": "text", "align": "left", "dx": 6, "color": MUTED},
+                "encoding": {
+                    "x": {"field": "whole", "type": "quantitative", "scale": scale},
+                    "text": {"field": "text"},
+                    "description": {"field": "words"},
+                },
+            },
+        ],
+    }

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..analysis.findings import Analysis, CellFacts, HeldOutPoint, LearningPoint
-from .figures import Cell, Form, Part, Sheet, words
-from .sparkline import sparkline
-from .tables import Table
+from ..analysis.number_format import Form
+from .sheet import Cell, Part, Sheet, Table, sparkline, words
 
 Placed = tuple[str, CellFacts]
 """Facts of a cell with their path in the analysis."""

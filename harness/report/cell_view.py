@@ -8,7 +8,7 @@ import polars as pl
 
 from ..errors import UsageError
 from ..study.store import Results
-from .sparkline import sparkline
+from .sheet import sparkline
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -35,7 +35,7 @@ def report(
     """
     from ..analysis.analysis import analyse
     from ..study.store import Results
-    from .text import ReportFormat, as_json, as_markdown, print_report
+    from .sections import ReportFormat, as_json, as_markdown, print_report
 
     if form not in set(ReportFormat):
         raise UsageError(f"--format {form}: must be one of {', '.join(ReportFormat)}")

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from attrs import frozen
 from markupsafe import Markup
 
-from ...core.cells import CellSpec
+from ...core.recipe.extensions import CellSpec
 from ..analysis.findings import Analysis, Curve
-from ..study.journal import SFT
+from ..study.rows import SFT
 from .theme import BLUE, GREY, Layout, Spec, draw
 
 BASELINE = "none"

@@ -17,18 +17,15 @@ from markupsafe import Markup
 
 from ...core.serialisation import to_plain
 from ..analysis.findings import Analysis
+from ..analysis.number_format import Form
 from ..study.store import Results
-from .candidates import Shelf, gather
-from .cell_plots import cost_plot, grid_plot
+from .candidates import KINDS, Shelf, gather
+from .cell_plots import cost_plot, funnel_plot, grid_plot
 from .curve_plots import curriculum_plot, held_out_plot, learning_plot, losses_plot, rewards_plot
 from .effect_plots import comparisons_plot, effects_plot, interactions_plot, sweep_plot
-from .figures import Cell, Figure, Form, Sheet
-from .funnel_plot import funnel_plot
-from .headline import headline
-from .sections import describe_work, sections
-from .tables import Table
+from .sections import describe_work, headline, sections
+from .sheet import Cell, Figure, Sheet, Table
 from .theme import typeset
-from .tokens import KINDS
 
 
 def as_html(analysis: Analysis, results: Results) -> str:

@@ -21,7 +21,7 @@ import polars as pl
 from ...core.serialisation import to_plain
 from ..analysis.analysis import analyse
 from ..analysis.findings import Analysis
-from ..analysis.measurement_noise import distinct_measurements
+from ..analysis.rates import distinct_measurements
 from ..errors import DriftError, UsageError
 from ..settings import to_toml
 from ..study.provenance import provenance_text

@@ -1,15 +1,26 @@
-"""What a report says, part by part, in the order in which it is read; every form draws these.
+"""Collect the parts of a report in the order in which they are read, and render them as Markdown, JSON or rich text.
 
 A part is a table or prose. `name` is the part's anchor on the page, where plots stand beside it.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from ...core.recipe.extensions import LETTERS
 from ...core.serialisation import to_plain
+from ...core.statistics import factorial
+from ..analysis.conclusions import describe_gain, training_gain
 from ..analysis.findings import Analysis
-from . import cell_tables, effect_tables, noise_tables
-from .figures import Sheet
-from .tables import Prose, Section
+from ..analysis.number_format import Form, written
+from . import cell_tables, effect_tables
+from .sheet import Prose, Section, Sheet, Table
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def sections(analysis: Analysis) -> tuple[Section, ...]:
@@ -25,9 +36,9 @@ def sections(analysis: Analysis) -> tuple[Section, ...]:
         effect_tables.costs(analysis, sheet),
         cell_tables.budget(analysis, sheet),
         cell_tables.controls(analysis, sheet),
-        noise_tables.comparisons(analysis, sheet),
-        noise_tables.sweep(analysis, sheet),
-        noise_tables.timing(analysis, sheet),
+        effect_tables.comparisons(analysis, sheet),
+        effect_tables.sweep(analysis, sheet),
+        effect_tables.timing(analysis, sheet),
         cell_tables.disagreements(analysis, sheet),
         cell_tables.funnel(analysis, sheet),
         cell_tables.curriculum(analysis, sheet),
@@ -93,3 +104,107 @@ def _questions(analysis: Analysis) -> Prose:
         title="Research questions",
         lines=tuple(f"{answer.question} {answer.answer}" for answer in analysis.answers),
     )
+
+
+class ReportFormat(StrEnum):
+    RICH = "rich"
+    MARKDOWN = "markdown"
+    JSON = "json"
+
+
+def as_markdown(analysis: Analysis) -> str:
+    """The report as Markdown."""
+    parts = ["# tritonrl ablation"]
+    for section in sections(analysis):
+        parts.append(f"## {section.title}")
+        if isinstance(section, Prose):
+            parts.append("\n".join(f"- {line}" for line in section.lines) or "Nothing to say.")
+        else:
+            parts += [f"{section.caption[:1].upper()}{section.caption[1:]}.", markdown_table(section)]
+    return "\n\n".join(parts) + "\n"
+
+
+def markdown_table(table: Table) -> str:
+    """A table as Markdown; what would end a cell, or be read as emphasis, is written so that it does not."""
+    lines = [table.columns, ("---", *("---:" for _ in table.columns[1:]))]
+    lines += [tuple(cell.text.replace("|", "/") for cell in row) for row in table.rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def as_json(analysis: Analysis) -> str:
+    """The analysis as one JSON object."""
+    return json.dumps(to_plain(analysis), indent=2, allow_nan=False)
+
+
+def print_report(analysis: Analysis, console: Console) -> None:
+    """Draw the report with rich."""
+    from rich.table import Table as Drawn
+    from rich.text import Text
+
+    for section in sections(analysis):
+        console.print(Text(f"\n{section.title}", style="bold"))
+        if isinstance(section, Prose):
+            for line in section.lines:
+                console.print(Text(f"  {line}"))
+            continue
+        console.print(Text(section.caption, style="dim"))
+        drawn = Drawn(box=None, pad_edge=False, header_style="cyan")
+        for index, column in enumerate(section.columns):
+            drawn.add_column(Text(column), justify="left" if index == 0 else "right", no_wrap=index == 0)
+        for row in section.rows:
+            drawn.add_row(*[Text(cell.text) for cell in row])
+        console.print(drawn)
+
+
+NAMES = {"m": "multi-input testing", "s": "staged evaluation", "c": "the curriculum", "t": "calibrated timing"}
+
+
+def headline(analysis: Analysis) -> str:
+    """Which extensions changed the rate of correct kernels by more than noise explains, and what training did at all.
+
+    An extension is said to have changed it only where Holm's p over all effects allows it.
+    """
+    found = analysis.effects.get("correct")
+    if found is None:
+        return "No cell is complete, so nothing can be said of the extensions yet."
+    known = [effect for effect in map(found.effect, LETTERS) if effect.estimable]
+    if not known:
+        return "The cells that were run cannot tell one extension from another."
+    if "seeds" not in found.over:
+        which = "One seed" if found.num_seeds == 1 else "Seeds that are not whole"
+        return f"{which} cannot tell what an extension does from the chance of a training run: run at least three."
+    beside = f"{_sensitivity(known)}{_training(analysis)}"
+    told = sorted((effect for effect in known if effect.confirmed), key=lambda effect: -(effect.estimate or 0.0))
+    if told:
+        first = f"{_listed([_change(effect) for effect in told])}."
+        others = [NAMES[effect.name] for effect in known if not effect.confirmed]
+        rest = f" For {_listed(others)} no effect is shown." if others else ""
+        return f"{first[0].upper()}{first[1:]}{rest}{beside}"
+    which = "None of the four extensions" if len(known) == len(LETTERS) else "No extension that could be told apart"
+    return f"{which} changed the rate of correct kernels by more than chance explains.{beside}"
+
+
+def _sensitivity(known: Sequence[factorial.Effect]) -> str:
+    sizes = [effect.detectable for effect in known if effect.detectable is not None]
+    if not sizes:
+        return ""
+    return f" Main effects below about {written(max(sizes), Form.SIZE)} points were likely to be missed."
+
+
+def _training(analysis: Analysis) -> str:
+    gain = training_gain(analysis.comparisons)
+    if gain is None:
+        return ""
+    told = describe_gain(gain)
+    return f" {told[0].upper()}{told[1:]}."
+
+
+def _change(effect: factorial.Effect) -> str:
+    verb = "raised" if (effect.estimate or 0.0) > 0 else "lowered"
+    low, high = written(effect.low, Form.POINTS), written(effect.high, Form.POINTS)
+    size = written(abs(effect.estimate or 0.0), Form.SIZE)
+    return f"{NAMES[effect.name]} {verb} the rate of correct kernels by {size} points (95% interval {low} to {high})"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -9,11 +9,11 @@ from typing import Any
 
 from attrs import frozen
 
-from ...core.extensions import AUDIT, VerifierSpec
+from ...core.recipe.extensions import AUDIT, VerifierSpec
 from ..command_line import parse_extensions, print_result
 from ..plain_text import render_verdict
 from ..settings import read_text
-from ..verification.batch import read_entries
+from ..tasks.batch import read_entries
 from .client import RemoteVerifier
 
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from ...core.candidate import Candidate
-from ...core.extensions import AUDIT, VerifierSpec
+from ...core.recipe.extensions import AUDIT, VerifierSpec
 from ...core.serialisation import fingerprint, to_plain
 from ...core.task import Task
 from ...core.verdict import Verdict

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...core.extensions import AUDIT, VerifierSpec
 from ...core.outcome import Outcome, Stage
+from ...core.recipe.extensions import AUDIT, VerifierSpec
 from ...core.serialisation import from_plain
 from ...core.verdict import StageResult, Verdict
 

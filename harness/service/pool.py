@@ -20,7 +20,7 @@ from typing import Any
 from attrs import Factory, define, field, frozen
 
 from ...core.config import Config
-from ...core.extensions import VerifierSpec
+from ...core.recipe.extensions import VerifierSpec
 from ...core.serialisation import canonical_json, fingerprint, to_plain
 
 MAX_ATTEMPTS = 3

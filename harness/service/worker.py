@@ -16,14 +16,14 @@ from typing import Any
 
 from ...core.config import Config
 from ...core.corpus import render
-from ...core.extensions import VerifierSpec
+from ...core.recipe.extensions import VerifierSpec
 from ...core.serialisation import from_plain
 from ...core.task import Task
 from ...core.text.extraction import extract
 from ..errors import TaskError, TritonrlError
 from ..study.runner.local_workers import take_stdout, visible_devices
+from ..tasks.batch import verdict_plain
 from ..tasks.suites import task_from_source
-from ..verification.batch import verdict_plain
 from ..verification.verifier import Verifier, open_verifier
 
 _MAX_TASKS = 1024

@@ -29,8 +29,8 @@ from ...core.serialisation import to_plain
 from ..errors import DriftError, UsageError
 from ..tables import TABLES
 from ..work import write_atomically
-from .journal import SFT
 from .provenance import read_invocations, write_provenance
+from .rows import SFT
 from .store import Results, is_published, require_folder
 
 _PART = re.compile(r"archive-([0-9a-f]{8})-(\d+)-of-(\d+)\.part")

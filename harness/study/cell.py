@@ -15,10 +15,9 @@ import json
 import time
 from pathlib import Path
 
-from ...core.cells import CellSpec
 from ...core.config import SftConfig
-from ...core.extensions import AUDIT, AUDIT_UNTIMED
 from ...core.recipe.curriculum import start
+from ...core.recipe.extensions import AUDIT, AUDIT_UNTIMED, CellSpec
 from ...core.recipe.learner import Sampling
 from ...core.seeds import derive
 from ...core.serialisation import to_plain
@@ -26,10 +25,10 @@ from ...core.text.extraction import extract
 from ...core.verdict import Verdict
 from ..work import work_key, write_atomically
 from .contamination import open_admission
-from .journal import SFT, CellResult, Journal
+from .live_figures import tell_steps, verdict_figures
 from .pipeline import CellContext, Model, adapter_folder, sample, training_of, verify
 from .round import run_round
-from .rows import Attempt, evaluation_row, timing_rows, training_rows
+from .rows import SFT, Attempt, CellResult, Journal, evaluation_row, timing_rows, training_rows
 from .task_draws import evaluated_rounds, evaluation_tasks, root_seed
 from .training_data import describe, draw_training_data, identify_training
 
@@ -84,8 +83,10 @@ def _supervise(context: CellContext, journal: Journal) -> Model:
         fits, advance = context.learner.fits, context.progress.advance
         data = draw_training_data(context.config, root, fits, admission, context.jobs, advance)
         write_atomically(folder / "data.json", json.dumps(data.plain(), indent=2).encode())
-        context.progress.phase(f"supervised fine-tuning on {describe(data.plain())}", 0)
-        return context.learner.finetune(None, data.pairs, training, folder / "adapter", context.progress.advance)
+        num_steps = training.num_steps(len(data.pairs))
+        context.progress.phase(f"supervised fine-tuning on {describe(data.plain())}", num_steps)
+        tell = tell_steps(context.progress, SFT)
+        return context.learner.finetune(None, data.pairs, training, folder / "adapter", tell)
 
     work = context.work.once("adapters", key, make)
     journal.seconds.train += work.seconds
@@ -109,6 +110,8 @@ def _evaluate(context: CellContext, journal: Journal, model: Model, phase: str, 
     # between rounds only rates are looked at, and timing would take as long as all else
     spec = AUDIT if round_index is None else AUDIT_UNTIMED
     verdicts = verify(context, None, pairs, spec, "evaluation: auditing")
+    num_rounds = 0 if phase == SFT else context.config.rl.rounds if round_index is None else round_index + 1
+    context.progress.metrics("evaluation", num_rounds, verdict_figures(verdicts))
     for (slot, task, number), (_, source), verdict in zip(spread, pairs, verdicts, strict=True):
         attempt = Attempt(
             cell=journal.cell,

@@ -18,15 +18,15 @@ from enum import StrEnum
 
 from attrs import frozen
 
-from ...core.cells import CONTROLS, GRID_CELLS, NOISE_SWEEP, STAGING_CONTROLS, CellSpec
 from ...core.config import Config
+from ...core.recipe.extensions import CONTROLS, GRID_CELLS, NOISE_SWEEP, STAGING_CONTROLS, CellSpec
 from ..display import CellState, Progress
 from ..errors import TritonrlError, UsageError
 from ..tables import TABLES, read_table
 from .cell import run_cell, run_start
 from .contamination import open_admission
-from .journal import SFT
 from .pipeline import CellContext
+from .rows import SFT
 from .store import Results, RunIdentity
 from .task_draws import evaluated_rounds
 from .training_data import require_pairs

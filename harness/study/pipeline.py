@@ -11,7 +11,7 @@ from pathlib import Path
 from attrs import frozen
 
 from ...core.config import Config, RlConfig, SftConfig
-from ...core.extensions import VerifierSpec
+from ...core.recipe.extensions import VerifierSpec
 from ...core.recipe.learner import COMPLETIONS, Judge, Learner, Sampling, Training
 from ...core.serialisation import fingerprint, to_plain
 from ...core.task import Task
@@ -20,7 +20,7 @@ from ...core.verdict import Verdict
 from ..display import Progress
 from ..verification.verifier import open_verifier
 from ..work import Work, WorkStore, work_key
-from .journal import Journal
+from .rows import Journal
 from .store import Results
 
 

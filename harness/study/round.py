@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...core.cells import CellSpec
 from ...core.config import RlConfig
-from ...core.extensions import AUDIT_UNTIMED
 from ...core.recipe.curriculum import CurriculumState, advance, draw_levels
+from ...core.recipe.extensions import AUDIT_UNTIMED, CellSpec
 from ...core.recipe.learner import Sampling
+from ...core.recipe.reward import noise_factor, reward_of, with_noise
 from ...core.recipe.selection import select
-from ...core.recipe.timing_noise import noise_factor, with_noise
-from ...core.reward import reward_of
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint, to_plain
 from ...core.task import Task
@@ -21,9 +19,9 @@ from ...core.text.prompts import user_message
 from ...core.verdict import Reward
 from ..work import work_key
 from .contamination import open_admission
-from .journal import Journal, Seconds
+from .live_figures import round_figures, tell_steps
 from .pipeline import CellContext, Model, adapter_folder, sample, training_of, verify
-from .rows import Attempt, candidate_row, round_row, stage_rows, timing_rows, training_rows
+from .rows import Attempt, Journal, Seconds, candidate_row, round_row, stage_rows, timing_rows, training_rows
 from .task_draws import root_seed, round_tasks
 
 
@@ -102,6 +100,8 @@ def run_round(
     row = round_row(
         journal.cell, journal.seed, round_index, state.level2_share, attempts, verdicts, audits, rewards, chosen
     )
+    figures = round_figures(verdicts, rewards, config.samples_per_task, state.level2_share, spent)
+    context.progress.metrics("round", round_index + 1, figures)
     journal.add("rounds", {**row, "sample_s": spent.sample, "verify_s": spent.verify, "train_s": spent.train})
     accuracy = row["level1_accuracy"]
     state = advance(state, accuracy, context.config.curriculum, extensions.curriculum)
@@ -145,8 +145,10 @@ def _reinforce(
     )
 
     def make(folder: Path) -> list[float]:
-        context.progress.phase(f"round {round_index + 1}/{config.rounds}: fine-tuning", 0)
-        return context.learner.finetune(model.folder, answers, training, folder / "adapter", context.progress.advance)
+        num_steps = training.num_steps(len(answers))
+        context.progress.phase(f"round {round_index + 1}/{config.rounds}: fine-tuning", num_steps)
+        tell = tell_steps(context.progress, "rl", len(journal.rows.get("training", ())))
+        return context.learner.finetune(model.folder, answers, training, folder / "adapter", tell)
 
     work = context.work.once("adapters", key, make)
     journal.seconds.train += work.seconds

@@ -1,11 +1,12 @@
-"""From verdicts, rewards and losses to rows of the tables (`harness.tables`)."""
+"""Make rows of the tables (`harness.tables`) from verdicts, rewards and losses, and collect them as a cell runs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import Factory, define, frozen
 
 from ...core.candidate import Candidate, TimingReport
 from ...core.outcome import Stage
@@ -194,3 +195,39 @@ def round_row(
         "level1_audit_accuracy": accuracy(1, audits),
         "level2_audit_accuracy": accuracy(2, audits),
     }
+
+
+SFT = "sft"
+"""The name under which the supervised start, which all cells of a seed share, appears in the tables."""
+
+
+@define
+class Seconds:
+    """Seconds spent on the three kinds of work, as recorded when each unit was first done."""
+
+    sample: float = 0.0
+    verify: float = 0.0
+    train: float = 0.0
+
+
+@frozen(kw_only=True)
+class CellResult:
+    """A finished cell: rows by table, the final adapter's folder (null: the base model), and what it took."""
+
+    rows: dict[str, list[Row]]
+    seconds: Seconds
+    wall_s: float
+    adapter: Path | None = None
+
+
+@define
+class Journal:
+    """Collects the rows of one cell as it runs."""
+
+    cell: str
+    seed: int
+    rows: dict[str, list[Row]] = Factory(dict)
+    seconds: Seconds = Factory(Seconds)
+
+    def add(self, table: str, *rows: Row) -> None:
+        self.rows.setdefault(table, []).extend(rows)

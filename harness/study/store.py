@@ -25,14 +25,14 @@ from typing import Any
 import polars as pl
 from attrs import frozen
 
-from ...core.cells import CellSpec
 from ...core.config import Config, identity, merge
+from ...core.recipe.extensions import CellSpec
 from ...core.serialisation import canonical_json, differences, fingerprint
 from ..errors import DriftError, UsageError
 from ..legacy import translate_run
 from ..tables import TABLES, DamagedTableError, Row, check_table, read_table, write_table
 from ..work import WorkStore, sweep_partials, write_atomically
-from .journal import SFT, CellResult, Seconds
+from .rows import SFT, CellResult, Seconds
 from .training_data import identify_training
 
 _PACKAGES = ("tritonrl", "torch", "triton", "transformers", "peft", "polars", "numpy")

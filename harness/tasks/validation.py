@@ -15,7 +15,7 @@ from attrs import evolve
 from numpy.typing import NDArray
 
 from ...core.candidate import Comparison, Variant
-from ...core.extensions import AUDIT
+from ...core.recipe.extensions import AUDIT
 from ...core.task import Profile, Task
 from ...stages.tolerance import accepts, compare
 from ...stages.variants import TRAINING_VARIANTS, VariantInputs, describe

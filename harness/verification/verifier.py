@@ -21,8 +21,8 @@ from attrs import evolve
 
 from ...core.candidate import Candidate
 from ...core.config import Config, TimingConfig, VerifierConfig
-from ...core.extensions import VerifierSpec
 from ...core.outcome import Stage
+from ...core.recipe.extensions import VerifierSpec
 from ...core.serialisation import fingerprint
 from ...core.task import Task
 from ...core.verdict import Verdict

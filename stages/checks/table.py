@@ -13,7 +13,7 @@ from typing import Any
 from attrs import frozen
 
 from ...core.candidate import Candidate, CheckReport, Failure
-from ...core.extensions import VerifierSpec
+from ...core.recipe.extensions import VerifierSpec
 from ...core.task import Task
 from . import configurations, interpreted, knock_out, recompile
 from .configurations import ConfigurationsReport

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tritonrl.core.config import LimitsConfig, TimingConfig, VerifierConfig
 from tritonrl.core.corpus import render
-from tritonrl.core.extensions import AUDIT
 from tritonrl.core.outcome import Outcome
+from tritonrl.core.recipe.extensions import AUDIT
 from tritonrl.core.verdict import Verdict
 from tritonrl.harness.bench.verifier.attack_files import NUM_MECHANISMS, Attack, read_attacks
 from tritonrl.harness.verification.verifier import Verifier
@@ -31,7 +31,7 @@ _FILE = re.compile(r"`([a-z_]+/[a-z0-9_]+\.py)`")
 @pytest.fixture(scope="session")
 def verifier(sandboxes: SharedSandboxes) -> Verifier:
     """One verifier for the session, with less time than by default, since some attacks use up what they are given."""
-    config = VerifierConfig(clock="simulated", seed=SEED)
+    config = VerifierConfig(timing="simulated", seed=SEED)
     return Verifier(config, TimingConfig(), sandboxes.get(LimitsConfig(cpu_s=8)))
 
 

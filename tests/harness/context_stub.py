@@ -11,8 +11,8 @@ from attrs import define
 from tritonrl.core.candidate import Candidate, TimingReport
 from tritonrl.core.config import Config, merge
 from tritonrl.core.corpus import render
-from tritonrl.core.extensions import VerifierSpec
 from tritonrl.core.outcome import Outcome, Stage
+from tritonrl.core.recipe.extensions import VerifierSpec
 from tritonrl.core.recipe.learner import OnDone, OnStep, Sampling, Training
 from tritonrl.core.task import Task
 from tritonrl.core.text.prompts import assistant_message, user_message

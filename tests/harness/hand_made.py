@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
-from tritonrl.core.cells import CellSpec
+from tritonrl.core.recipe.extensions import CellSpec
 from tritonrl.harness.tables import TABLES
 
 RawRow = Mapping[str, Any]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tritonrl.core.candidate import Variant
-from tritonrl.core.extensions import AUDIT, VerifierSpec
+from tritonrl.core.recipe.extensions import AUDIT, VerifierSpec
 from tritonrl.core.task import Profile, Task
 from tritonrl.stages.variants import TRAINING_VARIANTS, describe, round_values, variants_of
 

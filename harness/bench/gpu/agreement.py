@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from attrs import define, evolve, frozen
 
 from ....core.config import Backend, Config
-from ....core.extensions import AUDIT
+from ....core.recipe.extensions import AUDIT
 from ....core.statistics.intervals import Interval, wilson_interval
 from ....core.verdict import Verdict
 from ...verification.verifier import open_verifier

@@ -16,7 +16,7 @@ from statistics import median
 from attrs import evolve, frozen
 
 from ....core.config import Config
-from ....core.extensions import VerifierSpec
+from ....core.recipe.extensions import VerifierSpec
 from ...gpu_check import DOUBLE_SOLUTION, double_task
 from ...verification.verifier import open_verifier
 from ..verifier.mix import OnProgress, count_done

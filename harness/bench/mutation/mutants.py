@@ -24,8 +24,8 @@ from attrs import evolve, frozen
 from ....core.candidate import Candidate
 from ....core.config import Config
 from ....core.corpus import FAMILIES, Split, examples, render
-from ....core.extensions import AUDIT, VerifierSpec
 from ....core.outcome import Outcome
+from ....core.recipe.extensions import AUDIT, VerifierSpec
 from ....core.seeds import derive
 from ....core.serialisation import canonical_json, to_plain
 from ....core.task import Example

@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 
 from ....core.config import Config
 from ....core.corpus import render as render_task
-from ....core.extensions import AUDIT
+from ....core.recipe.extensions import AUDIT
 from ....core.verdict import Verdict
 from .attack_files import Attack
 

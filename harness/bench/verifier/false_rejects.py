@@ -21,7 +21,7 @@ from attrs import frozen
 
 from ....core.config import Config
 from ....core.corpus import Split, is_corpus_id
-from ....core.extensions import AUDIT
+from ....core.recipe.extensions import AUDIT
 from ....core.task import Task
 from ....core.text.size_constants import read_constants
 from ....core.verdict import Verdict

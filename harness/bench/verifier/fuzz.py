@@ -14,7 +14,7 @@ from functools import partial
 from attrs import frozen
 
 from ....core.config import Config
-from ....core.extensions import VerifierSpec
+from ....core.recipe.extensions import VerifierSpec
 from ....core.task import Task
 from ....core.text.extraction import extract
 from ...tasks.suites import corpus_examples

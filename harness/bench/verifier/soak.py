@@ -26,7 +26,7 @@ from attrs import evolve, frozen
 
 from ....core.config import Config, LimitsConfig
 from ....core.corpus import corrupt
-from ....core.extensions import AUDIT
+from ....core.recipe.extensions import AUDIT
 from ....core.run import TensorSpec
 from ....core.task import Example, Profile, Task
 from ...sandbox.confinement.watch import processes

@@ -23,8 +23,8 @@ from attrs import evolve, frozen
 
 from ....core.candidate import Candidate
 from ....core.config import Config
-from ....core.extensions import AUDIT, VerifierSpec
 from ....core.outcome import Stage
+from ....core.recipe.extensions import AUDIT, VerifierSpec
 from ....core.run import RunReply
 from ....core.task import Example
 from ....core.text.extraction import extract

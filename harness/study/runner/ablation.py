@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from ....core.cells import CellSpec
 from ....core.config import Config
+from ....core.recipe.extensions import CellSpec
 from ...display import DisplayKind, open_display
 from ...errors import TritonrlError, UsageError
 from ...settings import to_toml
-from ...verification.batch import default_jobs
+from ...tasks.batch import default_jobs
 from ...verification.verifier import open_verifier
 from ...work import write_atomically
 from ..grid import GridOutcome, PlannedCell, lost_starts, order_cells, plan_grid, run_grid, static_identity

@@ -17,7 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from ....core.cells import CellSpec
+from ....core.recipe.extensions import CellSpec
 from ...errors import TritonrlError, UsageError
 from ..grid import GridOutcome, count_outcome
 from ..store import Results

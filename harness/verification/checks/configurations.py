@@ -18,8 +18,8 @@ from itertools import product
 from attrs import evolve
 
 from ....core.candidate import Candidate, CompileReport, Failure, Recording, RunReport, Variant
-from ....core.extensions import VerifierSpec
 from ....core.outcome import Outcome
+from ....core.recipe.extensions import VerifierSpec
 from ....core.run import RunRequest
 from ....core.seeds import derive
 from ....core.task import Profile, Task

@@ -20,9 +20,9 @@ from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from ....core.candidate import Candidate, Comparison, CompileReport, Failure, RunReport, Variant
-from ....core.extensions import VerifierSpec
 from ....core.outcome import Outcome
 from ....core.plan import BufferKind, Copy, Fill, Launch, LaunchPlan
+from ....core.recipe.extensions import VerifierSpec
 from ....core.run import RunReply, RunRequest, RunResult
 from ....core.seeds import derive
 from ....core.serialisation import fingerprint

@@ -19,9 +19,9 @@ from collections.abc import Iterator
 from attrs import evolve
 
 from ....core.candidate import Candidate, Failure, Recording, RunReport, Variant
-from ....core.extensions import VerifierSpec
 from ....core.outcome import Outcome
 from ....core.plan import Copy, Fill, Launch, LaunchPlan, plain_value
+from ....core.recipe.extensions import VerifierSpec
 from ....core.run import RunRequest
 from ....core.task import Profile, Task
 from ....stages.checks.configurations import ConfigurationRun, ConfigurationsReport

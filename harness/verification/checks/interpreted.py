@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from attrs import evolve
 
 from ....core.candidate import Candidate, Failure, RunReport, Variant
-from ....core.extensions import VerifierSpec
+from ....core.recipe.extensions import VerifierSpec
 from ....core.task import Profile, Task
 from ....stages.checks.runs import RunsReport
 from ....stages.variants import describe

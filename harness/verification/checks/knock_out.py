@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from attrs import evolve
 
 from ....core.candidate import Candidate, Failure
-from ....core.extensions import VerifierSpec
+from ....core.recipe.extensions import VerifierSpec
 from ....core.run import RunRequest
 from ....core.task import Task
 from ....stages.checks.knock_out import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....core.candidate import Candidate
-from ....core.extensions import VerifierSpec
+from ....core.recipe.extensions import VerifierSpec
 from ....core.task import Task
 from ....stages.checks.recompile import RecompileReport, find_declared_plan, find_difference
 from ..context import VerifierContext

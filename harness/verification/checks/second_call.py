@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from ....core.candidate import Candidate, Failure, Variant
-from ....core.extensions import VerifierSpec
+from ....core.recipe.extensions import VerifierSpec
 from ....core.task import Task
 from ....stages.checks.runs import RunsReport
 from ....stages.checks.second_call import run_twice

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from ....core.candidate import Candidate, CheckReport
-from ....core.extensions import VerifierSpec
+from ....core.recipe.extensions import VerifierSpec
 from ....core.task import Task
 from ....stages.checks.setting import Setting
 from ....stages.checks.table import CHECKS, Check, checks_of

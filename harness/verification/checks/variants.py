@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....core.candidate import Candidate, Variant
-from ....core.extensions import VerifierSpec
+from ....core.recipe.extensions import VerifierSpec
 from ....core.task import Task
 from ....stages.checks.runs import RunsReport
 from ....stages.variants import SAMPLED_VARIANTS, variants_of

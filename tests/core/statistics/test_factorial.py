@@ -5,7 +5,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tritonrl.core.extensions import ALL_CELLS, LETTERS, Extensions
+from tritonrl.core.recipe.extensions import ALL_CELLS, LETTERS, Extensions
 from tritonrl.core.statistics.factorial import TERMS, Response, analyse
 
 planted = st.fixed_dictionaries({name: st.floats(-1.0, 1.0) for name in TERMS})

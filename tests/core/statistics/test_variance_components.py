@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tritonrl.core.extensions import ALL_CELLS
+from tritonrl.core.recipe.extensions import ALL_CELLS
 from tritonrl.core.statistics.design import solve
 from tritonrl.core.statistics.factorial import TERMS, Response, analyse, compare
 from tritonrl.core.statistics.significance import detectable_multiple, joint_confidence, p_value

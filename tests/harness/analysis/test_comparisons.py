@@ -6,13 +6,13 @@ import json
 
 import polars as pl
 import pytest
-from tritonrl.core.extensions import ALL_CELLS
+from tritonrl.core.recipe.extensions import ALL_CELLS
 from tritonrl.core.statistics.factorial import GRID
 from tritonrl.harness.analysis.analysis import analyse
 from tritonrl.harness.analysis.comparisons import COMPARED, compare_controls, sweep_noise
 from tritonrl.harness.analysis.findings import Comparison, Estimate
 from tritonrl.harness.analysis.rates import by_task, complete_runs, final, grid_cells, rate_over_tasks
-from tritonrl.harness.report.text import as_json
+from tritonrl.harness.report.sections import as_json
 from tritonrl.harness.study.store import Results
 from tritonrl.harness.tables import TABLES, write_table
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 from tritonrl.harness.analysis.findings import TimingNoise
-from tritonrl.harness.analysis.measurement_noise import timing_noise
+from tritonrl.harness.analysis.rates import timing_noise
 
 from ..hand_made import RawRow, table
 

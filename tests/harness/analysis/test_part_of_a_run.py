@@ -8,10 +8,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 from attrs import evolve
-from tritonrl.core.extensions import ALL_CELLS
+from tritonrl.core.recipe.extensions import ALL_CELLS
 from tritonrl.core.statistics.factorial import TERMS
 from tritonrl.harness.analysis.analysis import Analysis, analyse
-from tritonrl.harness.report.text import as_markdown
+from tritonrl.harness.report.sections import as_markdown
 from tritonrl.harness.study.store import Results
 from tritonrl.harness.tables import TABLES, write_table
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from tritonrl.core.candidate import Failure
-from tritonrl.core.extensions import AUDIT
 from tritonrl.core.outcome import Outcome
+from tritonrl.core.recipe.extensions import AUDIT
 from tritonrl.core.task import Profile, Task
 from tritonrl.harness.evaluation import suite_criterion
 from tritonrl.harness.evaluation.suite_criterion import TOLERANCE, choose_sizes, find_excess, judge_by_suite

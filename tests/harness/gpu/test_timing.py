@@ -10,8 +10,8 @@ import torch
 from attrs import evolve
 from tritonrl.core.candidate import Failure, Variant
 from tritonrl.core.config import Config, TimingConfig, VerifierConfig
-from tritonrl.core.extensions import VerifierSpec
 from tritonrl.core.outcome import Outcome, Stage
+from tritonrl.core.recipe.extensions import VerifierSpec
 from tritonrl.core.task import Profile, Task
 from tritonrl.harness.gpu.timing.protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
 from tritonrl.harness.verification.storages import fill_storages, from_bytes

@@ -27,9 +27,6 @@ import json, sys
 from pathlib import Path
 from tritonrl.core.config import PolicyConfig
 from tritonrl.core.recipe.learner import Sampling, Training
-from tritonrl.harness.policy.distributed_learner import assembled, load_learner
-from tritonrl.core.recipe.learner import Sampling, Training
-from tritonrl.harness.policy.crew import assembled, load_learner
 from tritonrl.harness.policy.distributed_learner import rank_zero_runs, load_learner
 
 config, out = PolicyConfig(threads=1), Path(sys.argv[1])

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tritonrl.core.cells import CellSpec
 from tritonrl.core.config import Config
+from tritonrl.core.recipe.extensions import CellSpec
 from tritonrl.harness.analysis.analysis import analyse
 from tritonrl.harness.analysis.findings import Analysis
 from tritonrl.harness.report.page import as_html
 from tritonrl.harness.study.cell import run_cell, run_start
 from tritonrl.harness.study.grid import parse_grid
-from tritonrl.harness.study.journal import SFT
 from tritonrl.harness.study.provenance import recorded_invocation
+from tritonrl.harness.study.rows import SFT
 from tritonrl.harness.study.store import Results, RunIdentity
 from tritonrl.harness.tables import TABLES, write_table
 

@@ -7,9 +7,10 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tritonrl.harness.report.figures import NOTHING, Form, Sheet, written
+from tritonrl.harness.analysis.number_format import NOTHING, Form, written
+from tritonrl.harness.report.candidates import KINDS, runs
+from tritonrl.harness.report.sheet import Sheet
 from tritonrl.harness.report.theme import typeset
-from tritonrl.harness.report.tokens import KINDS, runs
 
 
 @pytest.mark.parametrize(
@@ -19,9 +20,9 @@ from tritonrl.harness.report.tokens import KINDS, runs
         (-0.0004, Form.POINTS, "+0.0"),
         (-0.0614, Form.POINTS, "-6.1"),
         (0.0614, Form.SIZE, "6.1"),
-        (0.0004, Form.CHANCE, "<0.001"),
-        (0.0341, Form.CHANCE, "0.034"),
-        (0.0999, Form.CHANCE, "0.10"),
+        (0.0004, Form.P_VALUE, "<0.001"),
+        (0.0341, Form.P_VALUE, "0.034"),
+        (0.0999, Form.P_VALUE, "0.10"),
         (math.log(2), Form.FACTOR, "2.00"),
         (80.0, Form.FACTOR, "5e+21"),
         (1234.4, Form.SECONDS, "1,234"),

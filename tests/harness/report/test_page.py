@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.analysis.findings import Analysis
-from tritonrl.harness.report.figures import Form, Sheet, written
+from tritonrl.harness.analysis.number_format import Form, written
 from tritonrl.harness.report.sections import sections
-from tritonrl.harness.report.tables import Table
+from tritonrl.harness.report.sheet import Sheet, Table
 from tritonrl.harness.report.theme import typeset
 from tritonrl.harness.study.store import Results
 

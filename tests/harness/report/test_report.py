@@ -7,17 +7,14 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tritonrl.core.extensions import ALL_CELLS, Extensions
+from tritonrl.core.recipe.extensions import ALL_CELLS, Extensions
 from tritonrl.harness.analysis.analysis import analyse
 from tritonrl.harness.analysis.findings import Analysis
 from tritonrl.harness.analysis.rates import grid_cells
 from tritonrl.harness.display import Silent
-from tritonrl.harness.report.headline import headline
 from tritonrl.harness.report.page import as_html
-from tritonrl.harness.report.sections import sections
-from tritonrl.harness.report.sparkline import sparkline
-from tritonrl.harness.report.tables import Prose
-from tritonrl.harness.report.text import as_json, as_markdown
+from tritonrl.harness.report.sections import as_json, as_markdown, headline, sections
+from tritonrl.harness.report.sheet import Prose, sparkline
 from tritonrl.harness.study.grid import parse_grid, run_grid
 from tritonrl.harness.study.store import Results
 from tritonrl.harness.tables import TABLES, write_table

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tritonrl.core.config import Config
-from tritonrl.core.extensions import AUDIT
+from tritonrl.core.recipe.extensions import AUDIT
 from tritonrl.harness.service import pool as module
 from tritonrl.harness.service.pool import MAX_ATTEMPTS, PoolLimits, Refused, WorkerPool
 

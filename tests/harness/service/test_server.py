@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 from tritonrl.cli import app as command_line
 from tritonrl.core.config import Config
-from tritonrl.core.extensions import AUDIT, Extensions, VerifierSpec
+from tritonrl.core.recipe.extensions import AUDIT, Extensions, VerifierSpec
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.adapters import Scorer
 from tritonrl.harness.errors import TaskError, TritonrlError, UsageError

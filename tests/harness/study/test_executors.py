@@ -9,7 +9,7 @@ import types
 from pathlib import Path
 
 import pytest
-from tritonrl.core.extensions import ALL_CELLS
+from tritonrl.core.recipe.extensions import ALL_CELLS
 from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import TritonrlError, UsageError
 from tritonrl.harness.settings import load_config, to_toml

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tritonrl.core.cells import GRID_CELLS, CellSpec
+from tritonrl.core.recipe.extensions import GRID_CELLS, CellSpec
 from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import DriftError, SandboxError, UsageError
 from tritonrl.harness.plain_text import render_plan
@@ -31,8 +31,8 @@ from tritonrl.harness.study.grid import (
     plan_grid,
     run_grid,
 )
-from tritonrl.harness.study.journal import SFT
 from tritonrl.harness.study.pipeline import CellContext
+from tritonrl.harness.study.rows import SFT
 from tritonrl.harness.study.store import Results, RunIdentity
 from tritonrl.harness.tables import equal_but_for_times
 

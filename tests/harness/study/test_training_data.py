@@ -125,7 +125,7 @@ def test_teachers_pairs_that_are_too_long_are_left_out_and_counted() -> None:
     data = draw_training_data(config, 0, lambda pairs: [sum(map(len, pair)) <= lengths[19] for pair in pairs], None)
     assert len(data.pairs) == 20
     assert dict(data.left_out) == {Flaw.TOO_LONG: 10}
-    assert "20 pairs of teachers of corpus; 30 looked at; left out: 10 for longer than" in describe(data.plain())
+    assert "20 pairs of teachers of core13; 30 looked at; left out: 10 for longer than" in describe(data.plain())
     with pytest.raises(UsageError, match="no pair to train on; 0 pairs of teachers"):
         draw_training_data(config, 0, lambda pairs: [False] * len(pairs), None)
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from attrs import frozen
 from tritonrl.core.candidate import Candidate, Failure
-from tritonrl.core.extensions import AUDIT, VerifierSpec
 from tritonrl.core.outcome import Outcome
+from tritonrl.core.recipe.extensions import AUDIT, VerifierSpec
 from tritonrl.core.task import Task
 from tritonrl.harness.verification.checks.table import GATHER, Gather, probe_checks
 from tritonrl.harness.verification.context import VerifierContext

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.corpus import render
-from tritonrl.core.extensions import AUDIT, Extensions, VerifierSpec
 from tritonrl.core.outcome import Outcome, Stage
+from tritonrl.core.recipe.extensions import AUDIT, Extensions, VerifierSpec
 from tritonrl.core.verdict import Verdict
 from tritonrl.harness.verification.checks.configurations import MOST_CONFIGURATIONS, draw_choices
 from tritonrl.harness.verification.verifier import Verifier

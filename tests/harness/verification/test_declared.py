@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from attrs import evolve
 from tritonrl.core.candidate import Candidate, Failure, RunReport, Variant
-from tritonrl.core.extensions import AUDIT
 from tritonrl.core.outcome import Outcome
+from tritonrl.core.recipe.extensions import AUDIT
 from tritonrl.core.run import RunReply, RunRequest
 from tritonrl.core.task import Task
 from tritonrl.harness.sandbox.sandbox import Sandbox

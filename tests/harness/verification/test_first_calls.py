@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.corpus import render
-from tritonrl.core.extensions import AUDIT, Extensions, VerifierSpec
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.plan import (
     Argument,
@@ -21,6 +20,7 @@ from tritonrl.core.plan import (
     Step,
     View,
 )
+from tritonrl.core.recipe.extensions import AUDIT, Extensions, VerifierSpec
 from tritonrl.harness.verification.checks.first_calls import count_repeated_updates, find_last
 from tritonrl.harness.verification.verifier import Verifier
 from tritonrl.stages.checks.configurations import ConfigurationsReport

@@ -8,8 +8,8 @@ import pytest
 from attrs import evolve
 from tritonrl.core.candidate import Candidate, Failure, RunReport, Variant
 from tritonrl.core.config import TimingConfig, VerifierConfig
-from tritonrl.core.extensions import AUDIT, VerifierSpec
 from tritonrl.core.outcome import Outcome
+from tritonrl.core.recipe.extensions import AUDIT, VerifierSpec
 from tritonrl.core.run import RunReply, RunRequest
 from tritonrl.core.task import Profile, Task
 from tritonrl.harness.gpu.backend import CudaBackend

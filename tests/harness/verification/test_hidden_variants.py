@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 from tritonrl.core.candidate import Variant
-from tritonrl.core.extensions import AUDIT, VerifierSpec
 from tritonrl.core.outcome import Outcome, Stage
+from tritonrl.core.recipe.extensions import AUDIT, VerifierSpec
 from tritonrl.core.task import Task
 from tritonrl.harness.verification.verifier import Verifier
 from tritonrl.stages.judge_run import judge_run

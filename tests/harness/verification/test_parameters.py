@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from attrs import evolve
-from tritonrl.core.extensions import AUDIT, VerifierSpec
 from tritonrl.core.outcome import Outcome
+from tritonrl.core.recipe.extensions import AUDIT, VerifierSpec
 from tritonrl.core.task import Task
 from tritonrl.harness.verification.verifier import Verifier
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from attrs import evolve
 from tritonrl.core.config import TimingConfig, VerifierConfig
-from tritonrl.core.extensions import AUDIT
 from tritonrl.core.outcome import Outcome, Stage
+from tritonrl.core.recipe.extensions import AUDIT
 from tritonrl.core.task import Task
 from tritonrl.harness.sandbox.recording.aten_steps import find_operator
 from tritonrl.harness.sandbox.sandbox import Sandbox

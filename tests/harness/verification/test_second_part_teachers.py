@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tritonrl.core.corpus import ALL_FAMILIES, Split, examples
-from tritonrl.core.extensions import AUDIT
+from tritonrl.core.recipe.extensions import AUDIT
 from tritonrl.harness.verification.verifier import Verifier
 
 FAMILIES = (

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.candidate import Comparison, ReferenceTiming, TimingReport, Variant
 from tritonrl.core.config import TimingConfig
-from tritonrl.core.extensions import VerifierSpec
 from tritonrl.core.plan import LaunchPlan
+from tritonrl.core.recipe.extensions import VerifierSpec
 from tritonrl.core.run import RunResult
 from tritonrl.harness.gpu.backend import CudaBackend
 from tritonrl.harness.gpu.timing.protocol import Protocol, ReferenceSource, Timed, Trials

@@ -8,9 +8,9 @@ import pytest
 from attrs import evolve
 from tritonrl.core.candidate import Candidate, Evidence, Failure, TimingReport
 from tritonrl.core.config import TimingConfig
-from tritonrl.core.extensions import VerifierSpec
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import LaunchPlan
+from tritonrl.core.recipe.extensions import VerifierSpec
 from tritonrl.core.task import Profile
 from tritonrl.harness.gpu.backend import CudaBackend
 from tritonrl.harness.gpu.timing.protocol import Protocol

@@ -6,8 +6,8 @@ import pytest
 from attrs import evolve
 from tritonrl.core.candidate import Variant
 from tritonrl.core.config import TimingConfig, VerifierConfig
-from tritonrl.core.extensions import AUDIT, VerifierSpec
 from tritonrl.core.outcome import Outcome, Stage
+from tritonrl.core.recipe.extensions import AUDIT, VerifierSpec
 from tritonrl.core.task import Task
 from tritonrl.core.verdict import Verdict
 from tritonrl.harness.errors import TaskError, UsageError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tritonrl.core.corpus import render
-from tritonrl.core.extensions import AUDIT
+from tritonrl.core.recipe.extensions import AUDIT
 from tritonrl.harness.tasks.validation import validate_task
 from tritonrl.harness.verification.verifier import Verifier
 

@@ -7,8 +7,8 @@ import torch
 from tritonrl.cli import app
 from tritonrl.core.candidate import Candidate
 from tritonrl.core.config import TimingConfig, VerifierConfig
-from tritonrl.core.extensions import AUDIT
 from tritonrl.core.outcome import Outcome, Stage
+from tritonrl.core.recipe.extensions import AUDIT
 from tritonrl.core.verdict import StageResult, Verdict
 from tritonrl.harness.bench.gpu.agreement import VerdictCount, compare_verdicts
 from tritonrl.harness.bench.gpu.crashes import CRASHES, draw_sources

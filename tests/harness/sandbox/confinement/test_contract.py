@@ -15,8 +15,8 @@ import pytest
 from attrs import evolve
 from tritonrl.core.candidate import Failure
 from tritonrl.core.config import TimingConfig, VerifierConfig
-from tritonrl.core.extensions import AUDIT
 from tritonrl.core.outcome import Outcome
+from tritonrl.core.recipe.extensions import AUDIT
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.tasks.suites import find_example
 from tritonrl.harness.verification.verifier import Verifier

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...core.config import Config
-from ...core.extensions import RewardSpec, VerifierSpec
-from ...core.reward import combine
+from ...core.recipe.extensions import RewardSpec, VerifierSpec
+from ...core.recipe.reward import combine
 from ...core.task import Task
 from ...core.verdict import Verdict
 from ..errors import TaskError, UsageError
@@ -77,7 +77,7 @@ def read_batch(path: Path, on_bad_task: Callable[[str], None] | None = None) -> 
     `on_bad_task` is told of each line whose task's reference does not run, and the line is left out; without it such a
     task ends the reading, as anything does that is wrong with the file.
     """
-    from ..tasks.suites import find_task
+    from .suites import find_task  # here, since it imports torch, which a server's client need not
 
     pairs = []
     tasks: dict[str, Task | TaskError] = {}

@@ -1,4 +1,4 @@
-"""What a verdict is worth: a reward in [0, 1], up to 0.7 for correctness and up to 0.3 for speed.
+"""Reward a verdict in [0, 1]: up to 0.7 for correctness and up to 0.3 for speed.
 
 Correctness. With partial credit (extension S): by how far the candidate got; 0.0 where it does not compile (a source
 that is only valid Python with a launch has shown nothing yet), 0.3 where it compiles, 0.5 where the tiny run passes as
@@ -19,16 +19,23 @@ Two variations have another reward, for a correct candidate, and 0 for any other
 - uniform: correctness + alpha * speedup, with the speedup clipped at the cap. It is scaled to correctness 0.7 (less
   where alpha * cap would leave the range), so that means of rewards compare; selection looks at the order alone.
 - binary: 0.7, however fast.
+
+The noise sweep injects timing noise of a known size into a speedup. Each of the two runtimes is multiplied by a
+log-normal factor of median 1 and the given coefficient of variation, drawn independently, as two noisy measurements
+are. The draw depends on the seed alone and the size only scales it, so that with one seed the noise of 30% is that of
+5%, larger: the runs of a sweep differ in nothing else.
 """
 
 from __future__ import annotations
 
 import math
 
-from .cells import CellSpec, Variation
-from .config import RewardConfig
-from .extensions import RewardSpec
-from .verdict import Reward, Verdict
+import numpy as np
+from attrs import evolve
+
+from ..config import RewardConfig
+from ..verdict import Reward, Verdict
+from .extensions import CellSpec, RewardSpec, Variation
 
 COMPILED = 0.3
 RUNS = 0.5
@@ -81,3 +88,23 @@ def performance_bonus(speedup: float | None, config: RewardConfig) -> float:
         math.log(config.speedup_cap) - math.log(config.speedup_floor)
     )
     return BONUS * min(max(share, 0.0), 1.0)
+
+
+def noise_factor(cv: float, seed: int) -> float:
+    """Draw the factor of a speedup whose two runtimes are measured with coefficient of variation `cv`."""
+    reference, candidate = np.random.default_rng(seed).standard_normal(2)
+    return math.exp(math.sqrt(math.log1p(cv * cv)) * float(reference - candidate))
+
+
+def with_noise(verdict: Verdict, factor: float) -> Verdict:
+    """Multiply a verdict's speedups by a factor; what is null stays null, and nothing else changes."""
+
+    def scaled(speedup: float | None) -> float | None:
+        return None if speedup is None else speedup * factor
+
+    return evolve(
+        verdict,
+        speedup=scaled(verdict.speedup),
+        estimated_speedup=scaled(verdict.estimated_speedup),
+        compiled_speedup=scaled(verdict.compiled_speedup),
+    )

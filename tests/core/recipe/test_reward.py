@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.config import RewardConfig
-from tritonrl.core.extensions import RewardSpec
 from tritonrl.core.outcome import Outcome, Stage
-from tritonrl.core.reward import combine, performance_bonus
+from tritonrl.core.recipe.extensions import RewardSpec
+from tritonrl.core.recipe.reward import combine, performance_bonus
 from tritonrl.core.verdict import StageResult, Verdict
 
 CONFIG = RewardConfig()

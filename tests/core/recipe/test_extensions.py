@@ -1,13 +1,23 @@
-"""Cells: their names, and what their variations change."""
+"""Extensions, the cells that they span, and what variations change."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tritonrl.core.cells import CONTROLS, GRID_CELLS, NOISE_SWEEP, STAGING_CONTROLS, CellSpec, Variation
 from tritonrl.core.config import RewardConfig
-from tritonrl.core.extensions import ALL_CELLS, RewardSpec
-from tritonrl.core.recipe.timing_noise import noise_factor, with_noise
-from tritonrl.core.reward import combine, reward_of
+from tritonrl.core.recipe.extensions import (
+    ALL_CELLS,
+    CONTROLS,
+    GRID_CELLS,
+    LETTERS,
+    NOISE_SWEEP,
+    STAGING_CONTROLS,
+    CellSpec,
+    Extensions,
+    RewardSpec,
+    Variation,
+    VerifierSpec,
+)
+from tritonrl.core.recipe.reward import combine, noise_factor, reward_of, with_noise
 from tritonrl.core.seeds import derive
 from tritonrl.core.verdict import Verdict
 
@@ -16,6 +26,38 @@ from .test_reward import verdict, verdicts
 specs = st.builds(CellSpec, extensions=st.sampled_from(ALL_CELLS), variation=st.none() | st.sampled_from(Variation))
 CONFIG = RewardConfig()
 CORRECT = (True,) * 4
+cells = st.builds(
+    Extensions, multi_input=st.booleans(), staged=st.booleans(), curriculum=st.booleans(), timing=st.booleans()
+)
+
+
+@given(cells)
+def test_a_cell_is_read_back_from_its_letters_in_any_order(cell: Extensions) -> None:
+    """Name and cell are one to one, whatever the order and case of the letters."""
+    assert Extensions.parse(str(cell)) == cell
+    if cell.flags != (False,) * 4:
+        assert Extensions.parse(str(cell)[::-1].upper()) == cell
+
+
+def test_the_full_grid_has_each_cell_once() -> None:
+    """Sixteen distinct cells, the baseline first and the full recipe last."""
+    assert len(set(ALL_CELLS)) == len(ALL_CELLS) == 16
+    assert (str(ALL_CELLS[0]), str(ALL_CELLS[-1])) == ("none", LETTERS)
+
+
+@pytest.mark.parametrize("text", ["x", "mm", "msctm", "m s"])
+def test_a_wrong_name_is_refused(text: str) -> None:
+    """Unknown and repeated letters are errors."""
+    with pytest.raises(ValueError, match="extension"):
+        Extensions.parse(text)
+
+
+@given(cells)
+def test_the_curriculum_is_no_matter_of_the_verifier(cell: Extensions) -> None:
+    """The training verifier follows M, S and T, and never sees the hidden variants."""
+    spec = VerifierSpec.for_training(cell)
+    assert (spec.multi_input, spec.stop_early, spec.calibrated) == (cell.multi_input, cell.staged, cell.timing)
+    assert not spec.hidden
 
 
 @given(specs)
