@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +22,7 @@ from .harness.command_line import (
     Display,
     Jobs,
     Json,
+    Log,
     Out,
     Preset,
     Seeds,
@@ -164,6 +166,7 @@ def ablate(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells and what they will cost.")] = False,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many cells.")] = None,
     display: Display = None,
+    log: Log = None,
     jobs: Jobs = None,
     as_json: Json = False,
 ) -> None:
@@ -197,11 +200,17 @@ def ablate(
         DisplayKind.NONE if as_json else display,
         jobs,
         workers,
+        log or (),
     )
     counts = {"complete": outcome.num_complete, "failed": outcome.num_failed, "cached": outcome.num_cached}
+    counts["unfinished"] = outcome.num_unfinished
+    for problem in outcome.problems:
+        print(problem, file=sys.stderr)
     text = f"{outcome.num_complete} complete ({outcome.num_cached} of them cached), {outcome.num_failed} failed: {out}"
+    if outcome.num_unfinished:
+        text += f"; {outcome.num_unfinished} unfinished: the same command goes on with them"
     print_result({"out": str(out), **counts}, [text, f"tritonrl report {out}"], as_json)
-    raise typer.Exit(1 if outcome.num_failed else 0)
+    raise typer.Exit(1 if outcome.num_failed + outcome.num_unfinished else 0)
 
 
 app.command("report")(report)
@@ -225,6 +234,7 @@ def sft(
     seeds: Seeds = 1,
     out: Out = Path("results/sft"),
     display: Display = None,
+    log: Log = None,
     jobs: Jobs = None,
 ) -> None:
     """Supervised fine-tuning alone, with its evaluation; on teachers' pairs, or on those of a file.
@@ -238,7 +248,7 @@ def sft(
     """
     settings = [*(settings or []), *([] if data is None else [f"sft.data={data}"])]
     settings += [] if against is None else [f"against={against}"]
-    _run_phase((), preset, config_file, settings, seeds, out, display, jobs)
+    _run_phase((), preset, config_file, settings, seeds, out, display, jobs, log or ())
 
 
 @app.command()
@@ -253,6 +263,7 @@ def rl(
     seeds: Seeds = 1,
     out: Out = Path("results/rl"),
     display: Display = None,
+    log: Log = None,
     jobs: Jobs = None,
 ) -> None:
     """One cell: the supervised start, reinforcement learning and evaluation.
@@ -262,7 +273,7 @@ def rl(
     from .core.recipe.extensions import CellSpec
 
     cell = CellSpec(extensions=parse_extensions(extensions))
-    _run_phase((cell,), preset, config_file, settings, seeds, out, display, jobs)
+    _run_phase((cell,), preset, config_file, settings, seeds, out, display, jobs, log or ())
 
 
 def _run_phase(
@@ -274,6 +285,7 @@ def _run_phase(
     out: Path,
     display: DisplayKind | None,
     jobs: int | None,
+    log: Sequence[str],
 ) -> None:
     from .harness.plain_text import render_losses
     from .harness.policy.distributed_learner import rank_zero_runs
@@ -289,7 +301,7 @@ def _run_phase(
             return
         # processes that were started together share each cell's work; there are no others to start
         workers = 1 if is_launched() else None
-        outcome = run_ablation(config, out, cells, seeds, display=display, jobs=jobs, workers=workers)
+        outcome = run_ablation(config, out, cells, seeds, display=display, jobs=jobs, workers=workers, log=log)
     results = Results(root=out)
     steps = results.read("training")
     for row in results.read("cells").iter_rows(named=True):
@@ -299,7 +311,7 @@ def _run_phase(
             losses = steps.filter((steps["cell"] == "sft") & (steps["seed"] == row["seed"])).sort("step")["loss"]
             print(f"  {describe(json.loads((out / row['adapter']).with_name('data.json').read_text()))}")
             print(f"  {render_losses(losses.to_list())}")
-    raise typer.Exit(1 if outcome.num_failed else 0)
+    raise typer.Exit(1 if outcome.num_failed + outcome.num_unfinished else 0)
 
 
 @app.command()

@@ -30,6 +30,9 @@ Out = Annotated[Path, typer.Option("--out", help="Results folder; the same comma
 Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Seeds 0 to N-1 of every cell.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Candidates verified at once (default: CPU cores).")]
 Display = Annotated[DisplayKind | None, typer.Option("--display", help="How progress is shown on stderr.")]
+Log = Annotated[
+    list[str] | None, typer.Option("--log", help="Live metrics to jsonl, tensorboard, wandb or trackio; repeatable.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]
 BenchSeed = Annotated[int, typer.Option("--seed", min=0, help="Which tasks and mistakes are drawn.")]
 Backend = Annotated[str | None, typer.Option("--backend", help="Where plans run: auto, interpret or cuda.")]

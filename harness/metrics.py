@@ -20,7 +20,7 @@ from typing import Any, Protocol, TextIO
 
 from attrs import Factory, define
 
-from .display import CellState, Progress
+from .display import CellState, DisplayKind, Progress, open_display
 from .errors import UsageError
 
 Values = Mapping[str, float]
@@ -104,15 +104,24 @@ class Tracker:
             self._run = None
 
 
-def open_sinks(names: Sequence[str], out: Path) -> list[Sink]:
-    """Open the sinks of these names for a results folder; raises UsageError for one that is none or not installed."""
-    return [_open_sink(name, out) for name in dict.fromkeys(names)]
+def open_progress(kind: DisplayKind | None, names: Sequence[str], out: Path | None, writer: str = "") -> Progress:
+    """Open a display whose events go to the sinks of these names too, in a results folder.
+
+    `writer` tells processes on several machines apart. Raises UsageError for a sink that is none, is not installed, or
+    has no folder.
+    """
+    if names and out is None:
+        raise UsageError("--log: say with --out where the results are kept")
+    sinks = [_open_sink(name, out, writer) for name in dict.fromkeys(names) if out is not None]
+    display = open_display(kind)
+    return Logged(display, sinks) if sinks else display
 
 
-def _open_sink(name: str, out: Path) -> Sink:
+def _open_sink(name: str, out: Path, writer: str) -> Sink:
     match name:
         case SinkKind.JSONL:
-            return JsonLines(out / "metrics.jsonl")
+            # shared file systems do not append for several machines at once
+            return JsonLines(out / (f"metrics-{writer}.jsonl" if writer else "metrics.jsonl"))
         case SinkKind.TENSORBOARD:
             return TensorBoard(out / "tensorboard", _import(name, "torch.utils.tensorboard").SummaryWriter)
         case SinkKind.WANDB | SinkKind.TRACKIO:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from attrs import evolve
 
-from ..command_line import ConfigFile, Display, Jobs, Json, Preset, Settings, print_result, resumable
+from ..command_line import ConfigFile, Display, Jobs, Json, Log, Preset, Settings, print_result, resumable
 from ..display import DisplayKind
 from ..errors import UsageError
 
@@ -57,6 +57,7 @@ def evaluate(
     config_file: ConfigFile = None,
     settings: Settings = None,
     display: Display = None,
+    log: Log = None,
     jobs: Jobs = None,
     as_json: Json = False,
 ) -> None:
@@ -102,7 +103,7 @@ def evaluate(
     with rank_zero_runs(config.policy) as leads:
         if not leads:
             return
-        with open_evaluation(config, selection, judges, adapter, out, shown, jobs, drawn) as exam:
+        with open_evaluation(config, selection, judges, adapter, out, shown, jobs, drawn, log or ()) as exam:
             result = exam.draw() if draw_only else exam.run()
     about = {"suite": selection.suite, "out": None if out is None else str(out)}
     if isinstance(result, int):

@@ -18,8 +18,9 @@ from attrs import frozen
 from ...core.config import Config, identity, merge
 from ...core.recipe.learner import COMPLETIONS, OnStep, Sampling, Training
 from ...core.serialisation import differences
-from ..display import DisplayKind, open_display
+from ..display import DisplayKind
 from ..errors import UsageError
+from ..metrics import open_progress
 from ..study.pipeline import CellContext, open_context
 from ..study.store import Results
 from ..tasks.batch import default_jobs
@@ -47,6 +48,7 @@ def open_evaluation(
     display: DisplayKind | None = None,
     jobs: int | None = None,
     drawn: SampledCompletions | None = None,
+    log: Sequence[str] = (),
 ) -> Iterator[Evaluation]:
     """An exam of the configured policy, with an adapter or without; the results are in `out`, where one is given.
 
@@ -63,7 +65,7 @@ def open_evaluation(
     )
     if drawn is not None:
         drawn.require_same(config, identity.tasks)
-    progress = open_display(display)
+    progress = open_progress(display, log, out)
     with ExitStack() as stack:
         stack.callback(progress.close)
         folder = out or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tritonrl-eval-")))
