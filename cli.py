@@ -332,7 +332,7 @@ def sample(
 
     Example: tritonrl sample --task l1-softmax-00c0ffee12345678 -n 3 --set rl.temperature=0.2
     """
-    from .harness.policy.sample_command import sample_task
+    from .harness.policy.distributed_learner import sample_task
     from .harness.settings import load_config
     from .harness.tasks.suites import find_task
 

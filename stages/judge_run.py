@@ -1,4 +1,4 @@
-"""Whether one execution of a plan gave the reference's values.
+"""Whether one execution of a plan gave the reference's values, and whether it says anything at all.
 
 It finished, inputs are as they were, nothing was written outside the buffers, and every returned tensor is within
 tolerance of the oracle.
@@ -6,9 +6,97 @@ tolerance of the oracle.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from attrs import evolve, frozen
+from numpy.typing import NDArray
+
 from ..core.candidate import Comparison, Failure, RunReport
 from ..core.outcome import Outcome
-from .tolerance import accepts
+from ..core.plan import BufferKind, LaunchPlan
+from ..core.run import RunResult
+from .tolerance import accepts, compare
+
+_MOST_TIMES_LOST = 2
+"""By how much a run may lose more elements than the reference: which are lost at the range's end is rounding's."""
+
+
+@frozen(kw_only=True)
+class ExpectedOutput:
+    """One returned tensor as the reference has it; `least_scale` and `largest_safe` as in `tolerance.compare`."""
+
+    values: NDArray[np.generic]
+    dtype: str
+    share_of_tolerance: float = 1.0
+    least_scale: float = 0.0
+    largest_safe: float = np.inf
+
+
+def compare_run(
+    plan: LaunchPlan,
+    result: RunResult,
+    outputs: Sequence[NDArray[np.generic] | None],
+    expected: Sequence[ExpectedOutput],
+) -> tuple[Comparison, ...] | Failure:
+    """Compare what one execution left with what the reference has, or return why it is refused without that.
+
+    `outputs` are the result's, as in `compare_outputs`.
+    """
+    failure = result.failure or find_trespass(plan, result.out_of_bounds, result.mutated)
+    return failure or compare_outputs(plan, outputs, expected)
+
+
+def compare_outputs(
+    plan: LaunchPlan, outputs: Sequence[NDArray[np.generic] | None], expected: Sequence[ExpectedOutput]
+) -> tuple[Comparison, ...] | Failure:
+    """Compare a run's outputs with the reference's, or return why they cannot be.
+
+    `outputs` are null where a result's bytes do not fit the plan. Arrays have the shapes of the plan's outputs.
+    """
+    if len(outputs) != len(plan.outputs):
+        return Failure(outcome=Outcome.BROKEN_PROTOCOL, message="not as many results as the plan returns")
+    if len(plan.outputs) != len(expected):
+        message = f"returns {len(plan.outputs)} tensors, the reference {len(expected)}"
+        return Failure(outcome=Outcome.WRONG_SIGNATURE, message=message)
+    comparisons = tuple(_compare_each(plan, outputs, expected))
+    if None in comparisons:
+        return Failure(outcome=Outcome.BROKEN_PROTOCOL, message="a result's size is not what the plan says")
+    return tuple(comparison for comparison in comparisons if comparison is not None)
+
+
+def _compare_each(
+    plan: LaunchPlan, outputs: Sequence[NDArray[np.generic] | None], expected: Sequence[ExpectedOutput]
+) -> Iterator[Comparison | None]:
+    for view, actual, wanted in zip(plan.outputs, outputs, expected, strict=True):
+        if actual is None:
+            yield None
+            return
+        found = compare(actual, wanted.values, view.dtype, wanted.dtype, wanted.least_scale, wanted.largest_safe)
+        yield evolve(found, share_of_tolerance=wanted.share_of_tolerance)
+
+
+def find_trespass(plan: LaunchPlan, out_of_bounds: Sequence[int], mutated: Sequence[int]) -> Failure | None:
+    """Returns an objection to a run that wrote outside its buffers, or changed what the candidate was given, or None.
+
+    Both are indices of the plan's buffers.
+    """
+    if out_of_bounds:
+        return Failure(outcome=Outcome.OUT_OF_BOUNDS, message=_name_buffers(plan, out_of_bounds))
+    if mutated:
+        kinds = {plan.buffers[index].kind for index in mutated if 0 <= index < len(plan.buffers)}
+        advice = (
+            "; let forward make with torch.empty or torch.zeros what it writes"
+            if kinds == {BufferKind.CONSTANT}
+            else ""
+        )
+        return Failure(outcome=Outcome.INPUT_MUTATED, message=_name_buffers(plan, mutated) + advice)
+    return None
+
+
+def _name_buffers(plan: LaunchPlan, indices: Sequence[int]) -> str:
+    known = [plan.buffers[index] for index in indices if 0 <= index < len(plan.buffers)]
+    return ", ".join(f"{buffer.kind} {buffer.name}".strip() for buffer in known)
 
 
 def judge_run(report: RunReport) -> Failure | None:
@@ -43,3 +131,27 @@ def _judge_comparison(comparison: Comparison) -> Failure | None:
         outcome=Outcome.WRONG_VALUES,
         message=f"relative error {comparison.relative_error:.2g}, worst element {comparison.worst_excess:.2g}",
     )
+
+
+def is_lost_by_reference(report: RunReport, own: Sequence[Comparison]) -> bool:
+    """Return whether a run says nothing, since it is infinite or NaN as the reference itself is in its own dtype.
+
+    `own` compares the reference in that dtype with the oracle. A recurrence that shifted inputs let grow overflows on
+    its way to a result that float64 reaches. The run may be no worse than the reference: not in many more elements, nor
+    wrong in the others where the reference is right.
+    """
+    return (
+        has_lost_elements(report)
+        and len(own) == len(report.comparisons)
+        and all(map(_is_no_worse, report.comparisons, own))
+    )
+
+
+def has_lost_elements(report: RunReport) -> bool:
+    """Return whether a run came to its end and is not finite where it should be."""
+    return report.failure is None and any(comparison.num_nonfinite for comparison in report.comparisons)
+
+
+def _is_no_worse(found: Comparison, own: Comparison) -> bool:
+    is_accurate, is_own_accurate = (accepts(evolve(each, num_nonfinite=0)) for each in (found, own))
+    return found.num_nonfinite <= _MOST_TIMES_LOST * own.num_nonfinite and (is_accurate or not is_own_accurate)

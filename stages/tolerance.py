@@ -16,6 +16,9 @@ compared exactly.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection
+
 import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
@@ -54,6 +57,32 @@ WHERE_FINITE = 1e6
 """Of the limits, where only infinities and NaN count: large values through a product whose rounding is not known."""
 _SMALLEST = {"float64": 2.3e-308, "float32": 1.2e-38, "float16": 6.0e-8, "bfloat16": 1.2e-38}
 LARGEST_FINITE = {"float64": 1.797e308, "float32": 3.4028235e38, "float16": 65504.0, "bfloat16": 3.3895314e38}
+_PRODUCTS_OF_MANY = frozenset({"cumprod", "prod"})
+_SHARE_OF_RANGE = 1e-4
+
+
+def find_largest_safe(operators: Collection[str]) -> float:
+    """Return the largest result that a right kernel in float32 reaches whatever the order in which it multiplies.
+
+    Products of many values leave float32's range as soon as these are doubled. On the way to a result that is not
+    beyond it a product may be, and where depends on the order. `operators` are the names of the reference's.
+    """
+    return math.inf if _PRODUCTS_OF_MANY.isdisjoint(operators) else _SHARE_OF_RANGE * LARGEST_FINITE["float32"]
+
+
+def choose_share(
+    dtype: str, multiplies_matrices: bool, cuts_to_tf32: bool, may_cut_unasked: bool, is_large: bool
+) -> float:
+    """Return the share of a dtype's tolerance that a run may use.
+
+    `cuts_to_tf32`: the plan's code does. Products that the task does not ask for excuse the rounding of TF32 alone, and
+    that where it is done (`may_cut_unasked`). `is_large`: the variant's inputs are.
+    """
+    if multiplies_matrices or may_cut_unasked:
+        if is_large:  # exponentials of large values magnify the rounding of matrix units without bound
+            return WHERE_FINITE
+        return SHARE_WITH_TF32 if multiplies_matrices and dtype == "float32" and cuts_to_tf32 else 1.0
+    return SHARE_WITHOUT_PRODUCTS if dtype == "float32" and not is_large else 1.0
 
 
 def compare(

@@ -135,6 +135,13 @@ class VariantInputs:
     rounded_through: str | None = None
     fresh_input: int | None = None
 
+    def change_few(self) -> VariantInputs:
+        """Return the inputs with one value in 64 halved: enough for any result to differ, too few to be noticed.
+
+        A kernel that looks at some of its inputs, to know them again, sees no difference.
+        """
+        return evolve(self, chosen_share=1 / 64, chosen_scale=0.5)
+
     def transform(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """The variant's values, from freshly drawn floating-point ones."""
         values = values * self.scale + self.shift

@@ -32,8 +32,7 @@ from ...core.run import RunReply, RunRequest, RunResult
 from ...core.serialisation import from_plain, to_plain
 from ..errors import SandboxError
 from ..sandbox.sandbox import read_run_result
-from .memory_retry import EXECUTOR_BYTES, with_memory_retry
-from .processes import Executor, Lost, Parent
+from .processes import EXECUTOR_BYTES, Executor, Lost, Parent, with_memory_retry
 from .timing.protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
 
 _COMPILE_LIMIT_S = 300.0

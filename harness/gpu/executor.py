@@ -33,9 +33,8 @@ from ...core.serialisation import from_plain, to_plain
 from ..sandbox import wire
 from ..sandbox.confinement import syscalls
 from ..sandbox.recording.aten_steps import run_operator
-from .device.launcher import CannotLaunch, LoadedKernel, is_of_memory, make_launch
+from .device.launcher import Fatal, LoadedKernel, Unsupported, failure_of, is_of_memory, make_launch
 from .device.memory import DeviceBuffers, bytes_of
-from .failures import Fatal, failure_of
 from .timing.copies import Prepare
 from .timing.protocol import Protocol, ReferenceRequest, ReferenceSource
 from .timing.references import References, load_compiler
@@ -257,7 +256,7 @@ class Executor:
 
 def _load(record: Kernel, binaries: dict[str, bytes]) -> LoadedKernel:
     if record.binary is None or record.binary not in binaries:
-        raise CannotLaunch(f"kernel {record.qualname} was not compiled")
+        raise Unsupported(f"kernel {record.qualname} was not compiled")
     return LoadedKernel(record, binaries[record.binary])
 
 

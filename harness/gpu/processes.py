@@ -2,6 +2,9 @@
 
 The parent never touches a device. A child opens one and serves one thread at a time; when it dies, its successor costs
 a fork and a context's start, not imports.
+
+Memory that is short need not be a plan's doing: executors share their GPU with one another, and what the others hold
+says nothing about it. So what would fit into an executor's part is asked once more (`with_memory_retry`).
 """
 
 from __future__ import annotations
@@ -16,11 +19,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from ...core.candidate import Failure
 from ...core.outcome import Outcome
+from ...core.plan import LaunchPlan
 from ...core.serialisation import from_plain
 from ..errors import SandboxError
 from ..sandbox import wire
@@ -29,6 +33,9 @@ from .gpu_lock import GpuLock
 _START_TIMEOUT_S = 120.0
 _END_TIMEOUT_S = 10.0
 _MAX_FRAME = 1 << 36
+EXECUTOR_BYTES = 16 << 30
+"""An executor's part of a GPU's memory: kept references, copies of a plan, graphs."""
+T = TypeVar("T")
 _ENVIRONMENT = {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}
 """An executor does one thing after the other; with the driver's eight queues a context takes twice as long to open."""
 
@@ -182,3 +189,32 @@ class Executor:
         if reply.get("ends"):
             self.close()
         return reply, outputs
+
+
+def needed_bytes(plan: LaunchPlan) -> int:
+    """What the plan's buffers take, with what they are filled from and compared with."""
+    from .device.memory import num_bytes
+
+    return 2 * sum(num_bytes(buffer) for buffer in plan.buffers)
+
+
+def with_memory_retry(
+    executor: Executor,
+    plans: Sequence[LaunchPlan],
+    work: Callable[[], T],
+    failures_of: Callable[[T], Iterable[Failure | None]],
+    count_wait: Callable[[float], None],
+) -> T:
+    """What the work returns; where memory was too short for plans that are not large, the same with the GPU alone.
+
+    Seconds until it is alone go to `count_wait`.
+    """
+    found = work()
+    is_short = any(failure and failure.outcome is Outcome.MEMORY_LIMIT for failure in failures_of(found))
+    if not is_short or max(map(needed_bytes, plans), default=0) > EXECUTOR_BYTES:
+        return found
+    began = time.perf_counter()
+    with executor.lock.exclusive():
+        executor.end()
+        count_wait(time.perf_counter() - began)
+        return work()

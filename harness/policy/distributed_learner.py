@@ -18,8 +18,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ...core.config import PolicyConfig
+from ...core.config import Config, PolicyConfig
 from ...core.recipe.learner import Learner, OnStep, Sampling, Training
+from ...core.seeds import derive
+from ...core.task import Task
+from ...core.text.extraction import extract
+from ...core.text.prompts import user_message
 from ..errors import DivergedError, TritonrlError
 from ..work import WorkStore, user_cache
 from .api_model import ApiModel, is_api_model
@@ -77,6 +81,17 @@ def load_learner(config: PolicyConfig, work: WorkStore | None = None) -> Learner
     if is_api_model(config.name):
         return ApiModel(config.name, work or WorkStore(root=user_cache()), config.requests)
     return open_learner(config, join_world(), RankZeroLearner if is_launched() else PolicyLearner)
+
+
+def sample_task(config: Config, task: Task, num: int, adapter: Path | None) -> list[tuple[str, str | None]]:
+    """Draw `num` completions for a task, each with the source that is extracted from it."""
+    learner = load_learner(config.policy)
+    sampling = Sampling(
+        temperature=config.rl.temperature, top_p=config.rl.top_p, max_new_tokens=config.policy.max_new_tokens
+    )
+    seeds = [derive(config.seed, "sample command", task.task_id, number) for number in range(num)]
+    completions = learner.sample(adapter, [user_message(task)] * num, seeds, sampling, lambda _: None)
+    return [(completion, extract(completion)) for completion in completions]
 
 
 @contextmanager

@@ -14,9 +14,7 @@ zeros), which stay randomised, so that renaming a parameter is no way to have it
 from __future__ import annotations
 
 import copy
-import json
 import threading
-import types
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
@@ -40,14 +38,15 @@ from .reference import (
     build_model,
     call_model,
     convert,
+    describe_init,
+    describe_input,
     draw_inputs,
     dtype_name,
     equal_results,
     fake_reference,
-    init_arguments,
-    is_floating,
     load_task,
     randomise,
+    to_double,
     torch_dtype,
     trace_operators,
 )
@@ -62,6 +61,8 @@ _EXPONENTIAL_OPERATORS = frozenset(
 _UNORDERED_OPERATORS = frozenset({"topk", "sort", "argsort", "kthvalue", "median", "nanmedian", "mode"})
 _FLOATING = ("float64", "float32", "float16", "bfloat16")
 MAX_CACHED_BYTES = 256 << 20
+_FEW_BYTES = 1 << 12
+"""What small records are taken to need."""
 _SHARE_OF_SCALE, _SHARE_OF_TOLERANCE = 1e-2, 0.25
 
 
@@ -120,16 +121,20 @@ class Oracle:
 
     def signature(self, task: Task) -> ReferenceSignature:
         """What the reference returns at the declared sizes, and which inputs and parameters it has."""
-        return self._cached(("signature", fingerprint(task)), lambda: self._find_signature(task), lambda _: 1 << 12)
+        return self._cached(("signature", fingerprint(task)), lambda: self._find_signature(task))
 
     def build(self, task: Task, profile: Profile, dtype: str) -> Build:
         """Init arguments and input descriptions for recording a candidate."""
         key = ("build", fingerprint(task), profile, dtype)
-        return self._cached(key, lambda: self._find_build(task, profile, dtype), lambda _: 1 << 12)
+        return self._cached(key, lambda: self._find_build(task, profile, dtype))
 
     def operators(self, task: Task) -> tuple[EagerOperator, ...]:
         """The operators that eager PyTorch would run at the declared sizes."""
-        return self._cached(("operators", fingerprint(task)), lambda: trace_operators(task), lambda _: 1 << 12)
+        return self._cached(("operators", fingerprint(task)), lambda: trace_operators(task))
+
+    def operator_names(self, task: Task) -> tuple[str, ...]:
+        """The names of those operators, without overloads, in order."""
+        return tuple(operator.name.split(".")[1] for operator in self.operators(task))
 
     def subtracts_maximum(self, task: Task) -> bool:
         """Whether the reference begins with an operator that PyTorch defines to be right whatever the magnitudes."""
@@ -137,26 +142,25 @@ class Oracle:
 
     def multiplies_matrices(self, task: Task) -> bool:
         """Whether any of the reference's operators may be computed by matrix units."""
-        names = [operator.name.split(".")[1] for operator in self.operators(task)]
+        names = self.operator_names(task)
         has_flops = any(operator.matmul_flops for operator in self.operators(task))
         return has_flops or any(part in name for name in names for part in _PRODUCTS)
 
     def saturates(self, task: Task) -> bool:
         """Whether the reference has an operator that takes exponentials and stays finite whatever the magnitudes."""
-        return any(operator.name.split(".")[1] in _EXPONENTIAL_OPERATORS for operator in self.operators(task))
+        return not _EXPONENTIAL_OPERATORS.isdisjoint(self.operator_names(task))
 
     def orders_inputs(self, task: Task) -> bool:
         """Whether the reference begins with an operator that compares its inputs and computes nothing of them."""
         return self._first_operator(task) in ("argmax", "argmin")
 
     def _first_operator(self, task: Task) -> str:
-        return next((operator.name.split(".")[1] for operator in self.operators(task)), "")
+        return next(iter(self.operator_names(task)), "")
 
     def resolves_ties(self, task: Task) -> bool:
         """Whether PyTorch says which of several equal values an integer result stands for: the first of them."""
         dtypes = self.signature(task).dtypes
-        names = {operator.name.split(".")[1] for operator in self.operators(task)}
-        return all(dtype in _FLOATING for dtype in dtypes) or not names & _UNORDERED_OPERATORS
+        return all(dtype in _FLOATING for dtype in dtypes) or _UNORDERED_OPERATORS.isdisjoint(self.operator_names(task))
 
     def expected(
         self, task: Task, inputs: VariantInputs, seeded_parameters: frozenset[str] = frozenset()
@@ -167,32 +171,27 @@ class Oracle:
 
     def is_exact(self, task: Task, inputs: VariantInputs) -> bool:
         """Whether the reference itself, in the variant's dtype, is well within the tolerance, and all is finite."""
-        key = ("exact", fingerprint(task), inputs)
-        return self._cached(key, lambda: self._is_exact(task, inputs), lambda _: 1 << 8)
+        return self._cached(("exact", fingerprint(task), inputs), lambda: self._is_exact(task, inputs))
 
     def own_errors(self, task: Task, inputs: VariantInputs) -> tuple[Comparison, ...]:
         """How each result of the reference itself, in the variant's dtype, differs; empty where it cannot be had."""
-        key = ("own errors", fingerprint(task), inputs)
-        return self._cached(key, lambda: self._find_own_errors(task, inputs), lambda _: 1 << 8)
+        return self._cached(("own errors", fingerprint(task), inputs), lambda: self._find_own_errors(task, inputs))
 
     def degree(self, task: Task, inputs: VariantInputs) -> int | None:
         """The power of a factor of all inputs that the result is multiplied by; None where there is no such power."""
-        key = ("degree", fingerprint(task), inputs)
-        return self._cached(key, lambda: self._find_degree(task, inputs), lambda _: 1 << 8)
+        return self._cached(("degree", fingerprint(task), inputs), lambda: self._find_degree(task, inputs))
 
     def remainder(self, task: Task) -> Constants:
         """The sizes of the variant "remainder" that the reference accepts; empty where it accepts none."""
-        key = ("remainder", fingerprint(task))
-        return self._cached(key, lambda: accepted_remainders(task), lambda _: 1 << 12)
+        return self._cached(("remainder", fingerprint(task)), lambda: accepted_remainders(task))
 
     def beyond(self, task: Task) -> Constants:
         """The sizes of the variant "beyond" that the reference accepts; empty where there are none within reach."""
-        key = ("beyond", fingerprint(task))
-        return self._cached(key, lambda: find_beyond(task, self.remainder(task)), lambda _: 1 << 12)
+        return self._cached(("beyond", fingerprint(task)), lambda: find_beyond(task, self.remainder(task)))
 
     def between(self, task: Task) -> Constants:
         """The sizes of the variant "between", which this seed draws; empty where there is no room for any."""
-        return self._cached(("between", fingerprint(task)), lambda: self._find_between(task), lambda _: 1 << 12)
+        return self._cached(("between", fingerprint(task)), lambda: self._find_between(task))
 
     def _find_between(self, task: Task) -> Constants:
         if not self.is_within_reach(task):
@@ -201,8 +200,7 @@ class Oracle:
 
     def is_within_reach(self, task: Task) -> bool:
         """Whether the declared sizes can be computed here in about a second."""
-        key = ("reach", fingerprint(task))
-        return self._cached(key, lambda: is_within_reach(task), lambda _: 1 << 8)
+        return self._cached(("reach", fingerprint(task)), lambda: is_within_reach(task))
 
     def _sized(self, task: Task, profile: Profile) -> tuple[Task, Profile]:
         """The task with a derived profile's sizes in the place of `LARGER`, and the profile to load it with."""
@@ -216,7 +214,9 @@ class Oracle:
         small = {**dict(task.small), **dict(self.remainder(task))}
         return evolve(task, larger=tuple(small.items())), Profile.LARGER
 
-    def _cached(self, key: tuple[Any, ...], make: Callable[[], T], measure: Callable[[T], int]) -> T:
+    def _cached(
+        self, key: tuple[Any, ...], make: Callable[[], T], measure: Callable[[T], int] = lambda _: _FEW_BYTES
+    ) -> T:
         """What `make` returns, made once: threads that need it meanwhile wait, those that need something else do not.
 
         What is made may need other cached values, as long as none of them needs it in turn.
@@ -362,7 +362,7 @@ class Oracle:
             with fake_reference(task, Profile.TINY, dtype) as (model, inputs):
                 return tuple(dtype_name(output) for output in call_model(task, model, inputs))
 
-        return self._cached(("dtypes", fingerprint(task), dtype), find, lambda _: 1 << 8)
+        return self._cached(("dtypes", fingerprint(task), dtype), find)
 
     def _least_scales(self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]) -> tuple[float, ...]:
         original = VariantInputs(variant=Variant.ORIGINAL, profile=spec.profile, dtype=spec.dtype)
@@ -382,24 +382,6 @@ def _is_in_range(wanted: NDArray[np.generic], dtype: str) -> bool:
     return largest < 0.9 * LARGEST_FINITE.get(dtype, np.inf)
 
 
-def describe_input(task: Task, value: Any, dtype: str) -> TensorSpec | InitArgument:
-    """What a candidate is told of an input: a tensor's shape and dtype, or a plain value."""
-    if isinstance(value, torch.Tensor):
-        return TensorSpec(shape=tuple(value.shape), dtype=dtype if is_floating(value) else dtype_name(value))
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    raise TaskError(f"{task.task_id}: get_inputs() returns a {type(value).__name__}, which is no tensor or number")
-
-
-def describe_init(task: Task, module: types.ModuleType) -> str:
-    """The constructor's arguments as JSON; raises TaskError where they are no plain values."""
-    args, kwargs = init_arguments(task, module)
-    try:
-        return json.dumps({"args": args, "kwargs": kwargs}, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise TaskError(f"{task.task_id}: get_init_inputs() must return plain numbers or text: {error}") from error
-
-
 def transform(value: Any, spec: VariantInputs, dtype: torch.dtype) -> Any:
     """A drawn value as the variant has it, exact in the dtype."""
     if not isinstance(value, torch.Tensor):
@@ -408,11 +390,6 @@ def transform(value: Any, spec: VariantInputs, dtype: torch.dtype) -> Any:
         return value.contiguous()
     changed = spec.transform(value.double().contiguous().numpy())
     return torch.from_numpy(np.ascontiguousarray(changed)).to(dtype)
-
-
-def to_double(value: Any) -> Any:
-    """A floating tensor in float64; anything else as it is."""
-    return value.double() if is_floating(value) else value
 
 
 def values_of(tensor: torch.Tensor) -> NDArray[np.generic]:

@@ -8,6 +8,7 @@ size costs no memory.
 from __future__ import annotations
 
 import itertools
+import json
 import linecache
 import logging
 import math
@@ -25,6 +26,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
+from ...core.run import InitArgument, TensorSpec
 from ...core.task import Constants, Profile, Task
 from ...core.text.size_constants import with_constants
 from ...stages.roofline import EagerOperator
@@ -166,6 +168,24 @@ def init_arguments(task: Task, module: types.ModuleType) -> tuple[list[Any], dic
     raise TaskError(f"{task.task_id}: get_init_inputs() must return a list or a dict")
 
 
+def describe_input(task: Task, value: Any, dtype: str) -> TensorSpec | InitArgument:
+    """What a candidate is told of an input: a tensor's shape and dtype, or a plain value."""
+    if isinstance(value, torch.Tensor):
+        return TensorSpec(shape=tuple(value.shape), dtype=dtype if is_floating(value) else dtype_name(value))
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TaskError(f"{task.task_id}: get_inputs() returns a {type(value).__name__}, which is no tensor or number")
+
+
+def describe_init(task: Task, module: types.ModuleType) -> str:
+    """The constructor's arguments as JSON; raises TaskError where they are no plain values."""
+    args, kwargs = init_arguments(task, module)
+    try:
+        return json.dumps({"args": args, "kwargs": kwargs}, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise TaskError(f"{task.task_id}: get_init_inputs() must return plain numbers or text: {error}") from error
+
+
 def build_model(task: Task, module: types.ModuleType, seed: int | None) -> torch.nn.Module:
     """`Model(*init)` under a seed."""
     args, kwargs = init_arguments(task, module)
@@ -267,6 +287,11 @@ def convert(model: torch.nn.Module, *where: Any) -> torch.nn.Module:
 def is_floating(value: object) -> bool:
     """Whether a value is a floating-point tensor."""
     return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def to_double(value: Any) -> Any:
+    """A floating tensor in float64; anything else as it is."""
+    return value.double() if is_floating(value) else value
 
 
 def randomise(

@@ -46,7 +46,7 @@ def import_candidate(source: str, scratch: str) -> ModuleType:
 
 
 def identify(kernel: Any) -> tuple[str, str]:
-    """A jit function's qualified name and the SHA-256 of its text (decorators included)."""
+    """Return a jit function's qualified name and the SHA-256 of its text (decorators included)."""
     function = kernel.fn
     text = textwrap.dedent(inspect.getsource(function))
     return function.__qualname__, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -88,7 +88,7 @@ def find_disguise(kernel: Any) -> str | None:
 
 
 def describe(error: BaseException, default: Outcome) -> Failure:
-    """An exception that the candidate let escape, as an outcome and one line."""
+    """Return the outcome and one line for an exception that the candidate let escape."""
     outcome = default
     link: BaseException | None = error
     while link is not None:

@@ -1,17 +1,14 @@
 """Check and cut out of a candidate's source what may run under the interpreter: kernels and constants.
 
-Under Triton's interpreter a kernel's body is Python, in a process that holds the buffers it is judged by. Host code has
-no business there: it could compute the reference with PyTorch and write it where a kernel's result belongs. So the
-interpreting child never imports a candidate. It reads the source as a tree and takes from it, on demand, the functions
-that a plan launches, what these refer to at module level (helper functions, constants, imports of Triton), and nothing
-else: no class body, no decorator, no statement with an effect.
+Under Triton's interpreter a kernel's body is Python, in a process that holds the buffers it is judged by. Host code
+could compute the reference there and write it where a kernel's result belongs. So the interpreting child never imports
+a candidate: it reads the source as a tree and takes from it the functions that a plan launches and what these refer to
+at module level (helpers, constants, imports of Triton); no class body, no decorator, no statement with an effect.
 
 What is taken must be in the kernel language: the forms that Triton compiles, attributes from a closed list, no name
 with a leading underscore in attributes and keywords. Python that Triton would never compile (but might not look at, in
-a branch that is dead when it compiles and alive when it interprets) is refused before it runs.
-
-A function is found by what the plan says of it, its qualified name and the hash of its text, so it does not matter how
-it was decorated: configurations and heuristics were resolved when the plan was recorded.
+a branch that is dead when it compiles and alive when it interprets) is refused before it runs. A function is found by
+its qualified name and the hash of its text, however it was decorated.
 """
 
 from __future__ import annotations

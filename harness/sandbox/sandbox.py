@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import secrets
@@ -20,7 +21,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, TypeVar
@@ -36,17 +37,17 @@ from ...core.serialisation import from_plain, to_plain
 from ..errors import SandboxError, UsageError
 from . import wire
 from .confinement import watch
-from .confinement.capabilities import Capability, describe_protections
-from .confinement.confinement import Protections
-from .protocol import RecompileReply, RecordReply, RecordRequest, TraceReply
-from .recording.device_stub import parse_target
+from .confinement.confinement import Capability, Protections, describe_protections
+from .recording.target import parse_target
+from .wire import RecompileReply, RecordReply, RecordRequest, TraceReply
 from .zygote import MAX_ANSWER_BYTES
 
 _START_TIMEOUT_S = 120.0
 _GRACE_S = 30.0
 _CONFINED = b"C"
 _WAITS_FOR_MEMORY_S = (1.0, 4.0, 10.0)
-T = TypeVar("T")
+Answer = tuple[dict[str, Any], list[bytes]]
+Reply = TypeVar("Reply", RecordReply, RecompileReply, RunReply, TraceReply)
 
 
 @frozen(kw_only=True)
@@ -169,76 +170,71 @@ class Sandbox:
 
     def record(self, source: str, requests: Sequence[RecordRequest]) -> RecordReply:
         """Record the candidate's forward pass once for each request, in one child, up to a decisive failure."""
-        began = time.perf_counter()
-        answer = self._job("compile", {"source": source, "requests": [to_plain(request) for request in requests]}, [])
-        seconds = time.perf_counter() - began
-        if isinstance(answer, _Died):
-            return RecordReply(failure=answer.failure, seconds=seconds)
-        header, blobs = answer
-        try:
+
+        def read(header: dict[str, Any], blobs: list[bytes]) -> RecordReply:
             recordings = tuple(from_plain(plain, Recording) for plain in _list(header["recordings"]))
             stopped = 0 < len(recordings) <= len(requests) and requests[len(recordings) - 1].decisive
             if len(recordings) != len(requests) and not (stopped and recordings[-1].failure is not None):
                 raise ValueError("not as many recordings as requests")
-        except (ValueError, KeyError, RecursionError) as error:
-            return RecordReply(failure=_broken(error), seconds=seconds)
-        return RecordReply(recordings=recordings, blobs=_by_hash(blobs), seconds=seconds)
+            return RecordReply(recordings=recordings, blobs={hashlib.sha256(blob).hexdigest(): blob for blob in blobs})
+
+        order = {"source": source, "requests": [to_plain(request) for request in requests]}
+        return self._ask(RecordReply, "compile", order, read)
 
     def recompile(self, source: str, plan: LaunchPlan) -> RecompileReply:
         """Compile the plan's launches from the source's text, in a child that runs no host code."""
-        began = time.perf_counter()
-        answer = self._job("compile", {"source": source, "plan": to_plain(plan)}, [])
-        seconds = time.perf_counter() - began
-        if isinstance(answer, _Died):
-            return RecompileReply(failure=answer.failure, seconds=seconds)
-        try:
-            reply = from_plain(answer[0], RecompileReply)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            return RecompileReply(failure=_broken(error), seconds=seconds)
-        return evolve(reply, seconds=seconds)
+        order = {"source": source, "plan": to_plain(plan)}
+        return self._ask(RecompileReply, "compile", order, lambda header, _: from_plain(header, RecompileReply))
 
     def run(self, source: str, requests: Sequence[RunRequest]) -> RunReply:
         """Execute plans under Triton's interpreter, in one child, in order."""
-        began = time.perf_counter()
         blobs: list[bytes] = []
         numbers: dict[int, int] = {}  # what several requests share travels once
-        plains = []
-        for request in requests:
-            storages = {}
-            for index, data in request.storages.items():
-                storages[str(index)] = numbers.setdefault(id(data), len(blobs))
-                if storages[str(index)] == len(blobs):
-                    blobs.append(data)
-            plain = {"variant": request.variant.value, "plan": to_plain(request.plan), "storages": storages}
-            drawn = {"num_programs": request.num_programs, "seed": request.seed, "reverse": request.reverse}
-            chosen = {
-                "programs": list(request.programs),
-                "num_lanes": request.num_lanes,
-                "watched": None if request.watched is None else list(request.watched),
-            }
-            plains.append({**plain, **drawn, **chosen})
-        answer = self._job("interpret", {"source": source, "requests": plains}, blobs)
-        seconds = time.perf_counter() - began
-        if isinstance(answer, _Died):
-            return RunReply(failure=answer.failure, seconds=seconds)
-        try:
-            results = tuple(read_run_result(plain, answer[1]) for plain in _list(answer[0]["results"]))
+
+        def number_of(data: bytes) -> int:
+            if id(data) not in numbers:
+                numbers[id(data)] = len(blobs)
+                blobs.append(data)
+            return numbers[id(data)]
+
+        def read(header: dict[str, Any], answers: list[bytes]) -> RunReply:
+            results = tuple(read_run_result(plain, answers) for plain in _list(header["results"]))
             if len(results) != len(requests):
                 raise ValueError("not as many results as requests")
-        except (ValueError, KeyError, IndexError, TypeError, RecursionError) as error:
-            return RunReply(failure=_broken(error), seconds=seconds)
-        return RunReply(results=results, seconds=seconds)
+            return RunReply(results=results)
+
+        plains = [
+            to_plain(evolve(request, storages={}))
+            | {"storages": {str(index): number_of(data) for index, data in request.storages.items()}}
+            for request in requests
+        ]
+        return self._ask(RunReply, "interpret", {"source": source, "requests": plains}, read, blobs)
 
     def trace(self, source: str) -> TraceReply:
         """Hash the operation graph of a program in KernelBench's form, in a child that meets nothing else."""
-        answer = self._job("trace", {"source": source}, [])
+        reply = self._ask(TraceReply, "trace", {"source": source}, lambda header, _: from_plain(header, TraceReply))
+        failure = reply.failure
+        return reply if failure is None else evolve(reply, problem=f"{failure.outcome.value}: {failure.message}")
+
+    def _ask(
+        self,
+        kind: type[Reply],
+        mode: str,
+        header: dict[str, Any],
+        read: Callable[[dict[str, Any], list[bytes]], Reply],
+        blobs: Sequence[bytes] = (),
+    ) -> Reply:
+        """Return a job's answer as `read` structures it, or a reply with the failure."""
+        began = time.perf_counter()
+        answer = self._job(mode, header, list(blobs))
         if isinstance(answer, _Died):
-            return TraceReply(problem=f"{answer.failure.outcome.value}: {answer.failure.message}")
-        plain = {name: value for name, value in answer[0].items() if name != "seconds"}
-        try:
-            return from_plain(plain, TraceReply)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            return TraceReply(problem=_broken(error).message)
+            reply = kind(failure=answer.failure)
+        else:
+            try:
+                reply = read(*answer)
+            except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+                reply = kind(failure=_broken(error))
+        return evolve(reply, seconds=time.perf_counter() - began)
 
     def capabilities(self) -> tuple[Capability, ...]:
         """Return the contract's protections, and whether each is active on this machine."""
@@ -256,8 +252,8 @@ class Sandbox:
                 self._zygotes[mode] = zygote = _ZygoteProcess(mode, self.target, self._root, self._without)
             return zygote
 
-    def _job(self, mode: str, header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]] | _Died:
-        """A job's answer; one that the kernel ended for want of memory runs again, with no other such job beside it."""
+    def _job(self, mode: str, header: dict[str, Any], blobs: list[bytes]) -> Answer | _Died:
+        """Return a job's answer; one that lacked memory runs again, with no other such job beside it."""
         found, is_short = self._watched(mode, header, blobs)
         if not is_short:
             return found
@@ -270,17 +266,13 @@ class Sandbox:
         message = f"the machine had too little memory for it, {len(_WAITS_FOR_MEMORY_S) + 1} times"
         return _Died(failure=Failure(outcome=Outcome.MEMORY_LIMIT, message=message))
 
-    def _watched(
-        self, mode: str, header: dict[str, Any], blobs: list[bytes]
-    ) -> tuple[tuple[dict[str, Any], list[bytes]] | _Died, bool]:
-        """A job's answer, and whether it died while the kernel ended processes for want of memory."""
+    def _watched(self, mode: str, header: dict[str, Any], blobs: list[bytes]) -> tuple[Answer | _Died, bool]:
+        """Return a job's answer, and whether it died while the kernel ended processes for want of memory."""
         known = watch.count_kills()
         found = self._attempt(mode, header, blobs)
         return found, isinstance(found, _Died) and found.is_killed and watch.count_kills() > known
 
-    def _attempt(
-        self, mode: str, header: dict[str, Any], blobs: list[bytes]
-    ) -> tuple[dict[str, Any], list[bytes]] | _Died:
+    def _attempt(self, mode: str, header: dict[str, Any], blobs: list[bytes]) -> Answer | _Died:
         for attempt in (1, 2):
             zygote = self._zygote(mode)
             scratch = os.path.join(self._root, f"job-{secrets.token_hex(8)}")
@@ -303,26 +295,23 @@ class Sandbox:
                 ours.close()
         raise AssertionError("unreachable")
 
-    def _interpret(
-        self, status: dict[str, Any], answer: bytes, token: bytes
-    ) -> tuple[dict[str, Any], list[bytes]] | _Died:
+    def _interpret(self, status: dict[str, Any], answer: bytes, token: bytes) -> Answer | _Died:
         reason, code, limits = status["killed_for"], int(status["exit"]), self.limits
         if reason == "judge":
             raise ValueError("the job was given up")
         if not answer.startswith(_CONFINED) and not reason:
             raise ValueError(f"a child ended before it was confined (status {code})")
         deaths = {
-            "wall": Failure(outcome=Outcome.TIMEOUT, message=f"still running after {limits.wall_s} s"),
-            "memory": Failure(outcome=Outcome.MEMORY_LIMIT, message=f"more than {limits.memory_mb} MB"),
-            "processes": Failure(outcome=Outcome.PROCESS_LIMIT, message=f"{limits.processes} processes or threads"),
-            "disk": Failure(outcome=Outcome.OUTPUT_LIMIT, message=f"files of more than {limits.file_mb} MB"),
-            "output": Failure(outcome=Outcome.OUTPUT_LIMIT, message=f"printed more than {limits.output_mb} MB"),
-            "answer": Failure(
-                outcome=Outcome.OUTPUT_LIMIT, message=f"results of more than {MAX_ANSWER_BYTES >> 20} MB"
-            ),
+            "wall": (Outcome.TIMEOUT, f"still running after {limits.wall_s} s"),
+            "memory": (Outcome.MEMORY_LIMIT, f"more than {limits.memory_mb} MB"),
+            "processes": (Outcome.PROCESS_LIMIT, f"{limits.processes} processes or threads"),
+            "disk": (Outcome.OUTPUT_LIMIT, f"files of more than {limits.file_mb} MB"),
+            "output": (Outcome.OUTPUT_LIMIT, f"printed more than {limits.output_mb} MB"),
+            "answer": (Outcome.OUTPUT_LIMIT, f"results of more than {MAX_ANSWER_BYTES >> 20} MB"),
         }
         if reason:
-            return _Died(failure=deaths[reason])
+            outcome, message = deaths[reason]
+            return _Died(failure=Failure(outcome=outcome, message=message))
         if code in (-signal.SIGKILL, -signal.SIGXCPU) and float(status["cpu_s"]) > limits.cpu_s - 1:
             return _Died(failure=Failure(outcome=Outcome.TIMEOUT, message=f"used {limits.cpu_s} s of CPU time"))
         if code == -signal.SIGSYS:
@@ -341,19 +330,15 @@ class Sandbox:
 
 
 def read_run_result(plain: Any, blobs: list[bytes]) -> RunResult:
-    """One run's result from a reply, structured strictly; raises ValueError and the like where it is none."""
+    """Return one run's result from a reply, structured strictly; raises ValueError and the like."""
     # outputs and marks travel as blob numbers; everything else is structured strictly
     numbers = {name: _list(plain.pop(name)) for name in ("outputs", "written", "tainted")}
     for indices in numbers.values():
         if not all(type(index) is int and 0 <= index < len(blobs) for index in indices):
             raise ValueError("not blob numbers")
-    result = from_plain({**plain, "outputs": [], "written": [], "tainted": []}, RunResult)
-    return evolve(
-        result,
-        outputs=tuple(blobs[index] for index in numbers["outputs"]),
-        written=tuple(blobs[index] for index in numbers["written"]),
-        tainted=tuple(blobs[index] for index in numbers["tainted"]),
-    )
+    result = from_plain(plain | dict.fromkeys(numbers, ()), RunResult)
+    held: dict[str, Any] = {name: tuple(blobs[index] for index in indices) for name, indices in numbers.items()}
+    return evolve(result, **held)
 
 
 def _list(value: Any) -> list[Any]:
@@ -366,14 +351,8 @@ def _broken(error: Exception) -> Failure:
     return Failure(outcome=Outcome.BROKEN_PROTOCOL, message=str(error).splitlines()[0][:300] if str(error) else "")
 
 
-def _by_hash(blobs: list[bytes]) -> dict[str, bytes]:
-    import hashlib
-
-    return {hashlib.sha256(blob).hexdigest(): blob for blob in blobs}
-
-
 def _make_root() -> tuple[str, int]:
-    """A new scratch root, locked for as long as this process lives, after removing those whose owner is gone."""
+    """Make a scratch root, locked while this process lives, after removing those whose owner is gone."""
     parent = os.path.join(tempfile.gettempdir(), f"tritonrl-{os.geteuid()}")
     os.makedirs(parent, mode=0o700, exist_ok=True)
     if os.stat(parent).st_uid != os.geteuid():

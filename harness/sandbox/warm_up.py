@@ -47,26 +47,15 @@ class ModelNew(nn.Module):
 
 
 def make_plan(source: str) -> dict[str, Any]:
-    """A run request, as plain data, that makes the interpreter meet the kernel once."""
+    """Return a run request, as plain data, that makes the interpreter meet the kernel once."""
     text = source[source.index("@triton.jit") : source.index("class ModelNew")].rstrip() + "\n"
     names = {"x_ptr": 0, "w_ptr": 1, "b_ptr": 2, "y_ptr": 3}
     view = {"offset": 0, "shape": [4], "stride": [1], "dtype": "float32"}
-    blank = {"constexpr": False, "view": None, "number": None, "text": None}
-    pointers = [{**blank, "name": name, "kind": "view", "view": {**view, "buffer": at}} for name, at in names.items()]
+    pointers = [{"name": name, "kind": "view", "view": {**view, "buffer": at}} for name, at in names.items()]
     sizes = {"M": 4, "N": 1, "K": 1, "BM": 16, "BN": 16, "BK": 16}
-    integers = [{**blank, "name": name, "kind": "int", "number": size} for name, size in sizes.items()]
-    buffer = {"kind": "temporary", "name": "", "dtype": "float32", "num_elements": 64, "blob": None}
+    integers = [{"name": name, "kind": "int", "number": size} for name, size in sizes.items()]
+    buffer = {"kind": "temporary", "name": "", "dtype": "float32", "num_elements": 64}
     kernel = {"qualname": "linear_kernel", "source_sha256": hashlib.sha256(text.encode()).hexdigest()}
     launch = {"step": "Launch", "kernel": 0, "grid": [1, 1, 1], "arguments": [*pointers, *integers]}
     plan = {"buffers": [buffer] * 4, "kernels": [kernel], "steps": [launch], "outputs": [{**view, "buffer": 3}]}
-    return {
-        "variant": "original",
-        "plan": plan,
-        "storages": {},
-        "num_programs": 0,
-        "seed": 0,
-        "reverse": False,
-        "programs": [],
-        "num_lanes": 0,
-        "watched": None,
-    }
+    return {"variant": "original", "plan": plan, "storages": {}}

@@ -1,13 +1,12 @@
 """The zygote: a pre-imported process that forks one confined child for each job, and watches it.
 
-Importing torch and triton takes seconds and forking takes milliseconds, so two zygotes stay alive for as long as the
-judge does: one compiles, one interprets (Triton decides at import which of the two its functions do). A zygote runs no
-candidate code. It is the first process of its own PID namespace, so its end ends every child; and it ends when the
-judge's end of the control socket closes, however the judge died.
+Importing torch and triton takes seconds and forking milliseconds, so zygotes stay alive for as long as the judge does:
+one compiles, one interprets (Triton decides at import which). A zygote runs no candidate code. It is the first process
+of its own PID namespace, so its end ends every child; and it ends when the judge's end of the control socket closes.
 
 A job arrives as one packet on the control socket: JSON (limits, scratch folder, answer token) and the descriptor of a
 socket. The child reads its request from that socket; the zygote writes the reply to it: how the child ended, and the
-bytes that it answered. What a status means is the judge's decision (`harness.sandbox.sandbox`).
+bytes that it answered. What a status means is the judge's decision (`sandbox`).
 """
 
 from __future__ import annotations
@@ -254,7 +253,7 @@ class Zygote:
             watch.end_user(confinement.job_uid(job.pid))
 
     def _end_orphans(self) -> None:
-        """Where no PID namespace does it, kill what ended jobs left behind: their subreaper is this process."""
+        """Kill what ended jobs left behind where no PID namespace does; their subreaper is this process."""
         if not self.protections.pid_namespace:
             watch.end_descendants({job.pid for job in self.jobs})
 

@@ -1,7 +1,7 @@
 """Tasks by name: an id of the corpus, a file in KernelBench's form, or a suite such as `core13:heldout`.
 
 A file needs no annotations: its sizes for the tiny, small and larger runs are found by shrinking its module-level
-integer constants (`harness.reference.shrinking`). A program of KernelBench is first written anew so that its sizes are
+integer constants (`reference.sizes`). A program of KernelBench is first written anew so that its sizes are
 such constants (`core.text.named_sizes`); models are shown what was published.
 """
 
@@ -229,8 +229,16 @@ def declared_dtype(task: Task) -> str:
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    from ..reference.oracle import describe_init, describe_input
-    from ..reference.reference import call_model, draw_inputs, dtype_name, fake_reference, is_floating, load_task
+    from ..reference.reference import (
+        call_model,
+        describe_init,
+        describe_input,
+        draw_inputs,
+        dtype_name,
+        fake_reference,
+        is_floating,
+        load_task,
+    )
 
     module = load_task(task, Profile.DECLARED)
     describe_init(task, module)

@@ -14,7 +14,7 @@ from ...core.task import Profile, Task
 from ...stages.compile_stage import JUDGED
 from ...stages.variants import VariantInputs
 from ..reference.oracle import Oracle
-from ..sandbox.protocol import RecordRequest
+from ..sandbox.wire import RecordRequest
 from .context import VerifierContext
 
 _ASSEMBLER_KILLED = re.compile(r"`ptxas` failed with error code -(9|24)\b")

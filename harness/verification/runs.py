@@ -13,7 +13,7 @@ import numpy as np
 from attrs import evolve
 from numpy.typing import NDArray
 
-from ...core.candidate import Candidate, Comparison, CompileReport, Failure, RunReport, Variant
+from ...core.candidate import Candidate, CompileReport, Failure, RunReport, Variant
 from ...core.outcome import Outcome
 from ...core.plan import BufferKind, CompiledAccess, Kernel, LaunchPlan
 from ...core.run import RunRequest, RunResult
@@ -27,13 +27,12 @@ from ...stages.compile_stage import (
     judge_recording,
     narrows,
 )
+from ...stages.judge_run import ExpectedOutput, compare_run
 from ...stages.plan_audit import check_structure
-from ...stages.run_result import ExpectedOutput, compare_outputs, find_trespass
 from ...stages.syntax import judge_syntax
-from ...stages.tolerance import SHARE_WITH_TF32, SHARE_WITHOUT_PRODUCTS, WHERE_FINITE
-from ...stages.variants import ROWS, SAMPLED_VARIANTS, VariantInputs
+from ...stages.tolerance import choose_share, find_largest_safe
+from ...stages.variants import ROWS, SAMPLED_VARIANTS, VariantInputs, describe
 from ..reference.oracle import ExpectedRun
-from .checks.applicability import find_largest_safe
 from .context import VerifierContext
 from .recordings import record_later, record_own_values, record_request
 from .storages import fill_storages, from_bytes
@@ -62,6 +61,13 @@ def run_each(
 
     known = context.once_each(candidate, task, names, RunReport, gather)
     return [known[variant] for variant in inputs if variant in known]
+
+
+def probe_tiny(candidate: Candidate, task: Task, context: VerifierContext) -> Candidate:
+    """Run the original inputs at tiny sizes."""
+    inputs = describe(Variant.ORIGINAL, task.dtypes, Profile.TINY)
+    (report,) = run_each(candidate, task, context, "tiny", [inputs])
+    return candidate.with_evidence(tiny=report)
 
 
 def _execute(
@@ -153,7 +159,9 @@ def prepare_run(
         return failure
     expected = context.oracle.expected(task, inputs, find_seeded_parameters(plan, report.reference.parameters))
     share = _choose_share(report, task, context, inputs)
-    expected = evolve(expected, share_of_tolerance=share, largest_safe=find_largest_safe(task, context.oracle))
+    expected = evolve(
+        expected, share_of_tolerance=share, largest_safe=find_largest_safe(context.oracle.operator_names(task))
+    )
     storages = fill_storages(plan, expected, context.store.get_blob)
     if isinstance(storages, Failure):
         return storages
@@ -176,16 +184,14 @@ def _add_accesses(plan: LaunchPlan, report: CompileReport) -> LaunchPlan:
 
 
 def _choose_share(report: CompileReport, task: Task, context: VerifierContext, inputs: VariantInputs) -> float:
-    """The share of the dtype's tolerance that a run may use."""
-    is_large = ROWS[inputs.variant].is_large
-    is_product = context.oracle.multiplies_matrices(task)
-    # products which the task does not ask for excuse the rounding of TF32 alone, and that where it is done: on a GPU
-    is_cut = context.cuda is not None and cuts_to_tf32(report) and not narrows(report)
-    if is_product or is_cut:
-        if is_large:  # exponentials of large values magnify the rounding of matrix units without bound
-            return WHERE_FINITE
-        return SHARE_WITH_TF32 if is_product and inputs.dtype == "float32" and cuts_to_tf32(report) else 1.0
-    return SHARE_WITHOUT_PRODUCTS if inputs.dtype == "float32" and not is_large else 1.0
+    cuts = cuts_to_tf32(report)
+    return choose_share(
+        inputs.dtype,
+        multiplies_matrices=context.oracle.multiplies_matrices(task),
+        cuts_to_tf32=cuts,
+        may_cut_unasked=context.cuda is not None and cuts and not narrows(report),
+        is_large=ROWS[inputs.variant].is_large,
+    )
 
 
 def find_seeded_parameters(plan: LaunchPlan, reference: Sequence[str]) -> frozenset[str]:
@@ -215,13 +221,8 @@ def report_runs(
 
 
 def _judge_result(request: RunRequest, expected: ExpectedRun, result: RunResult) -> RunReport:
-    plan = request.plan
-    comparisons: tuple[Comparison, ...] = ()
-    failure = result.failure or find_trespass(plan, result.out_of_bounds, result.mutated)
-    if failure is None:
-        outputs = _read_outputs(plan, result)
-        found = compare_outputs(plan, outputs, _describe_expected(expected))
-        failure, comparisons = (found, ()) if isinstance(found, Failure) else (None, found)
+    found = compare_run(request.plan, result, _read_outputs(request.plan, result), _describe_expected(expected))
+    failure, comparisons = (found, ()) if isinstance(found, Failure) else (None, found)
     return RunReport(
         variant=request.variant,
         seconds=0.0,

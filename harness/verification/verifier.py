@@ -11,10 +11,11 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 from attrs import evolve
@@ -29,6 +30,7 @@ from ...core.verdict import Verdict
 from ...stages.checks.setting import Setting
 from ...stages.funnel import FUNNEL, fold
 from ...stages.roofline import GPUS
+from ...stages.syntax import judge_syntax
 from ..errors import TaskError, UsageError
 from ..gpu.backend import CudaBackend, choose_number
 from ..gpu.shared_oracle import SharedOracle
@@ -37,8 +39,8 @@ from ..sandbox.sandbox import Sandbox
 from .checks.table import probe_checks
 from .context import VerifierContext
 from .evidence_store import EvidenceStore
-from .probes import probe_syntax, probe_tiny
 from .recordings import probe_compile
+from .runs import probe_tiny
 from .timing.timing import probe_measured, probe_simulated
 
 Probe = Callable[[Candidate], Candidate]
@@ -84,6 +86,19 @@ def _needs_gpu(config: VerifierConfig) -> bool:
     """Whether plans are to run on a GPU, or to be timed on one that is there."""
     wanted = config.backend == "interpret" and config.timing == "measured"
     return choose_backend(evolve(config, backend="auto") if wanted else config) == "cuda"
+
+
+def probe_syntax(candidate: Candidate) -> Candidate:
+    """Time the reading of the text; the decision itself is a pure function of the source."""
+    return candidate.with_evidence(ast_seconds=_seconds_to_inspect(candidate.source))
+
+
+@lru_cache(maxsize=256)
+def _seconds_to_inspect(source: str) -> float:
+    # the stage remembers its decision, so that the text is read once for time and decision together
+    began = time.perf_counter()
+    judge_syntax(Candidate(task_id="", source=source))
+    return time.perf_counter() - began
 
 
 class MemoryReturn:

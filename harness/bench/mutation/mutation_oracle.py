@@ -28,8 +28,8 @@ from ....stages.tolerance import TOLERANCES, compare
 from ....stages.variants import VariantInputs
 from ...errors import TaskError
 from ...reference.oracle import ExpectedRun, Oracle
-from ...sandbox.protocol import RecordRequest
 from ...sandbox.sandbox import Sandbox
+from ...sandbox.wire import RecordRequest
 from ...verification.runs import find_seeded_parameters
 from ...verification.storages import fill_storages, from_bytes
 from . import Fate

@@ -26,7 +26,7 @@ from ....core.task import Task
 from ....core.text.size_constants import read_constants
 from ....core.verdict import Verdict
 from ...errors import UsageError
-from ...reference.sizes.shrinking import with_small_sizes
+from ...reference.sizes.quick_sizes import with_small_sizes
 from ...settings import read_text
 from ...tasks.suites import corpus_examples, find_example, task_from_file
 

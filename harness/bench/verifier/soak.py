@@ -30,8 +30,8 @@ from ....core.recipe.extensions import AUDIT
 from ....core.run import TensorSpec
 from ....core.task import Example, Profile, Task
 from ...sandbox.confinement.watch import processes
-from ...sandbox.protocol import RecordRequest
 from ...sandbox.sandbox import Sandbox
+from ...sandbox.wire import RecordRequest
 from ...tasks.suites import corpus_examples
 from ...verification.verifier import Verifier, open_verifier
 from .mix import SPOILS, restyle

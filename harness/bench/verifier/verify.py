@@ -31,12 +31,11 @@ from ....core.text.extraction import extract
 from ....core.text.prompts import assistant_message
 from ....core.verdict import Verdict
 from ....stages.syntax import judge_syntax
-from ...sandbox.protocol import RecordReply
 from ...sandbox.sandbox import Sandbox
+from ...sandbox.wire import RecordReply
 from ...tasks.suites import corpus_examples
-from ...verification.probes import probe_syntax
 from ...verification.timing.timing import find_reference_timing
-from ...verification.verifier import Verifier, open_verifier
+from ...verification.verifier import Verifier, open_verifier, probe_syntax
 from .mix import COMPILER_SPOIL, Kind, Labelled, draw_candidates, kind_of
 
 STAGED = VerifierSpec(multi_input=True, stop_early=True, calibrated=True)

@@ -2,7 +2,8 @@
 
 A plan's kernel comes as the code that Triton compiled without a GPU, with what its launcher would know of it: the types
 of its run-time parameters, shared memory, clusters, cooperative grids, scratch memory. PyTorch's own binding of the
-driver is used (`cuda.bindings`), on the stream that PyTorch is using.
+driver is used (`cuda.bindings`), on the stream that PyTorch is using. `failure_of` says what an error in an
+executor means for the plan that it ran.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Any
 
 import torch
 
+from ....core.candidate import Failure
+from ....core.outcome import Outcome
 from ....core.plan import Argument, ArgumentKind, Kernel, Launch
 
 _KINDS: dict[str, Any] = {
@@ -33,12 +36,23 @@ _KINDS: dict[str, Any] = {
     "fp64": ctypes.c_double,
 }
 _OF_MEMORY = ("OUT_OF_MEMORY", "out of memory", "ALLOC_FAILED")
+_OF_ADDRESSES = (
+    "ILLEGAL_ADDRESS",
+    "illegal memory access",
+    "LAUNCH_FAILED",
+    "unspecified launch failure",
+    "MISALIGNED",
+    "misaligned",
+    "ADDRESS_SPACE",
+    "address space",
+)
+"""What the driver and PyTorch say of a kernel that went where it has nothing to do."""
 _SHARED_WITHOUT_ASKING = 48 << 10
 _THREADS_PER_WARP = 32
 
 
-class CannotLaunch(Exception):
-    """The plan asks for a kind of launch that this backend has not."""
+class Unsupported(Exception):
+    """This backend cannot do what is asked of it: a kind of launch, a view outside its buffer, a reference."""
 
 
 class DriverError(Exception):
@@ -48,6 +62,41 @@ class DriverError(Exception):
 def is_of_memory(error: Exception) -> bool:
     """Whether an error says that the device's memory did not suffice, in whose words ever."""
     return isinstance(error, torch.cuda.OutOfMemoryError) or any(name in str(error) for name in _OF_MEMORY)
+
+
+class Fatal(Exception):
+    """The context is lost; the process must end after this answer."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def failure_of(error: Exception) -> Failure:
+    """The outcome of the plan in whose run the error came; raises Fatal where the context is lost with it."""
+    if isinstance(error, Fatal):
+        raise error
+    text = str(error).splitlines()[0][:300] if str(error) else type(error).__name__
+    is_of_addresses = any(name in text for name in _OF_ADDRESSES)
+    if is_of_addresses or _is_lost():
+        outcome = Outcome.OUT_OF_BOUNDS if is_of_addresses else Outcome.CRASHED
+        raise Fatal(Failure(outcome=outcome, message=text)) from error
+    if isinstance(error, Unsupported):
+        return Failure(outcome=Outcome.UNSUPPORTED, message=text)
+    if is_of_memory(error):
+        return Failure(outcome=Outcome.MEMORY_LIMIT, message=text)
+    if isinstance(error, DriverError) and "OUT_OF_RESOURCES" in text:
+        return Failure(outcome=Outcome.OUT_OF_RESOURCES, message=text)
+    return Failure(outcome=Outcome.RUN_FAILED, message=text)
+
+
+def _is_lost() -> bool:
+    """Whether the context has met an error that stays, so that whatever comes next fails by it too."""
+    try:
+        torch.cuda.synchronize()
+    except Exception:
+        return True
+    return False
 
 
 def check(result: tuple[Any, ...]) -> Any:
@@ -149,7 +198,7 @@ def _parameter(argument: Argument, kind: str, address_of: Callable[[Argument], i
         dtype = torch.float16 if kind == "fp16" else torch.bfloat16
         return int(torch.tensor(_number(argument), dtype=dtype).view(torch.int16).item()), ctypes.c_int16
     if kind not in _KINDS:
-        raise CannotLaunch(f"argument {argument.name} of type {kind}")
+        raise Unsupported(f"argument {argument.name} of type {kind}")
     number = _number(argument)
     return (float(number) if kind.startswith("f") else int(number)), _KINDS[kind]
 

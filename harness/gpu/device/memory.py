@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from ....core.plan import Argument, Buffer, BufferKind, LaunchPlan, View
+from .launcher import Unsupported
 
 GUARD_BYTES = 1024
 _ALIGNMENT = 256
@@ -21,10 +22,6 @@ _PLACE_ALIGNMENT = 512
 _UNWRITTEN_BYTE = 0xAA
 _GUARD_BYTE = 0xC5
 _draw = random.SystemRandom().randint
-
-
-class ViewOutside(Exception):
-    """A view of the plan lies outside its buffer."""
 
 
 class DeviceBuffers:
@@ -93,7 +90,7 @@ class DeviceBuffers:
         extent = 1 + sum((size - 1) * step for size, step in zip(view.shape, view.stride, strict=True))
         inside = 0 in view.shape or (view.offset + extent) * dtype.itemsize <= self._sizes[view.buffer]
         if not inside or view.offset < 0 or any(step < 0 for step in view.stride):
-            raise ViewOutside
+            raise Unsupported("a view lies outside its buffer")
         arena = self._arena.view(dtype)
         start = self._starts[view.buffer] // dtype.itemsize + view.offset
         return arena.as_strided(view.shape, view.stride, arena.storage_offset() + start)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attrs import frozen
+from attrs import fields_dict, frozen
 
 from ....core.candidate import ClockReading, Failure
 from ....core.config import Compiling, TimingConfig
@@ -32,19 +32,8 @@ class Protocol:
     @classmethod
     def of(cls, timing: TimingConfig, is_calibrated: bool) -> Protocol:
         """The protocol that a configuration describes."""
-        return cls(
-            is_calibrated=is_calibrated,
-            warmups=timing.warmups,
-            trials=timing.trials,
-            trim=timing.trim,
-            replays=timing.replays,
-            short_us=timing.short_us,
-            buffer_copies=timing.buffer_copies,
-            flush_mb=timing.flush_mb,
-            budget_s=timing.budget_s,
-            control_tolerance=timing.control_tolerance,
-            attempts=timing.attempts,
-        )
+        names = set(fields_dict(cls)) - {"is_calibrated"}
+        return cls(is_calibrated=is_calibrated, **{name: getattr(timing, name) for name in names})
 
 
 @frozen(kw_only=True)

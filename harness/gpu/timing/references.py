@@ -30,7 +30,7 @@ from ...reference.reference import (
     torch_dtype,
 )
 from ..device.graphs import PageFillers, capture, capture_or_launch, is_graph
-from ..device.launcher import is_of_memory
+from ..device.launcher import Unsupported, is_of_memory
 from .protocol import ReferenceSource
 from .stopwatch import Lane, count_copies, is_short
 
@@ -199,14 +199,14 @@ class References:
         self._drawn: tuple[str, DrawnReference] | None = None
 
     def draw(self, source: ReferenceSource) -> None:
-        """Draw what `get` will be asked for next, unless it is ready; raises ReferenceFailed where it cannot be."""
+        """Draw what `get` will be asked for next, unless it is ready; raises Unsupported where it cannot be."""
         key = fingerprint(source)
         if key not in self._held:
             with _failing():
                 self._drawn = key, draw_reference(source)
 
     def get(self, source: ReferenceSource) -> Reference:
-        """The reference of a source; raises ReferenceFailed where it does not run here."""
+        """The reference of a source; raises Unsupported where it does not run here."""
         key = fingerprint(source)
         if key not in self._held:
             forbid_tf32()
@@ -234,8 +234,4 @@ def _failing() -> Iterator[None]:
     except Exception as error:
         if is_of_memory(error):
             raise
-        raise ReferenceFailed(f"the reference cannot be timed: {one_line(error)}"[:300]) from error
-
-
-class ReferenceFailed(Exception):
-    """The reference does not run on this device; the message says why."""
+        raise Unsupported(f"the reference cannot be timed: {one_line(error)}"[:300]) from error

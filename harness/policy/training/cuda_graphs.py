@@ -24,9 +24,8 @@ import torch
 from attrs import fields, frozen
 from torch import Tensor
 
-from ..model.attention import attend_by_borders, by_lengths, has_kernel
 from ..model.capturing import run_aside
-from ..model.transformer import Attend
+from ..model.transformer import Attend, attend_by_borders, by_lengths, has_kernel
 from .chunked_loss import answer_loss
 from .packing import Pair, join
 

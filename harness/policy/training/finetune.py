@@ -6,7 +6,7 @@ zero at the call's end. One seed decides the order of the pairs and the dropout,
 adapters, bit for bit on a CPU with the same number of threads.
 
 Where the time goes, and what is done about it: padding (a batch's pairs follow one another in one row, `packing`, and
-attention keeps them apart, `attention`); the many small operations of LoRA (`fused_lora`); logits of prompts and
+attention keeps them apart, `transformer`); the many small operations of LoRA (`fused_lora`); logits of prompts and
 gradients of logits (`chunked_loss`); waiting for the GPU, whose losses are read one step late; and launching a few
 thousand small kernels a step, which a captured graph does at once (`cuda_graphs`). The model computes in its own dtype,
 bfloat16 on a GPU; adapter, gradients and optimizer are float32. Layers are computed a second time for their gradients
@@ -28,10 +28,17 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...errors import DivergedError
-from ..model.attention import attend_within, has_kernel
 from ..model.fused_lora import project_together
 from ..model.load import Policy
-from ..model.transformer import Attend, hidden_states, is_supported, layer_states, rotary_tables
+from ..model.transformer import (
+    Attend,
+    attend_within,
+    has_kernel,
+    hidden_states,
+    is_supported,
+    layer_states,
+    rotary_tables,
+)
 from ..sampling.cache import free_for_training
 from .chunked_loss import answer_loss
 from .cuda_graphs import GRAIN, Gradients, StaticSteps

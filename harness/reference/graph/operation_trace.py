@@ -2,7 +2,7 @@
 
 What PyTorch dispatches is written down: operators below autograd and below the modules and functions that are built of
 others, so that `nn.ReLU`, `F.relu` and `torch.relu` are one. Operators that are formulas are written as these, by
-PyTorch's decompositions or, where those are no formulas, by ours (`aten_formulas`, `aten_reductions`); what is done to
+PyTorch's decompositions or, where those are no formulas, by ours (`aten_formulas`); what is done to
 a view is done to what it is a view of, and whatever writes into a tensor gives it a new value.
 """
 
@@ -21,7 +21,7 @@ from ....core.task import Profile, Task
 from ...errors import TaskError
 from ..reference import RAISED, fake_reference, one_line
 from . import aten_forms
-from .aten_reductions import find_formula
+from .aten_formulas import find_formula
 from .dimensions import count_kept, keep_long
 from .graph_builder import GraphBuilder, View, plain
 from .operation_call import Call, find_tensors

@@ -41,7 +41,7 @@ Not covered:
 - Without namespaces: what a job's family does between the death of a zygote that is itself killed and its own end;
   memory files and System V segments where there is no seccomp either.
 
-What a kernel or container forbids is left out; `Sandbox.capabilities()` and `tritonrl doctor` say in one line for each
+What a kernel or container forbids is left out; `describe_protections`, which `tritonrl doctor` prints, says of each
 protection what enforces it here, or what its loss means. Every item is tried in
 tests/harness/sandbox/confinement/test_contract.py.
 """
@@ -271,3 +271,89 @@ def _allow(ruleset: int, path: str, access: int) -> None:
         syscalls.landlock_allow(ruleset, descriptor, access)
     finally:
         os.close(descriptor)
+
+
+_SCOPED_SIGNALS, _NETWORK_RULES = 6, 4
+"""The Landlock versions from which signals and TCP can be confined."""
+
+
+@frozen(kw_only=True)
+class Capability:
+    """One protection: `means` says what enforces it here; `loss` is empty unless something is missing."""
+
+    name: str
+    active: bool
+    means: str
+    loss: str = ""
+
+    @property
+    def detail(self) -> str:
+        """Return the line that a person reads."""
+        return "; ".join(part for part in (self.means, self.loss) if part)
+
+
+def describe_protections(found: Protections) -> tuple[Capability, ...]:
+    """Return every item of the contract, in its order."""
+    scoped = found.landlock >= _SCOPED_SIGNALS
+    own_space = {"PID namespace": found.pid_namespace}
+    network_loss = "a candidate can connect wherever this user can"
+    if found.landlock >= _NETWORK_RULES:
+        network_loss = "TCP alone is refused, by Landlock; UDP and local sockets are open"
+    rows: tuple[tuple[str, dict[str, bool], str], ...] = (
+        (
+            "files",
+            {f"Landlock ABI {found.landlock}": found.landlock > 0},
+            "a candidate reads and writes what this user can: run it as a user that owns nothing",
+        ),
+        (
+            "scratch",
+            {"tmpfs of bounded size": found.user_namespace},
+            "it is a folder on disk, whose size is only looked at every 50 ms",
+        ),
+        (
+            "network",
+            {"no sockets (seccomp)": found.seccomp, "empty network namespace": found.network_namespace},
+            network_loss,
+        ),
+        (
+            "other processes' memory",
+            own_space | {"seccomp": found.seccomp, "Landlock": found.landlock > 0},
+            "a candidate can trace this user's processes, the judge too",
+        ),
+        (
+            "signals",
+            own_space | {"seccomp": found.seccomp, "Landlock": scoped},
+            "a candidate can signal this user's processes, the judge too",
+        ),
+        (
+            "process tree",
+            own_space,
+            "daemons are found as descendants and killed with their job, but outlive a zygote that is itself killed",
+        ),
+        (
+            "system calls",
+            {"seccomp": found.seccomp},
+            "the kernel's whole interface is in reach (io_uring, bpf, keys, memory files that no limit bounds)",
+        ),
+        (
+            "privileges",
+            {"none, in a user namespace of its own": found.user_namespace},
+            "no capabilities, but the uid is that of the judge",
+        ),
+        (
+            "processes",
+            {"RLIMIT_NPROC": found.user_namespace, "watched": found.own_proc},
+            "a fork bomb is bounded by this user's limit alone",
+        ),
+        ("memory", {"RLIMIT_AS": True, "watched": found.own_proc}, "several processes together may exceed the limit"),
+        ("time", {"RLIMIT_CPU": True, "wall clock": True}, ""),
+        ("output", {"counted pipe": True, "RLIMIT_FSIZE": True}, ""),
+    )
+    return tuple(_capability(*row, is_missing=row[0] == "memory" and not found.own_proc) for row in rows)
+
+
+def _capability(name: str, means: dict[str, bool], loss: str, is_missing: bool) -> Capability:
+    """Return the capability; one that `is_missing` is lost whatever else enforces a part of it."""
+    present = ", ".join(mean for mean, active in means.items() if active)
+    active = bool(present) and not is_missing
+    return Capability(name=name, active=active, means=present, loss="" if active else loss)

@@ -102,7 +102,7 @@ def landlock_version() -> int:
 
 
 def landlock_create(handled_files: int, handled_network: int, scoped: int) -> int:
-    """A descriptor of a new rule set; fields that the kernel's ABI lacks must be 0."""
+    """Return a descriptor of a new rule set; fields that the kernel's ABI lacks must be 0."""
     attributes = struct.pack("<QQQ", handled_files, handled_network, scoped)
     size = 24 if scoped else 16 if handled_network else 8
     return _syscall(_LANDLOCK_CREATE_RULESET, ctypes.c_char_p(attributes), ctypes.c_size_t(size), ctypes.c_uint(0))

@@ -56,7 +56,7 @@ def families(roots: Collection[int]) -> dict[int, list[Member]]:
 
 
 def resident_bytes(process: str) -> int:
-    """Resident memory that belongs to no file on disk; memory shared between processes counts in each."""
+    """Return memory that belongs to no file on disk; what processes share counts in each."""
     total = 0
     with open(f"/proc/{process}/status", "rb") as file:
         for line in file:
@@ -130,7 +130,7 @@ def end_descendants(spared: Collection[int]) -> None:
 
 
 def processes(uid: int | None = None) -> Iterator[tuple[int, int, int]]:
-    """(pid, parent, threads) of every process in sight, or of those of one user."""
+    """Yield (pid, parent, threads) of every process in sight, or of those of one user."""
     for name in os.listdir("/proc"):
         if name.isdigit():
             with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,13 +44,13 @@ class Access:
 
     @property
     def program(self) -> tuple[int, int, int]:
-        """The place in the grid of the program that the interpreter runs."""
+        """Return the place in the grid of the program that the interpreter runs."""
         place: tuple[int, int, int] = self.builder.grid_idx
         return place
 
     @property
     def element(self) -> Any:
-        """The Triton type of what lies at each address."""
+        """Return the Triton type of what lies at each address."""
         return self.pointers.get_element_ty()
 
     def find_elements(self, start: int, shift: int = 0) -> NDArray[np.int64]:
@@ -71,25 +72,25 @@ class Watcher:
     """Is told of the accesses of a launch, whose addresses have been checked; what it raises ends the program."""
 
     def load(self, access: Access) -> None:
-        """A load has happened."""
+        """Note a load that has happened."""
 
     def prepare_store(self, access: Access) -> Any:
-        """A store is about to happen; what is returned is given to `store`."""
+        """Note a store that is about to happen; what is returned is given to `store`."""
 
     def store(self, access: Access, prepared: Any) -> None:
-        """A store has happened."""
+        """Note a store that has happened."""
 
     def combine(self, access: Access) -> None:
-        """An atomic operation has happened."""
+        """Note an atomic operation that has happened."""
 
     def wait(self) -> None:
-        """The lanes of the program have waited for each other at a barrier."""
+        """Note a barrier, at which the lanes of the program have waited for each other."""
 
     def begin_loop(self) -> None:
-        """A loop has begun that the compiler may pipeline."""
+        """Note the beginning of a loop that the compiler may pipeline."""
 
     def end_loop(self) -> None:
-        """The innermost such loop has ended."""
+        """Note the end of the innermost such loop."""
 
 
 @contextmanager
@@ -139,28 +140,18 @@ def _watch_store(original: Any) -> Any:
     return store
 
 
-def _watch_atomic(original: Any) -> Any:
-    def combine(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
-        access = Access(self, pointers, mask.data, order=options[0].name)
+def _watch_atomic(original: Any, has_mask: bool) -> Any:
+    def combine(self: Any, *operands: Any) -> Any:
+        # (operation, pointers, value, mask, order, scope), or (pointers, expected, value, order, scope)
+        pointers, mask = (operands[1], operands[3].data) if has_mask else (operands[0], None)
+        access = Access(self, pointers, mask, order=operands[-2].name)
         buffers.check_access(access.addresses, access.element)
-        result = original(self, operation, pointers, value, mask, *options)
+        result = original(self, *operands)
         for watcher in current_run().watchers:
             watcher.combine(access)
         return result
 
     return combine
-
-
-def _watch_swap(original: Any) -> Any:
-    def swap(self: Any, pointers: Any, expected: Any, value: Any, *options: Any) -> Any:
-        access = Access(self, pointers, None, order=options[0].name)
-        buffers.check_access(access.addresses, access.element)
-        result = original(self, pointers, expected, value, *options)
-        for watcher in current_run().watchers:
-            watcher.combine(access)
-        return result
-
-    return swap
 
 
 def _watch_barrier(original: Any) -> Any:
@@ -176,7 +167,7 @@ PATCHES = (
     Patch(BUILDER, "load_unwatched", lambda _: BUILDER.create_masked_load),
     Patch(BUILDER, "create_masked_load", _watch_load),
     Patch(BUILDER, "create_masked_store", _watch_store),
-    Patch(BUILDER, "create_atomic_rmw", _watch_atomic),
-    Patch(BUILDER, "create_atomic_cas", _watch_swap),
+    Patch(BUILDER, "create_atomic_rmw", partial(_watch_atomic, has_mask=True)),
+    Patch(BUILDER, "create_atomic_cas", partial(_watch_atomic, has_mask=False)),
     Patch(BUILDER, "create_barrier", _watch_barrier),
 )

@@ -85,7 +85,7 @@ def find_stretch(buffers: Iterable[torch.Tensor]) -> tuple[int, int]:
 
 
 def bytes_of(tensor: torch.Tensor) -> bytes:
-    """A contiguous CPU tensor's bytes."""
+    """Return a contiguous CPU tensor's bytes."""
     tensor = tensor.contiguous()
     size = tensor.numel() * tensor.element_size()
     return ctypes.string_at(tensor.data_ptr(), size) if size else b""

@@ -1,13 +1,12 @@
 """Coverage of a launch of which only some programs run: what they wrote, and which of it can be compared.
 
-An interpreter that runs some hundred programs a second cannot run a kernel at the sizes that are compiled, timed and
-rewarded. It can run a few programs of each launch, drawn by the judge, and the last of each axis, where masks matter:
-what they write can be compared, and how much each of them writes tells whether all write the whole result.
+An interpreter that runs some hundred programs a second cannot run a kernel at the declared sizes. It can run a few
+programs of each launch, drawn by the judge, and the last of each axis, where masks matter: what they write can be
+compared, and how much each of them writes tells whether all write the whole result.
 
 Every element of the plan's memory is unwritten, written, or tainted. Tainted is what programs that did not run may
 have to do with: what an atomic touched, what a later launch may have overwritten, and all that a program stores after
-it has loaded such an element, or one that an earlier launch may have written and no program that ran has. So a second
-launch is looked at as far as it reads what was made before it; its programs run all the same, so that they count. One
+it has loaded such an element, or one that an earlier launch may have written and no program that ran has. A program
 that has loaded a tainted integer ends there: it may be an index or a bound, and what it holds is no number of anything.
 """
 
@@ -121,7 +120,6 @@ class WriteCoverage(Watcher):
             self._num_unknown += 1
 
     def load(self, access: Access) -> None:
-        """Note a load, after which the program may be tainted."""
         if not (self.doubtful or self._has_atomics):
             return
         offsets = access.find_elements(self.start)
@@ -140,11 +138,9 @@ class WriteCoverage(Watcher):
                 raise UnknownIndex
 
     def store(self, access: Access, prepared: Any) -> None:
-        """Note a store."""
         self._note(access.find_elements(self.start), _TAINTED if self.is_tainted else _WRITTEN)
 
     def combine(self, access: Access) -> None:
-        """Note an atomic operation."""
         offsets = access.find_elements(self.start)
         if self.doubtful and np.any(self.states[offsets] == _TAINTED):
             self.is_tainted = self._had_taint = True
@@ -179,11 +175,11 @@ class WriteCoverage(Watcher):
         self._window(target).fill_(_UNWRITTEN)
 
     def written_bits(self, view: torch.Tensor) -> bytes:
-        """A bit for each element of a view: whether a kernel wrote it."""
+        """Return a bit for each element of a view that says if a kernel wrote it."""
         return np.packbits(self._states_of(view) != _UNWRITTEN).tobytes()
 
     def tainted_bits(self, view: torch.Tensor) -> bytes:
-        """A bit for each element of a view: whether its value says nothing."""
+        """Return a bit for each element of a view that says if its value is tainted."""
         return np.packbits(self._states_of(view) == _TAINTED).tobytes()
 
     def sample(self) -> Sample:
@@ -201,7 +197,7 @@ class WriteCoverage(Watcher):
 
 
 def find_new(stored: Mapping[Place, NDArray[np.int64]], grid: Place) -> tuple[tuple[float, ...], ...]:
-    """For each axis of a grid, the shares of programs' elements that the one before it along the axis has not."""
+    """Return, by axis, the shares of programs' elements that the one before it along the axis has not."""
     pairs = [[(stored[place], stored.get(neighbour(place, axis, grid))) for place in stored] for axis in range(3)]
     return tuple(
         tuple(

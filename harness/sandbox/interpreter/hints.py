@@ -134,7 +134,7 @@ def _checked(name: str, original: Any) -> Any:
 
 
 def _numbered(loop: Any) -> Any:
-    """An unrolled loop, each of whose iterations is code of its own."""
+    """Number the iterations of an unrolled loop, each of which is code of its own."""
 
     def count(*bounds: Any, **options: Any) -> Iterator[Any]:
         unrolled = _current_check().unrolled

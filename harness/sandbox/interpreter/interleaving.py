@@ -52,7 +52,6 @@ class _Interleaving(Watcher):
     has_atomics: bool = False
 
     def load(self, access: Access) -> None:
-        """Note a load."""
         self._note(self._find_elements(access))
 
     def prepare_store(self, access: Access) -> NDArray[np.int64]:
@@ -66,12 +65,10 @@ class _Interleaving(Watcher):
         return elements
 
     def store(self, access: Access, prepared: NDArray[np.int64]) -> None:
-        """Note a store."""
         self.stored[prepared] = self.clock
         self._note(prepared)
 
     def combine(self, access: Access) -> None:
-        """Note an atomic operation."""
         self._find_elements(access)
         self.has_atomics |= not self.is_inner
 

@@ -13,17 +13,58 @@ from typing import Any
 import numpy as np
 import torch
 import triton
+from attrs import evolve
 
 from ....core.candidate import Failure, Variant
 from ....core.outcome import Outcome
-from ....core.plan import LaunchPlan
 from ....core.run import RunRequest, RunResult
 from ....core.serialisation import from_plain, to_plain
 from ..candidate_module import describe
 from ..warm_up import CANDIDATE, make_plan
+from . import accesses, hints
 from .kernel_module import KernelModule
-from .patch_table import SEMANTICS, WATCHING, install
 from .plan_run import run_plan
+from .semantics import (
+    arithmetic,
+    blocks,
+    control_flow,
+    gpu_error,
+    libdevice,
+    patches,
+    reductions,
+    rounding,
+)
+from .semantics.patches import Patch
+
+# Where several patches replace one attribute, the later one wraps the earlier: accesses are checked and watched around
+# everything that reaches memory, and names of built-ins and types are remembered after all that changes either.
+SEMANTICS: tuple[Patch, ...] = (
+    *rounding.BFLOAT16_PATCHES,
+    *rounding.PATCHES,
+    *arithmetic.PATCHES,
+    *blocks.PATCHES,
+    *control_flow.PATCHES,
+    *reductions.PATCHES,
+    *libdevice.PATCHES,
+    *gpu_error.PATCHES,
+    *patches.INDEX_PATCHES,
+)
+"""Compute what a compiled kernel computes."""
+
+WATCHING: tuple[Patch, ...] = (
+    *blocks.ORDER_PATCHES,
+    *hints.PATCHES,
+    *accesses.PATCHES,
+    *patches.SPEED_PATCHES,
+)
+"""Confine accesses to the plan's buffers, and let what kernels may not rely on show."""
+
+
+def install(patches: tuple[Patch, ...]) -> None:
+    """Apply patches for the rest of this process; each once."""
+    for patch in patches:
+        patch.apply()
+
 
 Answer = tuple[dict[str, Any], list[bytes]]
 
@@ -64,32 +105,12 @@ def perform(request: dict[str, Any], blobs: list[bytes], scratch: str) -> Answer
 
 
 def _read_request(plain: dict[str, Any], blobs: list[bytes]) -> RunRequest:
-    watched = plain["watched"]
-    return RunRequest(
-        variant=Variant(plain["variant"]),
-        plan=from_plain(plain["plan"], LaunchPlan),
-        storages={int(index): blobs[number] for index, number in plain["storages"].items()},
-        num_programs=plain["num_programs"],
-        seed=plain["seed"],
-        reverse=plain["reverse"],
-        programs=tuple(plain["programs"]),
-        num_lanes=plain["num_lanes"],
-        watched=None if watched is None else (watched[0], watched[1]),
-    )
+    storages = {int(index): blobs[number] for index, number in plain["storages"].items()}
+    return evolve(from_plain({**plain, "storages": {}}, RunRequest), storages=storages)
 
 
 def _answer(result: RunResult, first: int, seconds: float) -> dict[str, Any]:
     """Return the result as plain data, its bytes by the numbers of blobs from `first` on."""
-    middle = first + len(result.outputs)
-    last = middle + len(result.written)
-    return {
-        "variant": result.variant.value,
-        "outputs": list(range(first, middle)),
-        "written": list(range(middle, last)),
-        "tainted": list(range(last, last + len(result.tainted))),
-        "sample": to_plain(result.sample),
-        "mutated": list(result.mutated),
-        "out_of_bounds": list(result.out_of_bounds),
-        "failure": to_plain(result.failure),
-        "seconds": seconds,
-    }
+    numbers = iter(range(first, first + len(result.outputs) + len(result.written) + len(result.tainted)))
+    held = {name: [next(numbers) for _ in getattr(result, name)] for name in ("outputs", "written", "tainted")}
+    return {**to_plain(evolve(result, outputs=(), written=(), tainted=())), **held, "seconds": seconds}

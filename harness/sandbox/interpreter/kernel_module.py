@@ -179,7 +179,7 @@ class KernelModule:
             self._pending.discard(name)
 
     def _bind_unbound(self, name: str) -> None:
-        """A name from `import *`, a built-in, or one that raises NameError if it is ever read."""
+        """Bind a name from `import *`; a built-in, or one that raises NameError when read, needs nothing."""
         modules = self._stars_with(name)
         if any(module != "triton.language" for module, _ in modules):
             raise NotKernelLanguage(f"kernels use {name}, which may come from import * of {modules[0][0]}")

@@ -202,12 +202,12 @@ class _Memory:
 
     @property
     def buffers(self) -> list[torch.Tensor]:
-        """The bytes of each buffer."""
+        """Return the bytes of each buffer."""
         return [storage.memory for storage in self.storages]
 
     @property
     def item_bytes(self) -> int:
-        """The size of the smallest elements."""
+        """Return the size of the smallest elements."""
         return int(min(storage.dtype.itemsize for storage in self.storages))
 
     def view(self, view: View) -> torch.Tensor:
@@ -219,7 +219,7 @@ class _Memory:
         return self.view(step.target).fill_(float(step.nonfinite or step.value))
 
     def find_kernel(self, kernel: Kernel, launch: Launch) -> tuple[Any, dict[str, Any]]:
-        """A launch's kernel and arguments; raises _Cannot and NotKernelLanguage."""
+        """Return a launch's kernel and arguments; raises _Cannot and NotKernelLanguage."""
         constants = [argument.name for argument in launch.arguments if argument.constexpr]
         function = self.kernels.kernel(kernel.qualname, kernel.source_sha256, constants)
         if function is None:

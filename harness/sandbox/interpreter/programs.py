@@ -26,13 +26,13 @@ def neighbour(place: Place, axis: int, grid: Place) -> Place:
 
 
 def replace(place: Place, axis: int, number: int) -> Place:
-    """A place with another number along an axis."""
+    """Return a place with another number along an axis."""
     x, y, z = place
     return (number, y, z) if axis == 0 else (x, number, z) if axis == 1 else (x, y, number)
 
 
 def backwards(grid: Place) -> Iterable[Place]:
-    """All programs of a grid, the last first."""
+    """Return all programs of a grid, the last first."""
     return itertools.product(*(range(size - 1, -1, -1) for size in grid))  # type: ignore[return-value]
 
 

@@ -80,7 +80,6 @@ class _Watch(Watcher):
     """Whether an access was taken to be in order for the atomics around it alone."""
 
     def load(self, access: Access) -> None:
-        """Note a load."""
         elements, lanes = self._find_elements(access), self._number_lanes(access)
         if self._is_foreign(elements):
             raise DataRace
@@ -115,7 +114,6 @@ class _Watch(Watcher):
         return self._is_foreign(elements) or self._is_read_by_others(elements)
 
     def store(self, access: Access, prepared: NDArray[np.int64]) -> None:
-        """Note a store."""
         elements, lanes = prepared, self._number_lanes(access)
         self.stored[elements] = self.clock
         self.lane[elements] = lanes
@@ -128,7 +126,6 @@ class _Watch(Watcher):
                     raise DataRace("two lanes of one store give the same memory different values")
 
     def combine(self, access: Access) -> None:
-        """Note an atomic operation."""
         if self._is_foreign(self._find_elements(access), by_atomic=True):
             raise DataRace
         self.acquired[-1] |= access.acquires
@@ -138,15 +135,12 @@ class _Watch(Watcher):
         self.last_atomic[-1] = self.last_barrier = self.clock
 
     def wait(self) -> None:
-        """Note a barrier."""
         self.last_barrier = self.clock
 
     def begin_loop(self) -> None:
-        """Note when a loop begins."""
         self.loops.append(self.clock)
 
     def end_loop(self) -> None:
-        """Go back to the loop around it."""
         self.loops.pop()
 
     def _find_elements(self, access: Access) -> NDArray[np.int64]:

@@ -1,13 +1,12 @@
 """Run many programs of a launch at once: a quick look at all of a large grid, of which only hints are taken.
 
 The interpreter's operations are NumPy's, whose cost for a block of a thousand lanes is that of the call. So all values
-get one axis more, the first, along which programs lie: a program's number is an array, and each operation is done once
-for hundreds of programs. A program in a hundred that is left out, or computes something else, is found that way; no
-affordable sample would have it.
+get one axis more, the first, along which programs lie, and each operation is done once for hundreds of programs. One
+program in a hundred that computes something else is found that way; no affordable sample would have it.
 
-Nothing is decided here. Programs that do not all take the same branch are separated and begun anew; what cannot be
-done with one axis more ends the scan; and memory holds what any order of programs would leave there only if they do not
-depend on each other. So the judge takes from a scan which programs to run one by one, or that all of them should.
+Nothing is decided here. Programs that take different branches are separated and begun anew, what cannot be done with
+one axis more ends the scan, and programs are taken to be independent. So the judge takes from a scan which programs to
+run one by one, or that all of them should.
 """
 
 from __future__ import annotations
@@ -141,14 +140,14 @@ class Scan:
             self.writers[chosen[mask]] = np.broadcast_to(numbers, pointers.shape)[mask]
 
     def writers_of(self, view: torch.Tensor) -> bytes:
-        """For each element of a view the number of the program that wrote it last, from 1 on, or 0."""
+        """Return for each element of a view the number of the program that wrote it last, from 1 on, or 0."""
         scale = view.element_size() >> self.shift
         steps = [step * scale for step in view.stride()]
         at = (view.data_ptr() - self.start) >> self.shift
         return torch.from_numpy(self.writers).as_strided(tuple(view.shape), steps, at).contiguous().numpy().tobytes()
 
     def lead(self, *arrays: NDArray[Any]) -> list[NDArray[Any]]:
-        """Arrays of one shape, the first axis the programs'."""
+        """Return the arrays in one shape, the first axis the programs'."""
         rank = max(2, *(array.ndim for array in arrays))
         shaped = [
             array if array.ndim == rank else array.reshape((1,) * (rank - array.ndim) + array.shape) for array in arrays
@@ -161,7 +160,7 @@ class Scan:
 
 
 def start_scan(buffers: list[torch.Tensor], item_bytes: int, num_lanes: int, seed: int) -> Scan:
-    """A scan of launches on buffers in one stretch of memory, whose smallest elements have `item_bytes`."""
+    """Return a scan of launches on buffers in one stretch of memory, whose smallest elements have `item_bytes`."""
     start, stop = find_stretch(buffers)
     shift = item_bytes.bit_length() - 1
     writers = np.zeros(((stop - start) >> shift) + 1, np.int32)
@@ -279,7 +278,7 @@ def _shapes(scan: Scan) -> dict[str, Callable[..., Any]]:
 
 
 def _reductions() -> tuple[Patch, ...]:
-    """Reductions and scans along an axis that is one further on."""
+    """Reduce and scan along an axis that is one further on."""
     base: Any = interpreter.ReduceScanOpInterface
     plain_apply = base.apply
 
@@ -318,7 +317,7 @@ def _reductions() -> tuple[Patch, ...]:
 
 
 def _patched_tensor(original: Any) -> Any:
-    """Tensors that are conditions, indices and transposed for many programs at once."""
+    """Let tensors be conditions, indices and transposed for many programs at once."""
 
     def agreed(tensor: Any) -> Any:
         data = tensor.handle.data

@@ -133,7 +133,7 @@ def run_operator(step: Operator, view: Callable[[View], torch.Tensor]) -> None:
     kwargs = {operand.keyword: _value(operand, view) for operand in step.operands if operand.keyword}
     with torch.no_grad():
         result = function(*args, **kwargs)
-    results = [tensor for tensor in _tensors(result) if tensor.numel()]
+    results = [tensor for tensor in tensors_in(result) if tensor.numel()]
     targets = [target for target in step.outputs if 0 not in target.shape]
     for tensor, target in zip(results, targets, strict=True):
         view(target).copy_(tensor)
@@ -151,9 +151,10 @@ def _value(operand: Operand, view: Callable[[View], torch.Tensor]) -> Any:
     return plain_value(operand)
 
 
-def _tensors(result: Any) -> Iterable[torch.Tensor]:
-    if isinstance(result, torch.Tensor):
-        yield result
-    elif isinstance(result, (list, tuple)):
-        for item in result:
-            yield from _tensors(item)
+def tensors_in(value: Any) -> Iterable[torch.Tensor]:
+    """Yield the tensors in a value, also in lists, tuples and dicts inside it."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple, dict)):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from tensors_in(item)

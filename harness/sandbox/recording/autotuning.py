@@ -184,7 +184,7 @@ def _all_arguments(tuner: Any, kwargs: dict[str, Any], config: Any) -> dict[str,
 
 
 def _refuse_own_clock(tuner: Any) -> None:
-    """A function of the candidate's that measures is called on a GPU alone, and may choose by what it likes."""
+    """Refuse a tuner that measures by a function of the candidate's, which only a GPU would call."""
     home = getattr(tuner._do_bench, "__globals__", None)
     if tuner._do_bench is not None and home is not vars(autotuner) and home is not vars(testing):
         raise Refusal(
@@ -200,7 +200,7 @@ def _refuse_to_tell(name: str) -> Callable[[Any], Any]:
 
 
 def _describe_config(tuner: Any, config: Any) -> str:
-    """A configuration in words that no other one of its tuner has."""
+    """Return a configuration in words that no other one of its tuner has."""
     parts = [f"{name}={value}" for name, value in config.all_kwargs().items()]
     if config.pre_hook is not None:
         parts.append(f"pre_hook {tuner.configs.index(config)}" if config in tuner.configs else "pre_hook")

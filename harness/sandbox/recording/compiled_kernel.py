@@ -5,19 +5,19 @@ The IR is text in SSA form; a value may derive from a parameter where any value 
 followed to a fixed point over assignments, loop-carried values and branches, and over-approximates: arithmetic on a
 loaded *value* is cut off at the load (a loaded integer is no pointer into its source), everything else flows on.
 
-Triton spreads a block over threads as suits each load and store, so two of the same shape may give a lane to different
-threads: what one has stored, the other need not see. And it pipelines loops: the loads of later iterations begin before
-the stores of earlier ones, whatever they access. Both stand in the Triton GPU IR, which is read as the
-IR before it is. (Only loads of at least four bytes run ahead, only in loops without a barrier,
-and only for a `tl.dot` or where `tl.range` asks for stages; all of that has happened by then.)
+The Triton GPU IR, read alike, has the layouts: two blocks of one shape may give a lane to different threads, and what
+one thread has stored the other need not see. It also shows pipelined loops, in which loads of later iterations begin
+before the stores of earlier ones. (Only loads of at least four bytes run ahead, only in loops without a barrier, and
+only for a `tl.dot` or where `tl.range` asks for stages; all of that has happened by then.)
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from ....core.plan import CompiledAccess
 
@@ -34,19 +34,15 @@ _ATOMICS = ("tt.atomic_rmw", "tt.atomic_cas")
 _READERS = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather", "tt.call", *_ATOMICS)
 _WRITERS = ("tt.store", "tt.descriptor_store", "tt.descriptor_scatter", "tt.descriptor_reduce", "tt.call", *_ATOMICS)
 _ENDS = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather", "ttg.async_copy_global_to_local", *_ATOMICS)
+_KINDS = {
+    "tt.load": "load",
+    "ttg.async_copy_global_to_local": "load ahead",
+    "tt.store": "store",
+    "tt.atomic_rmw": "store",
+    "tt.atomic_cas": "store",
+}
+_LAYOUT = re.compile(r"tensor<([0-9x]+)x!tt\.ptr<[^<>]*>, (#\w+(?:\.\w+<\{[^}]*)?)")
 _COARSENESS = ("tf32", "bf16x3", "bf16x6", "tf32x3", "ieee")
-
-
-@frozen(kw_only=True)
-class Effects:
-    """Pointer parameters by name, in the kernel's order."""
-
-    reads: tuple[str, ...]
-    writes: tuple[str, ...]
-    has_dot: bool
-    dot_precision: str | None
-    dot_operands: tuple[str, ...] = ()
-    narrowed: tuple[str, ...] = ()
 
 
 @define(eq=False)
@@ -55,9 +51,10 @@ class _Region:
 
     names: dict[str, int] = field(factory=dict)
     targets: list[list[int]] = field(factory=list)  # by position: the values that a yielded operand becomes
+    loop: int = -1  # its number, where it is the body of a loop
 
 
-class Reader:
+class _Reader:
     """Walks the lines once, giving each SSA value a number (names repeat between sibling regions)."""
 
     def __init__(self) -> None:
@@ -69,9 +66,12 @@ class Reader:
         self.has_dot = False
         self.operands: set[str] = set()
         self.narrowed: set[str] = set()
+        self.accesses: list[tuple[int, str, str, int]] = []
+        self.pointers: dict[str, int] = {}
+        self.num_loops = 0
 
     def define_value(self, name: str, region: _Region) -> int:
-        """A new value under this name."""
+        """Number a new value under this name."""
         region.names[name] = len(self.sources)
         self.sources.append(set())
         return region.names[name]
@@ -130,6 +130,12 @@ class Reader:
                 self.operands.update(types.groups())
             precision = _PRECISION.search(text)
             self.precisions.append(precision.group(1) if precision else "ieee")
+        if operation in _KINDS and operands:
+            found = _LAYOUT.search(text)
+            sizes = [size for size in found.group(1).split("x") if size != "1"] if found else []
+            layout = f"{'x'.join(sizes)} {found.group(2)}" if found and sizes else ""
+            loop = next((region.loop for region in reversed(self.regions) if region.loop >= 0), -1)
+            self.accesses.append((operands[0], _KINDS[operation], layout, loop))
 
     def _results(self, left: str) -> list[int]:
         region, results = self.regions[-1], []
@@ -151,10 +157,13 @@ class Reader:
             while len(region.targets) <= at:
                 region.targets.append([])
             region.targets[at].append(value)
+        if operation in ("scf.for", "scf.while"):
+            region.loop = self.num_loops
+            self.num_loops += 1
         self.regions.append(region)
 
     def _block(self, line: str) -> None:
-        """A block's arguments; in the second region of `scf.while` they receive what the first one passes on."""
+        """Define a block's arguments; those of `scf.while`'s second region receive what the first one passes on."""
         region = self.regions[-1]
         for at, (name, _) in enumerate(_PARAMETER.findall(line)):
             value = self.define_value(name, region)
@@ -163,24 +172,9 @@ class Reader:
                     self.sources[value].add(other)
 
 
-def find_effects(ttir: str, names: Sequence[str]) -> Effects:
-    """Return the effects of the public function of `ttir`, whose parameters are called `names` in order."""
-    reader = Reader()
-    pointers = find_parameters(reader, ttir, names)
-    reads, writes = reach(reader.sources, reader.reads), reach(reader.sources, reader.writes)
-    return Effects(
-        reads=tuple(name for name, value in pointers.items() if value in reads),
-        writes=tuple(name for name, value in pointers.items() if value in writes),
-        has_dot=reader.has_dot,
-        dot_precision=next((name for name in _COARSENESS if name in reader.precisions), None),
-        dot_operands=tuple(sorted(reader.operands)),
-        narrowed=tuple(sorted(reader.narrowed)),
-    )
-
-
-def find_parameters(reader: Reader, text: str, names: Sequence[str]) -> dict[str, int]:
-    """Have the public function of an IR's text read; the values of those of its parameters that are pointers."""
-    pointers: dict[str, int] = {}
+def read_function(text: str, names: Sequence[str]) -> _Reader:
+    """Read the public function of an IR's text, whose parameters are called `names` in order."""
+    reader = _Reader()
     inside = False
     for raw in text.splitlines():
         line = _LOCATION.sub("", raw).strip()
@@ -190,14 +184,41 @@ def find_parameters(reader: Reader, text: str, names: Sequence[str]) -> dict[str
                 for name, (value, kind) in zip(names, _PARAMETER.findall(line.partition("(")[2]), strict=False):
                     number = reader.define_value(value, reader.regions[0])
                     if kind.startswith(("!tt.ptr", "!tt.tensordesc")):
-                        pointers[name] = number
+                        reader.pointers[name] = number
         elif inside and line and not line.startswith("#"):
             reader.read(line)
-    return pointers
+    return reader
 
 
-def reach(sources: Sequence[set[int]], start: Iterable[int]) -> set[int]:
-    """All values that these derive from, and they themselves."""
+def find_effects(ttir: str, names: Sequence[str]) -> dict[str, Any]:
+    """Return a `Kernel`'s fields of what it reads, writes and computes; its parameters are called `names`."""
+    reader = read_function(ttir, names)
+    reads, writes = _reach(reader.sources, reader.reads), _reach(reader.sources, reader.writes)
+    return {
+        "reads": tuple(name for name, value in reader.pointers.items() if value in reads),
+        "writes": tuple(name for name, value in reader.pointers.items() if value in writes),
+        "has_dot": reader.has_dot,
+        "dot_precision": next((name for name in _COARSENESS if name in reader.precisions), None),
+        "dot_operands": tuple(sorted(reader.operands)),
+        "narrowed": tuple(sorted(reader.narrowed)),
+    }
+
+
+def find_accesses(ttgir: str, names: Sequence[str]) -> tuple[CompiledAccess, ...]:
+    """Return the accesses of the public function of `ttgir`, whose parameters are called `names` in order."""
+    reader = read_function(ttgir, names)
+    found = set()
+    for value, kind, layout, loop in reader.accesses:
+        reached = _reach(reader.sources, [value])
+        found |= {(name, kind, layout, loop) for name, number in reader.pointers.items() if number in reached}
+    return tuple(
+        CompiledAccess(parameter=name, kind=kind, layout=layout, loop=loop)
+        for name, kind, layout, loop in sorted(found)
+    )
+
+
+def _reach(sources: Sequence[set[int]], start: Iterable[int]) -> set[int]:
+    """Return all values that these derive from, and they themselves."""
     reached: set[int] = set()
     waiting = list(start)
     while waiting:
@@ -206,60 +227,6 @@ def reach(sources: Sequence[set[int]], start: Iterable[int]) -> set[int]:
             reached.add(value)
             waiting.extend(sources[value])
     return reached
-
-
-_KINDS = {
-    "tt.load": "load",
-    "ttg.async_copy_global_to_local": "load ahead",
-    "tt.store": "store",
-    "tt.atomic_rmw": "store",
-    "tt.atomic_cas": "store",
-}
-_LAYOUT = re.compile(r"tensor<([0-9x]+)x!tt\.ptr<[^<>]*>, (#\w+(?:\.\w+<\{[^}]*)?)")
-
-
-class _AccessReader(Reader):
-    """Notes the accesses beside."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.accesses: list[tuple[int, str, str, int]] = []
-        self._loops: dict[int, int] = {}
-        self._kept: list[object] = []  # so that no two have the same identity
-
-    def _account(self, operation: str, operands: list[int], text: str) -> None:
-        super()._account(operation, operands, text)
-        kind = _KINDS.get(operation)
-        if kind is None or not operands:
-            return
-        found = _LAYOUT.search(text)
-        sizes = [size for size in found.group(1).split("x") if size != "1"] if found else []
-        layout = f"{'x'.join(sizes)} {found.group(2)}" if found and sizes else ""
-        loop = next((self._loops[id(region)] for region in reversed(self.regions) if id(region) in self._loops), -1)
-        self.accesses.append((operands[0], kind, layout, loop))
-
-    def _open(self, operation: str, results: list[int], carried: list[tuple[str, str]]) -> None:
-        super()._open(operation, results, carried)
-        if operation in ("scf.for", "scf.while"):
-            region = self.regions[-1]
-            self._kept.append(region)
-            self._loops[id(region)] = len(self._loops)
-
-
-def find_accesses(ttgir: str, names: Sequence[str]) -> tuple[CompiledAccess, ...]:
-    """Return the accesses of the public function of `ttgir`, whose parameters are called `names` in order."""
-    reader = _AccessReader()
-    pointers = find_parameters(reader, ttgir, names)
-    found = set()
-    for value, kind, layout, loop in reader.accesses:
-        reached = reach(reader.sources, [value])
-        for name, number in pointers.items():
-            if number in reached:
-                found.add((name, kind, layout, loop))
-    return tuple(
-        CompiledAccess(parameter=name, kind=kind, layout=layout, loop=loop)
-        for name, kind, layout, loop in sorted(found)
-    )
 
 
 def differ(accesses: Iterable[CompiledAccess]) -> bool:

@@ -1,7 +1,7 @@
 """Stand in for a GPU: answer what Triton and a candidate's host code ask of a device, for a named target.
 
-Shared memory is the opt-in limit of one block, in bytes: CUDA C++ Programming Guide, "Compute Capabilities" table
-(maximum amount of shared memory per thread block); for gfx942, the CDNA 3 ISA's 64 KB of local data share.
+A PyTorch without CUDA has neither cuDNN nor any architecture, and says so in many places. The answers here are those of
+the CUDA 12.8 wheels; what is answered by a function that asks the missing runtime is refused (`refusal`).
 """
 
 from __future__ import annotations
@@ -9,76 +9,15 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import threading
 import types
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from attrs import frozen
+import torch
 
 from ..confinement import syscalls
 from .refusal import refuse
-
-_SHARED_BYTES = {
-    70: 98304,
-    75: 65536,
-    80: 166912,
-    86: 101376,
-    87: 166912,
-    89: 101376,
-    90: 232448,
-    100: 232448,
-    101: 232448,
-    103: 232448,
-    120: 101376,
-    121: 101376,
-}
-_NAMES: dict[int | str, str] = {
-    80: "NVIDIA A100-SXM4-80GB",
-    86: "NVIDIA RTX A6000",
-    89: "NVIDIA GeForce RTX 4090",
-    90: "NVIDIA H100 80GB HBM3",
-    100: "NVIDIA B200",
-    120: "NVIDIA GeForce RTX 5090",
-}
-_NUM_PROCESSORS = {80: 108, 86: 84, 89: 128, 90: 132, 100: 148, 120: 170}
-
-
-@frozen(kw_only=True)
-class Target:
-    """An architecture to compile for."""
-
-    name: str
-    backend: str
-    architecture: int | str
-    warp_size: int
-    shared_bytes: int
-    num_processors: int
-
-    @property
-    def binary(self) -> str:
-        """Which of Triton's products is the loadable code."""
-        return "cubin" if self.backend == "cuda" else "hsaco"
-
-
-def parse_target(name: str) -> Target:
-    """Return the target that a name such as "sm_90" or "gfx942" means; raises ValueError."""
-    if name.startswith("gfx") and name[3:].isalnum():
-        wave = 64 if name.startswith("gfx9") else 32
-        return Target(
-            name=name, backend="hip", architecture=name, warp_size=wave, shared_bytes=65536, num_processors=304
-        )
-    digits = name.removeprefix("sm_").removesuffix("a")
-    capability = int(digits) if name.startswith("sm_") and digits.isdecimal() else 0
-    if capability < min(_SHARED_BYTES):
-        raise ValueError(f"{name!r} is no target; write sm_90 or gfx942")
-    return Target(
-        name=name,
-        backend="cuda",
-        architecture=capability,
-        warp_size=32,
-        shared_bytes=_SHARED_BYTES.get(capability, 101376),
-        num_processors=_NUM_PROCESSORS.get(capability, 132),
-    )
+from .target import Target
 
 
 class StubDriver:
@@ -121,14 +60,10 @@ class StubDriver:
 
     def get_active_torch_device(self) -> Any:
         """Return the device that host code allocates on."""
-        import torch
-
         return torch.device("cuda:0")
 
     def get_device_interface(self) -> Any:
-        """PyTorch's module for the device."""
-        import torch
-
+        """Return PyTorch's module for the device."""
         return torch.cuda
 
 
@@ -168,14 +103,9 @@ class _CudaDeviceProperties(types.SimpleNamespace):
 
 def pretend_device(target: Target) -> None:
     """Answer the questions about the device that host code asks of `torch.cuda`, for the rest of this process."""
-    import torch
-
-    from .build_of_torch import pretend_build
-
     capability = divmod(int(target.architecture), 10) if target.backend == "cuda" else (9, 4)
-    name_of_device = _NAMES.get(target.architecture, "NVIDIA GPU") if target.backend == "cuda" else target.name
     properties = _CudaDeviceProperties(
-        name=name_of_device,
+        name=target.device,
         major=capability[0],
         minor=capability[1],
         multi_processor_count=target.num_processors,
@@ -200,7 +130,7 @@ def pretend_device(target: Target) -> None:
         "current_device": lambda: 0,
         "get_device_properties": lambda device=None: properties,
         "get_device_capability": lambda device=None: capability,
-        "get_device_name": lambda device=None: name_of_device,
+        "get_device_name": lambda device=None: target.device,
         "synchronize": lambda device=None: None,
         "empty_cache": lambda: None,
         "set_device": lambda device: None,
@@ -217,7 +147,7 @@ def pretend_device(target: Target) -> None:
         if hasattr(torch.cuda, name):
             setattr(torch.cuda, name, refuse(f"torch.cuda.{name}"))
     if target.backend == "cuda":
-        pretend_build(is_without_cuda=torch.version.cuda is None)
+        _pretend_build(is_without_cuda=torch.version.cuda is None)
     for name, dtype in _LEGACY_TYPES.items():
         setattr(torch.cuda, name, _make_legacy_type(name, getattr(torch, dtype)))
 
@@ -245,12 +175,10 @@ _LEGACY_TYPES = {
 
 
 def _make_legacy_type(name: str, dtype: Any) -> Any:
-    """`torch.cuda.FloatTensor` and its kin, for `isinstance`; as any build without CUDA they make no tensor."""
+    """Make `torch.cuda.FloatTensor` and its kin for `isinstance`; as any build without CUDA they make no tensor."""
 
     class Meta(type):
         def __instancecheck__(cls, instance: Any) -> bool:
-            import torch
-
             return isinstance(instance, torch.Tensor) and instance.is_cuda and instance.dtype == dtype
 
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -286,19 +214,80 @@ def know_the_compiler_by_its_version() -> None:
 
 
 def _run_as_one_user(*arguments: Any, **options: Any) -> Any:
-    finished: list[Any] = []
-    raised: list[BaseException] = []
+    def run() -> Any:
+        syscalls.set_thread_user(os.geteuid())
+        return subprocess.run(*arguments, **options)
 
-    def run() -> None:
-        try:
-            syscalls.set_thread_user(os.geteuid())
-            finished.append(subprocess.run(*arguments, **options))
-        except BaseException as error:
-            raised.append(error)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(run).result()
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if raised:
-        raise raised[0]
-    return finished[0]
+
+_CUDA, _CUDNN, _CUSPARSELT = "12.8", 91002, 702
+_ARCHITECTURES = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120")
+_RUNTIME = (
+    *("caching_allocator_alloc", "caching_allocator_delete", "can_device_access_peer", "cudart"),
+    *("current_blas_handle", "current_solver_handle", "get_allocator_backend", "get_per_process_memory_fraction"),
+    *("get_rng_state", "get_rng_state_all", "get_stream_from_external", "get_sync_debug_mode", "graph_pool_handle"),
+    *("initial_seed", "ipc_collect", "list_gpu_processes", "set_rng_state", "set_rng_state_all"),
+    *("set_sync_debug_mode",),
+)
+"""Functions of `torch.cuda` that fail in a build without it."""
+
+
+_ACCELERATOR: dict[str, Any] = {
+    "is_available": lambda: True,
+    "device_count": lambda: 1,
+    "current_accelerator": lambda check_available=False: torch.device("cuda"),
+    "current_device_index": lambda: 0,
+    "current_device_idx": lambda: 0,
+    "synchronize": lambda device=None: None,
+}
+_TORCH_DEVICE_MODULE = torch.get_device_module
+
+
+def _get_device_module(device: Any = None) -> Any:
+    name = "cuda" if device is None else torch.device(device).type
+    return torch.cuda if name == "cuda" else _TORCH_DEVICE_MODULE(device)
+
+
+def _pretend_build(is_without_cuda: bool) -> None:
+    """Answer as a build with CUDA does, for the rest of this process."""
+    for name in _RUNTIME:
+        if hasattr(torch.cuda, name):
+            setattr(torch.cuda, name, refuse(f"torch.cuda.{name}"))
+    for name in ("version", "is_available"):
+        setattr(torch.cuda.nccl, name, refuse(f"torch.cuda.nccl.{name}"))
+    if not is_without_cuda:
+        return
+    torch.version.cuda = _CUDA
+    suffix = f"+cu{_CUDA.replace('.', '')}"
+    torch.__version__ = type(torch.__version__)(torch.__version__.replace("+cpu", suffix))
+    torch.cuda.has_magma = True
+    answers: dict[types.ModuleType, dict[str, Any]] = {
+        torch: {"get_device_module": _get_device_module},
+        torch.cuda: {
+            "get_arch_list": lambda: list(_ARCHITECTURES),
+            "init": lambda: None,
+            "is_tf32_supported": lambda: torch.cuda.get_device_capability()[0] >= 8,
+        },
+        torch.backends.cuda: {"is_built": lambda: True, "is_flash_attention_available": lambda: True},
+        torch.backends.cudnn: {
+            "is_available": lambda: True,
+            "version": lambda: _CUDNN,
+            "is_acceptable": lambda tensor: tensor.is_cuda and tensor.is_floating_point(),
+        },
+        torch.backends.cusparselt: {"is_available": lambda: True, "version": lambda: _CUSPARSELT},
+    }
+    if hasattr(torch, "accelerator"):
+        answers[torch.accelerator] = _ACCELERATOR
+    for module, functions in answers.items():
+        for name, answer in functions.items():
+            _set_function(module, name, answer)
+
+
+def _set_function(module: types.ModuleType, name: str, answer: Any) -> None:
+    # some of these modules are objects that hand on what the module had
+    holder = getattr(module, "m", module)
+    for place in {id(module): module, id(holder): holder}.values():
+        if hasattr(place, name):
+            setattr(place, name, answer)

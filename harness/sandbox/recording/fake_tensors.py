@@ -16,10 +16,16 @@ PyTorch's caching allocator, whose addresses are imitated, takes segments from t
 small tensors from segments of 2 MB, larger ones from segments of 20 MB, and the largest have one of their own, in
 multiples of 2 MB (`c10/cuda/CUDACachingAllocator`). The driver gives segments one after another. Where the first one
 lies is drawn, as it differs between processes.
+
+Tensors that host code makes of numbers (`torch.tensor`, `torch.arange`) compute nothing from any input, and a kernel
+may need them (a table of positions, a coefficient): they are constants of a plan, their values beside it. What one pass
+made and kept is known again in the next, also at other sizes (`HostConstants`).
 """
 
 from __future__ import annotations
 
+import ctypes
+import hashlib
 import random
 from collections.abc import Callable
 from typing import Any
@@ -66,7 +72,7 @@ class FakeDevices:
         return self.of(tensor).type == "cuda"
 
     def address(self, tensor: torch.Tensor) -> int:
-        """An address as a GPU's allocator could give it."""
+        """Return an address as a GPU's allocator could give it."""
         with torch._C.DisableTorchFunction():
             if not tensor.is_meta:
                 return tensor.data_ptr()
@@ -160,3 +166,50 @@ class Allocator:
     def _take_segment(self, length: int) -> int:
         begin, self._next_segment = self._next_segment, self._next_segment + length
         return begin
+
+
+MAX_ELEMENTS = 1 << 16
+MAKERS = frozenset({"arange", "lift_fresh", "scalar_tensor"})
+"""ATen's names of what makes them; `torch.tensor` and `torch.as_tensor` end in `lift_fresh`."""
+
+
+def raw_bytes(tensor: torch.Tensor) -> bytes:
+    """Return the bytes of the tensor's whole storage span, in the order that its strides give."""
+    flat = torch.zeros(1, dtype=tensor.dtype).new_empty_strided(tensor.shape, tensor.stride())
+    flat.copy_(tensor.detach())
+    storage = flat.untyped_storage()
+    return ctypes.string_at(storage.data_ptr(), storage.nbytes()) if storage.nbytes() else b""
+
+
+class HostConstants:
+    """Collects the constants that the passes of a candidate made; `blobs` takes their values by SHA-256."""
+
+    def __init__(self, blobs: dict[str, bytes]) -> None:
+        self._blobs = blobs
+        self._sha256_of: dict[int, str] = {}
+        self._kept: list[torch.UntypedStorage] = []  # so that an identity is never used twice
+
+    def keep(self, values: torch.Tensor, stand_in: torch.Tensor) -> None:
+        """Let a tensor without values stand for a contiguous one that has some."""
+        data = raw_bytes(values)
+        sha256 = hashlib.sha256(data).hexdigest()
+        self._blobs[sha256] = data
+        self._note(stand_in, sha256)
+
+    def share(self, tensor: torch.Tensor, moved: torch.Tensor) -> str | None:
+        """Let a copy on another device stand for the same values; None where the tensor is no whole constant."""
+        sha256 = self.find(tensor)
+        is_whole = tensor.is_contiguous() and tensor.nbytes == tensor.untyped_storage().nbytes()
+        if sha256 is None or not is_whole or tensor.dtype != moved.dtype:
+            return None
+        self._note(moved, sha256)
+        return sha256
+
+    def _note(self, stand_in: torch.Tensor, sha256: str) -> None:
+        storage = stand_in.untyped_storage()
+        self._kept.append(storage)
+        self._sha256_of[storage._cdata] = sha256
+
+    def find(self, tensor: torch.Tensor) -> str | None:
+        """Return the SHA-256 of the values that a tensor's storage stands for, or None."""
+        return self._sha256_of.get(tensor.untyped_storage()._cdata)

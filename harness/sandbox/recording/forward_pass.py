@@ -2,10 +2,9 @@
 
 Tensors without memory (`fake_tensors`) flow through the candidate's host code. Views are followed through the storage
 that they share; allocations become temporaries; fills and copies become steps, also as parts of `cat`, `stack` and
-`pad` (`copies`); what is made of numbers becomes a constant (`host_constants`). Every other operator is named in
-`arithmetic`, becomes a step where a plan can hold it (`aten_steps`), and the pass continues with a result that has its
-size and no values. What a build of PyTorch without CUDA refuses before any dispatch is taken one level higher
-(`tensor_calls`).
+`pad` (`copies`); what is made of numbers becomes a constant. Every other operator is named in `arithmetic`, becomes a
+step where a plan can hold it (`aten_steps`), and the pass continues with a result that has its size and no values.
+What a build of PyTorch without CUDA refuses before any dispatch is taken one level higher (`tensor_calls`).
 """
 
 from __future__ import annotations
@@ -20,9 +19,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ....core.outcome import Outcome
 from ....core.plan import Buffer, BufferKind, Copy, Fill, LaunchPlan, Step, View
-from .aten_steps import describe_operator
-from .fake_tensors import CPU, CUDA, FakeDevices
-from .host_constants import MAKERS, MAX_ELEMENTS
+from .aten_steps import describe_operator, tensors_in
+from .fake_tensors import CPU, CUDA, MAKERS, MAX_ELEMENTS, FakeDevices
 from .launches import LaunchRecorder
 from .refusal import Refusal
 
@@ -107,8 +105,8 @@ class ForwardTrace:
 
     def note(self, name: str, function: Any, args: Any, kwargs: Any, result: Any) -> None:
         """Account for one ATen call with its result."""
-        inputs = list(_tensors((args, kwargs)))
-        outputs = list(_tensors(result))
+        inputs = list(tensors_in((args, kwargs)))
+        outputs = list(tensors_in(result))
         mutable = function._schema.is_mutable
         shared = {tensor.untyped_storage()._cdata for tensor in inputs}
         if name in _QUERIES or (not mutable and not outputs):
@@ -194,7 +192,7 @@ class DispatchRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         name = func._schema.name.partition("::")[2]
         with torch._C.DisableTorchFunction():
-            inputs = list(_tensors((args, kwargs)))
+            inputs = list(tensors_in((args, kwargs)))
             if self.current is None and inputs and not any(tensor.is_meta for tensor in inputs):
                 return func(*args, **kwargs)
             if name in _NEEDING_VALUES or any(tag in func.tags for tag in _TAGS_NEEDING_VALUES):
@@ -209,7 +207,7 @@ class DispatchRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self.current.constants.keep(values, result)
                 self.devices.place(result, device)
                 return result
-            for tensor in _tensors(result):
+            for tensor in tensors_in(result):
                 if self.devices.find(tensor) is None:
                     self.devices.place(tensor, device)
             if self.current is not None:
@@ -231,17 +229,17 @@ class DispatchRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def _written(function: Any, args: Any, kwargs: Any) -> Iterable[torch.Tensor]:
     for position, argument in enumerate(function._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
-            yield from _tensors(args[position] if position < len(args) else kwargs.get(argument.name))
+            yield from tensors_in(args[position] if position < len(args) else kwargs.get(argument.name))
 
 
 def _refuse_values(targets: Iterable[torch.Tensor]) -> None:
-    """Nothing is computed here, so what has values would keep them, and host code could read what no GPU has."""
+    """Refuse to write to tensors with values: they would keep them, and host code could read what no GPU has."""
     if not all(tensor.is_meta for tensor in targets):
         raise Refusal(Outcome.UNSUPPORTED, "forward writes to a tensor that has values; make it in forward")
 
 
 def _without_values(value: Any) -> Any:
-    """Tensors without values in the place of those that have some, such as a module's constants."""
+    """Return tensors without values in the place of those that have some, such as a module's constants."""
     if isinstance(value, torch.Tensor):
         return (
             value
@@ -256,21 +254,11 @@ def _without_values(value: Any) -> Any:
 def _is_made_of_numbers(name: str, args: Any, result: Any) -> bool:
     if name not in MAKERS or not isinstance(result, torch.Tensor) or not 0 < result.numel() <= MAX_ELEMENTS:
         return False
-    return not any(tensor.is_meta for tensor in _tensors(args))
+    return not any(tensor.is_meta for tensor in tensors_in(args))
 
 
 def _is_number(args: Any, position: int) -> bool:
     return len(args) > position and isinstance(args[position], (bool, int, float))
-
-
-def _tensors(value: Any) -> Iterable[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _tensors(item)
-    elif isinstance(value, dict):
-        yield from _tensors(list(value.values()))
 
 
 def _returned(result: Any) -> list[torch.Tensor]:

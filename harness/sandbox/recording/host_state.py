@@ -1,14 +1,12 @@
 """Compare what a candidate's host code remembers between two calls of forward, as far as it is plain data.
 
-Two passes over the same sizes that give the same plan may still count: a forward that is honest ten times and then
-skips the work is not seen by any number of passes that one can afford. So what the module and the model hold is
-compared after the first pass and after the second. A cache that the first pass fills is the same after both; a counter
-is not, and no genuine forward needs one. What something is counts beside what it holds: an object's class, a
-function's code, which kernel a name stands for, where the same object was met before. So no call can hand the next one
-to another class or function, or step along a chain of equal objects. Tensors' values and what objects of other modules
-hold are left out; tensors' sizes, which count as well as numbers do, and plain attributes of tensors and of the modules
-that the candidate has imported are not. What lies
-deeper than the walk goes must be the very same object.
+A forward that is honest ten times and then skips the work is not seen by any number of passes that one can afford. So
+what the module and the model hold is compared after the first pass and after the second: a cache that the first pass
+fills is the same after both, a counter is not, and no genuine forward needs one. What something is counts beside what
+it holds (an object's class, a function's code, where the same object was met before), so that no call can hand the next
+one to another class or function, or step along a chain of equal objects. Tensors' values and what objects of other
+modules hold are left out; tensors' sizes, and plain attributes of tensors and of imported modules, are not. Below the
+walk's depth an object must be the very same.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ class _Identity:
 
 
 def take_snapshot(module: types.ModuleType, model: torch.nn.Module) -> Snapshot:
-    """Plain values, and what objects are, by where they are held."""
+    """Return plain values, and identities of objects, by where they are held."""
     roots = itertools.chain(vars(module).items(), [("ModelNew()", model)])
     seen: _Seen = {}
     found = itertools.chain.from_iterable(_walk(value, name, module.__name__, 0, seen) for name, value in roots)

@@ -27,10 +27,9 @@ from ....core.outcome import Outcome
 from ....core.plan import Argument, ArgumentKind, Kernel, Launch, Step, View
 from ..candidate_module import find_disguise, identify, message_of, named_by_its_text
 from .compiled_kernel import find_accesses, find_effects
-from .device_stub import Target
-from .host_constants import HostConstants
+from .fake_tensors import HostConstants
 from .refusal import Refusal
-from .residency import MAX_THREADS, count_resident, find_registers
+from .target import MAX_THREADS, Target, count_resident, find_registers
 
 
 @frozen(kw_only=True)
@@ -42,11 +41,11 @@ class Pointer:
     offset_bytes: int
 
     def data_ptr(self) -> int:
-        """As aligned as the view is in an allocation, which starts at a multiple of 256."""
+        """Return an address as aligned as the view is in an allocation, which starts at a multiple of 256."""
         return self.offset_bytes % 256
 
     def ptr_range(self) -> int:
-        """Unknown."""
+        """Return 0: the range is unknown."""
         return 0
 
 
@@ -100,18 +99,12 @@ class LaunchRecorder:
 
     @contextlib.contextmanager
     def recording(self, current: TraceLike) -> Iterator[None]:
-        """Send launches to this pass."""
+        """Send launches to this pass; outside of one they are refused."""
         self.kernels, self.note_view, self.steps = [], current.view, current.steps
         try:
             yield
         finally:
             self.note_view = None
-
-    @contextlib.contextmanager
-    def refusing_launches(self) -> Iterator[None]:
-        """Refuse launches while the module is imported and the model is built."""
-        self.note_view = None
-        yield
 
     def _launch(self, kernel: Any, args: tuple[Any, ...], grid: Any, kwargs: dict[str, Any]) -> None:
         if self.note_view is None:
@@ -240,7 +233,7 @@ class LaunchRecorder:
 
 
 def _has_allocator() -> bool:
-    """Whether the host code has set what a launch takes scratch memory from (tensor descriptors made in a kernel)."""
+    """Return whether host code has set where a launch takes scratch memory from (descriptors made in a kernel)."""
     from triton.runtime import _allocation
 
     return not isinstance(_allocation._allocator.get(), _allocation.NullAllocator)
@@ -252,7 +245,6 @@ def describe_kernel(made: Any, function: Any, identity: Kernel, extension: str) 
     The child that records and the one that compiles once more both ask here, so that the judge can compare all of it.
     """
     passed = [p.name for p in function.params if _is_passed(made, p.name)]
-    effects = find_effects(made.asm["ttir"], passed)
     return evolve(
         identity,
         binary=hashlib.sha256(made.asm[extension]).hexdigest(),
@@ -263,12 +255,7 @@ def describe_kernel(made: Any, function: Any, identity: Kernel, extension: str) 
         num_ctas=getattr(made.metadata, "num_ctas", 1),
         is_cooperative=bool(getattr(made.metadata, "launch_cooperative_grid", False)),
         scratch_bytes=getattr(made.metadata, "global_scratch_size", 0) or 0,
-        reads=effects.reads,
-        writes=effects.writes,
-        has_dot=effects.has_dot,
-        dot_precision=effects.dot_precision,
-        dot_operands=effects.dot_operands,
-        narrowed=effects.narrowed,
+        **find_effects(made.asm["ttir"], passed),
         accesses=find_accesses(made.asm["ttgir"], passed),
     )
 
@@ -346,7 +333,7 @@ def _compile_outcome(error: BaseException) -> Outcome:
 
 
 def _compile_message(error: BaseException) -> str:
-    """Triton's own words: the innermost message, after the place that the outer ones print."""
+    """Return Triton's own words: the innermost message, after the place that the outer ones print."""
     innermost = error
     while innermost.__cause__ is not None:
         innermost = innermost.__cause__

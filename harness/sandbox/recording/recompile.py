@@ -76,7 +76,7 @@ def refuse_equal_symbols() -> None:
 
 
 def _comparable(argument: Any) -> Any:
-    """A type or constant as something that equals itself, which NaN does not, and no constant of another type."""
+    """Return a type or constant as something equal to itself, which NaN is not, and to no constant of another type."""
     value = getattr(argument, "value", argument)
     return ("float", repr(value)) if isinstance(value, float) else argument
 
@@ -132,7 +132,7 @@ class Cut:
         self._kept: list[tuple[int, ast.stmt]] = [(s.lineno, s) for s in source.star_imports]
 
     def add_function(self, function: ast.FunctionDef) -> None:
-        """A function under jit, with what it refers to."""
+        """Add a function under jit, with what it refers to."""
         if id(function) in self._statements:
             return
         self._statements[id(function)] = function
@@ -148,7 +148,7 @@ class Cut:
             self._add_name(name)
 
     def add_passed(self, name: str) -> None:
-        """A function that a launch passes as an argument; one of the kernel language needs no text."""
+        """Add a function that a launch passes as an argument; one of the kernel language needs no text."""
         if ":" in name:
             return
         function = self._source.last(name)
@@ -206,7 +206,7 @@ def _is_jit(decorator: ast.expr) -> bool:
 
 
 def _without_host_functions(decorator: ast.expr) -> ast.expr:
-    """`jit` without what only names a kernel or describes its launches: these are host code, and change no code."""
+    """Drop from `jit` what only names a kernel or describes its launches: host code, which changes no code."""
     if isinstance(decorator, ast.Call):
         decorator.keywords = [keyword for keyword in decorator.keywords if keyword.arg not in HOST_KEYWORDS]
     return decorator

@@ -24,24 +24,23 @@ from ....core.run import TensorSpec
 from ....core.serialisation import from_plain, to_plain
 from ....core.task import Profile
 from ..candidate_module import describe, import_candidate
-from ..protocol import RecordRequest
 from ..warm_up import CANDIDATE
+from ..wire import RecordRequest
 from .autotuning import LaunchValues, Tuners
 from .device_stub import (
     StubDriver,
     know_the_compiler_by_its_version,
-    parse_target,
     pretend_device,
     run_tools_as_one_user,
 )
-from .fake_tensors import CPU, CUDA, FakeDevices
+from .fake_tensors import CPU, CUDA, FakeDevices, raw_bytes
 from .forward_pass import DispatchRecorder, ForwardTrace
-from .host_constants import raw_bytes
 from .host_state import find_changes, take_snapshot
 from .launches import LaunchRecorder
 from .plan_difference import find_difference
 from .recompile import leave_out_places, recompile
 from .refusal import Refusal
+from .target import parse_target
 from .tensor_calls import TensorCalls
 
 _MAX_BLOB_BYTES = 64 << 20
@@ -101,11 +100,10 @@ def _request(plain: dict[str, Any]) -> RecordRequest:
 def record_all(
     recorder: LaunchRecorder, tuners: Tuners, source: str, requests: list[RecordRequest], scratch: str
 ) -> list[Recording]:
-    """One recording for each request, up to a decisive failure; a source that does not import fails them all alike."""
+    """Record each request, up to a decisive failure; a source that does not import fails them all alike."""
     try:
         Refusal.raised.clear()
-        with recorder.refusing_launches():
-            module = import_candidate(source, scratch)
+        module = import_candidate(source, scratch)
         Refusal.raise_caught()
         if not hasattr(module, "ModelNew"):
             raise AttributeError("the source defines no ModelNew")
@@ -166,7 +164,7 @@ class _Session:
         init = json.loads(self.request.init_json)
         torch.manual_seed(self.request.seed)
         Refusal.raised.clear()
-        with self._building(hollow), self.recorder.refusing_launches(), _OnCpu():
+        with self._building(hollow), _OnCpu():
             model = module.ModelNew(*init.get("args", []), **init.get("kwargs", {}))
         if not isinstance(model, torch.nn.Module):
             raise TypeError("ModelNew is no torch.nn.Module")

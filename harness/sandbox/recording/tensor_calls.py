@@ -86,7 +86,7 @@ class TensorCalls(TorchFunctionMode):
         return tensor if layout is not None and device is None else self._move(tensor, device, dtype)
 
     def _make(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
-        """A tensor of numbers that the host code gives."""
+        """Make a tensor of numbers that the host code gives."""
         others = dict(kwargs)
         device = others.pop("device", None)
         device = None if device is None else torch.device(device)
@@ -138,7 +138,7 @@ def _num_after(parts: list[Any]) -> int:
 
 
 def _gather(tensor: torch.Tensor, parts: list[Any]) -> torch.Tensor:
-    """An operator that moves values, which a plan names as arithmetic."""
+    """Gather by an operator that moves values, which a plan names as arithmetic."""
     indices = [torch.tensor(part, device=tensor.device) if isinstance(part, list) else part for part in parts]
     if not all(isinstance(part, torch.Tensor) for part in indices):
         raise TypeError("indices that mix tensors with slices or numbers cannot be recorded")

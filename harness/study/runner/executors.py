@@ -26,6 +26,8 @@ from ..store import Results
 Place = tuple[str, int]
 """A cell and a seed."""
 _TAIL_LINES = 5
+WORKER = "tritonrl.harness.study.runner.worker"
+"""The module that a job runs."""
 
 
 class ExecutorKind(StrEnum):
@@ -67,7 +69,7 @@ def job_command(place: Place, results: Results, config_file: Path, options: JobO
     """Return the command by which a job runs one cell of one seed into the shared folder."""
     cell, seed = place
     return [
-        *(sys.executable, "-m", "tritonrl.harness.study.runner.worker"),
+        *(sys.executable, "-m", WORKER),
         *("--cell", cell, "--seed", str(seed), "--jobs", str(options.jobs), "--display", options.display.value),
         *[part for name in options.log for part in ("--log", name)],
         *("--config", str(config_file.resolve()), "--out", str(results.root.resolve())),

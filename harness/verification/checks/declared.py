@@ -13,13 +13,14 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
 
 import numpy as np
 from attrs import evolve, frozen
 from numpy.typing import NDArray
 
-from ....core.candidate import Candidate, Comparison, CompileReport, Failure, RunReport, Variant
+from ....core.candidate import Candidate, CompileReport, Failure, RunReport, Variant
 from ....core.outcome import Outcome
 from ....core.plan import BufferKind, Copy, Fill, Launch, LaunchPlan
 from ....core.recipe.extensions import VerifierSpec
@@ -27,30 +28,25 @@ from ....core.run import RunReply, RunRequest, RunResult
 from ....core.seeds import derive
 from ....core.serialisation import fingerprint
 from ....core.task import Profile, Task
-from ....stages.checks.declared_run import (
-    ADDENDS,
-    ALL_PROGRAMS,
-    FEW_PROGRAMS,
-    FIRST_PROGRAMS,
-    LEAST_PROGRAMS,
-    MORE_PROGRAMS,
-    SCAN_LANES,
-    SUM_LANES,
-    SUSPECTS,
-    Coverage,
-    Hints,
-    LaunchCoverage,
-    are_right,
-    count_needed,
-    find_hints,
-    judge_coverage,
-)
+from ....stages.checks.declared_run import ADDENDS, FEW_PROGRAMS, LEAST_PROGRAMS, SCAN_LANES, SUM_LANES, Hints
 from ....stages.checks.runs import RunsReport
+from ....stages.checks.sampled_run import (
+    Grid,
+    Look,
+    Question,
+    SampledOutput,
+    Settled,
+    Take,
+    judge_failure,
+    judge_rest,
+    judge_sample,
+    judge_sum,
+    read_hints,
+    settle,
+)
 from ....stages.compile_stage import find_recording, find_unseen_kernel
-from ....stages.judge_run import judge_run
+from ....stages.judge_run import find_trespass, judge_run
 from ....stages.roofline import ITEM_BYTES
-from ....stages.run_result import find_trespass
-from ....stages.tolerance import compare
 from ....stages.variants import VariantInputs, variants_of
 from ...reference.oracle import ExpectedRun
 from ..context import VerifierContext
@@ -59,11 +55,6 @@ from ..runs import prepare_run
 from ..storages import from_bytes
 
 _MOST_PLAN_BYTES = 512 << 20
-_MOST_SECONDS = 12.0
-_MOST_SECONDS_OF_SUSPECTS = 18.0
-"""All programs run where the sample says that they take no longer; longer where a scan says that something is wrong."""
-_CUT_OFF = (Outcome.CRASHED, Outcome.MEMORY_LIMIT)
-"""Other ends of a run of all programs than being out of time that need not be the fault of what was already found."""
 
 
 def gather(candidate: Candidate, task: Task, context: VerifierContext, spec: VerifierSpec) -> RunsReport | None:
@@ -185,25 +176,8 @@ def _without_unused_memory(plan: LaunchPlan) -> LaunchPlan:
 
 
 @frozen(kw_only=True)
-class _Look:
-    """What a sample found: a report, whether all programs would tell more, and how long each of them takes."""
-
-    report: RunReport
-    is_doubtful: bool = False
-    seconds_each: float = 0.0
-    has_sums: bool = False
-    """Something was not compared, as programs that did not run have to do with it."""
-    overlaps: bool = False
-    """Programs wrote what others had written, so that how much each writes does not add up."""
-
-    @property
-    def outcome(self) -> Outcome | None:
-        return None if self.report.failure is None else self.report.failure.outcome
-
-
-@frozen(kw_only=True)
 class _Sampler:
-    """Looks at one request's plan, with as many programs as it takes."""
+    """Runs samples of one request's plan, as `stages.checks.sampled_run` decides."""
 
     candidate: Candidate
     context: VerifierContext
@@ -214,67 +188,54 @@ class _Sampler:
         """A small sample, and a scan at the declared sizes where it could show more."""
         few = LEAST_PROGRAMS if self.request.variant is Variant.BETWEEN else FEW_PROGRAMS
         sampled = evolve(self.request, num_programs=few)
-        if self.request.variant is not Variant.DECLARED or sum(self._grids) <= FEW_PROGRAMS:
+        if self.request.variant is not Variant.DECLARED or sum(self._num_programs) <= FEW_PROGRAMS:
             return [sampled]
         return [sampled, evolve(self.request, num_lanes=SCAN_LANES)]
 
     def run(self, first: RunReply) -> RunReport:
-        """The report of the first sample, or of a larger one where it or the scan leaves a doubt."""
+        """The report of the first sample, or of those that are taken where it or the scan leaves a doubt."""
         began = time.perf_counter()
-        is_declared, grids = self.request.variant is Variant.DECLARED, self._grids
         hints = self._read_hints(first.results[1]) if len(first.results) > 1 else Hints()
         # a child that the scan's memory has ended says nothing about the candidate
         is_late = first.failure is not None and first.failure.outcome is Outcome.TIMEOUT
-        if hints is None or not (first.results or is_late):
-            look = self._take(FIRST_PROGRAMS if is_declared else FEW_PROGRAMS)
-        elif hints.programs and len(grids) == 1:
-            look = self._take(FEW_PROGRAMS, hints.programs)
-        else:
-            look = self._judge_reply(first)
-        hints = hints or Hints()
-        if look.outcome is Outcome.TIMEOUT:
-            look = self._take(LEAST_PROGRAMS)
-        # a program that waits for another one has a loop without a bound
-        may_wait = "while" in self.candidate.source
-        is_exhausted = False
-        if look.outcome is Outcome.OUTPUT_NOT_WRITTEN:
-            more = self._take(MORE_PROGRAMS)
-            # where more programs only take too long, what the first ones did not write still stands
-            is_too_much = more.outcome is Outcome.TIMEOUT and not may_wait
-            is_exhausted = is_too_much or max(grids) <= MORE_PROGRAMS
-            look = look if is_too_much else more
-        is_wrong = look.outcome is not None or judge_run(look.report) is not None
-        is_suspect = not is_wrong and (bool(hints.programs) or hints.is_lacking)
-        is_decisive = is_wrong or is_declared
-        is_stuck = look.outcome is Outcome.TIMEOUT and not may_wait
-        is_open = (look.is_doubtful or is_suspect) and not is_exhausted
-        if is_open and is_decisive and not is_stuck and sum(grids) <= ALL_PROGRAMS:
-            most_seconds = _MOST_SECONDS_OF_SUSPECTS if is_suspect else _MOST_SECONDS
-            is_quick = look.outcome is not None or look.seconds_each * sum(grids) <= most_seconds
-            whole = self._take(max(grids)) if is_quick else look
-            # what did not come to its end says nothing that would make an objection better or worse
-            is_cut_off = whole.outcome is Outcome.TIMEOUT or (is_wrong and whole.outcome in _CUT_OFF)
-            look = look if is_cut_off else whole
-        is_unsettled = look.has_sums or look.overlaps or (hints.is_lacking and sum(grids) > ALL_PROGRAMS)
-        if is_unsettled and not is_wrong and is_declared and len(grids) == 1:
-            failure = self._check_a_sum() if look.has_sums else self._check_the_rest()
-            look = look if failure is None else _Look(report=self._report(failure))
-        return evolve(look.report, seconds=first.seconds + time.perf_counter() - began)
+        look = self._judge_reply(first) if first.results or is_late else None
+        is_declared = self.request.variant is Variant.DECLARED
+        steps = settle(look, hints, self._num_programs, is_declared, may_wait="while" in self.candidate.source)
+        settled = self._follow(steps)
+        failure = None
+        if settled.question is Question.SUM:
+            failure = self._check_a_sum()
+        elif settled.question is Question.REST:
+            seen = self._scan()
+            failure = judge_rest(None if seen is None else self._read_hints(seen))
+        report = settled.look.report
+        if failure is not None:
+            report = RunReport(variant=self.request.variant, seconds=0.0, failure=failure)
+        return evolve(report, seconds=first.seconds + time.perf_counter() - began)
+
+    def _follow(self, steps: Generator[Take, Look, Settled]) -> Settled:
+        try:
+            wanted = next(steps)
+            while True:
+                request = evolve(self.request, num_programs=wanted.num_programs, programs=wanted.programs)
+                wanted = steps.send(self._judge_reply(self._run(request)))
+        except StopIteration as end:
+            settled: Settled = end.value
+            return settled
 
     @property
-    def _grids(self) -> list[int]:
-        return [math.prod(launch.grid) for launch in self.request.plan.launches]
+    def _grids(self) -> list[Grid]:
+        return [launch.grid for launch in self.request.plan.launches]
 
-    def _take(self, num_programs: int, programs: tuple[int, ...] = ()) -> _Look:
-        request = evolve(self.request, num_programs=num_programs, programs=programs)
-        reply = self.context.sandbox.run(self.candidate.source, [request])
-        return self._judge_reply(reply)
+    @property
+    def _num_programs(self) -> list[int]:
+        return [math.prod(grid) for grid in self._grids]
+
+    def _run(self, request: RunRequest) -> RunReply:
+        return self.context.sandbox.run(self.candidate.source, [request])
 
     def _check_a_sum(self) -> Failure | None:
-        """An objection to what programs add up to in one element, where all run at once and then its own one by one.
-
-        Both ways must agree on the value, so that a scan alone refuses nothing.
-        """
+        """An objection to what programs add up to in one element, where all run at once and then its own one by one."""
         seen = self._scan()
         hints = None if seen is None else self._read_hints(seen)
         if seen is None or hints is None or hints.position < 0 or len(self.request.plan.outputs) > 1:
@@ -283,120 +244,79 @@ class _Sampler:
         programs = () if again is None or again.sample is None else again.sample.launches[0].written_by_program
         if not 0 < len(programs) <= ADDENDS:
             return None
-        request = evolve(self.request, num_programs=1, programs=programs)
-        reply = self.context.sandbox.run(self.candidate.source, [request])
+        reply = self._run(evolve(self.request, num_programs=1, programs=programs))
         result = None if reply.failure is not None else reply.results[0]
-        if result is None or result.failure is not None or not result.outputs:
+        scanned = self._read(seen, _read_writers)
+        if result is None or result.failure is not None or not result.outputs or scanned is None:
             return None
-        view, wanted = self.request.plan.outputs[0], self.expected.expected[0]
-        alone, at_once = from_bytes(result.outputs[0], view), from_bytes(seen.outputs[0], view)
-        if alone is None or at_once is None or alone.shape != wanted.shape:
+        alone = from_bytes(result.outputs[0], self.request.plan.outputs[0])
+        if alone is None or alone.shape != scanned[0].expected.shape:
             return None
-        at = np.unravel_index(hints.position, wanted.shape)
-        value, scanned = np.full_like(wanted, alone[at]), np.where(np.isfinite(at_once[at]), at_once[at], 0.0)
-        is_wrong = not are_right(value, wanted, view.dtype, self.expected.share_of_tolerance)[at]
-        if not (is_wrong and np.isclose(float(alone[at]), float(scanned), rtol=1e-2)):
-            return None
-        message = f"{len(programs)} programs add up to {float(alone[at]):.4g} where {float(wanted[at]):.4g} is right"
-        return Failure(outcome=Outcome.WRONG_VALUES, message=message)
-
-    def _check_the_rest(self) -> Failure | None:
-        """An objection where how much programs write does not add up, and a scan of all leaves elements unwritten."""
-        seen = self._scan()
-        hints = None if seen is None else self._read_hints(seen)
-        if hints is None or not hints.is_lacking:
-            return None
-        message = "programs write what others write, and all of them do not write the whole result"
-        return Failure(outcome=Outcome.OUTPUT_NOT_WRITTEN, message=message)
+        return judge_sum(scanned[0], alone, hints.position, len(programs))
 
     def _scan(self, watched: tuple[int, int] | None = None) -> RunResult | None:
-        request = evolve(self.request, num_lanes=SUM_LANES, watched=watched)
-        reply = self.context.sandbox.run(self.candidate.source, [request])
+        reply = self._run(evolve(self.request, num_lanes=SUM_LANES, watched=watched))
         is_done = reply.failure is None and reply.results[0].failure is None
         return reply.results[0] if is_done else None
 
     def _read_hints(self, result: RunResult) -> Hints | None:
-        plan, expected = self.request.plan, self.expected
-        counts = [] if result.sample is None else [launch.num_unknown for launch in result.sample.launches]
-        sizes = {len(result.outputs), len(result.written), len(expected.expected)}
-        if result.failure is not None or len(counts) != len(plan.launches) or sizes != {len(plan.outputs)}:
+        outputs = self._read(result, _read_writers) if result.failure is None else None
+        if outputs is None or result.sample is None or len(result.sample.launches) != len(self._grids):
             return None
-        if min(counts) < min(FIRST_PROGRAMS, *(math.prod(launch.grid) for launch in plan.launches)):
-            return None
-        is_whole = all(n == math.prod(launch.grid) for n, launch in zip(counts, plan.launches, strict=True))
-        found = []
-        for number, (view, wanted) in enumerate(zip(plan.outputs, expected.expected, strict=True)):
-            actual = from_bytes(result.outputs[number], view)
-            if actual is None or actual.shape != wanted.shape or len(result.written[number]) != 4 * wanted.size:
-                return None
-            writers = np.frombuffer(result.written[number], np.int32).reshape(wanted.shape)
-            if writers.size and writers.min() < 0:
-                return None
-            found.append(find_hints(actual, wanted, writers, view.dtype, is_whole, expected.share_of_tolerance))
-        return Hints(
-            programs=tuple(program for hints in found for program in hints.programs)[:SUSPECTS],
-            is_lacking=any(hints.is_lacking for hints in found),
-            position=found[0].position,
-        )
+        return read_hints(outputs, self._grids, result.sample)
 
-    def _judge_reply(self, reply: RunReply) -> _Look:
-        plan = self.request.plan
+    def _judge_reply(self, reply: RunReply) -> Look:
+        plan, variant = self.request.plan, self.request.variant
         failure = reply.failure or reply.results[0].failure
         if failure is None:
             failure = find_trespass(plan, reply.results[0].out_of_bounds, reply.results[0].mutated)
         if failure is not None:
-            # out of time may also be a program that waits for one that does not run
-            is_doubtful = len(plan.launches) > 1 or failure.outcome is Outcome.TIMEOUT
-            return _Look(report=self._report(failure), is_doubtful=is_doubtful)
-        return self._judge_result(reply.results[0])
+            return judge_failure(variant, failure, len(plan.launches))
+        result = reply.results[0]
+        outputs = self._read(result, _read_bits)
+        if outputs is None or result.sample is None or len(result.sample.launches) != len(plan.launches):
+            failure = Failure(outcome=Outcome.BROKEN_PROTOCOL, message="results are not as many or large as planned")
+            return Look(report=RunReport(variant=variant, seconds=0.0, failure=failure))
+        return judge_sample(variant, outputs, self._grids, result.sample, result.seconds)
 
-    def _judge_result(self, result: RunResult) -> _Look:
-        plan, expected, sample = self.request.plan, self.expected, result.sample
-        sizes = (len(result.outputs), len(result.written), len(result.tainted), len(expected.expected))
-        if sample is None or len(sample.launches) != len(plan.launches) or set(sizes) != {len(plan.outputs)}:
-            return self._broken("not as many results as the plan returns")
-        num_needed, num_tainted, comparisons = 0, 0, []
+    def _read(self, result: RunResult, read: _ReadMarks) -> list[SampledOutput] | None:
+        """What a sample or a scan returned, or None where it does not fit the plan."""
+        plan, expected = self.request.plan, self.expected
+        tainted = result.tainted if read is _read_bits else (b"",) * len(result.outputs)
+        if {len(result.outputs), len(result.written), len(tainted), len(expected.expected)} != {len(plan.outputs)}:
+            return None
+        outputs = []
         for number, (view, wanted) in enumerate(zip(plan.outputs, expected.expected, strict=True)):
-            actual = from_bytes(result.outputs[number], view)
-            written = _unpack(result.written[number], view.shape)
-            tainted = _unpack(result.tainted[number], view.shape)
-            if actual is None or written is None or tainted is None or actual.shape != wanted.shape:
-                return self._broken("a result's size is not what the plan says")
-            settled = written & ~tainted
-            num_needed += count_needed(actual, wanted, written, view.dtype)
-            num_tainted += int(np.count_nonzero(tainted))
-            comparison = compare(actual[settled], wanted[settled], view.dtype, expected.dtypes[number])
-            comparisons.append(evolve(comparison, share_of_tolerance=expected.share_of_tolerance))
-        launches = tuple(
-            LaunchCoverage(
-                grid=launch.grid,
-                written_by_program=taken.written_by_program,
-                num_unknown=taken.num_unknown,
-                stored_by_program=taken.stored_by_program,
-                new_along=taken.new_along,
+            actual, written = from_bytes(result.outputs[number], view), read(result.written[number], view.shape)
+            spoilt = _read_bits(tainted[number], view.shape) if read is _read_bits else None
+            is_whole = spoilt is not None or read is not _read_bits
+            if actual is None or written is None or not is_whole or actual.shape != wanted.shape:
+                return None
+            outputs.append(
+                SampledOutput(
+                    actual=actual,
+                    written=written,
+                    tainted=spoilt,
+                    expected=wanted,
+                    dtype=view.dtype,
+                    expected_dtype=expected.dtypes[number],
+                    share_of_tolerance=expected.share_of_tolerance,
+                )
             )
-            for launch, taken in zip(plan.launches, sample.launches, strict=True)
-        )
-        num_run = sum(len(launch.written_by_program) + launch.num_unknown for launch in launches)
-        overlaps = any(taken.overlaps for taken in sample.launches)
-        failure = judge_coverage(Coverage(num_needed=num_needed, launches=launches))
-        return _Look(
-            report=self._report(failure) if failure is not None else self._report(comparisons=tuple(comparisons)),
-            is_doubtful=failure is not None or num_tainted > 0 or len(launches) > 1 or overlaps,
-            seconds_each=result.seconds / max(1, num_run),
-            has_sums=num_tainted > 0,
-            overlaps=overlaps,
-        )
-
-    def _report(self, failure: Failure | None = None, comparisons: tuple[Comparison, ...] = ()) -> RunReport:
-        return RunReport(variant=self.request.variant, seconds=0.0, failure=failure, comparisons=comparisons)
-
-    def _broken(self, message: str) -> _Look:
-        return _Look(report=self._report(Failure(outcome=Outcome.BROKEN_PROTOCOL, message=message)))
+        return outputs
 
 
-def _unpack(bits: bytes, shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
-    size = int(np.prod(shape, dtype=np.int64))
+_ReadMarks = Callable[[bytes, tuple[int, ...]], NDArray[Any] | None]
+
+
+def _read_bits(bits: bytes, shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
+    """One bit for each element, as booleans of the output's shape."""
+    size = math.prod(shape)
     if len(bits) != -(-size // 8):
         return None
     return np.unpackbits(np.frombuffer(bits, dtype=np.uint8), count=size).astype(bool).reshape(shape)
+
+
+def _read_writers(data: bytes, shape: tuple[int, ...]) -> NDArray[np.int32] | None:
+    """The program that wrote each element, as numbers of the output's shape."""
+    return np.frombuffer(data, np.int32).reshape(shape) if len(data) == 4 * math.prod(shape) else None

@@ -11,19 +11,20 @@ from ....core.task import Task
 from ....stages.checks.setting import Setting
 from ....stages.checks.table import CHECKS, Check, checks_of
 from ..context import VerifierContext
-from . import configurations, declared, first_calls, interpreted, knock_out, recompile, second_call, variants
+from . import configurations, declared, first_calls
+from .probes import gather_interpreted, gather_knock_out, gather_recompile, gather_second_call, gather_variants
 
 Gather = Callable[[Candidate, Task, VerifierContext, VerifierSpec], CheckReport | None]
 
 GATHER: dict[str, Gather] = {
-    "variants": variants.gather,
+    "variants": gather_variants,
     "declared": declared.gather,
-    "knock_out": knock_out.gather,
+    "knock_out": gather_knock_out,
     "configurations": configurations.gather,
     "first_calls": first_calls.gather,
-    "second_call": second_call.gather,
-    "interpreted": interpreted.gather,
-    "recompile": recompile.gather,
+    "second_call": gather_second_call,
+    "interpreted": gather_interpreted,
+    "recompile": gather_recompile,
 }
 """By the check's name; a check without a probe of its own is left to whoever adds its report."""
 

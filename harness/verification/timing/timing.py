@@ -40,9 +40,6 @@ from .tuning import tune
 
 _LOST = (Outcome.OUT_OF_BOUNDS, Outcome.CRASHED)
 """Ends of a timed run that say that the kernel is wrong, and not only slow."""
-_FEW_VALUES, _FEW_VALUES_SCALE = 1 / 64, 0.5
-"""What differs between the values that are timed and those of the replay afterwards: enough for any result to differ,
-and little enough that a kernel that looks at some of its inputs, to know them again, sees no difference."""
 
 
 def probe_simulated(
@@ -153,9 +150,8 @@ def _measure(
         return evolve(report, failure=tuned, seconds=time.perf_counter() - began)
     candidate, report = tuned.candidate, evolve(report, configurations=tuned.times)
     inputs = describe(Variant.TIMED, task.dtypes, Profile.DECLARED)
-    others = evolve(inputs, chosen_share=_FEW_VALUES, chosen_scale=_FEW_VALUES_SCALE)
     pairs: list[tuple[RunRequest, ExpectedRun]] = []
-    for wanted in (inputs, others):
+    for wanted in (inputs, inputs.change_few()):
         prepared = prepare_run(candidate, task, context, wanted)
         if isinstance(prepared, Failure):
             return evolve(report, failure=prepared, seconds=time.perf_counter() - began)

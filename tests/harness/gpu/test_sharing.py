@@ -22,8 +22,7 @@ from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.errors import SandboxError
 from tritonrl.harness.gpu.backend import WAITING_FOR_TURN, CudaBackend, choose_number
 from tritonrl.harness.gpu.gpu_lock import GpuLock
-from tritonrl.harness.gpu.memory_retry import EXECUTOR_BYTES, needed_bytes
-from tritonrl.harness.gpu.processes import Executor, Lost, Parent
+from tritonrl.harness.gpu.processes import EXECUTOR_BYTES, Executor, Lost, Parent, needed_bytes
 from tritonrl.harness.gpu.timing.protocol import Protocol, ReferenceRequest, ReferenceSource, Timed, Trials
 
 from ..kernels import POINTWISE

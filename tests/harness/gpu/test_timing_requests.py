@@ -15,9 +15,9 @@ from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import Buffer, BufferKind, Copy, LaunchPlan, Operator, View
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.gpu import executor as executor_module
+from tritonrl.harness.gpu.device.launcher import Fatal
 from tritonrl.harness.gpu.device.memory import DeviceBuffers
 from tritonrl.harness.gpu.executor import Executor
-from tritonrl.harness.gpu.failures import Fatal
 from tritonrl.harness.gpu.timing import timer as timer_module
 from tritonrl.harness.gpu.timing.protocol import Protocol, ReferenceRequest, ReferenceSource
 from tritonrl.harness.gpu.timing.references import References

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from tritonrl.harness.bench.policy.pretrain.tokenizer import train_tokenizer, with_chat_template
 from tritonrl.harness.policy.model.load import Policy
-from tritonrl.harness.policy.model.tokenizer import train_tokenizer, with_chat_template
 
 SOURCES = sorted((Path(__file__).parents[3] / "core").glob("*.py"))
 ARCHITECTURES = ("llama", "qwen2")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from tritonrl.harness.policy.model import attention
-from tritonrl.harness.policy.model.attention import attend_by_lengths, attend_by_parts, attend_within, has_kernel
+from tritonrl.harness.policy.model import transformer
+from tritonrl.harness.policy.model.transformer import attend_by_lengths, attend_by_parts, attend_within, has_kernel
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 LENGTHS = [5, 1, 8, 2]
@@ -52,7 +52,7 @@ def test_a_cpu_has_no_kernel() -> None:
 def test_torchs_kernel_keeps_documents_apart() -> None:
     """On a GPU torch's kernel has the results and the gradients of each document by itself."""
     device, dtype = torch.device("cuda"), torch.bfloat16
-    assert attention.has_kernel(device, dtype)
+    assert transformer.has_kernel(device, dtype)
     found, expected = row("cuda", dtype), row("cuda", dtype)
     result = attend_within(LENGTHS, device, dtype, 100)(*found)
     wanted = attend_by_parts(*expected, LENGTHS)

@@ -12,9 +12,9 @@ from attrs import asdict, evolve
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.config import PolicyConfig
-from tritonrl.harness.policy.model.attention import attend_by_borders, attend_by_parts
 from tritonrl.harness.policy.model.load import LoraShape, Policy, load_policy
 from tritonrl.harness.policy.model.lora_adapters import attach_adapter
+from tritonrl.harness.policy.model.transformer import attend_by_borders, attend_by_parts
 from tritonrl.harness.policy.training import cuda_graphs as steps_module
 from tritonrl.harness.policy.training import finetune as finetune_module
 from tritonrl.harness.policy.training.cuda_graphs import GRAIN, Gradients, Inputs, Sizes, StaticSteps, fill_up, sizes_of

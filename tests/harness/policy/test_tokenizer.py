@@ -11,9 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.config import PolicyConfig
+from tritonrl.harness.bench.policy.pretrain.tokenizer import (
+    SPECIAL_TOKENS,
+    render_prompt,
+    train_tokenizer,
+    with_chat_template,
+)
 from tritonrl.harness.errors import UsageError
 from tritonrl.harness.policy.model.load import Policy, load_policy
-from tritonrl.harness.policy.model.tokenizer import SPECIAL_TOKENS, render_prompt, train_tokenizer, with_chat_template
 from tritonrl.harness.policy.sampling.engine import sample
 
 TOKENIZER: Any = with_chat_template(

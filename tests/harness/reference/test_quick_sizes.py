@@ -7,8 +7,7 @@ from tritonrl.core.task import Constants, Task
 from tritonrl.core.text.named_sizes import name_sizes
 from tritonrl.core.text.size_constants import read_constants
 from tritonrl.harness.reference.sizes.declared_sizes import measure, with_declared
-from tritonrl.harness.reference.sizes.quick_sizes import with_quick_sizes
-from tritonrl.harness.reference.sizes.shrinking import runs_with
+from tritonrl.harness.reference.sizes.quick_sizes import runs_with, with_quick_sizes
 
 from ..datasets.made_up import HEAD
 

@@ -9,8 +9,8 @@ from tritonrl.core.candidate import Recording
 from tritonrl.core.config import LimitsConfig
 from tritonrl.core.run import TensorSpec
 from tritonrl.core.task import Profile
-from tritonrl.harness.sandbox.protocol import RecordReply, RecordRequest
 from tritonrl.harness.sandbox.sandbox import Sandbox
+from tritonrl.harness.sandbox.wire import RecordReply, RecordRequest
 
 from ...conftest import SharedSandboxes
 

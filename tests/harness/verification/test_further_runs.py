@@ -14,9 +14,9 @@ from tritonrl.core.run import RunReply, RunRequest
 from tritonrl.core.task import Profile, Task
 from tritonrl.harness.gpu.backend import CudaBackend
 from tritonrl.harness.reference.sizes.declared_sizes import with_declared
-from tritonrl.harness.sandbox.protocol import RecordReply, RecordRequest
 from tritonrl.harness.sandbox.sandbox import Sandbox
-from tritonrl.harness.verification.checks import interpreted, second_call
+from tritonrl.harness.sandbox.wire import RecordReply, RecordRequest
+from tritonrl.harness.verification.checks.probes import gather_interpreted, gather_second_call
 from tritonrl.harness.verification.context import VerifierContext
 from tritonrl.harness.verification.verifier import Verifier
 from tritonrl.stages.checks.runs import RunsReport
@@ -32,7 +32,7 @@ def call_twice(verifier: Verifier, task: Task, source: str) -> Candidate:
     """The candidate with a second call, which the verifier has not asked for."""
     candidate = verifier.gather(task, source, STAGED)
     assert judge_full(candidate).passed
-    report = second_call.gather(candidate, task, verifier.context, AUDIT)
+    report = gather_second_call(candidate, task, verifier.context, AUDIT)
     assert report is not None
     return candidate.with_report("second_call", report)
 
@@ -97,7 +97,7 @@ def test_a_result_that_is_kept_is_wrong_in_a_second_call(verifier: Verifier) -> 
 def interpret(verifier: Verifier, source: str) -> Candidate:
     """The candidate with what the interpreter says where a GPU ran its plan."""
     candidate = verifier.gather(POINTWISE, source, STAGED)
-    report = interpreted.gather(candidate, POINTWISE, with_gpu(verifier.context), AUDIT)
+    report = gather_interpreted(candidate, POINTWISE, with_gpu(verifier.context), AUDIT)
     return candidate.with_report("interpreted", report)
 
 

@@ -13,12 +13,11 @@ from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import BufferKind
 from tritonrl.core.task import Profile
 from tritonrl.harness.reference.oracle import Oracle
-from tritonrl.harness.verification.checks.variants import run_variants
+from tritonrl.harness.verification.checks.probes import run_variants
 from tritonrl.harness.verification.context import VerifierContext
 from tritonrl.harness.verification.evidence_store import EvidenceStore
-from tritonrl.harness.verification.probes import probe_tiny
 from tritonrl.harness.verification.recordings import probe_compile
-from tritonrl.harness.verification.runs import _choose_share, prepare_run
+from tritonrl.harness.verification.runs import _choose_share, prepare_run, probe_tiny
 from tritonrl.harness.verification.storages import fill_storages
 from tritonrl.stages.compile_stage import cuts_to_tf32, find_recording, judge_compile
 from tritonrl.stages.judge_run import judge_run

@@ -24,7 +24,7 @@ from .....core.corpus.corruption import corrupt
 from .....core.seeds import derive
 from .....core.task import Example
 from .....core.text.prompts import assistant_message, user_message
-from ....policy.model.tokenizer import TURN_END, render_prompt
+from .tokenizer import TURN_END, render_prompt
 
 FAMILY_NAMES: tuple[str, ...] = tuple(f"l{level}-{name}" for level, names in ALL_FAMILIES.items() for name in names)
 CHUNK_PAIRS = 500

@@ -32,9 +32,9 @@ from torch.nn import functional
 
 from .....core.corpus import SUITES, Split
 from .....core.seeds import derive
-from ....policy.model.tokenizer import render_prompt, train_tokenizer, with_chat_template
 from ....policy.model.transformer import Attend, attend_densely, hidden_states, rotary_tables
 from .pairs import FAMILY_NAMES, PairsRequest, Rows, encode_pairs, pack, render_pairs
+from .tokenizer import render_prompt, train_tokenizer, with_chat_template
 
 
 @frozen(kw_only=True)

@@ -26,7 +26,7 @@ Array = NDArray[Any]
 
 
 def exclusive_or_of_truth(original: Any) -> Any:
-    """A sum or a difference, which for truth values is neither."""
+    """Let a sum or difference of truth values be their exclusive or."""
 
     def combine(self: Any, left: Any, right: Any) -> Any:
         if left.data.dtype == np.bool_:
@@ -40,41 +40,37 @@ def _as_numbers(array: Array) -> Array:
     return array.view(np.uint8) if array.dtype == np.bool_ else array
 
 
-def _width(array: Array) -> int:
-    return 1 if array.dtype == np.bool_ else 8 * array.itemsize
+def _where_defined(
+    compute: Callable[[Array, Array], Array], find_undefined: Callable[[Array, Array, int], Array], stand_in: int
+) -> Callable[[Array, Array], Array]:
+    """Return an operation whose undefined lanes hold a mixture; they are computed with `stand_in` on the right."""
+
+    def operate(left: Array, right: Array) -> Array:
+        value, other = _as_numbers(left), _as_numbers(right)
+        is_undefined = find_undefined(value, other, 1 if left.dtype == np.bool_ else 8 * left.itemsize)
+        if not is_undefined.any():
+            return compute(value, other).astype(left.dtype, copy=False)
+        found = compute(value, np.where(is_undefined, other.dtype.type(stand_in), other))
+        return np.where(
+            is_undefined, poison.make_results(left.dtype, found.shape), found.astype(left.dtype, copy=False)
+        )
+
+    return operate
 
 
-def _where_defined(result: Array, is_undefined: NDArray[np.bool_], dtype: np.dtype[Any]) -> Array:
-    result = result.astype(dtype, copy=False)
-    if not is_undefined.any():
-        return result
-    return np.where(is_undefined, poison.make_results(dtype, result.shape), result)
+def _has_no_quotient(dividend: Array, divisor: Array, _: int) -> Array:
+    is_undefined: Array = divisor == 0
+    if dividend.dtype.kind == "i":
+        is_undefined = is_undefined | ((dividend == np.iinfo(dividend.dtype).min) & (divisor == -1))
+    return is_undefined
 
 
 def _dividing(compute: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
-    def operate(left: Array, right: Array) -> Array:
-        dividend, divisor = _as_numbers(left), _as_numbers(right)
-        is_undefined = divisor == 0
-        if dividend.dtype.kind == "i":
-            is_undefined = is_undefined | ((dividend == np.iinfo(dividend.dtype).min) & (divisor == -1))
-        if is_undefined.any():
-            divisor = np.where(is_undefined, divisor.dtype.type(1), divisor)
-        found = compute(dividend, divisor)
-        return _where_defined(found, np.broadcast_to(is_undefined, found.shape), left.dtype)
-
-    return operate
+    return _where_defined(compute, _has_no_quotient, 1)
 
 
 def _shifting(compute: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
-    def operate(left: Array, right: Array) -> Array:
-        value, distance = _as_numbers(left), _as_numbers(right)
-        is_undefined = (distance < 0) | (distance >= _width(left))
-        if is_undefined.any():
-            distance = np.where(is_undefined, distance.dtype.type(0), distance)
-        found = compute(value, distance)
-        return _where_defined(found, np.broadcast_to(is_undefined, found.shape), left.dtype)
-
-    return operate
+    return _where_defined(compute, lambda _, distance, width: (distance < 0) | (distance >= width), 0)
 
 
 remainder = _dividing(np.fmod)
@@ -86,7 +82,7 @@ shifted_left, shifted_right = _shifting(np.left_shift), _shifting(np.right_shift
 
 
 def _product_and_rest(left: Array, right: Array) -> tuple[Array, Array]:
-    """A product of float64 numbers, rounded, and what the rounding took away."""
+    """Return a product of float64 numbers, rounded, and what the rounding took away."""
     product = left * right
 
     def halves(value: Array) -> tuple[Array, Array]:

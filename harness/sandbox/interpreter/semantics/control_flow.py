@@ -67,7 +67,7 @@ class CompiledLogic(ast.NodeTransformer):
         return node
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
-        """`x = value` makes a tensor of a number, as it does when compiled, and of each number in a tuple."""
+        """Make a tensor of an assigned number, as when compiled, and of each number in a tuple."""
         self.generic_visit(node)
         if len(node.targets) > 1:
             raise ValueError("Multiple assignments are not supported")
@@ -75,7 +75,7 @@ class CompiledLogic(ast.NodeTransformer):
         return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
-        """`x += value` is `x = x + value`."""
+        """Rewrite `x += value` as `x = x + value`."""
         self.generic_visit(node)
         if not isinstance(node.target, ast.Name):
             return node
@@ -83,26 +83,26 @@ class CompiledLogic(ast.NodeTransformer):
         return ast.Assign(targets=[node.target], value=_call(_STORED, [value]))
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        """`a if condition else b` as a call with both unevaluated."""
+        """Rewrite `a if condition else b` as a call with both unevaluated."""
         self.generic_visit(node)
         sides: list[ast.expr] = [ast.Lambda(args=_no_arguments(), body=side) for side in (node.body, node.orelse)]
         return _call(_CHOSEN, [node.test, *sides])
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        """So does `x: tl.int32 = value`; what is annotated as constexpr stays a number."""
+        """Make a tensor of what `x: tl.int32 = value` assigns; what is annotated as constexpr stays a number."""
         self.generic_visit(node)
         if node.value is not None and "constexpr" not in ast.unparse(node.annotation):
             node.value = _call(_STORED, [node.value])
         return node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        """`a and b` as a call with the operands unevaluated, as a constant one may end it early."""
+        """Rewrite `a and b` as a call with the operands unevaluated, as a constant one may end it early."""
         self.generic_visit(node)
         operands: list[ast.expr] = [ast.Lambda(args=_no_arguments(), body=value) for value in node.values]
         return _call(_SHORT_CIRCUIT[type(node.op)], operands)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
-        """`not a` as a call."""
+        """Rewrite `not a` as a call."""
         self.generic_visit(node)
         return _call(_NOT, [node.operand]) if isinstance(node.op, ast.Not) else node
 
@@ -121,7 +121,7 @@ def _tests(context: ast.expr_context) -> ast.Name:
 
 
 def _unevaluated(value: ast.expr) -> ast.expr:
-    """A function of what names and numbers say, and a tuple of such for a tuple; else None."""
+    """Return a function of what names and numbers say, and a tuple of such for a tuple; else None."""
     if isinstance(value, ast.Tuple):
         return ast.Tuple(elts=[_unevaluated(item) for item in value.elts], ctx=ast.Load())
     simple = (ast.Constant, ast.Name, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.expr_context)
@@ -162,17 +162,17 @@ def _decide(operands: tuple[Callable[[], Any], ...], ends: bool, combine: Callab
 
 
 def logical_and(*operands: Callable[[], Any]) -> Any:
-    """`a and b` as compiled: constants may end it, tensors are all computed and combined."""
+    """Compute `a and b` as compiled: constants may end it, tensors are all computed and combined."""
     return _decide(operands, False, interpreter.interpreter_semantic.logical_and)
 
 
 def logical_or(*operands: Callable[[], Any]) -> Any:
-    """`a or b` as compiled."""
+    """Compute `a or b` as compiled."""
     return _decide(operands, True, interpreter.interpreter_semantic.logical_or)
 
 
 def logical_not(value: Any) -> Any:
-    """`not a` as compiled."""
+    """Compute `not a` as compiled."""
     value = unwrapped(value)
     return interpreter.interpreter_semantic.not_(value) if isinstance(value, tl.tensor) else not value
 
@@ -185,7 +185,7 @@ def _leaving_tensors_to_themselves(original: Any) -> Any:
 
 
 def _reversed(name: str) -> Patch:
-    """`value <operator> constexpr`, by the operator of two constexprs."""
+    """Compute `value <operator> constexpr` by the operator of two constexprs."""
     operation = getattr(tl.constexpr, f"__{name}__")
 
     def operate(self: Any, other: Any) -> Any:

@@ -31,7 +31,7 @@ _TF32_BITS = np.uint32(0xFFFFE000)
 
 
 def _nudge(values: Array, is_inexact: Array) -> Array:
-    """One unit up, one down or none, the same for the same number."""
+    """Move inexact results one unit up, one down or not, equal numbers alike."""
     seed = current_run().error_seed or 0
     bits = np.atleast_1d(values).view(np.int32).reshape(values.shape)
     mixed = (bits.astype(np.uint64) + np.uint64(seed % 2**31)) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(40)
@@ -95,7 +95,7 @@ def _multiply(original: Any) -> Any:
 
 
 def _add(original: Any, sign: int = 1) -> Any:
-    """A sum (sign 1) or a difference (sign -1)."""
+    """Round a product once with the sum (sign 1) or difference (sign -1) that it is added to."""
 
     def add(self: Any, left: Any, right: Any) -> Any:
         if not _is_drawn(left, right):
@@ -124,10 +124,6 @@ def _dot(original: Any) -> Any:
     return dot
 
 
-def _subtract(original: Any) -> Any:
-    return _add(original, -1)
-
-
 _EXACT: dict[str, Callable[[Array], Array]] = {
     "exp": np.exp,
     "exp2": np.exp2,
@@ -145,6 +141,6 @@ PATCHES = (
     Patch(BUILDER, "create_fdiv", _divide),
     Patch(BUILDER, "create_fmul", _multiply),
     Patch(BUILDER, "create_fadd", _add),
-    Patch(BUILDER, "create_fsub", _subtract),
+    Patch(BUILDER, "create_fsub", partial(_add, sign=-1)),
     Patch(BUILDER, "create_dot", _dot),
 )

@@ -28,7 +28,7 @@ Function = Callable[..., Any]
 
 
 def _each(function: Callable[..., float]) -> Function:
-    """A scalar function for arrays; where it raises, the result is NaN."""
+    """Apply a scalar function to arrays; where it raises, the result is NaN."""
 
     def call(*values: float) -> float:
         try:
@@ -58,7 +58,7 @@ def _integer_exponent(x: Any) -> Any:
 
 
 def _wide(function: Function) -> Function:
-    """Computed in float64, and rounded to the argument's type."""
+    """Compute in float64, and round to the argument's type."""
     return lambda *arrays: function(*(array.astype(np.float64) for array in arrays)).astype(arrays[0].dtype)
 
 
@@ -72,12 +72,12 @@ def _quarters(x: Any, shift: int) -> Any:
 
 
 def _flushing(function: Function) -> Function:
-    """A function that takes and gives 0 for subnormal numbers, rounded to float32."""
+    """Return a function that takes and gives 0 for subnormal numbers, rounded to float32."""
     return lambda *arrays: flushed(function(*map(flushed, arrays)).astype(np.float32))
 
 
 def _fast_turn(function: Function) -> Function:
-    """A sine or cosine: turns are counted in float32, so that a large angle has few digits of one."""
+    """Return a sine or cosine that counts turns in float32, so that a large angle has few digits of one."""
 
     def turn(x: Any) -> Any:
         turns = (x * np.float32(1 / (2 * math.pi))).astype(np.float64)
@@ -91,7 +91,7 @@ _fast_sin, _fast_cos = _fast_turn(np.sin), _fast_turn(np.cos)
 
 @_flushing
 def _fast_divide(x: Any, y: Any) -> Any:
-    """By way of the reciprocal, which is 0 beyond 2**126."""
+    """Divide by way of the reciprocal, which is 0 beyond 2**126."""
     return x * np.where(np.abs(y) > np.float32(2.0**126), np.copysign(np.float32(0), y), 1 / y)
 
 
@@ -141,28 +141,45 @@ def _inverse_normal(probability: float) -> float:
     return NormalDist().inv_cdf(probability)
 
 
-def _count_bits(x: Any) -> Any:
-    return np.vectorize(lambda value: int(value).bit_count(), otypes=[np.int32])(x.view(f"u{x.itemsize}"))
+def _of_bits(count: Callable[[int, int], int]) -> Function:
+    """Return a function of the bits of integers, each given without its sign, and of their number."""
+    return lambda x: np.vectorize(lambda value: count(int(value), 8 * x.itemsize), otypes=[np.int32])(
+        x.view(f"u{x.itemsize}")
+    )
 
 
-def _leading_zeros(x: Any) -> Any:
-    bits = 8 * x.itemsize
-    return np.vectorize(lambda value: bits - int(value).bit_length(), otypes=[np.int32])(x.view(f"u{x.itemsize}"))
+def _view(x: Any, dtype: Any) -> Any:
+    return x.view(dtype)
 
 
-def _first_set(x: Any) -> Any:
-    unsigned = x.view(f"u{x.itemsize}")
-    return np.vectorize(lambda value: (int(value) & -int(value)).bit_length(), otypes=[np.int32])(unsigned)
-
-
+_BITS: dict[str, Function] = {
+    "popc": _of_bits(lambda value, _: value.bit_count()),
+    "clz": _of_bits(lambda value, num_bits: num_bits - value.bit_length()),
+    "ffs": _of_bits(lambda value, _: (value & -value).bit_length()),
+}
+_VIEWS = {
+    "float_as_int": np.int32,
+    "float_as_uint": np.uint32,
+    "int_as_float": np.float32,
+    "uint_as_float": np.float32,
+    "double_as_longlong": np.int64,
+    "longlong_as_double": np.float64,
+}
 _FUNCTIONS: dict[str, Function] = {
     **{name: getattr(np, name) for name in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt")},
     **{name: getattr(np, name) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "floor", "ceil", "trunc")},
     **{name: getattr(np, name) for name in ("rint", "hypot", "fmod", "copysign", "nextafter", "fabs", "ldexp")},
     **{name: getattr(np, f"arc{name[1:]}") for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh", "atan2")},
     **{name: getattr(np, name) for name in ("isnan", "isinf", "signbit")},
-    "abs": np.abs,
-    "llabs": np.abs,
+    **dict.fromkeys(("abs", "llabs"), np.abs),
+    **dict.fromkeys(("finite", "isfinited"), np.isfinite),
+    **dict.fromkeys(("fma", "fma_rn", "fmaf_rn"), fuse),
+    **dict.fromkeys(("nearbyint", "llrint", "float2int_rn"), np.rint),
+    **dict.fromkeys(("round", "llround"), _round_half_away),
+    **dict.fromkeys(("int2float_rn", "uint2float_rn", "double2float_rn"), np.asarray),
+    **{f"float2int_r{way}": function for way, function in (("z", np.trunc), ("d", np.floor), ("u", np.ceil))},
+    **{f"{name}{suffix}": function for name, function in _BITS.items() for suffix in ("", "ll")},
+    **{name: functools.partial(_view, dtype=dtype) for name, dtype in _VIEWS.items()},
     "exp10": lambda x: np.power(np.asarray(10.0, dtype=x.dtype), x),
     "rsqrt": _reciprocal_root,
     "rcbrt": lambda x: 1 / np.cbrt(x),
@@ -173,18 +190,11 @@ _FUNCTIONS: dict[str, Function] = {
     "powi": _wide(np.power),
     "scalbn": np.ldexp,
     "remainder": _each(math.remainder),
-    "fma": fuse,
     "fdim": _positive_difference,
     "fmin": np.fmin,
     "fmax": np.fmax,
-    "nearbyint": np.rint,
-    "round": _round_half_away,
-    "llrint": np.rint,
-    "llround": _round_half_away,
     "logb": _exponent,
     "ilogb": _integer_exponent,
-    "finite": np.isfinite,
-    "isfinited": np.isfinite,
     "saturate": lambda x: np.where(np.isnan(x), 0, np.clip(x, 0, 1)),
     "erf": _each(math.erf),
     "erfc": _each(math.erfc),
@@ -197,18 +207,6 @@ _FUNCTIONS: dict[str, Function] = {
     "tgamma": _each(_gamma),
     "norm3d": _wide(lambda x, y, z: np.hypot(np.hypot(x, y), z)),
     "rnorm3d": _wide(lambda x, y, z: 1 / np.hypot(np.hypot(x, y), z)),
-    "popc": _count_bits,
-    "popcll": _count_bits,
-    "clz": _leading_zeros,
-    "clzll": _leading_zeros,
-    "ffs": _first_set,
-    "ffsll": _first_set,
-    "float_as_int": lambda x: x.view(np.int32),
-    "float_as_uint": lambda x: x.view(np.uint32),
-    "int_as_float": lambda x: x.view(np.float32),
-    "uint_as_float": lambda x: x.view(np.float32),
-    "double_as_longlong": lambda x: x.view(np.int64),
-    "longlong_as_double": lambda x: x.view(np.float64),
     "fast_sin": _fast_sin,
     "fast_cos": _fast_cos,
     "fast_tan": lambda x: _fast_divide(_fast_sin(x), _fast_cos(x)),
@@ -219,27 +217,14 @@ _FUNCTIONS: dict[str, Function] = {
     "fast_log10": _fast_log(math.log10(2)),
     "fast_pow": lambda x, y: _fast_exp2(y * _fast_log2(x)),
     "fast_fdivide": _fast_divide,
-    "fdiv_rn": np.divide,
-    "ddiv_rn": np.divide,
+    **{
+        f"{kind}{name}_rn": function
+        for name, function in (("div", np.divide), ("add", np.add), ("sub", np.subtract), ("mul", np.multiply))
+        for kind in "fd"
+    },
+    **dict.fromkeys(("fsqrt_rn", "dsqrt_rn"), np.sqrt),
     "frcp_rn": lambda x: 1 / x,
-    "fsqrt_rn": np.sqrt,
-    "dsqrt_rn": np.sqrt,
     "frsqrt_rn": _wide(lambda x: 1 / np.sqrt(x)),
-    "fadd_rn": np.add,
-    "dadd_rn": np.add,
-    "fsub_rn": np.subtract,
-    "dsub_rn": np.subtract,
-    "fmul_rn": np.multiply,
-    "dmul_rn": np.multiply,
-    "fmaf_rn": fuse,
-    "fma_rn": fuse,
-    "int2float_rn": np.asarray,
-    "uint2float_rn": np.asarray,
-    "float2int_rn": np.rint,
-    "float2int_rz": np.trunc,
-    "float2int_rd": np.floor,
-    "float2int_ru": np.ceil,
-    "double2float_rn": np.asarray,
 }
 
 

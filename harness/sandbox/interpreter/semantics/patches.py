@@ -6,9 +6,11 @@ A patch makes a replacement of what it finds, so the order of patches matters wh
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import triton.language as tl
 from attrs import frozen
 from triton.runtime import interpreter
 
@@ -64,3 +66,55 @@ def patched(patches: Iterable[Patch]) -> Iterator[None]:
     finally:
         for owner, name, value in reversed(saved):
             setattr(owner, name, value)
+
+
+def _remember_builtins(original: Any) -> Any:
+    spaces = (tl, tl.core, tl.tensor, tl.math, tl.core.tensor_descriptor_base)
+    known = {
+        id(space): tuple(name for name, member in inspect.getmembers(space) if tl.core.is_builtin(member))
+        for space in spaces
+    }
+
+    def patch(space: Any, *rest: Any) -> None:
+        names = known.get(id(space))
+        if names is None:
+            original(space, *rest)
+            return
+        for name in names:
+            member = getattr(space, name)
+            if tl.core.is_builtin(member):  # not where an outer call has patched it
+                INTERPRETER._patch_attr(space, name, member, *rest)
+
+    return patch
+
+
+def remember_types(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a function that looks an element's NumPy type up once; types are equal if their names are."""
+    known: dict[str, Any] = {}
+
+    def get_np_dtype(tt_dtype: Any) -> Any:
+        element = tt_dtype.element_ty if isinstance(tt_dtype, tl.block_type) else tt_dtype
+        if isinstance(element, tl.pointer_type):
+            return original(element)
+        if element.name not in known:
+            known[element.name] = original(element)
+        return known[element.name]
+
+    return get_np_dtype
+
+
+def _let_tensors_be_indices(original: Any) -> Any:
+    """Let a loop's bound be a tensor: Triton 3.6 converts a 1-element array to int, which NumPy 2.4 refuses."""
+
+    def patch(tensor: Any, *rest: Any) -> None:
+        original(tensor, *rest)
+        tensor.__index__ = lambda self: int(self.handle.data.item())
+
+    return patch
+
+
+INDEX_PATCHES = (Patch(INTERPRETER, "_patch_lang_tensor", _let_tensors_be_indices),)
+SPEED_PATCHES = (
+    Patch(INTERPRETER, "_patch_builtin", _remember_builtins),
+    Patch(INTERPRETER, "_get_np_dtype", remember_types),
+)

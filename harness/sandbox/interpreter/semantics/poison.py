@@ -47,12 +47,12 @@ def _choices(dtype: torch.dtype) -> torch.Tensor:
 
 
 def _extremes(low: int, high: int) -> tuple[int, int, int]:
-    """Near both ends and in between, such that no two cancel each other."""
+    """Return numbers near both ends and in between, no two of which cancel each other."""
     return high - 6, low + 3 if low else 0, min(_INTEGER, high - 21)
 
 
 def make_lanes(kind: Any, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Values for the lanes of one load of a Triton type; which comes first is drawn from the number of loads so far."""
+    """Return values for the lanes of one load of a Triton type; the number of loads so far draws which comes first."""
     if kind.is_bf16():
         choices = np.array([0x7FC0, 0x7F7F, 0xFF7F], dtype=np.uint16)  # codes, as NumPy has neither type
     elif kind.is_fp8():
@@ -72,7 +72,7 @@ def make_lanes(kind: Any, shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def make_results(dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Values for the lanes of one operation on integers or truth values that is not defined there."""
+    """Return values for the lanes of one operation on integers or truth values that is not defined there."""
     if dtype.kind == "b":
         return _mixture(np.array([True, False]), shape, current_run().seed)
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max

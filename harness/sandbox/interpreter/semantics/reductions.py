@@ -2,11 +2,10 @@
 
 Triton's interpreter goes from left to right, so a function that is not associative, or not commutative, has a result
 here that no GPU gives. In a reduction a thread combines what it holds from the first to the last, the threads of a warp
-as a butterfly, each with the one half as many lanes away, and the warps alike; seen on an H200. In a scan (read in the
-PTX for sm_90) each thread scans the neighbours that it holds; the threads of a warp add up their last ones in rounds,
-each with that 1, 2, 4, ... lanes before; and what the stretches of the warps before come to is put before each, the
-stretches one after another. How much a thread holds and which elements lie beside each other there is not known
-(`run_state.Layout`): a function that may be used so is right in any order. Sums of floats go the same way.
+as a butterfly, and the warps alike; seen on an H200. In a scan (read in the PTX for sm_90) each thread scans its
+neighbours, the threads of a warp add up their last ones in rounds, each with that 1, 2, 4, ... lanes before, and the
+stretches of the warps follow one after another. How much a thread holds is not known (`run_state.Layout`): a function
+that may be used so is right in any order. Sums of floats go the same way.
 
 The position of a maximum is found by comparisons, which NaN answers with no: compiled, the later one of two parts wins
 then, NaN or not. NumPy's functions would have NaN win.
@@ -37,7 +36,7 @@ class _OwnFunction:
         self._function = operation.combine_fn.rewrite()
 
     def __call__(self, left: Arrays, right: Arrays) -> Arrays:
-        """All elements of arrays of one shape, combined with those at the same place."""
+        """Combine all elements of arrays of one shape with those at the same place."""
         left, right = [np.asarray(array) for array in left], [np.asarray(array) for array in right]
         if not left[0].size:
             return left
@@ -124,7 +123,7 @@ def _reduce_by_halves(arrays: Arrays, combine: _Combine) -> Arrays:
 
 
 def _pack(reduction: Any, results: Arrays, dtypes: list[Any], rank: int) -> list[Any]:
-    """Tensors of what was reduced, with the axes that are kept."""
+    """Return tensors of what was reduced, with the axes that are kept."""
     if reduction.keep_dims:
         results = [
             array.reshape((1,) * rank) if reduction.axis is None else np.expand_dims(array, reduction.axis)

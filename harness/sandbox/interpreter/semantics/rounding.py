@@ -1,4 +1,8 @@
-"""Conversions and fused operations that are rounded as a GPU rounds them.
+"""Conversions, fused operations and bfloat16 arithmetic, rounded as a GPU rounds them.
+
+NumPy has no bfloat16, so the interpreter holds such values as the 16-bit integers that encode them, and (seen in 3.6
+and 3.7) adds, compares, reduces and matrix-multiplies those; its conversion truncates where a GPU rounds to nearest
+even. These operations are replaced: widen to float32, operate, round back.
 
 An operation is done in float64, and what that loses is kept in its last bit, which is made odd ("round to odd"): a
 second rounding, to a type that has at least two digits fewer, then gives what one rounding of the exact value would.
@@ -25,10 +29,115 @@ from numpy.typing import NDArray
 from triton.runtime import interpreter
 
 from ...kernel_source import NotKernelLanguage
-from .bfloat16 import narrow, widen
 from .patches import BUILDER, INTERPRETER, Patch, replace
 
 Array = NDArray[Any]
+Floats = NDArray[np.float32]
+Codes = NDArray[np.uint16]
+
+
+def widen(codes: Codes) -> Floats:
+    """Return the float32 values that the codes stand for; exact."""
+    return (codes.astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def narrow(values: Array) -> Codes:
+    """Return the codes of the nearest bfloat16 values, ties to even."""
+    bits = np.atleast_1d(np.asarray(values, dtype=np.float32)).view(np.uint32)
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+    quiet = (bits >> np.uint32(16)) | np.uint32(0x40)
+    is_nan = (bits & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
+    return np.where(is_nan, quiet, rounded).astype(np.uint16).reshape(np.shape(values))
+
+
+def _make_bfloat16(self: Any, value: float) -> Any:
+    return interpreter.TensorHandle(narrow(np.array([value])), tl.bfloat16)
+
+
+def _is_bfloat16(value: Any) -> bool:
+    return isinstance(value, interpreter.TensorHandle) and value.dtype.scalar == tl.bfloat16
+
+
+def _widened(value: Any) -> Any:
+    return interpreter.TensorHandle(widen(value.data), tl.float32) if _is_bfloat16(value) else value
+
+
+def _narrowed(value: Any) -> Any:
+    return interpreter.TensorHandle(narrow(value.data), tl.bfloat16)
+
+
+def _widened_operation(original: Any) -> Any:
+    def operate(self: Any, *arguments: Any) -> Any:
+        *handles, operation = arguments
+        if operation is np.where or not any(_is_bfloat16(handle) for handle in handles):
+            return original(self, *arguments)
+        output = operation(*(_widened(handle).data for handle in handles))
+        if output.dtype == np.bool_:
+            return interpreter.TensorHandle(output, tl.int1)
+        return interpreter.TensorHandle(narrow(output), tl.bfloat16)
+
+    return operate
+
+
+def _widened_result(original: Any) -> Any:
+    def operate(self: Any, *arguments: Any) -> Any:
+        if not any(_is_bfloat16(argument) for argument in arguments):
+            return original(self, *arguments)
+        result = original(self, *map(_widened, arguments))
+        third = arguments[2] if len(arguments) > 2 else arguments[0]  # the addend gives the type of a * b + c
+        return _narrowed(result) if _is_bfloat16(third) else result
+
+    return operate
+
+
+def _widened_cast(original: Any) -> Any:
+    def cast(self: Any, source: Any, target: Any, *rest: Any) -> Any:
+        to, out = source.dtype.scalar, target.scalar
+        if tl.bfloat16 not in (to, out) or to == out or to.is_fp8() or out.is_fp8():
+            return original(self, source, target, *rest)
+        values = _widened(source).data
+        if out == tl.bfloat16:
+            return interpreter.TensorHandle(narrow(values), out)
+        return interpreter.TensorHandle(values.astype(interpreter._get_np_dtype(target)), out)
+
+    return cast
+
+
+def _widened_reduction(original: Any) -> Any:
+    def apply(self: Any, values: Any) -> Any:
+        inputs = values if isinstance(values, tuple) else (values,)
+        narrow_ones = [_is_bfloat16(value.handle) for value in inputs]
+        if not any(narrow_ones):
+            return original(self, values)
+        wide = tuple(
+            _tensor(_widened(value.handle), tl.float32) if is_narrow else value
+            for value, is_narrow in zip(inputs, narrow_ones, strict=True)
+        )
+        results = original(self, wide)
+        back = tuple(
+            _tensor(_narrowed(result.handle), tl.bfloat16) if is_narrow and result.dtype == tl.float32 else result
+            for result, is_narrow in zip(results, narrow_ones, strict=False)
+        )
+        return (back + tuple(results[len(back) :])) if isinstance(values, tuple) else back[0]
+
+    return apply
+
+
+def _tensor(handle: Any, dtype: Any) -> Any:
+    shape = list(handle.data.shape)
+    return tl.core.tensor(handle, tl.block_type(dtype, shape) if shape and shape != [1] else dtype)
+
+
+BFLOAT16_PATCHES = (
+    *(Patch(BUILDER, name, _widened_operation) for name in ("binary_op", "ternary_op")),
+    *(
+        Patch(BUILDER, name, _widened_result)
+        for name in ("create_erf", "create_rsqrt", "create_fma", "create_dot", "unary_op")
+    ),
+    *(Patch(BUILDER, name, _widened_cast) for name in ("cast_impl", "create_fp_to_fp")),
+    replace(BUILDER, "get_bf16", _make_bfloat16),
+    Patch(interpreter.ReduceScanOpInterface, "apply", _widened_reduction),
+)
 
 
 def fuse(left: Array, right: Array, addend: Array) -> Array:
@@ -116,30 +225,27 @@ def to_integers(values: Array, kind: np.dtype[Any]) -> Array:
     return result.astype(kind)
 
 
-Floats = NDArray[Any]
-Codes = NDArray[np.uint8]
-
 _EIGHT_BITS = {"fp8e4nv": torch.float8_e4m3fn, "fp8e5": torch.float8_e5m2}
 _NAN = 0x7F
 
 
-def encode(values: Floats, name: str) -> Codes:
+def encode(values: Array, name: str) -> NDArray[np.uint8]:
     """Return the codes of the nearest numbers of a type of eight bits."""
     dtype = _EIGHT_BITS[name]
     largest = torch.finfo(dtype).max
     wide = np.clip(np.asarray(values, dtype=np.float32), -largest, largest)
-    codes: Codes = torch.from_numpy(np.nan_to_num(wide)).to(dtype).view(torch.uint8).numpy()
+    codes: NDArray[np.uint8] = torch.from_numpy(np.nan_to_num(wide)).to(dtype).view(torch.uint8).numpy()
     return np.where(np.isnan(wide), np.uint8(_NAN), codes)
 
 
-def decode(codes: Codes, name: str) -> NDArray[np.float32]:
+def decode(codes: NDArray[np.uint8], name: str) -> NDArray[np.float32]:
     """Return the numbers that codes stand for; exact."""
     held = torch.from_numpy(np.array(codes, dtype=np.uint8)).view(_EIGHT_BITS[name])
     values: NDArray[np.float32] = held.to(torch.float32).numpy()
     return values
 
 
-def _decode_by_product(codes: Codes) -> NDArray[np.float32]:
+def _decode_by_product(codes: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Decode float8e5 as if its highest exponent were one like others."""
     magnitude = (codes.astype(np.uint32) & 0x7F) << 21  # the digits and the exponent where float32 has them
     values = magnitude.view(np.float32) * np.float32(2.0**112)

@@ -46,7 +46,7 @@ def stored(value: Any) -> Any:
 
 
 def chosen(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
-    """`then() if condition else otherwise()`; a condition that is a tensor makes a tensor of the result."""
+    """Choose by a condition; one that is a tensor makes a tensor of the result."""
     value = then() if unwrapped(condition) else otherwise()
     return stored(value) if isinstance(condition, tl.tensor) else value
 
@@ -94,12 +94,12 @@ def _fold(plain: Callable[..., Any], name: str, values: tuple[Any, ...], options
 
 
 def largest(*values: Any, **options: Any) -> Any:
-    """`max` of a compiled kernel."""
+    """Return the `max` of a compiled kernel."""
     return _fold(builtins.max, "maximum", values, options)
 
 
 def smallest(*values: Any, **options: Any) -> Any:
-    """`min` of a compiled kernel."""
+    """Return the `min` of a compiled kernel."""
     return _fold(builtins.min, "minimum", values, options)
 
 
@@ -122,7 +122,7 @@ def _followed(loop: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]
 
 @_followed
 def loop_range(*bounds: Any, **options: Any) -> Iterator[Any]:
-    """`range` and `tl.range` of a compiled kernel; what only schedules the loop is ignored."""
+    """Yield the numbers of `range` and `tl.range` of a compiled kernel; what only schedules the loop is ignored."""
     given = list(bounds)
     for name in ("arg1", "start", "arg2", "end", "stop", "step"):
         if options.get(name) is not None:
@@ -163,7 +163,7 @@ def _counted(low: int, high: int, step: int, bits: int) -> range:
 
 
 def argument(value: bool | int | float, kind: str | None) -> Any:
-    """A number as a kernel gets it, of the type that it was compiled for, or of the type that it would be."""
+    """Return a number as a kernel gets it, of the type that it was compiled for, or would be."""
     names = {"fp": "float", "bf": "bfloat", "i": "int", "u": "uint"}
     if kind is None:
         kind = _usual(value)

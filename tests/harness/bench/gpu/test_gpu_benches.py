@@ -15,9 +15,8 @@ from tritonrl.harness.bench.gpu.crashes import CRASHES, draw_sources
 from tritonrl.harness.bench.verifier.mix import Kind, Labelled, RunningCount, count_done, show_every_tenth
 from tritonrl.harness.gpu_check import double_task
 from tritonrl.harness.sandbox.sandbox import Sandbox
-from tritonrl.harness.verification.probes import probe_syntax
 from tritonrl.harness.verification.recordings import probe_compile
-from tritonrl.harness.verification.verifier import Verifier
+from tritonrl.harness.verification.verifier import Verifier, probe_syntax
 from tritonrl.stages.compile_stage import judge_compile
 from tritonrl.stages.syntax import judge_syntax
 from typer.testing import CliRunner

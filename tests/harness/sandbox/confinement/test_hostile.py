@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 from tritonrl.core.outcome import Outcome
-from tritonrl.harness.sandbox.protocol import RecordReply
 from tritonrl.harness.sandbox.sandbox import Sandbox
+from tritonrl.harness.sandbox.wire import RecordReply
 
 from ....conftest import SharedSandboxes
 from ..conftest import SMALL_LIMITS, request

@@ -16,8 +16,8 @@ from tritonrl.core.config import LimitsConfig
 from tritonrl.core.outcome import Outcome
 from tritonrl.harness.sandbox import sandbox as sandbox_module
 from tritonrl.harness.sandbox.confinement import watch
-from tritonrl.harness.sandbox.protocol import RecordReply
 from tritonrl.harness.sandbox.sandbox import Sandbox
+from tritonrl.harness.sandbox.wire import RecordReply
 
 from ..conftest import IDENTITY, request
 

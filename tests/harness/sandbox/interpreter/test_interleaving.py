@@ -6,8 +6,8 @@ from tritonrl.core.candidate import Candidate
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.task import Task
 from tritonrl.harness.verification.context import VerifierContext
-from tritonrl.harness.verification.probes import probe_tiny
 from tritonrl.harness.verification.recordings import probe_compile
+from tritonrl.harness.verification.runs import probe_tiny
 from tritonrl.stages.judge_run import judge_run
 
 TASK = Task(

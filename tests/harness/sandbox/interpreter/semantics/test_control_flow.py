@@ -19,7 +19,7 @@ import json, warnings
 import numpy, torch, triton
 from tests.harness.sandbox.interpreter.semantics.semantics import CASES, SIZE, SOURCE, inputs
 from tritonrl.harness.sandbox.interpreter.kernel_module import KernelModule
-from tritonrl.harness.sandbox.interpreter.patch_table import SEMANTICS, install
+from tritonrl.harness.sandbox.interpreter.interpreter import SEMANTICS, install
 warnings.simplefilter("ignore")
 install(SEMANTICS)
 kernels, results = KernelModule(SOURCE), {}

@@ -18,7 +18,7 @@ _RUN = """
 import json, sys, warnings
 import numpy, torch, triton
 from tritonrl.harness.sandbox.interpreter.kernel_module import KernelModule
-from tritonrl.harness.sandbox.interpreter.patch_table import SEMANTICS, install
+from tritonrl.harness.sandbox.interpreter.interpreter import SEMANTICS, install
 from tritonrl.harness.sandbox.interpreter.semantics.run_state import Layout, begin_run
 warnings.simplefilter("ignore")
 install(SEMANTICS)

@@ -154,7 +154,7 @@ import json, warnings
 import torch
 from tests.harness.sandbox.interpreter.semantics.test_scalars import BODIES, SOURCE
 from tritonrl.harness.sandbox.interpreter.kernel_module import KernelModule
-from tritonrl.harness.sandbox.interpreter.patch_table import SEMANTICS, install
+from tritonrl.harness.sandbox.interpreter.interpreter import SEMANTICS, install
 from tritonrl.harness.sandbox.kernel_source import KernelSource
 from tritonrl.harness.sandbox.interpreter.semantics.scalars import argument
 warnings.simplefilter("ignore")

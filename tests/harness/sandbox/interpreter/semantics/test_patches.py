@@ -6,7 +6,7 @@ from typing import Any
 
 import triton.language as tl
 from triton.runtime import interpreter
-from tritonrl.harness.sandbox.interpreter.semantics.language_patch import remember_types
+from tritonrl.harness.sandbox.interpreter.semantics.patches import remember_types
 
 NUMBERS = [
     one

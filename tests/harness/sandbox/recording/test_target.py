@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.task import Profile
-from tritonrl.harness.sandbox.recording.device_stub import parse_target
-from tritonrl.harness.sandbox.recording.residency import count_resident, find_registers
+from tritonrl.harness.sandbox.recording.target import count_resident, find_registers, parse_target
 from tritonrl.harness.sandbox.sandbox import Sandbox
 
 from ..conftest import only, request

@@ -1,0 +1,125 @@
+"""The probes that need a few lines: variants, knock-out, second call, the interpreter's view, and recompilation.
+
+What each is for is said beside its decision, in the module of its name in `stages.checks`. Every probe gathers one
+report from candidate, task, context and specification, or gives nothing where there is nothing to gather.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from attrs import evolve
+
+from ....core.candidate import Candidate, Failure, RunReport, Variant
+from ....core.recipe.extensions import VerifierSpec
+from ....core.run import RunRequest
+from ....core.task import Profile, Task
+from ....stages.checks.knock_out import KNOCK_OUT_VARIANTS, KnockOut, KnockOutReport, fills_to_try, without_launches
+from ....stages.checks.recompile import RecompileReport, find_declared_plan, find_difference
+from ....stages.checks.runs import RunsReport
+from ....stages.checks.second_call import run_twice
+from ....stages.variants import SAMPLED_VARIANTS, VariantInputs, describe, variants_of
+from ...reference.oracle import ExpectedRun
+from ..context import VerifierContext
+from ..recordings import find_uncompiled, later_variants
+from ..runs import prepare_run, report_runs, run_each, run_prepared
+from .applicability import find_inapplicable, is_lost_by_reference
+
+
+def gather_variants(candidate: Candidate, task: Task, context: VerifierContext, spec: VerifierSpec) -> RunsReport:
+    """Run the verifier's variants."""
+    return run_variants(candidate, task, context, variants_of(spec))
+
+
+def run_variants(candidate: Candidate, task: Task, context: VerifierContext, variants: Sequence[Variant]) -> RunsReport:
+    """Run the wanted variants, those not yet known together in one child.
+
+    Left out are those that say nothing about this candidate (`applicability`). Large sizes have a check of their own
+    (`declared`), but for a GPU, which runs whole what compiles in time.
+    """
+    whole = {inputs.variant for inputs in later_variants(task, context)} if context.cuda is not None else set()
+    if whole & set(variants):
+        whole -= {inputs.variant for inputs in find_uncompiled(candidate, task, context)}
+    runnable = [variant for variant in variants if variant not in SAMPLED_VARIANTS or variant in whole]
+    left_out = find_inapplicable(candidate, task, context, runnable)
+    wanted = [context.describe(variant, task) for variant in runnable if variant not in left_out]
+    inputs = {each.variant: each for each in wanted}
+    reports = run_each(candidate, task, context, "full", wanted)
+    kept = (report for report in reports if not is_lost_by_reference(report, task, context, inputs[report.variant]))
+    return RunsReport(runs=tuple(kept))
+
+
+def gather_knock_out(candidate: Candidate, task: Task, context: VerifierContext, spec: VerifierSpec) -> KnockOutReport:
+    """Run the plan without its launches, where anything could be left of its result."""
+    inputs = [context.describe(variant, task) for variant in KNOCK_OUT_VARIANTS]
+    pairs = _prepare_knock_out(candidate, task, context, inputs)
+    return KnockOutReport(knock_outs=tuple(_knock_out(candidate, context, pairs)))
+
+
+def _knock_out(
+    candidate: Candidate, context: VerifierContext, pairs: list[tuple[RunRequest, ExpectedRun]]
+) -> Iterator[KnockOut]:
+    for fill in fills_to_try(pairs[0][0].plan) if pairs else ():
+        changed = [(evolve(request, plan=without_launches(request.plan, fill)), wanted) for request, wanted in pairs]
+        reply = context.runner.run(candidate.source, [request for request, _ in changed])
+        yield KnockOut(reports=tuple(report_runs(changed, reply.results, reply.failure, reply.seconds)), fill=fill)
+
+
+def _prepare_knock_out(
+    candidate: Candidate, task: Task, context: VerifierContext, wanted: list[VariantInputs]
+) -> list[tuple[RunRequest, ExpectedRun]]:
+    """Returns requests for the wanted inputs, or none where the first one's plan needs no such run."""
+    pairs: list[tuple[RunRequest, ExpectedRun]] = []
+    for inputs in wanted:
+        prepared = prepare_run(candidate, task, context, inputs)
+        if isinstance(prepared, Failure) or not fills_to_try(prepared[0].plan):
+            return []
+        pairs.append(prepared)
+    return pairs
+
+
+def gather_second_call(
+    candidate: Candidate, task: Task, context: VerifierContext, spec: VerifierSpec
+) -> RunsReport | None:
+    """Run a second call, after one on values that differ too little for a kernel that knows its inputs by a few."""
+    inputs = context.describe(Variant.SECOND_CALL, task)
+    others = inputs.change_few()
+    prepared, before = (prepare_run(candidate, task, context, one) for one in (inputs, others))
+    if isinstance(prepared, Failure) or isinstance(before, Failure):
+        return None  # a run before this one had the same plan
+    request, expected = prepared
+    plan, copies = run_twice(request.plan)
+    storages = {**request.storages, **{copy: before[0].storages[index] for index, copy in copies.items()}}
+    twice = evolve(request, plan=plan, storages=storages)
+    return RunsReport(runs=tuple(run_prepared(candidate, context, [(twice, expected)])))
+
+
+def gather_interpreted(candidate: Candidate, task: Task, context: VerifierContext, spec: VerifierSpec) -> RunsReport:
+    """Interpret what a GPU accepts, at the sizes that can be interpreted whole."""
+    return RunsReport(runs=tuple(_interpret(candidate, task, evolve(context, cuda=None))))
+
+
+def _interpret(candidate: Candidate, task: Task, context: VerifierContext) -> Iterator[RunReport]:
+    wanted = [describe(Variant.ORIGINAL, task.dtypes, profile) for profile in (Profile.TINY, Profile.SMALL)]
+    wanted.append(describe(Variant.REVERSED, task.dtypes))
+    if context.oracle.remainder(task):
+        wanted.append(describe(Variant.REMAINDER, task.dtypes))
+    for inputs in wanted:
+        prepared = prepare_run(candidate, task, context, inputs)
+        if isinstance(prepared, Failure):
+            yield RunReport(variant=inputs.variant, seconds=0.0, failure=prepared)
+        else:
+            yield from run_prepared(candidate, context, [prepared])
+
+
+def gather_recompile(
+    candidate: Candidate, task: Task, context: VerifierContext, spec: VerifierSpec
+) -> RecompileReport | None:
+    """Compare the declared plan's kernels with what a clean child makes of their text."""
+    plan = find_declared_plan(candidate, task)
+    if plan is None:
+        return None
+    context.get_ready()
+    reply = context.sandbox.recompile(candidate.source, plan)
+    failure = reply.failure or find_difference(plan, reply.kernels)
+    return RecompileReport(seconds=reply.seconds, failure=failure)

@@ -1,0 +1,251 @@
+"""How many of a plan's programs a sample runs, what it shows, and when it is settled.
+
+A small sample comes first, and a scan of many programs beside it. What leaves a doubt is asked with more programs, and
+where they are few enough with all: a refusal by a few programs would be one of what the others may have written. The
+decisions are here; whoever runs the samples drives `settle`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Sequence
+from enum import Enum, auto
+
+import numpy as np
+from attrs import evolve, frozen
+from numpy.typing import NDArray
+
+from ...core.candidate import Failure, RunReport, Variant
+from ...core.outcome import Outcome
+from ...core.run import Sample
+from ..judge_run import judge_run
+from ..tolerance import compare
+from .declared_run import (
+    ALL_PROGRAMS,
+    FEW_PROGRAMS,
+    FIRST_PROGRAMS,
+    LEAST_PROGRAMS,
+    MORE_PROGRAMS,
+    SUSPECTS,
+    Coverage,
+    Hints,
+    LaunchCoverage,
+    are_right,
+    count_needed,
+    find_hints,
+    judge_coverage,
+)
+
+_MOST_SECONDS = 12.0
+_MOST_SECONDS_OF_SUSPECTS = 18.0
+"""All programs run where the sample says that they take no longer; longer where a scan says that something is wrong."""
+_CUT_OFF = (Outcome.CRASHED, Outcome.MEMORY_LIMIT)
+"""Other ends of a run of all programs than being out of time that need not be the fault of what was already found."""
+Grid = tuple[int, int, int]
+
+
+@frozen(kw_only=True)
+class Look:
+    """The findings of a sample: a report, whether all programs would tell more, and the seconds that each takes."""
+
+    report: RunReport
+    is_doubtful: bool = False
+    seconds_each: float = 0.0
+    has_sums: bool = False
+    """Something was not compared, as programs that did not run have to do with it."""
+    overlaps: bool = False
+    """Programs wrote what others had written, so that how much each writes does not add up."""
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """Return how the sample failed before anything was compared, or None."""
+        return None if self.report.failure is None else self.report.failure.outcome
+
+    @property
+    def is_wrong(self) -> bool:
+        """Return whether the report objects to the candidate."""
+        return judge_run(self.report) is not None
+
+
+@frozen(kw_only=True)
+class Take:
+    """A sample that is wanted next: so many drawn programs of each launch, and `programs` by their numbers."""
+
+    num_programs: int
+    programs: tuple[int, ...] = ()
+
+
+class Question(Enum):
+    """What samples leave open that a scan of all programs can answer."""
+
+    SUM = auto()
+    """Whether programs add up to the right value."""
+    REST = auto()
+    """Whether programs that write what others write leave elements unwritten."""
+
+
+@frozen(kw_only=True)
+class Settled:
+    """The last look, and the question that it leaves open."""
+
+    look: Look
+    question: Question | None = None
+
+
+def settle(
+    first: Look | None, hints: Hints | None, num_programs: Sequence[int], is_declared: bool, may_wait: bool
+) -> Generator[Take, Look, Settled]:
+    """Decide which samples to take, one after the other, and return the one that counts.
+
+    `first` is the small sample, None where its child ended for reasons that say nothing about the candidate; `hints`
+    are the scan's, None where it could not be read. `num_programs` counts those of each launch. `may_wait`: programs
+    have loops without a bound, in which one may wait for another.
+    """
+    if hints is None or first is None:
+        look = yield Take(num_programs=FIRST_PROGRAMS if is_declared else FEW_PROGRAMS)
+    elif hints.programs and len(num_programs) == 1:
+        look = yield Take(num_programs=FEW_PROGRAMS, programs=hints.programs)
+    else:
+        look = first
+    hints = hints or Hints()
+    if look.outcome is Outcome.TIMEOUT:
+        look = yield Take(num_programs=LEAST_PROGRAMS)
+    is_exhausted = False
+    if look.outcome is Outcome.OUTPUT_NOT_WRITTEN:
+        more = yield Take(num_programs=MORE_PROGRAMS)
+        # where more programs only take too long, what the first ones did not write still stands
+        is_too_much = more.outcome is Outcome.TIMEOUT and not may_wait
+        is_exhausted = is_too_much or max(num_programs) <= MORE_PROGRAMS
+        look = look if is_too_much else more
+    is_wrong = look.is_wrong
+    if not is_exhausted and (is_wrong or is_declared):
+        look = yield from _take_all(look, hints, num_programs, may_wait)
+    can_ask = is_declared and not is_wrong and len(num_programs) == 1
+    return Settled(look=look, question=_find_question(look, hints, num_programs) if can_ask else None)
+
+
+def _take_all(look: Look, hints: Hints, num_programs: Sequence[int], may_wait: bool) -> Generator[Take, Look, Look]:
+    """Have all programs run where that may tell more and takes no longer than it may."""
+    is_wrong, total = look.is_wrong, sum(num_programs)
+    is_suspect = not is_wrong and (bool(hints.programs) or hints.is_lacking)
+    is_stuck = look.outcome is Outcome.TIMEOUT and not may_wait
+    if not (look.is_doubtful or is_suspect) or is_stuck or total > ALL_PROGRAMS:
+        return look
+    most_seconds = _MOST_SECONDS_OF_SUSPECTS if is_suspect else _MOST_SECONDS
+    if look.outcome is None and look.seconds_each * total > most_seconds:
+        return look
+    whole = yield Take(num_programs=max(num_programs))
+    # what did not come to its end says nothing that would make an objection better or worse
+    is_cut_off = whole.outcome is Outcome.TIMEOUT or (is_wrong and whole.outcome in _CUT_OFF)
+    return look if is_cut_off else whole
+
+
+def _find_question(look: Look, hints: Hints, num_programs: Sequence[int]) -> Question | None:
+    if look.has_sums:
+        return Question.SUM
+    is_lacking = hints.is_lacking and sum(num_programs) > ALL_PROGRAMS
+    return Question.REST if look.overlaps or is_lacking else None
+
+
+@frozen(kw_only=True, eq=False)
+class SampledOutput:
+    """One returned tensor: its values, which programs or whether any wrote each, and what is expected; all one shape.
+
+    `tainted` elements depend on programs that did not run. A scan has in `written` the program that wrote an element,
+    from 1 on, or 0.
+    """
+
+    actual: NDArray[np.generic]
+    written: NDArray[np.bool_] | NDArray[np.int32]
+    expected: NDArray[np.generic]
+    dtype: str
+    expected_dtype: str
+    tainted: NDArray[np.bool_] | None = None
+    share_of_tolerance: float = 1.0
+
+
+def judge_sample(
+    variant: Variant, outputs: Sequence[SampledOutput], grids: Sequence[Grid], sample: Sample, seconds: float
+) -> Look:
+    """Compare what a sample's programs wrote, and ask whether all of them would write the whole result."""
+    num_needed, num_tainted, comparisons = 0, 0, []
+    for output in outputs:
+        written = np.asarray(output.written, dtype=bool)
+        tainted = np.zeros_like(written) if output.tainted is None else output.tainted
+        settled = written & ~tainted
+        num_needed += count_needed(output.actual, output.expected, written, output.dtype)
+        num_tainted += int(np.count_nonzero(tainted))
+        found = compare(output.actual[settled], output.expected[settled], output.dtype, output.expected_dtype)
+        comparisons.append(evolve(found, share_of_tolerance=output.share_of_tolerance))
+    launches = tuple(
+        LaunchCoverage(
+            grid=grid,
+            written_by_program=taken.written_by_program,
+            num_unknown=taken.num_unknown,
+            stored_by_program=taken.stored_by_program,
+            new_along=taken.new_along,
+        )
+        for grid, taken in zip(grids, sample.launches, strict=True)
+    )
+    num_run = sum(len(launch.written_by_program) + launch.num_unknown for launch in launches)
+    overlaps = any(taken.overlaps for taken in sample.launches)
+    failure = judge_coverage(Coverage(num_needed=num_needed, launches=launches))
+    compared = () if failure is not None else tuple(comparisons)
+    return Look(
+        report=RunReport(variant=variant, seconds=0.0, failure=failure, comparisons=compared),
+        is_doubtful=failure is not None or num_tainted > 0 or len(launches) > 1 or overlaps,
+        seconds_each=seconds / max(1, num_run),
+        has_sums=num_tainted > 0,
+        overlaps=overlaps,
+    )
+
+
+def judge_failure(variant: Variant, failure: Failure, num_launches: int) -> Look:
+    """Return the look of a sample that failed, or trespassed, before anything was compared."""
+    # out of time may also be a program that waits for one that does not run
+    is_doubtful = num_launches > 1 or failure.outcome is Outcome.TIMEOUT
+    return Look(report=RunReport(variant=variant, seconds=0.0, failure=failure), is_doubtful=is_doubtful)
+
+
+def read_hints(outputs: Sequence[SampledOutput], grids: Sequence[Grid], sample: Sample) -> Hints | None:
+    """Return what a scan of many programs suggests, or None where too few of them were scanned."""
+    counts = [launch.num_unknown for launch in sample.launches]
+    totals = [math.prod(grid) for grid in grids]
+    if not counts or min(counts) < min(FIRST_PROGRAMS, *totals):
+        return None
+    found = []
+    for output in outputs:
+        writers = np.asarray(output.written, dtype=np.int32)
+        if writers.size and writers.min() < 0:
+            return None
+        is_whole = counts == totals
+        share = output.share_of_tolerance
+        found.append(find_hints(output.actual, output.expected, writers, output.dtype, is_whole, share))
+    return Hints(
+        programs=tuple(program for hints in found for program in hints.programs)[:SUSPECTS],
+        is_lacking=any(hints.is_lacking for hints in found),
+        position=found[0].position,
+    )
+
+
+def judge_sum(scanned: SampledOutput, alone: NDArray[np.generic], position: int, num_addends: int) -> Failure | None:
+    """Object to the value that programs add up to at a flat position, all at once (`scanned`) and one by one (`alone`).
+
+    Both ways must agree on it, so that a scan by itself refuses nothing. `alone` has the output's shape.
+    """
+    at = np.unravel_index(position, scanned.expected.shape)
+    value, at_once = float(alone[at]), float(scanned.actual[at])
+    everywhere = np.full_like(scanned.expected, alone[at])
+    is_right = are_right(everywhere, scanned.expected, scanned.dtype, scanned.share_of_tolerance)[at]
+    if is_right or not np.isclose(value, at_once if math.isfinite(at_once) else 0.0, rtol=1e-2):
+        return None
+    message = f"{num_addends} programs add up to {value:.4g} where {float(scanned.expected[at]):.4g} is right"
+    return Failure(outcome=Outcome.WRONG_VALUES, message=message)
+
+
+def judge_rest(hints: Hints | None) -> Failure | None:
+    """Object where how much programs write does not add up, and a scan of all leaves elements unwritten."""
+    if hints is None or not hints.is_lacking:
+        return None
+    message = "programs write what others write, and all of them do not write the whole result"
+    return Failure(outcome=Outcome.OUTPUT_NOT_WRITTEN, message=message)

@@ -1,0 +1,166 @@
+"""Which samples are taken at the declared sizes, and which of them counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from tritonrl.core.candidate import Comparison, Failure, RunReport, Variant
+from tritonrl.core.outcome import Outcome
+from tritonrl.core.run import LaunchSample, Sample
+from tritonrl.stages.checks.declared_run import ALL_PROGRAMS, FIRST_PROGRAMS, LEAST_PROGRAMS, Hints
+from tritonrl.stages.checks.sampled_run import (
+    Look,
+    SampledOutput,
+    Settled,
+    Take,
+    judge_rest,
+    judge_sample,
+    judge_sum,
+    read_hints,
+    settle,
+)
+
+RIGHT = Comparison(dtype="float32", shape_matches=True, dtype_matches=True, num_elements=4)
+WRONG = Comparison(dtype="float32", shape_matches=True, dtype_matches=True, num_elements=4, num_nonfinite=1)
+FAILURES = (Outcome.TIMEOUT, Outcome.CRASHED, Outcome.MEMORY_LIMIT, Outcome.OUTPUT_NOT_WRITTEN, Outcome.OUT_OF_BOUNDS)
+
+
+def failed(outcome: Outcome, is_doubtful: bool = False) -> Look:
+    """A sample that failed."""
+    report = RunReport(variant=Variant.DECLARED, seconds=0.0, failure=Failure(outcome=outcome))
+    return Look(report=report, is_doubtful=is_doubtful)
+
+
+def compared(comparison: Comparison = RIGHT, is_doubtful: bool = False, overlaps: bool = False) -> Look:
+    """A sample whose values were compared."""
+    report = RunReport(variant=Variant.DECLARED, seconds=0.0, comparisons=(comparison,))
+    return Look(report=report, is_doubtful=is_doubtful, overlaps=overlaps)
+
+
+LOOKS = st.one_of(
+    st.builds(failed, st.sampled_from(FAILURES), st.booleans()),
+    st.builds(compared, st.sampled_from((RIGHT, WRONG)), st.booleans(), st.booleans()),
+)
+HINTS = st.builds(Hints, programs=st.sampled_from(((), (3,))), is_lacking=st.booleans())
+NUM_PROGRAMS = st.lists(st.integers(1, 2 * ALL_PROGRAMS), min_size=1, max_size=3)
+
+
+def follow(
+    first: Look | None,
+    hints: Hints | None,
+    num_programs: Sequence[int],
+    answers: Sequence[Look],
+    is_declared: bool = True,
+    may_wait: bool = False,
+) -> tuple[Settled, list[Take]]:
+    """What is settled where samples show these looks, the last one again and again, and what was taken."""
+    steps = settle(first, hints, num_programs, is_declared, may_wait)
+    taken: list[Take] = []
+    try:
+        taken.append(next(steps))
+        while True:
+            taken.append(steps.send(answers[min(len(taken), len(answers)) - 1]))
+    except StopIteration as end:
+        return end.value, taken
+
+
+@given(
+    first=st.none() | LOOKS,
+    hints=st.none() | HINTS,
+    num_programs=NUM_PROGRAMS,
+    answers=st.lists(LOOKS, min_size=4, max_size=4),
+    is_declared=st.booleans(),
+    may_wait=st.booleans(),
+)
+def test_a_verdict_is_that_of_a_sample_and_takes_four_at_most(
+    first: Look | None,
+    hints: Hints | None,
+    num_programs: list[int],
+    answers: list[Look],
+    is_declared: bool,
+    may_wait: bool,
+) -> None:
+    """What counts is one of the samples that were taken, and questions are of declared plans of one launch alone."""
+    settled, taken = follow(first, hints, num_programs, answers, is_declared, may_wait)
+    assert len(taken) <= 4
+    assert settled.look in ([first] if first is not None else []) + answers[: len(taken)]
+    assert settled.question is None or (is_declared and len(num_programs) == 1)
+
+
+@given(hints=HINTS, num_programs=NUM_PROGRAMS, outcome=st.sampled_from((Outcome.OUT_OF_BOUNDS, Outcome.CRASHED)))
+def test_an_objection_without_a_doubt_stands(hints: Hints, num_programs: list[int], outcome: Outcome) -> None:
+    """What failed where more programs would tell nothing is refused, whatever a scan says."""
+    settled, taken = follow(None, hints, num_programs, [failed(outcome)])
+    assert settled.look.outcome is outcome
+    assert taken == [Take(num_programs=FIRST_PROGRAMS)]
+
+
+def test_a_right_sample_without_hints_is_enough() -> None:
+    """No further sample is taken of a right one that leaves no doubt."""
+    settled, taken = follow(compared(), Hints(), [100], [])
+    assert settled == Settled(look=compared())
+    assert not taken
+
+
+def test_suspects_run_one_by_one() -> None:
+    """Programs that a scan points to are run by their numbers, and what they show counts."""
+    settled, taken = follow(compared(), Hints(programs=(7,)), [2 * ALL_PROGRAMS], [compared(WRONG)])
+    assert taken[0].programs == (7,)
+    assert settled.look.is_wrong
+
+
+def test_what_is_out_of_time_gets_fewer_programs() -> None:
+    """A sample that ends in time with fewer programs counts."""
+    settled, taken = follow(failed(Outcome.TIMEOUT, is_doubtful=True), Hints(), [2 * ALL_PROGRAMS], [compared()])
+    assert taken == [Take(num_programs=LEAST_PROGRAMS)]
+    assert not settled.look.is_wrong
+
+
+@given(late=st.sampled_from((Outcome.TIMEOUT, Outcome.CRASHED, Outcome.MEMORY_LIMIT)))
+def test_a_run_of_all_that_is_cut_off_changes_no_objection(late: Outcome) -> None:
+    """Wrong values of a doubtful sample stand where all programs do not come to their end."""
+    settled, taken = follow(compared(WRONG, is_doubtful=True), Hints(), [100], [failed(late)])
+    assert taken == [Take(num_programs=100)]
+    assert settled.look == compared(WRONG, is_doubtful=True)
+
+
+def make_output(actual: np.ndarray, written: np.ndarray, expected: np.ndarray) -> SampledOutput:
+    """A float32 result."""
+    return SampledOutput(actual=actual, written=written, expected=expected, dtype="float32", expected_dtype="float32")
+
+
+@given(num_wrong=st.integers(0, 8))
+def test_only_what_programs_wrote_is_compared(num_wrong: int) -> None:
+    """Wrong elements that no program of the sample wrote say nothing."""
+    expected = np.linspace(1.0, 2.0, 64)
+    actual = expected.astype(np.float32)
+    actual[:num_wrong] = 9.0
+    written = np.arange(64) >= 8
+    sample = Sample(launches=(LaunchSample(written_by_program=(8,) * 7),))
+    look = judge_sample(Variant.DECLARED, [make_output(actual, written, expected)], [(8, 1, 1)], sample, 7.0)
+    assert not look.is_wrong
+    assert look.seconds_each == 1.0
+    actual[8] = 9.0
+    look = judge_sample(Variant.DECLARED, [make_output(actual, written, expected)], [(8, 1, 1)], sample, 7.0)
+    assert look.is_wrong
+
+
+@given(wrong=st.integers(0, 63))
+def test_a_scan_names_the_program_that_is_wrong(wrong: int) -> None:
+    """The hint of a scan is the program that wrote the wrong element, and its place."""
+    expected = np.linspace(1.0, 2.0, 64)
+    actual = expected.astype(np.float32)
+    actual[wrong] = 9.0
+    writers = (np.arange(64) // 8 + 1).astype(np.int32)
+    sample = Sample(launches=(LaunchSample(written_by_program=(), num_unknown=8),))
+    output = make_output(actual, writers, expected)
+    hints = read_hints([output], [(8, 1, 1)], sample)
+    assert hints == Hints(programs=(wrong // 8,), position=wrong)
+    assert judge_rest(hints) is None
+    few = Sample(launches=(LaunchSample(written_by_program=(), num_unknown=7),))
+    assert read_hints([output], [(8, 1, 1)], few) is None
+    assert judge_sum(output, actual, wrong, 3) is not None
+    assert judge_sum(output, expected.astype(np.float32), wrong, 3) is None
