@@ -1,7 +1,7 @@
 """A cluster's job with stand-ins for model and verifier; otherwise it is `runner.worker`.
 
-A file `fail-CELL` in the results folder makes that cell fail; `hold-CELL` makes it wait until the file is gone; `kill-CELL`
-ends its process.
+A file `fail-CELL` in the results folder makes that cell fail, `hold-CELL` makes it wait until the file is gone, and
+`kill-CELL` ends its process.
 """
 
 from __future__ import annotations
@@ -10,49 +10,55 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from unittest.mock import patch
 
-from attrs import define
-from tritonrl.core.recipe.learner import OnDone, Sampling
+from attrs import define, evolve
+from tritonrl.core.recipe.extensions import VerifierSpec
+from tritonrl.core.task import Task
+from tritonrl.core.verdict import Verdict
 from tritonrl.harness.study.runner import worker
 from tritonrl.harness.study.store import Results
 
-from ..context_stub import TeacherLearner, solutions, stub_context, tiny_config
+from ..context_stub import TextJudge, stub_context, tiny_config
 
 
 @define
-class Troubled(TeacherLearner):
-    """A learner that gets into the trouble that the folder asks for."""
+class Troubled(TextJudge):
+    """A judge that gets into the trouble that the folder asks for; other than samples, verdicts are never shared."""
 
     root: Path = Path()
     cell: str = ""
 
-    def sample(
-        self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling, on_done: OnDone
-    ) -> list[str]:
+    def verify_many(
+        self,
+        pairs: Sequence[tuple[Task, str]],
+        spec: VerifierSpec,
+        jobs: int = 1,
+        on_done: Callable[[int, Verdict], None] | None = None,
+    ) -> list[Verdict]:
         while (self.root / f"hold-{self.cell}").exists():
             time.sleep(0.05)
         if (self.root / f"kill-{self.cell}").exists():
             os.kill(os.getpid(), signal.SIGKILL)
         if (self.root / f"fail-{self.cell}").exists():
             raise RuntimeError("the model is on fire")
-        return super().sample(adapter, prompts, seeds, sampling, on_done)
+        return super().verify_many(pairs, spec, jobs, on_done)
 
 
 def main() -> int:
     """Run the job that the command line names."""
     given = dict(zip(sys.argv[1::2], sys.argv[2::2], strict=True))
     results, config = Results(root=Path(given["--out"])), tiny_config()
-    learner = Troubled(answers=solutions(config, range(2)), root=results.root, cell=given["--cell"])
+    judge = Troubled(root=results.root, cell=given["--cell"])
     print(f"working at {given['--cell']} seed {given['--seed']} with {given['--jobs']} jobs", file=sys.stderr)
 
     class Context:
         def __init__(self, *arguments: object) -> None: ...
 
         def __enter__(self) -> object:
-            return stub_context(results, config, learner)
+            return evolve(stub_context(results, config), judge=judge)
 
         def __exit__(self, *_: object) -> None: ...
 

@@ -35,7 +35,7 @@ from tritonrl.harness.tables import equal_but_for_times
 from ..context_stub import stub_context, tiny_config
 
 REPOSITORY = Path(__file__).parents[3]
-CELLS = parse_grid("none,m,msct")
+CELLS = parse_grid("m,msct")
 ORDER = order_cells(CELLS, range(2))
 
 
@@ -84,25 +84,28 @@ def install(folder: Path, name: str, body: str) -> None:
 
 
 FAKE_SBATCH = """
-import os, subprocess, sys
+import os, shlex, sys
 from pathlib import Path
+from tests.harness.study import stub_job
 home = Path(__file__).parent
 job = str(len(list(home.glob("*.job"))) + 1)
 (home / f"{job}.job").write_text(" ".join(sys.argv[1:]))
-script = Path(sys.argv[-1]).read_text()
-array = next(line for line in script.splitlines() if line.startswith("#SBATCH --array=0-"))
-last = int(array.partition("0-")[2].partition("%")[0])
-output = next(line for line in script.splitlines() if "--output=" in line).partition("=")[2]
-for task in range(last + 1):
-    with open(output.replace("%A", job).replace("%a", str(task)), "w") as log:
-        code = subprocess.run(["bash", sys.argv[-1]], env={**os.environ, "SLURM_ARRAY_TASK_ID": str(task)},
-                              stdout=log, stderr=log).returncode
-    state = "COMPLETED|None" if code == 0 else "FAILED|NonZeroExitCode"
+lines = Path(sys.argv[-1]).read_text().splitlines()
+output = next(line for line in lines if "--output=" in line).partition("=")[2]
+commands = [line.partition(") exec ")[2].removesuffix(" ;;") for line in lines if ") exec " in line]
+for task, command in enumerate(commands):
+    if os.fork() == 0:
+        log = os.open(output.replace("%A", job).replace("%a", str(task)), os.O_CREAT | os.O_WRONLY)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        sys.argv = shlex.split(command)[2:]
+        os._exit(stub_job.main())
+    state = "COMPLETED|None" if os.wait()[1] == 0 else "FAILED|NonZeroExitCode"
     with open(home / "states", "a") as states:
         print(f"{job}_{task}|{state}", file=states)
 print(job)
 """
-"""Runs the array at once, one task after the other."""
+"""Runs the commands of the array at once, one after the other, in children that need not import anew."""
 
 
 @pytest.fixture
@@ -120,9 +123,9 @@ def test_scripts_have_a_task_for_each_cell_and_seed(results: Results) -> None:
     options = JobOptions(jobs=3, display=DisplayKind.NONE, log=("jsonl",), num_at_once=4)
     places = [place for place in ORDER if place[0] != "sft"]
     script = sbatch_script("name", places, results, results.root / "config.toml", options, "--gpus=1 --time=60")
-    assert "#SBATCH --array=0-5%4" in script
+    assert "#SBATCH --array=0-3%4" in script
     assert "#SBATCH --gpus=1\n#SBATCH --time=60" in script
-    assert script.count(str(results.root / "config.toml")) == 6
+    assert script.count(str(results.root / "config.toml")) == 4
     assert script.count("--cell msct --seed 1 --jobs 3 --display none --log jsonl") == 1
     assert subprocess.run(["bash", "-n"], input=script, text=True).returncode == 0
 
@@ -130,7 +133,7 @@ def test_scripts_have_a_task_for_each_cell_and_seed(results: Results) -> None:
 def test_cells_wait_for_the_starts(results: Results, fake_slurm: Path, alone: Path) -> None:
     """There is one array for the starts and one for the cells that depends on it; the tables are a local run's."""
     outcome, progress = submit(results)
-    assert outcome == GridOutcome(num_complete=8, num_failed=0, num_cached=0)
+    assert outcome == GridOutcome(num_complete=6, num_failed=0, num_cached=0)
     assert (fake_slurm / "1.job").read_text().split()[:-1] == ["--parsable"]
     assert (fake_slurm / "2.job").read_text().split()[:-1] == ["--parsable", "--dependency=afterany:1"]
     assert {event[2] for event in progress.events} == {CellState.COMPLETE}
@@ -140,13 +143,13 @@ def test_cells_wait_for_the_starts(results: Results, fake_slurm: Path, alone: Pa
 def test_what_is_complete_is_not_submitted(results: Results, fake_slurm: Path) -> None:
     """The same command again submits nothing, and of a larger grid only the rest."""
     config = tiny_config()
-    run_grid(results, config, CELLS[:2], range(2), lambda: stub_context(results, config), Silent())
+    run_grid(results, config, CELLS[:1], range(2), lambda: stub_context(results, config), Silent())
     outcome, _ = submit(results)
-    assert outcome == GridOutcome(num_complete=8, num_failed=0, num_cached=6)
+    assert outcome == GridOutcome(num_complete=6, num_failed=0, num_cached=4)
     assert [path.name for path in fake_slurm.glob("*.job")] == ["1.job"]
     assert "array=0-1" in (results.root / "slurm" / "tritonrl-cells.sbatch").read_text()
     outcome, _ = submit(results)
-    assert outcome == GridOutcome(num_complete=8, num_failed=0, num_cached=8)
+    assert outcome == GridOutcome(num_complete=6, num_failed=0, num_cached=6)
     assert [path.name for path in fake_slurm.glob("*.job")] == ["1.job"]
 
 
@@ -155,7 +158,7 @@ def test_unfinished_is_told_from_failed(results: Results, fake_slurm: Path, alon
     (results.root / "fail-m").touch()
     (results.root / "kill-msct").touch()
     outcome, progress = submit(results)
-    assert (outcome.num_complete, outcome.num_failed, outcome.num_unfinished) == (4, 2, 2)
+    assert (outcome.num_complete, outcome.num_failed, outcome.num_unfinished) == (2, 2, 2)
     told = "\n".join(outcome.problems)
     assert "m seed 0: failed: RuntimeError: the model is on fire\n  traceback: " in told
     assert "msct seed 1: unfinished: FAILED (NonZeroExitCode)\n  log: " in told
@@ -164,7 +167,7 @@ def test_unfinished_is_told_from_failed(results: Results, fake_slurm: Path, alon
     for name in ("fail-m", "kill-msct"):
         (results.root / name).unlink()
     outcome, _ = submit(results)
-    assert outcome == GridOutcome(num_complete=8, num_failed=0, num_cached=4)
+    assert outcome == GridOutcome(num_complete=6, num_failed=0, num_cached=2)
     assert equal_but_for_times(results.root, alone)
 
 
@@ -223,7 +226,7 @@ def _check_ray(results: Results, alone: Path) -> None:
     (results.root / "kill-msct").touch()
     config, options = results.root / "config.toml", JobOptions(num_at_once=2)
     outcome = run_on_ray(results, ORDER, config, options, Silent())
-    assert (outcome.num_complete, outcome.num_failed, outcome.num_unfinished) == (4, 2, 2)
+    assert (outcome.num_complete, outcome.num_failed, outcome.num_unfinished) == (2, 2, 2)
     told = "\n".join(outcome.problems)
     assert "m seed 0: failed: RuntimeError: the model is on fire" in told
     assert "msct seed 0: unfinished: killed by signal 9" in told
@@ -231,7 +234,7 @@ def _check_ray(results: Results, alone: Path) -> None:
     for name in ("fail-m", "kill-msct"):
         (results.root / name).unlink()
     outcome = run_on_ray(results, ORDER, config, options, Silent())
-    assert outcome == GridOutcome(num_complete=8, num_failed=0, num_cached=4)
+    assert outcome == GridOutcome(num_complete=6, num_failed=0, num_cached=2)
     assert equal_but_for_times(results.root, alone)
 
 
@@ -318,7 +321,7 @@ def test_a_real_slurm_runs_the_grid(results: Results, alone: Path) -> None:
     canceller.start()
     outcome, progress = submit(results, JobOptions(jobs=2))
     canceller.join()
-    assert (outcome.num_complete, outcome.num_failed, outcome.num_unfinished) == (4, 2, 2)
+    assert (outcome.num_complete, outcome.num_failed, outcome.num_unfinished) == (2, 2, 2)
     told = "\n".join(outcome.problems)
     assert "m seed 1: failed: RuntimeError: the model is on fire" in told
     assert "msct seed 0: unfinished: CANCELLED" in told
@@ -327,7 +330,7 @@ def test_a_real_slurm_runs_the_grid(results: Results, alone: Path) -> None:
     for name in ("fail-m", "hold-msct"):
         (results.root / name).unlink()
     outcome, _ = submit(results)
-    assert outcome == GridOutcome(num_complete=8, num_failed=0, num_cached=4)
+    assert outcome == GridOutcome(num_complete=6, num_failed=0, num_cached=2)
     assert equal_but_for_times(results.root, alone)
 
 
