@@ -127,8 +127,11 @@ def print_figures(figures: Any, lines: list[str], as_json: bool) -> None:
     print_result(to_plain(figures), lines, as_json)
 
 
-def open_console() -> Any:
-    """Open a rich console on stdout, as wide as the terminal, or 160 columns where it is none."""
+def open_console(piped_width: int | None = 160) -> Any:
+    """Open a rich console on stdout, as wide as the terminal.
+
+    Where it is none it has `piped_width` columns; null: those of the environment's COLUMNS, or 80.
+    """
     from rich.console import Console
 
     class Piped(Console):
@@ -137,4 +140,4 @@ def open_console() -> Any:
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    return Piped(width=None if sys.stdout.isatty() else 160, highlight=False)
+    return Piped(width=None if sys.stdout.isatty() else piped_width, highlight=False)
