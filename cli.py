@@ -90,10 +90,9 @@ def verify(
     if (candidate is None) == (batch is None) or (batch is None) != (task is not None):
         raise UsageError("give CANDIDATE.py with --task, or --batch FILE.jsonl")
     if url is not None:
-        from .harness.service.ask import ask_server, read_items
+        from .harness.service.ask import ask_server, read_items, refuse_settings
 
-        if backend or preset or config_file or settings:
-            raise UsageError("--url: the server has a configuration; leave out --backend, --preset, --config and --set")
+        refuse_settings(backend, preset, config_file, settings)
         raise typer.Exit(ask_server(url, read_items(candidate, task, batch), extensions, as_json))
     from .core.recipe.extensions import AUDIT, VerifierSpec
     from .harness.errors import TaskError
@@ -175,7 +174,7 @@ def ablate(
     Example: tritonrl ablate --grid full --preset quick --out results/quick
     """
     from .core.serialisation import to_plain
-    from .harness.plain_text import render_plan
+    from .harness.plain_text import render_outcome, render_plan
     from .harness.settings import load_config
     from .harness.study.grid import parse_grid
     from .harness.study.runner.executors import ExecutorKind
@@ -202,14 +201,10 @@ def ablate(
         workers,
         log or (),
     )
-    counts = {"complete": outcome.num_complete, "failed": outcome.num_failed, "cached": outcome.num_cached}
-    counts["unfinished"] = outcome.num_unfinished
     for problem in outcome.problems:
         print(problem, file=sys.stderr)
-    text = f"{outcome.num_complete} complete ({outcome.num_cached} of them cached), {outcome.num_failed} failed: {out}"
-    if outcome.num_unfinished:
-        text += f"; {outcome.num_unfinished} unfinished: the same command goes on with them"
-    print_result({"out": str(out), **counts}, [text, f"tritonrl report {out}"], as_json)
+    lines = [*render_outcome(outcome, out), f"tritonrl report {out}"]
+    print_result({"out": str(out), **outcome.counts()}, lines, as_json)
     raise typer.Exit(1 if outcome.num_failed + outcome.num_unfinished else 0)
 
 

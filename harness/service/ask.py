@@ -11,6 +11,7 @@ from attrs import frozen
 
 from ...core.recipe.extensions import AUDIT, VerifierSpec
 from ..command_line import parse_extensions, print_result
+from ..errors import UsageError
 from ..plain_text import render_verdict
 from ..settings import read_text
 from ..tasks.batch import read_entries
@@ -23,6 +24,12 @@ class AskedItem:
 
     label: str
     item: dict[str, Any]
+
+
+def refuse_settings(*settings: object) -> None:
+    """Raise UsageError where a setting of the verifier is given, which is not asked then."""
+    if any(settings):
+        raise UsageError("--url: the server has a configuration; leave out --backend, --preset, --config and --set")
 
 
 def read_items(candidate: Path | None, task: str | None, batch: Path | None) -> list[AskedItem]:

@@ -76,6 +76,15 @@ class GridOutcome:
     problems: tuple[str, ...] = ()
     """Of cells that ran elsewhere and are not complete: why, and the log, each in a few lines."""
 
+    def counts(self) -> dict[str, int]:
+        """Return the numbers by what became of the cells."""
+        return {
+            "complete": self.num_complete,
+            "failed": self.num_failed,
+            "cached": self.num_cached,
+            "unfinished": self.num_unfinished,
+        }
+
 
 POLL_S = 1.0
 """How often a process that has nothing left to claim looks whether the others have finished, or died."""

@@ -61,7 +61,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Results:
     """A folder with its configuration; jobs run stand-ins there."""
     monkeypatch.setattr(executors, "WORKER", f"{__package__}.stub_job")
-    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY), prepend=os.pathsep)
     root = tmp_path / "out"
     root.mkdir()
     (root / "config.toml").write_text(to_toml(tiny_config()))
