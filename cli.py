@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +23,7 @@ from .harness.command_line import (
     Display,
     Jobs,
     Json,
+    Log,
     Out,
     Preset,
     Seeds,
@@ -36,6 +38,7 @@ from .harness.display import DisplayKind
 from .harness.errors import UsageError
 from .harness.evaluation.command import evaluate
 from .harness.report.command import report
+from .harness.service.command import serve
 from .harness.study.commands import pack, unpack
 from .harness.tasks.commands import tasks_app
 
@@ -54,6 +57,7 @@ app = typer.Typer(
 app.add_typer(tasks_app, name="tasks")
 app.add_typer(bench_app, name="bench")
 app.command("eval")(evaluate)
+app.command("serve")(serve)
 
 
 def _print_version(is_asked: bool) -> None:
@@ -79,6 +83,9 @@ def verify(
     candidate: Annotated[Path | None, typer.Argument(help="A module that defines ModelNew.")] = None,
     task: Annotated[str | None, typer.Option("--task", help="TASK.py, or an id of the corpus.")] = None,
     batch: Annotated[Path | None, typer.Option("--batch", help='{"task": ..., "candidate": ...} a line.')] = None,
+    url: Annotated[
+        str | None, typer.Option("--url", help="Ask this server of `tritonrl serve`; several with commas between.")
+    ] = None,
     backend: Backend = None,
     extensions: Annotated[
         str | None, typer.Option("--extensions", help="A cell's training verifier, such as msct (default: the audit).")
@@ -100,6 +107,11 @@ def verify(
     """
     if (candidate is None) == (batch is None) or (batch is None) != (task is not None):
         raise UsageError("give CANDIDATE.py with --task, or --batch FILE.jsonl")
+    if url is not None:
+        from .harness.service.ask import ask_server, read_items, refuse_settings
+
+        refuse_settings(backend, preset, config_file, settings)
+        raise typer.Exit(ask_server(url, read_items(candidate, task, batch), extensions, as_json))
     from .harness.settings import load_config, read_text, with_drawn_seed
 
     # what is wrong with the arguments is found before what takes longer is imported
@@ -184,6 +196,7 @@ def ablate(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells and what they will cost.")] = False,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many cells.")] = None,
     display: Display = None,
+    log: Log = None,
     jobs: Jobs = None,
     as_json: Json = False,
 ) -> None:
@@ -201,7 +214,7 @@ def ablate(
         cells = parse_cells(grid)[:limit]
     except ValueError as error:
         raise UsageError(f"--grid {grid}: {error}") from None
-    from .harness.plain_text import render_plan
+    from .harness.plain_text import render_outcome, render_plan
     from .harness.study.runner.executors import ExecutorKind
 
     if executor not in set(ExecutorKind):
@@ -222,11 +235,13 @@ def ablate(
         DisplayKind.NONE if as_json else display,
         jobs,
         workers,
+        log or (),
     )
-    counts = {"complete": outcome.num_complete, "failed": outcome.num_failed, "cached": outcome.num_cached}
-    text = f"{outcome.num_complete} complete ({outcome.num_cached} of them cached), {outcome.num_failed} failed: {out}"
-    print_result({"out": str(out), **counts}, [text, f"tritonrl report {out}"], as_json)
-    raise typer.Exit(1 if outcome.num_failed else 0)
+    for problem in outcome.problems:
+        print(problem, file=sys.stderr)
+    lines = [*render_outcome(outcome, out), f"tritonrl report {out}"]
+    print_result({"out": str(out), **outcome.counts()}, lines, as_json)
+    raise typer.Exit(1 if outcome.num_failed + outcome.num_unfinished else 0)
 
 
 app.command("report")(report)
@@ -250,6 +265,7 @@ def sft(
     seeds: Seeds = 1,
     out: Out = Path("results/sft"),
     display: Display = None,
+    log: Log = None,
     jobs: Jobs = None,
 ) -> None:
     """Supervised fine-tuning alone, with its evaluation; on teachers' pairs, or on those of a file.
@@ -263,7 +279,7 @@ def sft(
     """
     settings = [*(settings or []), *([] if data is None else [f"sft.data={data}"])]
     settings += [] if against is None else [f"against={against}"]
-    _run_phase((), preset, config_file, settings, seeds, out, display, jobs)
+    _run_phase((), preset, config_file, settings, seeds, out, display, jobs, log or ())
 
 
 @app.command()
@@ -278,6 +294,7 @@ def rl(
     seeds: Seeds = 1,
     out: Out = Path("results/rl"),
     display: Display = None,
+    log: Log = None,
     jobs: Jobs = None,
 ) -> None:
     """One cell: the supervised start, reinforcement learning and evaluation.
@@ -287,7 +304,7 @@ def rl(
     from .core.recipe.extensions import CellSpec
 
     cell = CellSpec(extensions=parse_extensions(extensions))
-    _run_phase((cell,), preset, config_file, settings, seeds, out, display, jobs)
+    _run_phase((cell,), preset, config_file, settings, seeds, out, display, jobs, log or ())
 
 
 def _run_phase(
@@ -299,6 +316,7 @@ def _run_phase(
     out: Path,
     display: DisplayKind | None,
     jobs: int | None,
+    log: Sequence[str],
 ) -> None:
     from .harness.settings import load_config
 
@@ -315,7 +333,7 @@ def _run_phase(
             return
         # processes that were started together share each cell's work; there are no others to start
         workers = 1 if is_launched() else None
-        outcome = run_ablation(config, out, cells, seeds, display=display, jobs=jobs, workers=workers)
+        outcome = run_ablation(config, out, cells, seeds, display=display, jobs=jobs, workers=workers, log=log)
     results = Results(root=out)
     steps = results.read("training")
     for row in results.read("cells").iter_rows(named=True):
@@ -325,7 +343,7 @@ def _run_phase(
             losses = steps.filter((steps["cell"] == "sft") & (steps["seed"] == row["seed"])).sort("step")["loss"]
             print(f"  {describe(json.loads((out / row['adapter']).with_name('data.json').read_text()))}")
             print(f"  {render_losses(losses.to_list())}")
-    raise typer.Exit(1 if outcome.num_failed else 0)
+    raise typer.Exit(1 if outcome.num_failed + outcome.num_unfinished else 0)
 
 
 @app.command()
@@ -334,7 +352,9 @@ def sample(
     task: Annotated[str, typer.Option("--task", help="TASK.py, or an id of the corpus.")],
     num: Annotated[int, typer.Option("--num", "-n", min=1, help="Completions.")] = 1,
     adapter: Annotated[Path | None, typer.Option("--adapter", help="A LoRA adapter's folder.")] = None,
-    policy: Annotated[str | None, typer.Option("--policy", help="nano, or a Hugging Face name or folder.")] = None,
+    policy: Annotated[
+        str | None, typer.Option("--policy", help="nano, a Hugging Face name or folder, or openai:MODEL@URL.")
+    ] = None,
     preset: Preset = None,
     config_file: ConfigFile = None,
     settings: Settings = None,

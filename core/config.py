@@ -40,7 +40,11 @@ def _require_at_most(record: Any, smaller: str, larger: str) -> None:
 
 @frozen(kw_only=True)
 class PolicyConfig:
-    """The model: `name` is "nano" (shipped), or a Hugging Face model's name or folder; 0 threads = as torch likes."""
+    """The model: `name` is "nano" (shipped), or a Hugging Face model's name or folder; 0 threads = as torch likes.
+
+    `openai:MODEL@URL` is a model behind an OpenAI-compatible API, which can be sampled and not trained; `requests` are
+    under way there at once.
+    """
 
     name: str = text("nano")
     quantization: Quantization = field(default="none", validator=check_choice)
@@ -49,6 +53,7 @@ class PolicyConfig:
     dtype: PolicyDtype = field(default="auto", validator=check_choice)
     max_new_tokens: int = integer(512, 1)
     threads: int = integer(0, 0, 4096, in_fingerprint=False)
+    requests: int = integer(16, 1, 4096, in_fingerprint=False)
 
 
 @frozen(kw_only=True)
@@ -285,11 +290,12 @@ def keys() -> tuple[str, ...]:
 def identity(config: Config) -> dict[str, Any]:
     """The plain values of the keys that can change a result, and no others.
 
-    Dropped: `policy.threads`, `verifier.oracle_cache_mb`, and keys that were added later (`policy.engine`, `sft.data`,
-    `against`, `rl.audited_samples`, `evaluation.evaluate_every`, `verifier.cross_check_interpreter`) while they have
-    their default, under which results are what they were before. Kept although they often change nothing: the limits,
-    because a candidate that runs out of them is rejected. Values that resolve on the machine ("auto", a folder as the
-    policy's name) are kept as written; who in_fingerprint a cell adds what they resolved to.
+    Dropped: `policy.threads`, `policy.requests`, `verifier.oracle_cache_mb`, and keys that were added later
+    (`policy.engine`, `sft.data`, `against`, `rl.audited_samples`, `evaluation.evaluate_every`,
+    `verifier.cross_check_interpreter`) while they have their default, under which results are what they were before.
+    Kept although they often change nothing: the limits, because a candidate that runs out of them is rejected. Values
+    that resolve on the machine ("auto", a folder as the policy's name) are kept as written; who in_fingerprint a cell
+    adds what they resolved to.
     """
     plain: dict[str, Any] = _identifying(config)
     return plain

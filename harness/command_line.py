@@ -30,6 +30,9 @@ Out = Annotated[Path, typer.Option("--out", help="Results folder; the same comma
 Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Seeds 0 to N-1 of every cell.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Candidates verified at once (default: CPU cores).")]
 Display = Annotated[DisplayKind | None, typer.Option("--display", help="How progress is shown on stderr.")]
+Log = Annotated[
+    list[str] | None, typer.Option("--log", help="Live metrics to jsonl, tensorboard, wandb or trackio; repeatable.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]
 BenchSeed = Annotated[int, typer.Option("--seed", min=0, help="Which tasks and mistakes are drawn.")]
 Backend = Annotated[str | None, typer.Option("--backend", help="Where plans run: auto, interpret or cuda.")]
@@ -124,8 +127,11 @@ def print_figures(figures: Any, lines: list[str], as_json: bool) -> None:
     print_result(to_plain(figures), lines, as_json)
 
 
-def open_console() -> Any:
-    """Open a rich console on stdout, as wide as the terminal, or 160 columns where it is none."""
+def open_console(piped_width: int | None = 160) -> Any:
+    """Open a rich console on stdout, as wide as the terminal.
+
+    Where it is none it has `piped_width` columns; null: those of the environment's COLUMNS, or 80.
+    """
     from rich.console import Console
 
     class Piped(Console):
@@ -134,4 +140,4 @@ def open_console() -> Any:
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    return Piped(width=None if sys.stdout.isatty() else 160, highlight=False)
+    return Piped(width=None if sys.stdout.isatty() else piped_width, highlight=False)

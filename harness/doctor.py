@@ -128,12 +128,16 @@ def _verifier(config: Config) -> Finding:
 
 
 def _policy(config: Config) -> Finding:
+    from .policy.api_model import is_api_model, parse_name
     from .policy.model import gguf, shapes
     from .policy.model.load import find_folder
 
     name = config.policy.name
     health, detail = Health.OK, "random weights"
     try:
+        if is_api_model(name):
+            model, url = parse_name(name)
+            return Finding(subject="policy", health=Health.OK, detail=f"{model} behind {url}: asked when first used")
         if name == "smollm2" or name.endswith(".gguf"):
             file = gguf.find_smollm2() if name == "smollm2" else Path(name)
             health, detail = _gguf_file(file)

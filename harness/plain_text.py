@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from ..core.outcome import Outcome
 
 if TYPE_CHECKING:
-    from .study.grid import PlannedCell
+    from pathlib import Path
+
+    from .study.grid import GridOutcome, PlannedCell
 
 
 def render_verdict(plain: Mapping[str, Any]) -> list[str]:
@@ -46,6 +48,14 @@ def render_plan(planned: Sequence[PlannedCell]) -> list[str]:
     else:
         cost = "; how long that takes is known once a start and a cell have finished in this folder"
     return [*lines, f"{len(planned)} cells, {samples:,} samples to draw and verify, at most {updates:,} updates{cost}"]
+
+
+def render_outcome(outcome: GridOutcome, out: Path) -> list[str]:
+    """Format what became of a grid's cells."""
+    done = f"{outcome.num_complete} complete ({outcome.num_cached} of them cached), {outcome.num_failed} failed: {out}"
+    if not outcome.num_unfinished:
+        return [done]
+    return [done, f"{outcome.num_unfinished} unfinished: the same command goes on with them"]
 
 
 def render_losses(losses: Sequence[float]) -> str:

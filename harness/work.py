@@ -49,6 +49,12 @@ def work_key(kind: str, **parts: Any) -> str:
     return fingerprint({"kind": kind, "format": FORMAT, "parts": parts})
 
 
+def user_cache() -> Path:
+    """Return the folder where commands without a results folder keep what is worth keeping."""
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "tritonrl"
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file so that a reader, now or after a crash, finds the old content or the new, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)

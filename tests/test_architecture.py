@@ -14,14 +14,14 @@ ROOT = Path(__file__).resolve().parents[1]
 LAYERS = ("core", "stages", "harness", "cli")
 """Lowest first: a layer imports itself and those below."""
 FLOORS = (
-    ("errors", "work", "tables", "settings", "display", "command_line", "legacy"),
+    ("errors", "work", "tables", "settings", "display", "command_line", "legacy", "http_client", "metrics"),
     ("datasets", "reference"),
     ("sandbox",),
     ("gpu",),
     ("verification", "policy"),
     ("tasks",),
     ("study",),
-    ("evaluation", "analysis", "plain_text"),
+    ("evaluation", "analysis", "plain_text", "service"),
     ("report",),
     ("bench", "adapters", "doctor", "gpu_check"),
 )

@@ -31,7 +31,15 @@ COMMANDS = [
     *(["verify"], ["ablate"], ["report"], ["pack"], ["unpack"], ["sft"], ["rl"], ["eval"], ["sample"], ["show"]),
     ["doctor"],
     *(["tasks", "ls"], ["tasks", "show"], ["tasks", "validate"], ["tasks", "export"]),
-    *(["bench", "verify"], ["bench", "fuzz"], ["bench", "mutants"], ["bench", "false-rejects"], ["bench", "soak"]),
+    *(
+        ["serve"],
+        ["bench", "load"],
+        ["bench", "verify"],
+        ["bench", "fuzz"],
+        ["bench", "mutants"],
+        ["bench", "false-rejects"],
+        ["bench", "soak"],
+    ),
 ]
 
 
@@ -303,7 +311,11 @@ def test_report_in_every_format(finished: Path, tmp_path: Path) -> None:
         result = invoke("report", finished / "out", "--format", form, "--html", tmp_path / "r.html")
         assert result.exit_code == 0, result.stderr
         assert needle in result.stdout
+        assert f"{tmp_path / 'r.html'}: " in result.stderr
     assert "The four questions" in (tmp_path / "r.html").read_text()
+    alone = invoke("report", finished / "out", "--html", tmp_path / "r.html")
+    assert (alone.exit_code, alone.stdout) == (0, "")
+    assert "one page that needs no network" in alone.stderr
     assert invoke("report", finished / "out", "--format", "pdf").exit_code == 2
 
 

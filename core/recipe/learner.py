@@ -7,6 +7,7 @@ arguments and of the learner's fingerprint alone, which is what allows their res
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import ceil
 from pathlib import Path
 from typing import Protocol
 
@@ -45,6 +46,22 @@ class Training:
     lora_dropout: float
     seed: int
 
+    def num_steps(self, num_pairs: int) -> int:
+        """Return how many steps so many pairs take."""
+        return self.epochs * ceil(num_pairs / self.batch_size)
+
+
+@frozen(kw_only=True)
+class TrainingStep:
+    """How far a fine-tuning is: steps done, the loss of the last one, and its learning rate."""
+
+    num_done: int
+    loss: float
+    learning_rate: float
+
+
+OnStep = Callable[[TrainingStep], None]
+
 
 class Learner(Protocol):
     """A language model that can be sampled and fine-tuned."""
@@ -62,7 +79,7 @@ class Learner(Protocol):
         """One completion for each prompt, drawn with the seed beside it."""
 
     def finetune(
-        self, adapter: Path | None, pairs: Sequence[tuple[str, str]], training: Training, target: Path, on_done: OnDone
+        self, adapter: Path | None, pairs: Sequence[tuple[str, str]], training: Training, target: Path, on_step: OnStep
     ) -> list[float]:
         """Continue from `adapter` on (prompt, answer) pairs, save the new adapter in `target`; the loss by step."""
 

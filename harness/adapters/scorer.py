@@ -29,9 +29,10 @@ from ...core.task import Task
 from ...core.text.extraction import extract
 from ...core.verdict import Verdict
 from ..errors import UsageError
+from ..service.client import RemoteVerifier
 from ..settings import read_text, with_drawn_seed
 from ..tasks.suites import load_suite, task_from_file
-from ..verification.verifier import open_verifier
+from ..verification.verifier import Verifier, open_verifier
 
 TaskLike = Task | str | Path | Mapping[str, Any]
 Completion = str | Sequence[Mapping[str, Any]]
@@ -43,10 +44,13 @@ class Scorer:
     `spec` says how strictly completions are verified, by default as strictly as the audit does. Without a configuration
     the verifier's seed is drawn; one that is given keeps its own, so set `verifier.seed` there to a secret: its default
     is public, and a candidate can be right on the inputs that a known seed draws alone. `jobs` candidates are verified
-    at once. Safe to use from several threads.
+    at once. With `url` servers verify (`tritonrl serve`), several with commas between: they have seeds and limits of
+    their own, and of `config` the reward's part alone counts. Safe to use from several threads.
     """
 
-    def __init__(self, config: Config | None = None, spec: VerifierSpec = AUDIT, jobs: int = 1) -> None:
+    def __init__(
+        self, config: Config | None = None, spec: VerifierSpec = AUDIT, jobs: int = 1, url: str | None = None
+    ) -> None:
         if jobs < 1:
             raise UsageError(f"jobs: must be >= 1, got {jobs!r}")
         self.config = config or with_drawn_seed()
@@ -54,7 +58,11 @@ class Scorer:
         self.jobs = jobs
         self._is_closed = False
         self._open = ExitStack()
-        self.verifier = self._open.enter_context(open_verifier(self.config))
+        self.verifier: Verifier | RemoteVerifier
+        if url is None:
+            self.verifier = self._open.enter_context(open_verifier(self.config))
+        else:
+            self.verifier = self._open.enter_context(RemoteVerifier(url))
 
     def __enter__(self) -> Scorer:
         return self

@@ -218,6 +218,33 @@ def bench_soak(
     raise typer.Exit(1 if figures.unclean_rounds else 0)
 
 
+@bench_app.command("load")
+@guarded
+def bench_load(
+    requests: Annotated[int, typer.Option("--requests", "-n", min=1, help="One candidate each.")] = 10_000,
+    clients: Annotated[int, typer.Option("--clients", min=1, max=10_000, help="Each has one request under way.")] = 64,
+    candidates: Annotated[int, typer.Option("--candidates", min=1, help="How many of them differ.")] = 100,
+    kills: Annotated[int, typer.Option("--kills", min=0, help="Workers killed without warning.")] = 5,
+    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Of the server (default: CPU cores).")] = None,
+    seed: BenchSeed = 0,
+    as_json: Json = False,
+) -> None:
+    """Load a server of `tritonrl serve` while its workers are killed: nothing lost, nothing verified twice.
+
+    Exit 1 where something was.
+
+    Example: tritonrl bench load --requests 10000 --clients 64 --kills 5
+    """
+    from ..tasks.batch import default_jobs
+    from .verifier.load import measure_load, render
+
+    if candidates > requests:
+        raise UsageError(f"--candidates {candidates}: must be at most --requests {requests}")
+    figures = measure_load(requests, clients, candidates, kills, workers or default_jobs(), seed)
+    print_figures(figures, render(figures), as_json)
+    raise typer.Exit(0 if figures.is_sound else 1)
+
+
 @bench_app.command("sample")
 @guarded
 def bench_sample(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from attrs import evolve
 
-from ..command_line import ConfigFile, Display, Jobs, Json, Preset, Settings, print_result, resumable
+from ..command_line import ConfigFile, Display, Jobs, Json, Log, Preset, Settings, print_result, resumable
 from ..display import DisplayKind
 from ..errors import UsageError
 
@@ -23,7 +23,8 @@ _MOST_PLACES = 100_000
 @resumable
 def evaluate(
     policy: Annotated[
-        str | None, typer.Option("--policy", help="nano, a Hugging Face name, or a folder (of a model or an adapter).")
+        str | None,
+        typer.Option("--policy", help="nano, a Hugging Face name, a folder (model or adapter), or openai:MODEL@URL."),
     ] = None,
     adapter: Annotated[Path | None, typer.Option("--adapter", help="A LoRA adapter's folder.")] = None,
     suite: Annotated[
@@ -59,6 +60,7 @@ def evaluate(
     config_file: ConfigFile = None,
     settings: Settings = None,
     display: Display = None,
+    log: Log = None,
     jobs: Jobs = None,
     as_json: Json = False,
 ) -> None:
@@ -112,7 +114,7 @@ def evaluate(
     with rank_zero_runs(config.policy) as leads:
         if not leads:
             return
-        with open_evaluation(config, selection, judges, adapter, out, shown, jobs, drawn, turns) as exam:
+        with open_evaluation(config, selection, judges, adapter, out, shown, jobs, drawn, turns, log or ()) as exam:
             result = exam.draw() if draw_only else exam.run()
     about = {"suite": selection.suite, "out": None if out is None else str(out)}
     if isinstance(result, int):

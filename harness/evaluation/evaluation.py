@@ -34,6 +34,7 @@ from ...core.text.extraction import extract
 from ...core.verdict import Verdict
 from ..display import Progress
 from ..errors import TaskError, UsageError
+from ..study.live_figures import verdict_figures
 from ..study.pipeline import CellContext, Model, draw_completions
 from ..study.rows import Attempt, evaluation_row
 from ..study.store import Results, RunIdentity, require_folder
@@ -315,6 +316,8 @@ def _judge(
     if not suite.is_foreign or criterion is not Criterion.SUITE:
         context.progress.phase("auditing", len(pairs))
         audits = _audit(context, pairs)
+        figures = verdict_figures([audit for audit in audits if isinstance(audit, Verdict)])
+        context.progress.metrics("evaluation", 0, figures)
     verdicts: list[SuiteVerdict | None] = [None] * len(pairs)
     if suite.is_foreign and criterion is not Criterion.AUDIT:
         context.progress.phase("judging by the suite's criterion", len(pairs))

@@ -16,10 +16,11 @@ from typing import Any
 from attrs import frozen
 
 from ...core.config import Config, identity, merge
-from ...core.recipe.learner import COMPLETIONS, Sampling, Training
+from ...core.recipe.learner import COMPLETIONS, OnStep, Sampling, Training
 from ...core.serialisation import differences
-from ..display import DisplayKind, open_display
+from ..display import DisplayKind
 from ..errors import UsageError
+from ..metrics import open_progress
 from ..study.pipeline import CellContext, open_context
 from ..study.store import Results
 from ..tasks.batch import default_jobs
@@ -48,6 +49,7 @@ def open_evaluation(
     jobs: int | None = None,
     drawn: SampledCompletions | None = None,
     turns: int = 1,
+    log: Sequence[str] = (),
 ) -> Iterator[Evaluation]:
     """An exam of the configured policy, with an adapter or without; the results are in `out`, where one is given.
 
@@ -66,7 +68,7 @@ def open_evaluation(
     )
     if drawn is not None:
         drawn.require_same(config, identity.tasks)
-    progress = open_display(display)
+    progress = open_progress(display, log, out)
     with ExitStack() as stack:
         stack.callback(progress.close)
         folder = out or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tritonrl-eval-")))
@@ -124,7 +126,7 @@ class Absent:
         pairs: Sequence[tuple[str, str]],
         training: Training,
         target: Path,
-        on_done: Callable[[int], None],
+        on_step: OnStep,
     ) -> list[float]:
         """As a model that is not here cannot; raises UsageError."""
         raise UsageError(f"--answers {self.folder}: the model is not here")

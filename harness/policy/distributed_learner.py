@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from ...core.config import Config, PolicyConfig
-from ...core.recipe.learner import Sampling, Training
+from ...core.recipe.learner import Learner, OnStep, Sampling, Training
 from ...core.seeds import derive
 from ...core.task import Task
 from ...core.text.extraction import extract
 from ...core.text.prompts import user_message
 from ..errors import DivergedError, TritonrlError
+from ..work import WorkStore, user_cache
+from .api_model import ApiModel, is_api_model
 from .learner import PolicyLearner, open_learner
 from .training.distributed import World, is_launched, is_started_alone, join_world, leave_world
 
@@ -51,12 +53,12 @@ class RankZeroLearner(PolicyLearner):
         pairs: Sequence[tuple[str, str]],
         training: Training,
         target: Path,
-        on_done: Callable[[int], None],
+        on_step: OnStep,
     ) -> list[float]:
         """As a learner alone; each process computes its share of every batch."""
         self.world.broadcast(("finetune", (adapter, list(pairs), training, target)))
         with _ending_all():
-            return super().finetune(adapter, pairs, training, target, on_done)
+            return super().finetune(adapter, pairs, training, target, on_step)
 
 
 @contextmanager
@@ -71,8 +73,13 @@ def _ending_all() -> Iterator[None]:
         raise TritonrlError(f"process 0 failed, and the others with it: {message}") from error
 
 
-def load_learner(config: PolicyConfig) -> PolicyLearner:
-    """The learner of this process: alone, or leading the processes that follow."""
+def load_learner(config: PolicyConfig, work: WorkStore | None = None) -> Learner:
+    """The learner of this process: alone, or leading the processes that follow.
+
+    The answers of a model behind an API are kept in `work`, by default in the user's cache.
+    """
+    if is_api_model(config.name):
+        return ApiModel(config.name, work or WorkStore(root=user_cache()), config.requests)
     return open_learner(config, join_world(), RankZeroLearner if is_launched() else PolicyLearner)
 
 

@@ -23,7 +23,7 @@ from typing import TypeVar
 import torch
 
 from ...core.config import PolicyConfig
-from ...core.recipe.learner import Sampling, Training
+from ...core.recipe.learner import OnStep, Sampling, Training, TrainingStep
 from ..errors import UsageError
 from ..gpu.gpu_lock import GpuLock
 from .model.load import LoraShape, Policy, load_policy
@@ -31,7 +31,7 @@ from .model.lora_adapters import attach_adapter, load_adapter, reset_adapter, sa
 from .sampling.engine import sample
 from .sampling.vllm_engine import VllmEngine, open_engine
 from .training.distributed import ALONE, World
-from .training.finetune import finetune
+from .training.finetune import LossPoint, finetune
 
 L = TypeVar("L", bound="PolicyLearner")
 HOLD_S = 0.1
@@ -96,7 +96,7 @@ class PolicyLearner:
         pairs: Sequence[tuple[str, str]],
         training: Training,
         target: Path,
-        on_done: Callable[[int], None],
+        on_step: OnStep,
     ) -> list[float]:
         """Continue from `adapter`, or from a new one, and save the result in `target`; the loss by step."""
         if self.engine is not None:
@@ -106,7 +106,12 @@ class PolicyLearner:
             attach_adapter(self.policy, shape, training.seed)
         else:
             load_adapter(self.policy, adapter)
-        with holding_gpu_lock(self.gpu_lock, on_done) as report:
+        with holding_gpu_lock(self.gpu_lock, lambda _: None) as report:
+
+            def note(point: LossPoint) -> None:
+                on_step(TrainingStep(num_done=point.step + 1, loss=point.loss, learning_rate=point.learning_rate))
+                report(point.step + 1)
+
             points = finetune(
                 self.policy,
                 pairs,
@@ -115,7 +120,7 @@ class PolicyLearner:
                 batch_size=training.batch_size,
                 seed=training.seed,
                 warmup_share=training.warmup_share,
-                on_step=lambda point: report(point.step + 1),
+                on_step=note,
                 on_captured=lambda: report(0),
                 world=self.world,
             )

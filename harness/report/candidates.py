@@ -18,12 +18,16 @@ from typing import Any
 import polars as pl
 from attrs import frozen
 
+from ...core.corpus import is_corpus_id, render
 from ...core.outcome import Outcome
 from ..study.store import Results
 
 MAX_ENTRIES = 500
 MAX_SOURCE = 1_500_000
 """Characters of all sources together."""
+
+MAX_TASKS = 1_000_000
+"""Characters of all tasks and teachers together."""
 
 _LONGEST_SOURCE = 20_000
 _LONGEST_MESSAGE = 500
@@ -47,6 +51,8 @@ class Shelf:
     """The candidates that the page shows, out of how many."""
 
     entries: tuple[Plain, ...]
+    tasks: dict[str, Plain]
+    """The entries' tasks by name: the reference's source and its teacher's, as far as there is room."""
     num_distinct: int
     num_samples: int
     num_disagreements: int
@@ -66,12 +72,36 @@ def gather(results: Results, max_entries: int = MAX_ENTRIES, max_source: int = M
     sources = dict(results.read("sources").iter_rows())
     chosen = choose(entries, sources, max_entries, max_source)
     return Shelf(
+        tasks=tasks_of(chosen),
         entries=tuple(_with_source(entry, sources[entry["hash"]]) for entry in chosen),
         num_distinct=len(entries),
         num_samples=candidates.height + evaluation.height,
         num_disagreements=sum(entry["differs"] for entry in entries),
         reasons=_reasons(candidates, evaluation),
     )
+
+
+def tasks_of(entries: Iterable[Plain], max_length: int = MAX_TASKS) -> dict[str, Plain]:
+    """The corpus tasks of these entries, each with its teacher, until they are too long together."""
+    found: dict[str, Plain] = {}
+    room = max_length
+    for name in dict.fromkeys(entry["task"] for entry in entries):
+        if not is_corpus_id(name):
+            continue
+        try:
+            example = render(name)
+        except ValueError:  # of another version's corpus
+            continue
+        room -= len(example.task.source) + len(example.solution)
+        if room < 0:
+            break
+        found[name] = {
+            "source": example.task.source,
+            "runs": runs(example.task.source),
+            "teacher": example.solution,
+            "teacherRuns": runs(example.solution),
+        }
+    return found
 
 
 def _audit_messages(stages: pl.DataFrame) -> dict[tuple[str, str, int, str, int, int, int], str]:

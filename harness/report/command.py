@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 @guarded
 def report(
     results: Annotated[Path, typer.Argument(help="A results folder.")],
-    form: Annotated[str, typer.Option("--format", help="rich, markdown or json.")] = "rich",
+    form: Annotated[
+        str | None, typer.Option("--format", help="rich (default, unless --html writes a page), markdown or json.")
+    ] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write one self-contained page here.")] = None,
     publish: Annotated[
         Path | None, typer.Option("--publish", help="Write tables, page, provenance and README into this folder.")
@@ -27,7 +30,7 @@ def report(
         Path | None, typer.Option("--excerpt", help="Write the results into this document, between its marks.")
     ] = None,
 ) -> None:
-    """Show what a results folder says.
+    """Show what a results folder says; with --html or --publish, write that and name the files.
 
     Example: tritonrl report results/quick --html quick.html
 
@@ -37,7 +40,7 @@ def report(
     from ..study.store import Results
     from .sections import ReportFormat, as_json, as_markdown, print_report
 
-    if form not in set(ReportFormat):
+    if form is not None and form not in set(ReportFormat):
         raise UsageError(f"--format {form}: must be one of {', '.join(ReportFormat)}")
     folder = Results(root=results)
     # the page first: a path that cannot be written is said before anything is printed
@@ -45,12 +48,16 @@ def report(
         from .page import as_html
 
         html.write_text(as_html(analyse(folder), folder), encoding="utf-8")
+        # stdout has what --format asks for, and nothing else
+        print(f"{html}: {html.stat().st_size / 1e6:.1f} MB, one page that needs no network", file=sys.stderr)
     if publish is not None or excerpt is not None:
         _publish(folder, publish, excerpt)
         return
+    if html is not None and form is None:
+        return
     analysis = analyse(folder)
-    if form == ReportFormat.RICH:
-        print_report(analysis, open_console())
+    if form in (None, ReportFormat.RICH):
+        print_report(analysis, open_console(piped_width=None))
     else:
         print((as_markdown if form == ReportFormat.MARKDOWN else as_json)(analysis))
 

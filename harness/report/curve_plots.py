@@ -11,7 +11,7 @@ from attrs import frozen
 from markupsafe import Markup
 
 from ...core.recipe.extensions import CellSpec
-from ..analysis.findings import Analysis, Curve
+from ..analysis.findings import Analysis, Curve, Estimate
 from ..study.rows import SFT
 from .theme import BLUE, GREY, Layout, Spec, draw
 
@@ -23,6 +23,8 @@ _MAX_POINTS = 80
 """Of a line; longer ones are averaged in groups, as a pixel shows no more."""
 
 Points = list[tuple[float, float]]
+Bands = dict[str, list[tuple[float, float, float]]]
+"""Of each line, the ends of its intervals: place, low, high."""
 
 
 @frozen(kw_only=True)
@@ -36,24 +38,29 @@ class Style:
 
 def held_out_plot(analysis: Analysis) -> Markup | None:
     """The rate on held-out tasks by finished rounds; null where nothing was evaluated twice."""
-    lines: dict[str, Points] = {}
-    for point in analysis.held_out:
-        if point.correct.value is not None:
-            lines.setdefault(point.cell, []).append((float(point.num_rounds), point.correct.value))
-    label = "Percent of held-out samples that are correct by finished rounds, a panel a cell"
-    style = Style(label=label, form=".0f", unit=100.0)
-    return curves_plot(_in_order(lines, analysis), lines.get(BASELINE, []), style)
+    known = [(point.cell, float(point.num_rounds), point.correct) for point in analysis.held_out]
+    label = "Percent of held-out samples that are correct by finished rounds, with 95% intervals, a panel a cell"
+    return _estimates_plot(known, label, analysis)
 
 
 def learning_plot(analysis: Analysis) -> Markup | None:
     """The audited rate of each round's candidates against the seconds spent on verifying; null without two rounds."""
+    known = [(point.cell, point.seconds, point.correct) for point in analysis.learning]
+    label = "Percent of a round's candidates that are correct against seconds spent on verifying, with 95% intervals"
+    return _estimates_plot(known, f"{label}, a panel a cell", analysis)
+
+
+def _estimates_plot(known: Sequence[tuple[str, float, Estimate]], label: str, analysis: Analysis) -> Markup | None:
+    """Percentages with their intervals as bands, a panel a cell."""
     lines: dict[str, Points] = {}
-    for point in analysis.learning:
-        if point.correct.value is not None:
-            lines.setdefault(point.cell, []).append((point.seconds, point.correct.value))
-    label = "Percent of a round's candidates that are correct against seconds spent on verifying, a panel a cell"
+    bands: Bands = {}
+    for cell, place, found in known:
+        if found.value is not None:
+            lines.setdefault(cell, []).append((place, found.value))
+            if found.low is not None and found.high is not None:
+                bands.setdefault(cell, []).append((place, found.low, found.high))
     style = Style(label=label, form=".0f", unit=100.0)
-    return curves_plot(_in_order(lines, analysis), lines.get(BASELINE, []), style)
+    return curves_plot(_in_order(lines, analysis), lines.get(BASELINE, []), style, bands)
 
 
 def rewards_plot(analysis: Analysis) -> Markup | None:
@@ -101,19 +108,21 @@ def thinned(values: Sequence[float | None], limit: int = _MAX_POINTS) -> Points:
     return found
 
 
-def curves_plot(lines: dict[str, Points], behind: Points, style: Style) -> Markup | None:
-    """A panel a line, before the one behind; null where no line has two points."""
+def curves_plot(lines: dict[str, Points], behind: Points, style: Style, bands: Bands | None = None) -> Markup | None:
+    """A panel a line with its band, before the one behind; null where no line has two points."""
+    bands = {name: band for name, band in (bands or {}).items() if name in lines}
     lines = {name: line for name, line in lines.items() if len(line) > 1}
     if not lines:
         return None
     every = [point for line in (*lines.values(), behind) for point in line]
-    highest = max(max(value for _, value in every) * style.unit, 1e-9)
+    ends = [high for band in bands.values() for _, _, high in band]
+    highest = max(max([*ends, *(value for _, value in every)]) * style.unit, 1e-9)
     last = max(max(place for place, _ in every), 1e-9)
 
     def spec(layout: Layout) -> Spec:
         columns, width = (2, 150) if layout.narrow else (4, 164)
         panels = [
-            _panel(name, line, behind, style, (last, highest), width, edge=number % columns == 0)
+            _panel(name, line, behind, bands.get(name, []), style, (last, highest), width, edge=number % columns == 0)
             for number, (name, line) in enumerate(lines.items())
         ]
         return {"concat": panels, "columns": columns, "bounds": "flush", "spacing": {"row": 34, "column": 10}}
@@ -122,7 +131,15 @@ def curves_plot(lines: dict[str, Points], behind: Points, style: Style) -> Marku
 
 
 def _panel(
-    name: str, line: Points, behind: Points, style: Style, most: tuple[float, float], width: int, *, edge: bool
+    name: str,
+    line: Points,
+    behind: Points,
+    band: list[tuple[float, float, float]],
+    style: Style,
+    most: tuple[float, float],
+    width: int,
+    *,
+    edge: bool,
 ) -> Spec:
     room = 34
     x = {
@@ -144,6 +161,13 @@ def _panel(
         "width": width,
         "height": 56,
         "layer": [
+            {
+                "data": {
+                    "values": [{"x": at, "y": low * style.unit, "high": high * style.unit} for at, low, high in band]
+                },
+                "mark": {"type": "area", "color": BLUE, "opacity": 0.18, "aria": False},
+                "encoding": {"x": x, "y": y, "y2": {"field": "high"}},
+            },
             {
                 "data": {"values": values(behind)},
                 "mark": {"type": "line", "color": GREY, "strokeWidth": 1.5, "aria": False},

@@ -230,25 +230,36 @@ class Panel:
 def forest_plot(label: str, panels: Sequence[Panel], unit: float = 100.0, limit: float | None = None) -> Markup | None:
     """The panels in one drawing, values times `unit`; null where nothing is known.
 
-    `limit` cuts the scale, in the values' own unit: an interval from two runs may be wider than any possible effect.
+    Each panel has a scale of its own: the wide intervals of one would leave the others no room. `limit` cuts it, in the
+    values' own unit: an interval from two runs may be wider than any possible effect.
     """
-    marks = [mark for panel in panels for mark in panel.marks]
-    ends = [abs(end) for mark in marks for end in (mark.value, mark.low, mark.high) if end is not None]
-    if not ends:
-        return None
-    reach = max(0.01, min(max(ends), limit or max(ends)) * 1.06) * unit
     known = [panel for panel in panels if any(mark.value is not None for mark in panel.marks)]
+    if not known:
+        return None
 
     def spec(layout: Layout) -> Spec:
         rest = (layout.width - _FIRST - 100 - 18 * (len(known) - 1)) // max(1, len(known) - 1)
         widths = [layout.width - 85] * len(known) if layout.narrow else [_FIRST if len(known) > 1 else 560, *[rest] * 9]
         drawn = [
-            _panel(panel, reach, width, unit, labelled=layout.narrow or index == 0, last=layout.width)
+            _panel(
+                panel,
+                _reach(panel, limit) * unit,
+                width,
+                unit,
+                labelled=layout.narrow or index == 0,
+                last=layout.width,
+            )
             for index, (panel, width) in enumerate(zip(known, widths, strict=False))
         ]
         return {"vconcat" if layout.narrow else "hconcat": drawn}
 
     return draw(label, spec)
+
+
+def _reach(panel: Panel, limit: float | None) -> float:
+    """How far a panel's scale goes to both sides of zero."""
+    ends = [abs(end) for mark in panel.marks for end in (mark.value, mark.low, mark.high) if end is not None]
+    return max(0.01, min(max(ends), limit or max(ends)) * 1.06)
 
 
 def _panel(panel: Panel, reach: float, width: int, unit: float, *, labelled: bool, last: int) -> Spec:

@@ -58,7 +58,9 @@ def as_html(analysis: Analysis, results: Results) -> str:
         number=lambda path, form=Form.COUNT: entry(sheet.number(path, Form(form))),
         shelf=shelf,
         data=_embedded(plain),
-        entries=_embedded({"kinds": KINDS, "entries": shelf.entries, "sentences": _sentences(shelf)}),
+        entries=_embedded(
+            {"kinds": KINDS, "entries": shelf.entries, "tasks": shelf.tasks, "sentences": _sentences(shelf)}
+        ),
     )
 
 

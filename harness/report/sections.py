@@ -21,6 +21,7 @@ from .sheet import Prose, Section, Sheet, Table
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table as RichTable
 
 
 def sections(analysis: Analysis) -> tuple[Section, ...]:
@@ -137,23 +138,56 @@ def as_json(analysis: Analysis) -> str:
 
 
 def print_report(analysis: Analysis, console: Console) -> None:
-    """Draw the report with rich."""
-    from rich.table import Table as Drawn
+    """Draw the report with rich; a table that is wider than the console is drawn in parts."""
+    from rich.padding import Padding
     from rich.text import Text
 
     for section in sections(analysis):
         console.print(Text(f"\n{section.title}", style="bold"))
         if isinstance(section, Prose):
             for line in section.lines:
-                console.print(Text(f"  {line}"))
+                console.print(Padding(Text(line), (0, 0, 0, 2)))
             continue
         console.print(Text(section.caption, style="dim"))
-        drawn = Drawn(box=None, pad_edge=False, header_style="cyan")
-        for index, column in enumerate(section.columns):
-            drawn.add_column(Text(column), justify="left" if index == 0 else "right", no_wrap=index == 0)
-        for row in section.rows:
-            drawn.add_row(*[Text(cell.text) for cell in row])
-        console.print(drawn)
+        for number, columns in enumerate(fitting_columns(section, console.width)):
+            if number:
+                console.print()
+            console.print(_drawn_table(section, columns))
+
+
+def fitting_columns(table: Table, width: int) -> list[list[int]]:
+    """Return the columns of each part in which a table is drawn, the first column before each.
+
+    A part is as many columns as stand side by side in `width` characters without a line broken, and one at least.
+    """
+    texts = [[column, *[row[index].text for row in table.rows]] for index, column in enumerate(table.columns)]
+    widths = [max(map(len, column)) for column in texts]
+    parts: list[list[int]] = [[0]]
+    used = widths[0]
+    for index in range(1, len(widths)):
+        used += _GAP + widths[index]
+        if used > width and len(parts[-1]) > 1:
+            parts.append([0])
+            used = widths[0] + _GAP + widths[index]
+        parts[-1].append(index)
+    return parts
+
+
+_GAP = 2
+"""Between the columns that rich draws."""
+
+
+def _drawn_table(table: Table, columns: Sequence[int]) -> RichTable:
+    from rich.table import Table as Drawn
+    from rich.text import Text
+
+    drawn = Drawn(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="cyan")
+    for index in columns:
+        # names are cut, and what else is longer than the console is wrapped
+        drawn.add_column(Text(table.columns[index]), justify="right" if index else "left", no_wrap=not index)
+    for row in table.rows:
+        drawn.add_row(*[Text(row[index].text) for index in columns])
+    return drawn
 
 
 NAMES = {"m": "multi-input testing", "s": "staged evaluation", "c": "the curriculum", "t": "calibrated timing"}

@@ -87,17 +87,19 @@ def draw(label: str, spec_for: Callable[[Layout], Spec]) -> Markup:
 
 
 def standalone(drawing: Markup, css: str) -> str:
-    """The wide drawing of a plot as a file of its own, with the style sheet's colours for light and dark."""
+    """The wide drawing of a plot as a file of its own, in the style sheet's light colours.
+
+    The colours stand there as they are: most programs that show SVG know no variables of CSS, and draw nothing.
+    """
     svg = re.search(r"<svg .*?</svg>", drawing, flags=re.DOTALL)
-    light, dark = re.findall(r":root \{(.*?)\}", css, flags=re.DOTALL)
     if svg is None:
         raise ValueError("no drawing")
-    style = (
-        f"<style>svg{{{light} font-family: Arial, Helvetica, sans-serif; background: var(--paper)}} "
-        f"@media (prefers-color-scheme: dark){{svg{{{dark}}}}}</style>"
-    )
-    opening, end, rest = svg.group().partition(">")
-    return f"{opening.replace('<svg ', _SVG, 1)}{end}{style}{rest}\n"
+    light, _ = re.findall(r":root \{(.*?)\}", css, flags=re.DOTALL)
+    colours = dict(re.findall(r"--([\w-]+):\s*([^;]+);", light))
+    opening, end, rest = re.sub(r"var\(--([\w-]+)\)", lambda name: colours[name[1]].strip(), svg.group()).partition(">")
+    paper = f'<rect width="100%" height="100%" fill="{colours["paper"].strip()}"/>'
+    font = 'font-family="Arial, Helvetica, sans-serif" '
+    return f"{opening.replace('<svg ', _SVG + font, 1)}{end}{paper}{rest}\n"
 
 
 _SVG = '<svg xmlns="http://www.w3.org/2000/svg" '

@@ -25,6 +25,7 @@ from ...core.text.extraction import extract
 from ...core.verdict import Verdict
 from ..work import work_key, write_atomically
 from .contamination import open_admission
+from .live_figures import tell_steps, verdict_figures
 from .pipeline import CellContext, Model, adapter_folder, sample, training_of, verify
 from .round import run_round
 from .rows import SFT, Attempt, CellResult, Journal, evaluation_row, timing_rows, training_rows
@@ -82,8 +83,10 @@ def _supervise(context: CellContext, journal: Journal) -> Model:
         fits, advance = context.learner.fits, context.progress.advance
         data = draw_training_data(context.config, root, fits, admission, context.jobs, advance)
         write_atomically(folder / "data.json", json.dumps(data.plain(), indent=2).encode())
-        context.progress.phase(f"supervised fine-tuning on {describe(data.plain())}", 0)
-        return context.learner.finetune(None, data.pairs, training, folder / "adapter", context.progress.advance)
+        num_steps = training.num_steps(len(data.pairs))
+        context.progress.phase(f"supervised fine-tuning on {describe(data.plain())}", num_steps)
+        tell = tell_steps(context.progress, SFT)
+        return context.learner.finetune(None, data.pairs, training, folder / "adapter", tell)
 
     work = context.work.once("adapters", key, make)
     journal.seconds.train += work.seconds
@@ -107,6 +110,8 @@ def _evaluate(context: CellContext, journal: Journal, model: Model, phase: str, 
     # between rounds only rates are looked at, and timing would take as long as all else
     spec = AUDIT if round_index is None else AUDIT_UNTIMED
     verdicts = verify(context, None, pairs, spec, "evaluation: auditing")
+    num_rounds = 0 if phase == SFT else context.config.rl.rounds if round_index is None else round_index + 1
+    context.progress.metrics("evaluation", num_rounds, verdict_figures(verdicts))
     for (slot, task, number), (_, source), verdict in zip(spread, pairs, verdicts, strict=True):
         attempt = Attempt(
             cell=journal.cell,

@@ -56,11 +56,23 @@ class PlannedCell:
 
 @frozen(kw_only=True)
 class GridOutcome:
-    """What became of a run's cells."""
+    """What became of a run's cells; unfinished are those that ended neither way, as a cancelled job's."""
 
     num_complete: int
     num_failed: int
     num_cached: int
+    num_unfinished: int = 0
+    problems: tuple[str, ...] = ()
+    """Of cells that ran elsewhere and are not complete: why, and the log, each in a few lines."""
+
+    def counts(self) -> dict[str, int]:
+        """Return the numbers by what became of the cells."""
+        return {
+            "complete": self.num_complete,
+            "failed": self.num_failed,
+            "cached": self.num_cached,
+            "unfinished": self.num_unfinished,
+        }
 
 
 POLL_S = 1.0
@@ -165,13 +177,28 @@ def run_grid(
     progress: Progress,
     retry_failed: bool = True,
 ) -> GridOutcome:
-    """Run in this process what is not there yet and no other process is running, and merge the tables.
+    """Run the cells of these seeds as `run_places` does, and merge the tables."""
+    order = order_cells(cells, seeds)
+    outcome = run_places(results, config, order, open_context, progress, retry_failed)
+    # once, at the end: with many cells merging takes seconds, and whoever reads the tables before then merges them
+    results.merge_cells()
+    return outcome
+
+
+def run_places(
+    results: Results,
+    config: Config,
+    order: Sequence[tuple[str, int]],
+    open_context: Callable[[], CellContext],
+    progress: Progress,
+    retry_failed: bool = True,
+) -> GridOutcome:
+    """Run in this process what is not there yet and no other process is running.
 
     Returns when every cell has ended, wherever it ran. Raises DriftError before anything runs where the folder holds
     another experiment. `open_context` loads the model and starts the sandboxes; called only if there is work to do.
     """
     results.require_same(static_identity(config))
-    order = order_cells(cells, seeds)
     # here and not with the work: a run may have been killed while it merged the tables of finished cells
     results.sweep()
     if retry_failed:
@@ -188,15 +215,18 @@ def run_grid(
             require_pairs(config, context.learner.fits, admission, context.jobs)
         results.claim(run)
         _run_waiting(results, run, context, waiting)
-    # once, at the end: with many cells merging takes seconds, and whoever reads the tables before then merges them
-    results.merge_cells()
     return count_outcome(results, order, len(done))
 
 
 def count_outcome(results: Results, order: Sequence[tuple[str, int]], num_cached: int) -> GridOutcome:
-    """What became of the cells, as the folder has it; one that nobody finished counts as failed."""
-    num_complete = sum(results.cell_status(*place) == "complete" for place in order)
-    return GridOutcome(num_complete=num_complete, num_failed=len(order) - num_complete, num_cached=num_cached)
+    """What became of the cells, as the folder has it."""
+    statuses = [results.cell_status(*place) for place in order]
+    return GridOutcome(
+        num_complete=statuses.count("complete"),
+        num_failed=statuses.count("failed"),
+        num_cached=num_cached,
+        num_unfinished=statuses.count(None),
+    )
 
 
 def _run_waiting(results: Results, run: RunIdentity, context: CellContext, waiting: list[tuple[str, int]]) -> None:

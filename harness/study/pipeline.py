@@ -60,7 +60,7 @@ def open_context(
     from ..policy.distributed_learner import load_learner
 
     with open_verifier(config, results.evidence_path, num_sharing) as verifier:
-        learner = learner or load_learner(config.policy)
+        learner = learner or load_learner(config.policy, results.work)
         yield CellContext(
             config=config, learner=learner, judge=verifier, work=results.work, progress=progress, jobs=jobs
         )

@@ -19,6 +19,7 @@ from ...core.text.prompts import user_message
 from ...core.verdict import Reward
 from ..work import work_key
 from .contamination import open_admission
+from .live_figures import round_figures, tell_steps
 from .pipeline import CellContext, Model, adapter_folder, sample, training_of, verify
 from .rows import Attempt, Journal, Seconds, candidate_row, round_row, stage_rows, timing_rows, training_rows
 from .task_draws import root_seed, round_tasks
@@ -99,6 +100,8 @@ def run_round(
     row = round_row(
         journal.cell, journal.seed, round_index, state.level2_share, attempts, verdicts, audits, rewards, chosen
     )
+    figures = round_figures(verdicts, rewards, config.samples_per_task, state.level2_share, spent)
+    context.progress.metrics("round", round_index + 1, figures)
     journal.add("rounds", {**row, "sample_s": spent.sample, "verify_s": spent.verify, "train_s": spent.train})
     accuracy = row["level1_accuracy"]
     state = advance(state, accuracy, context.config.curriculum, extensions.curriculum)
@@ -142,8 +145,10 @@ def _reinforce(
     )
 
     def make(folder: Path) -> list[float]:
-        context.progress.phase(f"round {round_index + 1}/{config.rounds}: fine-tuning", 0)
-        return context.learner.finetune(model.folder, answers, training, folder / "adapter", context.progress.advance)
+        num_steps = training.num_steps(len(answers))
+        context.progress.phase(f"round {round_index + 1}/{config.rounds}: fine-tuning", num_steps)
+        tell = tell_steps(context.progress, "rl", len(journal.rows.get("training", ())))
+        return context.learner.finetune(model.folder, answers, training, folder / "adapter", tell)
 
     work = context.work.once("adapters", key, make)
     journal.seconds.train += work.seconds

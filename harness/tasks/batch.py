@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +15,6 @@ from ...core.task import Task
 from ...core.verdict import Verdict
 from ..errors import UsageError
 from ..settings import read_lines, read_text
-from .suites import find_task
 
 T = TypeVar("T")
 
@@ -78,42 +77,62 @@ def read_batch(path: Path, on_bad_line: Callable[[str], None] | None = None) -> 
     `on_bad_line` is told of each line that cannot be verified, and the line is left out; without it such a line ends
     the reading. Raises UsageError for that, and for a file that holds no candidate at all.
     """
-    pairs: list[tuple[Task, str]] = []
+    from .suites import find_task  # here, since it imports torch, which a server's client need not
+
+    pairs = []
     tasks: dict[str, Task | UsageError] = {}
-    num_lines = 0
-    for number, line in enumerate(read_lines(path), start=1):
-        if not line.strip():
-            continue
-        num_lines += 1
-        try:
-            pairs.append(_read_line(path, line, tasks))
-        except UsageError as error:
-            if on_bad_line is None:
-                raise UsageError(f"{path}:{number}: {error}") from None
-            on_bad_line(f"{path}:{number}: {error}")
-    if not num_lines:
-        raise UsageError(f"{path}: no candidate there")
+    for number, name, candidate in read_entries(path, on_bad_line):
+        if name not in tasks:
+            try:
+                tasks[name] = find_task(name)
+            except UsageError as error:
+                tasks[name] = error
+        task = tasks[name]
+        if isinstance(task, Task):
+            pairs.append((task, candidate))
+        else:
+            _report(f"{path}:{number}: {task}", on_bad_line)
     return pairs
 
 
-def _read_line(path: Path, line: str, tasks: dict[str, Task | UsageError]) -> tuple[Task, str]:
-    """Read one line; `tasks` keeps what each name was found to be. Raises UsageError."""
+def read_entries(path: Path, on_bad_line: Callable[[str], None] | None = None) -> Iterator[tuple[int, str, str]]:
+    """Yield number, task and source of each line of a JSONL file; a task is an id, or the path of a file that is there.
+
+    `on_bad_line` is told of each line of another form, and the line is left out; without it such a line ends the
+    reading. Raises UsageError for that, and for a file that holds no candidate at all.
+    """
+    is_empty = True
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            continue
+        is_empty = False
+        try:
+            yield number, *_read_line(path, line)
+        except UsageError as error:
+            _report(f"{path}:{number}: {error}", on_bad_line)
+    if is_empty:
+        raise UsageError(f"{path}: no candidate there")
+
+
+def _read_line(path: Path, line: str) -> tuple[str, str]:
+    """Return a line's task and source. Raises UsageError."""
     try:
         entry = json.loads(line)
         name, candidate = entry["task"], entry["candidate"]
         if not isinstance(name, str) or not isinstance(candidate, str):
             raise TypeError
+        beside = path.parent / name
+        if beside.is_file():
+            name = str(beside)
     except (ValueError, KeyError, TypeError, RecursionError):
         raise UsageError('expected {"task": "...", "candidate": "..."}') from None
-    if name not in tasks:
-        beside = path.parent / name
-        try:
-            tasks[name] = find_task(str(beside) if beside.is_file() else name)
-        except UsageError as error:
-            tasks[name] = error
     if "\n" not in candidate and candidate.endswith(".py"):
         candidate = read_text(path.parent / candidate)
-    task = tasks[name]
-    if not isinstance(task, Task):
-        raise task
-    return task, candidate
+    return name, candidate
+
+
+def _report(problem: str, on_bad_line: Callable[[str], None] | None) -> None:
+    """Tell of a problem, or raise it as a UsageError where nobody listens."""
+    if on_bad_line is None:
+        raise UsageError(problem)
+    on_bad_line(problem)

@@ -202,9 +202,13 @@ def task_from_file(path: Path) -> Task:
     no sizes to be varied: whoever writes a task may mean them as they are, as the width of an attention's heads that
     kernels may rely on to be a power of two.
     """
-    source = read_text(path)
-    task_id = f"file-{path.stem}-{hashlib.sha256(source.encode()).hexdigest()[:12]}"
-    return _sized_task(task_id, 1, "file", path.stem, _with_names(task_id, source, in_functions=False))
+    return task_from_source(path.stem, read_text(path))
+
+
+def task_from_source(name: str, source: str) -> Task:
+    """A task from the text of such a file; raises TaskError."""
+    task_id = f"file-{name}-{hashlib.sha256(source.encode()).hexdigest()[:12]}"
+    return _sized_task(task_id, 1, "file", name, _with_names(task_id, source, in_functions=False))
 
 
 def _with_names(task_id: str, source: str, in_functions: bool = True) -> str:

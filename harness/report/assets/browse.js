@@ -3,7 +3,7 @@
 (() => {
   const box = document.getElementById("browser");
   if (!box) return;
-  const { entries, kinds, sentences } = JSON.parse(document.getElementById("shelf").textContent);
+  const { entries, kinds, sentences, tasks } = JSON.parse(document.getElementById("shelf").textContent);
   const form = document.getElementById("filters");
   const list = document.getElementById("entries");
   const more = document.getElementById("more");
@@ -48,15 +48,16 @@
     );
   };
 
-  const code = (entry) => {
+  const code = (source, runs) => {
     const holder = make("code");
+    const letters = Array.from(source);
     let start = 0;
-    for (let index = 0; index < entry.runs.length; index += 2) {
+    for (let index = 0; index < runs.length; index += 2) {
       // lengths count characters as Python does, so the text is walked by characters too
-      const text = entry.letters.slice(start, start + entry.runs[index]).join("");
-      const kind = entry.runs[index + 1];
+      const text = letters.slice(start, start + runs[index]).join("");
+      const kind = runs[index + 1];
       holder.append(kind ? make("span", text, kinds[kind]) : text);
-      start += entry.runs[index];
+      start += runs[index];
     }
     const frame = make("pre");
     frame.tabIndex = 0;
@@ -65,7 +66,6 @@
   };
 
   const body = (entry) => {
-    entry.letters ??= Array.from(entry.source);
     const judges = make("dl", undefined, "judges");
     judges.append(make("dt", "Audit"), make("dd", told(entry.audit)));
     for (const verdict of entry.training) {
@@ -74,10 +74,22 @@
     if (entry.rewards.length) judges.append(make("dt", "Reward"), make("dd", entry.rewards.join(", ")));
     if (entry.speedup !== null) judges.append(make("dt", box.dataset.speedup), make("dd", String(entry.speedup)));
     judges.append(make("dt", "SHA-256"), make("dd", entry.hash));
-    const parts = [judges, entry.source ? code(entry) : make("p", "The completion held no code.")];
+    const link = make("a", "this candidate");
+    link.href = `#${place(entry)}`;
+    const linked = make("dd");
+    linked.append(link);
+    judges.append(make("dt", "Link"), linked);
+    const again = make("dd");
+    again.append(make("code", `tritonrl show RESULTS ${entry.cells[0]} --source ${entry.hash.slice(0, 12)} > candidate.py && tritonrl verify candidate.py --task ${entry.task}`));
+    judges.append(make("dt", "Verify it again"), again);
+    const parts = [judges, make("h4", "Candidate"), entry.source ? code(entry.source, entry.runs) : make("p", "The completion held no code.")];
     if (entry.cut) parts.push(make("p", `${many(entry.cut, "more character")}, not shown.`));
-    return parts;
+    const task = tasks[entry.task];
+    if (!task) return parts;
+    return [...parts, make("h4", "Task"), code(task.source, task.runs), make("h4", "Teacher"), code(task.teacher, task.teacherRuns)];
   };
+
+  const place = (entry) => `candidate-${entry.hash.slice(0, 16)}-${entry.task}`;
 
   const item = (entry) => {
     const line = make("summary");
@@ -91,6 +103,7 @@
     details.append(line);
     details.addEventListener("toggle", () => { if (details.open && details.children.length === 1) details.append(...body(entry)); }, { once: true });
     const row = make("li");
+    row.id = place(entry);
     row.append(details);
     return row;
   };
@@ -108,9 +121,23 @@
     extend();
   };
 
+  // a link to a candidate shows it alone, opened
+  const follow = () => {
+    const entry = entries.find((one) => `#${place(one)}` === decodeURIComponent(location.hash));
+    if (!entry) return;
+    form.reset();
+    form.elements.text.value = `${entry.hash} ${entry.task}`;
+    filter();
+    const row = document.getElementById(place(entry));
+    row.firstChild.open = true;
+    row.scrollIntoView();
+  };
+
   form.addEventListener("input", filter);
   form.addEventListener("submit", (event) => event.preventDefault());
   more.addEventListener("click", extend);
   box.hidden = false;
   filter();
+  window.addEventListener("hashchange", follow);
+  follow();
 })();

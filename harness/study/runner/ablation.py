@@ -13,6 +13,8 @@ from ....core.config import Config
 from ....core.recipe.extensions import CellSpec
 from ...display import DisplayKind, open_display
 from ...errors import TritonrlError, UsageError
+from ...metrics import open_progress
+from ...policy.api_model import is_api_model
 from ...settings import to_toml
 from ...tasks.batch import default_jobs
 from ...verification.verifier import open_verifier
@@ -21,8 +23,10 @@ from ..grid import GridOutcome, PlannedCell, lost_starts, order_cells, plan_grid
 from ..pipeline import open_context
 from ..provenance import recorded_invocation
 from ..store import Results, is_published, require_folder
-from .executors import ExecutorKind, require_scheduler, run_on_ray, run_on_slurm
+from .executors import ExecutorKind, JobOptions, require_scheduler
 from .local_workers import run_locally, visible_devices, worker_command
+from .ray_tasks import run_on_ray
+from .slurm import run_on_slurm
 
 
 def run_ablation(
@@ -35,11 +39,15 @@ def run_ablation(
     display: DisplayKind | None = None,
     jobs: int | None = None,
     workers: int | None = None,
+    log: Sequence[str] = (),
 ) -> GridOutcome:
     """Run a grid by an executor; the results are in `out`.
 
-    `workers` are the processes of a local run; by default one a GPU where there is work for several, and else this one.
+    `workers` are the processes of a local run, by default one a GPU where there is work for several, and else this one;
+    on a cluster they are the cells at once, by default as many as it has room for. `log` are trackers of live metrics.
     """
+    if is_api_model(config.policy.name):
+        raise UsageError(f"policy.name: {config.policy.name}: sampled by `eval` and `sample`, and not trained")
     results = Results(root=out)
     require_scheduler(executor)
     require_free(results, config)
@@ -47,12 +55,21 @@ def run_ablation(
     config_file, text = out / "config.toml", to_toml(config)
     if not config_file.exists() or config_file.read_text() != text:
         write_atomically(config_file, text.encode())
-    results.plan(order_cells(cells, range(num_seeds)))
-    if executor is ExecutorKind.SLURM:
-        return run_on_slurm(results, cells, num_seeds, config_file, executor_options)
-    if executor is ExecutorKind.RAY:
-        return run_on_ray(results, cells, num_seeds, config_file)
-    return _run_here(config, results, cells, num_seeds, config_file, display, jobs, workers)
+    order = order_cells(cells, range(num_seeds))
+    results.plan(order)
+    if executor is ExecutorKind.LOCAL:
+        return _run_here(config, results, cells, num_seeds, config_file, display, jobs, workers, log)
+    shown = DisplayKind.PLAIN if display in (None, DisplayKind.RICH) else display
+    options = JobOptions(jobs=jobs or 0, display=shown, log=tuple(log), num_at_once=workers or 0)
+    # a tracker that is missing is told here, and not by every job
+    open_progress(DisplayKind.NONE, log, out).close()
+    progress = open_display(display)
+    try:
+        if executor is ExecutorKind.SLURM:
+            return run_on_slurm(results, order, config_file, options, executor_options, progress)
+        return run_on_ray(results, order, config_file, options, progress)
+    finally:
+        progress.close()
 
 
 def preview(
@@ -101,12 +118,13 @@ def _run_here(
     display: DisplayKind | None,
     jobs: int | None,
     workers: int | None,
+    log: Sequence[str],
 ) -> GridOutcome:
     order = order_cells(cells, range(num_seeds))
     num_left = sum(results.cell_status(*place) != "complete" for place in order)
     devices = visible_devices() if num_left else ()
     num_workers = min(workers or max(1, len(devices)), num_left)
-    progress = open_display(display)
+    progress = open_progress(display, log, results.root)
     with ExitStack() as stack:
         stack.callback(progress.close)
         if num_left:

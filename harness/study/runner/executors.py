@@ -1,28 +1,33 @@
-"""Where cells run: in this process, as a SLURM job array, or as Ray tasks.
+"""Where cells run: in this process and its children, as SLURM jobs, or as Ray tasks.
 
-All three run the same code on one shared results folder: content-addressed work with locked keys makes it safe for
-workers to meet, so a cluster needs no coordinator beyond its scheduler. Remote workers write their cells, and the
-submitting process merges.
+All run the same code on one shared results folder: content-addressed work with locked keys makes it safe for workers
+to meet, so a cluster needs no coordinator beyond its scheduler. A cluster's job runs one cell of one seed (`worker`);
+those that are complete are not submitted, and the others begin when the shared starts have ended. The submitting
+process watches, merges, and says of each cell that is not complete why, and where its log is.
 """
 
 from __future__ import annotations
 
-import shlex
 import shutil
-import subprocess
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
-from ....core.recipe.extensions import CellSpec
-from ...errors import TritonrlError, UsageError
+from attrs import evolve, frozen
+
+from ...display import CellState, DisplayKind, Progress
+from ...errors import UsageError
+from ...tables import TABLES, read_table
 from ..grid import GridOutcome, count_outcome
+from ..rows import SFT
 from ..store import Results
 
-POLL_S = 10.0
+Place = tuple[str, int]
+"""A cell and a seed."""
+_TAIL_LINES = 5
+WORKER = "tritonrl.harness.study.runner.worker"
+"""The module that a job runs."""
 
 
 class ExecutorKind(StrEnum):
@@ -31,27 +36,22 @@ class ExecutorKind(StrEnum):
     SLURM = "slurm"
 
 
-def cell_command(cell: str, seeds: int, results: Results, config_file: Path) -> list[str]:
-    """The command by which a worker runs one cell for all seeds into the shared folder."""
-    return [
-        *(sys.executable, "-m", "tritonrl.cli", "ablate"),
-        *("--grid", cell, "--seeds", str(seeds)),
-        *("--config", str(config_file.resolve()), "--out", str(results.root.resolve())),
-        *("--workers", "1", "--display", "plain"),
-    ]
+@frozen(kw_only=True)
+class JobOptions:
+    """What the submitting command passes on to each job, and how many of them may run at once (0 = all)."""
+
+    jobs: int = 0
+    display: DisplayKind = DisplayKind.PLAIN
+    log: tuple[str, ...] = ()
+    num_at_once: int = 0
 
 
-def sbatch_script(cells: Sequence[CellSpec], seeds: int, results: Results, config_file: Path, options: str) -> str:
-    """A job array with one task a cell; `options` are further sbatch options in one line."""
-    commands = [shlex.join(cell_command(str(cell), seeds, results, config_file)) for cell in cells]
-    logs = shlex.quote(str(results.root.resolve() / "slurm-%A_%a.log"))
-    lines = ["#!/bin/bash", "#SBATCH --job-name=tritonrl", f"#SBATCH --array=0-{len(cells) - 1}"]
-    lines += [f"#SBATCH --output={logs}"]
-    lines += [f"#SBATCH {option}" for option in shlex.split(options)]
-    lines += ["set -euo pipefail", "case $SLURM_ARRAY_TASK_ID in"]
-    lines += [f"{index}) exec {command} ;;" for index, command in enumerate(commands)]
-    lines += ["*) exit 2 ;;", "esac", ""]
-    return "\n".join(lines)
+@frozen(kw_only=True)
+class Ended:
+    """How a cell's job ended, in the scheduler's words, and its log."""
+
+    state: str
+    log: Path
 
 
 def require_scheduler(executor: ExecutorKind) -> None:
@@ -65,57 +65,57 @@ def require_scheduler(executor: ExecutorKind) -> None:
             raise UsageError("--executor ray: Ray is not installed (pip install ray)") from None
 
 
-def run_on_slurm(
-    results: Results,
-    cells: Sequence[CellSpec],
-    seeds: int,
-    config_file: Path,
-    options: str = "",
-    poll_s: float = POLL_S,
-) -> GridOutcome:
-    """Submit the cells as a job array, wait until the queue no longer lists it, and merge."""
+def job_command(place: Place, results: Results, config_file: Path, options: JobOptions) -> list[str]:
+    """Return the command by which a job runs one cell of one seed into the shared folder."""
+    cell, seed = place
+    return [
+        *(sys.executable, "-m", WORKER),
+        *("--cell", cell, "--seed", str(seed), "--jobs", str(options.jobs), "--display", options.display.value),
+        *[part for name in options.log for part in ("--log", name)],
+        *("--config", str(config_file.resolve()), "--out", str(results.root.resolve())),
+    ]
+
+
+def split_left(results: Results, order: Sequence[Place], progress: Progress) -> tuple[list[Place], list[Place]]:
+    """Return the starts and the cells that are not complete, and show where each stands; failures are forgotten."""
     results.root.mkdir(parents=True, exist_ok=True)
-    script = results.root / "ablate.sbatch"
-    script.write_text(sbatch_script(cells, seeds, results, config_file, options))
-    submitted = subprocess.run(["sbatch", "--parsable", str(script)], capture_output=True, text=True)
-    if submitted.returncode != 0:
-        raise TritonrlError(f"sbatch: {submitted.stderr.strip() or submitted.stdout.strip()}")
-    job = submitted.stdout.strip().split(";")[0]
-    try:
-        while _is_queued(job):
-            time.sleep(poll_s)
-    except KeyboardInterrupt:
-        subprocess.run(["scancel", job], check=False)
-        raise
-    return _collect(results, cells, seeds)
+    results.sweep()
+    results.forget_failures(order)
+    left = [place for place in order if results.cell_status(*place) != "complete"]
+    progress.grid([(*place, CellState.WAITING if place in left else CellState.CACHED) for place in order])
+    return [place for place in left if place[0] == SFT], [place for place in left if place[0] != SFT]
 
 
-def _is_queued(job: str) -> bool:
-    listed = subprocess.run(["squeue", "--noheader", "--jobs", job], capture_output=True, text=True)
-    # squeue forgets finished jobs after a while and then calls their id invalid
-    return listed.returncode == 0 and bool(listed.stdout.strip())
-
-
-def run_on_ray(results: Results, cells: Sequence[CellSpec], seeds: int, config_file: Path) -> GridOutcome:
-    """Run each cell as a Ray task that starts the same command, then merge."""
-    import ray  # type: ignore[import-not-found,unused-ignore]
-
-    ray.init(ignore_reinit_error=True, log_to_driver=False)
-
-    def run(command: list[str]) -> tuple[int, str]:
-        done = subprocess.run(command, capture_output=True, text=True)
-        return done.returncode, done.stderr[-2000:]
-
-    resources: dict[str, Any] = {"num_gpus": 1} if ray.cluster_resources().get("GPU") else {}
-    remote = ray.remote(max_retries=0, **resources)(run)
-    replies = ray.get([remote.remote(cell_command(str(cell), seeds, results, config_file)) for cell in cells])
-    for code, text in replies:
-        if code not in (0, 1):
-            last = (text.strip().splitlines() or ["it said nothing"])[-1]
-            raise TritonrlError(f"a worker ended with exit code {code}: {last}")
-    return _collect(results, cells, seeds)
-
-
-def _collect(results: Results, cells: Sequence[CellSpec], seeds: int) -> GridOutcome:
+def collect(results: Results, order: Sequence[Place], num_cached: int, ended: Mapping[Place, Ended]) -> GridOutcome:
+    """Merge the tables; returns what became of the cells, with a problem for each that is not complete."""
     results.merge_cells()
-    return count_outcome(results, [(str(cell), seed) for cell in cells for seed in range(seeds)], 0)
+    outcome = count_outcome(results, order, num_cached)
+    problems = [_tell_problem(results, place, ended.get(place)) for place in order]
+    return evolve(outcome, problems=tuple(text for text in problems if text is not None))
+
+
+def _tell_problem(results: Results, place: Place, ended: Ended | None) -> str | None:
+    cell, seed = place
+    status = results.cell_status(cell, seed)
+    if status == "complete":
+        return None
+    if status == "failed":
+        message = read_table(TABLES["cells"], results.cell_folder(cell, seed) / "cells.parquet")["message"][0]
+        head = f"{cell} seed {seed}: failed: {message}"
+        traceback = results.cell_folder(cell, seed) / "error.txt"
+        lines = [f"  traceback: {traceback}"] if traceback.exists() else []
+    else:
+        head = f"{cell} seed {seed}: unfinished: {ended.state if ended else 'its job left no trace'}"
+        lines = []
+    if ended is not None:
+        lines += [f"  log: {ended.log}", *[f"  | {line}" for line in read_tail(ended.log)]]
+    return "\n".join([head, *lines])
+
+
+def read_tail(log: Path) -> list[str]:
+    """Return the last lines of a log that say something."""
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except OSError:
+        return ["(there is no log: the job has not begun, or its machine does not share this folder)"]
+    return [line for line in lines if line.strip()][-_TAIL_LINES:]

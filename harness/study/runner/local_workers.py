@@ -19,7 +19,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -65,6 +65,9 @@ class Reporter:
         self._tell(phase=text, total=total)
 
     def advance(self, done: int) -> None: ...
+
+    def metrics(self, phase: str, step: int, values: Mapping[str, float]) -> None:
+        self._tell(metrics=phase, step=step, values=dict(values))
 
     def close(self) -> None: ...
 
@@ -194,7 +197,10 @@ def _show(line: str, number: int, current: dict[int, tuple[str, int]], progress:
         progress.cell(*current[number], CellState(event["state"]), event["message"])
     elif number in current:
         progress.focus(*current[number])
-        progress.phase(event["phase"], event["total"])
+        if "metrics" in event:
+            progress.metrics(event["metrics"], event["step"], event["values"])
+        else:
+            progress.phase(event["phase"], event["total"])
 
 
 def _last_line(log: Path) -> str:

@@ -13,7 +13,7 @@ from attrs import evolve
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import LlamaConfig, LlamaForCausalLM
 from tritonrl.core.config import PolicyConfig
-from tritonrl.core.recipe.learner import Sampling, Training
+from tritonrl.core.recipe.learner import Sampling, Training, TrainingStep
 from tritonrl.harness.errors import DivergedError, UsageError
 from tritonrl.harness.policy.learner import PolicyLearner
 from tritonrl.harness.policy.model.fused_lora import keep_mask, project_together
@@ -331,12 +331,15 @@ def test_learner_keeps_no_state(make_policy: MakePolicy, tmp_path: Path) -> None
     )
     learner, done = PolicyLearner(make_policy("llama")), list[int]()
     base = learner.sample(None, ["a", "b"], [1, 2], sampling, done.append)
-    losses = learner.finetune(None, PAIRS, training, tmp_path / "one", done.append)
+    steps: list[TrainingStep] = []
+    losses = learner.finetune(None, PAIRS, training, tmp_path / "one", steps.append)
+    assert [step.loss for step in steps] == losses
+    assert steps[-1].num_done == training.num_steps(len(PAIRS))
     tuned = learner.sample(tmp_path / "one", ["a", "b"], [1, 2], sampling, done.append)
-    learner.finetune(tmp_path / "one", PAIRS, training, tmp_path / "two", done.append)
+    learner.finetune(tmp_path / "one", PAIRS, training, tmp_path / "two", lambda _: None)
     assert learner.sample(None, ["a", "b"], [1, 2], sampling, done.append) == base
     assert learner.sample(tmp_path / "one", ["a", "b"], [1, 2], sampling, done.append) == tuned
-    assert learner.finetune(None, PAIRS, training, tmp_path / "again", done.append) == losses
+    assert learner.finetune(None, PAIRS, training, tmp_path / "again", lambda _: None) == losses
     assert tuned != base
 
 

@@ -1,0 +1,1 @@
+"""A resident verifier: one server, its worker processes, and the client that other programs use."""
