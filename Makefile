@@ -47,7 +47,7 @@ lint: $(READY)
 # The packages sit at the top level of the repository; the link gives mypy the installed names.
 types: $(READY)
 	cd $(VENV)/typing && ../bin/python -m mypy --config-file ../../pyproject.toml \
-		-p tritonrl.core -p tritonrl.stages -p tritonrl.harness -m tritonrl.cli
+		-p tritonrl.core -p tritonrl.stages -p tritonrl.harness -m tritonrl.cli -m tritonrl
 
 pytest: $(READY)
 	$(PYTEST) -m "not slow"

@@ -33,7 +33,7 @@ class KernelTask(vf.Task[KernelData, vf.State, vf.TaskConfig]):
     @property
     def key(self) -> str:
         """The task's id."""
-        return self.data.kernel
+        return str(self.data.kernel)
 
     @vf.reward
     async def kernel_reward(self, trace: vf.Trace) -> float:
