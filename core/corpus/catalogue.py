@@ -18,7 +18,7 @@ from ..task import Example, Task
 from .builder.draw import MASK_64, Draw, mix
 from .builder.spec import Spec
 from .composition.writing import write_program
-from .families import operators
+from .families import compositions, operators
 from .families.attention import draw_attention, write_attention
 from .families.batch_norms import draw_batch_norm, draw_batch_norm_chain, draw_prelu, write_batch_norm
 from .families.convolutions import (
@@ -32,6 +32,7 @@ from .families.convolutions import (
 from .families.group_norms import draw_group_norm, draw_group_norm_chain, write_group_norm
 from .families.losses import draw_element_loss, draw_row_loss, write_element_loss, write_row_loss
 from .families.matrix_vectors import draw_diagonal_matmul, draw_matvec, write_diagonal_matmul, write_matvec
+from .families.networks import NETWORKS
 from .families.pointwise import draw_activation, draw_binary, draw_unary, write_pointwise
 from .families.pooling import draw_pooling, draw_pooling_chain, write_pooling
 from .families.product_forms import draw_batched_matmul, draw_matmul_shapes, draw_structured_matmul, write_product_form
@@ -154,6 +155,13 @@ _FAMILIES: dict[str, Family] = {
     "any_attention": Family(level=1, draw=operators.draw_attention, write=write_program, part=4),
     "any_scan": Family(level=1, draw=operators.draw_scan, write=write_program, part=4),
     "any_activation": Family(level=1, draw=operators.draw_activation, write=write_program, part=4),
+    "conv_then": Family(level=2, draw=compositions.draw_convolution_chain, write=write_program, part=4),
+    "conv_transpose_then": Family(level=2, draw=compositions.draw_transposed_chain, write=write_program, part=4),
+    "linear_then": Family(level=2, draw=compositions.draw_linear_chain, write=write_program, part=4),
+    "matmul_then": Family(level=2, draw=compositions.draw_product_chain, write=write_program, part=4),
+    "pool_then": Family(level=2, draw=compositions.draw_pooling_chain, write=write_program, part=4),
+    "norm_then": Family(level=2, draw=compositions.draw_norm_chain, write=write_program, part=4),
+    **{name: Family(level=3, draw=draw, write=write_program, part=4) for name, draw in NETWORKS.items()},
 }
 
 

@@ -29,7 +29,7 @@ from .tensors import Node, ProgramSpec, shortest
 from .window_kernels import WindowNames, write_convolution, write_pooling
 
 _VIEWS = ("input", "flatten", "tokens", "dropout")
-FEW_CHANNELS = 4
+FEW_TERMS = 64
 """Of a filter: a convolution's sums are direct up to so many."""
 
 
@@ -132,7 +132,8 @@ class Lowering:
         if node.op == "dropout":
             self.variables[place] = source
             return
-        self.calls.append(f"{node.name} = {source}.flatten({1 if node.op == 'flatten' else 2})")
+        view = "flatten(1)" if node.op == "flatten" else "flatten(2).transpose(1, 2).contiguous()"
+        self.calls.append(f"{node.name} = {source}.{view}")
         self.variables[place] = node.name
 
     def _assemble(self) -> Kernel:
@@ -235,7 +236,7 @@ class Lowering:
         channels = self.spec.nodes[node.inputs[0]].shape[1].declared
         groups = node.number("groups")
         is_depthwise = groups < 0
-        is_direct = is_depthwise or channels // groups <= FEW_CHANNELS
+        is_direct = is_depthwise or channels // groups * window.taps <= FEW_TERMS
         names = WindowNames(window=window, takes_numbers=shares[_window_family(node)] > 1)
         name = "conv_transpose" if window.is_transposed else "depthwise_conv" if is_depthwise else "conv"
         return write_convolution(
@@ -311,7 +312,8 @@ class Lowering:
             self.spellings[applied.identity] = spelled
         operands = ()
         if kind in ("channel", "scalar"):
-            operands = ((applied.operation.name, f"self.{attribute}"),)
+            name = applied.operation.name
+            operands = (("offset" if name == "bias" else name, f"self.{attribute}"),)
         elif kind:
             operands = ((_OPERAND_NAMES.get(kind, "r"), self.variables[node.inputs[1]]),)
         return Step(

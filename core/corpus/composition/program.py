@@ -163,9 +163,9 @@ class Program:
         return self.add("flatten", (shape[0], multiply(shape[1:])), (x,), name)
 
     def tokens(self, x: int, name: str = "") -> int:
-        """Add a view of patches in a row: (batch, features, sides) as (batch, features, length)."""
+        """Add an image's places in a row: (batch, channels, sides) as (batch, places, channels)."""
         shape = self.nodes[x].shape
-        return self.add("tokens", (*shape[:2], multiply(shape[2:])), (x,), name)
+        return self.add("tokens", (shape[0], multiply(shape[2:]), shape[1]), (x,), name)
 
     def concatenate(self, x: int, y: int, name: str = "") -> int:
         """Add the concatenation of two tensors along the second dimension."""

@@ -139,7 +139,7 @@ def _express(place: int, node: Node, names: Sequence[str], shape: Shape, wording
         case "flatten":
             return f"torch.flatten({x}, 1)"
         case "tokens":
-            return f"torch.flatten({x}, 2)"
+            return f"{x}.flatten(2).transpose(1, 2)"
         case "concat":
             return f"torch.cat([{x}, {names[1]}], dim=1)"
         case "dropout":
@@ -193,6 +193,8 @@ def _write_point(place: int, node: Node, names: Sequence[str], shape: Shape, wor
         axis = node.number("axis")
         ones = ", 1" * (len(shape) - 1 - axis)
         operand = wording.hold(place, f"nn.Parameter(torch.randn({wording.inside(shape[axis].text)}{ones}))")
+    elif kind == "plane":
+        operand += f"[:, :, {', '.join(['None'] * (len(shape) - 2))}]"
     return applied.torch(names[0], operand)
 
 

@@ -9,6 +9,8 @@ from .statistics import RowFunction, walk
 
 WHOLE = 8192
 """Elements of a row that one load takes."""
+LONG = 96
+"""Elements at a stride from which on several are loaded at once."""
 
 
 def find_layout(rank: int, dims: tuple[int, ...], row_length: int, function: RowFunction | None) -> str:
@@ -17,7 +19,9 @@ def find_layout(rank: int, dims: tuple[int, ...], row_length: int, function: Row
     gathers_products = function is not None and any(step.gather == "prod" for step in function.passes)
     if is_neighbouring and dims[-1] == rank - 1 and not gathers_products:
         return "block" if row_length <= WHOLE else "loop"
-    return "strip" if is_neighbouring else "spread"
+    if not is_neighbouring:
+        return "spread"
+    return "tile" if row_length > LONG and not gathers_products else "strip"
 
 
 def write_rows(
@@ -58,7 +62,7 @@ def write_rows(
     if not any(" R" in line or "(R" in line for line in body):
         sizes = [(parameter, value) for parameter, value in sizes if parameter != "R"]
     length = _row_length(layout)
-    block = {"block": f"triton.next_power_of_2({length})", "strip": "256"}.get(layout, "1024")
+    block = {"block": f"triton.next_power_of_2({length})", "strip": "256", "tile": "64"}.get(layout, "1024")
     return Function(
         name=name,
         tensors=(*tensors, *epilogue.parameters),
@@ -66,7 +70,7 @@ def write_rows(
         shape="x.shape" if function.is_map else _reduced_shape(rank, dims, keeps),
         grid=grid,
         sizes=(*sizes, *epilogue.sizes()),
-        constants=(("BLOCK", block),),
+        constants=(("BLOCK", block), *((("ROWS", "32"),) if layout == "tile" else ())),
         body=tuple(body),
     )
 
@@ -89,10 +93,11 @@ def _measure(rank: int, dims: tuple[int, ...], layout: str, groups: int) -> tupl
             lead = " * ".join(f"x.shape[{dim}]" for dim in range(first))
             host = [f"rows = {lead}", "R = x.numel() // rows"]
         return host, [("R", "R")], "(rows,)"
-    if layout == "strip":
+    if layout in ("strip", "tile"):
         lengths = " * ".join(f"x.shape[{dim}]" for dim in dims)
         host = [f"R, B = {lengths}, x.stride({last})", "num = x.numel() // R"]
-        return host, [("num", "num"), ("R", "R"), ("B", "B")], "(triton.cdiv(num, 256),)"
+        block = 64 if layout == "tile" else 256
+        return host, [("num", "num"), ("R", "R"), ("B", "B")], f"(triton.cdiv(num, {block}),)"
     # two runs of dimensions with others between them; the second reaches the end
     gap = next(dim for dim in range(first, last) if dim not in dims)
     resumed = next(dim for dim in dims if dim > gap)
@@ -111,10 +116,12 @@ def _find_place(function: RowFunction, rank: int, dims: tuple[int, ...], layout:
             indices.append((rank - 1, "cols", "mask"))
         if layout == "strip" and len(dims) == 1:
             indices.append((dims[0], "r", ""))
+        if layout == "tile" and len(dims) == 1:
+            indices.append((dims[0], "r", "r < R"))
         if layout == "spread" and dims[0] == 0 and 1 not in dims and 2 in dims:
             indices.append((1, "row", ""))
         return Place(indices=tuple(indices))
-    return Place() if layout == "strip" else Place(offset="row", mask="")
+    return Place() if layout in ("strip", "tile") else Place(offset="row", mask="")
 
 
 def _reduced_shape(rank: int, dims: tuple[int, ...], keeps: bool) -> str:

@@ -44,20 +44,24 @@ def draw_colors(draw: Draw) -> Size:
     return Size(declared=draw.choice((3, 3, 3, 1, 4)), tiny=2, small=3, larger=4)
 
 
-def draw_sides(draw: Draw, rank: int, most: float, least: int = 0) -> tuple[Size, ...]:
-    """Draw an image's sides: about `most` elements together, each of `least` at least in every profile."""
+def draw_sides(draw: Draw, rank: int, most: float, least: int = 0, grows: bool = False) -> tuple[Size, ...]:
+    """Draw an image's sides: about `most` elements together, each of `least` at least in every profile.
+
+    Those that a transposed convolution grows are half as long in the small profiles.
+    """
+    part = 2 if grows else 1
     low, high = _SIDES[rank]
     high = max(low, min(high, int(most ** (1 / rank))))
     lengths = [draw.size(max(low, high // 3), high) for _ in range(rank)]
     if draw.chance(0.6):
         lengths = lengths[:1] * rank
-    more = [max(0, least - least_of[rank][0]) for least_of in (_SMALL, _LARGER)]
+    more = max(0, least - _SMALL[rank][0] // part)
     return tuple(
         Size(
             declared=max(length, least),
-            tiny=max(draw.choice(_TINY[rank]), least),
-            small=draw.between(*_SMALL[rank]) + more[0],
-            larger=draw.between(*_LARGER[rank]) + more[0] + 1,
+            tiny=max(draw.choice(_TINY[rank]) // part, least),
+            small=draw.between(*_SMALL[rank]) // part + more,
+            larger=draw.between(*_LARGER[rank]) // part + more + 1,
         )
         for length in lengths
     )

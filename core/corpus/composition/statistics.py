@@ -2,8 +2,9 @@
 
 Sums, means, extremes, log-sum-exp, variances and norms, as softmax and the normalisations, are a few passes over the
 same elements, so each is a record; how the elements lie in memory decides the loop, which is written once for all.
-A row's elements lie side by side (`block` where one load takes them all, `loop` else), at a stride (`strip`, where a
-program takes neighbouring rows), or in several pieces (`spread`, as a batch norm's).
+A row's elements lie side by side (`block` where one load takes them all, `loop` else), at a stride (a program takes
+neighbouring rows, `strip` one element of each at a time and `tile` several), or in several pieces (`spread`, as a batch
+norm's).
 """
 
 from __future__ import annotations
@@ -116,6 +117,8 @@ def walk(function: RowFunction, layout: str, finish: Finish) -> list[str]:
             return _walk_rows(function, finish, is_spread=False)
         case "spread":
             return _walk_rows(function, finish, is_spread=True)
+        case "tile":
+            return _walk_tiles(function, finish)
         case _:
             return _walk_strips(function, finish)
 
@@ -163,6 +166,39 @@ def _walk_rows(function: RowFunction, finish: Finish, is_spread: bool) -> list[s
         f"{indent}x = tl.load(x_ptr + offs, mask=mask, other=0.0)",
         f"{indent}acc = {function.value}",
         *(indent + line for line in finish()),
+    ]
+
+
+def _walk_tiles(function: RowFunction, finish: Finish) -> list[str]:
+    place = "pos" if function.is_map else "offs"
+    lines = [
+        f"{place} = tl.program_id(0) * BLOCK + {BLOCK}",
+        f"first = {place} // B * R * B + {place} % B",
+        "rows = tl.arange(0, ROWS)[:, None]",
+    ]
+    for step in function.passes:
+        start = _START[step.gather].replace("(BLOCK,)", "(ROWS, BLOCK)")
+        other = function.other if step.gather == "sum" else _OTHER[step.gather]
+        inside = f"(start + rows < R) & ({place} < num)"
+        term = f"tl.where(start + rows < R, {step.term}, 0.0)" if step.is_guarded else step.term
+        lines += [
+            f"part = {start}",
+            "for start in range(0, R, ROWS):",
+            f"    x = tl.load(x_ptr + first + (start + rows) * B, mask={inside}, other={other})",
+            "    " + _GATHER[step.gather].format(s="part", t=term),
+            f"{step.name} = {step.finish.format(s=f'tl.{step.gather}(part, axis=0)')}",
+        ]
+    if not function.is_map:
+        return [*lines, f"mask = {place} < num", *finish()]
+    return [
+        *lines,
+        "for start in range(0, R, ROWS):",
+        "    r = start + rows",
+        "    offs = first + r * B",
+        f"    mask = (r < R) & ({place} < num)",
+        "    x = tl.load(x_ptr + offs, mask=mask, other=0.0)",
+        f"    acc = {function.value}",
+        *("    " + line for line in finish()),
     ]
 
 

@@ -251,7 +251,7 @@ def _write_product(names: WindowNames, groups: int, has_bias: bool, epilogue: Ep
 
 
 def _write_direct(names: WindowNames, groups: int, has_bias: bool, epilogue: Epilogue) -> Parts:
-    is_transposed, has_groups = names.window.is_transposed, groups > 1
+    is_transposed, has_groups, is_depthwise = names.window.is_transposed, groups > 1, groups < 0
     lines = [
         "offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)",
         "mask = offs < num",
@@ -259,9 +259,9 @@ def _write_direct(names: WindowNames, groups: int, has_bias: bool, epilogue: Epi
         f"row = offs // {names.plane}",
         "f = row % F",
         "acc = tl.zeros((BLOCK,), dtype=tl.float32)",
-        f"for c in range({'CG' if has_groups else 'C'}):",
     ]
-    depth = 1
+    lines += [] if is_depthwise else [f"for c in range({'CG' if has_groups else 'C'}):"]
+    depth = 0 if is_depthwise else 1
     for side, axis in enumerate(names.axes):
         lines.append("    " * depth + f"for k{_LETTERS[axis]} in range(K{axis}):")
         depth += 1
@@ -272,6 +272,8 @@ def _write_direct(names: WindowNames, groups: int, has_bias: bool, epilogue: Epi
         weight = f"({first}) * FG + f % FG" if has_groups else "c * F + f"
     else:
         weight = f"f * {'CG' if has_groups else 'C'} + c"
+    if is_depthwise:
+        channel, weight = "row", "f"
     inside = " & ".join(["mask", *names.conditions()])
     lines += [
         "    " * depth + line
@@ -285,7 +287,8 @@ def _write_direct(names: WindowNames, groups: int, has_bias: bool, epilogue: Epi
         lines.append("acc += tl.load(bias_ptr + f, mask=mask, other=0.0)")
     place = Place(indices=((1, "f", "mask"),))
     lines += [*epilogue.lines(place), "tl.store(out_ptr + offs, acc, mask=mask)"]
-    sizes = [("num", "num"), ("C", "C"), ("F", "F")] + ([("CG", "CG"), ("FG", "FG")] if has_groups else [])
+    sizes = [("num", "num"), *([] if is_depthwise else [("C", "C")]), ("F", "F")]
+    sizes += [("CG", "CG"), ("FG", "FG")] if has_groups else []
     product = " * ".join(f"O{axis}" for axis in names.axes)
     return (
         lines,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..builder.draw import Draw
 from ..builder.operations import ACTIVATIONS, UNARY, apply
 from ..builder.spec import Size, Spec, draw_size
@@ -23,10 +21,7 @@ from ..composition.sizes import (
     least_side,
     places_for,
 )
-from ..composition.tensors import Shape, count_elements, fixed
-
-DrawSpec = Callable[[Draw, str], Spec]
-
+from ..composition.tensors import Shape
 
 def add_convolution(program: Program, draw: Draw, kind: str, rank: int, is_plain: bool = False) -> int:
     """Add an image and a convolution of it: "standard", "depthwise", "grouped", "pointwise" or "transposed"."""
@@ -48,7 +43,7 @@ def add_convolution(program: Program, draw: Draw, kind: str, rank: int, is_plain
     channels = draw_colors(draw) if is_first else draw_channels(draw, 8, widest, groups)
     filters = draw_channels(draw, 8, widest, groups)
     places = places_for(window, batch.declared, channels.declared, filters.declared, groups)
-    sides = draw_sides(draw, rank, places, least_side(window))
+    sides = draw_sides(draw, rank, places, least_side(window), is_transposed)
     shape = program.image(batch, channels, sides)
     found = program.dim("out_channels", filters)
     return program.convolution(program.input(shape), found, window, groups, has_bias)
@@ -204,8 +199,8 @@ _PRODUCT_SHAPES = (
 )
 
 
-def add_matmul(program: Program, draw: Draw, kind: str) -> int:
-    """Add two inputs and their product."""
+def add_matmul(program: Program, draw: Draw, kind: str, scaled: float = 0.4) -> int:
+    """Add two inputs and their product, the first divided by the root of the inner size with that probability."""
     rows, inner, columns = (draw.size(*bounds) for bounds in draw.choice(_PRODUCT_SHAPES))
     if draw.chance(0.3):
         rows, inner, columns = (max(16, size - draw.between(1, 7)) for size in (rows, inner, columns))
@@ -236,7 +231,7 @@ def add_matmul(program: Program, draw: Draw, kind: str) -> int:
     right = (dims[1], dims[2]) if layout[1] == "n" else (dims[2], dims[1])
     if not kind.startswith("tensor"):
         right = (*lead, *right)
-    a = program.input(left, draw.choice(("a", "a", "x")), scale=dims[1] if draw.chance(0.4) else None)
+    a = program.input(left, draw.choice(("a", "a", "x")), scale=dims[1] if draw.chance(scaled) else None)
     b = program.input(right, draw.choice(("b", "b", "w")))
     return program.matmul(a, b, layout, name="x")
 
@@ -281,12 +276,3 @@ def draw_activation(draw: Draw, family: str) -> Spec:
     program.point(x, apply(draw.choice((*ACTIVATIONS, *UNARY)), draw))
     return program.finish(1, family)
 
-
-def one() -> Shape:
-    """Return the shape of a number."""
-    return (fixed(1),)
-
-
-def is_affordable(program: Program) -> bool:
-    """Return whether every tensor fits the bound."""
-    return all(count_elements(node.shape) <= 2 * MOST_ELEMENTS for node in program.nodes)
