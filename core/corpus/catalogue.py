@@ -169,9 +169,7 @@ def families(*parts: int) -> dict[int, tuple[str, ...]]:
     """Return the families' names by level, of these parts or of all; Level 3 where one has any."""
     found = {
         level: tuple(
-            name
-            for name, family in _FAMILIES.items()
-            if family.level == level and (not parts or family.part in parts)
+            name for name, family in _FAMILIES.items() if family.level == level and (not parts or family.part in parts)
         )
         for level in (1, 2, 3)
     }

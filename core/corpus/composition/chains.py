@@ -52,9 +52,15 @@ RELU6 = make_operation(
     needs_mixed_signs=True,
     result="one",
 )
+_DIVISORS = (1.5, 2.0, 2.5, 3.0, 4.0)
 LEARNED_SCALE = make_operation("factor", "{x} * {v}", "multiply by {v}", "{x} * {v}", result="same")
 DIVIDE = make_operation(
-    "divide", "{x} / {a}", "divide by {a}", "{x} / {a}", numbers=(("divisor", (1.5, 2.0, 2.5, 3.0, 4.0)),), result="same"
+    "divide",
+    "{x} / {a}",
+    "divide by {a}",
+    "{x} / {a}",
+    numbers=(("divisor", _DIVISORS),),
+    result="same",
 )
 SELF_GATE = make_operation(
     "sigmoid_gate",
@@ -67,6 +73,8 @@ POINTWISE: tuple[Operation, ...] = (*ACTIVATIONS, MISH, RELU6, SELF_GATE)
 _PLAIN = (SCALE, SHIFT, CLAMP, DIVIDE, SCALE, BIAS, BIAS, GAIN, RESIDUAL, SUBTRACT, GATE, LEARNED_SCALE)
 _CANCELLING = frozenset({"elu", "tanh", "selu", "mish"})
 """Functions that lose digits on what is near zero."""
+_FEW = 12
+"""Elements of which a function with a bound may leave none as it was."""
 _BOUNDING = ("rectify", "clamp", "squash")
 
 
@@ -128,6 +136,8 @@ class Chain:
         if operation.name in _CANCELLING and self.order > 1:
             return False
         if self.is_large and operation.group in ("clamp", "squash"):
+            return False
+        if operation.group in ("clamp", "rectify") and shortest(self.program.shape(self.x)) < _FEW:
             return False
         if self.soft >= 0 and operation.group in ("clamp", "squash", "even", "gelu"):
             return False
@@ -273,7 +283,7 @@ class Chain:
         if not self.is_image or "pool" in self.used or any(side.least < 4 for side in shape[2:]):
             return False
         self.used.add("pool")
-        kind = self.draw.choice(("max", "max", "avg"))
+        kind = "avg" if self.is_bounded else self.draw.choice(("max", "max", "avg"))
         window = draw_pool_window(self.draw, len(shape) - 2, is_plain=self.draw.chance(0.7))
         if any(window.count(at, side.least) < 1 or side.least < window.reach(at) for at, side in enumerate(shape[2:])):
             return False

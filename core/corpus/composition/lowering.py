@@ -25,7 +25,7 @@ from .row_kernels import (
     write_scan,
 )
 from .statistics import MAPS, REDUCTIONS
-from .tensors import Node, ProgramSpec, shortest
+from .tensors import Node, ProgramSpec
 from .window_kernels import WindowNames, write_convolution, write_pooling
 
 _VIEWS = ("input", "flatten", "tokens", "dropout")
@@ -69,8 +69,7 @@ def group(nodes: Sequence[Node]) -> list[Group]:
         if joins and previous is not None:
             groups[-1] = Group(head=previous.head, steps=(*previous.steps, place))
         elif is_step:
-            groups.append(Group(head=-1 if not groups else place, steps=(place,)))
-            groups[-1] = Group(head=place, steps=(place,))
+            groups.append(Group(head=place, steps=(place,)))
         else:
             groups.append(Group(head=place))
     return groups
@@ -171,7 +170,8 @@ class Lowering:
     def _lower(self, made: Group, shares: Mapping[str, int]) -> Function:
         nodes = self.spec.nodes
         node = nodes[made.head]
-        epilogue = Epilogue(steps=[self._step(place) for place in made.steps])
+        taken: set[str] = set()
+        epilogue = Epilogue(steps=[self._step(place, taken) for place in made.steps])
         epilogue.take()
         arguments = [self.variables[place] for place in node.inputs if place in self.variables]
         attribute = self.wording.attributes.get(made.head, "")
@@ -236,12 +236,10 @@ class Lowering:
         channels = self.spec.nodes[node.inputs[0]].shape[1].declared
         groups = node.number("groups")
         is_depthwise = groups < 0
-        is_direct = is_depthwise or channels // groups * window.taps <= FEW_TERMS
+        is_direct = is_depthwise or (self.spec.level < 3 and channels // groups * window.taps <= FEW_TERMS)
         names = WindowNames(window=window, takes_numbers=shares[_window_family(node)] > 1)
         name = "conv_transpose" if window.is_transposed else "depthwise_conv" if is_depthwise else "conv"
-        return write_convolution(
-            name, names, groups, is_direct, bool(node.option("bias")), argument, module, epilogue
-        )
+        return write_convolution(name, names, groups, is_direct, bool(node.option("bias")), argument, module, epilogue)
 
     def _write_rows(
         self, node: Node, kind: str, dims: tuple[int, ...], argument: str, name: str, epilogue: Epilogue
@@ -295,7 +293,7 @@ class Lowering:
             groups, epilogue,
         )  # fmt: skip
 
-    def _step(self, place: int) -> Step:
+    def _step(self, place: int, taken: set[str]) -> Step:
         node = self.spec.nodes[place]
         attribute = self.wording.attributes.get(place, "")
         if node.op == "norm":
@@ -303,19 +301,21 @@ class Lowering:
             fields = ("running_mean", "running_var", "weight", "bias")
             spelling = f"{{x}} = ({{x}} - {{v0}}) / tl.sqrt({{v1}} + {node.option('eps')!r})"
             spelling += "\n{x} = {x} * {v2} + {v3}" if node.option("affine") else ""
-            operands = tuple((name, f"self.{attribute}.{held}") for name, held in zip(names, fields, strict=False))
+            held = zip(names, fields, strict=False)
+            operands = tuple((name, f"self.{attribute}.{field}") for name, field in held)
             return Step(spelling=spelling, operands=operands, kind="channel", axis=1)
         applied, kind = node.applied, str(node.option("operand"))
         assert applied is not None
         if applied.identity not in self.spellings:
             spelled = applied.triton("{x}", self.draw, "{v}")
             self.spellings[applied.identity] = spelled
-        operands = ()
+        operands: tuple[tuple[str, str], ...] = ()
         if kind in ("channel", "scalar"):
             name = applied.operation.name
             operands = (("offset" if name == "bias" else name, f"self.{attribute}"),)
         elif kind:
             operands = ((_OPERAND_NAMES.get(kind, "r"), self.variables[node.inputs[1]]),)
+        operands = tuple((_call(name, taken), argument) for name, argument in operands)
         return Step(
             applied=applied,
             spelling=f"{{x}} = {self.spellings[applied.identity]}",
@@ -323,6 +323,14 @@ class Lowering:
             kind=kind,
             axis=node.number("axis"),
         )
+
+
+def _call(name: str, taken: set[str]) -> str:
+    """Return a name that no other operand of a kernel has."""
+    while name in taken:
+        name += "2"
+    taken.add(name)
+    return name
 
 
 _OPERAND_NAMES = {"tensor": "r", "plane": "gate"}
@@ -334,8 +342,3 @@ def _window_family(node: Node) -> str:
     if node.op == "pool":
         return f"pool {node.option('kind')} {window.rank}"
     return f"conv {window.rank} {window.is_transposed} {node.number('groups') < 0}"
-
-
-def is_lowerable(spec: ProgramSpec) -> bool:
-    """Return whether no kernel's end would need vectors along two dimensions."""
-    return all(shortest(node.shape) > 0 for node in spec.nodes)

@@ -126,7 +126,7 @@ def write_attention(
         )
     seen = "(rn[None, :] < T)" + (" & (rn[None, :] <= rm[:, None])" if is_causal else "")
     body += [
-        f"    s = tl.where({seen}, s, -float(\"inf\"))",
+        f'    s = tl.where({seen}, s, -float("inf"))',
         "    new_top = tl.maximum(top, tl.max(s, axis=1))",
         "    p = tl.exp(s - new_top[:, None])",
         "    old = tl.exp(top - new_top)",

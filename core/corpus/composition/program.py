@@ -112,9 +112,7 @@ class Program:
     def point(self, x: int, applied: Applied, operand: str = "", name: str = "", axis: int = 1, other: int = -1) -> int:
         """Add a pointwise function; `operand` is its parameter's kind, or "tensor" or "plane" for a node `other`."""
         inputs = (x, other) if other >= 0 else (x,)
-        return self.add(
-            "point", self.nodes[x].shape, inputs, name, applied=applied, operand=operand, axis=axis
-        )
+        return self.add("point", self.nodes[x].shape, inputs, name, applied=applied, operand=operand, axis=axis)
 
     def reduce(self, x: int, kind: str, dims: Sequence[int], keeps: bool = False, name: str = "") -> int:
         """Add a reduction over dimensions."""
@@ -144,18 +142,14 @@ class Program:
     def scan(self, x: int, kind: str, dim: int, is_product: bool = False, mask: int = -1) -> int:
         """Add a cumulative sum or product."""
         inputs = (x, mask) if mask >= 0 else (x,)
-        return self.add(
-            "scan", self.nodes[x].shape, inputs, kind=kind, dims=_join((dim,)), is_product=int(is_product)
-        )
+        return self.add("scan", self.nodes[x].shape, inputs, kind=kind, dims=_join((dim,)), is_product=int(is_product))
 
     def attention(
         self, q: int, k: int, v: int, is_causal: bool, num_heads: int = 0, mask: int = -1, name: str = "x"
     ) -> int:
         """Add scaled dot-product attention; `num_heads` where they lie beside one another in the features."""
         inputs = (q, k, v, mask) if mask >= 0 else (q, k, v)
-        return self.add(
-            "attention", self.nodes[q].shape, inputs, name, is_causal=int(is_causal), num_heads=num_heads
-        )
+        return self.add("attention", self.nodes[q].shape, inputs, name, is_causal=int(is_causal), num_heads=num_heads)
 
     def flatten(self, x: int, name: str = "") -> int:
         """Add a view with all but the first dimension in one."""

@@ -247,7 +247,7 @@ def _write_norm(place: int, node: Node, x: str, shape: Shape, wording: Wording) 
         ones = ", 1" * (len(shape) - 1 - dim)
         weight = wording.hold(place, f"nn.Parameter(torch.randn({wording.inside(shape[dim].text)}{ones}))")
         return f"{value} * {weight}"
-    channels = wording.inside(shape[1].text) if len(shape) > 1 else ""
+    channels = wording.inside(shape[1].text) if kind != "layer" else ""
     match kind:
         case "batch":
             affine = "" if node.option("affine") else ", affine=False"
@@ -276,7 +276,9 @@ def _write_scan(node: Node, names: Sequence[str]) -> str:
         case "exclusive":
             return f"{function}({x}, dim={dim}) - {x}"
         case "masked":
-            return f"{function}({f'torch.where({names[1]}, {x}, 1.0)' if is_product else f'{x} * {names[1]}'}, dim={dim})"
+            return (
+                f"{function}({f'torch.where({names[1]}, {x}, 1.0)' if is_product else f'{x} * {names[1]}'}, dim={dim})"
+            )
         case _:
             return f"{function}({x}, dim={dim})"
 

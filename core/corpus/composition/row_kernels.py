@@ -20,7 +20,7 @@ def find_layout(rank: int, dims: tuple[int, ...], row_length: int, function: Row
     if is_neighbouring and dims[-1] == rank - 1 and not gathers_products:
         return "block" if row_length <= WHOLE else "loop"
     if not is_neighbouring:
-        return "spread"
+        return "spread inside" if dims[0] else "spread"
     return "tile" if row_length > LONG and not gathers_products else "strip"
 
 
@@ -59,10 +59,7 @@ def write_rows(
         return [*lines, *epilogue.lines(place), f"tl.store(out_ptr + {place.offset}, acc{masked})"]
 
     body = [line.replace("EPS", repr(eps)) for line in walk(function, layout, finish)]
-    if not any(" R" in line or "(R" in line for line in body):
-        sizes = [(parameter, value) for parameter, value in sizes if parameter != "R"]
-    length = _row_length(layout)
-    block = {"block": f"triton.next_power_of_2({length})", "strip": "256", "tile": "64"}.get(layout, "1024")
+    block = {"block": "triton.next_power_of_2(R)", "strip": "256", "tile": "64"}.get(layout, "1024")
     return Function(
         name=name,
         tensors=(*tensors, *epilogue.parameters),
@@ -75,11 +72,9 @@ def write_rows(
     )
 
 
-def _row_length(layout: str) -> str:
-    return "LENGTH" if layout == "spread" else "R"
-
-
-def _measure(rank: int, dims: tuple[int, ...], layout: str, groups: int) -> tuple[list[str], list[tuple[str, str]], str]:
+def _measure(
+    rank: int, dims: tuple[int, ...], layout: str, groups: int
+) -> tuple[list[str], list[tuple[str, str]], str]:
     """Write the host's lines that measure rows, the kernel's sizes and the grid."""
     first, last = dims[0], dims[-1]
     if layout in ("block", "loop"):
@@ -101,12 +96,14 @@ def _measure(rank: int, dims: tuple[int, ...], layout: str, groups: int) -> tupl
     # two runs of dimensions with others between them; the second reaches the end
     gap = next(dim for dim in range(first, last) if dim not in dims)
     resumed = next(dim for dim in dims if dim > gap)
-    pieces = " * ".join(f"x.shape[{dim}]" for dim in range(first, gap))
     between = " * ".join(f"x.shape[{dim}]" for dim in range(gap, resumed))
     length = " * ".join(f"x.shape[{dim}]" for dim in range(resumed, rank))
-    host = [f"PIECES, B, LENGTH = {pieces}, {between}, {length}", "R = PIECES * LENGTH"]
-    sizes = [("PIECES", "PIECES"), ("B", "B"), ("LENGTH", "LENGTH"), ("R", "R")]
-    return host, sizes, "(x.numel() // R,)"
+    host, sizes = [f"B, LENGTH = {between}, {length}"], [("B", "B"), ("LENGTH", "LENGTH"), ("R", "R")]
+    if layout == "spread":
+        return [*host, "R = x.numel() // B"], sizes, "(B,)"
+    pieces = " * ".join(f"x.shape[{dim}]" for dim in range(first, gap))
+    host += [f"PIECES = {pieces}", "R = PIECES * LENGTH"]
+    return host, [("PIECES", "PIECES"), *sizes], "(x.numel() // R,)"
 
 
 def _find_place(function: RowFunction, rank: int, dims: tuple[int, ...], layout: str, keeps: bool) -> Place:
@@ -153,7 +150,7 @@ def write_position(name: str, is_max: bool, rank: int, dim: int, argument: str, 
         f"    best = {'tl.maximum' if is_max else 'tl.minimum'}(best, x)",
         "tl.store(out_ptr + offs, at, mask=mask)",
     )
-    function = Function(
+    return Function(
         name=name,
         tensors=(("x", argument),),
         host=tuple(host),
@@ -164,7 +161,6 @@ def write_position(name: str, is_max: bool, rank: int, dim: int, argument: str, 
         body=body,
         dtype="torch.int64",
     )
-    return function
 
 
 def write_scan(name: str, kind: str, dim: int, argument: str, mask: str, is_product: bool) -> Function:
@@ -179,7 +175,7 @@ def write_scan(name: str, kind: str, dim: int, argument: str, mask: str, is_prod
     inner += [store, combine] if kind == "exclusive" else [combine, store]
     host, sizes, grid = _measure(0, (dim,), "strip", 0)
     tensors = [("x", argument)] + ([("m", mask)] if kind == "masked" else [])
-    function = Function(
+    return Function(
         name=name,
         tensors=tuple(tensors),
         host=tuple(host),
@@ -196,7 +192,6 @@ def write_scan(name: str, kind: str, dim: int, argument: str, mask: str, is_prod
             *("    " + line for line in inner),
         ),
     )
-    return function
 
 
 def write_elements(name: str, argument: str, epilogue: Epilogue) -> Function:

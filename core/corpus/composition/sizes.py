@@ -11,9 +11,9 @@ from ..builder.draw import Draw
 from ..builder.spec import Size, draw_size
 from ..builder.windows import Window
 
-MOST_ELEMENTS = 1 << 25
-"""Of a tensor: 128 MB of float32."""
-MOST_OPERATIONS = 1 << 37
+MOST_ELEMENTS = 1 << 24
+"""Of a tensor: 64 MB of float32, and of a transposed convolution's result somewhat more."""
+MOST_OPERATIONS = 1 << 35
 _SIDES = {1: (256, 65536), 2: (16, 512), 3: (8, 64)}
 _TINY = {1: (9, 11, 13), 2: (7, 8, 9), 3: (5, 6)}
 _SMALL = {1: (17, 23), 2: (9, 10), 3: (6, 6)}
@@ -33,7 +33,9 @@ def draw_channels(draw: Draw, low: int, high: int, multiple: int = 1) -> Size:
     few = 2 if multiple > 2 else max(1, -(-4 // multiple))
     return Size(
         declared=declared,
-        tiny=multiple * draw.between(1, 2) if multiple > 2 else multiple * draw.between(max(1, 3 // multiple), 4 // multiple),
+        tiny=multiple * draw.between(1, 2)
+        if multiple > 2
+        else multiple * draw.between(max(1, 3 // multiple), 4 // multiple),
         small=multiple * draw.between(few, few + 1 if multiple < 4 else few),
         larger=multiple * (few + 2 if multiple < 4 else few + 1),
     )
@@ -82,8 +84,11 @@ def draw_sequence(draw: Draw, low: int = 32, high: int = 2048) -> Size:
     return draw_size(draw, draw.size(low, high), (3, 5), (7, 9), (11, 13))
 
 
-_WIDTHS = {1: (3, 3, 5, 7, 4, 11), 2: (3, 3, 3, 3, 5, 5, 7, 4), 3: (3, 3, 3, 2, 5)}
-_UNEVEN = {2: ((3, 5), (5, 3), (1, 7), (3, 1), (2, 5), (7, 3), (1, 3), (5, 7)), 3: ((1, 3, 3), (3, 1, 1), (3, 5, 3), (2, 3, 5))}
+_WIDTHS = {1: (3, 3, 5, 7, 4, 11), 2: (3, 3, 3, 3, 5, 5, 7, 4), 3: (3, 3, 3, 2)}
+_UNEVEN = {
+    2: ((3, 5), (5, 3), (1, 7), (3, 1), (2, 5), (7, 3), (1, 3), (5, 7)),
+    3: ((1, 3, 3), (3, 1, 1), (2, 3, 3), (3, 3, 5)),
+}
 
 
 def draw_window(draw: Draw, rank: int, is_transposed: bool = False, is_plain: bool = False) -> Window:
@@ -92,7 +97,8 @@ def draw_window(draw: Draw, rank: int, is_transposed: bool = False, is_plain: bo
     kernel = (draw.choice(_WIDTHS[rank]),) * rank
     if rank > 1 and draw.chance(uneven):
         kernel = draw.choice(_UNEVEN[rank])
-    dilation = (1,) * rank if is_plain or draw.chance(0.7) else _draw_numbers(draw, rank, (2, 2, 3), 0.3)
+    has_holes = not is_plain and not (is_transposed and rank == 3) and draw.chance(0.3)
+    dilation = (1,) * rank if not has_holes else _draw_numbers(draw, rank, (2, 2, 3), 0.3)
     if is_transposed:
         stride = _draw_numbers(draw, rank, (2, 2, 1, 1, 3 if rank < 3 else 2), uneven)
     else:

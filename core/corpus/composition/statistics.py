@@ -4,7 +4,7 @@ Sums, means, extremes, log-sum-exp, variances and norms, as softmax and the norm
 same elements, so each is a record; how the elements lie in memory decides the loop, which is written once for all.
 A row's elements lie side by side (`block` where one load takes them all, `loop` else), at a stride (a program takes
 neighbouring rows, `strip` one element of each at a time and `tile` several), or in several pieces (`spread`, as a batch
-norm's).
+norm's; `spread inside` where other dimensions come first).
 """
 
 from __future__ import annotations
@@ -114,9 +114,12 @@ def walk(function: RowFunction, layout: str, finish: Finish) -> list[str]:
         case "block":
             return _walk_block(function, finish)
         case "loop":
-            return _walk_rows(function, finish, is_spread=False)
+            return _walk_rows(function, "row * R + cols", finish)
         case "spread":
-            return _walk_rows(function, finish, is_spread=True)
+            return _walk_rows(function, "(cols // LENGTH * B + row) * LENGTH + cols % LENGTH", finish)
+        case "spread inside":
+            first = "((row // B * PIECES + cols // LENGTH) * B + row % B) * LENGTH"
+            return _walk_rows(function, f"{first} + cols % LENGTH", finish)
         case "tile":
             return _walk_tiles(function, finish)
         case _:
@@ -138,34 +141,29 @@ def _walk_block(function: RowFunction, finish: Finish) -> list[str]:
     return [*lines, *finish()]
 
 
-def _walk_rows(function: RowFunction, finish: Finish, is_spread: bool) -> list[str]:
+def _walk_rows(function: RowFunction, address: str, finish: Finish) -> list[str]:
     lines = ["row = tl.program_id(0)"]
-    if is_spread:
-        lines.append("first = (row // B * PIECES * B + row % B) * LENGTH")
-    length = "LENGTH" if is_spread else "R"
-    depth = 2 if is_spread else 1
-    address = "first + i * B * LENGTH + cols" if is_spread else "row * R + cols"
-    loops = ["for i in range(PIECES):"] if is_spread else []
-    loops.append("    " * len(loops) + f"for start in range(0, {length}, BLOCK):")
-    indent = "    " * depth
-    loops.append(f"{indent}cols = start + {BLOCK}")
+    loop = ["for start in range(0, R, BLOCK):", f"    cols = start + {BLOCK}"]
     for step in function.passes:
-        lines += [f"part = {_START[step.gather]}", *loops]
         other = function.other if step.gather == "sum" else _OTHER[step.gather]
-        lines.append(f"{indent}x = tl.load(x_ptr + {address}, mask=cols < {length}, other={other})")
-        term = f"tl.where(cols < {length}, {step.term}, 0.0)" if step.is_guarded else step.term
-        lines.append(indent + _GATHER[step.gather].format(s="part", t=term))
-        lines.append(f"{step.name} = {step.finish.format(s=f'tl.{step.gather}(part, axis=0)')}")
+        term = f"tl.where(cols < R, {step.term}, 0.0)" if step.is_guarded else step.term
+        lines += [
+            f"part = {_START[step.gather]}",
+            *loop,
+            f"    x = tl.load(x_ptr + {address}, mask=cols < R, other={other})",
+            "    " + _GATHER[step.gather].format(s="part", t=term),
+            f"{step.name} = {step.finish.format(s=f'tl.{step.gather}(part, axis=0)')}",
+        ]
     if not function.is_map:
         return [*lines, *finish()]
     return [
         *lines,
-        *loops,
-        f"{indent}mask = cols < {length}",
-        f"{indent}offs = {address}",
-        f"{indent}x = tl.load(x_ptr + offs, mask=mask, other=0.0)",
-        f"{indent}acc = {function.value}",
-        *(indent + line for line in finish()),
+        *loop,
+        "    mask = cols < R",
+        f"    offs = {address}",
+        "    x = tl.load(x_ptr + offs, mask=mask, other=0.0)",
+        f"    acc = {function.value}",
+        *("    " + line for line in finish()),
     ]
 
 

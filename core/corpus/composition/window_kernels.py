@@ -40,9 +40,9 @@ class WindowNames:
     def number(self, kind: str, side: int) -> str:
         """Return a number's name in the kernel, or nothing."""
         values = getattr(self.window, kind)
-        if not values or all(value == _TRIVIAL[kind] for value in values):
-            if not (self.takes_numbers and kind in ("stride", "padding")):
-                return ""
+        changes = any(value != _TRIVIAL[kind] for value in values)
+        if not changes and not (values and self.takes_numbers and kind in ("stride", "padding")):
+            return ""
         return _SHARED[kind] if self.is_shared(kind) else f"{_SHORT[kind]}{self.axes[side]}"
 
     def host(self, kind: str, side: int) -> str:
@@ -129,7 +129,9 @@ class WindowNames:
         step = f"k{letter} * {dilation}" if dilation else f"k{letter}"
         if self.window.is_transposed:
             value = f"o{letter}" + (f" + {padding}" if padding else "") + f" - {step}"
-            return [f"s{letter} = {value}", f"i{letter} = s{letter} // {stride}"] if stride else [f"i{letter} = {value}"]
+            return (
+                [f"s{letter} = {value}", f"i{letter} = s{letter} // {stride}"] if stride else [f"i{letter} = {value}"]
+            )
         value = (f"o{letter} * {stride}" if stride else f"o{letter}") + (f" - {padding}" if padding else "")
         return [f"i{letter} = {value} + {step}"]
 
@@ -163,7 +165,13 @@ class WindowNames:
 
 
 def write_convolution(
-    name: str, names: WindowNames, groups: int, is_direct: bool, has_bias: bool, argument: str, module: str,
+    name: str,
+    names: WindowNames,
+    groups: int,
+    is_direct: bool,
+    has_bias: bool,
+    argument: str,
+    module: str,
     epilogue: Epilogue,
 ) -> Function:
     """Write a convolution, transposed or not, whose bias and following steps are part of its kernel."""
@@ -316,9 +324,7 @@ def write_pooling(name: str, names: WindowNames, is_max: bool, argument: str, ep
         depth += 1
         lines += ["    " * depth + line for line in names.find_source(side)]
     inside, other = " & ".join(["mask", *names.conditions()]), '-float("inf")' if is_max else "0.0"
-    lines.append(
-        "    " * depth + f"x = tl.load(x_ptr + {names.address('row', 'i', '')}, mask={inside}, other={other})"
-    )
+    lines.append("    " * depth + f"x = tl.load(x_ptr + {names.address('row', 'i', '')}, mask={inside}, other={other})")
     lines.append("    " * depth + ("acc = tl.maximum(acc, x)" if is_max else "acc += x"))
     lines += [] if is_max else [f"acc = acc / {names.taps}"]
     lines += [*epilogue.lines(Place()), "tl.store(out_ptr + offs, acc, mask=mask)"]

@@ -20,9 +20,7 @@ def write_program(spec: Spec, task_id: str, draw: Draw) -> Example:
     kernel = Lowering(spec=spec, wording=wording, draw=draw).write()
     names = _name_constants(spec, wording.constants, draw)
     profiles = {
-        profile: tuple(
-            (name, getattr(size, profile)) for name, size in zip(names.dimensions, spec.sizes, strict=True)
-        )
+        profile: tuple((name, getattr(size, profile)) for name, size in zip(names.dimensions, spec.sizes, strict=True))
         for profile in ("tiny", "small", "larger")
     }
     task = Task(
@@ -51,7 +49,9 @@ def describe(spec: ProgramSpec) -> str:
 def _describe_node(node: Node, spec: ProgramSpec) -> str:
     names = [spec.nodes[place].name for place in node.inputs]
     kind = str(node.option("kind", "")).replace("_", " ")
-    over = f" over dimension{'s' if len(node.dims) > 1 else ''} {' and '.join(map(str, node.dims))}" if node.dims else ""
+    over = (
+        f" over dimension{'s' if len(node.dims) > 1 else ''} {' and '.join(map(str, node.dims))}" if node.dims else ""
+    )
     kept = ", kept as one" if node.option("keeps") else ""
     no_bias = "" if node.option("bias", 1) else ", no bias"
     match node.op:
@@ -69,7 +69,10 @@ def _describe_node(node: Node, spec: ProgramSpec) -> str:
         case "linear":
             return f"linear layer{no_bias}"
         case "matmul":
-            turned = [f"{name} transposed" if way == "t" else name for name, way in zip(names, str(node.option("layout")), strict=True)]
+            turned = [
+                f"{name} transposed" if way == "t" else name
+                for name, way in zip(names, str(node.option("layout")), strict=True)
+            ]
             return f"matrix product of {turned[0]} and {turned[1]}"
         case "point":
             assert node.applied is not None
@@ -86,7 +89,8 @@ def _describe_node(node: Node, spec: ProgramSpec) -> str:
             parted = f" with {node.option('groups')} groups" if kind == "group" else ""
             return f"{kind} norm{stored}{parted}{over}, eps {node.option('eps')!r}"
         case "scan":
-            return f"{'' if kind == 'plain' else kind + ' '}cumulative {'product' if node.option('is_product') else 'sum'}{over}"
+            title = "cumulative product" if node.option("is_product") else "cumulative sum"
+            return f"{title if kind == 'plain' else f'{kind} {title}'}{over}"
         case "attention":
             heads = node.number("num_heads")
             return (

@@ -7,8 +7,17 @@ from ..builder.operations import ACTIVATIONS, apply
 from ..builder.spec import Spec
 from ..composition.chains import Chain
 from ..composition.program import Program
-from ..composition.sizes import draw_batch, draw_channels, draw_features, draw_pool_window, draw_rows, draw_sequence
-from ..composition.sizes import draw_sides, least_side
+from ..composition.sizes import (
+    MOST_ELEMENTS,
+    draw_batch,
+    draw_channels,
+    draw_features,
+    draw_pool_window,
+    draw_rows,
+    draw_sequence,
+    draw_sides,
+    least_side,
+)
 from ..composition.tensors import rename
 from .operators import add_convolution, add_matmul, add_norm, draw_rank
 
@@ -49,7 +58,7 @@ def draw_linear_chain(draw: Draw, family: str) -> Spec:
     """Draw a linear layer of rows or of sequences, then steps."""
     program = Program()
     inner = program.dim("in_features", draw_features(draw, 64, 8192))
-    most = max(64, (1 << 24) // inner.declared)
+    most = max(64, MOST_ELEMENTS // inner.declared)
     if draw.chance(0.75):
         lead = (program.dim("batch", draw_rows(draw, 64, min(most, 8192))),)
     else:
@@ -76,7 +85,7 @@ def draw_pooling_chain(draw: Draw, family: str) -> Spec:
     rank, kind = draw_rank(draw), draw.choice(("max", "avg"))
     window = draw_pool_window(draw, rank)
     batch, channels = draw_batch(draw), draw_channels(draw, 16, 128, draw.choice((1, 1, 2, 4)))
-    places = (1 << 24) / (batch.declared * channels.declared)
+    places = MOST_ELEMENTS / (batch.declared * channels.declared)
     shape = program.image(batch, channels, draw_sides(draw, rank, places, least_side(window)), "channels")
     x = program.pool(program.input(shape), kind, window)
     return _finish(Chain(program=program, draw=draw, x=x, axis=1, is_image=True), draw, family)
@@ -89,11 +98,11 @@ def draw_norm_chain(draw: Draw, family: str) -> Spec:
     groups = draw.choice((2, 4, 4, 8)) if kind == "group" else 1
     if kind in ("layer", "rms") and draw.chance(0.6):
         inner = program.dim("features", draw_features(draw, 64, 4096))
-        most = max(64, (1 << 24) // inner.declared)
+        most = max(64, MOST_ELEMENTS // inner.declared)
         x = program.input((program.dim("batch", draw_rows(draw, 64, min(most, 8192))), inner))
     else:
         batch, channels = draw_batch(draw), draw_channels(draw, 16, 128, groups)
-        places = (1 << 24) / (batch.declared * channels.declared)
+        places = MOST_ELEMENTS / (batch.declared * channels.declared)
         sides = draw_sides(draw, draw.choice((1, 2, 2, 2, 3)), places)
         x = program.input(program.image(batch, channels, sides, "channels"))
     rank = len(program.shape(x))

@@ -103,9 +103,7 @@ def draw_attention_block(draw: Draw, family: str) -> Spec:
     width = draw.choice((16, 32, 64))
     batch = program.dim("batch", draw_batch(draw))
     length = program.dim("sequence", draw_size(draw, draw.size(32, 512), (3, 5), (5, 7), (9, 11)))
-    features = program.dim(
-        "features", Size(declared=heads * width, tiny=heads * 2, small=heads * 3, larger=heads * 5)
-    )
+    features = program.dim("features", Size(declared=heads * width, tiny=heads * 2, small=heads * 3, larger=heads * 5))
     is_cross = draw.chance(0.25)
     x = program.input((batch, length, features))
     if is_cross:
@@ -338,4 +336,3 @@ NETWORKS: dict[str, Callable[[Draw, str], Spec]] = {
     "separable_block": draw_separable_block,
     "fire_module": draw_fire_module,
 }
-

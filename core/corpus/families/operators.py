@@ -9,6 +9,7 @@ from ..builder.windows import Window
 from ..composition.program import Program
 from ..composition.sizes import (
     MOST_ELEMENTS,
+    MOST_OPERATIONS,
     draw_batch,
     draw_channels,
     draw_colors,
@@ -22,6 +23,7 @@ from ..composition.sizes import (
     places_for,
 )
 from ..composition.tensors import Shape
+
 
 def add_convolution(program: Program, draw: Draw, kind: str, rank: int, is_plain: bool = False) -> int:
     """Add an image and a convolution of it: "standard", "depthwise", "grouped", "pointwise" or "transposed"."""
@@ -109,7 +111,9 @@ def draw_dims(draw: Draw, rank: int) -> tuple[int, ...]:
     if rank == 3:
         return draw.choice(((1, 2), (0, 1)))
     last = rank - 1
-    return draw.choice((tuple(range(2, rank)), tuple(range(1, rank)), (last - 1, last), (1, last), (0, *range(2, rank))))
+    return draw.choice(
+        (tuple(range(2, rank)), tuple(range(1, rank)), (last - 1, last), (1, last), (0, *range(2, rank)))
+    )
 
 
 def draw_reduction(draw: Draw, family: str) -> Spec:
@@ -204,7 +208,7 @@ def add_matmul(program: Program, draw: Draw, kind: str, scaled: float = 0.4) -> 
     rows, inner, columns = (draw.size(*bounds) for bounds in draw.choice(_PRODUCT_SHAPES))
     if draw.chance(0.3):
         rows, inner, columns = (max(16, size - draw.between(1, 7)) for size in (rows, inner, columns))
-    while rows * columns > MOST_ELEMENTS or 2 * rows * inner * columns > 1 << 38:
+    while rows * columns > MOST_ELEMENTS or 2 * rows * inner * columns > MOST_OPERATIONS:
         rows, columns = max(16, rows // 2), max(16, columns // 2)
         inner = inner if rows * columns < 1 << 20 else max(16, inner // 2)
     m = draw_size(draw, rows, (3, 5, 7), (17, 23), (33, 47))
@@ -242,7 +246,7 @@ def draw_attention(draw: Draw, family: str) -> Spec:
     batch = draw_batch(draw)
     heads = Size(declared=draw.choice((4, 8, 12, 16)), tiny=2, small=2, larger=3)
     width = Size(declared=draw.choice((32, 64, 64, 128, 40)), tiny=draw.choice((3, 5)), small=9, larger=19)
-    most = max(64, (1 << 25) // (batch.declared * heads.declared * width.declared))
+    most = max(64, MOST_ELEMENTS // (batch.declared * heads.declared * width.declared))
     length = draw_sequence(draw, 64, min(2048, most))
     lead = (program.dim("batch", batch), program.dim("heads", heads))
     kind = draw.choice(("plain", "causal", "causal", "cross", "masked"))
@@ -275,4 +279,3 @@ def draw_activation(draw: Draw, family: str) -> Spec:
     x = add_tensor(program, draw, _draw_tensor_rank(draw))
     program.point(x, apply(draw.choice((*ACTIVATIONS, *UNARY)), draw))
     return program.finish(1, family)
-
