@@ -17,6 +17,15 @@ from attrs import evolve, frozen
 from ..task import Example, Task
 from .builder.draw import MASK_64, Draw, mix
 from .builder.spec import Spec
+from .composition.kinship import (
+    OPERATORS_WITH_RESERVED,
+    find_older,
+    goes_on,
+    has_tail,
+    is_reserved_operator,
+    normalize,
+)
+from .composition.tensors import ProgramSpec
 from .composition.writing import write_program
 from .families import compositions, operators
 from .families.attention import draw_attention, write_attention
@@ -236,7 +245,25 @@ def _digest(identity: object) -> int:
     return int.from_bytes(hashlib.blake2b(repr(identity).encode(), digest_size=8).digest(), "big")
 
 
+def _split_program(spec: ProgramSpec) -> Split:
+    """Split a composed task: what an older family may hold out of training is held out here too."""
+    if spec.level == 1:
+        return Split.HELDOUT if is_reserved_operator(spec) else _split_composition(spec.identity)
+    if spec.level == 3:
+        # networks of a kind are few, and their sizes many
+        return _split_composition(spec.identity)
+    own = _split_composition(("composed", *normalize(spec)))
+    if own is not Split.TRAIN or goes_on(spec):
+        return own
+    if has_tail(spec):
+        return Split.HELDOUT
+    older = (composition for old in find_older(spec) for composition in find_kin(old))
+    return own if all(_split_composition(found) is Split.TRAIN for found in older) else Split.HELDOUT
+
+
 def _split(spec: Spec) -> Split:
+    if isinstance(spec, ProgramSpec):
+        return _split_program(spec)
     return Split.HELDOUT if is_reserved(spec) else _split_composition(spec.composition)
 
 
@@ -258,6 +285,10 @@ def is_novel(task: Task) -> bool:
 
 
 def _is_novel(spec: Spec) -> bool:
+    if isinstance(spec, ProgramSpec):
+        if spec.level == 1:
+            return is_reserved_operator(spec)
+        return spec.level == 2 and _split(spec) is Split.HELDOUT and goes_on(spec)
     if spec.level == 1:
         return is_reserved(spec)
     own = _split(spec) is Split.HELDOUT
@@ -275,9 +306,10 @@ def examples(split: Split, level: int, seed: int, families: Sequence[str] | None
 def novel_examples(level: int, seed: int, families: Sequence[str] | None = None) -> Iterator[Example]:
     """Return distinct held-out examples that no training task equals, as `examples` gives them.
 
-    None at Level 1 where no family has a reserved structure, as in the first part.
+    None at Level 1 where no family has a reserved structure, as in the first part, and none at Level 3.
     """
-    chosen = [name for name in (FAMILIES[level] if families is None else families) if level == 2 or name in RESERVED]
+    names = FAMILIES[level] if families is None else families
+    chosen = [name for name in names if level == 2 or name in RESERVED or name in OPERATORS_WITH_RESERVED]
     return _stream(level, seed, chosen, _is_novel) if chosen else iter(())
 
 

@@ -101,20 +101,10 @@ class Node:
         return tuple(int(part) for part in str(self.option("dims", "")).split(",") if part)
 
     @property
-    def kind(self) -> tuple[object, ...]:
-        """Return what a split keeps together: the operation without its numbers."""
-        named = self.applied.operation.name if self.applied else self.op
-        structure = tuple(item for item in self.options if item[0] in _STRUCTURE)
-        return (named, self.inputs, structure)
-
-    @property
     def identity(self) -> tuple[object, ...]:
         """Return what distinguishes the operation from others."""
         applied = self.applied.identity if self.applied else ()
         return (self.op, self.inputs, applied, self.window.options if self.window else (), self.options)
-
-
-_STRUCTURE = ("dims", "kind", "layout", "operand", "is_causal")
 
 
 @frozen(kw_only=True)
@@ -128,12 +118,6 @@ class ProgramSpec(Spec):
     def identity(self) -> tuple[object, ...]:
         sizes = tuple((role, size.declared) for role, size in zip(self.roles, self.sizes, strict=True))
         return (self.level, self.family, sizes, tuple(node.identity for node in self.nodes))
-
-    @property
-    def composition(self) -> tuple[object, ...]:
-        if self.level == 1:
-            return self.identity
-        return ("composed", self.level, *(node.kind for node in self.nodes))
 
 
 def rename(node: Node, name: str) -> Node:
