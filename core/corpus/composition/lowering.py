@@ -302,8 +302,8 @@ class Lowering:
             spelling = f"{{x}} = ({{x}} - {{v0}}) / tl.sqrt({{v1}} + {node.option('eps')!r})"
             spelling += "\n{x} = {x} * {v2} + {v3}" if node.option("affine") else ""
             held = zip(names, fields, strict=False)
-            operands = tuple((name, f"self.{attribute}.{field}") for name, field in held)
-            return Step(spelling=spelling, operands=operands, kind="channel", axis=1)
+            fixed = tuple((name, f"self.{attribute}.{field}") for name, field in held)
+            return Step(spelling=spelling, operands=fixed, kind="channel", axis=1)
         applied, kind = node.applied, str(node.option("operand"))
         assert applied is not None
         if applied.identity not in self.spellings:

@@ -21,6 +21,11 @@ PROFILES = ("declared", "tiny", "small", "larger")
 Option = str | int | float
 
 
+def make_size(length: Callable[[str], int]) -> Size:
+    """Return the size that has these lengths by profile."""
+    return Size(**{profile: length(profile) for profile in PROFILES})
+
+
 @frozen(kw_only=True)
 class Dim:
     """One dimension: its text, with roles in braces, and its length in each profile."""
@@ -31,13 +36,16 @@ class Dim:
     def map(self, template: str, function: Callable[[int], int]) -> Dim:
         """Return a dimension computed from this one, as text and as number."""
         inner = f"({self.text})" if " " in self.text else self.text
-        size = Size(**{profile: function(getattr(self.size, profile)) for profile in PROFILES})
-        return Dim(text=template.replace("#", inner), size=size)
+        return Dim(text=template.replace("#", inner), size=make_size(lambda profile: function(self.length(profile))))
+
+    def length(self, profile: str) -> int:
+        """Return the length in a profile."""
+        return int(getattr(self.size, profile))
 
     @property
     def least(self) -> int:
         """Return the shortest length of all profiles."""
-        return min(getattr(self.size, profile) for profile in PROFILES)
+        return min(self.length(profile) for profile in PROFILES)
 
     @property
     def declared(self) -> int:
@@ -57,7 +65,7 @@ def multiply(dims: Shape) -> Dim:
     """Return the product of dimensions."""
     if len(dims) == 1:
         return dims[0]
-    size = Size(**{profile: prod(getattr(dim.size, profile) for dim in dims) for profile in PROFILES})
+    size = make_size(lambda profile: prod(dim.length(profile) for dim in dims))
     return Dim(text=" * ".join(f"({dim.text})" if " " in dim.text else dim.text for dim in dims), size=size)
 
 
@@ -68,7 +76,7 @@ def count_elements(shape: Shape) -> int:
 
 def shortest(shape: Shape) -> int:
     """Return the least number of elements over the profiles."""
-    return min(prod(getattr(dim.size, profile) for dim in shape) for profile in PROFILES)
+    return min(prod(dim.length(profile) for dim in shape) for profile in PROFILES)
 
 
 @frozen(kw_only=True)

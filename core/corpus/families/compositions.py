@@ -18,7 +18,7 @@ from ..composition.sizes import (
     draw_sides,
     least_side,
 )
-from ..composition.tensors import rename
+from ..composition.tensors import Shape, rename
 from .operators import add_convolution, add_matmul, add_norm, draw_rank
 
 _LENGTHS = (2,) * 5 + (3,) * 7 + (4,) * 5 + (5,) * 2 + (6,)
@@ -60,7 +60,7 @@ def draw_linear_chain(draw: Draw, family: str) -> Spec:
     inner = program.dim("in_features", draw_features(draw, 64, 8192))
     most = max(64, MOST_ELEMENTS // inner.declared)
     if draw.chance(0.75):
-        lead = (program.dim("batch", draw_rows(draw, 64, min(most, 8192))),)
+        lead: Shape = (program.dim("batch", draw_rows(draw, 64, min(most, 8192))),)
     else:
         batch = program.dim("batch", draw_batch(draw))
         lead = (batch, program.dim("sequence", draw_sequence(draw, 16, max(16, min(1024, most // batch.declared)))))

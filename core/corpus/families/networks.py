@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..builder.draw import Draw
-from ..builder.operations import ACTIVATIONS, GATE, RELU, RESIDUAL, Operation, apply
+from ..builder.operations import ACTIVATIONS, GATE, RELU, RESIDUAL, Applied, Operation, apply
 from ..builder.spec import Size, Spec, draw_size
 from ..builder.windows import Window
 from ..composition.chains import RELU6
@@ -13,6 +13,8 @@ from ..composition.program import Program
 from ..composition.sizes import draw_batch, draw_channels, draw_colors, draw_features, draw_rows, draw_sides
 from ..composition.tensors import Shape
 
+Memory = dict[str, Applied]
+"""The activations of a network by name: all of a name have the same numbers."""
 _BY_NAME = {operation.name: operation for operation in ACTIVATIONS}
 _USUAL = tuple(_BY_NAME[name] for name in ("relu", "relu", "relu", "gelu", "silu", "leaky_relu", "sigmoid", "elu"))
 _PLACES = 1 << 22
@@ -39,15 +41,15 @@ def _draw_image(program: Program, draw: Draw, channels: Size, role: str = "in_ch
     return program.image(batch, channels, draw_sides(draw, 2, places, least), role)
 
 
-def _activate(program: Program, draw: Draw, x: int, operation: Operation, memory: dict[str, object]) -> int:
+def _activate(program: Program, draw: Draw, x: int, operation: Operation, memory: Memory) -> int:
     """Add an activation with the numbers that the network's others of this name have."""
     applied = memory.setdefault(operation.name, apply(operation, draw))
-    return program.point(x, applied)  # type: ignore[arg-type]
+    return program.point(x, applied)
 
 
 def draw_mlp(draw: Draw, family: str) -> Spec:
     """Draw two to four linear layers with one activation between them."""
-    program, memory = Program(), {}
+    program, memory = Program(), Memory()
     x = program.input(_draw_rows_and_width(program, draw))
     operation, has_bias = draw.choice(_USUAL), draw.chance(0.8)
     depth = draw.choice((2, 2, 3, 3, 4))
@@ -158,7 +160,7 @@ def draw_bottleneck(draw: Draw, family: str) -> Spec:
     operation, stride, running = draw.choice((RELU6, RELU6, _BY_NAME["silu"], RELU)), draw.choice((1, 1, 2)), 0
     x = program.input(shape)
     h = _normalize(program, program.convolution(x, wide, _window(2, 1), bias=False, name="h"), running)
-    memory: dict[str, object] = {}
+    memory = Memory()
     h = _activate(program, draw, h, operation, memory)
     window = _window(2, draw.choice((3, 3, 5)), stride)
     h = _normalize(program, program.convolution(h, wide, window, -1, bias=False), running)
@@ -198,7 +200,7 @@ def draw_classifier(draw: Draw, family: str) -> Spec:
     lost = width - 1 - 2 * padding
     sides = (Size(declared=side, tiny=4 + 3 * lost, small=6 + 3 * lost, larger=8 + 3 * lost),) * 2
     x = program.input(program.image(batch, colors, sides))
-    operation, memory = draw.choice((*_USUAL, _BY_NAME["tanh"])), {}
+    operation, memory = draw.choice((*_USUAL, _BY_NAME["tanh"])), Memory()
     pool = draw.choice(("max", "max", "avg"))
     for role, bounds in (("channels", (6, 32)), ("out_channels", (12, 64))):
         x = program.convolution(x, program.dim(role, draw_channels(draw, *bounds)), _window(2, width, 1, padding))
@@ -274,7 +276,7 @@ def draw_patch_embedding(draw: Draw, family: str) -> Spec:
 
 def draw_convolution_stack(draw: Draw, family: str) -> Spec:
     """Draw two convolutions with a norm and an activation each, and at times means that a linear layer reads."""
-    program, memory = Program(), {}
+    program, memory = Program(), Memory()
     shape = _draw_image(program, draw, draw_colors(draw) if draw.chance(0.5) else draw_channels(draw, 8, 64), least=8)
     operation, kind = draw.choice(_USUAL), draw.choice(("batch", "batch", "instance", "none"))
     x = program.input(shape)
@@ -293,7 +295,7 @@ def draw_convolution_stack(draw: Draw, family: str) -> Spec:
 
 def draw_separable_block(draw: Draw, family: str) -> Spec:
     """Draw a depthwise convolution and a pointwise one, each with a norm and an activation."""
-    program, memory = Program(), {}
+    program, memory = Program(), Memory()
     shape = _draw_image(program, draw, draw_channels(draw, 16, 128), least=6)
     operation, running = draw.choice(_USUAL), int(draw.chance(0.6))
     window = _window(2, draw.choice((3, 3, 5, 7)), draw.choice((1, 1, 2)))

@@ -232,7 +232,7 @@ def add_matmul(program: Program, draw: Draw, kind: str, scaled: float = 0.4) -> 
         if kind.startswith("tensor"):
             layout = draw.choice(("nn", "nn", "nt"))
     left = (*lead, dims[0], dims[1]) if layout[0] == "n" else (*lead, dims[1], dims[0])
-    right = (dims[1], dims[2]) if layout[1] == "n" else (dims[2], dims[1])
+    right: Shape = (dims[1], dims[2]) if layout[1] == "n" else (dims[2], dims[1])
     if not kind.startswith("tensor"):
         right = (*lead, *right)
     a = program.input(left, draw.choice(("a", "a", "x")), scale=dims[1] if draw.chance(scaled) else None)
