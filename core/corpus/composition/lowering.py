@@ -238,7 +238,7 @@ class Lowering:
         is_depthwise = groups < 0
         is_direct = is_depthwise or (self.spec.level < 3 and channels // groups * window.taps <= FEW_TERMS)
         names = WindowNames(window=window, takes_numbers=shares[_window_family(node)] > 1)
-        name = "conv_transpose" if window.is_transposed else "depthwise_conv" if is_depthwise else "conv"
+        name = "conv_transpose" if window.is_transposed else "depthwise" if is_depthwise else "conv"
         return write_convolution(name, names, groups, is_direct, bool(node.option("bias")), argument, module, epilogue)
 
     def _write_rows(

@@ -98,12 +98,12 @@ def _measure(
     resumed = next(dim for dim in dims if dim > gap)
     between = " * ".join(f"x.shape[{dim}]" for dim in range(gap, resumed))
     length = " * ".join(f"x.shape[{dim}]" for dim in range(resumed, rank))
-    host, sizes = [f"B, LENGTH = {between}, {length}"], [("B", "B"), ("LENGTH", "LENGTH"), ("R", "R")]
+    host, sizes = [f"B, P = {between}, {length}"], [("B", "B"), ("P", "P"), ("R", "R")]
     if layout == "spread":
         return [*host, "R = x.numel() // B"], sizes, "(B,)"
     pieces = " * ".join(f"x.shape[{dim}]" for dim in range(first, gap))
-    host += [f"PIECES = {pieces}", "R = PIECES * LENGTH"]
-    return host, [("PIECES", "PIECES"), *sizes], "(x.numel() // R,)"
+    host += [f"Q = {pieces}", "R = Q * P"]
+    return host, [("Q", "Q"), *sizes], "(x.numel() // R,)"
 
 
 def _find_place(function: RowFunction, rank: int, dims: tuple[int, ...], layout: str, keeps: bool) -> Place:

@@ -116,10 +116,10 @@ def walk(function: RowFunction, layout: str, finish: Finish) -> list[str]:
         case "loop":
             return _walk_rows(function, "row * R + cols", finish)
         case "spread":
-            return _walk_rows(function, "(cols // LENGTH * B + row) * LENGTH + cols % LENGTH", finish)
+            return _walk_rows(function, "(cols // P * B + row) * P + cols % P", finish)
         case "spread inside":
-            first = "((row // B * PIECES + cols // LENGTH) * B + row % B) * LENGTH"
-            return _walk_rows(function, f"{first} + cols % LENGTH", finish)
+            first = "((row // B * Q + cols // P) * B + row % B) * P"
+            return _walk_rows(function, f"{first} + cols % P", finish)
         case "tile":
             return _walk_tiles(function, finish)
         case _:

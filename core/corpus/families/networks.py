@@ -144,7 +144,6 @@ def draw_residual_block(draw: Draw, family: str) -> Spec:
     skip = x
     if changes:
         skip = program.convolution(x, filters, _window(2, 1, stride), bias=False, name="skip")
-        skip = _normalize(program, skip, 0)
     h = _normalize(program, program.convolution(h, filters, _window(2, 3), bias=False), 0)
     h = program.point(h, apply(RESIDUAL, draw), "tensor", other=skip)
     program.point(h, apply(RELU, draw))
@@ -279,11 +278,11 @@ def draw_convolution_stack(draw: Draw, family: str) -> Spec:
     program, memory = Program(), Memory()
     shape = _draw_image(program, draw, draw_colors(draw) if draw.chance(0.5) else draw_channels(draw, 8, 64), least=8)
     operation, kind = draw.choice(_USUAL), draw.choice(("batch", "batch", "instance", "none"))
-    x = program.input(shape)
+    x, has_bias = program.input(shape), kind == "none" or draw.chance(0.3)
     for role in ("channels", "out_channels"):
         stride = draw.choice((1, 2))
         filters = program.dim(role, draw_channels(draw, 16, 128))
-        x = program.convolution(x, filters, _window(2, 3, stride), bias=kind == "none" or draw.chance(0.3))
+        x = program.convolution(x, filters, _window(2, 3, stride), bias=has_bias)
         if kind != "none":
             x = program.norm(x, kind, eps=1e-5, affine=int(kind == "batch"), running=0)
         x = _activate(program, draw, x, operation, memory)
