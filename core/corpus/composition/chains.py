@@ -94,7 +94,7 @@ class Chain:
     is_bounded: bool = False
     is_centred: bool = False
     is_large: bool = False
-    """Whether values are sums of many, so that functions with a bound are constant."""
+    """Whether values are sums of many, or their logarithms, so that functions with a bound are constant."""
     soft: int = -1
     """The dimension that a softmax was over."""
     has_input: bool = False
@@ -207,7 +207,7 @@ class Chain:
         keeps = self.draw.chance(0.45)
         self.x = self.program.reduce(self.x, kind, chosen, keeps)
         self._forget(chosen, keeps)
-        self.is_large = kind == "sum"
+        self.is_large = kind in ("sum", "logsumexp")
         self.is_mixed = self.is_mixed and kind in ("sum", "mean")
         self.is_bounded = self.is_bounded or kind in ("max", "min")
         self.is_centred = False

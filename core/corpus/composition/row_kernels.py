@@ -59,7 +59,7 @@ def write_rows(
         return [*lines, *epilogue.lines(place), f"tl.store(out_ptr + {place.offset}, acc{masked})"]
 
     body = [line.replace("EPS", repr(eps)) for line in walk(function, layout, finish)]
-    block = {"block": "triton.next_power_of_2(R)", "strip": "256", "tile": "64"}.get(layout, "1024")
+    block = {"block": "triton.next_power_of_2(R)", "strip": "256", "tile": "64"}.get(layout, "4096")
     return Function(
         name=name,
         tensors=(*tensors, *epilogue.parameters),
