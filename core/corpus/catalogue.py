@@ -17,6 +17,17 @@ from attrs import evolve, frozen
 from ..task import Example, Task
 from .builder.draw import MASK_64, Draw, mix
 from .builder.spec import Spec
+from .composition.kinship import (
+    OPERATORS_WITH_RESERVED,
+    find_older,
+    goes_on,
+    has_tail,
+    is_reserved_operator,
+    normalize,
+)
+from .composition.tensors import ProgramSpec
+from .composition.writing import write_program
+from .families import compositions, operators
 from .families.attention import draw_attention, write_attention
 from .families.batch_norms import draw_batch_norm, draw_batch_norm_chain, draw_prelu, write_batch_norm
 from .families.convolutions import (
@@ -30,6 +41,7 @@ from .families.convolutions import (
 from .families.group_norms import draw_group_norm, draw_group_norm_chain, write_group_norm
 from .families.losses import draw_element_loss, draw_row_loss, write_element_loss, write_row_loss
 from .families.matrix_vectors import draw_diagonal_matmul, draw_matvec, write_diagonal_matmul, write_matvec
+from .families.networks import NETWORKS
 from .families.pointwise import draw_activation, draw_binary, draw_unary, write_pointwise
 from .families.pooling import draw_pooling, draw_pooling_chain, write_pooling
 from .families.product_forms import draw_batched_matmul, draw_matmul_shapes, draw_structured_matmul, write_product_form
@@ -65,7 +77,7 @@ class Family:
     write: Callable[[Spec, str, Draw], Example]
     part: int = 1
     """1 for the families that the presets and the published results were made with, 2 for the others of `full`, 3 for
-    those that came after models were trained on that."""
+    those that came after models were trained on that, 4 for those that are composed at the sizes of benchmarks."""
 
 
 def _with_one_step(draw_chain: Callable[[Draw, str], Spec]) -> Callable[[Draw, str], Spec]:
@@ -141,19 +153,36 @@ _FAMILIES: dict[str, Family] = {
         level=2, draw=_with_one_step(draw_transposed_chain), write=write_convolution, part=3
     ),
     "pooling_step": Family(level=2, draw=_with_one_step(draw_pooling_chain), write=write_pooling, part=3),
+    "any_conv": Family(level=1, draw=operators.draw_convolution, write=write_program, part=4),
+    "any_conv_transpose": Family(level=1, draw=operators.draw_transposed, write=write_program, part=4),
+    "any_pool": Family(level=1, draw=operators.draw_pooling, write=write_program, part=4),
+    "any_reduction": Family(level=1, draw=operators.draw_reduction, write=write_program, part=4),
+    "any_position": Family(level=1, draw=operators.draw_position, write=write_program, part=4),
+    "any_softmax": Family(level=1, draw=operators.draw_softmax, write=write_program, part=4),
+    "any_norm": Family(level=1, draw=operators.draw_norm, write=write_program, part=4),
+    "any_matmul": Family(level=1, draw=operators.draw_matmul, write=write_program, part=4),
+    "any_attention": Family(level=1, draw=operators.draw_attention, write=write_program, part=4),
+    "any_scan": Family(level=1, draw=operators.draw_scan, write=write_program, part=4),
+    "any_activation": Family(level=1, draw=operators.draw_activation, write=write_program, part=4),
+    "conv_then": Family(level=2, draw=compositions.draw_convolution_chain, write=write_program, part=4),
+    "conv_transpose_then": Family(level=2, draw=compositions.draw_transposed_chain, write=write_program, part=4),
+    "linear_then": Family(level=2, draw=compositions.draw_linear_chain, write=write_program, part=4),
+    "matmul_then": Family(level=2, draw=compositions.draw_product_chain, write=write_program, part=4),
+    "pool_then": Family(level=2, draw=compositions.draw_pooling_chain, write=write_program, part=4),
+    "norm_then": Family(level=2, draw=compositions.draw_norm_chain, write=write_program, part=4),
+    **{name: Family(level=3, draw=draw, write=write_program, part=4) for name, draw in NETWORKS.items()},
 }
 
 
-def families(part: int | None = None) -> dict[int, tuple[str, ...]]:
-    """Return the families' names by level: of one part, or all of them."""
-    return {
+def families(*parts: int) -> dict[int, tuple[str, ...]]:
+    """Return the families' names by level, of these parts or of all; Level 3 where one has any."""
+    found = {
         level: tuple(
-            name
-            for name, family in _FAMILIES.items()
-            if family.level == level and (part is None or family.part == part)
+            name for name, family in _FAMILIES.items() if family.level == level and (not parts or family.part in parts)
         )
-        for level in (1, 2)
+        for level in (1, 2, 3)
     }
+    return {level: names for level, names in found.items() if names}
 
 
 FAMILIES: dict[int, tuple[str, ...]] = families(1)
@@ -162,8 +191,17 @@ FAMILIES: dict[int, tuple[str, ...]] = families(1)
 ALL_FAMILIES: dict[int, tuple[str, ...]] = {level: names + families(2)[level] for level, names in FAMILIES.items()}
 """The families of the first two parts by level."""
 
-SUITES: dict[str, dict[int, tuple[str, ...]]] = {"core13": FAMILIES, "full": ALL_FAMILIES, "extended": families()}
-"""The families of the suites `core13:SPLIT`, the first part, `full:SPLIT`, the first two, and `extended:SPLIT`, all."""
+EVERY: dict[int, tuple[str, ...]] = families()
+"""The families of all parts by level."""
+
+SUITES: dict[str, dict[int, tuple[str, ...]]] = {
+    "core13": FAMILIES,
+    "full": ALL_FAMILIES,
+    "extended": families(1, 2, 3),
+    "field": EVERY,
+}
+"""The families of the suites `core13:SPLIT`, the first part, `full:SPLIT`, the first two, `extended:SPLIT`, the first
+three, and `field:SPLIT`, all."""
 
 NAMED: dict[str, str] = {
     "gemm-bias-relu": "l2-matmul_chain-1f7dccd9dae75348",
@@ -171,18 +209,18 @@ NAMED: dict[str, str] = {
 }
 """Tasks for training that go by a name: the two that the study ran reinforcement learning on."""
 
-_ID = re.compile(r"l([12])-([a-z0-9_]+)-([0-9a-f]{16})")
+_ID = re.compile(r"l([123])-([a-z0-9_]+)-([0-9a-f]{16})")
 
 
 def is_corpus_id(task_id: str) -> bool:
     """Return whether the id, or name, is that of a task of this corpus."""
     match = _ID.fullmatch(NAMED.get(task_id, task_id))
-    return match is not None and match[2] in SUITES["extended"][int(match[1])]
+    return match is not None and match[2] in EVERY.get(int(match[1]), ())
 
 
 def _parse(task_id: str) -> tuple[str, int]:
     match = _ID.fullmatch(task_id)
-    if match is None or match[2] not in SUITES["extended"][int(match[1])]:
+    if match is None or match[2] not in EVERY.get(int(match[1]), ()):
         raise ValueError(f"no task of the corpus: {task_id!r}")
     return match[2], int(match[3], 16)
 
@@ -207,7 +245,25 @@ def _digest(identity: object) -> int:
     return int.from_bytes(hashlib.blake2b(repr(identity).encode(), digest_size=8).digest(), "big")
 
 
+def _split_program(spec: ProgramSpec) -> Split:
+    """Split a composed task: what an older family may hold out of training is held out here too."""
+    if spec.level == 1:
+        return Split.HELDOUT if is_reserved_operator(spec) else _split_composition(spec.identity)
+    if spec.level == 3:
+        # networks of a kind are few, and their sizes many
+        return _split_composition(spec.identity)
+    own = _split_composition(("composed", *normalize(spec)))
+    if own is not Split.TRAIN or goes_on(spec):
+        return own
+    if has_tail(spec):
+        return Split.HELDOUT
+    older = (composition for old in find_older(spec) for composition in find_kin(old))
+    return own if all(_split_composition(found) is Split.TRAIN for found in older) else Split.HELDOUT
+
+
 def _split(spec: Spec) -> Split:
+    if isinstance(spec, ProgramSpec):
+        return _split_program(spec)
     return Split.HELDOUT if is_reserved(spec) else _split_composition(spec.composition)
 
 
@@ -229,6 +285,10 @@ def is_novel(task: Task) -> bool:
 
 
 def _is_novel(spec: Spec) -> bool:
+    if isinstance(spec, ProgramSpec):
+        if spec.level == 1:
+            return is_reserved_operator(spec)
+        return spec.level == 2 and _split(spec) is Split.HELDOUT and goes_on(spec)
     if spec.level == 1:
         return is_reserved(spec)
     own = _split(spec) is Split.HELDOUT
@@ -246,9 +306,10 @@ def examples(split: Split, level: int, seed: int, families: Sequence[str] | None
 def novel_examples(level: int, seed: int, families: Sequence[str] | None = None) -> Iterator[Example]:
     """Return distinct held-out examples that no training task equals, as `examples` gives them.
 
-    None at Level 1 where no family has a reserved structure, as in the first part.
+    None at Level 1 where no family has a reserved structure, as in the first part, and none at Level 3.
     """
-    chosen = [name for name in (FAMILIES[level] if families is None else families) if level == 2 or name in RESERVED]
+    names = FAMILIES[level] if families is None else families
+    chosen = [name for name in names if level == 2 or name in RESERVED or name in OPERATORS_WITH_RESERVED]
     return _stream(level, seed, chosen, _is_novel) if chosen else iter(())
 
 
@@ -256,7 +317,7 @@ def _stream(
     level: int, seed: int, families: Sequence[str] | None, is_wanted: Callable[[Spec], bool]
 ) -> Iterator[Example]:
     chosen = tuple(families) if families is not None else FAMILIES[level]
-    unknown = [name for name in chosen if name not in SUITES["extended"].get(level, ())]
+    unknown = [name for name in chosen if name not in EVERY.get(level, ())]
     if unknown or not chosen:
         raise ValueError(f"no family of level {level}: {', '.join(unknown) or '(none given)'}")
     streams = {name: Draw(_digest((seed, level, name))) for name in chosen}

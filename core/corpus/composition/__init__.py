@@ -1,0 +1,1 @@
+"""Tasks by composition: tensors with symbolic shapes, operations on them, and teachers of several launches."""

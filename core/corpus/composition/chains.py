@@ -1,0 +1,312 @@
+"""The steps that follow a head: which may be drawn, by what the tensor is like by then.
+
+A step must show: no mean of what a norm has centred, no least of values that have a bound, no ReLU of one sign, no sum
+over what a softmax has made one. So a chain carries what is known of its values, and each step says what it leaves.
+"""
+
+from __future__ import annotations
+
+from attrs import define, field
+
+from ..builder.draw import Draw
+from ..builder.operations import (
+    ACTIVATIONS,
+    BIAS,
+    CLAMP,
+    GAIN,
+    GATE,
+    RESIDUAL,
+    SCALE,
+    SHIFT,
+    SUBTRACT,
+    Applied,
+    Operation,
+    apply,
+    make_operation,
+)
+from .program import Program
+from .sizes import draw_pool_window
+from .tensors import shortest
+
+MISH = make_operation(
+    "mish",
+    "F.mish({x})",
+    "Mish",
+    "{x} * (2.0 * tl.sigmoid(2.0 * tl.log(1.0 + tl.exp(-tl.abs({x}))) + 2.0 * tl.maximum({x}, 0.0)) - 1.0)",
+    result="one",
+)
+SELU = make_operation(
+    "selu",
+    "F.selu({x})",
+    "SELU",
+    "1.0507009873554805 * tl.where({x} > 0, {x}, 1.6732632423543772 * (tl.exp({x}) - 1.0))",
+    group="rectify",
+    needs_mixed_signs=True,
+)
+RELU6 = make_operation(
+    "relu6",
+    "F.relu6({x})",
+    "ReLU6",
+    "tl.minimum(tl.maximum({x}, 0.0), 6.0)",
+    group="clamp",
+    needs_mixed_signs=True,
+    result="one",
+)
+_DIVISORS = (1.5, 2.0, 2.5, 3.0, 4.0)
+LEARNED_SCALE = make_operation("factor", "{x} * {v}", "multiply by {v}", "{x} * {v}", result="same")
+DIVIDE = make_operation(
+    "divide",
+    "{x} / {a}",
+    "divide by {a}",
+    "{x} / {a}",
+    numbers=(("divisor", _DIVISORS),),
+    result="same",
+)
+SELF_GATE = make_operation(
+    "sigmoid_gate",
+    "torch.sigmoid({x}) * {x}",
+    "multiply by its sigmoid",
+    "{x} * tl.sigmoid({x})",
+    result="one",
+)
+POINTWISE: tuple[Operation, ...] = (*ACTIVATIONS, MISH, RELU6, SELF_GATE)
+_PLAIN = (SCALE, SHIFT, CLAMP, DIVIDE, SCALE, BIAS, BIAS, GAIN, RESIDUAL, SUBTRACT, GATE, LEARNED_SCALE)
+_CANCELLING = frozenset({"elu", "tanh", "selu", "mish"})
+"""Functions that lose digits on what is near zero."""
+_FEW = 12
+"""Elements of which a function with a bound may leave none as it was."""
+_BOUNDING = ("rectify", "clamp", "squash")
+
+
+@define
+class Chain:
+    """A program in the making, and what is known of its last result."""
+
+    program: Program
+    draw: Draw
+    x: int
+    axis: int
+    """The dimension of channels or features, -1 where it is gone."""
+    order: int = 1
+    """The power of the inputs' scale that the values have."""
+    is_image: bool = False
+    is_mixed: bool = True
+    is_bounded: bool = False
+    is_centred: bool = False
+    is_large: bool = False
+    """Whether values are sums of many, or their logarithms, so that functions with a bound are constant."""
+    soft: int = -1
+    """The dimension that a softmax was over."""
+    has_input: bool = False
+    used: set[str] = field(factory=set)
+    num_kernels: int = 0
+    num_steps: int = 0
+
+    @property
+    def rank(self) -> int:
+        return len(self.program.shape(self.x))
+
+    def extend(self, num_steps: int, most_kernels: int) -> None:
+        """Add so many steps, at most `most_kernels` of them with a kernel of their own."""
+        attempts = 0
+        while self.num_steps < num_steps and attempts < 60:
+            attempts += 1
+            if self.num_kernels < most_kernels and self.draw.chance(0.45):
+                added = self.draw.choice(
+                    (self._reduce, self._reduce, self._reduce, self._softmax, self._normalize, self._pool)
+                )()
+            elif self.draw.chance(0.03):
+                added = self._drop()
+            else:
+                added = self._point()
+            self.num_steps += added
+
+    def _drop(self) -> bool:
+        if "dropout" in self.used:
+            return False
+        self.used.add("dropout")
+        self.x = self.program.dropout(self.x, self.draw.choice((0.1, 0.2, 0.25, 0.5)))
+        return True
+
+    def _point(self) -> bool:
+        operation = self.draw.choice(POINTWISE if self.draw.chance(0.5) else _PLAIN)
+        group = operation.group or operation.name
+        if group in self.used or (operation.needs_mixed_signs and not self.is_mixed):
+            return False
+        if operation.name in _CANCELLING and self.order > 1:
+            return False
+        if self.is_large and operation.group in ("clamp", "squash"):
+            return False
+        if operation.group in ("clamp", "rectify") and shortest(self.program.shape(self.x)) < _FEW:
+            return False
+        if self.soft >= 0 and operation.group in ("clamp", "squash", "even", "gelu"):
+            return False
+        operand = self._find_operand(operation)
+        if operand is None:
+            return False
+        self.used.add(group)
+        other = -1
+        if operand == "tensor":
+            other = self._take_input()
+        self.x = self.program.point(self.x, apply(operation, self.draw), operand, axis=max(self.axis, 0), other=other)
+        self._note(operation)
+        return True
+
+    def _find_operand(self, operation: Operation) -> str | None:
+        """Return the kind of the operand, or None where there is none to be had."""
+        if operation in (BIAS, GAIN):
+            return "channel" if self.axis >= 0 else None
+        if operation is LEARNED_SCALE:
+            return "scalar"
+        if operation in (RESIDUAL, SUBTRACT, GATE):
+            return None if self.has_input or self.rank < 2 else "tensor"
+        return ""
+
+    def _take_input(self) -> int:
+        """Add a further input shaped as the last result; inputs come first, so that no kernel waits for one."""
+        self.has_input = True
+        return self.program.input(self.program.shape(self.x), self.draw.choice(("r", "y", "other")))
+
+    def _note(self, operation: Operation) -> None:
+        if operation.result != "same":
+            self.is_mixed = operation.result == "mixed"
+        self.is_bounded = self.is_bounded or operation.result == "one" or operation.group in _BOUNDING
+        self.is_centred = self.is_centred and operation.name in ("scale", "divide", "gain", "factor", "residual")
+        if operation.name == "square":
+            self.order *= 2
+        elif operation.name == "gate":
+            self.order += 1
+        elif operation.name in ("bias", "shift", "sigmoid", "softplus"):
+            self.order = 0
+
+    def _candidates(self) -> list[int]:
+        """Return the dimensions but the first that are longer than one in every profile."""
+        shape = self.program.shape(self.x)
+        return [at for at in range(1, self.rank) if shape[at].least > 1]
+
+    def _reduce(self) -> bool:
+        dims = self._candidates()
+        if not dims:
+            return False
+        kinds = ["sum", "mean", "logsumexp"] + ([] if self.is_bounded else ["max", "min", "max"])
+        if self.is_centred:
+            kinds = [kind for kind in kinds if kind not in ("sum", "mean")]
+        if self.soft >= 0:
+            kinds = ["max", "sum", "mean"]
+        kind = self.draw.choice(kinds)
+        sides = [dim for dim in dims if dim > 1]
+        chosen = [self.draw.choice(dims)]
+        if len(sides) > 1 and self.draw.chance(0.35):
+            chosen = sides
+        if len(dims) > 2 and dims == list(range(1, self.rank)) and self.draw.chance(0.1):
+            chosen = dims
+        if chosen != list(range(chosen[0], chosen[0] + len(chosen))):
+            return False
+        if self.soft in chosen and kind != "max":
+            return False
+        keeps = self.draw.chance(0.45)
+        self.x = self.program.reduce(self.x, kind, chosen, keeps)
+        self._forget(chosen, keeps)
+        self.is_large = kind in ("sum", "logsumexp")
+        self.is_mixed = self.is_mixed and kind in ("sum", "mean")
+        self.is_bounded = self.is_bounded or kind in ("max", "min")
+        self.is_centred = False
+        self.soft = -1
+        if kind == "logsumexp":
+            self.order, self.is_bounded = 0, False
+        self.num_kernels += 1
+        return True
+
+    def _forget(self, dims: list[int], keeps: bool) -> None:
+        if self.axis in dims:
+            self.axis = -1
+        elif not keeps and self.axis >= 0:
+            self.axis -= sum(dim < self.axis for dim in dims)
+        if not keeps:
+            self.is_image = False
+
+    def _softmax(self) -> bool:
+        dims = self._candidates()
+        if not dims or "softmax" in self.used:
+            return False
+        self.used.add("softmax")
+        dim = self.draw.choice(dims)
+        kind = self.draw.choice(("softmax", "softmax", "softmax", "log_softmax"))
+        self.x = self.program.softmax(self.x, dim, kind)
+        self.order, self.is_mixed, self.is_centred, self.is_large = 0, False, False, False
+        self.is_bounded = True
+        self.soft = dim if kind == "softmax" else -1
+        self.num_kernels += 1
+        return True
+
+    def _normalize(self) -> bool:
+        shape = self.program.shape(self.x)
+        if "norm" in self.used or self.soft >= 0 or self.axis < 0 or any(dim.least < 2 for dim in shape[1:]):
+            return False
+        kinds = ["batch", "batch", "layer", "rms", "l2"]
+        if self.is_image:
+            kinds += ["group", "group", "instance", "instance"]
+        if self.rank != 2 and not self.is_image:
+            kinds = ["layer", "layer", "rms"]
+        kind = self.draw.choice(kinds)
+        add, program = self.draw, self.program
+        eps, affine = add.choice((1e-5, 1e-5, 1e-5, 1e-6, 1e-3)), int(add.chance(0.8))
+        if kind == "instance" and shortest(shape[2:]) < 4:
+            return False
+        match kind:
+            case "batch":
+                self.x = program.norm(self.x, kind, eps=eps, affine=affine, running=int(add.chance(0.4)))
+            case "group":
+                groups = [count for count in (2, 3, 4, 8) if _divides(count, shape[1].size)]
+                if not groups:
+                    return False
+                self.x = program.norm(self.x, kind, eps=eps, affine=affine, groups=add.choice(groups))
+            case "instance":
+                self.x = program.norm(self.x, kind, eps=eps, affine=int(add.chance(0.3)))
+            case "l2":
+                self.x = program.softmax(self.x, self.axis, "l2_normalize")
+            case "rms":
+                self.x = program.norm(self.x, kind, eps=eps, affine=affine, dims=str(self.axis))
+            case _:
+                dims = range(1, self.rank) if self.is_image else (self.rank - 1,)
+                self.x = program.norm(self.x, kind, eps=eps, affine=affine, dims=",".join(map(str, dims)))
+        self.used.add("norm")
+        # on minute inputs eps is larger than the variance, and the result is as small as a product's
+        self.order, self.is_centred, self.is_large = 2, True, False
+        self.is_mixed = self.is_mixed or kind not in ("rms", "l2")
+        self.is_bounded = self.is_bounded and kind in ("rms", "l2")
+        self.num_kernels += 1
+        return True
+
+    def _pool(self) -> bool:
+        shape = self.program.shape(self.x)
+        if not self.is_image or "pool" in self.used or any(side.least < 4 for side in shape[2:]):
+            return False
+        self.used.add("pool")
+        kind = "avg" if self.is_bounded else self.draw.choice(("max", "max", "avg"))
+        window = draw_pool_window(self.draw, len(shape) - 2, is_plain=self.draw.chance(0.7))
+        if any(window.count(at, side.least) < 1 or side.least < window.reach(at) for at, side in enumerate(shape[2:])):
+            return False
+        self.x = self.program.pool(self.x, kind, window)
+        self.is_centred = False
+        self.num_kernels += 1
+        return True
+
+    def add_loss(self) -> None:
+        """Add the cross entropy of the rows and a further input of classes."""
+        shape = self.program.shape(self.x)
+        target = self.program.input(shape[:1], "target", kind=f"classes:{shape[1].text}")
+        self.x = self.program.cross_entropy(self.x, target)
+        self.num_kernels += 1
+
+    def add_skip(self, head: int, activation: Applied) -> None:
+        """Add a function of the head's result and the head's result itself."""
+        self.x = self.program.point(head, activation, name="x")
+        self.x = self.program.point(self.x, apply(RESIDUAL, self.draw), "tensor", other=head)
+        self._note(activation.operation)
+        self.used |= {"tensor", activation.operation.group or activation.operation.name}
+        self.is_centred, self.num_kernels = False, self.num_kernels + 1
+
+
+def _divides(count: int, size: object) -> bool:
+    return all(getattr(size, profile) % count == 0 for profile in ("declared", "tiny", "small", "larger"))

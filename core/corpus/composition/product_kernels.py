@@ -1,0 +1,157 @@
+"""Linear layers, matrix products and attention, each tile by tile."""
+
+from __future__ import annotations
+
+from .launches import Epilogue, Function, Place
+
+_TILE = [
+    "rm = tl.program_id(0) * BM + tl.arange(0, BM)[:, None]",
+    "rn = tl.program_id(1) * BN + tl.arange(0, BN)[None, :]",
+    "acc = tl.zeros((BM, BN), dtype=tl.float32)",
+    "for k in range(0, K, BK):",
+    "    rk = k + tl.arange(0, BK)",
+]
+_CONSTANTS = (("BM", "64"), ("BN", "64"), ("BK", "32"))
+_GRID = "triton.cdiv(M, 64), triton.cdiv(N, 64)"
+
+
+def write_linear(name: str, has_bias: bool, argument: str, module: str, rank: int, epilogue: Epilogue) -> Function:
+    """Write a linear layer over the last dimension of a tensor of `rank` dimensions."""
+    tensors = [("x", argument), ("weight", f"{module}.weight")]
+    if has_bias:
+        tensors.append(("bias", f"{module}.bias"))
+    place = Place(indices=((rank - 1, "rn", "rn < N"),))
+    body = [
+        *_TILE,
+        "    x = tl.load(x_ptr + rm * K + rk[None, :], mask=(rm < M) & (rk[None, :] < K), other=0.0)",
+        "    w = tl.load(weight_ptr + rn * K + rk[:, None], mask=(rk[:, None] < K) & (rn < N), other=0.0)",
+        '    acc += tl.dot(x, w, input_precision="ieee")',
+    ]
+    if has_bias:
+        body.append("acc += tl.load(bias_ptr + rn, mask=rn < N, other=0.0)")
+    body += ["offs = rm * N + rn", "mask = (rm < M) & (rn < N)", *epilogue.lines(place)]
+    body.append("tl.store(out_ptr + offs, acc, mask=mask)")
+    rows = ("M, K = x.shape", "N = weight.shape[0]") if rank == 2 else ("N, K = weight.shape", "M = x.numel() // K")
+    return Function(
+        name=name,
+        tensors=(*tensors, *epilogue.parameters),
+        host=rows,
+        shape="(M, N)" if rank == 2 else "(*x.shape[:-1], N)",
+        grid=f"({_GRID})",
+        sizes=(("M", "M"), ("N", "N"), ("K", "K"), *epilogue.sizes()),
+        constants=_CONSTANTS,
+        body=tuple(body),
+    )
+
+
+def write_matmul(
+    name: str, layout: str, arguments: tuple[str, str], ranks: tuple[int, int], epilogue: Epilogue
+) -> Function:
+    """Write a product of `a` and `b`, each as it lies ("n") or transposed ("t").
+
+    `b` of two dimensions is multiplied by all leading dimensions of `a`; else both have the same leading ones.
+    """
+    is_batched = ranks[1] > 2
+    rank = max(ranks)
+    start = {"a": "batch * M * K + ", "b": "batch * K * N + "} if is_batched else {"a": "", "b": ""}
+    left = "rm * K + rk[None, :]" if layout[0] == "n" else "rk[None, :] * M + rm"
+    right = "rk[:, None] * N + rn" if layout[1] == "n" else "rn * K + rk[:, None]"
+    body = ["batch = tl.program_id(2)"] if is_batched else []
+    body += [
+        *_TILE,
+        f"    a = tl.load(a_ptr + {start['a']}{left}, mask=(rm < M) & (rk[None, :] < K), other=0.0)",
+        f"    b = tl.load(b_ptr + {start['b']}{right}, mask=(rk[:, None] < K) & (rn < N), other=0.0)",
+        '    acc += tl.dot(a, b, input_precision="ieee")',
+        f"offs = {'batch * M * N + ' if is_batched else ''}rm * N + rn",
+        "mask = (rm < M) & (rn < N)",
+        *epilogue.lines(Place(indices=((rank - 1, "rn", "rn < N"),))),
+        "tl.store(out_ptr + offs, acc, mask=mask)",
+    ]
+    columns = "N = b.shape[-1]" if layout[1] == "n" else "N = b.shape[-2]"
+    if is_batched or rank == 2:
+        rows = "M, K = a.shape[-2:]" if layout[0] == "n" else "K, M = a.shape[-2:]"
+    else:
+        rows = "K = a.shape[-1]"
+    host = [rows, columns]
+    if not is_batched and rank > 2:
+        host.append("M = a.numel() // K")
+    shape = "(M, N)" if rank == 2 else "(*a.shape[:-2], M, N)" if is_batched else "(*a.shape[:-1], N)"
+    batch = ", a.shape[0]" if rank == 3 else ", a.shape[0] * a.shape[1]"
+    return Function(
+        name=name,
+        tensors=(("a", arguments[0]), ("b", arguments[1]), *epilogue.parameters),
+        host=tuple(host),
+        shape=shape,
+        grid=f"({_GRID}{batch if is_batched else ''})",
+        sizes=(("M", "M"), ("N", "N"), ("K", "K"), *epilogue.sizes()),
+        constants=_CONSTANTS,
+        body=tuple(body),
+    )
+
+
+def write_attention(
+    name: str, arguments: tuple[str, ...], is_causal: bool, scale: float, num_heads: int, mask: str = ""
+) -> Function:
+    """Write scaled dot-product attention: of (batch, heads, length, width), or of layers' (batch, length, features).
+
+    `num_heads` is given where the heads lie beside one another in the features; `scale` is 0 for the usual one.
+    """
+    beside = num_heads > 0
+    if beside:
+        q_row, k_row, first = "H * D", "H * D", ("b * S * H * D + h * D", "b * T * H * D + h * D")
+    else:
+        q_row, k_row, first = "D", "D", ("pid * S * D", "pid * T * D")
+    body = ["pid = tl.program_id(1)"]
+    body += ["b = pid // H", "h = pid % H"] if beside else []
+    body += [
+        "rm = tl.program_id(0) * BM + tl.arange(0, BM)",
+        "rd = tl.arange(0, BD)",
+        f"q_offs = {first[0]} + rm[:, None] * {f'({q_row})' if beside else q_row} + rd[None, :]",
+        "q_mask = (rm[:, None] < S) & (rd[None, :] < D)",
+        "q = tl.load(q_ptr + q_offs, mask=q_mask, other=0.0)",
+        'top = tl.full((BM,), -float("inf"), dtype=tl.float32)',
+        "total = tl.zeros((BM,), dtype=tl.float32)",
+        "acc = tl.zeros((BM, BD), dtype=tl.float32)",
+        "for start in range(0, T, BN):",
+        "    rn = start + tl.arange(0, BN)",
+        f"    kv_offs = {first[1]} + rn[:, None] * {f'({k_row})' if beside else k_row} + rd[None, :]",
+        "    kv_mask = (rn[:, None] < T) & (rd[None, :] < D)",
+        "    k = tl.load(k_ptr + kv_offs, mask=kv_mask, other=0.0)",
+        '    s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale',
+    ]
+    if mask:
+        body.append(
+            "    s += tl.load(mask_ptr + rm[:, None] * T + rn[None, :], "
+            "mask=(rm[:, None] < S) & (rn[None, :] < T), other=0.0)"
+        )
+    seen = "(rn[None, :] < T)" + (" & (rn[None, :] <= rm[:, None])" if is_causal else "")
+    body += [
+        f'    s = tl.where({seen}, s, -float("inf"))',
+        "    new_top = tl.maximum(top, tl.max(s, axis=1))",
+        "    p = tl.exp(s - new_top[:, None])",
+        "    old = tl.exp(top - new_top)",
+        "    total = total * old + tl.sum(p, axis=1)",
+        "    v = tl.load(v_ptr + kv_offs, mask=kv_mask, other=0.0)",
+        '    acc = acc * old[:, None] + tl.dot(p, v, input_precision="ieee")',
+        "    top = new_top",
+        "tl.store(out_ptr + q_offs, acc / total[:, None], mask=q_mask)",
+    ]
+    tensors = list(zip("qkv", arguments, strict=False)) + ([("mask", mask)] if mask else [])
+    factor = repr(scale) if scale else "D ** -0.5"
+    if beside:
+        host = ["B, S, E = q.shape", "T = k.shape[1]", "D = E // heads"]
+        sizes, grid = [("H", "heads")], "(triton.cdiv(S, 32), B * heads)"
+    else:
+        host = ["S, D = q.shape[-2:]", "T = k.shape[-2]"]
+        sizes, grid = [], "(triton.cdiv(S, 32), q.shape[0] * q.shape[1])"
+    return Function(
+        name=name,
+        tensors=tuple(tensors),
+        numbers=(("heads", str(num_heads)),) if beside else (),
+        host=tuple(host),
+        shape="q.shape",
+        grid=grid,
+        sizes=(*sizes, ("S", "S"), ("T", "T"), ("D", "D"), ("scale", factor)),
+        constants=(("BM", "32"), ("BN", "32"), ("BD", "max(16, triton.next_power_of_2(D))")),
+        body=tuple(body),
+    )

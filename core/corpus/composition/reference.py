@@ -1,0 +1,330 @@
+"""The reference side of composed tasks: modules with their arguments, and the statements of `forward`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from attrs import Factory, define
+
+from ..builder.draw import Draw
+from ..builder.windows import literal
+from ..builder.wording import Reference
+from .tensors import Node, ProgramSpec, Shape
+
+_SMALL_CAPITALS: dict[str, tuple[str, str]] = {
+    "batch": ("batch_size", "B"),
+    "in_channels": ("in_channels", "C_IN"),
+    "out_channels": ("out_channels", "C_OUT"),
+    "channels": ("channels", "C"),
+    "length": ("length", "L"),
+    "depth": ("depth", "D"),
+    "height": ("height", "H"),
+    "width": ("width", "W"),
+    "in_features": ("in_features", "D_IN"),
+    "out_features": ("out_features", "D_OUT"),
+    "hidden": ("hidden_size", "HIDDEN"),
+    "sequence": ("seq_len", "SEQ"),
+    "keys": ("kv_len", "KV"),
+    "heads": ("num_heads", "HEADS"),
+    "width_of_head": ("head_dim", "HEAD_DIM"),
+    "features": ("dim", "DIM"),
+    "classes": ("num_classes", "CLASSES"),
+}
+_ATTRIBUTES = {"conv": "conv", "pool": "pool", "linear": "fc", "norm": "norm", "dropout": "drop"}
+
+
+@define
+class Wording:
+    """The names of one rendering, and what has been written of the reference."""
+
+    constants: dict[str, str]
+    """By role, as the module calls them."""
+    arguments: dict[str, str]
+    """By role, as `__init__` calls them."""
+    used: list[str] = Factory(list)
+    """The roles that `__init__` needs."""
+    attributes: dict[int, str] = Factory(dict)
+    """What holds a node's module, or its parameter."""
+    init: list[str] = Factory(list)
+    forward: list[str] = Factory(list)
+
+    def outside(self, text: str) -> str:
+        """Write an expression of roles for the module's top level."""
+        return text.format(**self.constants)
+
+    def inside(self, text: str) -> str:
+        """Write an expression of roles for `__init__`."""
+        for role in self.arguments:
+            if f"{{{role}}}" in text and role not in self.used:
+                self.used.append(role)
+        return text.format(**self.arguments)
+
+    def hold(self, place: int, value: str) -> str:
+        """Keep a module or a parameter under the node's attribute."""
+        self.init.append(f"self.{self.attributes[place]} = {value}")
+        return f"self.{self.attributes[place]}"
+
+
+def draw_wording(spec: ProgramSpec, draw: Draw) -> Wording:
+    """Draw the names of a task's constants, and number the attributes of its layers."""
+    style = int(draw.chance(0.25))
+    names = {role: _SMALL_CAPITALS.get(role, (role, role.upper())) for role in spec.roles}
+    wording = Wording(
+        constants={role: pair[style] for role, pair in names.items()},
+        arguments={role: pair[0] for role, pair in names.items()},
+    )
+    wanted = [_attribute(node) for node in spec.nodes]
+    totals, seen = Counter(name for name in wanted if name), Counter[str]()
+    for place, name in enumerate(wanted):
+        if name:
+            seen[name] += 1
+            wording.attributes[place] = name if totals[name] == 1 else f"{name}{seen[name]}"
+    return wording
+
+
+def _attribute(node: Node) -> str:
+    if node.op == "norm" and node.option("kind") == "batch":
+        return "bn"
+    if node.op == "conv" and node.window is not None and node.window.is_transposed:
+        return "deconv"
+    if node.op == "point":
+        has_parameter = node.option("operand") in ("channel", "scalar")
+        return node.applied.operation.name if node.applied and has_parameter else ""
+    if node.op == "norm" and node.option("kind") == "rms":
+        return "weight" if node.option("affine") else ""
+    return _ATTRIBUTES.get(node.op, "")
+
+
+def write_forward(spec: ProgramSpec, wording: Wording, draw: Draw) -> None:
+    """Write the modules and the statements of the reference into the wording."""
+    for place, node in enumerate(spec.nodes):
+        if node.op == "input":
+            continue
+        names = [spec.nodes[at].name for at in node.inputs]
+        shape = spec.nodes[node.inputs[0]].shape
+        wording.forward.append(f"{node.name} = {_express(place, node, names, shape, wording, draw)}")
+    result = spec.nodes[-1].name
+    if len(wording.forward) == 1:
+        wording.forward[0] = f"return {wording.forward[0].partition(' = ')[2]}"
+    else:
+        wording.forward.append(f"return {result}")
+
+
+def _express(place: int, node: Node, names: Sequence[str], shape: Shape, wording: Wording, draw: Draw) -> str:
+    x = names[0]
+    match node.op:
+        case "conv":
+            return f"{wording.hold(place, _write_convolution(node, shape, wording))}({x})"
+        case "pool":
+            return f"{wording.hold(place, _write_pool(node))}({x})"
+        case "linear":
+            bias = "" if node.option("bias") else ", bias=False"
+            inner, outer = wording.inside(shape[-1].text), wording.inside(node.shape[-1].text)
+            return f"{wording.hold(place, f'nn.Linear({inner}, {outer}{bias})')}({x})"
+        case "matmul":
+            return _write_product(node, names, shape, draw)
+        case "point":
+            return _write_point(place, node, names, shape, wording)
+        case "reduce" | "position":
+            return _write_reduction(node, x, len(shape), draw)
+        case "softmax":
+            return _write_softmax(node, x)
+        case "norm":
+            return _write_norm(place, node, x, shape, wording)
+        case "scan":
+            return _write_scan(node, names)
+        case "attention":
+            return _write_attention(node, names, wording)
+        case "flatten":
+            return f"torch.flatten({x}, 1)"
+        case "tokens":
+            return f"{x}.flatten(2).transpose(1, 2)"
+        case "concat":
+            return f"torch.cat([{x}, {names[1]}], dim=1)"
+        case "dropout":
+            module = f"nn.Dropout({node.option('probability')!r}).eval()"
+            return f"{wording.hold(place, module)}({x})"
+        case "cross_entropy":
+            return f'F.cross_entropy({x}, {names[1]}, reduction="none")'
+        case _:
+            raise ValueError(f"no such operation: {node.op}")
+
+
+def _write_convolution(node: Node, shape: Shape, wording: Wording) -> str:
+    window = node.window
+    assert window is not None
+    inner, outer = wording.inside(shape[1].text), wording.inside(node.shape[1].text)
+    groups = node.number("groups")
+    words = [inner, outer, literal(window.kernel), *(f"{name}={value}" for name, value in window.keywords())]
+    if groups != 1:
+        words.append(f"groups={inner if groups < 0 else groups}")
+    if not node.option("bias"):
+        words.append("bias=False")
+    return f"nn.Conv{'Transpose' if window.is_transposed else ''}{window.rank}d({', '.join(words)})"
+
+
+def _write_pool(node: Node) -> str:
+    window = node.window
+    assert window is not None
+    words = [literal(window.kernel)]
+    words += [f"{name}={value}" for name, value in window.keywords() if name != "stride"]
+    if window.stride != window.kernel:
+        words.insert(1, f"stride={literal(window.stride)}")
+    return f"nn.{'Max' if node.option('kind') == 'max' else 'Avg'}Pool{window.rank}d({', '.join(words)})"
+
+
+def _write_product(node: Node, names: Sequence[str], shape: Shape, draw: Draw) -> str:
+    layout = str(node.option("layout"))
+    turned = [
+        (f"{name}.T" if len(shape) == 2 else f"{name}.transpose(-2, -1)") if way == "t" else name
+        for name, way in zip(names, layout, strict=True)
+    ]
+    return f"torch.matmul({turned[0]}, {turned[1]})" if draw.chance(0.6) else f"{turned[0]} @ {turned[1]}"
+
+
+def _write_point(place: int, node: Node, names: Sequence[str], shape: Shape, wording: Wording) -> str:
+    applied, kind = node.applied, node.option("operand")
+    assert applied is not None
+    operand = names[1] if len(names) > 1 else ""
+    if kind == "scalar":
+        operand = wording.hold(place, "nn.Parameter(torch.randn(1))")
+    elif kind == "channel":
+        axis = node.number("axis")
+        ones = ", 1" * (len(shape) - 1 - axis)
+        operand = wording.hold(place, f"nn.Parameter(torch.randn({wording.inside(shape[axis].text)}{ones}))")
+    elif kind == "plane":
+        operand += f"[:, :, {', '.join(['None'] * (len(shape) - 2))}]"
+    return applied.torch(names[0], operand)
+
+
+_FUNCTIONS = {"sum": "sum", "mean": "mean", "max": "amax", "min": "amin", "logsumexp": "logsumexp"}
+
+
+def _write_reduction(node: Node, x: str, rank: int, draw: Draw) -> str:
+    kind, dims = str(node.option("kind")), node.dims
+    keeps = ", keepdim=True" if node.option("keeps") else ""
+    if len(dims) == rank and not keeps and kind in ("sum", "mean", "max", "min"):
+        return f"torch.{kind}({x})"
+    shown = str(dims[0]) if len(dims) == 1 else f"({', '.join(map(str, dims))})"
+    if kind in ("max", "min") and len(dims) == 1 and draw.chance(0.6):
+        return f"torch.{kind}({x}, dim={shown}{keeps})" + draw.choice(("[0]", ".values"))
+    match kind:
+        case "argmax" | "argmin" | "prod" | "var" | "std":
+            return f"torch.{kind}({x}, dim={shown}{keeps})"
+        case "l1":
+            return f"torch.norm({x}, p=1, dim={shown}{keeps})"
+        case "l2":
+            return f"torch.norm({x}, p=2, dim={shown}{keeps})"
+        case "sum_squares":
+            return f"torch.sum({x} * {x}, dim={shown}{keeps})"
+        case "mean_abs":
+            return f"torch.mean(torch.abs({x}), dim={shown}{keeps})"
+        case _:
+            return f"torch.{_FUNCTIONS[kind]}({x}, dim={shown}{keeps})"
+
+
+def _write_softmax(node: Node, x: str) -> str:
+    kind, dim = str(node.option("kind")), node.dims[0]
+    match kind:
+        case "l2_normalize":
+            return f"F.normalize({x}, p=2, dim={dim})"
+        case "l1_normalize":
+            return f"F.normalize({x}, p=1, dim={dim})"
+        case _:
+            return f"torch.{kind}({x}, dim={dim})"
+
+
+def _write_norm(place: int, node: Node, x: str, shape: Shape, wording: Wording) -> str:
+    kind, sides = str(node.option("kind")), len(shape) - 2
+    eps = "" if node.option("eps") == 1e-5 else f", eps={node.option('eps')!r}"
+    if kind == "rms":
+        dim = node.dims[0]
+        mean = f"torch.mean({x} * {x}, dim={dim}, keepdim=True)"
+        value = f"{x} * torch.rsqrt({mean} + {node.option('eps')!r})"
+        if not node.option("affine"):
+            return value
+        ones = ", 1" * (len(shape) - 1 - dim)
+        weight = wording.hold(place, f"nn.Parameter(torch.randn({wording.inside(shape[dim].text)}{ones}))")
+        return f"{value} * {weight}"
+    channels = wording.inside(shape[1].text) if kind != "layer" else ""
+    match kind:
+        case "batch":
+            affine = "" if node.option("affine") else ", affine=False"
+            module = f"nn.BatchNorm{max(1, sides)}d({channels}{eps}{affine})"
+            module += ".eval()" if node.option("running") else ""
+        case "group":
+            affine = "" if node.option("affine") else ", affine=False"
+            module = f"nn.GroupNorm({node.option('groups')}, {channels}{eps}{affine})"
+        case "instance":
+            affine = ", affine=True" if node.option("affine") else ""
+            module = f"nn.InstanceNorm{sides}d({channels}{eps}{affine})"
+        case _:
+            lengths = [wording.inside(shape[dim].text) for dim in node.dims]
+            affine = "" if node.option("affine") else ", elementwise_affine=False"
+            shown = lengths[0] if len(lengths) == 1 else f"({', '.join(lengths)})"
+            module = f"nn.LayerNorm({shown}{eps}{affine})"
+    return f"{wording.hold(place, module)}({x})"
+
+
+def _write_scan(node: Node, names: Sequence[str]) -> str:
+    x, dim, is_product = names[0], node.dims[0], bool(node.option("is_product"))
+    function = "torch.cumprod" if is_product else "torch.cumsum"
+    match node.option("kind"):
+        case "reverse":
+            return f"torch.flip({function}(torch.flip({x}, [{dim}]), dim={dim}), [{dim}])"
+        case "exclusive":
+            return f"{function}({x}, dim={dim}) - {x}"
+        case "masked":
+            return (
+                f"{function}({f'torch.where({names[1]}, {x}, 1.0)' if is_product else f'{x} * {names[1]}'}, dim={dim})"
+            )
+        case _:
+            return f"{function}({x}, dim={dim})"
+
+
+def _write_attention(node: Node, names: Sequence[str], wording: Wording) -> str:
+    q, k, v = names[:3]
+    causal = ", is_causal=True" if node.option("is_causal") else ""
+    masked = f", attn_mask={names[3]}" if len(names) > 3 else ""
+    heads = node.number("num_heads")
+    if not heads:
+        return f"F.scaled_dot_product_attention({q}, {k}, {v}{masked}{causal})"
+    split = [f"{name}.unflatten(-1, ({heads}, -1)).transpose(1, 2)" for name in (q, k, v)]
+    return f"F.scaled_dot_product_attention({', '.join(split)}{causal}).transpose(1, 2).flatten(2)"
+
+
+def write_inputs(spec: ProgramSpec, wording: Wording) -> tuple[list[str], list[str]]:
+    """Return the arguments of `forward` and the expressions that draw them."""
+    arguments, values = [], []
+    for node in spec.nodes:
+        if node.op != "input":
+            continue
+        shape, kind = ", ".join(wording.outside(dim.text) for dim in node.shape), str(node.option("kind"))
+        scale = wording.outside(str(node.option("scale")))
+        match kind.partition(":")[0]:
+            case "classes":
+                value = f"torch.randint(0, {wording.outside(kind.partition(':')[2])}, ({shape},))"
+            case "mask":
+                value = f"torch.rand({shape}) > 0.3"
+            case "positive":
+                value = f"torch.rand({shape}) + 0.5"
+            case "rand":
+                value = f"torch.rand({shape})"
+            case _:
+                value = f"torch.randn({shape})"
+        arguments.append(node.name)
+        values.append(f"{value} / {f'({scale})' if ' ' in scale else scale}**0.5" if scale else value)
+    return arguments, values
+
+
+def make_reference(spec: ProgramSpec, wording: Wording) -> Reference:
+    """Return the reference, once its forward pass is written."""
+    arguments, values = write_inputs(spec, wording)
+    return Reference(
+        parameters=tuple((wording.arguments[role], wording.constants[role]) for role in wording.used),
+        init=tuple(wording.init),
+        arguments=tuple(arguments),
+        forward=tuple(wording.forward),
+        inputs=tuple(values),
+    )

@@ -1,0 +1,177 @@
+"""Tasks by composition: shapes, references, launches, splits."""
+
+from __future__ import annotations
+
+import ast
+from itertools import islice
+
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tritonrl.core.corpus import SUITES, Split, examples, families, is_novel, novel_examples, render, split_of
+from tritonrl.core.corpus.builder.draw import Draw
+from tritonrl.core.corpus.builder.operations import RELU, RESIDUAL, apply
+from tritonrl.core.corpus.builder.spec import Size
+from tritonrl.core.corpus.builder.windows import Window
+from tritonrl.core.corpus.catalogue import _draw_spec
+from tritonrl.core.corpus.composition.kinship import normalize
+from tritonrl.core.corpus.composition.lowering import group
+from tritonrl.core.corpus.composition.program import Program
+from tritonrl.core.corpus.composition.tensors import ProgramSpec
+from tritonrl.core.corpus.composition.writing import write_program
+from tritonrl.core.task import Profile
+from tritonrl.core.text.size_constants import with_constants
+
+FAMILIES = [(level, name) for level, names in families(4).items() for name in names]
+task_ids = st.builds(
+    lambda pair, seed: f"l{pair[0]}-{pair[1]}-{seed:016x}", st.sampled_from(FAMILIES), st.integers(0, 2**64 - 1)
+)
+
+
+def size(length: int) -> Size:
+    """Return a dimension of one length in every profile."""
+    return Size(declared=length, tiny=length, small=length, larger=length)
+
+
+def run_reference(source: str) -> tuple[list[torch.Tensor], torch.Tensor]:
+    """Return a reference's inputs and result."""
+    module: dict[str, object] = {}
+    exec(compile(source, "reference", "exec"), module)
+    torch.manual_seed(0)
+    model = module["Model"](*module["get_init_inputs"]())  # type: ignore[operator]
+    inputs = module["get_inputs"]()  # type: ignore[operator]
+    with torch.no_grad():
+        return inputs, model(*inputs)
+
+
+@settings(max_examples=150, deadline=None)
+@given(task_ids)
+@example("l3-recurrent_cell-bb3f8737529163c1")
+def test_the_shape_of_a_program_is_what_pytorch_computes(task_id: str) -> None:
+    """At tiny and at larger sizes the last node's shape is that of the reference's result."""
+    spec = _draw_spec(task_id.split("-")[1], int(task_id.split("-")[2], 16))
+    assert isinstance(spec, ProgramSpec)
+    task = render(task_id).task
+    for profile in (Profile.TINY, Profile.LARGER):
+        _, result = run_reference(with_constants(task.source, task.constants(profile)))
+        assert result.shape == tuple(getattr(dim.size, profile.value) for dim in spec.nodes[-1].shape)
+        assert torch.isfinite(result.double()).all()
+
+
+@settings(max_examples=150, deadline=None)
+@given(task_ids)
+def test_launches_pass_what_kernels_name(task_id: str) -> None:
+    """Each launch passes a value for each parameter, each function is called, and no layer without bias passes one."""
+    first, second = render(task_id), render(task_id)
+    assert first == second
+    tree = ast.parse(first.solution)
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    kernels = {name: node.args.args for name, node in functions.items() if node.decorator_list}
+    launched, called = set(), set()
+    for call in ast.walk(tree):
+        if (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Subscript)
+            and isinstance(call.func.value, ast.Name)
+        ):
+            parameters = kernels[call.func.value.id]
+            constants = {item.arg for item in parameters if item.annotation is not None}
+            assert {item.arg for item in call.keywords} == constants
+            assert len(call.args) == len(parameters) - len(constants)
+            launched.add(call.func.value.id)
+        elif isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in functions:
+            assert len(call.args) == len(functions[call.func.id].args.args)
+            called.add(call.func.id)
+    assert launched == set(kernels)
+    assert called == set(functions) - set(kernels)
+    for line in first.solution.splitlines():
+        if line.strip().startswith("self.") and "bias=False" in line:
+            assert f"{line.split('=')[0].strip()}.bias" not in first.solution
+
+
+def test_a_reference_computes_its_nodes() -> None:
+    """A convolution, a ReLU, the mean over the sides and the input's mean are what a direct computation gives."""
+    program = Program()
+    shape = program.image(size(2), size(3), (size(6), size(5)))
+    x = program.input(shape)
+    window = Window(kernel=(3, 1), stride=(2, 1), padding=(1, 0), dilation=(1, 1))
+    h = program.convolution(x, program.dim("out_channels", size(4)), window, bias=False, name="h")
+    h = program.point(h, apply(RELU, Draw(0)))
+    program.reduce(h, "mean", (2, 3), keeps=True)
+    made = write_program(program.finish(2, "conv_then"), "l2-conv_then-0", Draw(0))
+    (inputs,), result = run_reference(made.task.source)
+    torch.manual_seed(0)
+    layer = torch.nn.Conv2d(3, 4, (3, 1), stride=(2, 1), padding=(1, 0), bias=False)
+    expected = torch.relu(torch.nn.functional.conv2d(inputs, layer.weight, None, (2, 1), (1, 0)))
+    torch.testing.assert_close(result, expected.mean(dim=(2, 3), keepdim=True).detach())
+    assert made.solution.count("@triton.jit") == 2
+
+
+def test_a_step_joins_a_kernel_only_where_nobody_else_reads_it() -> None:
+    """A residual of the kernel's own result needs another launch; one of an input does not."""
+    for reads_itself in (True, False):
+        program = Program()
+        x = program.input((program.dim("batch", size(4)), program.dim("features", size(5))))
+        other = program.input(program.shape(x), "r")
+        h = program.linear(x, program.dim("out_features", size(5)), name="h")
+        y = program.point(h, apply(RELU, Draw(0)), name="y")
+        program.point(y, apply(RESIDUAL, Draw(0)), "tensor", other=h if reads_itself else other)
+        assert len(group(program.nodes)) == (2 if reads_itself else 1)
+
+
+def test_dropout_in_training_mode_is_refused() -> None:
+    """No kernel can draw the mask that PyTorch draws; in evaluation mode it is the identity."""
+    program = Program()
+    x = program.input((program.dim("batch", size(4)), program.dim("features", size(5))))
+    with pytest.raises(ValueError, match="training mode"):
+        program.dropout(x, 0.5, is_training=True)
+    program.point(program.dropout(x, 0.5), apply(RELU, Draw(0)))
+    made = write_program(program.finish(2, "norm_then"), "l2-norm_then-0", Draw(0))
+    inputs, result = run_reference(made.task.source)
+    torch.testing.assert_close(result, torch.relu(inputs[0]))
+
+
+def test_the_fourth_part_is_in_the_suite_of_the_field_alone() -> None:
+    """The suites that results were published for have none of its families, and `field` has all of all parts."""
+    for level, name in FAMILIES:
+        assert name in SUITES["field"][level]
+        assert all(name not in SUITES[suite].get(level, ()) for suite in ("core13", "full", "extended"))
+    assert len(families(4)[3]) >= 10
+    assert SUITES["extended"] == families(1, 2, 3)
+
+
+def test_every_family_has_tasks_of_every_split() -> None:
+    """Streams of all splits go on, with distinct tasks of the split."""
+    for split in Split:
+        for level, name in FAMILIES:
+            drawn = list(islice(examples(split, level, 3, (name,)), 2))
+            assert len({each.task.source for each in drawn}) == 2
+            assert all(split_of(each.task) is split for each in drawn)
+
+
+def test_novel_chains_go_on_after_a_second_kernel() -> None:
+    """What an older family could have written is not called novel, and novel chains have no kin in training."""
+    trained = set()
+    for drawn in islice(examples(Split.TRAIN, 2, 5, families(4)[2]), 300):
+        _, family, seed = drawn.task.task_id.split("-")
+        trained.add(normalize(_draw_spec(family, int(seed, 16))))  # type: ignore[arg-type]
+    for drawn in islice(novel_examples(2, 5, families(4)[2]), 60):
+        _, family, seed = drawn.task.task_id.split("-")
+        assert is_novel(drawn.task)
+        assert normalize(_draw_spec(family, int(seed, 16))) not in trained  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_teachers_are_right_on_the_interpreter() -> None:
+    """The audit accepts a teacher of each family."""
+    from tritonrl.harness.bench.verifier.false_rejects import GenuineKernel, verify_kernels
+    from tritonrl.harness.settings import load_config
+
+    kernels = [
+        GenuineKernel(name=made.task.task_id, group=name, task=made.task, source=made.solution)
+        for level, name in FAMILIES
+        for made in islice(examples(Split.TRAIN, level, 11, (name,)), 1)
+    ]
+    figures = verify_kernels(load_config(settings=["verifier.backend=interpret"]), kernels, 2)
+    assert figures.rejections == ()
