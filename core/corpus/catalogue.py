@@ -287,7 +287,11 @@ def novel_examples(level: int, seed: int, families: Sequence[str] | None = None)
 
     None at Level 1 where no family has a reserved structure, as in the first part.
     """
-    chosen = [name for name in (FAMILIES[level] if families is None else families) if level == 2 or name in RESERVED]
+    chosen = [
+        name
+        for name in (FAMILIES[level] if families is None else families)
+        if level == 2 or _split_name(name)[1] in RESERVED
+    ]
     return _stream(level, seed, chosen, _is_novel) if chosen else iter(())
 
 

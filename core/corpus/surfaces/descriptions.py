@@ -33,7 +33,7 @@ def steps_of(description: str) -> list[str]:
 
 
 def _simplify(step: str) -> str:
-    text = re.sub(r" (to|of) \[[^\]]*\]", "", step)
+    text = re.sub(r" (to|of) \[[^\]]*\]| with \d+ groups", "", step)
     text = re.split(r"; |, (?=kernel|eps|stride|padding|no |which|the lowest|\d+ groups|at least)", text)[0]
     text = re.sub(r"^Elementwise ", "", text)
     text = re.sub(r"\b([123])-D\b", r"\1D", text)
@@ -42,11 +42,11 @@ def _simplify(step: str) -> str:
 
 def _as_noun(step: str) -> str:
     """Return a step as a noun, in lower case unless it is an abbreviation."""
+    if re.fullmatch(r"add -?[\d.]+", step):
+        return "addition of a constant"
     for verb, noun in _NOUNS:
         if step.startswith(verb):
             return "multiplication by a constant" if step == "multiply" else noun + step[len(verb) :]
-    if re.fullmatch(r"add -?[\d.]+", step):
-        return "addition of a constant"
     first = step.split(" ")[0]
     text = step[:1].lower() + step[1:] if first[1:] == first[1:].lower() else step
     return f"a {text}" if _COUNTED.match(text) else text
@@ -62,7 +62,8 @@ def tell(description: str, draw: Draw) -> str:
     if len(nouns) > 1:
         rest = nouns[1] if len(nouns) == 2 else f"{', '.join(nouns[1:-1])} and {nouns[-1]}"
         joined = f"{nouns[0]} followed by {rest}" if draw.chance(0.5) else f"{', '.join(nouns[:-1])} and {nouns[-1]}"
-    text = draw.choice(_OPENINGS).format(joined)
+    opening = draw.choice(_OPENINGS)
+    text = opening.format(joined.removeprefix("a ") if opening.startswith("{}") else joined)
     return text[:1].upper() + text[1:]
 
 

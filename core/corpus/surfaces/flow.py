@@ -26,7 +26,7 @@ def target_of(node: ast.stmt) -> str:
 def arrange_flow(program: Program, dialect: Dialect, draw: Draw) -> None:
     """Arrange the statements of `forward` as the dialect does."""
     body = program.forward
-    _end(body, dialect, draw)
+    _end(program, dialect, draw)
     if not all(target_of(node) for node in body[:-1]) or not isinstance(body[-1], ast.Return):
         return
     if draw.chance(dialect.sequential):
@@ -42,8 +42,9 @@ def arrange_flow(program: Program, dialect: Dialect, draw: Draw) -> None:
             _work_in_place(program, draw)
 
 
-def _end(body: list[ast.stmt], dialect: Dialect, draw: Draw) -> None:
+def _end(program: Program, dialect: Dialect, draw: Draw) -> None:
     """Return a name or the last expression."""
+    body = program.forward
     last = body[-1]
     if not isinstance(last, ast.Return) or last.value is None:
         return
@@ -51,9 +52,12 @@ def _end(body: list[ast.stmt], dialect: Dialect, draw: Draw) -> None:
     if isinstance(last.value, ast.Name):
         if before_name == last.value.id and not draw.chance(dialect.returns_name):
             body[-2:] = [ast.Return(value=_value(body[-2]))]
-    elif draw.chance(dialect.returns_name * 0.5):
-        chosen = before_name or draw.choice(("out", "y", "output", "result"))
-        if before_name or chosen not in {used for node in body for used in names_in(node)}:
+        return
+    inputs = {argument.name for argument in program.arguments}
+    if draw.chance(dialect.returns_name * 0.5):
+        is_again = before_name in inputs
+        chosen = before_name if is_again else draw.choice(("out", "y", "output", "result"))
+        if is_again or chosen not in {used for node in body for used in names_in(node)}:
             body[-1:] = [assign(chosen, last.value), ast.Return(value=name(chosen))]
 
 

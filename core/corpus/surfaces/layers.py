@@ -50,18 +50,18 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
 }
 _PASSED = ("stride", "padding", "output_padding", "dilation", "groups", "bias", "eps", "kernel_size", "num_groups")
 _ORDER = (
-    "in_channels c_in in_ch channels_in in_planes in_features input_size d_in in_dim n_in out_channels c_out out_ch "
-    "channels_out out_planes out_features hidden_size d_out out_dim n_out channels num_channels num_features features "
-    "dim num_groups kernel_size stride padding output_padding dilation groups bias eps"
-).split()
+    *("in_channels", "c_in", "in_ch", "channels_in", "in_planes", "in_features", "input_size", "d_in"),
+    *("in_dim", "n_in", "out_channels", "c_out", "out_ch", "channels_out", "out_planes", "out_features"),
+    *("hidden_size", "d_out", "out_dim", "n_out", "channels", "num_channels", "num_features", "features"),
+    *("dim", "num_groups", "kernel_size", "stride", "padding", "output_padding", "dilation", "groups"),
+    *("bias", "eps"),
+)
 """In which people list the arguments of a constructor, as far as they are known; others follow."""
 _UNUSED: tuple[tuple[str, Value], ...] = (
     ("dropout", 0.0),
     ("inplace", False),
-    ("device", None),
     ("verbose", False),
     ("init_scale", 1.0),
-    ("name", None),
 )
 _SYNONYMS: dict[str, tuple[str, ...]] = {
     "in_channels": ("in_channels", "in_channels", "c_in", "in_ch", "channels_in", "in_planes"),
@@ -136,9 +136,12 @@ def rename_parameters(program: Program, draw: Draw) -> None:
     """Call the constructor's arguments otherwise; before attributes are renamed."""
     taken = {parameter.name for parameter in program.parameters}
     changes: dict[str, str] = {}
+    which = draw.below(6)
     for parameter in program.parameters:
         known = _SAME.get(parameter.name, parameter.name)
-        chosen = draw.choice(_SYNONYMS.get(known, (parameter.name,)))
+        # the two ends of a layer are called alike
+        is_end = known.startswith(("in_", "out_")) and known in _SYNONYMS
+        chosen = _SYNONYMS[known][which] if is_end else draw.choice(_SYNONYMS.get(known, (parameter.name,)))
         if chosen not in taken:
             taken.add(chosen)
             changes[parameter.name] = chosen

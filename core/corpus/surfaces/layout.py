@@ -55,6 +55,8 @@ def _docstring(lines: Sequence[str], is_long: bool, indent: str) -> list[str]:
     if not lines:
         return []
     shown = [line.replace("    ", indent) for line in lines]
+    # a section has a line of its own
+    is_long = is_long or (len(shown) > 1 and shown[1].startswith((" ", "-")))
     if len(shown) == 1 and not is_long:
         return [f'"""{shown[0]}"""']
     if is_long:
@@ -215,8 +217,21 @@ def _wrapped(lines: Sequence[str], indent: str) -> list[str]:
         if len(line) <= _WIDTH - 4 or not rest.endswith(")") or "#" in line or not _is_one_call(rest):
             shown.append(line)
         else:
-            shown += [f"{head}{opened}", f"{indent}{rest[:-1]}", ")"]
+            inner = rest[:-1]
+            parts = [inner] if len(inner) <= _WIDTH - 8 else [f"{part}," for part in _split_arguments(inner)]
+            shown += [f"{head}{opened}", *(f"{indent}{part}" for part in parts), ")"]
     return shown
+
+
+def _split_arguments(text: str) -> list[str]:
+    """Return the arguments of a call's text."""
+    parts, depth, begin = [], 0, 0
+    for place, letter in enumerate(text):
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and depth == 0:
+            parts.append(text[begin:place].strip())
+            begin = place + 1
+    return [*parts, text[begin:].strip()]
 
 
 def _is_one_call(rest: str) -> bool:

@@ -277,10 +277,14 @@ def _is_tensor(node: ast.expr) -> bool:
 def pass_forward_numbers(program: Program, dialect: Dialect, draw: Draw) -> None:
     """Make numbers of the forward pass arguments of the constructor, which attributes keep."""
 
+    which = draw.below(12)
+
     def replaced(wanted: str, value: ast.expr) -> ast.expr | None:
         if number_of(value) is None or not draw.chance(dialect.passes_numbers):
             return None
-        return keep_number(program, draw.choice(_NUMBER_NAMES.get(wanted, (wanted,))), value)
+        # the two ends of a range are called alike
+        names = _NUMBER_NAMES.get(wanted, (wanted,))
+        return keep_number(program, names[which % len(names)], value)
 
     def change(node: ast.expr) -> ast.expr | None:
         if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div)):

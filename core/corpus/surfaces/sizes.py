@@ -7,7 +7,7 @@ A profile rewrites a task's sizes by name. Those in tuples, in joint assignments
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from keyword import kwlist
 
 from attrs import Factory, define
@@ -30,7 +30,6 @@ _POSITIONS: dict[int, tuple[tuple[str, ...], ...]] = {
 _HEADS = (("batch_size", "num_heads", "seq_len", "head_dim"), ("batch", "heads", "seq_length", "head_size"))
 _CHANNELS = frozenset({"C", "CHANNELS", "channels", "C_IN", "CI", "IN_CHANNELS", "in_channels"})
 _LENGTHS = frozenset({"L", "LENGTH", "length"})
-_MOST_ON_A_LINE = 3
 
 
 @define
@@ -57,8 +56,7 @@ def write_sizes(program: Program, dialect: Dialect, draw: Draw) -> SizeText:
     if draw.chance(dialect.tuple_sizes) and (tail := _find_tail(program)):
         _write_tuple(program, tail, text, chosen, draw)
     else:
-        given = {used for parameter in program.parameters for used in names_in(parameter.value)}
-        _write_lines(program.sizes, text, draw.chance(dialect.joined_sizes), given, draw)
+        _write_lines(program, text, draw.chance(dialect.joined_sizes))
     return text
 
 
@@ -168,32 +166,35 @@ def _write_numbers(program: Program, canonical: Sequence[str]) -> SizeText:
     return SizeText(by_value=dict(zip(canonical, values.values(), strict=True)))
 
 
-def _write_lines(
-    sizes: Sequence[tuple[str, int]], text: SizeText, is_joined: bool, given: Collection[str], draw: Draw
-) -> None:
-    """Write a line for each size, or one for neighbours.
+def _write_lines(program: Program, text: SizeText, is_joined: bool) -> None:
+    """Write a line for each size, or one for the sides.
 
-    Equal neighbours become one value with two names, which profiles change together; not those that are given to the
+    Equal sides become one value with several names, which profiles change together; not those that are given to the
     constructor, where one may have to be a multiple of something.
     """
-    place = 0
-    while place < len(sizes):
-        size, value = sizes[place]
-        group = sizes[place : place + _MOST_ON_A_LINE]
-        if is_joined and place > 0 and len(group) > 1:
-            names, values = [one for one, _ in group], [number for _, number in group]
-            if len(set(values)) == 1 and not set(names) & set(given) and draw.chance(0.8):
-                text.lines.append(f"{' = '.join(names)} = {value}")
-                # a profile changes the first name, and the others follow it
-                text.by_name = {key: names[0] if one in names else one for key, one in text.by_name.items()}
-                place += len(group)
-                continue
-            if draw.chance(0.7):
-                text.lines.append(f"{', '.join(names)} = {', '.join(map(str, values))}")
-                place += len(group)
-                continue
-        text.lines.append(f"{size} = {value}")
-        place += 1
+    given = {used for parameter in program.parameters for used in names_in(parameter.value)}
+    joined = _find_sides(program) if is_joined else []
+    values = dict(program.sizes)
+    is_one = len({values[side] for side in joined}) == 1
+    if is_one and given & set(joined):
+        joined = []
+    for size, value in program.sizes:
+        if size not in joined:
+            text.lines.append(f"{size} = {value}")
+        elif size == joined[0] and is_one:
+            text.lines.append(f"{' = '.join(joined)} = {value}")
+            # a profile changes the first name, and the others follow it
+            text.by_name = {key: size if one in joined else one for key, one in text.by_name.items()}
+        elif size == joined[0]:
+            text.lines.append(f"{', '.join(joined)} = {', '.join(str(values[side]) for side in joined)}")
+
+
+def _find_sides(program: Program) -> list[str]:
+    """Return the sizes that people write in one statement: the last two or three; empty where there are none."""
+    sizes = [size for size, _ in program.sizes]
+    shape = _shape(program)
+    count = len(shape) - 2 if len(shape) > 3 else 2
+    return sizes[-count:] if len(sizes) > count else []
 
 
 def _find_tail(program: Program) -> list[str]:
@@ -224,7 +225,7 @@ def _write_tuple(program: Program, tail: list[str], text: SizeText, chosen: dict
     values = dict(program.sizes)
     for node in list(_drawing_calls(program, tail)):
         node.args[-len(tail) :] = [ast.Starred(value=name(shape), ctx=ast.Load())]
-    _write_lines([(size, value) for size, value in program.sizes if size not in tail], text, False, (), draw)
+    text.lines += [f"{size} = {value}" for size, value in program.sizes if size not in tail]
     inner = ", ".join(str(values[size]) for size in tail)
     text.lines.append(f"{shape} = ({inner}{',' if len(tail) == 1 else ''})")
     # `name_sizes` counts the elements that are large enough to be sizes

@@ -48,6 +48,19 @@ _INPUTS: dict[str, tuple[str, ...]] = {
 }
 
 
+_FACTORS = (["a", "b"], ["x", "y"], ["x", "w"])
+_PAIRS = (
+    ("a", "b"),
+    ("a", "b"),
+    ("A", "B"),
+    ("A", "B"),
+    ("x", "y"),
+    ("left", "right"),
+    ("mat1", "mat2"),
+    ("lhs", "rhs"),
+)
+
+
 def draw_dialect(draw: Draw, is_heldout: bool) -> Dialect:
     """Draw one of the dialects that training may have, or of those that it never has."""
     return draw.choice(dialects(is_heldout))
@@ -64,6 +77,7 @@ def write_surface(example: Example, dialect: Dialect, draw: Draw) -> Example:
     pass_numbers(program, dialect, draw)
     pass_forward_numbers(program, dialect, draw)
     spell_operators(program, dialect, draw)
+    title = entitle(program, draw)
     if draw.chance(dialect.init_functions):
         if draw.chance(0.5):
             pass_shapes(program, draw)
@@ -81,7 +95,7 @@ def write_surface(example: Example, dialect: Dialect, draw: Draw) -> Example:
     names = profile_names(sizes, source)
     shown = ""
     if draw.chance(dialect.described):
-        shown = entitle(program, draw) if draw.chance(0.4) else tell(description, draw)
+        shown = title if draw.chance(0.4) else tell(description, draw)
     task = evolve(
         example.task,
         description=shown,
@@ -110,8 +124,10 @@ def _rename_inputs(program: Program, solution: str, draw: Draw) -> dict[str, str
     """Call inputs otherwise, by names that neither the program nor the solution has."""
     taken = program.taken() | words_in(solution)
     changes: dict[str, str] = {}
-    for argument in program.arguments:
-        chosen = draw.choice(_INPUTS.get(argument.name, (argument.name,)))
+    wanted = [draw.choice(_INPUTS.get(argument.name, (argument.name,))) for argument in program.arguments]
+    if [argument.name for argument in program.arguments] in _FACTORS:
+        wanted = list(draw.choice(_PAIRS))
+    for argument, chosen in zip(program.arguments, wanted, strict=True):
         if chosen not in taken:
             taken.add(chosen)
             changes[argument.name] = chosen
