@@ -114,7 +114,7 @@ def load_suite(
 ) -> Suite:
     """A suite by its name; raises UsageError where there is none.
 
-    Names: `core13:SPLIT`, `full:SPLIT`, `extended:SPLIT`, `field:SPLIT`, `dialects:heldout|validation`, `full:unseen` or
+    Names: `SUITE:SPLIT` for `core13`, `full`, `extended`, `field` and `dialects`, `full:unseen` or
     `kernelbench:FOLDER|PARQUET|HUB_NAME`.
     `levels`: these alone; `num`: so many of each (of a corpus, which has no end, 10); `seed`: which a corpus draws;
     `picks`: those places of the suite alone, KernelBench's being ordered by level and number (100 is the first of

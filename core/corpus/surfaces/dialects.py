@@ -64,6 +64,8 @@ class Dialect:
     """Layers whose every option is an argument of the constructor."""
     keyword_layers: float = 0.2
     unused_parameters: float = 0.0
+    passed_shapes: float = 0.0
+    """The shapes of parameters are arguments of the constructor: `bias_shape = (channels, 1, 1)`."""
     init_functions: float = 0.0
     """Parameters that are filled after they are made."""
     keyword_inputs: bool = False
@@ -92,6 +94,7 @@ DIALECTS: tuple[Dialect, ...] = (
         joined_sizes=0.15,
         named_inputs=0.7,
         uniform_inputs=0.6,
+        passed_shapes=0.5,
         passes_numbers=0.8,
         named_values=0.95,
         defaults=0.15,
@@ -211,7 +214,8 @@ DIALECTS: tuple[Dialect, ...] = (
         named_values=0.9,
         defaults=0.4,
         unused_parameters=0.2,
-        init_functions=0.6,
+        passed_shapes=0.5,
+        init_functions=0.4,
         operators=(("module", 1), ("function", 2), ("long", 1), ("torch", 5), ("method", 2)),
         arithmetic=(("operator", 7), ("torch", 2)),
         flow=(("again", 3), ("inplace", 1), ("names", 1)),
@@ -289,7 +293,8 @@ DIALECTS: tuple[Dialect, ...] = (
         passes_numbers=0.5,
         defaults=0.5,
         keyword_layers=0.3,
-        init_functions=0.3,
+        passed_shapes=0.2,
+        init_functions=0.2,
         operators=(("module", 2), ("function", 2), ("torch", 3), ("method", 3)),
         arithmetic=(("operator", 7), ("torch", 1), ("method", 1)),
         flow=(("nested", 1), ("names", 2), ("again", 1), ("inplace", 1)),

@@ -142,7 +142,8 @@ def _write(node: ast.expr, least: int, quote: str) -> str:
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
-        return f"{_write(node.value, _ATOM, quote)}.{node.attr}"
+        text = _write(node.value, _ATOM, quote)
+        return f"({text}).{node.attr}" if number_of(node.value) is not None else f"{text}.{node.attr}"
     if isinstance(node, ast.Constant):
         return _write_constant(node.value, quote)
     if isinstance(node, ast.Call):

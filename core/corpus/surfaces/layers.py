@@ -249,7 +249,7 @@ def name_values(program: Program, dialect: Dialect, draw: Draw) -> None:
             parameter.value = name(parameter.name)
 
 
-def pass_shapes(program: Program, draw: Draw) -> None:
+def pass_shapes(program: Program) -> None:
     """Make the shape of a parameter vector an argument of the constructor: `bias_shape = (out_channels, 1, 1)`."""
     given = {parameter.name: parameter.value for parameter in program.parameters}
     taken = set(given)

@@ -34,7 +34,8 @@ def split_solution(solution: str) -> tuple[str, str, str] | None:
 
 def has_same_constructor(constructor: str, program: Program) -> bool:
     """Return whether a solution's constructor is that of the canonical program."""
-    return constructor.strip() == write_constructor(program).strip()
+    own, wanted = constructor.strip(), write_constructor(program).strip()
+    return own == wanted or ast.dump(ast.parse(own)) == ast.dump(ast.parse(wanted))
 
 
 def write_constructor(program: Program) -> str:

@@ -78,11 +78,10 @@ def write_surface(example: Example, dialect: Dialect, draw: Draw) -> Example:
     pass_forward_numbers(program, dialect, draw)
     spell_operators(program, dialect, draw)
     title = entitle(program, draw)
+    if draw.chance(dialect.passed_shapes):
+        pass_shapes(program)
     if draw.chance(dialect.init_functions):
-        if draw.chance(0.5):
-            pass_shapes(program, draw)
-        if draw.chance(0.6):
-            fill_parameters(program, draw)
+        fill_parameters(program, draw)
     write_keywords(program, dialect, draw)
     give_defaults(program, dialect, draw)
     name_values(program, dialect, draw)
