@@ -6,7 +6,7 @@ import ast
 import re
 
 from ..builder.draw import Draw
-from .expressions import attribute_of_self, path_of
+from .expressions import attribute_of_self, path_of, walk
 from .operators import OPERATORS, find_operator
 from .program import Program
 
@@ -93,7 +93,7 @@ def _words_of(node: ast.AST, attributes: dict[str, ast.expr]) -> list[str]:
         return [_SIGNS[type(node.op)]] if type(node.op) in _SIGNS else []
     assert isinstance(node, ast.Call)
     if attribute := attribute_of_self(node.func):
-        made = [path_of(part.func) for part in ast.walk(attributes.get(attribute, node)) if isinstance(part, ast.Call)]
+        made = [path_of(part.func) for part in walk(attributes.get(attribute, node)) if isinstance(part, ast.Call)]
         return [path.removeprefix("nn.") for path in made if path.startswith("nn.") and path != "nn.Sequential"]
     found = find_operator(node)
     if not found and isinstance(node.func, ast.Attribute) and node.func.attr in OPERATORS:

@@ -6,13 +6,25 @@ import ast
 
 from ..builder.draw import Draw
 from .dialects import Dialect, weighted
-from .expressions import assign, attribute_of_self, call, dotted, name, names_in, own, path_of, rename_in
+from .expressions import (
+    assign,
+    attribute_of_self,
+    call,
+    dotted,
+    name,
+    names_in,
+    own,
+    path_of,
+    rename_in,
+    walk,
+    write_expression,
+)
 from .layers import draws_numbers
 from .operators import find_operator
 from .program import Method, Program
 
 _TEMPORARIES = ("y", "h", "out", "z", "t", "hidden", "result", "feat")
-_MOST_NESTED = 4
+_MOST_NESTED, _MOST_LETTERS = 4, 96
 _AUGMENTED = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 
 
@@ -75,6 +87,10 @@ def _depth(node: ast.AST) -> int:
     return max((_depth(child) + isinstance(child, ast.Call) for child in ast.iter_child_nodes(node)), default=0)
 
 
+def _length(node: ast.expr) -> int:
+    return len(write_expression(node))
+
+
 def _nest(body: list[ast.stmt], draw: Draw) -> None:
     """Write a value where it is used, if that is in the next statement alone and once."""
     place = 0
@@ -85,6 +101,7 @@ def _nest(body: list[ast.stmt], draw: Draw) -> None:
         is_rebound = target_of(following) == target or isinstance(following, ast.Return)
         is_free = is_rebound or not any(_uses(node, target) for node in later)
         is_short = _depth(_value(made)) + _depth(_value(following)) <= _MOST_NESTED
+        is_short = is_short and _length(_value(made)) + _length(_value(following)) < _MOST_LETTERS
         if is_free and is_short and _uses(_value(following), target) == 1 and draw.chance(0.75):
             _substitute(following, target, _value(made))
             del body[place]
@@ -140,7 +157,7 @@ _DESCRIBING = {
 def _describing_name(value: ast.expr, draw: Draw) -> str:
     if isinstance(value, ast.Call):
         if attribute := attribute_of_self(value.func):
-            return f"{attribute}_out"
+            return f"{attribute.lstrip('_')}_out"
         if found := find_operator(value):
             return _DESCRIBING.get(found, "")
     return {ast.Mult: "scaled", ast.Add: "shifted"}.get(type(getattr(value, "op", None)), "")  # type: ignore[arg-type]
@@ -208,9 +225,9 @@ def _make_sequential(program: Program, draw: Draw) -> None:
     if len(run) < 2 or len(set(run)) < len(run) or any(draws_numbers(made[later]) for later in run[1:]):
         return
     others = [node for n, node in enumerate(program.init) if n not in {places[one] for one in run}]
-    if any(attribute_of_self(part) in run for node in others for part in ast.walk(node)):
+    if any(attribute_of_self(part) in run for node in others for part in walk(node)):
         return
-    if any(attribute_of_self(part) in run for node in body[:start] + body[end:] for part in ast.walk(node)):
+    if any(attribute_of_self(part) in run for node in body[:start] + body[end:] for part in walk(node)):
         return
     container = draw.choice([one for one in ("layers", "net", "seq", "block", "model") if one not in made])
     sequence = call(dotted("nn.Sequential"), *(made[one] for one in run))

@@ -11,7 +11,19 @@ from collections.abc import Iterator
 
 from ..builder.draw import Draw
 from .dialects import Dialect
-from .expressions import assign, attribute_of_self, call, dotted, name, names_in, number_of, own, path_of, rename_in
+from .expressions import (
+    assign,
+    attribute_of_self,
+    call,
+    dotted,
+    name,
+    names_in,
+    number_of,
+    own,
+    path_of,
+    rename_in,
+    walk,
+)
 from .program import Method, Parameter, Program
 
 _CONVOLUTION = ("in_channels", "out_channels", "kernel_size", "stride", "padding")
@@ -126,7 +138,7 @@ def rename_attributes(program: Program, draw: Draw) -> dict[str, str]:
             taken.add(chosen)
             changes[attribute] = chosen
     for node in (*program.init, *program.statements()):
-        for child in ast.walk(node):
+        for child in walk(node):
             if (found := attribute_of_self(child)) in changes:
                 child.attr = changes[found]  # type: ignore[attr-defined]
     return changes
@@ -318,7 +330,7 @@ def draws_numbers(value: ast.expr) -> bool:
     """Return whether making this attribute draws random numbers, or may."""
     layer = layer_call(value)
     if layer is None:
-        return any(isinstance(part, ast.Call) for part in ast.walk(value))
+        return any(isinstance(part, ast.Call) for part in walk(value))
     kind = path_of(layer.func).removeprefix("nn.")
     return kind not in _STILL and not kind.startswith(("MaxPool", "AvgPool", "BatchNorm", "InstanceNorm"))
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ..builder.draw import Draw
 from .dialects import Dialect, weighted
 from .documents import comment_on, document_class, document_constructor, document_forward, hint_of
-from .expressions import path_of, write_expression
+from .expressions import path_of, walk, write_expression
 from .program import Method, Program
 from .sizes import SizeText
 
@@ -56,7 +56,7 @@ def _docstring(lines: Sequence[str], is_long: bool, indent: str) -> list[str]:
         return []
     shown = [line.replace("    ", indent) for line in lines]
     # a section has a line of its own
-    is_long = is_long or (len(shown) > 1 and shown[1].startswith((" ", "-")))
+    is_long = is_long or (len(shown) > 1 and shown[1].startswith((" ", "-", ":")))
     if len(shown) == 1 and not is_long:
         return [f'"""{shown[0]}"""']
     if is_long:
@@ -246,7 +246,7 @@ def _is_one_call(rest: str) -> bool:
 
 def shape_of(value: ast.expr) -> str:
     """Return the shape of an input as its docstring says it, in names; empty where it is not in names."""
-    for node in ast.walk(value):
+    for node in walk(value):
         if isinstance(node, ast.Call) and path_of(node.func) in ("torch.randn", "torch.rand"):
             parts = [part.id for part in node.args if isinstance(part, ast.Name)]
             return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})" if len(parts) == len(node.args) else ""

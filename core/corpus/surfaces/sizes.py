@@ -16,7 +16,7 @@ from ...text.named_sizes import LEAST, name_sizes
 from ...text.size_constants import read_constants
 from ..builder.draw import Draw
 from .dialects import Dialect, weighted
-from .expressions import name, names_in, path_of, rename_in, replace_in
+from .expressions import name, names_in, path_of, rename_in, replace_in, walk
 from .program import Program
 
 _SIDES = {1: ("length",), 2: ("height", "width"), 3: ("depth", "height", "width")}
@@ -74,7 +74,7 @@ def _shape(program: Program, place: int = 0) -> list[str]:
     """Return the names of an input's dimensions, where they are names."""
     if place >= len(program.arguments):
         return []
-    for node in ast.walk(program.arguments[place].value):
+    for node in walk(program.arguments[place].value):
         if isinstance(node, ast.Call) and path_of(node.func) in ("torch.randn", "torch.rand"):
             names = [part.id for part in node.args if isinstance(part, ast.Name)]
             return names if len(names) == len(node.args) else []
@@ -129,7 +129,7 @@ def _may_be_literal(program: Program) -> bool:
     if len(set(values)) < len(values) or max(values) < LEAST:
         return False
     for node in _expressions(program):
-        for part in ast.walk(node):
+        for part in walk(node):
             if isinstance(part, ast.BinOp) and names & set(names_in(part)) and not _is_drawn(part):
                 return False
             if isinstance(part, ast.Constant) and part.value in values:
@@ -211,7 +211,7 @@ def _find_tail(program: Program) -> list[str]:
 
 def _drawing_calls(program: Program, tail: Sequence[str]) -> Iterator[ast.Call]:
     for argument in program.arguments:
-        for node in ast.walk(argument.value):
+        for node in walk(argument.value):
             if isinstance(node, ast.Call) and path_of(node.func) in ("torch.randn", "torch.rand"):
                 ends = [part.id for part in node.args[-len(tail) :] if isinstance(part, ast.Name)]
                 if ends == list(tail):

@@ -71,13 +71,16 @@ def write_surface(example: Example, dialect: Dialect, draw: Draw) -> Example:
     program, parts = read_program(example.task.source), split_solution(example.solution)
     if program is None or parts is None or not has_same_constructor(parts[1], program):
         return example
-    inputs = _rename_inputs(program, parts[2] + parts[0], draw)
+    inputs = _rename_inputs(program, words_in(example.task.source) | words_in(example.solution), draw)
     rename_parameters(program, draw)
     attributes = rename_attributes(program, draw)
     pass_numbers(program, dialect, draw)
     pass_forward_numbers(program, dialect, draw)
     spell_operators(program, dialect, draw)
-    title = entitle(program, draw)
+    shown = ""
+    is_described = draw.chance(dialect.described)
+    if is_described and draw.chance(0.4):
+        shown = entitle(program, draw)
     if draw.chance(dialect.passed_shapes):
         pass_shapes(program)
     if draw.chance(dialect.init_functions):
@@ -92,9 +95,8 @@ def write_surface(example: Example, dialect: Dialect, draw: Draw) -> Example:
     description = _rename_words(example.task.description, inputs)
     source = Layout(program, dialect, tell(description, draw), draw).write(sizes)
     names = profile_names(sizes, source)
-    shown = ""
-    if draw.chance(dialect.described):
-        shown = title if draw.chance(0.4) else tell(description, draw)
+    if is_described and not shown:
+        shown = tell(description, draw)
     task = evolve(
         example.task,
         description=shown,
@@ -119,9 +121,8 @@ def _renamed(constants: Constants, names: dict[str, str]) -> Constants:
     return tuple(found.items())
 
 
-def _rename_inputs(program: Program, solution: str, draw: Draw) -> dict[str, str]:
-    """Call inputs otherwise, by names that neither the program nor the solution has."""
-    taken = program.taken() | words_in(solution)
+def _rename_inputs(program: Program, taken: set[str], draw: Draw) -> dict[str, str]:
+    """Call inputs otherwise, by names that are not taken."""
     changes: dict[str, str] = {}
     wanted = [draw.choice(_INPUTS.get(argument.name, (argument.name,))) for argument in program.arguments]
     if [argument.name for argument in program.arguments] in _FACTORS:
