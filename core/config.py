@@ -22,7 +22,7 @@ from .config_fields import ConfigError as ConfigError
 from .config_fields import boolean, check_choice, integer, kinds_of, real, show_value, text
 from .plan import Purity
 
-TrainingSuite = Literal["core13", "full", "extended"]
+TrainingSuite = Literal["core13", "full", "extended", "field"]
 Quantization = Literal["none", "8bit"]
 Engine = Literal["own", "vllm"]
 PolicyDtype = Literal["auto", "float32", "bfloat16"]

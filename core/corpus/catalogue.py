@@ -58,6 +58,7 @@ from .families.scans import draw_scan, write_scan
 from .families.strips import draw_dim_argmax, draw_dim_reduction, draw_dim_softmax, draw_lp_norm, write_strips
 from .families.totals import draw_frobenius_norm, draw_full_reduction, write_total
 from .novelty import RESERVED, find_kin, is_reserved
+from .surfaces import draw_dialect, write_surface
 
 
 class Split(StrEnum):
@@ -175,14 +176,12 @@ _FAMILIES: dict[str, Family] = {
 
 
 def families(*parts: int) -> dict[int, tuple[str, ...]]:
-    """Return the families' names by level, of these parts or of all; Level 3 where one has any."""
-    found = {
-        level: tuple(
-            name for name, family in _FAMILIES.items() if family.level == level and (not parts or family.part in parts)
-        )
-        for level in (1, 2, 3)
-    }
-    return {level: names for level, names in found.items() if names}
+    """Return the families' names by level: of these parts, or all of them; the levels are those that have one."""
+    found: dict[int, list[str]] = {}
+    for name, family in _FAMILIES.items():
+        if not parts or family.part in parts:
+            found.setdefault(family.level, []).append(name)
+    return {level: tuple(names) for level, names in sorted(found.items())}
 
 
 FAMILIES: dict[int, tuple[str, ...]] = families(1)
@@ -191,17 +190,24 @@ FAMILIES: dict[int, tuple[str, ...]] = families(1)
 ALL_FAMILIES: dict[int, tuple[str, ...]] = {level: names + families(2)[level] for level, names in FAMILIES.items()}
 """The families of the first two parts by level."""
 
-EVERY: dict[int, tuple[str, ...]] = families()
-"""The families of all parts by level."""
+_SURFACES: dict[str, bool] = {"field": False, "dialects": True}
+"""Suites of all families whose programs are written in dialects, and whether in those that are held out."""
 
 SUITES: dict[str, dict[int, tuple[str, ...]]] = {
     "core13": FAMILIES,
     "full": ALL_FAMILIES,
     "extended": families(1, 2, 3),
-    "field": EVERY,
+    **{
+        suite: {level: tuple(f"{suite}_{name}" for name in names) for level, names in families().items()}
+        for suite in _SURFACES
+    },
 }
-"""The families of the suites `core13:SPLIT`, the first part, `full:SPLIT`, the first two, `extended:SPLIT`, the first
-three, and `field:SPLIT`, all."""
+"""The families of the suites: `core13` has the first part, `full` the first two and `extended` the first three, in the
+canonical form; `field` and `dialects` have all, each task in a dialect (`surfaces`) that its id decides.
+
+`dialects:heldout` and `dialects:validation` are the tasks of `field:heldout` and `field:validation`, written in the
+dialects that no training task has.
+"""
 
 NAMED: dict[str, str] = {
     "gemm-bias-relu": "l2-matmul_chain-1f7dccd9dae75348",
@@ -209,36 +215,61 @@ NAMED: dict[str, str] = {
 }
 """Tasks for training that go by a name: the two that the study ran reinforcement learning on."""
 
-_ID = re.compile(r"l([123])-([a-z0-9_]+)-([0-9a-f]{16})")
+_ID = re.compile(r"l([1-3])-([a-z0-9_]+)-([0-9a-f]{16})")
 
 
 def is_corpus_id(task_id: str) -> bool:
     """Return whether the id, or name, is that of a task of this corpus."""
     match = _ID.fullmatch(NAMED.get(task_id, task_id))
-    return match is not None and match[2] in EVERY.get(int(match[1]), ())
+    return match is not None and _is_family(match[2], int(match[1]))
+
+
+def _is_family(name: str, level: int) -> bool:
+    family = _FAMILIES.get(_split_name(name)[1])
+    return family is not None and family.level == level
+
+
+def _split_name(name: str) -> tuple[str, str]:
+    """Return the suite of surfaces that a family's name begins with, if any, and the family's own name."""
+    if name in _FAMILIES:
+        return "", name
+    suite, _, own = name.partition("_")
+    return (suite, own) if suite in _SURFACES else ("", name)
 
 
 def _parse(task_id: str) -> tuple[str, int]:
     match = _ID.fullmatch(task_id)
-    if match is None or match[2] not in EVERY.get(int(match[1]), ()):
+    if match is None or not _is_family(match[2], int(match[1])):
         raise ValueError(f"no task of the corpus: {task_id!r}")
     return match[2], int(match[3], 16)
 
 
-def _draw_spec(family: str, seed: int) -> Spec:
-    return _FAMILIES[family].draw(Draw(seed), family)
+def _draw_spec(name: str, seed: int) -> Spec:
+    _, own = _split_name(name)
+    return _FAMILIES[own].draw(Draw(seed), own)
 
 
-def _write(spec: Spec, task_id: str, seed: int) -> Example:
+def _write(spec: Spec, task_id: str, name: str, seed: int) -> Example:
     # names and style come from a stream of their own, so that new wordings leave the tasks as they are
-    return _FAMILIES[spec.family].write(spec, task_id, Draw(mix(seed ^ 0x5DEECE66D)))
+    example = _FAMILIES[spec.family].write(spec, task_id, Draw(mix(seed ^ 0x5DEECE66D)))
+    suite, _ = _split_name(name)
+    if not suite:
+        return example
+    draw = Draw(mix(seed ^ 0x2545F4914F6CDD1D))
+    return write_surface(example, draw_dialect(draw, _SURFACES[suite]), draw)
+
+
+def has_heldout_dialect(task_id: str) -> bool:
+    """Return whether a task is written in a dialect that no training task has; raises ValueError for other suites'."""
+    suite, _ = _split_name(_parse(task_id)[0])
+    return _SURFACES.get(suite, False)
 
 
 def render(task_id: str) -> Example:
     """Render the example of an id, such as "l1-softmax-00c0ffee12345678", or a name; raises ValueError for others."""
     task_id = NAMED.get(task_id, task_id)
-    family, seed = _parse(task_id)
-    return _write(_draw_spec(family, seed), task_id, seed)
+    name, seed = _parse(task_id)
+    return _write(_draw_spec(name, seed), task_id, name, seed)
 
 
 def _digest(identity: object) -> int:
@@ -308,8 +339,11 @@ def novel_examples(level: int, seed: int, families: Sequence[str] | None = None)
 
     None at Level 1 where no family has a reserved structure, as in the first part, and none at Level 3.
     """
-    names = FAMILIES[level] if families is None else families
-    chosen = [name for name in names if level == 2 or name in RESERVED or name in OPERATORS_WITH_RESERVED]
+    chosen = [
+        name
+        for name in (FAMILIES[level] if families is None else families)
+        if level == 2 or _split_name(name)[1] in (*RESERVED, *OPERATORS_WITH_RESERVED)
+    ]
     return _stream(level, seed, chosen, _is_novel) if chosen else iter(())
 
 
@@ -317,10 +351,11 @@ def _stream(
     level: int, seed: int, families: Sequence[str] | None, is_wanted: Callable[[Spec], bool]
 ) -> Iterator[Example]:
     chosen = tuple(families) if families is not None else FAMILIES[level]
-    unknown = [name for name in chosen if name not in EVERY.get(level, ())]
+    unknown = [name for name in chosen if not _is_family(name, level)]
     if unknown or not chosen:
         raise ValueError(f"no family of level {level}: {', '.join(unknown) or '(none given)'}")
-    streams = {name: Draw(_digest((seed, level, name))) for name in chosen}
+    # a family's stream is the same in all suites: they have the same tasks in different words
+    streams = {name: Draw(_digest((seed, level, _split_name(name)[1]))) for name in chosen}
     seen: set[int] = set()
     while True:
         for name in chosen:
@@ -330,4 +365,4 @@ def _stream(
                 if is_wanted(spec) and (identity := _digest(spec.identity)) not in seen:
                     break
             seen.add(identity)
-            yield _write(spec, f"l{level}-{name}-{render_seed:016x}", render_seed)
+            yield _write(spec, f"l{level}-{name}-{render_seed:016x}", name, render_seed)

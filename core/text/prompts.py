@@ -10,10 +10,11 @@ from ..task import Task
 
 
 def user_message(task: Task) -> str:
-    """Write the request: what to write, the contract, the description and the reference program."""
+    """Write the request: what to write, the contract, the description if there is one, and the reference program."""
+    description = f"{task.description}\n" if task.description else ""
     return (
         f"Write ModelNew with Triton kernels. Any sizes; dtypes: {', '.join(task.dtypes)}.\n"
-        f"{task.description}\n"
+        f"{description}"
         f"```python\n{task.source.strip()}\n```"
     )
 

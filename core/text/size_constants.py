@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from ..task import Constants
+from .named_sizes import name_sizes
 from .parsing import parse
 
 
@@ -33,14 +34,23 @@ def read_constants(source: str) -> dict[str, int]:
     return {name: int(node.value) for name, node in _assignments(source).items() if isinstance(node.value, int)}
 
 
+def read_sizes(source: str) -> dict[str, int]:
+    """Return the constants of a source, and those that its sizes elsewhere become (`name_sizes`)."""
+    return read_constants(name_sizes(source))
+
+
 def with_constants(source: str, constants: Constants) -> str:
     """Rewrite these constants of a source, and nothing else changed.
 
-    Raises ValueError for a name that is no module-level integer constant.
+    A name that is no constant there may be one of those that `name_sizes` gives to sizes in tuples and functions; all
+    of these are then written as constants first. Raises ValueError for a name that is none of them.
     """
     if not constants:
         return source
     nodes = _assignments(source)
+    if any(name not in nodes for name, _ in constants):
+        source = name_sizes(source)
+        nodes = _assignments(source)
     missing = [name for name, _ in constants if name not in nodes]
     if missing:
         raise ValueError(f"no module-level integer constant: {', '.join(missing)}")

@@ -111,7 +111,7 @@ def bench_mutants(
 @guarded
 def bench_false_rejects(
     number: Annotated[int, typer.Option("--num", "-n", min=0, help="Kernels of the corpus.")] = 640,
-    suite: Annotated[str, typer.Option("--suite", help="full, or core13 for its first 13 families.")] = "full",
+    suite: Annotated[str, typer.Option("--suite", help="Whose kernels, such as full or field.")] = "full",
     seed: BenchSeed = 0,
     folder: Annotated[
         Path | None, typer.Option("--folder", help="Kernels written by hand too, as in tests/genuine.")

@@ -38,7 +38,7 @@ def tasks_ls(suite: Suite = "core13:heldout", num: Count = 10, seed: TaskSeed = 
         print(f"skipped: {entry.name}: {entry.reason}", file=sys.stderr)
     for task in (entry.task for entry in found.tasks):
         plain = {"task": task.task_id, "level": task.level, "family": task.family, "dtypes": task.dtypes}
-        print_result(plain, [f"{task.task_id:40} {task.description.strip().splitlines()[0][:100]}"], as_json)
+        print_result(plain, [f"{task.task_id:40} {_first_line(task.description)}"], as_json)
 
 
 @tasks_app.command("show")
@@ -159,6 +159,11 @@ def _print_shared(tasks: list[str] | None, suite: str, against: str, num: int, a
         f"and constants; not traced: {len(own.untraced)} and {len(other.untraced)}"
     )
     return 1 if found else 0
+
+
+def _first_line(text: str) -> str:
+    """The first line of a description, which a task may lack."""
+    return text.strip().partition("\n")[0][:100]
 
 
 def _count_aloud(suite: str, verb: str) -> Callable[[int], None]:

@@ -30,7 +30,13 @@ from ..settings import read_text
 NOVEL = "full:unseen"
 """The suite of held-out tasks that no training task equals up to names and constants: docs/decisions/0007."""
 
-_OUR_SUITES = (*(f"{prefix}:{split.value}" for prefix in SUITES for split in Split), NOVEL)
+
+def splits_of(suite: str) -> tuple[Split, ...]:
+    """The splits that a suite of ours has; the dialects that are held out have none to train on."""
+    return tuple(split for split in Split if (suite, split) != ("dialects", Split.TRAIN))
+
+
+_OUR_SUITES = (*(f"{prefix}:{split.value}" for prefix in SUITES for split in splits_of(prefix)), NOVEL)
 
 
 def find_task(name: str) -> Task:
@@ -49,7 +55,7 @@ def find_example(task_id: str) -> Example:
 
 
 def corpus_examples(suite: str, seed: int, count: int, levels: tuple[int, ...] = (1, 2)) -> Iterator[Example]:
-    """`count` examples a level of `core13:SPLIT`, `full:SPLIT` or `full:unseen`; raises UsageError for another."""
+    """`count` examples a level of a suite of ours, such as `field:train`; raises UsageError for another."""
     prefix, _, name = suite.partition(":")
     if prefix == "kernelbench":
         raise UsageError(f"--suite {suite}: it has no teachers' solutions; there are {', '.join(_OUR_SUITES)}")
@@ -107,7 +113,8 @@ def load_suite(
 ) -> Suite:
     """A suite by its name; raises UsageError where there is none.
 
-    Names: `core13:SPLIT`, `full:SPLIT`, `extended:SPLIT`, `full:unseen` or `kernelbench:FOLDER|PARQUET|HUB_NAME`.
+    Names: `SUITE:SPLIT` for `core13`, `full`, `extended`, `field` and `dialects`, `full:unseen` or
+    `kernelbench:FOLDER|PARQUET|HUB_NAME`.
     `levels`: these alone; `num`: so many of each (of a corpus, which has no end, 10); `seed`: which a corpus draws;
     `picks`: those places of the suite alone, KernelBench's being ordered by level and number (100 is the first of
     Level 2), a corpus' as far as `num` goes; `on_done`: called with the number of tasks prepared.

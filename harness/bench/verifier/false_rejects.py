@@ -20,7 +20,7 @@ from pathlib import Path
 from attrs import frozen
 
 from ....core.config import Config
-from ....core.corpus import SUITES, Split, is_corpus_id
+from ....core.corpus import SUITES, is_corpus_id
 from ....core.recipe.extensions import AUDIT
 from ....core.task import Task
 from ....core.text.size_constants import read_constants
@@ -28,7 +28,7 @@ from ....core.verdict import Verdict
 from ...errors import UsageError
 from ...reference.sizes.quick_sizes import with_small_sizes
 from ...settings import read_text
-from ...tasks.suites import corpus_examples, find_example, task_from_file
+from ...tasks.suites import corpus_examples, find_example, splits_of, task_from_file
 
 HEADER = "# task: "
 _CEILINGS = (5, 17, 35)
@@ -70,7 +70,7 @@ class GenuineFigures:
 
 def corpus_kernels(number: int, seed: int, suite: str = "full") -> list[GenuineKernel]:
     """Draw `number` distinct kernels, splits and levels in turn; raises UsageError where there are not so many."""
-    per_level = -(-number // (len(SUITES[suite]) * len(Split)))
+    per_level = -(-number // (len(SUITES[suite]) * len(splits_of(suite))))
     found: dict[str, GenuineKernel] = {}
     for attempt in count(1):
         found = _draw(per_level * attempt, seed, suite)
@@ -83,7 +83,7 @@ def corpus_kernels(number: int, seed: int, suite: str = "full") -> list[GenuineK
 
 def _draw(per_level: int, seed: int, suite: str) -> dict[str, GenuineKernel]:
     by_place: list[list[GenuineKernel]] = []
-    for split in Split:
+    for split in splits_of(suite):
         for level in SUITES[suite]:
             examples = corpus_examples(f"{suite}:{split.value}", seed, per_level, (level,))
             by_place.append(

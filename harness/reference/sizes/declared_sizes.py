@@ -16,7 +16,7 @@ import torch
 from attrs import evolve
 
 from ....core.task import Constants, Profile, Task
-from ....core.text.size_constants import read_constants, with_constants
+from ....core.text.size_constants import read_sizes, with_constants
 from ...errors import TaskError
 from ..reference import call_model, fake_reference, runs_with, trace_operators
 
@@ -45,7 +45,7 @@ def with_declared(task: Task, constants: Constants) -> Task:
 
 def find_beyond(task: Task, movable: Constants) -> Constants:
     """Sizes beyond the declared ones for constants that can be moved, or none."""
-    declared = read_constants(task.source)
+    declared = read_sizes(task.source)
     sizes = {name: declared[name] for name, _ in movable if declared.get(name, 0) >= _LEAST_SIZE}
     if not sizes or not is_within_reach(task):
         return ()
@@ -68,7 +68,7 @@ def find_between(task: Task, movable: Constants, seed: int) -> Constants:
     All constants go the same part of their way, on a logarithmic scale: a kernel that does nothing within a window of
     sizes is met always where that holds the middle half of the way, else as often as its share of that half.
     """
-    declared, larger = read_constants(task.source), dict(task.larger)
+    declared, larger = read_sizes(task.source), dict(task.larger)
     ways = {name: (larger[name], declared[name]) for name, _ in movable if name in larger and name in declared}
     ways = {name: way for name, way in ways.items() if _LEAST_SIZE <= 2 * way[0] < way[1]}
     part = random.Random(seed).uniform(*_PARTS)

@@ -8,7 +8,7 @@ import keyword
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tritonrl.core.text.size_constants import read_constants, with_constants
+from tritonrl.core.text.size_constants import read_constants, read_sizes, with_constants
 
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True).filter(lambda name: not keyword.iskeyword(name))
 tables = st.dictionaries(names, st.integers(0, 10**9), min_size=1, max_size=6)
@@ -66,3 +66,14 @@ def test_a_missing_name_is_refused() -> None:
 def test_rewritten_sources_parse() -> None:
     """A negative value is an expression, and still parses."""
     assert isinstance(ast.parse(with_constants("M = 1\n", (("M", -3),))), ast.Module)
+
+
+def test_sizes_in_tuples_functions_and_joint_assignments_are_rewritten_by_the_names_they_get() -> None:
+    """A profile may name what `name_sizes` names; the program is then written with constants for all of these."""
+    source = "height = width = 64\nshape = (16, 4, 32)\n\n\ndef get_inputs():\n    return [draw(128, *shape)]\n"
+    assert read_sizes(source) == {"height": 64, "shape_0": 16, "shape_1": 32, "size_0": 128}
+    rewritten = with_constants(source, (("height", 8), ("shape_1", 9), ("size_0", 10)))
+    assert read_constants(rewritten) == {"height": 8, "shape_0": 16, "shape_1": 9, "size_0": 10}
+    assert "width = height" in rewritten
+    with pytest.raises(ValueError, match="depth"):
+        with_constants(source, (("depth", 8),))

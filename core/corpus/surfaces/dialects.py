@@ -1,0 +1,320 @@
+"""The dialects: how people write the same module, as data.
+
+A dialect says what its authors do and how often; the passes of this package do it. Ten are listed, and two of them
+(`is_heldout`) are written for examinations alone: no training task has them, so that a policy's share of right answers
+there is not that of a policy that knows the handwriting. Each of these two also has habits that no other one has.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from ..builder.draw import Draw
+
+Weights = tuple[tuple[str, int], ...]
+"""What is drawn, and how often."""
+
+_PLAIN_IMPORTS = ("import torch\nimport torch.nn as nn",)
+_FUNCTIONAL_IMPORTS = ("import torch\nimport torch.nn as nn\nimport torch.nn.functional as F",)
+
+
+@frozen(kw_only=True)
+class Dialect:
+    """One way to write programs; floats are shares, from 0 to 1."""
+
+    name: str
+    is_heldout: bool = False
+    superclass: tuple[str, ...] = ("super().__init__()",)
+    imports: tuple[str, ...] = _PLAIN_IMPORTS
+    """Those of PyTorch; `F` is imported where it is used, and at times where it is not."""
+    unused_imports: tuple[str, ...] = ()
+    unused_import_share: float = 0.0
+    indent: str = "    "
+    quote: str = '"'
+    num_blank: int = 2
+    """Blank lines between what stands at the top level."""
+
+    class_doc: Weights = (("none", 1),)
+    """none, line, block, args, attributes, sphinx or numpy."""
+    init_doc: Weights = (("none", 1),)
+    forward_doc: Weights = (("none", 1),)
+    comments: float = 0.0
+    hints: Weights = (("none", 1),)
+    """none, torch (torch.Tensor) or tensor (Tensor)."""
+    described: float = 0.4
+    """Share of the prompts in which a sentence or a title stands before the program."""
+
+    sizes_above: float = 0.0
+    size_style: Weights = (("long", 1),)
+    """long (batch_size), upper (BATCH_SIZE) or given (as the family calls it)."""
+    literal_sizes: float = 0.0
+    tuple_sizes: float = 0.0
+    joined_sizes: float = 0.0
+    """Several in one statement: `height = width = 64`, `depth, height = 8, 64`."""
+    named_inputs: float = 0.5
+    uniform_inputs: float = 0.0
+    """Of those to which it makes no difference: `rand` in place of `randn`."""
+
+    passes_numbers: float = 0.3
+    """Of the numbers in layers and in `forward`: arguments of the constructor."""
+    named_values: float = 0.5
+    """Of the numbers that `get_init_inputs` gives: constants of the module."""
+    defaults: float = 0.3
+    full_layers: float = 0.0
+    """Layers whose every option is an argument of the constructor."""
+    keyword_layers: float = 0.2
+    unused_parameters: float = 0.0
+    passed_shapes: float = 0.0
+    """The shapes of parameters are arguments of the constructor: `bias_shape = (channels, 1, 1)`."""
+    init_functions: float = 0.0
+    """Parameters that are filled after they are made."""
+    keyword_inputs: bool = False
+    """Whether `get_init_inputs` returns a list and a dictionary."""
+
+    operators: Weights
+    """module, function (F.), long (torch.nn.functional.), torch, method: in which space an operator is taken."""
+    arithmetic: Weights = (("operator", 8), ("torch", 1), ("method", 1))
+    flow: Weights = (("again", 2), ("nested", 1), ("names", 1))
+    """again (x = f(x)), nested (f(g(x))), names (one for each value) or inplace (x += y)."""
+    sequential: float = 0.0
+    helper_methods: float = 0.0
+    returns_name: float = 0.5
+
+
+DIALECTS: tuple[Dialect, ...] = (
+    Dialect(
+        name="benchmark",
+        superclass=("super(Model, self).__init__()",),
+        imports=_PLAIN_IMPORTS,
+        class_doc=(("line", 2), ("block", 4), ("args", 1)),
+        init_doc=(("none", 1),),
+        forward_doc=(("args", 1), ("none", 2)),
+        hints=(("none", 1), ("torch", 2)),
+        comments=0.15,
+        joined_sizes=0.15,
+        named_inputs=0.7,
+        uniform_inputs=0.6,
+        passed_shapes=0.5,
+        passes_numbers=0.8,
+        named_values=0.95,
+        defaults=0.15,
+        full_layers=0.1,
+        operators=(("module", 1), ("function", 1), ("long", 2), ("torch", 5), ("method", 0)),
+        flow=(("again", 4), ("nested", 1)),
+        returns_name=0.8,
+    ),
+    Dialect(
+        name="documented",
+        superclass=("super(Model, self).__init__()", "super(Model, self).__init__()", "super().__init__()"),
+        class_doc=(("args", 3), ("block", 1)),
+        init_doc=(("none", 2), ("args", 1)),
+        forward_doc=(("args", 3), ("line", 1)),
+        hints=(("torch", 4), ("none", 1)),
+        described=0.3,
+        joined_sizes=0.2,
+        tuple_sizes=0.1,
+        named_inputs=0.8,
+        uniform_inputs=0.4,
+        passes_numbers=0.7,
+        named_values=0.8,
+        defaults=0.6,
+        full_layers=0.5,
+        keyword_layers=0.4,
+        unused_parameters=0.1,
+        operators=(("module", 3), ("function", 2), ("long", 2), ("torch", 3), ("method", 1)),
+        flow=(("again", 2), ("names", 1)),
+        returns_name=0.5,
+    ),
+    Dialect(
+        name="terse",
+        superclass=("super().__init__()", "nn.Module.__init__(self)"),
+        num_blank=1,
+        hints=(("none", 1),),
+        comments=0.1,
+        literal_sizes=0.75,
+        size_style=(("given", 1),),
+        named_inputs=0.1,
+        passes_numbers=0.25,
+        named_values=0.1,
+        defaults=0.1,
+        operators=(("module", 1), ("function", 2), ("torch", 3), ("method", 5)),
+        flow=(("nested", 3), ("again", 1), ("names", 1)),
+        returns_name=0.1,
+    ),
+    Dialect(
+        name="modules",
+        superclass=("super(Model, self).__init__()", "super().__init__()"),
+        class_doc=(("none", 2), ("line", 1), ("attributes", 1)),
+        hints=(("none", 2), ("torch", 1)),
+        joined_sizes=0.4,
+        tuple_sizes=0.15,
+        named_inputs=0.6,
+        uniform_inputs=0.3,
+        passes_numbers=0.5,
+        named_values=0.7,
+        keyword_layers=0.3,
+        operators=(("module", 12), ("function", 1), ("torch", 1), ("method", 1)),
+        flow=(("again", 2), ("nested", 2)),
+        sequential=0.7,
+        returns_name=0.4,
+    ),
+    Dialect(
+        name="functional",
+        superclass=("super().__init__()",),
+        imports=_FUNCTIONAL_IMPORTS,
+        unused_imports=("import math", "import math\nfrom typing import Optional", "from typing import Tuple"),
+        unused_import_share=0.3,
+        class_doc=(("none", 1), ("line", 2)),
+        hints=(("torch", 3), ("none", 1)),
+        comments=0.4,
+        sizes_above=0.3,
+        size_style=(("long", 2), ("given", 1)),
+        joined_sizes=0.2,
+        named_inputs=0.5,
+        passes_numbers=0.4,
+        defaults=0.5,
+        unused_parameters=0.1,
+        operators=(("function", 8), ("torch", 2), ("method", 2)),
+        arithmetic=(("operator", 9), ("method", 1)),
+        flow=(("names", 3), ("again", 1), ("inplace", 1)),
+        helper_methods=0.15,
+        returns_name=0.3,
+    ),
+    Dialect(
+        name="tensor_methods",
+        superclass=("nn.Module.__init__(self)", "super().__init__()"),
+        imports=("import torch\nfrom torch import nn", "import torch\nfrom torch import nn, Tensor"),
+        hints=(("none", 3), ("tensor", 2)),
+        comments=0.3,
+        sizes_above=0.9,
+        size_style=(("upper", 3), ("given", 2)),
+        named_inputs=0.2,
+        passes_numbers=0.2,
+        named_values=0.4,
+        operators=(("method", 8), ("torch", 1), ("function", 1)),
+        arithmetic=(("operator", 6), ("method", 2)),
+        flow=(("names", 2), ("nested", 2), ("inplace", 1)),
+        helper_methods=0.2,
+        returns_name=0.2,
+    ),
+    Dialect(
+        name="parameters",
+        superclass=("super(Model, self).__init__()",),
+        imports=_FUNCTIONAL_IMPORTS,
+        unused_imports=("import math",),
+        unused_import_share=0.2,
+        class_doc=(("line", 1), ("block", 1), ("none", 1)),
+        hints=(("none", 1), ("torch", 1)),
+        comments=0.25,
+        tuple_sizes=0.35,
+        joined_sizes=0.3,
+        named_inputs=0.5,
+        uniform_inputs=0.2,
+        passes_numbers=0.6,
+        named_values=0.9,
+        defaults=0.4,
+        unused_parameters=0.2,
+        passed_shapes=0.5,
+        init_functions=0.4,
+        operators=(("module", 1), ("function", 2), ("long", 1), ("torch", 5), ("method", 2)),
+        arithmetic=(("operator", 7), ("torch", 2)),
+        flow=(("again", 3), ("inplace", 1), ("names", 1)),
+        helper_methods=0.2,
+        returns_name=0.5,
+    ),
+    Dialect(
+        name="scraped",
+        superclass=("super().__init__()", "super(Model, self).__init__()"),
+        imports=(
+            "import torch\nimport torch.nn as nn",
+            "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F",
+        ),
+        unused_imports=("import torch.utils.data", "import numpy as np", "import math"),
+        unused_import_share=0.4,
+        quote="'",
+        class_doc=(("none", 2), ("line", 1)),
+        comments=0.1,
+        literal_sizes=0.5,
+        size_style=(("long", 1), ("given", 1)),
+        named_inputs=0.0,
+        passes_numbers=0.4,
+        named_values=0.0,
+        defaults=0.6,
+        unused_parameters=0.25,
+        keyword_inputs=True,
+        operators=(("module", 3), ("function", 3), ("torch", 3), ("method", 2)),
+        flow=(("again", 1), ("names", 2)),
+        returns_name=0.6,
+    ),
+    Dialect(
+        name="sphinx",
+        is_heldout=True,
+        superclass=("super(Model, self).__init__()", "nn.Module.__init__(self)"),
+        imports=_FUNCTIONAL_IMPORTS,
+        unused_imports=("from typing import List, Optional, Tuple",),
+        unused_import_share=0.3,
+        indent="  ",
+        quote="'",
+        num_blank=1,
+        class_doc=(("sphinx", 2), ("block", 1)),
+        init_doc=(("sphinx", 1), ("none", 1)),
+        forward_doc=(("sphinx", 1), ("none", 1)),
+        comments=0.2,
+        size_style=(("long", 2), ("upper", 1)),
+        joined_sizes=0.5,
+        tuple_sizes=0.2,
+        named_inputs=0.5,
+        uniform_inputs=0.3,
+        passes_numbers=0.6,
+        named_values=0.7,
+        defaults=0.4,
+        full_layers=0.2,
+        keyword_layers=0.5,
+        unused_parameters=0.15,
+        operators=(("module", 2), ("function", 3), ("long", 1), ("torch", 3), ("method", 2)),
+        flow=(("names", 2), ("again", 2), ("nested", 1)),
+        sequential=0.2,
+        returns_name=0.5,
+    ),
+    Dialect(
+        name="numpy_style",
+        is_heldout=True,
+        superclass=("super().__init__()", "super(Model, self).__init__()"),
+        imports=("import torch\nfrom torch import Tensor, nn\nfrom torch.nn import functional as F",),
+        class_doc=(("numpy", 3), ("line", 1)),
+        forward_doc=(("numpy", 1), ("none", 2)),
+        hints=(("tensor", 3), ("none", 1)),
+        comments=0.3,
+        sizes_above=0.5,
+        size_style=(("upper", 1), ("long", 1)),
+        literal_sizes=0.15,
+        joined_sizes=0.3,
+        named_inputs=0.4,
+        passes_numbers=0.5,
+        defaults=0.5,
+        keyword_layers=0.3,
+        passed_shapes=0.2,
+        init_functions=0.2,
+        operators=(("module", 2), ("function", 2), ("torch", 3), ("method", 3)),
+        arithmetic=(("operator", 7), ("torch", 1), ("method", 1)),
+        flow=(("nested", 1), ("names", 2), ("again", 1), ("inplace", 1)),
+        helper_methods=0.3,
+        returns_name=0.4,
+    ),
+)
+"""In the order in which they are drawn."""
+
+
+def dialects(is_heldout: bool = False) -> tuple[Dialect, ...]:
+    """Return the dialects that training may have, or those that it never has."""
+    return tuple(dialect for dialect in DIALECTS if dialect.is_heldout is is_heldout)
+
+
+def weighted(draw: Draw, weights: Weights) -> str:
+    """Return one of the weighted choices."""
+    rest = draw.below(sum(weight for _, weight in weights))
+    for choice, weight in weights:
+        rest -= weight
+        if rest < 0:
+            return choice
+    raise ValueError("no weights")

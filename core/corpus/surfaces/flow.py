@@ -1,0 +1,274 @@
+"""The flow of `forward`: one name again and again, a name for each value, nested calls, helper methods, Sequential."""
+
+from __future__ import annotations
+
+import ast
+
+from ..builder.draw import Draw
+from .dialects import Dialect, weighted
+from .expressions import (
+    assign,
+    attribute_of_self,
+    call,
+    dotted,
+    name,
+    names_in,
+    own,
+    path_of,
+    rename_in,
+    walk,
+    write_expression,
+)
+from .layers import draws_numbers
+from .operators import find_operator
+from .program import Method, Program
+
+_TEMPORARIES = ("y", "h", "out", "z", "t", "hidden", "result", "feat")
+_MOST_NESTED, _MOST_LETTERS = 4, 96
+_AUGMENTED = (ast.Add, ast.Sub, ast.Mult, ast.Div)
+
+
+def target_of(node: ast.stmt) -> str:
+    """Return the name that a statement assigns alone; empty for anything else."""
+    if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+        return node.targets[0].id
+    return ""
+
+
+def arrange_flow(program: Program, dialect: Dialect, draw: Draw) -> None:
+    """Arrange the statements of `forward` as the dialect does."""
+    body = program.forward
+    _end(program, dialect, draw)
+    if not all(target_of(node) for node in body[:-1]) or not isinstance(body[-1], ast.Return):
+        return
+    if draw.chance(dialect.sequential):
+        _make_sequential(program, draw)
+    if draw.chance(dialect.helper_methods):
+        _make_method(program, draw)
+    match weighted(draw, dialect.flow):
+        case "nested":
+            _nest(body, draw)
+        case "names":
+            _name_each(program, draw)
+        case "inplace":
+            _work_in_place(program, draw)
+
+
+def _end(program: Program, dialect: Dialect, draw: Draw) -> None:
+    """Return a name or the last expression."""
+    body = program.forward
+    last = body[-1]
+    if not isinstance(last, ast.Return) or last.value is None:
+        return
+    before_name = target_of(body[-2]) if len(body) > 1 else ""
+    if isinstance(last.value, ast.Name):
+        if before_name == last.value.id and not draw.chance(dialect.returns_name):
+            body[-2:] = [ast.Return(value=_value(body[-2]))]
+        return
+    inputs = {argument.name for argument in program.arguments}
+    if draw.chance(dialect.returns_name * 0.5):
+        is_again = before_name in inputs
+        chosen = before_name if is_again else draw.choice(("out", "y", "output", "result"))
+        if is_again or chosen not in {used for node in body for used in names_in(node)}:
+            body[-1:] = [assign(chosen, last.value), ast.Return(value=name(chosen))]
+
+
+def _uses(node: ast.AST, wanted: str) -> int:
+    return sum(found == wanted for found in names_in(node))
+
+
+def _value(node: ast.stmt) -> ast.expr:
+    value = node.value  # type: ignore[attr-defined]
+    assert isinstance(value, ast.expr)
+    return value
+
+
+def _depth(node: ast.AST) -> int:
+    return max((_depth(child) + isinstance(child, ast.Call) for child in ast.iter_child_nodes(node)), default=0)
+
+
+def _length(node: ast.expr) -> int:
+    return len(write_expression(node))
+
+
+def _nest(body: list[ast.stmt], draw: Draw) -> None:
+    """Write a value where it is used, if that is in the next statement alone and once."""
+    place = 0
+    while place < len(body) - 1:
+        made, target = body[place], target_of(body[place])
+        following = body[place + 1]
+        later = body[place + 2 :]
+        is_rebound = target_of(following) == target or isinstance(following, ast.Return)
+        is_free = is_rebound or not any(_uses(node, target) for node in later)
+        is_short = _depth(_value(made)) + _depth(_value(following)) <= _MOST_NESTED
+        is_short = is_short and _length(_value(made)) + _length(_value(following)) < _MOST_LETTERS
+        if is_free and is_short and _uses(_value(following), target) == 1 and draw.chance(0.75):
+            _substitute(following, target, _value(made))
+            del body[place]
+        else:
+            place += 1
+
+
+def _substitute(node: ast.stmt, wanted: str, value: ast.expr) -> None:
+    class _Into(ast.NodeTransformer):
+        def visit_Name(self, found: ast.Name) -> ast.expr:
+            return value if found.id == wanted else found
+
+    node.value = _Into().visit(_value(node))  # type: ignore[attr-defined]
+
+
+def _name_each(program: Program, draw: Draw) -> None:
+    """Give values names of their own instead of the input's: one for all of them, or one for each."""
+    body = program.forward
+    taken = program.taken()
+    free = [wanted for wanted in _TEMPORARIES if wanted not in taken]
+    if not free:
+        return
+    is_each = draw.chance(0.4)
+    chosen = draw.choice(free)
+    current: dict[str, str] = {}
+    for place, node in enumerate(body):
+        value = _value(node)
+        rename_in(value, current)
+        target = target_of(node)
+        if not target or target not in {argument.name for argument in program.arguments}:
+            continue
+        if is_each:
+            wanted = _describing_name(value, draw)
+            chosen = wanted if wanted and wanted not in taken else f"x{place + 1}"
+            taken.add(chosen)
+        current[target] = chosen
+        assert isinstance(node, ast.Assign)
+        node.targets = [ast.Name(id=chosen, ctx=ast.Store())]
+
+
+_DESCRIBING = {
+    "relu": "activated",
+    "sigmoid": "gate",
+    "softmax": "probs",
+    "amax": "top",
+    "sum": "total",
+    "mean": "avg",
+    "matmul": "prod",
+    "clamp": "clipped",
+}
+
+
+def _describing_name(value: ast.expr, draw: Draw) -> str:
+    if isinstance(value, ast.Call):
+        if attribute := attribute_of_self(value.func):
+            return f"{attribute.lstrip('_')}_out"
+        if found := find_operator(value):
+            return _DESCRIBING.get(found, "")
+    return {ast.Mult: "scaled", ast.Add: "shifted"}.get(type(getattr(value, "op", None)), "")  # type: ignore[arg-type]
+
+
+def _work_in_place(program: Program, draw: Draw) -> None:
+    """Write `x = x + y` as `x += y`, where `x` is no input of the model any more."""
+    _name_each(program, draw)
+    fresh: set[str] = set()
+    for place, node in enumerate(program.forward):
+        target, value = target_of(node), _value(node)
+        if target in fresh and isinstance(value, ast.BinOp) and _adds_to(value, target):
+            program.forward[place] = ast.AugAssign(
+                target=ast.Name(id=target, ctx=ast.Store()), op=value.op, value=value.right
+            )
+        elif target and _makes_new(value):
+            fresh.add(target)
+
+
+def _adds_to(value: ast.BinOp, target: str) -> bool:
+    is_own = isinstance(value.left, ast.Name) and value.left.id == target
+    return is_own and isinstance(value.op, _AUGMENTED) and not _uses(value.right, target)
+
+
+def _makes_new(value: ast.expr) -> bool:
+    """Return whether an expression's result shares no memory with an input."""
+    if isinstance(value, ast.BinOp):
+        return True
+    return isinstance(value, ast.Call) and (attribute_of_self(value.func) != "" or find_operator(value) in _NEW)
+
+
+_NEW = frozenset({"matmul", "relu", "sigmoid", "tanh", "gelu", "silu", "softplus", "leaky_relu", "elu", "clamp", "mm"})
+
+
+def _module_of(node: ast.stmt, program: Program, current: str) -> str:
+    """Return the attribute of a statement `x = self.attribute(x)` with a module; empty for anything else."""
+    value = getattr(node, "value", None)
+    if not isinstance(value, ast.Call) or len(value.args) != 1 or value.keywords:
+        return ""
+    (given,) = value.args
+    attribute = attribute_of_self(value.func)
+    made = program.attributes().get(attribute)
+    if not isinstance(given, ast.Name) or given.id != current or made is None or not isinstance(made, ast.Call):
+        return ""
+    is_layer = path_of(made.func).startswith("nn.") and path_of(made.func) != "nn.Parameter"
+    return attribute if is_layer else ""
+
+
+def _make_sequential(program: Program, draw: Draw) -> None:
+    """Put modules that follow one another into `nn.Sequential`; what draws numbers keeps its place among draws."""
+    body = program.forward
+    first = program.arguments[0].name
+    run: list[str] = []
+    start = 0
+    while start < len(body) and not _module_of(body[start], program, first):
+        start += 1
+    end = start
+    while end < len(body) and (found := _module_of(body[end], program, first)):
+        run.append(found)
+        end += 1
+    made = program.attributes()
+    places = {
+        attribute_of_self(node.targets[0]): n for n, node in enumerate(program.init) if isinstance(node, ast.Assign)
+    }
+    if len(run) < 2 or len(set(run)) < len(run) or any(draws_numbers(made[later]) for later in run[1:]):
+        return
+    others = [node for n, node in enumerate(program.init) if n not in {places[one] for one in run}]
+    if any(attribute_of_self(part) in run for node in others for part in walk(node)):
+        return
+    if any(attribute_of_self(part) in run for node in body[:start] + body[end:] for part in walk(node)):
+        return
+    container = draw.choice([one for one in ("layers", "net", "seq", "block", "model") if one not in made])
+    sequence = call(dotted("nn.Sequential"), *(made[one] for one in run))
+    target = ast.Attribute(value=name("self"), attr=container, ctx=ast.Store())
+    kept = [node for n, node in enumerate(program.init) if n not in {places[one] for one in run[1:]}]
+    program.init[:] = [assign(target, sequence) if node is program.init[places[run[0]]] else node for node in kept]
+    program.moved.update({one: f"{container}[{place}]" for place, one in enumerate(run)})
+    value = call(own(container), name(first))
+    is_last = isinstance(body[end - 1], ast.Return)
+    body[start:end] = [ast.Return(value=value) if is_last else assign(first, value)]
+
+
+def _make_method(program: Program, draw: Draw) -> None:
+    """Move some statements `x = f(x)` into a method."""
+    body = program.forward
+    first = program.arguments[0].name
+    able = [
+        n
+        for n, node in enumerate(body[:-1])
+        if target_of(node) == first and set(names_in(_value(node))) <= {first, "self", "torch", "F"}
+    ]
+    runs = [n for n in able if n + 1 in able]
+    if not runs:
+        return
+    start = draw.choice(runs)
+    end = start + 2
+    while end in able and draw.chance(0.5):
+        end += 1
+    taken = {*program.attributes(), *(made.name for made in program.methods)}
+    chosen = draw.choice([one for one in ("_activate", "_post", "epilogue", "_tail", "transform") if one not in taken])
+    moved = [*body[start:end], ast.Return(value=name(first))]
+    _end_method(moved, draw)
+    program.methods.append(Method(chosen, [first], moved))
+    value = call(own(chosen), name(first))
+    body[start:end] = [assign(first, value)]
+    last = body[-1]
+    ends = start == len(body) - 2 and isinstance(last, ast.Return) and isinstance(last.value, ast.Name)
+    if ends and draw.chance(0.6):
+        body[-2:] = [ast.Return(value=value)]
+
+
+def _end_method(moved: list[ast.stmt], draw: Draw) -> None:
+    if draw.chance(0.6):
+        moved[-2:] = [ast.Return(value=_value(moved[-2]))]

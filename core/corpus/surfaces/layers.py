@@ -1,0 +1,356 @@
+"""The constructor of a surface: which numbers it takes, how layers are written, how parameters are filled.
+
+`ModelNew` has the same constructor, so whatever is changed here holds for both. Parameters keep their values: what is
+filled by a function of `torch.nn.init` draws the same numbers as what was drawn at once.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ..builder.draw import Draw
+from .dialects import Dialect
+from .expressions import (
+    assign,
+    attribute_of_self,
+    call,
+    dotted,
+    name,
+    names_in,
+    number_of,
+    own,
+    path_of,
+    rename_in,
+    walk,
+)
+from .program import Method, Parameter, Program
+
+_CONVOLUTION = ("in_channels", "out_channels", "kernel_size", "stride", "padding")
+_SIGNATURES: dict[str, tuple[str, ...]] = {
+    **{f"{kind}{rank}d": _CONVOLUTION for kind in ("Conv", "ConvTranspose") for rank in (1, 2, 3)},
+    **{f"{kind}Pool{rank}d": ("kernel_size", "stride", "padding") for kind in ("Max", "Avg") for rank in (1, 2, 3)},
+    **{f"{kind}Norm{rank}d": ("num_features", "eps") for kind in ("Batch", "Instance") for rank in (1, 2, 3)},
+    "Linear": ("in_features", "out_features"),
+    "GroupNorm": ("num_groups", "num_channels"),
+    "LayerNorm": ("normalized_shape", "eps"),
+    "RMSNorm": ("normalized_shape", "eps"),
+    "PReLU": ("num_parameters",),
+}
+Value = bool | int | float | str | None
+_DEFAULTS: dict[str, Value] = {
+    "stride": 1,
+    "padding": 0,
+    "output_padding": 0,
+    "dilation": 1,
+    "groups": 1,
+    "bias": True,
+    "eps": 1e-5,
+    "negative_slope": 0.01,
+    "alpha": 1.0,
+    "beta": 1.0,
+    "margin": 1.0,
+    "dim": -1,
+    "reduction": "mean",
+}
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    "Conv": ("stride", "padding", "dilation", "groups", "bias"),
+    "ConvTranspose": ("stride", "padding", "output_padding", "groups", "bias"),
+    "MaxPool": ("padding", "dilation"),
+    "AvgPool": ("padding",),
+    "Linear": ("bias",),
+}
+_PASSED = ("stride", "padding", "output_padding", "dilation", "groups", "bias", "eps", "kernel_size", "num_groups")
+_ORDER = (
+    *("in_channels", "c_in", "in_ch", "channels_in", "in_planes", "in_features", "input_size", "d_in"),
+    *("in_dim", "n_in", "out_channels", "c_out", "out_ch", "channels_out", "out_planes", "out_features"),
+    *("hidden_size", "d_out", "out_dim", "n_out", "channels", "num_channels", "num_features", "features"),
+    *("dim", "num_groups", "kernel_size", "stride", "padding", "output_padding", "dilation", "groups"),
+    *("bias", "eps"),
+)
+"""In which people list the arguments of a constructor, as far as they are known; others follow."""
+_UNUSED: tuple[tuple[str, Value], ...] = (
+    ("dropout", 0.0),
+    ("inplace", False),
+    ("verbose", False),
+    ("init_scale", 1.0),
+)
+_SYNONYMS: dict[str, tuple[str, ...]] = {
+    "in_channels": ("in_channels", "in_channels", "c_in", "in_ch", "channels_in", "in_planes"),
+    "out_channels": ("out_channels", "out_channels", "c_out", "out_ch", "channels_out", "out_planes"),
+    "in_features": ("in_features", "in_features", "input_size", "d_in", "in_dim", "n_in"),
+    "out_features": ("out_features", "out_features", "hidden_size", "d_out", "out_dim", "n_out"),
+    "channels": ("channels", "num_channels", "num_features", "features"),
+    "features": ("features", "num_features", "hidden_size", "dim"),
+    "shift": ("shift", "offset", "bias_value", "add_value"),
+    "scale": ("scale", "scaling_factor", "multiplier", "factor"),
+    "slope": ("negative_slope", "slope"),
+    "low": ("min_value", "min_val", "low", "lower"),
+    "high": ("max_value", "max_val", "high", "upper"),
+}
+_SAME = {"c_in": "in_channels", "c_out": "out_channels", "d_in": "in_features", "d_out": "out_features"}
+_ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    "conv": ("conv", "conv", "conv1", "convolution", "layer"),
+    "deconv": ("deconv", "conv_transpose", "conv_transpose", "up"),
+    "linear": ("linear", "linear", "fc", "dense", "gemm"),
+    "fc": ("fc", "linear", "fc1", "lin"),
+    "proj": ("proj", "projection", "linear"),
+    "norm": ("norm", "norm", "normalization"),
+    "bn": ("bn", "bn", "batch_norm", "norm"),
+    "gn": ("gn", "group_norm", "norm"),
+    "inorm": ("instance_norm", "inorm", "norm"),
+    "ln": ("ln", "layer_norm", "norm"),
+    "pool": ("pool", "pooling"),
+    "maxpool": ("maxpool", "max_pool", "pool"),
+    "avgpool": ("avgpool", "avg_pool", "pool"),
+    "bias": ("bias", "bias", "b", "bias_term", "offset"),
+    "gain": ("gain", "weight", "multiplier", "scale_weight"),
+}
+
+
+def layer_call(value: ast.expr) -> ast.Call | None:
+    """Return the call that makes a layer of `torch.nn`, also where its method is called at once."""
+    while isinstance(value, ast.Call):
+        path = path_of(value.func)
+        if path.startswith("nn.") and path.count(".") == 1 and path != "nn.Parameter":
+            return value
+        if not isinstance(value.func, ast.Attribute):
+            return None
+        value = value.func.value
+    return None
+
+
+def layers_in(program: Program) -> Iterator[ast.Call]:
+    """Yield the calls that make layers in the constructor."""
+    for value in program.attributes().values():
+        if (found := layer_call(value)) is not None:
+            yield found
+
+
+def rename_attributes(program: Program, draw: Draw) -> dict[str, str]:
+    """Rename attributes of `self`; return the changes."""
+    taken = set(program.attributes())
+    changes: dict[str, str] = {}
+    for attribute, value in program.attributes().items():
+        # the attribute that keeps an argument is called like it
+        chosen = value.id if isinstance(value, ast.Name) else draw.choice(_ATTRIBUTES.get(attribute, (attribute,)))
+        if chosen not in taken:
+            taken.add(chosen)
+            changes[attribute] = chosen
+    for node in (*program.init, *program.statements()):
+        for child in walk(node):
+            if (found := attribute_of_self(child)) in changes:
+                child.attr = changes[found]  # type: ignore[attr-defined]
+    return changes
+
+
+def rename_parameters(program: Program, draw: Draw) -> None:
+    """Call the constructor's arguments otherwise; before attributes are renamed."""
+    taken = {parameter.name for parameter in program.parameters}
+    changes: dict[str, str] = {}
+    which = draw.below(6)
+    for parameter in program.parameters:
+        known = _SAME.get(parameter.name, parameter.name)
+        # the two ends of a layer are called alike
+        is_end = known.startswith(("in_", "out_")) and known in _SYNONYMS
+        chosen = _SYNONYMS[known][which] if is_end else draw.choice(_SYNONYMS.get(known, (parameter.name,)))
+        if chosen not in taken:
+            taken.add(chosen)
+            changes[parameter.name] = chosen
+            parameter.name = chosen
+    for node in program.init:
+        rename_in(node, changes)
+
+
+def pass_numbers(program: Program, dialect: Dialect, draw: Draw) -> None:
+    """Make numbers in layers arguments of the constructor."""
+    taken = {parameter.name for parameter in program.parameters}
+    for layer in layers_in(program):
+        kind = path_of(layer.func).removeprefix("nn.")
+        signature = _SIGNATURES.get(kind)
+        if signature is None:
+            continue
+        if draw.chance(dialect.full_layers):
+            _spell_out(layer, kind)
+        for place, argument in enumerate(layer.args):
+            if place < len(signature) and _is_literal(argument) and draw.chance(dialect.passes_numbers):
+                wanted = signature[place]
+                if wanted not in taken:
+                    layer.args[place] = _pass(program, wanted, argument, taken)
+        for word in layer.keywords:
+            is_free = word.arg in _PASSED and word.arg not in taken and _is_literal(word.value)
+            if word.arg and is_free and draw.chance(dialect.passes_numbers):
+                word.value = _pass(program, word.arg, word.value, taken)
+
+
+def _spell_out(layer: ast.Call, kind: str) -> None:
+    """Write the options of a layer that has them at their defaults."""
+    present = {word.arg for word in layer.keywords}
+    signature = _SIGNATURES[kind][: len(layer.args)]
+    for option in _OPTIONS.get(kind[:-2] if kind[-1] == "d" else kind, ()):
+        if option not in present and option not in signature:
+            layer.keywords.append(ast.keyword(arg=option, value=ast.Constant(value=_DEFAULTS[option])))
+
+
+def _pass(program: Program, wanted: str, value: ast.expr, taken: set[str]) -> ast.expr:
+    taken.add(wanted)
+    program.parameters.append(Parameter(wanted, value))
+    program.has_constructor = True
+    return name(wanted)
+
+
+def _is_literal(node: ast.expr) -> bool:
+    if isinstance(node, ast.Tuple):
+        return all(number_of(item) is not None for item in node.elts)
+    return number_of(node) is not None or (isinstance(node, ast.Constant) and isinstance(node.value, bool))
+
+
+def write_keywords(program: Program, dialect: Dialect, draw: Draw) -> None:
+    """Write the arguments of some layers as keywords, or keywords as positions."""
+    for layer in layers_in(program):
+        signature = _SIGNATURES.get(path_of(layer.func).removeprefix("nn."), ())
+        if not signature or len(layer.args) > len(signature):
+            continue
+        if draw.chance(dialect.keyword_layers):
+            words = [ast.keyword(arg=key, value=value) for key, value in zip(signature, layer.args, strict=False)]
+            layer.args, layer.keywords = [], [*words, *layer.keywords]
+        elif draw.chance(0.3):
+            while layer.keywords and len(layer.args) < len(signature):
+                if layer.keywords[0].arg != signature[len(layer.args)]:
+                    break
+                layer.args.append(layer.keywords.pop(0).value)
+
+
+def give_defaults(program: Program, dialect: Dialect, draw: Draw) -> None:
+    """Give defaults to some arguments with literal values, which then come last; some are left to them."""
+    places = {known: place for place, known in enumerate(_ORDER)}
+    program.parameters.sort(key=lambda parameter: places.get(parameter.name, len(places)))
+    own_values: list[Parameter] = []
+    passed: list[Parameter] = []
+    left: list[Parameter] = []
+    for parameter in program.parameters:
+        if not _is_literal(parameter.value) or not draw.chance(dialect.defaults):
+            own_values.append(parameter)
+            continue
+        usual = _DEFAULTS.get(parameter.name)
+        is_usual = isinstance(parameter.value, ast.Constant) and parameter.value.value == usual
+        # what everybody leaves to its default needs no value
+        if is_usual or (usual is None and draw.chance(0.5)):
+            parameter.default, parameter.is_passed = parameter.value, False
+            left.append(parameter)
+        else:
+            parameter.default = parameter.value if usual is None else ast.Constant(value=usual)
+            passed.append(parameter)
+    program.parameters = [*own_values, *passed, *left]
+    if program.parameters and draw.chance(dialect.unused_parameters):
+        unused, value = draw.choice(_UNUSED)
+        if unused not in program.taken():
+            default = ast.Constant(value=value)
+            program.parameters.append(Parameter(unused, default, default=default, is_passed=False))
+
+
+def name_values(program: Program, dialect: Dialect, draw: Draw) -> None:
+    """Make the literal values that `get_init_inputs` gives constants of the module."""
+    taken = {size for size, _ in program.sizes}
+    is_named = draw.chance(dialect.named_values)
+    for parameter in program.parameters:
+        is_free = parameter.name not in taken and not isinstance(parameter.value, ast.Name)
+        if parameter.is_passed and is_named and is_free:
+            taken.add(parameter.name)
+            program.values.append((parameter.name, parameter.value))
+            parameter.value = name(parameter.name)
+
+
+def pass_shapes(program: Program) -> None:
+    """Make the shape of a parameter vector an argument of the constructor: `bias_shape = (out_channels, 1, 1)`."""
+    given = {parameter.name: parameter.value for parameter in program.parameters}
+    taken = set(given)
+    for attribute, value in program.attributes().items():
+        inner = parameter_value(value)
+        wanted = f"{attribute}_shape"
+        if inner is None or not inner.args or wanted in taken or not set(names_in(value)) - {"nn", "torch"} <= taken:
+            continue
+        parts = [given.get(part.id, part) if isinstance(part, ast.Name) else part for part in inner.args]
+        if any(not isinstance(part, (ast.Name, ast.Constant)) for part in parts):
+            continue
+        taken.add(wanted)
+        program.parameters.append(Parameter(wanted, ast.Tuple(elts=parts, ctx=ast.Load())))
+        inner.args = [name(wanted)]
+
+
+def parameter_value(value: ast.expr) -> ast.Call | None:
+    """Return the call within `nn.Parameter(...)` that draws or fills its tensor."""
+    if isinstance(value, ast.Call) and path_of(value.func) == "nn.Parameter" and len(value.args) == 1:
+        inner = value.args[0]
+        if isinstance(inner, ast.Call) and path_of(inner.func) in ("torch.randn", "torch.ones", "torch.zeros"):
+            return inner
+    return None
+
+
+_FILLS = {"torch.randn": "nn.init.normal_", "torch.ones": "nn.init.ones_", "torch.zeros": "nn.init.zeros_"}
+
+
+def fill_parameters(program: Program, draw: Draw) -> None:
+    """Fill parameters after they are made, by functions of `torch.nn.init`, in the constructor or in a method.
+
+    Only where nothing is drawn in between: the numbers must be the same.
+    """
+    places = [place for place, node in enumerate(program.init) if _fills(node)]
+    if not places or any(_draws(node) for node in program.init[places[0] :] if not _fills(node)):
+        return
+    filling: list[ast.stmt] = []
+    for place in places:
+        node = program.init[place]
+        assert isinstance(node, ast.Assign)
+        assert isinstance(node.targets[0], ast.Attribute)
+        inner = parameter_value(node.value)
+        assert inner is not None
+        function = _FILLS[path_of(inner.func)]
+        inner.func = dotted("torch.empty")
+        filling.append(ast.Expr(value=call(function, own(node.targets[0].attr))))
+    if draw.chance(0.5) and not program.methods:
+        program.methods.append(Method("reset_parameters", [], filling))
+        filling = [ast.Expr(value=call(own("reset_parameters")))]
+    program.init += filling
+
+
+def _fills(node: ast.stmt) -> bool:
+    is_plain = isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute)
+    return is_plain and parameter_value(node.value) is not None  # type: ignore[attr-defined]
+
+
+def _draws(node: ast.stmt) -> bool:
+    """Return whether a statement of the constructor draws random numbers, or may."""
+    if not isinstance(node, ast.Assign) or attribute_of_self(node.targets[0]) == "":
+        return True
+    return draws_numbers(node.value)
+
+
+def draws_numbers(value: ast.expr) -> bool:
+    """Return whether making this attribute draws random numbers, or may."""
+    layer = layer_call(value)
+    if layer is None:
+        return any(isinstance(part, ast.Call) for part in walk(value))
+    kind = path_of(layer.func).removeprefix("nn.")
+    return kind not in _STILL and not kind.startswith(("MaxPool", "AvgPool", "BatchNorm", "InstanceNorm"))
+
+
+_STILL = frozenset(
+    {"GroupNorm", "LayerNorm", "RMSNorm", "PReLU", "ReLU", "GELU", "SiLU", "Sigmoid", "Tanh", "Softplus", "ELU"}
+    | {"LeakyReLU", "Hardtanh", "Softsign", "Hardswish", "Mish", "Softmax", "LogSoftmax", "CELU", "SELU", "LogSigmoid"}
+    | {"Hardsigmoid", "ReLU6", "Identity"}
+)
+
+
+def keep_number(program: Program, wanted: str, value: ast.expr) -> ast.expr | None:
+    """Make a number of the forward pass an argument that an attribute keeps; return what reads it.
+
+    None where the name is taken.
+    """
+    if wanted in {parameter.name for parameter in program.parameters} or wanted in program.attributes():
+        return None
+    program.parameters.append(Parameter(wanted, value))
+    target = ast.Attribute(value=name("self"), attr=wanted, ctx=ast.Store())
+    program.init.append(assign(target, name(wanted)))
+    program.has_constructor = True
+    return own(wanted)

@@ -1,0 +1,253 @@
+"""Writes a program of a dialect as text."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from ..builder.draw import Draw
+from .dialects import Dialect, weighted
+from .documents import comment_on, document_class, document_constructor, document_forward, hint_of
+from .expressions import path_of, walk, write_expression
+from .program import Method, Program
+from .sizes import SizeText
+
+_WIDTH = 100
+_HINTS = {"none": "", "torch": "torch.Tensor", "tensor": "Tensor"}
+_SIZE_COMMENTS = ("# sizes", "# Test sizes", "# problem size", "# configuration")
+_EMPTY_COMMENTS = ("  # nothing to configure", "  # no special initialization inputs needed", "  # no init args")
+
+
+def write_statement(node: ast.stmt, quote: str = '"') -> str:
+    """Write a statement of one line."""
+    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        return f"{write_expression(node.targets[0], quote)} = {write_expression(node.value, quote)}"
+    if isinstance(node, ast.Return) and node.value is not None:
+        return f"return {write_expression(node.value, quote)}"
+    if isinstance(node, ast.Expr):
+        return write_expression(node.value, quote)
+    return ast.unparse(node)
+
+
+def write_parameters(program: Program, typed: bool, quote: str = '"') -> list[str]:
+    """Return the constructor's arguments as its signature has them."""
+    written = []
+    for one in program.parameters:
+        text = f"{one.name}: {hint_of(one, program)}" if typed else one.name
+        if one.default is not None:
+            text += (
+                f" = {write_expression(one.default, quote)}" if typed else f"={write_expression(one.default, quote)}"
+            )
+        written.append(text)
+    return written
+
+
+def _indented(lines: Sequence[str], depth: int, indent: str) -> list[str]:
+    return [f"{indent * depth}{line}" if line else "" for line in lines]
+
+
+def write_body(statements: Sequence[ast.stmt], quote: str = '"') -> list[str]:
+    """Write statements, those of several lines too."""
+    return [line for node in statements for line in write_statement(node, quote).splitlines()]
+
+
+def _docstring(lines: Sequence[str], is_long: bool, indent: str) -> list[str]:
+    if not lines:
+        return []
+    shown = [line.replace("    ", indent) for line in lines]
+    # a section has a line of its own
+    is_long = is_long or (len(shown) > 1 and shown[1].startswith((" ", "-", ":")))
+    if len(shown) == 1 and not is_long:
+        return [f'"""{shown[0]}"""']
+    if is_long:
+        return ['"""', *shown, '"""']
+    return [f'"""{shown[0]}', *shown[1:], '"""']
+
+
+def _signature(head: str, arguments: Sequence[str], tail: str, indent: str, draw: Draw) -> list[str]:
+    """Write the first lines of a method, several where one would be too long."""
+    line = f"{head}({', '.join(arguments)}){tail}"
+    if len(line) + 4 <= _WIDTH:
+        return [line]
+    if draw.chance(0.5):
+        return [f"{head}(", *(f"{indent}{argument}," for argument in arguments), f"){tail}"]
+    lines, current = [], f"{head}("
+    for argument in arguments:
+        if len(current) + len(argument) + 4 > _WIDTH:
+            lines.append(current.rstrip())
+            current = " " * (len(head) + 1)
+        current += f"{argument}, "
+    return [*lines, f"{current.rstrip(', ')}){tail}"]
+
+
+class Layout:
+    """A dialect with the choices that hold for one program."""
+
+    def __init__(self, program: Program, dialect: Dialect, summary: str, draw: Draw) -> None:
+        self.program, self.dialect, self.summary, self.draw = program, dialect, summary, draw
+        self.hint = _HINTS[weighted(draw, dialect.hints)]
+        self.is_long = draw.chance(0.5)
+        self.shapes = {one.name: shape_of(one.value) for one in program.arguments}
+
+    def write(self, sizes: SizeText) -> str:
+        """Write the whole program."""
+        dialect, draw = self.dialect, self.draw
+        constants = self._constants(sizes)
+        is_above = draw.chance(dialect.sizes_above)
+        parts = [self._model(), self._inputs(), self._init_inputs()]
+        if constants:
+            parts.insert(0 if is_above else 1, constants)
+        parts[:0] = [ast.unparse(node) for node in self.program.extras]
+        gap = "\n" * (dialect.num_blank + 1)
+        body = gap.join(parts)
+        return f"{self._imports(body)}{gap}{body}\n"
+
+    def _imports(self, body: str) -> str:
+        """Write the imports that the text needs, and at times one that it does not."""
+        dialect, draw = self.dialect, self.draw
+        lines = draw.choice(dialect.imports).splitlines()
+        text = "\n".join(lines)
+        if dialect.unused_imports and draw.chance(dialect.unused_import_share):
+            lines = [*draw.choice(dialect.unused_imports).splitlines(), *lines]
+        if "F." in body and "functional" not in text:
+            lines.append("import torch.nn.functional as F")
+        if "Tensor" in body.replace("torch.Tensor", "") and "Tensor" not in text:
+            lines.append("from torch import Tensor")
+        if "math." in body and "import math" not in lines:
+            lines.insert(0, "import math")
+        return "\n".join(lines)
+
+    def _constants(self, sizes: SizeText) -> str:
+        quote = self.dialect.quote
+        lines = [*sizes.lines, *(f"{key} = {write_expression(value, quote)}" for key, value in self.program.values)]
+        if lines and self.draw.chance(self.dialect.comments * 0.5):
+            lines.insert(0, self.draw.choice(_SIZE_COMMENTS))
+        return "\n".join(lines)
+
+    def _model(self) -> str:
+        program, dialect, draw = self.program, self.dialect, self.draw
+        indent = dialect.indent
+        form = weighted(draw, dialect.class_doc)
+        doc = document_class(form, self.summary, program, self.shapes, bool(self.hint), draw)
+        is_long = self.is_long or form == "block"
+        lines = ["class Model(nn.Module):", *_indented(_docstring(doc, is_long, indent), 1, indent)]
+        methods = [] if not self._has_constructor() else [self._constructor()]
+        helpers = [self._method(made) for made in program.methods]
+        methods += [*helpers, self._forward()] if draw.chance(0.7) else [self._forward(), *helpers]
+        if doc and (self.is_long or draw.chance(0.5)):
+            lines.append("")
+        for place, made in enumerate(methods):
+            lines += ([""] if place else []) + _indented(made, 1, indent)
+        return "\n".join(lines)
+
+    def _has_constructor(self) -> bool:
+        return self.program.has_constructor or self.draw.chance(0.8)
+
+    def _constructor(self) -> list[str]:
+        program, dialect, draw = self.program, self.dialect, self.draw
+        indent, quote = dialect.indent, dialect.quote
+        arguments = ["self", *write_parameters(program, bool(self.hint), quote)]
+        tail = " -> None:" if self.hint and draw.chance(0.3) else ":"
+        doc = document_constructor(weighted(draw, dialect.init_doc), program, draw)
+        body = [draw.choice(dialect.superclass), *write_body(program.init, quote)]
+        lines = _signature("def __init__", arguments, tail, indent, draw)
+        return [*lines, *_indented([*_docstring(doc, self.is_long, indent), *_wrapped(body, indent)], 1, indent)]
+
+    def _method(self, made: Method) -> list[str]:
+        hint = self.hint if made.arguments else ""
+        arguments = ["self", *(f"{one}: {hint}" if hint else one for one in made.arguments)]
+        tail = f" -> {hint}:" if hint else ":"
+        body = write_body(made.body, self.dialect.quote)
+        return [f"def {made.name}({', '.join(arguments)}){tail}", *_indented(body, 1, self.dialect.indent)]
+
+    def _forward(self) -> list[str]:
+        program, dialect, draw = self.program, self.dialect, self.draw
+        arguments = ["self", *(f"{one.name}: {self.hint}" if self.hint else one.name for one in program.arguments)]
+        doc = document_forward(weighted(draw, dialect.forward_doc), program, self.shapes, draw)
+        body: list[str] = []
+        for node in program.forward:
+            lines = write_statement(node, dialect.quote).splitlines()
+            if draw.chance(dialect.comments * 0.5) and (comment := comment_on(node, draw)):
+                if draw.chance(0.5) or len(lines) > 1:
+                    body.append(f"# {comment}")
+                else:
+                    lines[0] += f"  # {comment}"
+            body += lines
+        lines = _signature("def forward", arguments, f" -> {self.hint}:" if self.hint else ":", dialect.indent, draw)
+        shown = [*_docstring(doc, self.is_long, dialect.indent), *_wrapped(body, dialect.indent)]
+        return [*lines, *_indented(shown, 1, dialect.indent)]
+
+    def _inputs(self) -> str:
+        program, dialect, draw = self.program, self.dialect, self.draw
+        indent, quote = dialect.indent, dialect.quote
+        values = [write_expression(one.value, quote) for one in program.arguments]
+        names = [one.name for one in program.arguments]
+        used = {word for value in values for word in _words(value)}
+        tail = " -> list:" if self.hint and draw.chance(0.1) else ":"
+        if draw.chance(dialect.named_inputs) and not used & set(names):
+            body = [f"{key} = {value}" for key, value in zip(names, values, strict=True)]
+            body.append(f"return [{', '.join(names)}]")
+        elif sum(map(len, values)) + 20 > _WIDTH:
+            body = ["return [", *(f"{indent}{value}," for value in values), "]"]
+        else:
+            body = [f"return [{', '.join(values)}]"]
+        return "\n".join([f"def get_inputs(){tail}", *_indented(body, 1, indent)])
+
+    def _init_inputs(self) -> str:
+        program, dialect, draw = self.program, self.dialect, self.draw
+        quote = dialect.quote
+        passed = [(one.name, write_expression(one.value, quote)) for one in program.parameters if one.is_passed]
+        returned = f"[{', '.join(value for _, value in passed)}]"
+        if dialect.keyword_inputs:
+            words = ", ".join(f"{quote}{key}{quote}: {value}" for key, value in passed)
+            returned = f"[[], {{{words}}}]"
+        comment = draw.choice(_EMPTY_COMMENTS) if not passed and draw.chance(0.3 + dialect.comments) else ""
+        return f"def get_init_inputs():\n{dialect.indent}return {returned}{comment}"
+
+
+def _words(text: str) -> list[str]:
+    return "".join(letter if letter.isalnum() or letter == "_" else " " for letter in text).split()
+
+
+def _wrapped(lines: Sequence[str], indent: str) -> list[str]:
+    """Break assignments of long calls after the opening parenthesis."""
+    shown: list[str] = []
+    for line in lines:
+        head, opened, rest = line.partition("(")
+        if len(line) <= _WIDTH - 4 or not rest.endswith(")") or "#" in line or not _is_one_call(rest):
+            shown.append(line)
+        else:
+            inner = rest[:-1]
+            parts = [inner] if len(inner) <= _WIDTH - 8 else [f"{part}," for part in _split_arguments(inner)]
+            shown += [f"{head}{opened}", *(f"{indent}{part}" for part in parts), ")"]
+    return shown
+
+
+def _split_arguments(text: str) -> list[str]:
+    """Return the arguments of a call's text."""
+    parts, depth, begin = [], 0, 0
+    for place, letter in enumerate(text):
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and depth == 0:
+            parts.append(text[begin:place].strip())
+            begin = place + 1
+    return [*parts, text[begin:].strip()]
+
+
+def _is_one_call(rest: str) -> bool:
+    """Return whether the parenthesis that a line opens first is the one that it closes last."""
+    depth = 1
+    for place, letter in enumerate(rest):
+        depth += (letter in "([{") - (letter in ")]}")
+        if depth == 0:
+            return place == len(rest) - 1
+    return False
+
+
+def shape_of(value: ast.expr) -> str:
+    """Return the shape of an input as its docstring says it, in names; empty where it is not in names."""
+    for node in walk(value):
+        if isinstance(node, ast.Call) and path_of(node.func) in ("torch.randn", "torch.rand"):
+            parts = [part.id for part in node.args if isinstance(part, ast.Name)]
+            return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})" if len(parts) == len(node.args) else ""
+    return ""

@@ -1,0 +1,158 @@
+"""A task's surface: the same computation as an author of some dialect would write it.
+
+Passes change the canonical program as a syntax tree; the solution follows where the interface does. The computation,
+the parameters and the order in which they are drawn stay as they are.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from attrs import evolve
+
+from ...task import Constants, Example
+from ..builder.draw import Draw
+from .descriptions import entitle, tell
+from .dialects import Dialect, dialects
+from .expressions import call, path_of, rename_in
+from .flow import arrange_flow
+from .layers import (
+    fill_parameters,
+    give_defaults,
+    layers_in,
+    name_values,
+    pass_numbers,
+    pass_shapes,
+    rename_attributes,
+    rename_parameters,
+    write_keywords,
+)
+from .layout import Layout
+from .operators import pass_forward_numbers, spell_operators
+from .program import Program, read_program
+from .sizes import profile_names, write_sizes
+from .solution import has_same_constructor, split_solution, words_in, write_solution
+
+_INPUTS: dict[str, tuple[str, ...]] = {
+    "x": ("x", "x", "x", "x", "input", "inputs", "input_tensor", "data", "tensor"),
+    "inp": ("x", "x", "inp", "input", "inputs", "images", "features"),
+    "a": ("x", "a", "input", "A", "tensor"),
+    "b": ("b", "y", "B", "other"),
+    "skip": ("skip", "residual", "identity", "y", "shortcut"),
+    "r": ("residual", "r", "y", "addend"),
+    "other": ("other", "y", "z", "residual"),
+    "pred": ("pred", "predictions", "output", "logits"),
+    "target": ("target", "targets", "labels"),
+    "w": ("w", "weight", "W"),
+}
+
+
+_FACTORS = (["a", "b"], ["x", "y"], ["x", "w"])
+_PAIRS = (
+    ("a", "b"),
+    ("a", "b"),
+    ("A", "B"),
+    ("A", "B"),
+    ("x", "y"),
+    ("left", "right"),
+    ("mat1", "mat2"),
+    ("lhs", "rhs"),
+)
+
+
+def draw_dialect(draw: Draw, is_heldout: bool) -> Dialect:
+    """Draw one of the dialects that training may have, or of those that it never has."""
+    return draw.choice(dialects(is_heldout))
+
+
+def write_surface(example: Example, dialect: Dialect, draw: Draw) -> Example:
+    """Write a canonical example as an author of the dialect would; one that is not canonical stays as it is."""
+    program, parts = read_program(example.task.source), split_solution(example.solution)
+    if program is None or parts is None or not has_same_constructor(parts[1], program):
+        return example
+    inputs = _rename_inputs(program, words_in(example.task.source) | words_in(example.solution), draw)
+    rename_parameters(program, draw)
+    attributes = rename_attributes(program, draw)
+    pass_numbers(program, dialect, draw)
+    pass_forward_numbers(program, dialect, draw)
+    spell_operators(program, dialect, draw)
+    shown = ""
+    is_described = draw.chance(dialect.described)
+    if is_described and draw.chance(0.4):
+        shown = entitle(program, draw)
+    if draw.chance(dialect.passed_shapes):
+        pass_shapes(program)
+    if draw.chance(dialect.init_functions):
+        fill_parameters(program, draw)
+    write_keywords(program, dialect, draw)
+    give_defaults(program, dialect, draw)
+    name_values(program, dialect, draw)
+    arrange_flow(program, dialect, draw)
+    if draw.chance(dialect.uniform_inputs):
+        _draw_uniform(program)
+    sizes = write_sizes(program, dialect, draw)
+    description = _rename_words(example.task.description, inputs)
+    source = Layout(program, dialect, tell(description, draw), draw).write(sizes)
+    names = profile_names(sizes, source)
+    if is_described and not shown:
+        shown = tell(description, draw)
+    task = evolve(
+        example.task,
+        description=shown,
+        source=source,
+        tiny=_renamed(example.task.tiny, names),
+        small=_renamed(example.task.small, names),
+        larger=_renamed(example.task.larger, names),
+    )
+    return Example(
+        task=task,
+        solution=write_solution(parts, program, inputs, attributes),
+        style=f"{example.style}/{dialect.name}",
+    )
+
+
+def _renamed(constants: Constants, names: dict[str, str]) -> Constants:
+    """Return a profile by the names of the surface; where two sizes have one name, the larger one."""
+    found: dict[str, int] = {}
+    for canonical, value in constants:
+        if canonical in names:
+            found[names[canonical]] = max(value, found.get(names[canonical], 0))
+    return tuple(found.items())
+
+
+def _rename_inputs(program: Program, taken: set[str], draw: Draw) -> dict[str, str]:
+    """Call inputs otherwise, by names that are not taken."""
+    changes: dict[str, str] = {}
+    wanted = [draw.choice(_INPUTS.get(argument.name, (argument.name,))) for argument in program.arguments]
+    if [argument.name for argument in program.arguments] in _FACTORS:
+        wanted = list(draw.choice(_PAIRS))
+    for argument, chosen in zip(program.arguments, wanted, strict=True):
+        if chosen not in taken:
+            taken.add(chosen)
+            changes[argument.name] = chosen
+            argument.name = chosen
+    for node in program.statements():
+        rename_in(node, changes)
+    return changes
+
+
+def _rename_words(description: str, changes: dict[str, str]) -> str:
+    if not changes:
+        return description
+    return re.sub(r"\b\w+\b", lambda match: changes.get(match[0], match[0]), description)
+
+
+def _draw_uniform(program: Program) -> None:
+    """Draw the input of a layer from [0, 1), where it is drawn from a normal distribution of unit scale.
+
+    Layers have weights of both signs or normalise, so that their results differ as before.
+    """
+    kinds = {path_of(layer.func) for layer in layers_in(program)}
+    first = program.arguments[0].value
+    if isinstance(first, ast.Call) and path_of(first.func) == "torch.randn" and any(_mixes(kind) for kind in kinds):
+        program.arguments[0].value = call("torch.rand", *first.args)
+
+
+def _mixes(kind: str) -> bool:
+    return kind.startswith(("nn.Conv", "nn.Linear", "nn.MaxPool")) or kind.endswith("Norm")

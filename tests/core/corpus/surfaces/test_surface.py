@@ -1,0 +1,160 @@
+"""Tasks in dialects: their ids, their splits, their texts."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections import Counter
+from itertools import islice
+
+import pytest
+from tritonrl.core.corpus import SUITES, Split, examples, has_heldout_dialect, is_corpus_id, render, split_of
+from tritonrl.core.corpus.surfaces import DIALECTS, dialects
+from tritonrl.core.task import Example, Profile
+from tritonrl.core.text.prompts import user_message
+from tritonrl.core.text.size_constants import read_sizes, with_constants
+
+SIZES_OF = (Profile.TINY, Profile.SMALL, Profile.LARGER)
+
+
+def drawn(suite: str, count: int, split: Split = Split.TRAIN, seed: int = 1) -> list[Example]:
+    """Returns `count` examples a level."""
+    return [e for level, names in SUITES[suite].items() for e in islice(examples(split, level, seed, names), count)]
+
+
+FIELD = drawn("field", 400)
+UNHEARD = drawn("dialects", 200, Split.HELDOUT)
+
+
+def dialect_of(example: Example) -> str:
+    return example.style.rpartition("/")[2]
+
+
+def test_two_dialects_are_never_trained_on() -> None:
+    """Training tasks are written in every other dialect and in no held-out one; `dialects` has these two alone."""
+    assert len(DIALECTS) >= 10
+    assert {dialect_of(example) for example in FIELD} == {dialect.name for dialect in dialects()}
+    assert {dialect_of(example) for example in UNHEARD} == {dialect.name for dialect in dialects(is_heldout=True)}
+    assert len(dialects(is_heldout=True)) == 2
+    assert not any(has_heldout_dialect(example.task.task_id) for example in FIELD)
+    assert all(has_heldout_dialect(example.task.task_id) for example in UNHEARD)
+
+
+@pytest.mark.parametrize("example", [*FIELD[::97], *UNHEARD[::61]], ids=lambda example: example.task.task_id)
+def test_an_id_says_what_is_drawn_and_how_it_is_written(example: Example) -> None:
+    """An id renders the same text again, in the split that the canonical task is in."""
+    assert is_corpus_id(example.task.task_id)
+    assert render(example.task.task_id) == example
+    canonical = re.sub("field_|dialects_", "", example.task.task_id)
+    assert split_of(example.task) is split_of(render(canonical).task)
+
+
+def test_heldout_dialects_write_the_heldout_tasks_of_the_field() -> None:
+    """Both suites ask for the same computations, so that a difference between them is one of dialects."""
+    field = [example.task.task_id.replace("field_", "") for example in drawn("field", 100, Split.HELDOUT, 5)]
+    assert [e.task.task_id.replace("dialects_", "") for e in drawn("dialects", 100, Split.HELDOUT, 5)] == field
+
+
+def test_at_most_half_of_the_prompts_say_the_task_in_english() -> None:
+    """The others begin with the program; no two prompts are alike."""
+    assert 0.2 < sum(bool(example.task.description) for example in FIELD) / len(FIELD) <= 0.5
+    prompts = [user_message(example.task) for example in FIELD]
+    assert len(set(prompts)) == len(prompts)
+    assert all("\n\n```python" not in prompt for prompt in prompts)
+
+
+def test_a_solution_never_says_the_name_of_the_reference() -> None:
+    """`ModelNew` calls `super().__init__()`, and its module defines whatever it names."""
+    for example in [*FIELD, *UNHEARD]:
+        tree = ast.parse(example.solution)
+        read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+        bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+        bound |= {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        assert read <= bound | {"torch", "nn", "triton", "tl"} | set(dir(builtins)), example.task.task_id
+        assert "Model" not in read
+        assert ("def __init__" in example.solution) == ("super().__init__()" in example.solution)
+
+
+def test_constructors_take_the_same_arguments() -> None:
+    """`Model` and `ModelNew` take the same arguments with the same defaults, where the model has any."""
+    for example in [*FIELD, *UNHEARD]:
+        own, new = (
+            _constructor(text, name) for text, name in ((example.task.source, "Model"), (example.solution, "ModelNew"))
+        )
+        assert own == new or (new is None and own == ("self",)), example.task.task_id
+
+
+def _constructor(text: str, name: str) -> tuple[str, ...] | None:
+    model = next(node for node in ast.parse(text).body if isinstance(node, ast.ClassDef) and node.name == name)
+    for node in model.body:
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__":
+            for argument in node.args.args:
+                argument.annotation = None
+            return tuple(ast.unparse(node.args).split(", "))
+    return None
+
+
+def test_profiles_change_sizes_wherever_they_are_written() -> None:
+    """Each profile's names are found by the verifier, and give the program other numbers."""
+    for example in [*FIELD, *UNHEARD]:
+        task = example.task
+        assert task.tiny, task.task_id
+        known = read_sizes(task.source)
+        for profile in SIZES_OF:
+            sizes = dict(task.constants(profile))
+            assert sizes.keys() <= known.keys(), task.task_id
+            changed = read_sizes(with_constants(task.source, task.constants(profile)))
+            assert sizes.items() <= changed.items()
+
+
+FORMS = {
+    "the old form of super": r"super\(Model, self\)\.__init__\(\)",
+    "a call of the class": r"nn\.Module\.__init__\(self\)",
+    "hints": r"x: torch\.Tensor\) -> torch\.Tensor:",
+    "documented arguments": r"Args:\n",
+    "what is returned": r"Returns:\n",
+    "a default": r"def __init__\(self, .*=",
+    "keywords of a layer": r"nn\.Conv\dd\(\s*in_channels=",
+    "a size of two names": r"^height = width = \d+$",
+    "sizes on a line": r"^(depth, )?height, width = \d+, \d+",
+    "a tuple of sizes": r"_shape = \(\d+, ",
+    "a window of two sides": r"^kernel_size = \(\d, \d\)",
+    "the shape of a vector": r"_shape = \(\w+, 1, 1\)",
+    "plain sizes": r"torch\.randn\(\d+, \d+\)",
+    "uniform inputs": r"torch\.rand\(",
+    "named inputs": r"    x = torch\.randn",
+    "functions by their long name": r"torch\.nn\.functional\.\w+\(",
+    "methods": r"\.(sum|mean|softmax|relu|sigmoid)\(",
+    "functions for arithmetic": r"torch\.(add|mul|matmul)\(",
+    "modules in a row": r"nn\.Sequential\(",
+    "a helper method": r"self\._?(activate|post|epilogue|tail|transform)\(",
+    "parameters filled later": r"nn\.init\.normal_\(",
+    "augmented assignment": r" [+*-]= ",
+    "comments": r"  # \w+",
+    "unused imports": r"^import math$",
+    "keywords for the constructor": r"return \[\[\], \{",
+    "sizes in capitals": r"^BATCH_SIZE = \d+",
+    "an unused argument": r"dropout",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_programs_are_written_in_many_forms(form: str) -> None:
+    """Each form is met among the training tasks, in some of them and not in most."""
+    met = sum(bool(re.search(FORMS[form], example.task.source, re.MULTILINE)) for example in FIELD)
+    assert 0 < met < 0.7 * len(FIELD)
+
+
+def test_what_heldout_dialects_do_alone_is_met_there_alone() -> None:
+    """Two spaces and `:param`, or sections with lines below them: no training task shows them."""
+    own = Counter(
+        habit
+        for example in [*FIELD, *UNHEARD]
+        for habit in (":param ", "\n  def forward", "----------\n")
+        if habit in example.task.source
+        for _ in range(1 if has_heldout_dialect(example.task.task_id) else 1_000_000)
+    )
+    assert set(own) == {":param ", "\n  def forward", "----------\n"}
+    assert max(own.values()) < 1_000_000
