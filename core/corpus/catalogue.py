@@ -27,7 +27,7 @@ from .composition.kinship import (
 )
 from .composition.tensors import ProgramSpec
 from .composition.writing import write_program
-from .families import compositions, operators
+from .families import operators
 from .families.attention import draw_attention, write_attention
 from .families.batch_norms import draw_batch_norm, draw_batch_norm_chain, draw_prelu, write_batch_norm
 from .families.convolutions import (
@@ -165,12 +165,12 @@ _FAMILIES: dict[str, Family] = {
     "any_attention": Family(level=1, draw=operators.draw_attention, write=write_program, part=4),
     "any_scan": Family(level=1, draw=operators.draw_scan, write=write_program, part=4),
     "any_activation": Family(level=1, draw=operators.draw_activation, write=write_program, part=4),
-    "conv_then": Family(level=2, draw=compositions.draw_convolution_chain, write=write_program, part=4),
-    "conv_transpose_then": Family(level=2, draw=compositions.draw_transposed_chain, write=write_program, part=4),
-    "linear_then": Family(level=2, draw=compositions.draw_linear_chain, write=write_program, part=4),
-    "matmul_then": Family(level=2, draw=compositions.draw_product_chain, write=write_program, part=4),
-    "pool_then": Family(level=2, draw=compositions.draw_pooling_chain, write=write_program, part=4),
-    "norm_then": Family(level=2, draw=compositions.draw_norm_chain, write=write_program, part=4),
+    "conv_then": Family(level=2, draw=operators.draw_convolution_chain, write=write_program, part=4),
+    "conv_transpose_then": Family(level=2, draw=operators.draw_transposed_chain, write=write_program, part=4),
+    "linear_then": Family(level=2, draw=operators.draw_linear_chain, write=write_program, part=4),
+    "matmul_then": Family(level=2, draw=operators.draw_product_chain, write=write_program, part=4),
+    "pool_then": Family(level=2, draw=operators.draw_pooling_chain, write=write_program, part=4),
+    "norm_then": Family(level=2, draw=operators.draw_norm_chain, write=write_program, part=4),
     **{name: Family(level=3, draw=draw, write=write_program, part=4) for name, draw in NETWORKS.items()},
 }
 

@@ -1,0 +1,125 @@
+"""`tritonrl verify`: one candidate or a batch, judged here or by a server.
+
+What is wrong with the arguments is found before torch is imported, and the sandbox's processes start meanwhile.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .command_line import (
+    Backend,
+    ConfigFile,
+    Jobs,
+    Json,
+    Preset,
+    Settings,
+    guarded,
+    parse_extensions,
+    print_result,
+)
+from .errors import UsageError
+
+if TYPE_CHECKING:
+    from ..core.verdict import Verdict
+    from .errors import TaskError
+
+
+@guarded
+def verify(
+    candidate: Annotated[Path | None, typer.Argument(help="A module that defines ModelNew.")] = None,
+    task: Annotated[str | None, typer.Option("--task", help="TASK.py, or an id of the corpus.")] = None,
+    batch: Annotated[Path | None, typer.Option("--batch", help='{"task": ..., "candidate": ...} a line.')] = None,
+    url: Annotated[
+        str | None, typer.Option("--url", help="Ask this server of `tritonrl serve`; several with commas between.")
+    ] = None,
+    backend: Backend = None,
+    extensions: Annotated[
+        str | None, typer.Option("--extensions", help="A cell's training verifier, such as msct (default: the audit).")
+    ] = None,
+    preset: Preset = None,
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    jobs: Jobs = None,
+    as_json: Json = False,
+) -> None:
+    """Verify candidates: is the kernel right, and how fast.
+
+    A candidate is a module's source, in a batch also the path of one, beside the batch, that ends in .py.
+    What is wrong with a line of a batch, or with its task, is an error on stderr (exit 2); the others are judged.
+
+    Inputs are drawn anew each time, by a seed that is told with the verdict; --set verifier.seed=N repeats one.
+
+    Example: tritonrl verify softmax.py --task l1-softmax-00c0ffee12345678 --json
+    """
+    if (candidate is None) == (batch is None) or (batch is None) != (task is not None):
+        raise UsageError("give CANDIDATE.py with --task, or --batch FILE.jsonl")
+    if url is not None:
+        from .service.ask import ask_server, read_items, refuse_settings
+
+        refuse_settings(backend, preset, config_file, settings)
+        raise typer.Exit(ask_server(url, read_items(candidate, task, batch), extensions, as_json))
+    from .settings import load_config, read_text, with_drawn_seed
+
+    # what is wrong with the arguments is found before what takes longer is imported
+    config = load_config(
+        preset,
+        config_file,
+        [*(settings or []), *([f"verifier.backend={backend}"] if backend else [])],
+        with_drawn_seed(),
+    )
+    own_extensions = None if extensions is None else parse_extensions(extensions)
+    source = None if candidate is None else read_text(candidate)
+    from ..core.recipe.extensions import AUDIT, VerifierSpec
+    from .errors import TaskError
+    from .tasks.batch import default_jobs, in_order, read_batch, verdict_plain
+    from .tasks.suites import find_task
+
+    spec = AUDIT if own_extensions is None else VerifierSpec.for_training(own_extensions)
+    bad: list[str] = []
+
+    def note_bad(problem: object) -> None:
+        bad.append(str(problem))
+        print(f"tritonrl: {problem}", file=sys.stderr)
+
+    if batch is not None:
+        pairs = read_batch(batch, note_bad)
+    else:
+        assert source is not None
+        assert task is not None
+        pairs = [(find_task(task), source)]
+    from ..stages.syntax import inspect_source
+    from .plain_text import render_verdict
+    from .sandbox.sandbox import open_early
+
+    for name in dict.fromkeys(one.task_id for one, _ in pairs if not (one.tiny or one.small or one.larger)):
+        print(
+            f"tritonrl: {name}: no size can be varied, so a kernel for these sizes alone passes "
+            "(sizes are integers that have a name at the module's top level)",
+            file=sys.stderr,
+        )
+
+    def show(found: Verdict | TaskError) -> None:
+        if isinstance(found, TaskError):
+            note_bad(found)
+            return
+        plain = verdict_plain(found, spec, config)
+        print_result(plain, render_verdict(plain), as_json)
+
+    receive = in_order(show)
+    with ExitStack() as stack:
+        sandbox = None
+        if any(inspect_source(source) is None for _, source in pairs):
+            sandbox = stack.enter_context(open_early(config.limits, config.verifier.target))
+        # it imports torch, while the sandbox's processes do too
+        from .verification.verifier import open_verifier
+
+        verifier = stack.enter_context(open_verifier(config, sandbox=sandbox))
+        on_bad_task = None if batch is None else receive
+        verdicts = verifier.verify_many(pairs, spec, jobs or default_jobs(), receive, on_bad_task)
+    raise typer.Exit(2 if bad else 0 if all(verdict.correct for verdict in verdicts) else 1)
