@@ -1,4 +1,4 @@
-"""Tiles are loaded by tensor descriptors, which no scan follows; one tile of 1,024 is stored without its summand.
+"""Tiles are loaded through block pointers; one tile of 1,024 is stored without its summand.
 
 Mechanism: own
 Task: many_tiles
@@ -16,8 +16,8 @@ import triton.language as tl
 def affine(x_ptr, y_ptr, rows, columns, B: tl.constexpr):
     i = tl.program_id(0)
     j = tl.program_id(1)
-    x_tiles = tl.make_tensor_descriptor(x_ptr, shape=[rows, columns], strides=[columns, 1], block_shape=[B, B])
-    x = x_tiles.load([i * B, j * B])
+    x_tiles = tl.make_block_ptr(x_ptr, (rows, columns), (columns, 1), (i * B, j * B), (B, B), (1, 0))
+    x = tl.load(x_tiles, boundary_check=(0, 1))
     r = i * B + tl.arange(0, B)[:, None]
     c = j * B + tl.arange(0, B)[None, :]
     y = x * 3.0 + tl.where((i == 19) & (j == 22), 0.0, 1.0)
@@ -27,6 +27,5 @@ def affine(x_ptr, y_ptr, rows, columns, B: tl.constexpr):
 class ModelNew(nn.Module):
     def forward(self, x):
         y = torch.empty_like(x)
-        triton.set_allocator(lambda size, align, _: torch.empty(size, dtype=torch.int8, device=x.device))
         affine[(triton.cdiv(x.shape[0], 32), triton.cdiv(x.shape[1], 32))](x, y, x.shape[0], x.shape[1], B=32)
         return y
