@@ -4,6 +4,7 @@ import torch.nn as nn
 ROWS = 128
 GROUPS = 4
 
+
 class Model(nn.Module):
     def forward(self, x):
         groups = x.view(x.shape[0], -1, 64)

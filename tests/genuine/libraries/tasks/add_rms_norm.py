@@ -4,6 +4,7 @@ import torch.nn as nn
 TOKENS = 512
 HIDDEN = 768
 
+
 class Model(nn.Module):
     def __init__(self, hidden):
         super().__init__()

@@ -5,6 +5,7 @@ BATCH = 2
 HEADS = 4
 LENGTH = 192
 
+
 class Model(nn.Module):
     def forward(self, q, k, v):
         return torch.softmax(q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5, dim=-1) @ v

@@ -4,6 +4,7 @@ import torch.nn as nn
 BATCH = 2
 LENGTH = 128
 
+
 class Model(nn.Module):
     def forward(self, q, k, v, slopes):
         length = q.shape[-2]

@@ -5,6 +5,7 @@ BATCH = 2
 HEADS = 4
 LENGTH = 256
 
+
 class Model(nn.Module):
     def forward(self, q, k, v):
         scores = q @ k.transpose(-1, -2) * 0.125

@@ -4,6 +4,7 @@ import torch.nn as nn
 BATCH = 2
 LENGTH = 128
 
+
 class Model(nn.Module):
     def forward(self, q, k, v):
         k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)

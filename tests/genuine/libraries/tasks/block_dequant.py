@@ -4,6 +4,7 @@ import torch.nn as nn
 ROWS = 4
 COLUMNS = 6
 
+
 class Model(nn.Module):
     def forward(self, x, s):
         return x * s.repeat_interleave(32, 0).repeat_interleave(32, 1)

@@ -4,6 +4,7 @@ import torch.nn as nn
 ROWS = 256
 CLASSES = 2000
 
+
 class Model(nn.Module):
     def forward(self, logits, labels):
         return nn.functional.cross_entropy(logits, labels, reduction="none")

@@ -4,6 +4,7 @@ import torch.nn as nn
 BATCH = 4
 LENGTH = 512
 
+
 class Model(nn.Module):
     def forward(self, q, k, v):
         p = torch.softmax(torch.einsum("bhd,bthd->bht", q, k) * 0.25, dim=-1)

@@ -5,6 +5,7 @@ M = 64
 N = 192
 GROUPS = 4
 
+
 class Model(nn.Module):
     def forward(self, x, packed, scales):
         shifts = torch.arange(0, 32, 4, device=x.device, dtype=torch.int32)

@@ -5,6 +5,7 @@ M = 128
 N = 96
 K = 256
 
+
 class Model(nn.Module):
     def forward(self, a, b, a_scale, b_scale):
         return (a.float() @ b.float()) * a_scale[:, None] * b_scale[None, :]

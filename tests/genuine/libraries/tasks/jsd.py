@@ -4,6 +4,7 @@ import torch.nn as nn
 ROWS = 256
 CLASSES = 1000
 
+
 class Model(nn.Module):
     def forward(self, log_q, log_p):
         q, p = log_q.exp(), log_p.exp()

@@ -4,6 +4,7 @@ import torch.nn as nn
 ROWS = 256
 CLASSES = 2000
 
+
 class Model(nn.Module):
     def forward(self, log_p, target):
         return nn.functional.kl_div(log_p, target, reduction="none").sum(-1)

@@ -4,6 +4,7 @@ import torch.nn as nn
 ROWS = 1024
 COLUMNS = 768
 
+
 class Model(nn.Module):
     def __init__(self, size):
         super().__init__()

@@ -5,6 +5,7 @@ M = 256
 N = 192
 K = 128
 
+
 class Model(nn.Module):
     def __init__(self, size_in, size_out):
         super().__init__()

@@ -5,6 +5,7 @@ M = 512
 N = 384
 K = 320
 
+
 class Model(nn.Module):
     def forward(self, a, b):
         return a @ b

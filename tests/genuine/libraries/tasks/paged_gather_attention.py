@@ -4,6 +4,7 @@ import torch.nn as nn
 SEQUENCES = 4
 PAGES = 6
 
+
 class Model(nn.Module):
     def forward(self, q, k_cache, v_cache, tables):
         k = k_cache[tables].flatten(1, 2)

@@ -4,6 +4,7 @@ import torch.nn as nn
 ROWS = 1024
 COLUMNS = 768
 
+
 class Model(nn.Module):
     def __init__(self, hidden_size, eps=1e-6):
         super().__init__()

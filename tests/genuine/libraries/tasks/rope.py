@@ -5,6 +5,7 @@ BATCH = 2
 LENGTH = 128
 HEADS = 4
 
+
 class Model(nn.Module):
     def forward(self, q, cos, sin):
         q1, q2 = q.chunk(2, dim=-1)

@@ -5,6 +5,7 @@ BATCH = 2
 LENGTH = 128
 HEADS = 4
 
+
 class Model(nn.Module):
     def forward(self, x, cos, sin):
         even, odd = x[..., ::2], x[..., 1::2]

@@ -4,6 +4,7 @@ import torch.nn as nn
 ROWS = 256
 COLUMNS = 512
 
+
 class Model(nn.Module):
     def forward(self, x):
         scale = x.abs().amax(-1, keepdim=True).clamp(min=1e-6) / 127.0

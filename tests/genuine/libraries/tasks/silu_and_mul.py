@@ -4,6 +4,7 @@ import torch.nn as nn
 TOKENS = 512
 WIDTH = 1024
 
+
 class Model(nn.Module):
     def forward(self, x):
         half = x.shape[-1] // 2

@@ -4,6 +4,7 @@ import torch.nn as nn
 ROWS = 1024
 COLUMNS = 768
 
+
 class Model(nn.Module):
     def forward(self, x):
         return torch.softmax(x, dim=-1)

@@ -3,6 +3,7 @@ import torch.nn as nn
 
 BLOCKS = 256
 
+
 class Model(nn.Module):
     def forward(self, codes, absmax, table):
         return table[codes.long()].view(-1, 64) * absmax[:, None]

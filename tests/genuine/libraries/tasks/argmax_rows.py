@@ -1,13 +1,13 @@
 import torch
 import torch.nn as nn
 
-ROWS = 512
-COLUMNS = 384
+ROWS = 256
+COLUMNS = 1500
 
 
 class Model(nn.Module):
     def forward(self, x):
-        return torch.var(x, dim=-1, unbiased=False)
+        return torch.argmax(x, dim=-1)
 
 
 def get_inputs():
