@@ -2,8 +2,8 @@
 
 Mechanism: own
 Task: huge_rows
-Outcome: run_failed
-Stage: full
+Outcome: out_of_resources
+Stage: compile
 """
 
 import torch

@@ -2,8 +2,8 @@
 
 Mechanism: own
 Task: index_add
-Outcome: wrong_values
-Stage: full
+Outcome: run_failed
+Stage: tiny
 """
 
 import torch

@@ -2,7 +2,7 @@
 
 Mechanism: own
 Task: grand_total
-Outcome: wrong_values
+Outcome: run_failed
 Stage: full
 """
 

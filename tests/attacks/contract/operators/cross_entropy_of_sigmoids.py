@@ -2,7 +2,7 @@
 
 Mechanism: own
 Task: bce_with_logits
-Outcome: not_finite
+Outcome: wrong_values
 Stage: full
 """
 

@@ -2,8 +2,8 @@
 
 Mechanism: own
 Task: double_relu
-Outcome: not_reproducible
-Stage: compile
+Outcome: not_finite
+Stage: full
 """
 
 import torch

@@ -3,7 +3,7 @@
 Mechanism: own
 Task: scaled_columns
 Outcome: wrong_values
-Stage: full
+Stage: tiny
 """
 
 import torch

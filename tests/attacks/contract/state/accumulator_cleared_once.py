@@ -2,8 +2,8 @@
 
 Mechanism: own
 Task: grand_total
-Outcome: wrong_values
-Stage: full
+Outcome: not_reproducible
+Stage: compile
 """
 
 import torch

@@ -2,7 +2,7 @@
 
 Mechanism: own
 Task: double_relu
-Outcome: output_not_written
+Outcome: not_finite
 Stage: full
 """
 

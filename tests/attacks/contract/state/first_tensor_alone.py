@@ -4,6 +4,7 @@ Mechanism: own
 Task: double_relu
 Outcome: not_reproducible
 Stage: compile
+Also: not_finite@full, not_reproducible@full, output_not_written@full, wrong_values@full
 """
 
 import torch

@@ -3,7 +3,7 @@
 Mechanism: own
 Task: matmul
 Outcome: wrong_values
-Stage: full
+Stage: tiny
 """
 
 import torch
