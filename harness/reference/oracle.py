@@ -162,6 +162,10 @@ class Oracle:
         dtypes = self.signature(task).dtypes
         return all(dtype in _FLOATING for dtype in dtypes) or _UNORDERED_OPERATORS.isdisjoint(self.operator_names(task))
 
+    def is_same_in_evaluation(self, task: Task) -> bool:
+        """Whether the reference returns the same in evaluation mode as in training mode, and in a second call."""
+        return self._cached(("evaluation", fingerprint(task)), lambda: self._is_same_in_evaluation(task))
+
     def expected(
         self, task: Task, inputs: VariantInputs, seeded_parameters: frozenset[str] = frozenset()
     ) -> ExpectedRun:
@@ -270,6 +274,16 @@ class Oracle:
                     used.append(position)
                     break
         return tuple(used)
+
+    def _is_same_in_evaluation(self, task: Task) -> bool:
+        module = load_task(task, Profile.TINY)
+        inputs = [to_double(value) for value in draw_inputs(task, module, derive(self.seed, fingerprint(task), "mode"))]
+        model = convert(build_model(task, module, self.init_seed(task)), torch.float64)
+        trained = call_model(task, model, inputs)
+        try:
+            return equal_results(trained, call_model(task, model.eval(), inputs))
+        except TaskError:
+            return False
 
     def _find_build(self, task: Task, profile: Profile, dtype: str) -> Build:
         task, profile = self._sized(task, profile)

@@ -176,6 +176,7 @@ def record_request(task: Task, oracle: Oracle, profile: Profile, dtype: str, com
         seed=oracle.init_seed(task),
         inputs=build.inputs,
         compile=compile,
+        is_same_in_evaluation=oracle.is_same_in_evaluation(task),
     )
 
 
