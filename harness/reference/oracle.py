@@ -31,7 +31,7 @@ from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Constants, Profile, Task
 from ...stages.roofline import EagerOperator
-from ...stages.tolerance import LARGEST_FINITE, accepts, compare, find_scale
+from ...stages.tolerance import accepts, compare, find_scale
 from ...stages.variants import HIDDEN_VARIANTS, VariantInputs
 from ..errors import TaskError
 from .reference import (
@@ -51,6 +51,7 @@ from .reference import (
     trace_operators,
 )
 from .sizes.declared_sizes import accepted_remainders, find_between, find_beyond, is_within_reach, with_declared
+from .values import is_in_range, transform, values_of
 
 T = TypeVar("T")
 _STABLE_OPERATORS = frozenset({"_softmax", "_log_softmax", "logsumexp"})
@@ -306,7 +307,7 @@ class Oracle:
 
     def _is_exact(self, task: Task, spec: VariantInputs) -> bool:
         errors, run = self.own_errors(task, spec), self.expected(task, spec)
-        is_known = bool(errors) and all(map(_is_in_range, run.expected, run.dtypes))
+        is_known = bool(errors) and all(map(is_in_range, run.expected, run.dtypes))
         return is_known and all(accepts(error, _SHARE_OF_TOLERANCE) for error in errors)
 
     def _find_degree(self, task: Task, spec: VariantInputs) -> int | None:
@@ -388,24 +389,3 @@ class Oracle:
 
 def _num_bytes(values: Iterable[Any]) -> int:
     return sum(value.nbytes for value in values if isinstance(value, torch.Tensor))
-
-
-def _is_in_range(wanted: NDArray[np.generic], dtype: str) -> bool:
-    """Whether all values are finite, and well below what the dtype can hold."""
-    largest = float(np.max(np.abs(wanted), initial=0.0)) if wanted.dtype.kind == "f" else 0.0
-    return largest < 0.9 * LARGEST_FINITE.get(dtype, np.inf)
-
-
-def transform(value: Any, spec: VariantInputs, dtype: torch.dtype) -> Any:
-    """A drawn value as the variant has it, exact in the dtype."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    if not value.is_floating_point():
-        return value.contiguous()
-    changed = spec.transform(value.double().contiguous().numpy())
-    return torch.from_numpy(np.ascontiguousarray(changed)).to(dtype)
-
-
-def values_of(tensor: torch.Tensor) -> NDArray[np.generic]:
-    """A tensor's values, floating ones in float64."""
-    return (tensor.double() if tensor.is_floating_point() else tensor).detach().cpu().numpy()  # NumPy has no bfloat16

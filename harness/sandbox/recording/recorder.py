@@ -268,7 +268,12 @@ class _Session:
     def _make_input(self, spec: Any) -> Any:
         if not isinstance(spec, TensorSpec):
             return spec
-        tensor = torch.empty(spec.shape, dtype=getattr(torch, spec.dtype), device="meta")
+        dtype = getattr(torch, spec.dtype)
+        if spec.stride is None:
+            tensor = torch.empty(spec.shape, dtype=dtype, device="meta")
+        else:
+            storage = torch.empty(spec.storage_size, dtype=dtype, device="meta")
+            tensor = storage.as_strided(spec.shape, spec.stride, spec.offset)
         self.devices.place(tensor, CUDA)
         return tensor
 
