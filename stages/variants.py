@@ -25,7 +25,7 @@ values are for references that begin with an operator that PyTorch defines to be
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from attrs import evolve, field, frozen
@@ -38,6 +38,7 @@ from ..core.task import Profile
 Group = Literal["training", "hidden", "sampled", "single"]
 """Run by extension M, by the audit alone, by the audit where they are too large to be run whole, or by one check."""
 _CHOICE_SEED = 1
+_LARGE_INTEGER = 1 << 33
 _MANTISSA_BITS = {"float32": 23, "float16": 10, "bfloat16": 7, "float8": 3}
 
 
@@ -52,6 +53,16 @@ class Facts(Protocol):
     @property
     def has_remainder(self) -> bool:
         """Whether there are sizes of no profile, one more than whole blocks."""
+        ...
+
+    @property
+    def has_integers(self) -> bool:
+        """Whether there are integers among the inputs, and the reference accepts the variant's."""
+        ...
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether there are plain numbers among the inputs of which the reference accepts others."""
         ...
 
     @property
@@ -134,6 +145,8 @@ class VariantInputs:
     """What values are rounded to multiples of, zeros among them; 0 for none."""
     rounded_through: str | None = None
     fresh_input: int | None = None
+    integers: Literal["", "negated", "large"] = ""
+    """What is done to integers: some become negative, or all reach the upper half of their range."""
 
     def change_few(self) -> VariantInputs:
         """Return the inputs with one value in 64 halved: enough for any result to differ, too few to be noticed.
@@ -153,6 +166,18 @@ class VariantInputs:
         if self.step:
             values = _tie(values, self.step)
         return values if self.rounded_through is None else round_values(values, self.rounded_through)
+
+    def transform_integers(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The variant's values, from freshly drawn integers; a negative index is one from the end."""
+        if not self.integers or values.dtype.kind != "i":
+            return values
+        if self.integers == "negated":
+            # others in each input, so that the two sides of an operator do not always have one sign
+            draw = np.random.default_rng([_CHOICE_SEED, abs(int(np.sum(values)))])
+            chosen = draw.random(values.shape) < 0.5
+            return np.where(chosen, -1 - values, values)
+        largest = max(1, int(np.max(np.abs(values), initial=0)))
+        return values * values.dtype.type(max(1, min(np.iinfo(values.dtype).max, _LARGE_INTEGER) // largest))
 
 
 @frozen(kw_only=True)
@@ -231,6 +256,16 @@ VARIANTS: tuple[VariantRow, ...] = (
         changes={"scale": 300.0},
         applies=lambda facts: facts.is_narrowed_to_float16 and facts.is_exact,
         is_large=True,
+    ),
+    # sums in fewer bits, and quotients and remainders that round towards zero
+    _row(Variant.INTEGERS_NEGATED, lambda facts: facts.has_integers and facts.is_exact, integers="negated"),
+    _row(Variant.INTEGERS_LARGE, lambda facts: facts.has_integers and facts.is_exact, integers="large"),
+    # arguments that are no tensors, and are taken for constants
+    VariantRow(
+        variant=Variant.NUMBERS,
+        group="hidden",
+        profile=Profile.NUMBERS,
+        applies=lambda facts: facts.has_numbers and facts.is_exact,
     ),
     # branches by shape, and masks that are off by one
     VariantRow(

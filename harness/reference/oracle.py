@@ -34,6 +34,7 @@ from ...stages.roofline import EagerOperator
 from ...stages.tolerance import accepts, compare, find_scale
 from ...stages.variants import HIDDEN_VARIANTS, VariantInputs
 from ..errors import TaskError
+from .experiments import find_numbers, find_used_inputs, is_same_in_evaluation
 from .reference import (
     build_model,
     call_model,
@@ -42,7 +43,6 @@ from .reference import (
     describe_input,
     draw_inputs,
     dtype_name,
-    equal_results,
     fake_reference,
     load_task,
     randomise,
@@ -51,7 +51,7 @@ from .reference import (
     trace_operators,
 )
 from .sizes.declared_sizes import accepted_remainders, find_between, find_beyond, is_within_reach, with_declared
-from .values import is_in_range, transform, values_of
+from .values import is_in_range, is_integer, transform, values_of
 
 T = TypeVar("T")
 _STABLE_OPERATORS = frozenset({"_softmax", "_log_softmax", "logsumexp"})
@@ -165,7 +165,9 @@ class Oracle:
 
     def is_same_in_evaluation(self, task: Task) -> bool:
         """Whether the reference returns the same in evaluation mode as in training mode, and in a second call."""
-        return self._cached(("evaluation", fingerprint(task)), lambda: self._is_same_in_evaluation(task))
+        return self._cached(
+            ("evaluation", fingerprint(task)), lambda: is_same_in_evaluation(task, self.seed, self.init_seed(task))
+        )
 
     def expected(
         self, task: Task, inputs: VariantInputs, seeded_parameters: frozenset[str] = frozenset()
@@ -203,6 +205,32 @@ class Oracle:
             return ()
         return find_between(task, self.remainder(task), derive(self.seed, fingerprint(task), "between"))
 
+    def numbers(self, task: Task) -> tuple[tuple[int, Any], ...]:
+        """The plain numbers of the variant "numbers", by position; those that the reference accepts, one by one."""
+        return self._cached(("numbers", fingerprint(task)), lambda: find_numbers(task, self.init_seed(task)))
+
+    def accepts_integers(self, task: Task, spec: VariantInputs) -> bool:
+        """Whether there are integers among the inputs, and the reference runs with the variant's at tiny sizes.
+
+        It is asked on the CPU, where an index out of range is an error and not the end of the process.
+        """
+        key = ("integers", fingerprint(task), spec)
+        return self._cached(key, lambda: self._accepts_integers(task, spec))
+
+    def _accepts_integers(self, task: Task, spec: VariantInputs) -> bool:
+        try:
+            model, inputs = self._prepare(task, evolve(spec, profile=Profile.TINY), frozenset())
+            if not any(map(is_integer, inputs)):
+                return False
+            call_model(task, convert(model, torch.float64), [to_double(value) for value in inputs])
+        except TaskError:
+            return False
+        return True
+
+    def _with_numbers(self, task: Task, profile: Profile, drawn: list[Any]) -> list[Any]:
+        others = dict(self.numbers(task)) if profile is Profile.NUMBERS else {}
+        return [others.get(position, value) for position, value in enumerate(drawn)]
+
     def is_within_reach(self, task: Task) -> bool:
         """Whether the declared sizes can be computed here in about a second."""
         return self._cached(("reach", fingerprint(task)), lambda: is_within_reach(task))
@@ -214,6 +242,8 @@ class Oracle:
         if profile is Profile.BETWEEN:
             sizes = self.between(task)
             return (with_declared(task, sizes), Profile.DECLARED) if sizes else (task, Profile.SMALL)
+        if profile is Profile.NUMBERS:
+            return task, Profile.SMALL
         if profile is not Profile.REMAINDER:
             return task, profile
         small = {**dict(task.small), **dict(self.remainder(task))}
@@ -255,44 +285,20 @@ class Oracle:
             dtypes = tuple(dtype_name(output) for output in outputs)
             parameters = tuple(model.state_dict().keys())
         return ReferenceSignature(
-            shapes=shapes, dtypes=dtypes, used_inputs=self._find_used_inputs(task), parameters=parameters
+            shapes=shapes,
+            dtypes=dtypes,
+            used_inputs=find_used_inputs(task, self.seed, self.init_seed(task)),
+            parameters=parameters,
         )
 
-    def _find_used_inputs(self, task: Task) -> tuple[int, ...]:
-        """Positions of tensors whose replacement by fresh values changes the result at tiny sizes."""
-        module = load_task(task, Profile.TINY)
-        draws = [draw_inputs(task, module, derive(self.seed, fingerprint(task), "used", n)) for n in range(4)]
-        model = convert(build_model(task, module, self.init_seed(task)), torch.float64)
-        base = [to_double(value) for value in draws[0]]
-        reference = call_model(task, model, base)
-        used: list[int] = []
-        for position, value in enumerate(base):
-            if not isinstance(value, torch.Tensor):
-                continue
-            for fresh in draws[1:]:
-                changed = [*base[:position], to_double(fresh[position]), *base[position + 1 :]]
-                if not equal_results(call_model(task, model, changed), reference):
-                    used.append(position)
-                    break
-        return tuple(used)
-
-    def _is_same_in_evaluation(self, task: Task) -> bool:
-        module = load_task(task, Profile.TINY)
-        inputs = [to_double(value) for value in draw_inputs(task, module, derive(self.seed, fingerprint(task), "mode"))]
-        model = convert(build_model(task, module, self.init_seed(task)), torch.float64)
-        trained = call_model(task, model, inputs)
-        try:
-            return equal_results(trained, call_model(task, model.eval(), inputs))
-        except TaskError:
-            return False
-
     def _find_build(self, task: Task, profile: Profile, dtype: str) -> Build:
-        task, profile = self._sized(task, profile)
-        module = load_task(task, profile)
+        sized, profile_of_sizes = self._sized(task, profile)
+        module = load_task(sized, profile_of_sizes)
         with FakeTensorMode():
-            drawn = draw_inputs(task, module, None)
+            drawn = draw_inputs(sized, module, None)
+        drawn = self._with_numbers(task, profile, drawn)
         return Build(
-            init_json=describe_init(task, module), inputs=tuple(describe_input(task, value, dtype) for value in drawn)
+            init_json=describe_init(sized, module), inputs=tuple(describe_input(sized, value, dtype) for value in drawn)
         )
 
     def _find_own_errors(self, task: Task, spec: VariantInputs) -> tuple[Comparison, ...]:
@@ -331,7 +337,8 @@ class Oracle:
 
         def draw(*labels: str) -> list[Any]:
             module = load_task(*self._sized(task, profile))
-            return draw_inputs(task, module, derive(self.seed, identity, "inputs", spec.stream, *labels))
+            drawn = draw_inputs(task, module, derive(self.seed, identity, "inputs", spec.stream, *labels))
+            return self._with_numbers(task, profile, drawn)
 
         def build() -> torch.nn.Module:
             module = load_task(*self._sized(task, profile))

@@ -24,8 +24,13 @@ def transform(value: Any, spec: VariantInputs, dtype: torch.dtype) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     if not value.is_floating_point():
-        return place_like(value, value.contiguous().numpy(), value.dtype)
+        return place_like(value, spec.transform_integers(value.contiguous().numpy()), value.dtype)
     return place_like(value, spec.transform(value.double().contiguous().numpy()), dtype)
+
+
+def is_integer(value: object) -> bool:
+    """Whether a value is a tensor of signed integers."""
+    return isinstance(value, torch.Tensor) and value.dtype in (torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def place_like(drawn: torch.Tensor, values: NDArray[Any], dtype: torch.dtype) -> torch.Tensor:

@@ -19,7 +19,7 @@ from .context import VerifierContext
 
 _ASSEMBLER_KILLED = re.compile(r"`ptxas` failed with error code -(9|24)\b")
 """As Triton says it of one that SIGKILL or SIGXCPU ended."""
-_LATER = (Profile.REMAINDER, Profile.BETWEEN, Profile.BEYOND)
+_LATER = (Profile.NUMBERS, Profile.REMAINDER, Profile.BETWEEN, Profile.BEYOND)
 """Sizes that only the audit records."""
 
 
@@ -56,6 +56,7 @@ def record_later(candidate: Candidate, task: Task, context: VerifierContext, inp
     """
     together = [inputs]
     others = [context.describe(Variant.REMAINDER, task)] if context.oracle.remainder(task) else []
+    others += [context.describe(Variant.NUMBERS, task)] if context.oracle.numbers(task) else []
     others += later_variants(task, context)
     together += [other for other in others if other.variant is not inputs.variant]
 
