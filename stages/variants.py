@@ -176,8 +176,10 @@ class VariantInputs:
             draw = np.random.default_rng([_CHOICE_SEED, abs(int(np.sum(values)))])
             chosen = draw.random(values.shape) < 0.5
             return np.where(chosen, -1 - values, values)
-        largest = max(1, int(np.max(np.abs(values), initial=0)))
-        return values * values.dtype.type(max(1, min(np.iinfo(values.dtype).max, _LARGE_INTEGER) // largest))
+        largest = max(1, int(np.max(np.abs(values.astype(np.float64)), initial=0.0)))
+        factor = values.dtype.type(max(1, min(np.iinfo(values.dtype).max, _LARGE_INTEGER) // largest))
+        changed: NDArray[Any] = values * factor
+        return changed
 
 
 @frozen(kw_only=True)

@@ -210,18 +210,19 @@ class Oracle:
         return self._cached(("numbers", fingerprint(task)), lambda: find_numbers(task, self.init_seed(task)))
 
     def accepts_integers(self, task: Task, spec: VariantInputs) -> bool:
-        """Whether there are integers among the inputs, and the reference runs with the variant's at tiny sizes.
+        """Whether there are integers among the inputs, and the reference runs with any at tiny sizes.
 
+        Large ones are asked for in any case: what is an index counts from the end in PyTorch, and not in right kernels.
         It is asked on the CPU, where an index out of range is an error and not the end of the process.
         """
-        key = ("integers", fingerprint(task), spec)
-        return self._cached(key, lambda: self._accepts_integers(task, spec))
+        large = evolve(spec, profile=Profile.TINY, integers="large")
+        return self._cached(("integers", fingerprint(task), large), lambda: self._accepts_integers(task, large))
 
     def _accepts_integers(self, task: Task, spec: VariantInputs) -> bool:
+        model, inputs = self._prepare(task, spec, frozenset())
+        if not any(map(is_integer, inputs)):
+            return False
         try:
-            model, inputs = self._prepare(task, evolve(spec, profile=Profile.TINY), frozenset())
-            if not any(map(is_integer, inputs)):
-                return False
             call_model(task, convert(model, torch.float64), [to_double(value) for value in inputs])
         except TaskError:
             return False
