@@ -17,9 +17,9 @@ of a multiple of the inputs is that multiple (a relu, a product of matrices), so
 such a formula leaves the range that its result has not left. For faint ones it must be so down there too: a norm's
 epsilon, which ordinary values do not show, leaves the next function arguments near zero, where a right formula may lose
 its digits (the tanh as 2 sigmoid(2x) - 1). Elsewhere large values need a reason in the plan: that it narrows what the
-task computes in float32. Where the reference has an operator that PyTorch computes by exponentials and keeps from
-overflowing, large values are fair if it stays exact; so they are in a float16 that it stays exact in. And widely spread
-values are for references that begin with an operator that PyTorch defines to be right whatever the magnitudes.
+task computes in float32. Where no power of a factor of the inputs comes out, large values are fair if the reference
+stays exact in its own dtype; so they are in a float16 that it stays exact in. And widely spread values are for
+references that begin with an operator that PyTorch defines to be right whatever the magnitudes.
 """
 
 from __future__ import annotations
@@ -245,9 +245,12 @@ VARIANTS: tuple[VariantRow, ...] = (
     ),
     # an epsilon that is missing or another one
     _row(Variant.SCALE_1E_4, lambda facts: facts.degree == 0 and facts.is_exact, scale=1e-4),
-    # a quotient of exponentials, which is NaN beyond 44 (a tanh) or 88, where PyTorch's function has become constant
+    # a quotient of exponentials, which is NaN beyond 44 (a tanh) or 88, where PyTorch's function has become constant;
+    # whatever else in a formula leaves its range, or ends, where the reference does not
     evolve(
-        _row(Variant.SCALE_100, lambda facts: facts.saturates and facts.is_exact, scale=100.0),
+        _row(
+            Variant.SCALE_100, lambda facts: (facts.saturates or facts.degree is None) and facts.is_exact, scale=100.0
+        ),
         is_large=True,
     ),
     # the same for squares of values beyond 256
