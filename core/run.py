@@ -15,10 +15,17 @@ InitArgument = int | float | bool | str | None
 
 @frozen(kw_only=True)
 class TensorSpec:
-    """An input of `forward` that is a tensor: what recording needs to know of it (no values)."""
+    """An input of `forward` that is a tensor: what recording needs to know of it (no values).
+
+    A `stride` of null is that of a contiguous tensor which begins where its storage does and fills it. Otherwise the
+    tensor begins at `offset` in a storage of `storage_size` elements.
+    """
 
     shape: tuple[int, ...]
     dtype: str
+    stride: tuple[int, ...] | None = None
+    offset: int = 0
+    storage_size: int = 0
 
 
 @frozen(kw_only=True)

@@ -30,6 +30,8 @@ class Profile(StrEnum):
     """Larger than `SMALL` in every dimension: the input variant "larger dimensions" on the interpreter."""
     REMAINDER = "remainder"
     """One element more than whole blocks, and no size of another profile: a hidden variant's, derived by a rule."""
+    NUMBERS = "numbers"
+    """`SMALL`, with other plain numbers among the arguments: a hidden variant's, found by trying the reference."""
     BETWEEN = "between"
     """Drawn between `LARGER` and the declared sizes: a hidden variant's, which the judge's seed decides."""
     BEYOND = "beyond"
@@ -65,7 +67,7 @@ class Task:
                 return ()
             case Profile.TINY:
                 return self.tiny
-            case Profile.SMALL:
+            case Profile.SMALL | Profile.NUMBERS:
                 return self.small
             case Profile.LARGER:
                 return self.larger

@@ -8,10 +8,11 @@ appear there (stage 4), so that a candidate with a hard-coded size fails the var
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from ..core.candidate import Candidate, CompileReport, Failure, Recording, ReferenceSignature
 from ..core.outcome import Outcome, Stage
-from ..core.plan import BufferKind, Purity
+from ..core.plan import BufferKind, LaunchPlan, Purity
 from ..core.task import Profile
 from ..core.verdict import StageResult
 from .decision import decide, skip
@@ -79,9 +80,26 @@ def multiplies_narrowly(report: CompileReport) -> bool:
 
 
 def cuts_to_tf32(report: CompileReport) -> bool:
-    """Whether a kernel multiplies float32 values by matrix units that see TF32 of them."""
-    plans = [recording.plan for recording in report.recordings[:1] if recording.plan is not None]
-    return any(kernel.dot_precision == "tf32" and "f32" in kernel.dot_operands for p in plans for kernel in p.kernels)
+    """Whether matrix units see TF32 of float32 values, and nothing in the plan has fewer digits than that.
+
+    What is rounded further has not the digits that TF32's width is granted for, whatever else the plan multiplies.
+    """
+    if not report.recordings or report.recordings[0].plan is None:
+        return False
+    kernels = report.recordings[0].plan.kernels
+    cuts = any(kernel.dot_precision == "tf32" and "f32" in kernel.dot_operands for kernel in kernels)
+    return cuts and not any(map(_is_coarse, _narrow_names(report.recordings[0].plan)))
+
+
+def _narrow_names(plan: LaunchPlan) -> Iterator[str]:
+    """The element types, or dtypes, that values are rounded to in kernels, multiplied in, or kept in between."""
+    for kernel in plan.kernels:
+        yield from (*kernel.narrowed, *kernel.dot_operands)
+    yield from (buffer.dtype for buffer in plan.buffers if buffer.kind is BufferKind.TEMPORARY)
+
+
+def _is_coarse(name: str) -> bool:
+    return name.startswith(("bf16", "bfloat16", "f8", "float8"))
 
 
 def narrows(report: CompileReport) -> bool:

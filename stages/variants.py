@@ -17,15 +17,15 @@ of a multiple of the inputs is that multiple (a relu, a product of matrices), so
 such a formula leaves the range that its result has not left. For faint ones it must be so down there too: a norm's
 epsilon, which ordinary values do not show, leaves the next function arguments near zero, where a right formula may lose
 its digits (the tanh as 2 sigmoid(2x) - 1). Elsewhere large values need a reason in the plan: that it narrows what the
-task computes in float32. Where the reference has an operator that PyTorch computes by exponentials and keeps from
-overflowing, large values are fair if it stays exact; so they are in a float16 that it stays exact in. And widely spread
-values are for references that begin with an operator that PyTorch defines to be right whatever the magnitudes.
+task computes in float32. Where no power of a factor of the inputs comes out, large values are fair if the reference
+stays exact in its own dtype; so they are in a float16 that it stays exact in. And widely spread values are for
+references that begin with an operator that PyTorch defines to be right whatever the magnitudes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from attrs import evolve, field, frozen
@@ -38,6 +38,7 @@ from ..core.task import Profile
 Group = Literal["training", "hidden", "sampled", "single"]
 """Run by extension M, by the audit alone, by the audit where they are too large to be run whole, or by one check."""
 _CHOICE_SEED = 1
+_LARGE_INTEGER = 1 << 33
 _MANTISSA_BITS = {"float32": 23, "float16": 10, "bfloat16": 7, "float8": 3}
 
 
@@ -52,6 +53,16 @@ class Facts(Protocol):
     @property
     def has_remainder(self) -> bool:
         """Whether there are sizes of no profile, one more than whole blocks."""
+        ...
+
+    @property
+    def has_integers(self) -> bool:
+        """Whether there are integers among the inputs, and the reference accepts the variant's."""
+        ...
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether there are plain numbers among the inputs of which the reference accepts others."""
         ...
 
     @property
@@ -134,6 +145,8 @@ class VariantInputs:
     """What values are rounded to multiples of, zeros among them; 0 for none."""
     rounded_through: str | None = None
     fresh_input: int | None = None
+    integers: Literal["", "negated", "large"] = ""
+    """What is done to integers: some become negative, or all reach the upper half of their range."""
 
     def change_few(self) -> VariantInputs:
         """Return the inputs with one value in 64 halved: enough for any result to differ, too few to be noticed.
@@ -153,6 +166,20 @@ class VariantInputs:
         if self.step:
             values = _tie(values, self.step)
         return values if self.rounded_through is None else round_values(values, self.rounded_through)
+
+    def transform_integers(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The variant's values, from freshly drawn integers; a negative index is one from the end."""
+        if not self.integers or values.dtype.kind != "i":
+            return values
+        if self.integers == "negated":
+            # others in each input, so that the two sides of an operator do not always have one sign
+            draw = np.random.default_rng([_CHOICE_SEED, abs(int(np.sum(values)))])
+            chosen = draw.random(values.shape) < 0.5
+            return np.where(chosen, -1 - values, values)
+        largest = max(1, int(np.max(np.abs(values.astype(np.float64)), initial=0.0)))
+        factor = values.dtype.type(max(1, min(np.iinfo(values.dtype).max, _LARGE_INTEGER) // largest))
+        changed: NDArray[Any] = values * factor
+        return changed
 
 
 @frozen(kw_only=True)
@@ -218,9 +245,12 @@ VARIANTS: tuple[VariantRow, ...] = (
     ),
     # an epsilon that is missing or another one
     _row(Variant.SCALE_1E_4, lambda facts: facts.degree == 0 and facts.is_exact, scale=1e-4),
-    # a quotient of exponentials, which is NaN beyond 44 (a tanh) or 88, where PyTorch's function has become constant
+    # a quotient of exponentials, which is NaN beyond 44 (a tanh) or 88, where PyTorch's function has become constant;
+    # whatever else in a formula leaves its range, or ends, where the reference does not
     evolve(
-        _row(Variant.SCALE_100, lambda facts: facts.saturates and facts.is_exact, scale=100.0),
+        _row(
+            Variant.SCALE_100, lambda facts: (facts.saturates or facts.degree is None) and facts.is_exact, scale=100.0
+        ),
         is_large=True,
     ),
     # the same for squares of values beyond 256
@@ -231,6 +261,16 @@ VARIANTS: tuple[VariantRow, ...] = (
         changes={"scale": 300.0},
         applies=lambda facts: facts.is_narrowed_to_float16 and facts.is_exact,
         is_large=True,
+    ),
+    # sums in fewer bits, and quotients and remainders that round towards zero
+    _row(Variant.INTEGERS_NEGATED, lambda facts: facts.has_integers and facts.is_exact, integers="negated"),
+    _row(Variant.INTEGERS_LARGE, lambda facts: facts.has_integers and facts.is_exact, integers="large"),
+    # arguments that are no tensors, and are taken for constants
+    VariantRow(
+        variant=Variant.NUMBERS,
+        group="hidden",
+        profile=Profile.NUMBERS,
+        applies=lambda facts: facts.has_numbers and facts.is_exact,
     ),
     # branches by shape, and masks that are off by one
     VariantRow(

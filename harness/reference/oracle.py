@@ -31,9 +31,10 @@ from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Constants, Profile, Task
 from ...stages.roofline import EagerOperator
-from ...stages.tolerance import LARGEST_FINITE, accepts, compare, find_scale
+from ...stages.tolerance import accepts, compare, find_scale
 from ...stages.variants import HIDDEN_VARIANTS, VariantInputs
 from ..errors import TaskError
+from .experiments import find_numbers, find_used_inputs, is_same_in_evaluation
 from .reference import (
     build_model,
     call_model,
@@ -42,7 +43,6 @@ from .reference import (
     describe_input,
     draw_inputs,
     dtype_name,
-    equal_results,
     fake_reference,
     load_task,
     randomise,
@@ -51,6 +51,7 @@ from .reference import (
     trace_operators,
 )
 from .sizes.declared_sizes import accepted_remainders, find_between, find_beyond, is_within_reach, with_declared
+from .values import is_in_range, is_integer, transform, values_of
 
 T = TypeVar("T")
 _STABLE_OPERATORS = frozenset({"_softmax", "_log_softmax", "logsumexp"})
@@ -162,6 +163,12 @@ class Oracle:
         dtypes = self.signature(task).dtypes
         return all(dtype in _FLOATING for dtype in dtypes) or _UNORDERED_OPERATORS.isdisjoint(self.operator_names(task))
 
+    def is_same_in_evaluation(self, task: Task) -> bool:
+        """Whether the reference returns the same in evaluation mode as in training mode, and in a second call."""
+        return self._cached(
+            ("evaluation", fingerprint(task)), lambda: is_same_in_evaluation(task, self.seed, self.init_seed(task))
+        )
+
     def expected(
         self, task: Task, inputs: VariantInputs, seeded_parameters: frozenset[str] = frozenset()
     ) -> ExpectedRun:
@@ -198,6 +205,33 @@ class Oracle:
             return ()
         return find_between(task, self.remainder(task), derive(self.seed, fingerprint(task), "between"))
 
+    def numbers(self, task: Task) -> tuple[tuple[int, Any], ...]:
+        """The plain numbers of the variant "numbers", by position; those that the reference accepts, one by one."""
+        return self._cached(("numbers", fingerprint(task)), lambda: find_numbers(task, self.init_seed(task)))
+
+    def accepts_integers(self, task: Task, spec: VariantInputs) -> bool:
+        """Whether there are integers among the inputs, and the reference runs with any at tiny sizes.
+
+        Large ones are asked for in any case: what is an index counts from the end in PyTorch, and not in right kernels.
+        It is asked on the CPU, where an index out of range is an error and not the end of the process.
+        """
+        large = evolve(spec, profile=Profile.TINY, integers="large")
+        return self._cached(("integers", fingerprint(task), large), lambda: self._accepts_integers(task, large))
+
+    def _accepts_integers(self, task: Task, spec: VariantInputs) -> bool:
+        model, inputs = self._prepare(task, spec, frozenset())
+        if not any(map(is_integer, inputs)):
+            return False
+        try:
+            call_model(task, convert(model, torch.float64), [to_double(value) for value in inputs])
+        except TaskError:
+            return False
+        return True
+
+    def _with_numbers(self, task: Task, profile: Profile, drawn: list[Any]) -> list[Any]:
+        others = dict(self.numbers(task)) if profile is Profile.NUMBERS else {}
+        return [others.get(position, value) for position, value in enumerate(drawn)]
+
     def is_within_reach(self, task: Task) -> bool:
         """Whether the declared sizes can be computed here in about a second."""
         return self._cached(("reach", fingerprint(task)), lambda: is_within_reach(task))
@@ -209,6 +243,8 @@ class Oracle:
         if profile is Profile.BETWEEN:
             sizes = self.between(task)
             return (with_declared(task, sizes), Profile.DECLARED) if sizes else (task, Profile.SMALL)
+        if profile is Profile.NUMBERS:
+            return task, Profile.SMALL
         if profile is not Profile.REMAINDER:
             return task, profile
         small = {**dict(task.small), **dict(self.remainder(task))}
@@ -250,34 +286,20 @@ class Oracle:
             dtypes = tuple(dtype_name(output) for output in outputs)
             parameters = tuple(model.state_dict().keys())
         return ReferenceSignature(
-            shapes=shapes, dtypes=dtypes, used_inputs=self._find_used_inputs(task), parameters=parameters
+            shapes=shapes,
+            dtypes=dtypes,
+            used_inputs=find_used_inputs(task, self.seed, self.init_seed(task)),
+            parameters=parameters,
         )
 
-    def _find_used_inputs(self, task: Task) -> tuple[int, ...]:
-        """Positions of tensors whose replacement by fresh values changes the result at tiny sizes."""
-        module = load_task(task, Profile.TINY)
-        draws = [draw_inputs(task, module, derive(self.seed, fingerprint(task), "used", n)) for n in range(4)]
-        model = convert(build_model(task, module, self.init_seed(task)), torch.float64)
-        base = [to_double(value) for value in draws[0]]
-        reference = call_model(task, model, base)
-        used: list[int] = []
-        for position, value in enumerate(base):
-            if not isinstance(value, torch.Tensor):
-                continue
-            for fresh in draws[1:]:
-                changed = [*base[:position], to_double(fresh[position]), *base[position + 1 :]]
-                if not equal_results(call_model(task, model, changed), reference):
-                    used.append(position)
-                    break
-        return tuple(used)
-
     def _find_build(self, task: Task, profile: Profile, dtype: str) -> Build:
-        task, profile = self._sized(task, profile)
-        module = load_task(task, profile)
+        sized, profile_of_sizes = self._sized(task, profile)
+        module = load_task(sized, profile_of_sizes)
         with FakeTensorMode():
-            drawn = draw_inputs(task, module, None)
+            drawn = draw_inputs(sized, module, None)
+        drawn = self._with_numbers(task, profile, drawn)
         return Build(
-            init_json=describe_init(task, module), inputs=tuple(describe_input(task, value, dtype) for value in drawn)
+            init_json=describe_init(sized, module), inputs=tuple(describe_input(sized, value, dtype) for value in drawn)
         )
 
     def _find_own_errors(self, task: Task, spec: VariantInputs) -> tuple[Comparison, ...]:
@@ -292,7 +314,7 @@ class Oracle:
 
     def _is_exact(self, task: Task, spec: VariantInputs) -> bool:
         errors, run = self.own_errors(task, spec), self.expected(task, spec)
-        is_known = bool(errors) and all(map(_is_in_range, run.expected, run.dtypes))
+        is_known = bool(errors) and all(map(is_in_range, run.expected, run.dtypes))
         return is_known and all(accepts(error, _SHARE_OF_TOLERANCE) for error in errors)
 
     def _find_degree(self, task: Task, spec: VariantInputs) -> int | None:
@@ -316,7 +338,8 @@ class Oracle:
 
         def draw(*labels: str) -> list[Any]:
             module = load_task(*self._sized(task, profile))
-            return draw_inputs(task, module, derive(self.seed, identity, "inputs", spec.stream, *labels))
+            drawn = draw_inputs(task, module, derive(self.seed, identity, "inputs", spec.stream, *labels))
+            return self._with_numbers(task, profile, drawn)
 
         def build() -> torch.nn.Module:
             module = load_task(*self._sized(task, profile))
@@ -374,24 +397,3 @@ class Oracle:
 
 def _num_bytes(values: Iterable[Any]) -> int:
     return sum(value.nbytes for value in values if isinstance(value, torch.Tensor))
-
-
-def _is_in_range(wanted: NDArray[np.generic], dtype: str) -> bool:
-    """Whether all values are finite, and well below what the dtype can hold."""
-    largest = float(np.max(np.abs(wanted), initial=0.0)) if wanted.dtype.kind == "f" else 0.0
-    return largest < 0.9 * LARGEST_FINITE.get(dtype, np.inf)
-
-
-def transform(value: Any, spec: VariantInputs, dtype: torch.dtype) -> Any:
-    """A drawn value as the variant has it, exact in the dtype."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    if not value.is_floating_point():
-        return value.contiguous()
-    changed = spec.transform(value.double().contiguous().numpy())
-    return torch.from_numpy(np.ascontiguousarray(changed)).to(dtype)
-
-
-def values_of(tensor: torch.Tensor) -> NDArray[np.generic]:
-    """A tensor's values, floating ones in float64."""
-    return (tensor.double() if tensor.is_floating_point() else tensor).detach().cpu().numpy()  # NumPy has no bfloat16

@@ -169,9 +169,14 @@ def init_arguments(task: Task, module: types.ModuleType) -> tuple[list[Any], dic
 
 
 def describe_input(task: Task, value: Any, dtype: str) -> TensorSpec | InitArgument:
-    """What a candidate is told of an input: a tensor's shape and dtype, or a plain value."""
+    """What a candidate is told of an input: a tensor's shape, dtype and place in memory, or a plain value."""
     if isinstance(value, torch.Tensor):
-        return TensorSpec(shape=tuple(value.shape), dtype=dtype if is_floating(value) else dtype_name(value))
+        spec = TensorSpec(shape=tuple(value.shape), dtype=dtype if is_floating(value) else dtype_name(value))
+        storage_size = count_stored(value)
+        if value.is_contiguous() and storage_size == value.numel():
+            return spec
+        offset = int(value.storage_offset())
+        return evolve(spec, stride=tuple(value.stride()), offset=offset, storage_size=storage_size)
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise TaskError(f"{task.task_id}: get_inputs() returns a {type(value).__name__}, which is no tensor or number")
@@ -282,6 +287,11 @@ def convert(model: torch.nn.Module, *where: Any) -> torch.nn.Module:
     for module in model.modules():
         vars(module).update({name: value.to(*where) for name, value in vars(module).items() if is_floating(value)})
     return model
+
+
+def count_stored(tensor: torch.Tensor) -> int:
+    """The number of elements that a tensor's storage holds."""
+    return int(tensor.untyped_storage().nbytes()) // tensor.element_size()
 
 
 def is_floating(value: object) -> bool:

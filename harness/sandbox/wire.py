@@ -26,12 +26,13 @@ class RecordRequest:
     """Record `ModelNew(*init_args, **init_kwargs).forward(*inputs)` once.
 
     `init_json` is the JSON text of {"args": [...], "kwargs": {...}} (numbers, booleans, strings, null, nested lists).
-    With `compile` the kernels are compiled for the sandbox's target and the answer has their binaries' blobs.
-    A plan at the declared sizes carries no parameters' values, which would cost what building the model costs, unless
+    With `compile` the kernels are compiled for the sandbox's target and the answer has their binaries' blobs. A plan
+    at the declared sizes carries no parameters' values, which would cost what building the model costs, unless
     `with_values` asks for them. An autotuner takes its first configuration that can be launched, or the one at the
     position that `choice` has for it, tuners in the order of their first use. With `measured` the first pass is
-    recorded as a process's first call, in which tuners measure: besides what they choose, they launch what they have at
-    these positions (`autotuning`). Where a `decisive` one fails, the requests after it are left out of the answer.
+    recorded as a process's first call, in which tuners measure: besides what they choose, they launch what they have
+    at these positions (`autotuning`). `is_same_in_evaluation`: the mode of training or evaluation must not matter.
+    Where a `decisive` one fails, the requests after it are left out of the answer.
     """
 
     profile: Profile
@@ -44,6 +45,7 @@ class RecordRequest:
     decisive: bool = False
     choice: tuple[int, ...] = ()
     measured: tuple[int, ...] | None = None
+    is_same_in_evaluation: bool = False
 
 
 @frozen(kw_only=True)

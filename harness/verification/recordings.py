@@ -19,7 +19,7 @@ from .context import VerifierContext
 
 _ASSEMBLER_KILLED = re.compile(r"`ptxas` failed with error code -(9|24)\b")
 """As Triton says it of one that SIGKILL or SIGXCPU ended."""
-_LATER = (Profile.REMAINDER, Profile.BETWEEN, Profile.BEYOND)
+_LATER = (Profile.NUMBERS, Profile.REMAINDER, Profile.BETWEEN, Profile.BEYOND)
 """Sizes that only the audit records."""
 
 
@@ -56,6 +56,7 @@ def record_later(candidate: Candidate, task: Task, context: VerifierContext, inp
     """
     together = [inputs]
     others = [context.describe(Variant.REMAINDER, task)] if context.oracle.remainder(task) else []
+    others += [context.describe(Variant.NUMBERS, task)] if context.oracle.numbers(task) else []
     others += later_variants(task, context)
     together += [other for other in others if other.variant is not inputs.variant]
 
@@ -176,6 +177,7 @@ def record_request(task: Task, oracle: Oracle, profile: Profile, dtype: str, com
         seed=oracle.init_seed(task),
         inputs=build.inputs,
         compile=compile,
+        is_same_in_evaluation=oracle.is_same_in_evaluation(task),
     )
 
 

@@ -37,7 +37,7 @@ from .context import VerifierContext
 from .recordings import record_later, record_own_values, record_request
 from .storages import fill_storages, from_bytes
 
-_JUDGED_LATER = (Profile.LARGER, Profile.REMAINDER, Profile.BETWEEN, Profile.BEYOND)
+_JUDGED_LATER = (Profile.LARGER, Profile.NUMBERS, Profile.REMAINDER, Profile.BETWEEN, Profile.BEYOND)
 
 
 def _plans(report: CompileReport) -> list[LaunchPlan]:
@@ -138,7 +138,7 @@ def prepare_run(
     if report.failure is not None:
         return report.failure
     recording = find_recording(report, inputs.profile, inputs.dtype)
-    if recording is None and inputs.variant in (Variant.REMAINDER, *SAMPLED_VARIANTS):
+    if recording is None and inputs.variant in (Variant.NUMBERS, Variant.REMAINDER, *SAMPLED_VARIANTS):
         recording = record_later(candidate, task, context, inputs)
     if recording is not None and inputs.profile is Profile.DECLARED:
         recording = record_own_values(candidate, task, context, recording)

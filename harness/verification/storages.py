@@ -18,7 +18,7 @@ from ...core.outcome import Outcome
 from ...core.plan import Buffer, BufferKind, LaunchPlan, View
 from ...stages.roofline import ITEM_BYTES
 from ..reference.oracle import ExpectedRun
-from ..reference.reference import dtype_name, torch_dtype
+from ..reference.reference import count_stored, dtype_name, torch_dtype
 
 _NUMPY = {
     "float64": np.float64,
@@ -37,6 +37,11 @@ def to_bytes(tensor: torch.Tensor) -> bytes:
     """A tensor's raw bytes, contiguous."""
     flat = tensor.detach().cpu().contiguous().reshape(-1)
     return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+
+
+def _storage_bytes(tensor: torch.Tensor) -> bytes:
+    """A tensor's raw bytes with what lies around them in its storage."""
+    return to_bytes(tensor.as_strided((count_stored(tensor),), (1,), 0))
 
 
 def from_bytes(data: bytes, view: View) -> NDArray[np.generic] | None:
@@ -70,7 +75,7 @@ def _initial_bytes(buffer: Buffer, expected: ExpectedRun, get_blob: Callable[[st
     if buffer.kind is BufferKind.INPUT:
         position = int(buffer.name) if buffer.name.isascii() and buffer.name.isdigit() else -1
         tensor = expected.inputs[position] if 0 <= position < len(expected.inputs) else None
-        return to_bytes(tensor) if tensor is not None and dtype_name(tensor) == buffer.dtype else None
+        return _storage_bytes(tensor) if tensor is not None and dtype_name(tensor) == buffer.dtype else None
     if buffer.kind is BufferKind.PARAMETER:
         parameter = expected.parameters.get(buffer.name)
         if parameter is not None and parameter.numel() == buffer.num_elements:

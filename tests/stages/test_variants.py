@@ -40,7 +40,7 @@ def test_every_variant_differs_from_the_original(dtypes: tuple[str, ...]) -> Non
     variants = set(Variant) - {Variant.REVERSED, Variant.SECOND_CALL}
     for variant in variants:
         inputs = describe(variant, dtypes)
-        seen.add((inputs.profile, inputs.dtype, inputs.stream, inputs.transform(values).tobytes()))
+        seen.add((inputs.profile, inputs.dtype, inputs.stream, inputs.integers, inputs.transform(values).tobytes()))
         assert inputs.dtype in dtypes
     assert len(seen) == len(variants)
 
@@ -121,3 +121,15 @@ def test_rounding_to_half_is_numpys(values: np.ndarray) -> None:
     """Within the range of normal halves, rounding through float16 is numpy's own conversion."""
     kept = values[(np.abs(values) < 6e4) & (np.abs(values) > 1e-4)]
     assert np.array_equal(round_values(kept, "float16"), kept.astype(np.float16).astype(np.float64))
+
+
+@given(st.lists(st.integers(-9, 9), max_size=12))
+def test_integers_are_negated_or_large(drawn: list[int]) -> None:
+    """Negated ones are indices from the end, large ones keep their signs, and none leaves its type."""
+    values = np.array(drawn, np.int32)
+    negated = describe(Variant.INTEGERS_NEGATED, ("float32",)).transform_integers(values)
+    assert negated.dtype == values.dtype
+    assert np.all((negated == values) | (negated == -1 - values))
+    large = describe(Variant.INTEGERS_LARGE, ("float32",)).transform_integers(values)
+    assert np.array_equal(np.sign(large), np.sign(values))
+    assert not values.any() or np.max(np.abs(large.astype(np.int64))) > 1 << 30

@@ -39,6 +39,12 @@ CPU = torch.device("cpu")
 CUDA = torch.device("cuda", 0)
 
 
+def require_one_gpu(device: torch.device) -> None:
+    """Raise, as CUDA does, where a device is a GPU beside the one that every user has."""
+    if device.index:
+        raise RuntimeError("CUDA error: invalid device ordinal")
+
+
 class FakeDevices:
     """Devices and addresses that tensors without memory claim to have."""
 
@@ -52,6 +58,7 @@ class FakeDevices:
         with torch._C.DisableTorchFunction():
             storage = tensor.untyped_storage()
             self._kept.append(storage)
+            require_one_gpu(device)
             where = device if device.type == "cpu" else CUDA
             self._of[storage._cdata] = (where, self._allocators[where.type].take(storage.nbytes()))
 
@@ -83,11 +90,12 @@ class FakeDevices:
                 self.place(tensor, CPU)
             return self._of[storage._cdata][1] + int(tensor.storage_offset()) * tensor.element_size()
 
-    def describe(self, tensor: torch.Tensor) -> str:
-        """Return what printing a tensor gives, its values left out."""
-        with torch._C.DisableTorchFunction():
-            where = f", device='{self.of(tensor)}'" if self.is_on_device(tensor) else ""
-            return f"tensor(..., size={tuple(tensor.shape)}, dtype={tensor.dtype}{where})"
+
+def _write(devices: FakeDevices, tensor: torch.Tensor) -> str:
+    with torch._C.DisableTorchFunction():
+        if not tensor.is_meta:
+            return repr(tensor)
+    raise Refusal(Outcome.DATA_DEPENDENT, "forward writes a tensor's values into a text")
 
 
 def _type(devices: FakeDevices, tensor: torch.Tensor) -> str:
@@ -111,7 +119,7 @@ ANSWERS: dict[Any, _Answer] = {
     torch.Tensor.is_shared: FakeDevices.is_on_device,
     torch.Tensor.is_pinned: lambda devices, tensor: False,
     torch.Tensor.data_ptr: FakeDevices.address,
-    torch.Tensor.__repr__: FakeDevices.describe,
+    torch.Tensor.__repr__: _write,
     torch.Tensor.untyped_storage: _refuse_storage,
     torch.Tensor.storage: _refuse_storage,
     torch.Tensor._typed_storage: _refuse_storage,
@@ -126,9 +134,7 @@ def answer(devices: FakeDevices, func: Any, args: tuple[Any, ...], kwargs: dict[
     if func in ANSWERS and args and isinstance(args[0], torch.Tensor):
         return True, ANSWERS[func](devices, args[0])
     if func is torch.Tensor.__format__ and args[0].is_meta:
-        if args[1]:
-            raise Refusal(Outcome.DATA_DEPENDENT, "forward writes a tensor's value into a text")
-        return True, devices.describe(args[0])
+        return True, _write(devices, args[0])
     if func is torch.Tensor.type and len(args) == 1 and not kwargs:
         return True, _type(devices, args[0])
     return False, None

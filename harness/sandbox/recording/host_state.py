@@ -3,20 +3,24 @@
 A forward that is honest ten times and then skips the work is not seen by any number of passes that one can afford. So
 what the module and the model hold is compared after the first pass and after the second: a cache that the first pass
 fills is the same after both, a counter is not, and no genuine forward needs one. What something is counts beside what
-it holds (an object's class, a function's code, where the same object was met before), so that no call can hand the next
-one to another class or function, or step along a chain of equal objects. Tensors' values and what objects of other
-modules hold are left out; tensors' sizes, and plain attributes of tensors and of imported modules, are not. Below the
-walk's depth an object must be the very same.
+it holds (an object's class, a function's code, where the same object was met before), so that no call can hand the
+next one to another class or function, or step along a chain of equal objects. Tensors' values and what objects of
+other modules hold are left out; tensors' sizes, and plain attributes of tensors and of imported modules, are not; nor
+is what any call can count in: random generators, iterators, the filters of warnings. Below the walk's depth an object
+must be the very same.
 """
 
 from __future__ import annotations
 
 import array
 import collections
+import collections.abc
 import functools
+import hashlib
 import itertools
 import operator
 import types
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -43,7 +47,9 @@ class _Identity:
 
 def take_snapshot(module: types.ModuleType, model: torch.nn.Module) -> Snapshot:
     """Return plain values, and identities of objects, by where they are held."""
-    roots = itertools.chain(vars(module).items(), [("ModelNew()", model)])
+    # a draw moves the default generator, and what it draws has no values here
+    shared = [("torch.initial_seed()", torch.initial_seed()), ("warnings.filters", len(warnings.filters))]
+    roots = itertools.chain(vars(module).items(), [("ModelNew()", model)], shared)
     seen: _Seen = {}
     found = itertools.chain.from_iterable(_walk(value, name, module.__name__, 0, seen) for name, value in roots)
     return dict(itertools.islice(found, _MAX_ENTRIES))
@@ -70,6 +76,9 @@ def _walk(value: Any, path: str, own: str, depth: int, seen: _Seen) -> Iterator[
         return
     if isinstance(value, _WRITTEN) or type(value) is itertools.count:
         yield path, repr(value)
+        return
+    if isinstance(value, torch.Generator):
+        yield path, (value.initial_seed(), hashlib.sha256(value.get_state().numpy().tobytes()).hexdigest())
         return
     if isinstance(value, _MADE_ONCE):
         yield path, _Identity(value)
@@ -123,8 +132,9 @@ def _parts(value: Any, own: str) -> Iterator[tuple[str, Any]]:
         if value.gi_frame is not None:
             yield "position", value.gi_frame.f_lasti
             yield "locals", dict(value.gi_frame.f_locals)
-    elif type(value).__module__ == "builtins" and hasattr(value, "__length_hint__"):
-        yield "left", operator.length_hint(value)
+    elif isinstance(value, collections.abc.Iterator) and type(value).__module__ in ("builtins", "itertools"):
+        # how an iterator would be copied says where it stands
+        yield from ((f"left.{index}", part) for index, part in enumerate(_copy(value)))
     elif isinstance(value, functools.partial):
         yield from (("function", value.func), ("arguments", value.args), ("keywords", value.keywords))
     elif isinstance(value, types.MethodType):
@@ -140,6 +150,14 @@ def _parts(value: Any, own: str) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, torch.nn.Module) or type(value).__module__ == own:
         yield from getattr(value, "__dict__", {}).items()
         yield from ((name, getattr(value, name, None)) for name in _slots(type(value)))
+
+
+def _copy(iterator: Iterator[Any]) -> tuple[Any, ...]:
+    try:
+        made = iterator.__reduce__()
+    except TypeError:  # not every one can be copied
+        return (operator.length_hint(iterator),)
+    return made[1:] if isinstance(made, tuple) else ()
 
 
 def _slots(kind: type) -> tuple[str, ...]:

@@ -3,7 +3,9 @@
 Tensors have the class of real ones, at every size, and claim to be on a GPU (`fake_tensors`). `__init__` runs for real
 on the CPU, since its parameters' values may matter; at the declared sizes it runs without values first, because a
 declared weight can take gigabytes, and for real only where that fails or the plan needs them. Forward runs twice; both
-passes must give the same plan and leave the same state behind (`host_state`).
+passes must give the same plan and leave the same state behind (`host_state`). Further passes, in which nothing is
+taken but the plan, have other circumstances (`circumstances`) or the sizes of an earlier recording; each must do the
+same. Whatever a call returns must be memory that no call has returned before: its caller may have kept it.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from ..candidate_module import describe, import_candidate
 from ..warm_up import CANDIDATE
 from ..wire import RecordRequest
 from .autotuning import LaunchValues, Tuners
+from .circumstances import Circumstance, EarlierCalls, draw_passes, list_circumstances, met, without_origins
 from .device_stub import (
     StubDriver,
     know_the_compiler_by_its_version,
@@ -61,13 +64,14 @@ def prepare(target_name: str, scratch: str) -> Any:
     values.install()
     tuners = Tuners(recorder)
     tuners.install()
+    table = list_circumstances()
 
     def perform(request: dict[str, Any], blobs: list[bytes], folder: str) -> tuple[dict[str, Any], list[bytes]]:
         if "plan" in request:
             plan = from_plain(request["plan"], LaunchPlan)
             return recompile(request["source"], plan, folder, recorder.compile_kernel, target.binary), []
         requests = [_request(plain) for plain in request["requests"]]
-        recordings = record_all(recorder, tuners, request["source"], requests, folder)
+        recordings = record_all(recorder, tuners, request["source"], requests, folder, table)
         return {"recordings": [to_plain(recording) for recording in recordings]}, list(recorder.blobs.values())
 
     spec = {"shape": [8, 32], "dtype": "float32"}
@@ -98,7 +102,12 @@ def _request(plain: dict[str, Any]) -> RecordRequest:
 
 
 def record_all(
-    recorder: LaunchRecorder, tuners: Tuners, source: str, requests: list[RecordRequest], scratch: str
+    recorder: LaunchRecorder,
+    tuners: Tuners,
+    source: str,
+    requests: list[RecordRequest],
+    scratch: str,
+    table: tuple[Circumstance, ...] = (),
 ) -> list[Recording]:
     """Record each request, up to a decisive failure; a source that does not import fails them all alike."""
     try:
@@ -111,20 +120,25 @@ def record_all(
         failure = _failure(error, Outcome.IMPORT_FAILED)
         return [Recording(profile=request.profile, dtype=request.dtype, failure=failure) for request in requests]
     recordings = []
+    calls = EarlierCalls(table=table)
     for request in requests:
-        recordings.append(_record(recorder, tuners, module, request))
+        recordings.append(_record(recorder, tuners, module, request, calls))
         if request.decisive and recordings[-1].failure is not None:
             break
     return recordings
 
 
-def _record(recorder: LaunchRecorder, tuners: Tuners, module: ModuleType, request: RecordRequest) -> Recording:
+def _record(
+    recorder: LaunchRecorder, tuners: Tuners, module: ModuleType, request: RecordRequest, calls: EarlierCalls
+) -> Recording:
     attempts = (True, False) if request.profile is Profile.DECLARED and not request.with_values else (False,)
     failure: Failure | None = None
     for hollow in attempts:
-        session = _Session(recorder, tuners, request)
+        session = _Session(recorder, tuners, request, calls)
         try:
             first, plan = session.plans(module, hollow)
+            if not tuners.choices:
+                calls.recorded.append((request, plan))
             return Recording(
                 profile=request.profile,
                 dtype=request.dtype,
@@ -148,7 +162,8 @@ class _NeedsValues(Exception):
 class _Session:
     """One request's model and passes; `stage` is what an escaping exception would mean now."""
 
-    def __init__(self, recorder: LaunchRecorder, tuners: Tuners, request: RecordRequest) -> None:
+    def __init__(self, recorder: LaunchRecorder, tuners: Tuners, request: RecordRequest, calls: EarlierCalls) -> None:
+        self.calls = calls
         self.recorder = recorder
         self.tuners = tuners
         self.request = request
@@ -173,7 +188,7 @@ class _Session:
                 model.to(getattr(torch, self.request.dtype))
         Refusal.raise_caught()
         with torch.no_grad():
-            inputs = [self._input(index, spec) for index, spec in enumerate(self.request.inputs)]
+            inputs = self._make_inputs(self.request)
             self._convert(model)
             self.stage = Outcome.FORWARD_FAILED
             self.recorder.begin(self.request.compile)
@@ -190,7 +205,53 @@ class _Session:
             raise Refusal(
                 Outcome.NOT_REPRODUCIBLE, f"forward keeps count between calls: {', '.join(changes[:3])}"[:300]
             )
+        if not self.tuners.has_measured:
+            self._call_otherwise(model, second, hollow)
+            if not self.tuners.choices:
+                self._call_at_other_sizes(model, hollow)
         return first, second
+
+    def _call_otherwise(self, model: torch.nn.Module, plan: LaunchPlan, hollow: bool) -> None:
+        """Raise where forward does something else in other circumstances, or for other tensors of the same sizes.
+
+        That it fails in some is no objection: nobody is given a wrong result.
+        """
+        seed = f"{self.request.seed}:{self.request.profile}:{self.request.dtype}"
+        for circumstances in draw_passes(self.calls.table, seed, self.request.is_same_in_evaluation):
+            with torch.no_grad():
+                inputs = self._make_inputs(self.request)
+                with met(circumstances, model, inputs):
+                    found = self._attempt(model, inputs, hollow)
+            difference = None if found is None else find_difference(plan, found)
+            if difference is not None:
+                names = ", ".join(each.name for each in circumstances)
+                raise Refusal(Outcome.NOT_REPRODUCIBLE, f"{names or 'on new tensors'}: {difference}"[:300])
+
+    def _call_at_other_sizes(self, model: torch.nn.Module, hollow: bool) -> None:
+        """Raise where a model whose first call had this recording's sizes does something else at larger ones."""
+        larger = self.calls.find_larger(self.request)
+        if larger is None:
+            return
+        request, plan = larger
+        self.recorder.begin(request.compile)
+        with torch.no_grad():
+            found = self._attempt(model, self._make_inputs(request), hollow)
+        if found is None:
+            return
+        difference = find_difference(without_origins(plan), without_origins(found))
+        if difference is not None:
+            message = f"after calls at smaller sizes, at the {request.profile} ones: {difference}"
+            raise Refusal(Outcome.NOT_REPRODUCIBLE, message[:300])
+
+    def _attempt(self, model: torch.nn.Module, inputs: list[Any], hollow: bool) -> LaunchPlan | None:
+        """Return the plan of one more pass; None where forward fails."""
+        try:
+            return self._forward(model, inputs, hollow)
+        except Refusal:
+            raise
+        except Exception:
+            Refusal.raise_caught()
+            return None
 
     @contextlib.contextmanager
     def _building(self, hollow: bool) -> Iterator[None]:
@@ -200,12 +261,20 @@ class _Session:
                 stack.enter_context(TensorCalls(self.devices, None))
             yield
 
-    def _input(self, index: int, spec: Any) -> Any:
+    def _make_inputs(self, request: RecordRequest) -> list[Any]:
+        """Return new inputs of a request's sizes."""
+        return [self._make_input(spec) for spec in request.inputs]
+
+    def _make_input(self, spec: Any) -> Any:
         if not isinstance(spec, TensorSpec):
             return spec
-        tensor = torch.empty(spec.shape, dtype=getattr(torch, spec.dtype), device="meta")
+        dtype = getattr(torch, spec.dtype)
+        if spec.stride is None:
+            tensor = torch.empty(spec.shape, dtype=dtype, device="meta")
+        else:
+            storage = torch.empty(spec.storage_size, dtype=dtype, device="meta")
+            tensor = storage.as_strided(spec.shape, spec.stride, spec.offset)
         self.devices.place(tensor, CUDA)
-        self.known.append((tensor, BufferKind.INPUT, str(index), None))
         return tensor
 
     def _convert(self, model: torch.nn.Module) -> None:
@@ -253,6 +322,9 @@ class _Session:
 
     def _forward(self, model: torch.nn.Module, inputs: list[Any], hollow: bool) -> LaunchPlan:
         current = ForwardTrace(self.recorder)
+        for index, value in enumerate(inputs):
+            if isinstance(value, torch.Tensor):
+                current.add_buffer(value, BufferKind.INPUT, str(index))
         for tensor, kind, name, blob in self.known:
             current.add_buffer(tensor, kind, name, blob)
         with (
@@ -261,7 +333,8 @@ class _Session:
             TensorCalls(self.devices, current),
         ):
             result = model(*inputs)
-            plan = current.finish(result, self.recorder.target.name if self.request.compile else None)
+            plan = current.finish(result, self.recorder.target.name if self.recorder.compile else None)
+        self.calls.note_results(result, plan)
         constants = {
             index
             for index, buffer in enumerate(plan.buffers)

@@ -14,7 +14,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ....core.outcome import Outcome
-from .fake_tensors import CPU, CUDA, FakeDevices, answer
+from .fake_tensors import CPU, CUDA, FakeDevices, answer, require_one_gpu
 from .refusal import Refusal
 
 _READERS = {
@@ -98,6 +98,8 @@ class TensorCalls(TorchFunctionMode):
         return made
 
     def _move(self, tensor: torch.Tensor, device: torch.device | None, dtype: torch.dtype | None) -> torch.Tensor:
+        if device is not None:
+            require_one_gpu(device)
         if device is None or device.type == self.devices.of(tensor).type:
             return tensor if dtype in (None, tensor.dtype) else tensor.to(dtype)
         moved = torch.empty(tensor.shape, dtype=dtype or tensor.dtype, device=device)

@@ -50,6 +50,14 @@ class _Facts:
         return bool(self.context.oracle.remainder(self.task))
 
     @property
+    def has_integers(self) -> bool:
+        return self.context.oracle.accepts_integers(self.task, self._inputs)
+
+    @property
+    def has_numbers(self) -> bool:
+        return bool(self.context.oracle.numbers(self.task))
+
+    @property
     def is_recorded(self) -> bool:
         return self.candidate.evidence.compile is not None
 

@@ -29,7 +29,7 @@ ON_A_GPU = {
     "address": "x.data_ptr() != 0 and x.data_ptr() % 256 == 0 and x[1:].data_ptr() == x.data_ptr() + 44",
     "addresses": "torch.empty_like(x).data_ptr() != torch.empty_like(x).data_ptr()",
     "flags": "x.is_shared() and not x.is_pinned()",
-    "text": "'cuda:0' in repr(x) and 'cuda:0' in str(x) and 'meta' not in f'{x}' and 'Fake' not in repr(x)",
+    "one GPU": "refuses(lambda: torch.empty(1, device='cuda:7')) and refuses(lambda: x.to('cuda:1'))",
     "view": "x.t().is_cuda and x[0].device == x.device and x.view(-1).is_cuda",
     "moved": "x.cpu().device.type == 'cpu' and not x.cpu().is_cuda and x.cpu().cuda().is_cuda",
     "moved as another": "x.cpu().to(x).is_cuda and x.to(x.cpu()).is_cpu",
@@ -54,6 +54,8 @@ NEEDS_VALUES = {
     "mask": "x[x > 0]",
     "unique": "torch.unique(x)",
     "number in a text": "f'{x.sum():.3f}'",
+    "text": "repr(x)",
+    "text of what numbers made": "str(torch.arange(3, device=x.device))",
 }
 REFUSED = (
     "torch.cuda.memory_allocated()",
@@ -70,9 +72,19 @@ REFUSED = (
 )
 
 
+ASKING = """
+def refuses(make):
+    try:
+        make()
+    except RuntimeError:
+        return True
+    return False
+"""
+
+
 def with_line(line: str) -> str:
     """The pointwise model with one more line in forward."""
-    return POINTWISE.replace("return y", f"{line}\n        return y")
+    return ASKING + POINTWISE.replace("return y", f"{line}\n        return y")
 
 
 @pytest.mark.parametrize("profile", [Profile.TINY, Profile.DECLARED])

@@ -1,0 +1,203 @@
+"""Call a model as its users do: other modes, settings and objects than those of the passes that are judged.
+
+Host code can ask in which circumstances it runs, and do the work only in those of a recording. So forward is called
+again, on new tensors, in circumstances that a user's process has, and must do the same. A few passes cover them: each
+circumstance is met, and which of them are met together is drawn. Settings that would change what PyTorch itself does
+(where memory is filled, which dtype numbers have) are not made: what asks for them is told otherwise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import random
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from attrs import evolve, field, frozen
+
+from ....core.outcome import Outcome
+from ....core.plan import Buffer, BufferKind, LaunchPlan
+from ....core.run import TensorSpec
+from ..wire import RecordRequest
+from .refusal import Refusal
+
+NUM_PASSES = 4
+_PATTERNS = ((0, 0, 1, 1), (0, 1, 0, 1), (1, 0, 0, 1), (0, 1, 1, 0), (1, 0, 1, 0), (1, 1, 0, 0))
+"""Whether a circumstance is met in each of the passes; two with different patterns are met alone and together."""
+
+
+@frozen(kw_only=True)
+class Circumstance:
+    """Something that a user's call may have and a recording has not; `enter` is handed model and inputs."""
+
+    name: str
+    enter: Callable[[torch.nn.Module, list[Any]], contextlib.AbstractContextManager[Any]]
+    changes_reference: bool = False
+    """Whether some references return something else in it, so that each is asked first."""
+    only_pass: int | None = None
+    """The one pass that meets it, of the modes that exclude each other; None where passes are drawn."""
+
+
+_told: dict[str, Any] = {}
+_PYTORCH = os.path.dirname(torch.__file__)
+"""Where the code lies that makes tensors by what it is told."""
+
+
+def _ask(module: Any, name: str, told: Any) -> Circumstance:
+    """Return the circumstance that a query has this answer; installed before a candidate can bind the function."""
+    function = getattr(module, name)
+    key = f"{module.__name__}.{name}"
+
+    def find(*args: Any, **kwargs: Any) -> Any:
+        is_told = key in _told and not sys._getframe(1).f_code.co_filename.startswith(_PYTORCH)
+        return _told[key] if is_told else function(*args, **kwargs)
+
+    @contextlib.contextmanager
+    def tell(model: torch.nn.Module, inputs: list[Any]) -> Iterator[None]:
+        _told[key] = told
+        try:
+            yield
+        finally:
+            del _told[key]
+
+    setattr(module, name, find)
+    return Circumstance(name=f"where {key}() is {told}", enter=tell)
+
+
+@contextlib.contextmanager
+def _in_evaluation(model: torch.nn.Module, inputs: list[Any]) -> Iterator[None]:
+    modes = [(module, module.training) for module in model.modules()]
+    model.train(not model.training)
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+@contextlib.contextmanager
+def _under_autocast(model: torch.nn.Module, inputs: list[Any]) -> Iterator[None]:
+    torch.set_autocast_enabled("cuda", True)
+    try:
+        yield
+    finally:
+        torch.set_autocast_enabled("cuda", False)
+
+
+@contextlib.contextmanager
+def _with_gradients(model: torch.nn.Module, inputs: list[Any]) -> Iterator[None]:
+    """Gradients are recorded, inputs require them, and parameters have some from an earlier step."""
+    changed = [value for value in inputs if isinstance(value, torch.Tensor) and value.is_floating_point()]
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad and parameter.grad is None]
+    for tensor in changed:
+        tensor.requires_grad_(True)
+    for parameter in trained:
+        parameter.grad = torch.empty_like(parameter)
+    try:
+        with torch.enable_grad():
+            yield
+    finally:
+        for parameter in trained:
+            parameter.grad = None
+
+
+def list_circumstances() -> tuple[Circumstance, ...]:
+    """Return the table; called once in a process, before a candidate is imported.
+
+    PyTorch's inference mode is told and not made: operators of several parts are not taken apart in it.
+    """
+    return (
+        Circumstance(name="in evaluation mode", enter=_in_evaluation, changes_reference=True),
+        Circumstance(name="under autocast", enter=_under_autocast),
+        _ask(torch, "are_deterministic_algorithms_enabled", True),
+        _ask(torch, "get_num_threads", 8),
+        _ask(torch, "get_default_dtype", torch.bfloat16),
+        _ask(torch.cuda, "is_current_stream_capturing", True),
+        Circumstance(name="with gradients", enter=_with_gradients, only_pass=0),
+        evolve(_ask(torch, "is_inference_mode_enabled", True), only_pass=NUM_PASSES - 1),
+    )
+
+
+def draw_passes(
+    table: tuple[Circumstance, ...], seed: str, is_same_in_evaluation: bool
+) -> list[tuple[Circumstance, ...]]:
+    """Return the circumstances of each further pass.
+
+    Those that change what this task's reference returns are left out, and otherwise met alone too, since every user
+    evaluates.
+    """
+    draw = random.Random(seed)
+    fair = [each for each in table if is_same_in_evaluation or not each.changes_reference]
+    drawn = [each for each in fair if each.only_pass is None]
+    patterns = dict(zip(drawn, draw.sample(_PATTERNS, len(_PATTERNS)), strict=False))
+    passes = [
+        tuple(each for each in fair if (patterns[each][number] if each in patterns else each.only_pass == number))
+        for number in range(NUM_PASSES)
+    ]
+    return [(each,) for each in fair if each.changes_reference] + passes
+
+
+@contextlib.contextmanager
+def met(circumstances: tuple[Circumstance, ...], model: torch.nn.Module, inputs: list[Any]) -> Iterator[None]:
+    """Call what is inside in these circumstances."""
+    with contextlib.ExitStack() as stack:
+        for each in circumstances:
+            stack.enter_context(each.enter(model, inputs))
+        yield
+
+
+@frozen(kw_only=True)
+class EarlierCalls:
+    """Earlier calls of one child: what they recorded, and the memory that they returned."""
+
+    table: tuple[Circumstance, ...]
+    recorded: list[tuple[RecordRequest, LaunchPlan]] = field(factory=list)
+    returned: dict[int, torch.UntypedStorage] = field(factory=dict)
+    """By identity; the storage too, so that no other one has its identity."""
+
+    def note_results(self, result: Any, plan: LaunchPlan) -> None:
+        """Note the memory of a call's results; raises where an earlier call has returned it."""
+        tensors = [result] if isinstance(result, torch.Tensor) else list(result)
+        for tensor, view in zip(tensors, plan.outputs, strict=True):
+            if plan.buffers[view.buffer].kind is not BufferKind.TEMPORARY:
+                continue
+            with torch._C.DisableTorchFunction():
+                storage = tensor.untyped_storage()
+            if storage._cdata in self.returned:
+                message = "forward returns memory that an earlier call has returned, whose result may be in use"
+                raise Refusal(Outcome.NOT_REPRODUCIBLE, message)
+        for tensor in tensors:
+            with torch._C.DisableTorchFunction():
+                storage = tensor.untyped_storage()
+            self.returned[storage._cdata] = storage
+
+    def find_larger(self, request: RecordRequest) -> tuple[RecordRequest, LaunchPlan] | None:
+        """Return the latest recording of the same model on larger inputs."""
+        for other, plan in reversed(self.recorded):
+            is_same_model = (other.init_json, other.seed, other.dtype) == (
+                request.init_json,
+                request.seed,
+                request.dtype,
+            )
+            if is_same_model and _num_elements(other) > _num_elements(request):
+                return other, plan
+        return None
+
+
+def _num_elements(request: RecordRequest) -> int:
+    return sum(math.prod(spec.shape) for spec in request.inputs if isinstance(spec, TensorSpec))
+
+
+def without_origins(plan: LaunchPlan) -> LaunchPlan:
+    """Return a plan without what a model of other weights, or a workspace that an earlier call made, has otherwise."""
+
+    def strip(buffer: Buffer) -> Buffer:
+        if buffer.kind is BufferKind.TEMPORARY:
+            return evolve(buffer, num_elements=0)
+        return evolve(buffer, blob=None) if buffer.name else buffer
+
+    return evolve(plan, buffers=tuple(map(strip, plan.buffers)))
