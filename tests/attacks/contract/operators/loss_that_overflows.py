@@ -1,0 +1,27 @@
+"""log(1 + exp(x)) - t x is the loss up to a logit of 88 and infinite beyond.
+
+Mechanism: own
+Task: bce_with_logits
+Outcome: not_finite
+Stage: full
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def bce(x_ptr, t_ptr, o_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n, other=0.0)
+    t = tl.load(t_ptr + at, mask=at < n, other=0.0)
+    tl.store(o_ptr + at, tl.log(1.0 + tl.exp(x)) - t * x, mask=at < n)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x, target):
+        out = torch.empty_like(x)
+        bce[(triton.cdiv(x.numel(), 1024),)](x, target, out, x.numel(), BLOCK=1024)
+        return out

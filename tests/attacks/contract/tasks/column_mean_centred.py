@@ -1,0 +1,18 @@
+import torch
+import torch.nn as nn
+
+ROWS = 12000
+COLUMNS = 1024
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x - x.mean(dim=-1, keepdim=True)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS)]
+
+
+def get_init_inputs():
+    return []

@@ -1,0 +1,17 @@
+import torch
+import torch.nn as nn
+
+TOKENS = 4096
+
+
+class Model(nn.Module):
+    def forward(self, ids):
+        return torch.bincount(ids.flatten(), minlength=16)
+
+
+def get_inputs():
+    return [torch.randint(0, 16, (TOKENS, 2))]
+
+
+def get_init_inputs():
+    return []
