@@ -5,6 +5,9 @@ tuples and within expressions), default arguments, `getattr` with a literal name
 and both sides of a condition. A parameter or a loop variable of the same name hides an import, as it does when the
 source runs. What travels through containers and calls is not followed: reading a text can be evaded, and the defence
 does not rest on it.
+
+Time and memory are bounded: a name stands for at most `_MAX_PATHS` paths of at most `_MAX_PARTS` parts, and reading
+ends with `TooEntangled` after `MAX_STEPS` look-ups; genuine sources take some thousands.
 """
 
 from __future__ import annotations
@@ -16,7 +19,13 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _OWN_OBJECTS = ("self", "cls")
 _MAX_PATHS = 8
+_MAX_PARTS = 32
+MAX_STEPS = 500_000
 NO_PATHS: frozenset[str] = frozenset()
+
+
+class TooEntangled(Exception):
+    """It takes too many steps to tell what the names of a source stand for."""
 
 
 class Scope:
@@ -35,7 +44,7 @@ class Scope:
         if name in self.redirected:
             return self.redirected[name].bind(name, paths)
         known = self.bound.get(name)
-        self.bound[name] = paths if not known else known | paths if len(known) < _MAX_PATHS else known
+        self.bound[name] = _few(known | paths) if known else paths
         return None
 
     def find(self, name: str) -> Scope | None:
@@ -64,6 +73,8 @@ class Names:
         self.assignments: list[tuple[ast.expr, ast.expr, Scope]] = []
         self.members: dict[str, frozenset[str]] = {}
         """Attributes that the source's own objects have, with the paths that they may stand for."""
+        self.num_steps = 0
+        """Look-ups so far."""
         self._walk(tree)
         self._define(tree)
         for _ in range(2):  # an alias may be used above the line that makes it
@@ -71,9 +82,15 @@ class Names:
                 self._assign(target, value, scope)
 
     def resolve(self, node: ast.AST, scope: Scope) -> frozenset[str]:
-        """The dotted paths that an expression may stand for; none for what does not lead back to an import."""
+        """The dotted paths that an expression may stand for; none for what does not lead back to an import.
+
+        Raises TooEntangled.
+        """
         attributes: list[str] = []
         while True:
+            self.num_steps += 1
+            if self.num_steps > MAX_STEPS or len(attributes) > _MAX_PARTS:
+                raise TooEntangled
             if isinstance(node, ast.Attribute):
                 attributes.append(node.attr)
                 if isinstance(node.value, ast.Name) and node.value.id in _OWN_OBJECTS:
@@ -92,14 +109,14 @@ class Names:
                 node = literal[0]
             elif isinstance(node, (ast.IfExp, ast.BoolOp)):
                 choices = [node.body, node.orelse] if isinstance(node, ast.IfExp) else node.values
-                paths = frozenset().union(*(self.resolve(choice, scope) for choice in choices[:_MAX_PATHS]))
+                paths = _few(frozenset().union(*(self.resolve(choice, scope) for choice in choices[:_MAX_PATHS])))
                 break
             else:
                 return NO_PATHS
         if not paths or not attributes:
             return paths
         rest = ".".join(reversed(attributes))
-        return frozenset(f"{path}.{rest}" for path in paths)
+        return frozenset(_join(path, rest) for path in paths)
 
     def _walk(self, tree: ast.Module) -> None:
         pending: list[tuple[ast.AST, Scope]] = [(tree, self.module)]
@@ -217,10 +234,26 @@ class Names:
                 paths = self.resolve(given, scope.outer if place.id in _own(given) and scope.outer else scope)
                 scope.bind(place.id, paths)
                 if scope.hidden_from_inner:
-                    self.members[place.id] = self.members.get(place.id, NO_PATHS) | paths
+                    self.members[place.id] = _few(self.members.get(place.id, NO_PATHS) | paths)
             elif isinstance(place, ast.Attribute) and not self.resolve(place.value, scope):
                 paths = self.resolve(given, scope)
-                self.members[place.attr] = self.members.get(place.attr, NO_PATHS) | paths
+                self.members[place.attr] = _few(self.members.get(place.attr, NO_PATHS) | paths)
+
+
+def _few(paths: frozenset[str]) -> frozenset[str]:
+    return paths if len(paths) <= _MAX_PATHS else frozenset(sorted(paths)[:_MAX_PATHS])
+
+
+def _join(path: str, rest: str) -> str:
+    """Join two parts of a path, from the last `torch` or `triton` on: `torch.nn.functional.torch` is `torch` again."""
+    parts = f"{path}.{rest}".split(".")
+    for at in range(len(parts) - 1, 0, -1):
+        if parts[at] in ("torch", "triton"):
+            parts = parts[at:]
+            break
+    if len(parts) > _MAX_PARTS:
+        raise TooEntangled
+    return ".".join(parts)
 
 
 def literal_getattr(node: ast.AST) -> tuple[ast.expr, str] | None:

@@ -20,9 +20,12 @@ from ..core.outcome import Outcome, Stage
 from ..core.text.parsing import parse, quietly
 from ..core.verdict import StageResult
 from .decision import decide
-from .scopes import Names, Scope, is_own_object, literal_getattr
+from .scopes import Names, Scope, TooEntangled, is_own_object, literal_getattr
 
 MAX_SOURCE_CHARACTERS = 200_000
+MAX_COPIED_NODES = 1_000_000
+"""CPython compiles a `finally` block once for each way out of its `try`, so nested ones double and a few lines of them
+take minutes; so many nodes in all, copies included, take seconds."""
 
 ALLOWED_MODULES = frozenset(
     [
@@ -150,16 +153,39 @@ def inspect_source(source: str) -> Failure | None:
         return Failure(outcome=Outcome.SYNTAX_ERROR, message=f"longer than {MAX_SOURCE_CHARACTERS} characters")
     try:
         tree = parse(source)
+        if any(getattr(node, "finalbody", None) for node in ast.walk(tree)) and count_compiled(tree) > MAX_COPIED_NODES:
+            return Failure(outcome=Outcome.SYNTAX_ERROR, message="finally blocks are nested too deeply")
         with quietly():
             compile(tree, "candidate.py", "exec", dont_inherit=True)  # some errors are found after parsing only
         return _inspect(tree)
     except SyntaxError as error:
         where = f"line {error.lineno}: " if error.lineno else ""
         return Failure(outcome=Outcome.SYNTAX_ERROR, message=f"{where}{error.msg}")
-    except (RecursionError, MemoryError):
+    except (RecursionError, MemoryError, TooEntangled):
         return Failure(outcome=Outcome.SYNTAX_ERROR, message="nested too deeply")
     except (ValueError, OverflowError) as error:  # null bytes, lone surrogates, enormous literals
         return Failure(outcome=Outcome.SYNTAX_ERROR, message=str(error).splitlines()[0] if str(error) else "")
+
+
+def count_compiled(tree: ast.AST) -> int:
+    """Return how many nodes CPython compiles, those in copies of `finally` blocks included."""
+    return _count_copied(tree)[0]
+
+
+def _count_copied(node: ast.AST) -> tuple[int, int]:
+    """Return how many nodes CPython compiles for one, and how many ways out of a block these hold."""
+    num_nodes, num_exits = 1, int(isinstance(node, (ast.Return, ast.Break, ast.Continue)))
+    last = getattr(node, "finalbody", [])
+    copied = set(map(id, last))
+    for part in ast.iter_child_nodes(node):
+        if id(part) not in copied:
+            nodes, exits = _count_copied(part)
+            num_nodes, num_exits = num_nodes + nodes, num_exits + exits
+    copies = 2 + num_exits
+    for part in last:
+        nodes, exits = _count_copied(part)
+        num_nodes, num_exits = num_nodes + copies * nodes, num_exits + copies * exits
+    return num_nodes, num_exits
 
 
 def _inspect(tree: ast.Module) -> Failure | None:
@@ -261,6 +287,7 @@ def _is_dunder(name: str) -> bool:
     return len(name) > 4 and name.startswith("__") and name.endswith("__")
 
 
+@lru_cache(maxsize=4096)
 def _is_forbidden_path(path: str) -> bool:
     parts = path.split(".")
     # `torch.nn.functional.torch` is `torch` again

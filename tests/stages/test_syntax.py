@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tritonrl.core.outcome import Outcome
-from tritonrl.stages.syntax import ALLOWED_MODULES, inspect_source, judge_syntax
+from tritonrl.stages.scopes import MAX_STEPS, Names, TooEntangled
+from tritonrl.stages.syntax import ALLOWED_MODULES, count_compiled, inspect_source, judge_syntax
 
 from .evidence import SOURCE, candidate
 
@@ -205,3 +208,50 @@ def test_no_text_raises(text: str) -> None:
 def test_no_cut_source_raises(start: int, end: int) -> None:
     """A source with a piece cut out gets an outcome as well."""
     assert isinstance(outcome(SOURCE[:start] + SOURCE[end:]), Outcome)
+
+
+def _alias_chain(num_lines: int) -> str:
+    return "import torch as x0\n" + "".join(f"x{at + 1} = x{at}.nn if x0 else x{at}.fx\n" for at in range(num_lines))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        _alias_chain,
+        lambda n: "import torch as x0\n" + "".join(f"x{at + 1} = x{at}\n" for at in range(n)),
+        lambda n: "import torch\n" + "x = torch.nn if torch else torch.fx\n" * n,
+        lambda n: "import torch\nx = torch\n" + "x = x.nn if x else x.fx\n" * (n // 100),
+        lambda n: "import torch\n" + "=".join(f"a{at}" for at in range(n)) + " = torch.nn\n",
+    ],
+)
+def test_the_work_of_reading_names_grows_with_the_text(write: Callable[[int], str]) -> None:
+    """Twice the text takes about twice the look-ups, and no name stands for more than a few paths."""
+
+    def read(num_lines: int) -> tuple[int, int]:
+        try:
+            names = Names(ast.parse(write(num_lines)))
+        except TooEntangled:
+            return 0, 0
+        return names.num_steps, max(len(path) for paths in names.module.bound.values() for path in paths | {""})
+
+    (few, short), (many, long) = read(400), read(800)
+    assert many <= 2.2 * few
+    assert max(short, long) < 400
+
+
+def test_reading_names_ends_after_a_bound() -> None:
+    """A text whose names take too many look-ups is refused, and so is a path of more parts than any has."""
+    value = " or ".join(["(" + " or ".join(["torch"] * 8) + ")"] * 8)
+    long = "import torch\n" + "".join(f"a{at} = " for at in range(MAX_STEPS // 100)) + value + "\n"
+    assert outcome(long) is Outcome.SYNTAX_ERROR
+    assert outcome("import torch\nx" + " = torch" + ".nn" * 40) is Outcome.SYNTAX_ERROR
+    assert outcome(_alias_chain(2000)) is Outcome.SYNTAX_ERROR
+
+
+def test_finally_blocks_that_double_are_not_compiled() -> None:
+    """CPython would compile each copy of nested `finally` blocks; a text with too many is refused before."""
+    nested = "def f():\n" + "".join(f"{' ' * at}try: a\n{' ' * at}finally:\n" for at in range(1, 25)) + " " * 25 + "a\n"
+    exits = "def f():\n try:\n" + "  return\n" * 5000 + " finally:\n" + "  a\n" * 5000
+    assert outcome(nested) is outcome(exits) is Outcome.SYNTAX_ERROR
+    plain = ast.parse("def f():\n try:\n  return 1\n finally:\n  a\n")
+    assert count_compiled(plain) < 2 * sum(1 for _ in ast.walk(plain)) + 10
