@@ -7,7 +7,7 @@ source runs. What travels through containers and calls is not followed: reading 
 does not rest on it.
 
 Time and memory are bounded: a name stands for at most `_MAX_PATHS` paths of at most `_MAX_PARTS` parts, and reading
-ends with `TooEntangled` after `MAX_STEPS` look-ups; genuine sources take some thousands.
+ends with `TooEntangled` after `MAX_STEPS` look-ups; genuine sources take some hundreds.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def open_verifier(config: Config, evidence: Path | None = None, num_sharing: int
     `num_sharing` processes with a verifier share each GPU.
     """
     with ExitStack() as stack:
-        sandbox = stack.enter_context(Sandbox(config.limits, target=config.verifier.target))
+        sandbox = stack.enter_context(Sandbox(config.limits, target=config.verifier.target, seed=config.verifier.seed))
         store = stack.enter_context(EvidenceStore(evidence))
         cuda = None
         if _needs_gpu(config.verifier):
