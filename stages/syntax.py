@@ -38,6 +38,7 @@ ALLOWED_MODULES = frozenset(
         "enum",
         "functools",
         "itertools",
+        "logging",
         "math",
         "numbers",
         "operator",
@@ -68,6 +69,7 @@ FORBIDDEN_BUILTINS = frozenset(
         "exec",
         "exit",
         "globals",
+        "hash",
         "input",
         "locals",
         "memoryview",
@@ -132,6 +134,9 @@ _OTHERS_MODULES = frozenset(
 _OWN_MODULES = frozenset(["torch.cuda.random", "torch.random", "torch.signal", "torch.types"])
 """What only has the name of one of those."""
 _NAMEDTUPLE_ATTRIBUTES = frozenset(["_asdict", "_fields", "_make", "_replace"])
+_COMPILED_KERNEL_ATTRIBUTES = frozenset(["_init_handles"])
+"""What host code calls on a kernel compiled ahead by `warmup`, before it asks for its registers."""
+_PUBLIC_PRIVATES = _NAMEDTUPLE_ATTRIBUTES | _COMPILED_KERNEL_ATTRIBUTES
 
 
 def judge_syntax(candidate: Candidate) -> StageResult:
@@ -213,7 +218,8 @@ def _find_forbidden_import(names: Names) -> Failure | None:
             modules = ["." * node.level + (node.module or "")]
         for module in modules:
             if not _is_allowed(module):
-                return Failure(outcome=Outcome.FORBIDDEN_IMPORT, message=f"line {node.lineno}: {module}")
+                advice = "; a candidate has torch, triton, math and a few more (docs/host-code.md)"
+                return Failure(outcome=Outcome.FORBIDDEN_IMPORT, message=f"line {node.lineno}: {module}{advice}")
     return None
 
 
@@ -223,7 +229,11 @@ def _forbidden_uses(names: Names, kernels: set[str]) -> Iterator[tuple[int, str]
         if isinstance(node, ast.ImportFrom):
             paths = (f"{node.module}.{alias.name}" for alias in node.names)
             yield from ((node.lineno, path) for path in paths if _is_forbidden_path(path))
+    named = {id(part) for call, _ in names.calls if _is_get_logger(call) for part in call.args}
+    named |= {id(node.left) for node in names.comparisons if _is_comparison_with_main(node)}
     for use, scope in names.uses:
+        if use.id == "__name__" and id(use) not in named and _is_builtin(use.id, scope, names):
+            yield use.lineno, "__name__, other than in logging.getLogger(__name__) or a comparison with '__main__'"
         if use.id in FORBIDDEN_BUILTINS and _is_builtin(use.id, scope, names):
             yield use.lineno, use.id
     for attribute, scope in names.attributes:
@@ -235,6 +245,14 @@ def _forbidden_uses(names: Names, kernels: set[str]) -> Iterator[tuple[int, str]
             found = _forbidden_reflection(call.func.id, call, scope, names)
             if found is not None:
                 yield call.lineno, found
+
+
+def _is_get_logger(call: ast.Call) -> bool:
+    return "getLogger" in (getattr(call.func, "attr", ""), getattr(call.func, "id", ""))
+
+
+def _is_comparison_with_main(node: ast.Compare) -> bool:
+    return len(node.comparators) == 1 and getattr(node.comparators[0], "value", None) == "__main__"
 
 
 def _is_builtin(name: str, scope: Scope, names: Names) -> bool:
@@ -251,8 +269,8 @@ def _forbidden_attribute(node: ast.Attribute, scope: Scope, names: Names, kernel
         if _is_dunder(attribute):
             if attribute not in ALLOWED_DUNDERS:
                 return attribute
-        elif not (is_own_object(node.value) or attribute in names.members or attribute in _NAMEDTUPLE_ATTRIBUTES):
-            return f"{attribute}, which is private to another object"
+        elif not (is_own_object(node.value) or attribute in names.members or attribute in _PUBLIC_PRIVATES):
+            return f"{attribute}, which is private to another object; use what it offers by public names"
     if attribute in _FRAME_ATTRIBUTES or attribute in _RECORDER_ATTRIBUTES:
         return attribute
     paths = names.resolve(node, scope)
@@ -271,7 +289,7 @@ def _forbidden_attribute(node: ast.Attribute, scope: Scope, names: Names, kernel
 
 
 def _forbidden_reflection(function: str, call: ast.Call, scope: Scope, names: Names) -> str | None:
-    """`getattr` and its kin are fine on `self`, and `getattr` with a plain literal name anywhere."""
+    """`getattr` and its kin are fine on `self`, and `getattr` with names that the text says anywhere."""
     if len(call.args) < 2:
         return function
     target, name = call.args[0], call.args[1]
@@ -280,7 +298,15 @@ def _forbidden_reflection(function: str, call: ast.Call, scope: Scope, names: Na
             return f"{function} of {name.value}"
         if literal_getattr(call) is not None:
             return next(filter(_is_forbidden_path, sorted(names.resolve(call, scope))), None)
-    return None if is_own_object(target) else f"{function} with a computed name or a foreign object"
+    if is_own_object(target):
+        return None
+    texts = names.find_texts(name, scope) if function == "getattr" else None
+    if texts is None:
+        return f"{function} with a computed name or a foreign object; write the names out"
+    if private := next((text for text in sorted(texts) if text.startswith("_")), None):
+        return f"{function} of {private}"
+    paths = sorted(f"{path}.{text}" for path in names.resolve(target, scope) for text in texts)
+    return next(filter(_is_forbidden_path, paths), None)
 
 
 def _is_dunder(name: str) -> bool:

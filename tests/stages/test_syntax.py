@@ -57,6 +57,15 @@ def test_a_plain_candidate_passes() -> None:
         ("        return out", "        self._buffers['kept'] = out\n        return out"),
         ("        return out", "        for exec in range(2):\n            print(exec)\n        return out"),
         ("        return out", "        self.scale = getattr(self, '_scale', 1)\n        return out"),
+        ("class ModelNew", "import logging\nlog = logging.getLogger(__name__)\n\n\nclass ModelNew"),
+        ("class ModelNew", "if __name__ == '__main__':\n    print(1)\n\n\nclass ModelNew"),
+        ("        return out", "        kernel.warmup(x, grid=(1,))._init_handles()\n        return out"),
+        (
+            "class ModelNew",
+            "for name in ('float8', 'half'):\n    getattr(torch, name, None)\n\n\nclass ModelNew",
+        ),
+        ("class ModelNew", "KINDS = ('half', 'int')\nT = [getattr(torch, k) for k in KINDS[:1]]\n\n\nclass ModelNew"),
+        ("class ModelNew", "name = 'half'\nHALF = getattr(torch, name, None)\n\n\nclass ModelNew"),
     ],
 )
 def test_genuine_styles_pass(old: str, new: str) -> None:
@@ -163,6 +172,17 @@ def test_other_modules_are_refused(line: str) -> None:
         "match 1:\n    case x if eval('1'):\n        pass",
         "print(f'{eval(1)}')",
         "def f():\n    global open\n    open = None\nopen('/etc/passwd')",
+        "for name in ('half', 'compile'): getattr(torch, name)",
+        "names = ('half',)\nnames = ('compile',)\n[getattr(torch, name) for name in names]",
+        "names = ['half']\nnames.append('compile')\n[getattr(torch, name) for name in names]",
+        "def pick(name='half'): return getattr(torch, name)",
+        "name = 'com'\nname += 'pile'\ngetattr(torch, name)",
+        "for name in ('half',):\n    name = str(1)\n    getattr(torch, name)",
+        "for name in ('__class__',): getattr(torch, name)",
+        "hash('text')",
+        "print(__name__)",
+        "print(__name__ == 'candidate')",
+        "import logging\nlogging.sys",
     ],
 )
 def test_reaching_elsewhere_is_refused(line: str) -> None:
