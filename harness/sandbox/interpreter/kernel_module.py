@@ -30,6 +30,7 @@ from triton.runtime import interpreter
 from ..candidate_module import MODULE_NAME
 from ..kernel_source import (
     BUILTINS,
+    UNREACHABLE,
     Function,
     KernelSource,
     NotKernelLanguage,
@@ -39,7 +40,9 @@ from ..kernel_source import (
     free_names,
     jitted_name,
     refuse,
+    refuse_to_raise,
     stored_names,
+    without_raises,
 )
 from .semantics.scalars import largest, loop_range, smallest
 
@@ -80,6 +83,7 @@ class KernelModule:
         self._calls: dict[str, ast.expr] = {}
         reachable = {name: getattr(builtins, name) for name in BUILTINS}
         self._names: dict[str, Any] = {"__name__": MODULE_NAME, "__builtins__": reachable, _LANGUAGE: tl}
+        self._names[UNREACHABLE] = refuse_to_raise
         self._names.update({f" {name}": function for name, function in _COMPILED.items()})
         self._pending: set[str] = set()
 
@@ -100,6 +104,7 @@ class KernelModule:
         key = (id(function), constants)
         made = self._functions.get(key)
         if made is None:
+            function = without_raises(function)
             check_function(function)
             self._bind_all(function)
             made = self._functions[key] = self._define(function, qualname, constants)
