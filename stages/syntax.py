@@ -21,6 +21,7 @@ from ..core.text.parsing import parse, quietly
 from ..core.verdict import StageResult
 from .decision import decide
 from .scopes import Names, Scope, TooEntangled, is_own_object, literal_getattr
+from .set_order import find_uses_of_order
 
 MAX_SOURCE_CHARACTERS = 200_000
 MAX_COPIED_NODES = 1_000_000
@@ -236,6 +237,7 @@ def _forbidden_uses(names: Names, kernels: set[str]) -> Iterator[tuple[int, str]
             yield use.lineno, "__name__, other than in logging.getLogger(__name__) or a comparison with '__main__'"
         if use.id in FORBIDDEN_BUILTINS and _is_builtin(use.id, scope, names):
             yield use.lineno, use.id
+    yield from find_uses_of_order(names)
     for attribute, scope in names.attributes:
         found = _forbidden_attribute(attribute, scope, names, kernels)
         if found is not None:

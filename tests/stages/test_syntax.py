@@ -65,6 +65,10 @@ def test_a_plain_candidate_passes() -> None:
             "for name in ('float8', 'half'):\n    getattr(torch, name, None)\n\n\nclass ModelNew",
         ),
         ("class ModelNew", "KINDS = ('half', 'int')\nT = [getattr(torch, k) for k in KINDS[:1]]\n\n\nclass ModelNew"),
+        (
+            "class ModelNew",
+            "SIZES = {16, 32}\nprint(sorted({'a'}), [s for s in SIZES])\n\n\nclass ModelNew",
+        ),
         ("class ModelNew", "name = 'half'\nHALF = getattr(torch, name, None)\n\n\nclass ModelNew"),
     ],
 )
@@ -180,6 +184,11 @@ def test_other_modules_are_refused(line: str) -> None:
         "for name in ('half',):\n    name = str(1)\n    getattr(torch, name)",
         "for name in ('__class__',): getattr(torch, name)",
         "hash('text')",
+        "list({'left', 'right'})[0]",
+        "KINDS = {'a', 'b'}\nfor kind in KINDS: print(kind)",
+        "first, second = frozenset(['a', 'b'])",
+        "print({name for name in 'ab'}.pop())",
+        "','.join(set('ab'))",
         "print(__name__)",
         "print(__name__ == 'candidate')",
         "import logging\nlogging.sys",

@@ -306,6 +306,8 @@ class KernelModule:
             if value is _TORCH and not hasattr(value, part):
                 raise refuse(node, f"torch.{part}")
             value = getattr(value, part, None)
+            if value is tl.core:  # for `tl.core.reshape`: the interpreter replaces functions of a kernel's modules
+                self._names[" core"] = value
             if isinstance(value, ModuleType):
                 if not _is_language(value.__name__):
                     raise refuse(node, f"the module {value.__name__}")

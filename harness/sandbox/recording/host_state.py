@@ -14,14 +14,17 @@ from __future__ import annotations
 import array
 import collections
 import functools
+import hashlib
 import itertools
 import operator
 import types
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 from attrs import frozen
+from torch.utils._python_dispatch import _disable_current_modes
 from triton.runtime.jit import KernelInterface
 
 Snapshot = dict[str, Any]
@@ -30,6 +33,7 @@ _Seen = dict[int, tuple[str, object]]
 _PLAIN = (bool, int, float, str, bytes, type(None))
 _WRITTEN = (torch.dtype, torch.device, complex, range, slice, type(Ellipsis))
 _MADE_ONCE = (KernelInterface, types.BuiltinFunctionType, types.MethodDescriptorType, types.CodeType)
+_ITERATORS = (enumerate, filter, map, reversed, zip)
 _MAX_DEPTH = 12
 _MAX_ENTRIES = 20_000
 
@@ -43,10 +47,16 @@ class _Identity:
 
 def take_snapshot(module: types.ModuleType, model: torch.nn.Module) -> Snapshot:
     """Return plain values, and identities of objects, by where they are held."""
-    roots = itertools.chain(vars(module).items(), [("ModelNew()", model)])
+    roots = itertools.chain(vars(module).items(), [("ModelNew()", model)], _of_the_process())
     seen: _Seen = {}
     found = itertools.chain.from_iterable(_walk(value, name, module.__name__, 0, seen) for name, value in roots)
     return dict(itertools.islice(found, _MAX_ENTRIES))
+
+
+def _of_the_process() -> Iterator[tuple[str, Any]]:
+    """Yield what a call could leave in Python and PyTorch for the next one to read."""
+    yield "warnings.filters", len(warnings.filters)
+    yield "torch.default_generator", torch.default_generator
 
 
 def find_changes(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
@@ -68,8 +78,12 @@ def _walk(value: Any, path: str, own: str, depth: int, seen: _Seen) -> Iterator[
     if isinstance(value, _PLAIN):
         yield path, value
         return
-    if isinstance(value, _WRITTEN) or type(value) is itertools.count:
+    if isinstance(value, _WRITTEN):
         yield path, repr(value)
+        return
+    if isinstance(value, torch.Generator):
+        with torch._C.DisableTorchFunction(), _disable_current_modes():
+            yield path, (value.initial_seed(), hashlib.sha256(bytes(value.get_state().tolist())).hexdigest())
         return
     if isinstance(value, _MADE_ONCE):
         yield path, _Identity(value)
@@ -123,6 +137,8 @@ def _parts(value: Any, own: str) -> Iterator[tuple[str, Any]]:
         if value.gi_frame is not None:
             yield "position", value.gi_frame.f_lasti
             yield "locals", dict(value.gi_frame.f_locals)
+    elif type(value).__module__ == "itertools" or isinstance(value, _ITERATORS):
+        yield "state", value.__reduce__()
     elif type(value).__module__ == "builtins" and hasattr(value, "__length_hint__"):
         yield "left", operator.length_hint(value)
     elif isinstance(value, functools.partial):
@@ -140,6 +156,10 @@ def _parts(value: Any, own: str) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, torch.nn.Module) or type(value).__module__ == own:
         yield from getattr(value, "__dict__", {}).items()
         yield from ((name, getattr(value, name, None)) for name in _slots(type(value)))
+    else:
+        held = getattr(value, "__dict__", None)
+        if isinstance(held, dict):
+            yield from ((name, part) for name, part in list(held.items()) if isinstance(part, _PLAIN))
 
 
 def _slots(kind: type) -> tuple[str, ...]:
