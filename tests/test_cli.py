@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import tritonrl
 from tritonrl.cli import app
 from tritonrl.core.corpus import Split, examples
 from tritonrl.core.verdict import Verdict
@@ -147,6 +149,12 @@ def test_usage_errors_are_one_line_and_exit_2(arguments: list[str], named: str) 
     assert result.stdout == ""
 
 
+def test_the_version_is_told() -> None:
+    """`--version` prints it and nothing else, and exits 0."""
+    result = invoke("--version")
+    assert (result.exit_code, result.stdout) == (0, f"tritonrl {tritonrl.__version__}\n")
+
+
 def test_unknown_option_is_exit_2() -> None:
     """The parser's own refusals are usage errors too."""
     assert invoke("ablate", "--gird", "full").exit_code == 2
@@ -157,7 +165,7 @@ def test_a_batch_has_a_line_for_each_line_feed(tmp_path: Path) -> None:
     batch = tmp_path / "batch.jsonl"
     entry = json.dumps({"task": TASK, "candidate": "x = '\u2028'\n"}, ensure_ascii=False)
     batch.write_bytes(f"{entry}\n\n{entry}".encode())
-    assert [source for _, source in read_batch(batch)] == ["x = '\u2028'\n"] * 2
+    assert [source for *_, source in read_batch(batch)] == ["x = '\u2028'\n"] * 2
     batch.write_text("[" * 100_000)
     with pytest.raises(UsageError, match=r"batch\.jsonl:1: expected"):
         read_batch(batch)
@@ -210,6 +218,38 @@ def test_a_task_whose_sizes_cannot_be_varied_is_told(tmp_path: Path) -> None:
     assert result.stderr == ""
 
 
+def test_a_batch_line_that_names_no_file_of_its_folder_is_an_error_of_that_line(tmp_path: Path) -> None:
+    """NUL, half a surrogate pair, a pipe and a file elsewhere are told with the line, and the others are read."""
+    folder = tmp_path / "batch"
+    folder.mkdir()
+    (tmp_path / "elsewhere.py").write_text("secret")
+    (folder / "here.py").write_text("x = 1\n")
+    os.mkfifo(folder / "pipe.py")
+    (folder / "link.py").symlink_to(tmp_path / "elsewhere.py")
+    names = ["a\0.py", "\ud83d.py", "pipe.py", "../elsewhere.py", str(tmp_path / "elsewhere.py"), "link.py", "no.py"]
+    entries = [{"task": TASK, "candidate": name} for name in (*names, "here.py")]
+    tasks = ["a\0b", "\ud83d", "a\0.py", "pipe.py", "\x1b[31m"]
+    entries += [{"task": task, "candidate": "x = 1\n"} for task in tasks]
+    batch = folder / "batch.jsonl"
+    batch.write_text("\n".join(map(json.dumps, entries)))
+    bad: list[str] = []
+    (found,) = read_batch(batch, bad.append)
+    assert (found[0], found[2]) == (8, "x = 1\n")
+    assert [line.split(":")[1] for line in bad] == [str(at) for at in (*range(1, 8), *range(9, 14))]
+    assert all(line.isprintable() and "secret" not in line for line in bad)
+    assert "outside" in bad[3]
+    assert "outside" in bad[5]
+
+
+def test_an_unordered_batch_tells_each_verdicts_line(tmp_path: Path) -> None:
+    """With --unordered a verdict has the number of its line, bad ones counted."""
+    batch = tmp_path / "batch.jsonl"
+    batch.write_text("not JSON\n" + "\n".join(json.dumps({"task": TASK, "candidate": text}) for text in ("1", "2")))
+    result = invoke("verify", "--batch", batch, "--extensions", "s", "--json", "--unordered")
+    assert sorted(json.loads(line)["line"] for line in result.stdout.splitlines()) == [2, 3]
+    assert result.exit_code == 2
+
+
 def test_a_batch_without_a_candidate_is_refused(tmp_path: Path) -> None:
     """No candidate is not the same as none that is wrong; and a file that is missing is named with its line."""
     batch = tmp_path / "batch.jsonl"
@@ -222,13 +262,18 @@ def test_a_batch_without_a_candidate_is_refused(tmp_path: Path) -> None:
     assert "missing.py" in result.stderr
 
 
-def test_bad_batch_line_is_named(tmp_path: Path) -> None:
-    """A malformed line of a batch is refused with its number before anything is verified."""
+def test_a_bad_line_leaves_the_rest_of_a_batch(tmp_path: Path) -> None:
+    """A malformed line, an unknown task and a missing file are named with their numbers; the others get verdicts."""
     batch = tmp_path / "batch.jsonl"
-    batch.write_text(json.dumps({"task": TASK, "candidate": BROKEN}) + "\n{}\n")
-    result = invoke("verify", "--batch", batch)
+    good = json.dumps({"task": TASK, "candidate": BROKEN})
+    unknown, missing = ({"task": "l1-nothing", "candidate": BROKEN}, {"task": TASK, "candidate": "missing.py"})
+    batch.write_text("\n".join([good, "{}", json.dumps(unknown), json.dumps(missing), "{", good]))
+    result = invoke("verify", "--batch", batch, "--extensions", "s", "--json")
     assert result.exit_code == 2
-    assert "batch.jsonl:2" in result.stderr
+    assert [json.loads(line)["correct"] for line in result.stdout.splitlines()] == [False, False]
+    assert [line.split(":")[2] for line in result.stderr.splitlines() if "batch.jsonl" in line] == ["2", "3", "4", "5"]
+    assert "l1-nothing" in result.stderr
+    assert "missing.py" in result.stderr
 
 
 def test_a_reference_that_fails_leaves_the_rest_of_a_batch(tmp_path: Path) -> None:

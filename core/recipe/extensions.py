@@ -170,3 +170,32 @@ STAGING_CONTROLS: tuple[CellSpec, ...] = (CellSpec.parse("none+stop-early"), Cel
 
 NOISE_SWEEP: tuple[CellSpec, ...] = tuple(map(CellSpec.parse, ("none", "t", "t+cv5", "t+cv15", "t+cv30")))
 """Measured noise of one trial, calibrated timing, and injected noise; the first two are cells of the grid."""
+
+
+NAMED_GRIDS: dict[str, tuple[CellSpec, ...]] = {
+    "full": GRID_CELLS,
+    # the half fraction with defining relation I = MSCT: main effects are clear of two-way interactions
+    "half": tuple(cell for cell in GRID_CELLS if sum(cell.extensions.flags) % 2 == 0),
+    "one-at-a-time": tuple(cell for cell in GRID_CELLS if sum(cell.extensions.flags) <= 1),
+    "leave-one-out": tuple(cell for cell in GRID_CELLS if sum(cell.extensions.flags) >= 3),
+    "controls": CONTROLS,
+    "staging": STAGING_CONTROLS,
+    "noise": NOISE_SWEEP,
+}
+
+
+def parse_cells(text: str) -> tuple[CellSpec, ...]:
+    """Return the cells of a list of named grids and cells, such as "full,controls" or "none,ms,c+binary".
+
+    Each cell once, in the order given; raises ValueError.
+    """
+    cells: dict[CellSpec, None] = {}
+    for part in text.split(","):
+        if not part.strip():
+            raise ValueError("an empty cell name; the baseline is called 'none'")
+        try:
+            named = NAMED_GRIDS.get(part.strip())
+            cells |= dict.fromkeys((CellSpec.parse(part),) if named is None else named)
+        except ValueError as error:
+            raise ValueError(f"{error}; or one of {', '.join(NAMED_GRIDS)}") from None
+    return tuple(cells)

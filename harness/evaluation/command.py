@@ -37,6 +37,9 @@ def evaluate(
     ] = None,
     samples: Annotated[int | None, typer.Option("--samples", min=1, help="Samples a task.")] = None,
     temperature: Annotated[float | None, typer.Option("--temperature", help="Of sampling; 0 is greedy.")] = None,
+    turns: Annotated[
+        int, typer.Option("--turns", min=1, help="Answers a sample; the next ones see why the audit refused.")
+    ] = 1,
     criterion: Annotated[
         str, typer.Option("--criterion", help="Who judges a suite that is not ours: suite, audit or both.")
     ] = "both",
@@ -74,7 +77,7 @@ def evaluate(
     """
     given: dict[str, object] = {"--policy": policy, "--adapter": adapter, "--levels": levels, "--limit": limit}
     given |= {"--tasks": tasks, "--samples": samples, "--temperature": temperature}
-    given |= {"--draw-only": draw_only or None, "--preset": preset}
+    given |= {"--draw-only": draw_only or None, "--preset": preset, "--turns": turns if turns > 1 else None}
     if read:
         judged = {"--suite": suite, "--out": out, "--config": config_file, "--set": settings or None}
         _refuse("--read takes no exam", given | {"--answers": answers} | judged)
@@ -82,8 +85,14 @@ def evaluate(
 
         _print(read_parts(read), {"read": [str(folder) for folder in read]}, [], as_json)
         return
-    from ..policy.distributed_learner import rank_zero_runs
     from ..settings import load_config
+    from ..tasks.suites import require_suite
+
+    # what is wrong with the arguments is found before torch is imported
+    load_config(preset, config_file, settings or [])
+    if suite is not None:
+        require_suite(suite)
+    from ..policy.distributed_learner import rank_zero_runs
     from .open import open_evaluation, open_sampled
 
     if answers is not None:
@@ -94,6 +103,8 @@ def evaluate(
     settings = [*(settings or []), *(f"{key}={value}" for key, value in chosen.items() if value is not None)]
     selection = _select_tasks(suite, levels, limit, tasks, None if drawn is None else drawn.questions)
     judges = _read_criterion(criterion, selection)
+    if turns > 1 and (draw_only or criterion == "suite"):
+        raise UsageError("--turns: it needs the audit's reasons: leave out --draw-only and --criterion suite")
     if draw_only and out is None:
         raise UsageError("--draw-only: say with --out where the answers are kept")
     config = load_config(preset, config_file, settings, None if drawn is None else drawn.config)
@@ -101,7 +112,7 @@ def evaluate(
     with rank_zero_runs(config.policy) as leads:
         if not leads:
             return
-        with open_evaluation(config, selection, judges, adapter, out, shown, jobs, drawn) as exam:
+        with open_evaluation(config, selection, judges, adapter, out, shown, jobs, drawn, turns) as exam:
             result = exam.draw() if draw_only else exam.run()
     about = {"suite": selection.suite, "out": None if out is None else str(out)}
     if isinstance(result, int):
@@ -175,10 +186,13 @@ def _print(result: EvaluationResult, about: dict[str, Any], last: list[str], as_
     plain = {
         **about,
         **to_plain(summary),
+        **({"by_turn": list(result.by_turn)} if result.by_turn else {}),
         "skipped": [{"name": name, "reason": reason} for name, reason in skipped],
         "rows": result.frame.to_dicts(),
     }
-    print_result(plain, [*render_evaluation(summary, skipped), *last], as_json)
+    shares = ", ".join(f"{share:.1%} after {turn}" for turn, share in enumerate(result.by_turn, start=1))
+    turns = [f"correct by turn (pass@1): {shares}"] if shares else []
+    print_result(plain, [*render_evaluation(summary, skipped), *turns, *last], as_json)
 
 
 def _numbers(option: str, text: str) -> list[int]:

@@ -43,6 +43,7 @@ from ..tasks.suites import Suite, SuiteTask, identify_suite, load_suite
 from ..work import write_atomically
 from .finished import EVALUATION, EvaluationResult, read_finished
 from .suite_criterion import SuiteVerdict
+from .turns import ask_again, refused
 
 BySuite = Callable[[Task, str], SuiteVerdict]
 
@@ -81,6 +82,8 @@ class EvaluationIdentity(RunIdentity):
     """The versions of the packages that drew the answers, where that was done elsewhere."""
     asked: dict[str, Any] | None = field(default=None)
     """The options that chose the tasks, and how many there are; known once the suite is prepared."""
+    turns: int = 1
+    """Answers a sample may give, each after the first with the reason why the one before was refused."""
 
     def training(self) -> dict[str, str]:
         """Nothing: an exam trains on no data."""
@@ -96,7 +99,8 @@ class EvaluationIdentity(RunIdentity):
         config = {key: value for key, value in plain["config"].items() if key in _CONFIG}
         exam = {"tasks": self.tasks, "criterion": self.criterion.value, "adapter": self.adapter}
         elsewhere = {} if self.drawn_with is None else {"drawn_with": self.drawn_with}
-        return {**plain, "config": config, "exam": exam | elsewhere}
+        turns = {} if self.turns == 1 else {"turns": self.turns}
+        return {**plain, "config": config, "exam": exam | elsewhere | turns}
 
 
 @frozen(kw_only=True)
@@ -122,7 +126,11 @@ class Evaluation:
         with self.open_context() as (context, by_suite):
             attempts = self._draw(context, suite)
             rows = _judge(context, attempts, suite, self.identity.criterion, by_suite)
-        return self._write(suite, attempts, rows)
+            by_turn = [_share_correct(rows)]
+            for turn in range(2, self.identity.turns + 1):
+                self._ask_again(context, suite, attempts, rows, turn, by_suite)
+                by_turn.append(_share_correct(rows))
+        return self._write(suite, attempts, rows, by_turn if len(by_turn) > 1 else ())
 
     def draw(self) -> int:
         """Ask what has no answer yet, and judge nothing; how many answers there are. Raises as `run`."""
@@ -152,14 +160,40 @@ class Evaluation:
         identity, asked = self.identity, {**_options(self.questions), "num_tasks": len(suite.tasks)}
         backend = context.judge.backend
         self.results.claim(evolve(identity, policy=context.learner.fingerprint, backend=backend, asked=asked))
-        model = Model() if identity.adapter is None else Model(key=f"outside {identity.adapter}", folder=self.adapter)
+        model = self._model()
         chunks = list(_cut(suite.tasks, identity.config.evaluation.samples_per_task))
         attempts: list[Attempt] = []
         for number, chunk in enumerate(chunks, start=1):
             attempts += _draw_chunk(context, model, chunk, f"part {number} of {len(chunks)}")
         return attempts
 
-    def _write(self, suite: Suite, attempts: Sequence[Attempt], rows: Sequence[Row]) -> EvaluationResult:
+    def _model(self) -> Model:
+        adapter = self.identity.adapter
+        return Model() if adapter is None else Model(key=f"outside {adapter}", folder=self.adapter)
+
+    def _ask_again(
+        self,
+        context: CellContext,
+        suite: Suite,
+        attempts: list[Attempt],
+        rows: list[Row],
+        turn: int,
+        by_suite: BySuite,
+    ) -> None:
+        """Put another answer and its row in the place of each that was refused."""
+        places = refused(rows)
+        if not places:
+            return
+        shown = {entry.index: entry.shown for entry in suite.tasks}
+        old = [attempts[place] for place in places]
+        new = ask_again(context, self._model(), old, [rows[place] for place in places], shown, turn)
+        judged = _judge(context, new, suite, self.identity.criterion, by_suite)
+        for place, attempt, row in zip(places, new, judged, strict=True):
+            attempts[place], rows[place] = attempt, row
+
+    def _write(
+        self, suite: Suite, attempts: Sequence[Attempt], rows: Sequence[Row], by_turn: Sequence[float]
+    ) -> EvaluationResult:
         root, frame, table = self.results.root, EVALUATION.frame(rows), TABLES["sources"]
         sources = {
             row["candidate"]: {"candidate": row["candidate"], "source": attempt.source}
@@ -167,10 +201,15 @@ class Evaluation:
         }
         write_table(table, table.frame(sources.values()), root / "sources.parquet")
         told = {"suite": suite.name, "skipped": [to_plain(entry) for entry in suite.skipped]}
+        told |= {"by_turn": list(by_turn)} if by_turn else {}
         write_atomically(root / "suite.json", json.dumps(told, indent=2).encode())
         # last, since its presence says that the exam is finished
         write_table(EVALUATION, frame, root / "evaluation.parquet")
-        return EvaluationResult(frame=frame, skipped=suite.skipped)
+        return EvaluationResult(frame=frame, skipped=suite.skipped, by_turn=tuple(by_turn))
+
+
+def _share_correct(rows: Sequence[Row]) -> float:
+    return sum(row["correct"] is True for row in rows) / len(rows)
 
 
 def identify_selection(config: Config, questions: TaskSelection) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -33,18 +34,26 @@ _TABLE, _SUITE = "evaluation.parquet", "suite.json"
 
 @frozen(kw_only=True)
 class EvaluationResult:
-    """The table of a finished exam, and the tasks that could not be asked."""
+    """The table of a finished exam, and the tasks that could not be asked.
+
+    `by_turn` is, in an exam of several turns, the share of samples that were right after each; the table has the last.
+    """
 
     frame: pl.DataFrame
     skipped: tuple[Skipped, ...]
+    by_turn: tuple[float, ...] = ()
 
 
 def read_finished(folder: Path) -> EvaluationResult | None:
     """The exam of a folder, null where it has not finished."""
     if not (folder / _TABLE).exists() or not (folder / _SUITE).exists():
         return None
-    skipped = tuple(Skipped(**entry) for entry in _told(folder)["skipped"])
-    return EvaluationResult(frame=read_table(EVALUATION, folder / _TABLE), skipped=skipped)
+    told = _told(folder)
+    return EvaluationResult(
+        frame=read_table(EVALUATION, folder / _TABLE),
+        skipped=tuple(Skipped(**entry) for entry in told["skipped"]),
+        by_turn=tuple(told.get("by_turn", ())),
+    )
 
 
 def read_parts(folders: Sequence[Path]) -> EvaluationResult:
@@ -64,8 +73,12 @@ def read_parts(folders: Sequence[Path]) -> EvaluationResult:
     frame = pl.concat([result.frame for result in results]).sort("slot", "sample")
     if frame.select(EVALUATION.key).is_duplicated().any():
         raise UsageError(f"--read: {', '.join(map(str, folders))}: the same tasks in two of them")
+    weights = [result.frame.height / frame.height for result in results]
+    shares = zip(*(result.by_turn for result in results), strict=True)
     return EvaluationResult(
-        frame=frame, skipped=tuple(dict.fromkeys(entry for result in results for entry in result.skipped))
+        frame=frame,
+        skipped=tuple(dict.fromkeys(entry for result in results for entry in result.skipped)),
+        by_turn=tuple(sum(map(operator.mul, weights, share)) for share in shares),
     )
 
 

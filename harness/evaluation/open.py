@@ -47,10 +47,12 @@ def open_evaluation(
     display: DisplayKind | None = None,
     jobs: int | None = None,
     drawn: SampledCompletions | None = None,
+    turns: int = 1,
 ) -> Iterator[Evaluation]:
     """An exam of the configured policy, with an adapter or without; the results are in `out`, where one is given.
 
-    With `drawn` its answers are judged, which were drawn elsewhere, and no model is loaded.
+    With `drawn` its answers are judged, which were drawn elsewhere, and no model is loaded. `turns`: so many answers a
+    sample, each after the first with the reason why the one before was refused.
     """
     identity = EvaluationIdentity(
         config=config,
@@ -60,6 +62,7 @@ def open_evaluation(
         criterion=criterion,
         adapter=fingerprint_adapter(adapter) if drawn is None else drawn.adapter,
         drawn_with=None if drawn is None else drawn.versions,
+        turns=turns,
     )
     if drawn is not None:
         drawn.require_same(config, identity.tasks)

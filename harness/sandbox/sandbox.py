@@ -21,7 +21,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, TypeVar
@@ -151,6 +151,7 @@ class Sandbox:
         self._zygotes: dict[str, _ZygoteProcess] = {}
         self._closed = False
         self._one_by_one = threading.Lock()
+        self._starter: threading.Thread | None = None
         self._root, self._root_lock = _make_root()
 
     def __enter__(self) -> Sandbox:
@@ -163,6 +164,8 @@ class Sandbox:
 
     def close(self) -> None:
         """End the zygotes and everything they started, and remove the scratch root."""
+        if self._starter is not None:
+            self._starter.join()
         with self._lock:
             self._closed = True
             zygotes, self._zygotes = list(self._zygotes.values()), {}
@@ -179,6 +182,16 @@ class Sandbox:
         wanted = modes or ("compile", "interpret")
         with ThreadPoolExecutor(len(wanted)) as pool:
             list(pool.map(self._zygote, wanted))
+
+    def start_soon(self) -> None:
+        """Start the zygotes in a thread, while the caller imports torch; what fails is told at first use."""
+
+        def start() -> None:
+            with contextlib.suppress(SandboxError):
+                self.start()
+
+        self._starter = threading.Thread(target=start, name="start zygotes")
+        self._starter.start()
 
     def record(self, source: str, requests: Sequence[RecordRequest]) -> RecordReply:
         """Record the candidate's forward pass once for each request, in one child, up to a decisive failure."""
@@ -339,6 +352,14 @@ class Sandbox:
             return wire.decode(body[len(token) :])
         except wire.FrameError as error:
             return _Died(failure=_broken(error))
+
+
+@contextlib.contextmanager
+def open_early(limits: LimitsConfig, target: str, seed: int = 0) -> Iterator[Sandbox]:
+    """Open a sandbox whose zygotes start at once."""
+    with Sandbox(limits, target, seed=seed) as sandbox:
+        sandbox.start_soon()
+        yield sandbox
 
 
 def read_run_result(plain: Any, blobs: list[bytes]) -> RunResult:

@@ -19,7 +19,7 @@ from enum import StrEnum
 from attrs import frozen
 
 from ...core.config import Config
-from ...core.recipe.extensions import CONTROLS, GRID_CELLS, NOISE_SWEEP, STAGING_CONTROLS, CellSpec
+from ...core.recipe.extensions import CellSpec, parse_cells
 from ..display import CellState, Progress
 from ..errors import TritonrlError, UsageError
 from ..tables import TABLES, read_table
@@ -30,17 +30,6 @@ from .rows import SFT
 from .store import Results, RunIdentity
 from .task_draws import evaluated_rounds
 from .training_data import require_pairs
-
-NAMED_GRIDS: dict[str, tuple[CellSpec, ...]] = {
-    "full": GRID_CELLS,
-    # the half fraction with defining relation I = MSCT: main effects are clear of two-way interactions
-    "half": tuple(cell for cell in GRID_CELLS if sum(cell.extensions.flags) % 2 == 0),
-    "one-at-a-time": tuple(cell for cell in GRID_CELLS if sum(cell.extensions.flags) <= 1),
-    "leave-one-out": tuple(cell for cell in GRID_CELLS if sum(cell.extensions.flags) >= 3),
-    "controls": CONTROLS,
-    "staging": STAGING_CONTROLS,
-    "noise": NOISE_SWEEP,
-}
 
 
 class Planned(StrEnum):
@@ -79,20 +68,14 @@ POLL_S = 1.0
 
 
 def parse_grid(text: str, limit: int | None = None) -> tuple[CellSpec, ...]:
-    """Cells of a comma-separated list of named grids and cells, such as "full,controls" or "none,ms,c+binary".
+    """Return at most `limit` of the cells that `--grid` names (`core.recipe.extensions.parse_cells`).
 
-    Each cell once, in the order given, and at most `limit` of them; raises UsageError.
+    Raises UsageError.
     """
-    cells: dict[CellSpec, None] = {}
-    for part in text.split(","):
-        if not part.strip():
-            raise UsageError(f"--grid {text}: an empty cell name; the baseline is called 'none'")
-        try:
-            named = NAMED_GRIDS.get(part.strip())
-            cells |= dict.fromkeys((CellSpec.parse(part),) if named is None else named)
-        except ValueError as error:
-            raise UsageError(f"--grid {text}: {error}; or one of {', '.join(NAMED_GRIDS)}") from None
-    return tuple(cells)[:limit]
+    try:
+        return parse_cells(text)[:limit]
+    except ValueError as error:
+        raise UsageError(f"--grid {text}: {error}") from None
 
 
 def count_samples(config: Config, cell: str) -> int:

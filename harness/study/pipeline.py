@@ -67,10 +67,19 @@ def open_context(
 
 
 def draw_completions(
-    context: CellContext, model: Model, tasks: Sequence[Task], seeds: Sequence[int], sampling: Sampling, phase: str
+    context: CellContext,
+    model: Model,
+    tasks: Sequence[Task],
+    seeds: Sequence[int],
+    sampling: Sampling,
+    phase: str,
+    prompts: Sequence[str] | None = None,
 ) -> Work:
-    """Draw a completion for each task, drawn by the seed beside it, as a unit of work that is done once."""
-    prompts = [user_message(task) for task in tasks]
+    """Draw a completion for each task, drawn by the seed beside it, as a unit of work that is done once.
+
+    `prompts`: what the model reads for each of them, by default the task's request.
+    """
+    prompts = prompts or [user_message(task) for task in tasks]
     key = work_key(
         COMPLETIONS,
         policy=context.learner.fingerprint,

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...core.config import Config
+from ...core.outcome import printable
 from ...core.recipe.extensions import RewardSpec, VerifierSpec
 from ...core.recipe.reward import combine
 from ...core.task import Task
 from ...core.verdict import Verdict
-from ..errors import TaskError, UsageError
+from ..errors import UsageError
 from ..settings import read_lines, read_text
 from .suites import find_task
 
@@ -72,44 +73,80 @@ def in_order(show: Callable[[T], None]) -> Callable[[int, T], None]:
     return receive
 
 
-def read_batch(path: Path, on_bad_task: Callable[[str], None] | None = None) -> list[tuple[Task, str]]:
-    """Read the (task, source) pairs of a JSONL file; a candidate is source text or a path beside the batch.
+def read_batch(path: Path, on_bad_line: Callable[[str], None] | None = None) -> list[tuple[int, Task, str]]:
+    """Read the (line number, task, source) of each line of a JSONL file.
 
-    `on_bad_task` is told of each line whose task's reference does not run, and the line is left out; without it such a
-    task ends the reading, as anything does that is wrong with the file.
+    A candidate is source text, or the path of a file in the batch's folder. `on_bad_line` is told of each line that
+    cannot be verified, and the line is left out; without it such a line ends the reading. Raises UsageError for that,
+    and for a file that holds no candidate at all.
     """
-    pairs = []
-    tasks: dict[str, Task | TaskError] = {}
+    found: list[tuple[int, Task, str]] = []
+    tasks: dict[str, Task | UsageError] = {}
+    num_lines = 0
     for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():
             continue
+        num_lines += 1
         try:
-            entry = json.loads(line)
-            name, candidate = entry["task"], entry["candidate"]
-            if not isinstance(name, str) or not isinstance(candidate, str):
-                raise TypeError
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise UsageError(f'{path}:{number}: expected {{"task": "...", "candidate": "..."}}') from None
-        if name not in tasks:
-            beside = path.parent / name
-            try:
-                tasks[name] = find_task(str(beside) if beside.is_file() else name)
-            except TaskError as error:
-                tasks[name] = error
-            except UsageError as error:
-                raise UsageError(f"{path}:{number}: {error}") from None
-        if "\n" not in candidate and candidate.endswith(".py"):
-            try:
-                candidate = read_text(path.parent / candidate)
-            except UsageError as error:
-                raise UsageError(f"{path}:{number}: {error}") from None
-        task = tasks[name]
-        if isinstance(task, Task):
-            pairs.append((task, candidate))
-        elif on_bad_task is None:
-            raise UsageError(f"{path}:{number}: {task}")
-        else:
-            on_bad_task(f"{path}:{number}: {task}")
-    if not tasks:
+            found.append((number, *_read_line(path, line, tasks)))
+        except UsageError as error:
+            problem = printable(f"{path}:{number}: {error}")
+            if on_bad_line is None:
+                raise UsageError(problem) from None
+            on_bad_line(problem)
+    if not num_lines:
         raise UsageError(f"{path}: no candidate there")
-    return pairs
+    return found
+
+
+def _read_line(path: Path, line: str, tasks: dict[str, Task | UsageError]) -> tuple[Task, str]:
+    """Read one line; `tasks` keeps what each name was found to be. Raises UsageError."""
+    try:
+        entry = json.loads(line)
+        name, candidate = entry["task"], entry["candidate"]
+        if not isinstance(name, str) or not isinstance(candidate, str):
+            raise TypeError
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise UsageError('expected {"task": "...", "candidate": "..."}') from None
+    if name not in tasks:
+        try:
+            tasks[name] = _find_task(path, name)
+        except UsageError as error:
+            tasks[name] = error
+    if "\n" not in candidate and candidate.endswith(".py"):
+        candidate = read_text(_find_file(path, candidate))
+    task = tasks[name]
+    if not isinstance(task, Task):
+        raise task
+    return task, candidate
+
+
+def _find_task(path: Path, name: str) -> Task:
+    if not name.endswith(".py") and not _is_regular(path.parent / name):
+        return find_task(name)
+    for place in (path.parent / name, Path(name)):
+        if _is_regular(place):
+            return find_task(str(place))
+    raise UsageError(f"{name}: no such file")
+
+
+def _find_file(path: Path, name: str) -> Path:
+    """Return the place of a candidate's file; raises UsageError outside of the batch's folder, and for no file."""
+    try:
+        folder = path.parent.resolve()
+        found = (folder / name).resolve()
+    except (OSError, ValueError, RuntimeError):
+        raise UsageError(f"{name}: not a path") from None
+    if not found.is_relative_to(folder):
+        raise UsageError(f"{name}: outside of the batch's folder")
+    if not _is_regular(found):
+        raise UsageError(f"{name}: no such file")
+    return found
+
+
+def _is_regular(path: Path) -> bool:
+    # a pipe would be waited for, and a name with NUL or half a surrogate pair is no name
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False

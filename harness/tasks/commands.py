@@ -180,25 +180,43 @@ def tasks_export(
     folder: Annotated[Path | None, typer.Argument(help="Where TASK.py files and solutions go.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Pairs in one file instead: FILE.parquet (KernelBook's columns) or .jsonl."),
+        typer.Option("--out", help="One file instead: FILE.parquet or .jsonl. Without --format, pairs (KernelBook's)."),
+    ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="For a tool: trl, verl, verifiers or inspect (--out); kernelbench (folder)."),
     ] = None,
     suite: Suite = "core13:train",
     num: Count = 10,
     seed: TaskSeed = 0,
 ) -> None:
-    """Write tasks in KernelBench's form, each with its teacher's solution, and prompts.jsonl; or pairs in one file.
+    """Write tasks in KernelBench's form, each with its teacher's solution, and prompts.jsonl; or as one file.
 
     Example: tritonrl tasks export corpus --suite core13:train -n 100
 
     Example: tritonrl tasks export --suite full:train -n 10000 --out pairs.parquet
+
+    Example: tritonrl tasks export --format verl --suite core13:train -n 1000 --out train.parquet
     """
     from ..datasets.export import export_pairs
+    from ..datasets.formats import FORMATS, export_problems, export_rows
     from .suites import corpus_examples, export_examples
 
+    if form is not None and form not in FORMATS:
+        raise UsageError(f"--format {form}: must be one of {', '.join(FORMATS)}")
+    wants_folder = form in (None, "kernelbench")
+    wants_file = form != "kernelbench"
+    if (folder is None) == (out is None) or (folder is not None and not wants_folder) or (out and not wants_file):
+        raise UsageError(
+            "give either a folder for tasks, or --out FILE.parquet or FILE.jsonl for pairs"
+            if form is None
+            else f"--format {form} goes to {'--out FILE.parquet or FILE.jsonl' if wants_file else 'a folder'}"
+        )
     examples = corpus_examples(suite, seed, num)
-    if folder is not None and out is None:
-        print(f"{export_examples(folder, examples)} tasks in {folder}")
-    elif out is not None and folder is None:
+    if folder is not None:
+        write = export_examples if form is None else export_problems
+        print(f"{write(folder, examples)} tasks in {folder}")
+    elif out is not None and form is None:
         print(f"{export_pairs(out, examples, _count_aloud(suite, 'written'))} pairs in {out}")
-    else:
-        raise UsageError("give either a folder for tasks, or --out FILE.parquet or FILE.jsonl for pairs")
+    elif out is not None and form is not None:
+        print(f"{export_rows(out, examples, form)} tasks in {out}")

@@ -25,7 +25,6 @@ from ...core.text.prompts import assistant_message, user_message
 from ...core.text.size_constants import read_constants
 from ..datasets.kernelbench import LEVELS, Problem, Skipped, read_kernelbench
 from ..errors import TaskError, UsageError
-from ..reference.sizes.quick_sizes import with_quick_sizes
 from ..settings import read_text
 
 NOVEL = "full:unseen"
@@ -142,6 +141,11 @@ def identify_suite(
     return fingerprint([[index, problem.task_id] for index, problem in _choose(problems, levels, num, picks)])
 
 
+def require_suite(name: str) -> None:
+    """Raise UsageError where there is no suite of that name; what a folder of one holds is not looked at."""
+    _is_ours(name)
+
+
 def _is_ours(name: str) -> bool:
     kind, separator, _ = name.partition(":")
     if kind not in (*SUITES, "kernelbench") or not separator:
@@ -213,6 +217,8 @@ def _with_names(task_id: str, source: str, in_functions: bool = True) -> str:
 
 def _sized_task(task_id: str, level: int, family: str, description: str, source: str) -> Task:
     """A task from source in KernelBench's form, its sizes found by shrinking; raises TaskError."""
+    from ..reference.sizes.quick_sizes import with_quick_sizes
+
     constants = read_constants(source)
     task = Task(task_id=task_id, level=level, family=family, description=description, source=source)
     return with_quick_sizes(evolve(task, dtypes=(declared_dtype(task),)), constants)

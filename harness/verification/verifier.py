@@ -64,13 +64,17 @@ def choose_backend(config: VerifierConfig) -> str:
 
 
 @contextmanager
-def open_verifier(config: Config, evidence: Path | None = None, num_sharing: int = 1) -> Iterator[Verifier]:
+def open_verifier(
+    config: Config, evidence: Path | None = None, num_sharing: int = 1, sandbox: Sandbox | None = None
+) -> Iterator[Verifier]:
     """A verifier with its sandbox, its evidence store (in memory, or in a file) and its GPUs.
 
-    `num_sharing` processes with a verifier share each GPU.
+    `num_sharing` processes with a verifier share each GPU. A `sandbox` that is given stays the caller's.
     """
     with ExitStack() as stack:
-        sandbox = stack.enter_context(Sandbox(config.limits, target=config.verifier.target, seed=config.verifier.seed))
+        sandbox = sandbox or stack.enter_context(
+            Sandbox(config.limits, target=config.verifier.target, seed=config.verifier.seed)
+        )
         store = stack.enter_context(EvidenceStore(evidence))
         cuda = None
         if _needs_gpu(config.verifier):

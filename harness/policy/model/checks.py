@@ -43,7 +43,9 @@ def why_not_model(model: Any) -> str | None:
     if not getattr(model.config, "is_decoder", True) and _looks_ahead(model):
         return f"a model of type {model.config.model_type} reads both ways here, and does not continue a text"
     keeps_another = getattr(model, "_is_stateful", False)
-    if keeps_another or "past_key_values" not in inspect.signature(model.forward).parameters:
+    # transformers 5.24 calls it `cache`, and takes the older name too until 5.40
+    takes_cache = {"past_key_values", "cache"} & inspect.signature(model.forward).parameters.keys()
+    if keeps_another or not takes_cache:
         return f"a model of type {model.config.model_type} keeps no keys and values, which sampling needs"
     return None
 

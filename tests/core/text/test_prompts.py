@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from tritonrl.core.corpus import render
-from tritonrl.core.text.prompts import assistant_message, user_message
+from tritonrl.core.text.prompts import (
+    assistant_message,
+    chat_prompt,
+    refusal_message,
+    retry_message,
+    user_message,
+)
 
 
 def test_the_request_states_task_and_contract() -> None:
@@ -22,3 +28,18 @@ def test_the_answer_is_one_fence() -> None:
     message = assistant_message(solution)
     assert message == f"```python\n{solution.strip()}\n```"
     assert message.count("```") == 2
+
+
+def test_a_second_try_sees_the_first_and_why_it_was_refused() -> None:
+    """The request comes first, then the answer that was given and the reason, in one message."""
+    example = render("l1-softmax-00c0ffee12345678")
+    message = retry_message(example.task, "x = 1", "ast: no kernel")
+    assert message.startswith(user_message(example.task))
+    assert message.index(assistant_message("x = 1")) < message.index(refusal_message("ast: no kernel"))
+    assert "ast: no kernel" in message
+
+
+def test_a_chat_is_the_request_alone() -> None:
+    """Trainers get one message of the user's."""
+    task = render("l1-softmax-00c0ffee12345678").task
+    assert chat_prompt(task) == [{"role": "user", "content": user_message(task)}]

@@ -15,6 +15,7 @@ from attrs import define, evolve, field
 from tritonrl.cli import app
 from tritonrl.core.config import Config
 from tritonrl.core.corpus import render
+from tritonrl.core.outcome import Outcome
 from tritonrl.core.task import Profile, Task
 from tritonrl.core.text.prompts import user_message
 from tritonrl.harness.display import Silent
@@ -65,6 +66,17 @@ class UnaskedJudge(TextJudge):
 
 
 @define
+class MendingLearner(TeacherLearner):
+    """Gives the teacher's solution, in some samples, to a request that says why an answer was refused."""
+
+    def sample(self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], *rest: Any) -> list[str]:
+        refusal = f"ast: {Outcome.NO_KERNEL}"
+        requests = {prompt: prompt.partition("\nThis answer was tried:\n")[0] for prompt in prompts}
+        assert all(prompt == request or refusal in prompt for prompt, request in requests.items())
+        return super().sample(adapter, [requests[prompt] for prompt in prompts], seeds, *rest)
+
+
+@define
 class Room:
     """Where stand-ins sit an exam; counts how often a line was opened."""
 
@@ -82,9 +94,10 @@ class Room:
         failing_at: int | None = None,
         by_suite: BySuite = judge_by_text,
         judge: TextJudge | None = None,
+        turns: int = 1,
     ) -> EvaluationResult:
         """One sitting; the teacher's solutions are known for every task asked."""
-        with self._enter(questions, criterion, adapter, failing_at, by_suite, judge) as entered:
+        with self._enter(questions, criterion, adapter, failing_at, by_suite, judge, turns) as entered:
             return entered.run()
 
     def draw(self, questions: TaskSelection) -> int:
@@ -101,6 +114,7 @@ class Room:
         failing_at: int | None,
         by_suite: BySuite,
         judge: TextJudge | None,
+        turns: int = 1,
     ) -> Iterator[Evaluation]:
         results = Results(root=self.root)
         answers = {}
@@ -109,7 +123,7 @@ class Room:
                 answers[user_message(entry.shown)] = entry.solution or pointwise("x")
         else:
             answers = {user_message(task): render(task.task_id).solution for task in exam.evaluation_tasks(self.config)}
-        learner = TeacherLearner(answers=answers, failing_at=failing_at)
+        learner = MendingLearner(answers=answers, failing_at=failing_at)
 
         @contextmanager
         def open_context() -> Iterator[tuple[CellContext, BySuite]]:
@@ -124,6 +138,7 @@ class Room:
             tasks=identify_selection(self.config, questions),
             criterion=criterion,
             adapter=adapter,
+            turns=turns,
         )
         try:
             yield Evaluation(
@@ -394,3 +409,28 @@ def test_bad_options_are_one_line_and_exit_2(arguments: list[str], words: str) -
     assert result.exit_code == 2
     assert words in result.stderr
     assert result.stdout == ""
+
+
+def test_refused_answers_are_asked_again(tmp_path: Path) -> None:
+    """A second turn replaces what was wrong and keeps what was right; its share is told, from a finished exam too."""
+    once = Room(tmp_path / "once").sit(CORPUS)
+    room = Room(tmp_path / "twice")
+    twice = room.sit(CORPUS, turns=2)
+    right, then = once.frame["correct"], twice.frame["correct"]
+    assert once.by_turn == ()
+    assert twice.by_turn == (right.mean(), then.mean())
+    assert 0 < right.sum() < then.sum()
+    assert twice.frame.filter(right)["candidate"].to_list() == once.frame.filter(right)["candidate"].to_list()
+    assert room.num_samplings == 2
+    assert room.sit(CORPUS, turns=2).by_turn == twice.by_turn
+    assert room.num_samplings == 2
+    with pytest.raises(DriftError, match="turns"):
+        room.sit(CORPUS)
+
+
+def test_turns_need_the_audit(tmp_path: Path) -> None:
+    """Further answers are to the audit's reasons, so nothing may leave it out."""
+    for option in (("--draw-only", "--out", tmp_path / "out"), ("--criterion", "suite")):
+        result = invoke("--suite", f"kernelbench:{tmp_path}", "--turns", 2, *option)
+        assert result.exit_code == 2
+        assert "--turns" in result.stderr
