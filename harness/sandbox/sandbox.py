@@ -47,8 +47,7 @@ _START_TIMEOUT_S = 120.0
 _GRACE_S = 30.0
 _CONFINED = b"C"
 _INHERITED = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
-"""All that a child has of the judge's environment: where Python and its libraries are. The rest is made here, so that
-no token of the user's can be read in a child."""
+"""All that a child has of the judge's environment, so that it finds no token of the user's there."""
 _WAITS_FOR_MEMORY_S = (1.0, 4.0, 10.0)
 Answer = tuple[dict[str, Any], list[bytes]]
 Reply = TypeVar("Reply", RecordReply, RecompileReply, RunReply, TraceReply)
@@ -132,12 +131,7 @@ class Sandbox:
     """
 
     def __init__(
-        self,
-        limits: LimitsConfig | None = None,
-        target: str = "sm_90",
-        *,
-        without: Collection[str] = (),
-        seed: int = 0,
+        self, limits: LimitsConfig | None = None, target: str = "sm_90", *, without: Collection[str] = (), seed: int = 0
     ) -> None:
         self.limits = limits or LimitsConfig()
         try:
