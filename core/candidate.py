@@ -12,7 +12,7 @@ from typing import Protocol
 
 from attrs import evolve, field, frozen
 
-from .outcome import Outcome
+from .outcome import Outcome, printable
 from .plan import LaunchPlan, Purity
 from .task import Profile
 
@@ -64,7 +64,7 @@ class Failure:
     """Why a probe could not finish: an outcome, and one line for a person (Triton's own message, say)."""
 
     outcome: Outcome
-    message: str = ""
+    message: str = field(default="", converter=printable)
 
 
 @frozen(kw_only=True)

@@ -75,3 +75,22 @@ class Outcome(StrEnum):
     def from_code(cls, code: str) -> Outcome:
         """Return the outcome whose `code` this is; raises KeyError for an unknown one."""
         return cls[code.upper()]
+
+
+_LONGEST_MESSAGE = 2_000
+
+
+def printable(text: str) -> str:
+    """Return a message as one line that any terminal, JSON reader or table takes.
+
+    Messages quote what candidates wrote. Line ends become spaces; what does not print (control codes, lone surrogates,
+    marks that reverse the direction of writing) is escaped, and what is very long is cut.
+    """
+    if len(text) > _LONGEST_MESSAGE:
+        text = f"{text[:_LONGEST_MESSAGE]}..."
+    if text.isprintable():
+        return text
+    return "".join(
+        " " if mark in "\r\n\t" else mark if mark.isprintable() else mark.encode("unicode_escape").decode("ascii")
+        for mark in text
+    )

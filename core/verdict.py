@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import field, frozen, validators
 
-from .outcome import Outcome, Stage
+from .outcome import Outcome, Stage, printable
 
 
 @frozen(kw_only=True)
@@ -14,7 +14,7 @@ class StageResult:
     stage: Stage
     outcome: Outcome
     seconds: float = 0.0
-    message: str = ""
+    message: str = field(default="", converter=printable)
 
     @property
     def passed(self) -> bool:

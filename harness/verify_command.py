@@ -46,11 +46,14 @@ def verify(
     config_file: ConfigFile = None,
     settings: Settings = None,
     jobs: Jobs = None,
+    unordered: Annotated[
+        bool, typer.Option("--unordered", help="Print a batch's verdicts as they are done, each with its line.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Verify candidates: is the kernel right, and how fast.
 
-    A candidate is a module's source, in a batch also the path of one, beside the batch, that ends in .py.
+    A candidate is a module's source, in a batch also the path of one, in the batch's folder, that ends in .py.
     What is wrong with a line of a batch, or with its task, is an error on stderr (exit 2); the others are judged.
 
     Inputs are drawn anew each time, by a seed that is told with the verdict; --set verifier.seed=N repeats one.
@@ -59,6 +62,8 @@ def verify(
     """
     if (candidate is None) == (batch is None) or (batch is None) != (task is not None):
         raise UsageError("give CANDIDATE.py with --task, or --batch FILE.jsonl")
+    if unordered and batch is None:
+        raise UsageError("--unordered is for --batch")
     if url is not None:
         from .service.ask import ask_server, read_items, refuse_settings
 
@@ -88,7 +93,8 @@ def verify(
         print(f"tritonrl: {problem}", file=sys.stderr)
 
     if batch is not None:
-        pairs = read_batch(batch, note_bad)
+        lines = read_batch(batch, note_bad)
+        pairs = [(one, text) for _, one, text in lines]
     else:
         assert source is not None
         assert task is not None
@@ -104,18 +110,22 @@ def verify(
             file=sys.stderr,
         )
 
-    def show(found: Verdict | TaskError) -> None:
+    def show(found: Verdict | TaskError, line: int | None = None) -> None:
         if isinstance(found, TaskError):
             note_bad(found)
             return
-        plain = verdict_plain(found, spec, config)
-        print_result(plain, render_verdict(plain), as_json)
+        plain = verdict_plain(found, spec, config) | ({} if line is None else {"line": line})
+        place = [] if line is None else [f"line {line}"]
+        print_result(plain, [*place, *render_verdict(plain)], as_json)
 
-    receive = in_order(show)
+    def show_with_its_line(index: int, found: Verdict | TaskError) -> None:
+        show(found, lines[index][0])
+
+    receive = show_with_its_line if unordered else in_order(show)
     with ExitStack() as stack:
         sandbox = None
         if any(inspect_source(source) is None for _, source in pairs):
-            sandbox = stack.enter_context(open_early(config.limits, config.verifier.target))
+            sandbox = stack.enter_context(open_early(config.limits, config.verifier.target, config.verifier.seed))
         # it imports torch, while the sandbox's processes do too
         from .verification.verifier import open_verifier
 

@@ -20,9 +20,13 @@ from ..core.outcome import Outcome, Stage
 from ..core.text.parsing import parse, quietly
 from ..core.verdict import StageResult
 from .decision import decide
-from .scopes import Names, Scope, is_own_object, literal_getattr
+from .scopes import Names, Scope, TooEntangled, is_own_object, literal_getattr
+from .set_order import find_uses_of_order
 
 MAX_SOURCE_CHARACTERS = 200_000
+MAX_COPIED_NODES = 1_000_000
+"""CPython compiles a `finally` block once for each way out of its `try`, so nested ones double and a few lines of them
+take minutes; so many nodes in all, copies included, take seconds."""
 
 ALLOWED_MODULES = frozenset(
     [
@@ -35,6 +39,7 @@ ALLOWED_MODULES = frozenset(
         "enum",
         "functools",
         "itertools",
+        "logging",
         "math",
         "numbers",
         "operator",
@@ -65,6 +70,7 @@ FORBIDDEN_BUILTINS = frozenset(
         "exec",
         "exit",
         "globals",
+        "hash",
         "input",
         "locals",
         "memoryview",
@@ -129,6 +135,9 @@ _OTHERS_MODULES = frozenset(
 _OWN_MODULES = frozenset(["torch.cuda.random", "torch.random", "torch.signal", "torch.types"])
 """What only has the name of one of those."""
 _NAMEDTUPLE_ATTRIBUTES = frozenset(["_asdict", "_fields", "_make", "_replace"])
+_COMPILED_KERNEL_ATTRIBUTES = frozenset(["_init_handles"])
+"""What host code calls on a kernel compiled ahead by `warmup`, before it asks for its registers."""
+_PUBLIC_PRIVATES = _NAMEDTUPLE_ATTRIBUTES | _COMPILED_KERNEL_ATTRIBUTES
 
 
 def judge_syntax(candidate: Candidate) -> StageResult:
@@ -150,16 +159,39 @@ def inspect_source(source: str) -> Failure | None:
         return Failure(outcome=Outcome.SYNTAX_ERROR, message=f"longer than {MAX_SOURCE_CHARACTERS} characters")
     try:
         tree = parse(source)
+        if any(getattr(node, "finalbody", None) for node in ast.walk(tree)) and count_compiled(tree) > MAX_COPIED_NODES:
+            return Failure(outcome=Outcome.SYNTAX_ERROR, message="finally blocks are nested too deeply")
         with quietly():
             compile(tree, "candidate.py", "exec", dont_inherit=True)  # some errors are found after parsing only
         return _inspect(tree)
     except SyntaxError as error:
         where = f"line {error.lineno}: " if error.lineno else ""
         return Failure(outcome=Outcome.SYNTAX_ERROR, message=f"{where}{error.msg}")
-    except (RecursionError, MemoryError):
+    except (RecursionError, MemoryError, TooEntangled):
         return Failure(outcome=Outcome.SYNTAX_ERROR, message="nested too deeply")
     except (ValueError, OverflowError) as error:  # null bytes, lone surrogates, enormous literals
         return Failure(outcome=Outcome.SYNTAX_ERROR, message=str(error).splitlines()[0] if str(error) else "")
+
+
+def count_compiled(tree: ast.AST) -> int:
+    """Return how many nodes CPython compiles, those in copies of `finally` blocks included."""
+    return _count_copied(tree)[0]
+
+
+def _count_copied(node: ast.AST) -> tuple[int, int]:
+    """Return how many nodes CPython compiles for one, and how many ways out of a block these hold."""
+    num_nodes, num_exits = 1, int(isinstance(node, (ast.Return, ast.Break, ast.Continue)))
+    last = getattr(node, "finalbody", [])
+    copied = set(map(id, last))
+    for part in ast.iter_child_nodes(node):
+        if id(part) not in copied:
+            nodes, exits = _count_copied(part)
+            num_nodes, num_exits = num_nodes + nodes, num_exits + exits
+    copies = 2 + num_exits
+    for part in last:
+        nodes, exits = _count_copied(part)
+        num_nodes, num_exits = num_nodes + copies * nodes, num_exits + copies * exits
+    return num_nodes, num_exits
 
 
 def _inspect(tree: ast.Module) -> Failure | None:
@@ -187,7 +219,8 @@ def _find_forbidden_import(names: Names) -> Failure | None:
             modules = ["." * node.level + (node.module or "")]
         for module in modules:
             if not _is_allowed(module):
-                return Failure(outcome=Outcome.FORBIDDEN_IMPORT, message=f"line {node.lineno}: {module}")
+                advice = "; a candidate has torch, triton, math and a few more (docs/host-code.md)"
+                return Failure(outcome=Outcome.FORBIDDEN_IMPORT, message=f"line {node.lineno}: {module}{advice}")
     return None
 
 
@@ -197,9 +230,14 @@ def _forbidden_uses(names: Names, kernels: set[str]) -> Iterator[tuple[int, str]
         if isinstance(node, ast.ImportFrom):
             paths = (f"{node.module}.{alias.name}" for alias in node.names)
             yield from ((node.lineno, path) for path in paths if _is_forbidden_path(path))
+    named = {id(part) for call, _ in names.calls if _is_get_logger(call) for part in call.args}
+    named |= {id(node.left) for node in names.comparisons if _is_comparison_with_main(node)}
     for use, scope in names.uses:
+        if use.id == "__name__" and id(use) not in named and _is_builtin(use.id, scope, names):
+            yield use.lineno, "__name__, other than in logging.getLogger(__name__) or a comparison with '__main__'"
         if use.id in FORBIDDEN_BUILTINS and _is_builtin(use.id, scope, names):
             yield use.lineno, use.id
+    yield from find_uses_of_order(names)
     for attribute, scope in names.attributes:
         found = _forbidden_attribute(attribute, scope, names, kernels)
         if found is not None:
@@ -209,6 +247,14 @@ def _forbidden_uses(names: Names, kernels: set[str]) -> Iterator[tuple[int, str]
             found = _forbidden_reflection(call.func.id, call, scope, names)
             if found is not None:
                 yield call.lineno, found
+
+
+def _is_get_logger(call: ast.Call) -> bool:
+    return "getLogger" in (getattr(call.func, "attr", ""), getattr(call.func, "id", ""))
+
+
+def _is_comparison_with_main(node: ast.Compare) -> bool:
+    return len(node.comparators) == 1 and getattr(node.comparators[0], "value", None) == "__main__"
 
 
 def _is_builtin(name: str, scope: Scope, names: Names) -> bool:
@@ -225,8 +271,8 @@ def _forbidden_attribute(node: ast.Attribute, scope: Scope, names: Names, kernel
         if _is_dunder(attribute):
             if attribute not in ALLOWED_DUNDERS:
                 return attribute
-        elif not (is_own_object(node.value) or attribute in names.members or attribute in _NAMEDTUPLE_ATTRIBUTES):
-            return f"{attribute}, which is private to another object"
+        elif not (is_own_object(node.value) or attribute in names.members or attribute in _PUBLIC_PRIVATES):
+            return f"{attribute}, which is private to another object; use what it offers by public names"
     if attribute in _FRAME_ATTRIBUTES or attribute in _RECORDER_ATTRIBUTES:
         return attribute
     paths = names.resolve(node, scope)
@@ -245,7 +291,7 @@ def _forbidden_attribute(node: ast.Attribute, scope: Scope, names: Names, kernel
 
 
 def _forbidden_reflection(function: str, call: ast.Call, scope: Scope, names: Names) -> str | None:
-    """`getattr` and its kin are fine on `self`, and `getattr` with a plain literal name anywhere."""
+    """`getattr` and its kin are fine on `self`, and `getattr` with names that the text says anywhere."""
     if len(call.args) < 2:
         return function
     target, name = call.args[0], call.args[1]
@@ -254,13 +300,22 @@ def _forbidden_reflection(function: str, call: ast.Call, scope: Scope, names: Na
             return f"{function} of {name.value}"
         if literal_getattr(call) is not None:
             return next(filter(_is_forbidden_path, sorted(names.resolve(call, scope))), None)
-    return None if is_own_object(target) else f"{function} with a computed name or a foreign object"
+    if is_own_object(target):
+        return None
+    texts = names.find_texts(name, scope) if function == "getattr" else None
+    if texts is None:
+        return f"{function} with a computed name or a foreign object; write the names out"
+    if private := next((text for text in sorted(texts) if text.startswith("_")), None):
+        return f"{function} of {private}"
+    paths = sorted(f"{path}.{text}" for path in names.resolve(target, scope) for text in texts)
+    return next(filter(_is_forbidden_path, paths), None)
 
 
 def _is_dunder(name: str) -> bool:
     return len(name) > 4 and name.startswith("__") and name.endswith("__")
 
 
+@lru_cache(maxsize=4096)
 def _is_forbidden_path(path: str) -> bool:
     parts = path.split(".")
     # `torch.nn.functional.torch` is `torch` again

@@ -49,11 +49,11 @@ class SharedSandboxes:
         found.limits = limits or LimitsConfig()
         return found
 
-    def open(self, limits: LimitsConfig, target: str = "sm_90") -> AbstractContextManager[Any]:
+    def open(self, limits: LimitsConfig, target: str = "sm_90", seed: int = 0) -> AbstractContextManager[Any]:
         """What stands where a verifier opens its sandbox: in this process, one that stays open."""
         if target == "sm_90" and os.getpid() == self._owner:
             return nullcontext(self.get(limits))
-        return Sandbox(limits, target=target)
+        return Sandbox(limits, target=target, seed=seed)
 
     def close(self) -> None:
         """End them all."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -172,7 +173,7 @@ def test_a_batch_has_a_line_for_each_line_feed(tmp_path: Path) -> None:
     batch = tmp_path / "batch.jsonl"
     entry = json.dumps({"task": TASK, "candidate": "x = '\u2028'\n"}, ensure_ascii=False)
     batch.write_bytes(f"{entry}\n\n{entry}".encode())
-    assert [source for _, source in read_batch(batch)] == ["x = '\u2028'\n"] * 2
+    assert [source for *_, source in read_batch(batch)] == ["x = '\u2028'\n"] * 2
     batch.write_text("[" * 100_000)
     with pytest.raises(UsageError, match=r"batch\.jsonl:1: expected"):
         read_batch(batch)
@@ -223,6 +224,38 @@ def test_a_task_whose_sizes_cannot_be_varied_is_told(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert json.loads(result.stdout)["reached"] == "tiny"
     assert result.stderr == ""
+
+
+def test_a_batch_line_that_names_no_file_of_its_folder_is_an_error_of_that_line(tmp_path: Path) -> None:
+    """NUL, half a surrogate pair, a pipe and a file elsewhere are told with the line, and the others are read."""
+    folder = tmp_path / "batch"
+    folder.mkdir()
+    (tmp_path / "elsewhere.py").write_text("secret")
+    (folder / "here.py").write_text("x = 1\n")
+    os.mkfifo(folder / "pipe.py")
+    (folder / "link.py").symlink_to(tmp_path / "elsewhere.py")
+    names = ["a\0.py", "\ud83d.py", "pipe.py", "../elsewhere.py", str(tmp_path / "elsewhere.py"), "link.py", "no.py"]
+    entries = [{"task": TASK, "candidate": name} for name in (*names, "here.py")]
+    tasks = ["a\0b", "\ud83d", "a\0.py", "pipe.py", "\x1b[31m"]
+    entries += [{"task": task, "candidate": "x = 1\n"} for task in tasks]
+    batch = folder / "batch.jsonl"
+    batch.write_text("\n".join(map(json.dumps, entries)))
+    bad: list[str] = []
+    (found,) = read_batch(batch, bad.append)
+    assert (found[0], found[2]) == (8, "x = 1\n")
+    assert [line.split(":")[1] for line in bad] == [str(at) for at in (*range(1, 8), *range(9, 14))]
+    assert all(line.isprintable() and "secret" not in line for line in bad)
+    assert "outside" in bad[3]
+    assert "outside" in bad[5]
+
+
+def test_an_unordered_batch_tells_each_verdicts_line(tmp_path: Path) -> None:
+    """With --unordered a verdict has the number of its line, bad ones counted."""
+    batch = tmp_path / "batch.jsonl"
+    batch.write_text("not JSON\n" + "\n".join(json.dumps({"task": TASK, "candidate": text}) for text in ("1", "2")))
+    result = invoke("verify", "--batch", batch, "--extensions", "s", "--json", "--unordered")
+    assert sorted(json.loads(line)["line"] for line in result.stdout.splitlines()) == [2, 3]
+    assert result.exit_code == 2
 
 
 def test_a_batch_without_a_candidate_is_refused(tmp_path: Path) -> None:

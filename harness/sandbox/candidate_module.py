@@ -7,6 +7,7 @@ would make every genuine kernel fail.
 from __future__ import annotations
 
 import ast
+import builtins
 import contextlib
 import errno
 import hashlib
@@ -22,6 +23,7 @@ from typing import Any
 
 from ...core.candidate import Failure
 from ...core.outcome import Outcome
+from .logging_stub import make_logging
 
 MODULE_NAME = "candidate"
 _MAX_MESSAGE = 500
@@ -41,8 +43,13 @@ def import_candidate(source: str, scratch: str) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[MODULE_NAME] = module
+    module.__dict__["__builtins__"] = {**vars(builtins), "__import__": _import}
     spec.loader.exec_module(module)
     return module
+
+
+def _import(name: str, *arguments: Any, **options: Any) -> Any:
+    return make_logging() if name == "logging" else builtins.__import__(name, *arguments, **options)
 
 
 def identify(kernel: Any) -> tuple[str, str]:

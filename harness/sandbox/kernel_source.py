@@ -14,6 +14,7 @@ its qualified name and the hash of its text, however it was decorated.
 from __future__ import annotations
 
 import ast
+import copy
 import hashlib
 import inspect
 import textwrap
@@ -36,6 +37,9 @@ BUILTINS = frozenset(
     )
 )
 """The built-ins within a kernel's reach; Triton itself knows fewer."""
+
+UNREACHABLE = " unreachable"
+"""The name of `refuse_to_raise` in kernels; a space, so that no source can name it."""
 
 Function = ast.FunctionDef
 
@@ -124,6 +128,30 @@ class KernelSource:
                         self.bindings.setdefault(name, []).append(statement)
                     if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
                         self.star_imports.append(statement)
+
+
+class _Unreachable(ast.NodeTransformer):
+    """Puts a call that refuses where a kernel says `raise`."""
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        """Return the call, with the line of the statement."""
+        function = ast.Name(id=UNREACHABLE, ctx=ast.Load())
+        call = ast.Call(func=function, args=[ast.Constant(value=node.lineno)], keywords=[])
+        return ast.fix_missing_locations(ast.copy_location(ast.Expr(value=call), node))
+
+
+def without_raises(function: Function) -> Function:
+    """Return a copy in which `raise` is a call that refuses, and whose operand is not looked at.
+
+    Triton compiles no `raise`, so one that it accepts stands in a branch that the constants of a launch leave out.
+    """
+    copied: Function = _Unreachable().visit(copy.deepcopy(function))
+    return copied
+
+
+def refuse_to_raise(line: int) -> None:
+    """Raise NotKernelLanguage for a `raise` that is reached."""
+    raise NotKernelLanguage(f"line {line}: a raise is reached, which Triton cannot compile; tl.device_assert can")
 
 
 def check_function(function: Function) -> None:

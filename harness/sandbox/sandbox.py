@@ -33,6 +33,7 @@ from ...core.config import LimitsConfig
 from ...core.outcome import Outcome
 from ...core.plan import LaunchPlan
 from ...core.run import RunReply, RunRequest, RunResult
+from ...core.seeds import derive
 from ...core.serialisation import from_plain, to_plain
 from ..errors import SandboxError, UsageError
 from . import wire
@@ -45,6 +46,8 @@ from .zygote import MAX_ANSWER_BYTES
 _START_TIMEOUT_S = 120.0
 _GRACE_S = 30.0
 _CONFINED = b"C"
+_INHERITED = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
+"""All that a child has of the judge's environment, so that it finds no token of the user's there."""
 _WAITS_FOR_MEMORY_S = (1.0, 4.0, 10.0)
 Answer = tuple[dict[str, Any], list[bytes]]
 Reply = TypeVar("Reply", RecordReply, RecompileReply, RunReply, TraceReply)
@@ -62,12 +65,14 @@ class _Died:
 class _ZygoteProcess:
     """A running zygote and its control socket."""
 
-    def __init__(self, mode: str, target: str, root: str, without: Collection[str]) -> None:
+    def __init__(self, mode: str, target: str, root: str, without: Collection[str], seed: int) -> None:
         self.lock = threading.Lock()
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         scratch = os.path.join(root, f"zygote-{mode}-{secrets.token_hex(4)}")
         os.mkdir(scratch, 0o700)
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("TRITON_")}
+        environment = {name: value for name, value in os.environ.items() if name in _INHERITED}
+        environment |= {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "PYTHONNOUSERSITE": "1"}
+        environment["PYTHONHASHSEED"] = str(derive(seed, "hash") % 2**32)
         environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         environment |= {"PYTHONDONTWRITEBYTECODE": "1", "TRITON_INTERPRET": "1"}
         environment |= {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}  # no candidate meets a GPU
@@ -122,11 +127,11 @@ class Sandbox:
     """Runs candidates' code in confined children; a context manager.
 
     `without` names protections to do without ("namespaces", "landlock", "seccomp"), as on machines that do not grant
-    them; for tests of that fallback.
+    them; for tests of that fallback. What Python leaves to chance in a child comes from `seed`.
     """
 
     def __init__(
-        self, limits: LimitsConfig | None = None, target: str = "sm_90", *, without: Collection[str] = ()
+        self, limits: LimitsConfig | None = None, target: str = "sm_90", *, without: Collection[str] = (), seed: int = 0
     ) -> None:
         self.limits = limits or LimitsConfig()
         try:
@@ -134,6 +139,7 @@ class Sandbox:
         except ValueError as error:
             raise UsageError(f"verifier.target: {error}") from None
         self._without = tuple(without)
+        self._seed = seed
         self._lock = threading.Lock()
         self._starting = {mode: threading.Lock() for mode in ("compile", "interpret", "trace")}
         self._zygotes: dict[str, _ZygoteProcess] = {}
@@ -262,7 +268,7 @@ class Sandbox:
                 if zygote is not None:
                     zygote.close()
                     zygote.log.close()
-                self._zygotes[mode] = zygote = _ZygoteProcess(mode, self.target, self._root, self._without)
+                self._zygotes[mode] = zygote = _ZygoteProcess(mode, self.target, self._root, self._without, self._seed)
             return zygote
 
     def _job(self, mode: str, header: dict[str, Any], blobs: list[bytes]) -> Answer | _Died:
@@ -343,9 +349,9 @@ class Sandbox:
 
 
 @contextlib.contextmanager
-def open_early(limits: LimitsConfig, target: str) -> Iterator[Sandbox]:
+def open_early(limits: LimitsConfig, target: str, seed: int = 0) -> Iterator[Sandbox]:
     """Open a sandbox whose zygotes start at once."""
-    with Sandbox(limits, target) as sandbox:
+    with Sandbox(limits, target, seed=seed) as sandbox:
         sandbox.start_soon()
         yield sandbox
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...core.config import Config
+from ...core.outcome import printable
 from ...core.recipe.extensions import RewardSpec, VerifierSpec
 from ...core.recipe.reward import combine
 from ...core.task import Task
@@ -71,15 +72,16 @@ def in_order(show: Callable[[T], None]) -> Callable[[int, T], None]:
     return receive
 
 
-def read_batch(path: Path, on_bad_line: Callable[[str], None] | None = None) -> list[tuple[Task, str]]:
-    """Read the (task, source) pairs of a JSONL file; a candidate is source text or a path beside the batch.
+def read_batch(path: Path, on_bad_line: Callable[[str], None] | None = None) -> list[tuple[int, Task, str]]:
+    """Read the (line number, task, source) of each line of a JSONL file.
 
-    `on_bad_line` is told of each line that cannot be verified, and the line is left out; without it such a line ends
-    the reading. Raises UsageError for that, and for a file that holds no candidate at all.
+    A candidate is source text, or the path of a file in the batch's folder. `on_bad_line` is told of each line that
+    cannot be verified, and the line is left out; without it such a line ends the reading. Raises UsageError for that,
+    and for a file that holds no candidate at all.
     """
     from .suites import find_task  # here, since it imports torch, which a server's client need not
 
-    pairs = []
+    found: list[tuple[int, Task, str]] = []
     tasks: dict[str, Task | UsageError] = {}
     for number, name, candidate in read_entries(path, on_bad_line):
         if name not in tasks:
@@ -89,10 +91,10 @@ def read_batch(path: Path, on_bad_line: Callable[[str], None] | None = None) -> 
                 tasks[name] = error
         task = tasks[name]
         if isinstance(task, Task):
-            pairs.append((task, candidate))
+            found.append((number, task, candidate))
         else:
             _report(f"{path}:{number}: {task}", on_bad_line)
-    return pairs
+    return found
 
 
 def read_entries(path: Path, on_bad_line: Callable[[str], None] | None = None) -> Iterator[tuple[int, str, str]]:
@@ -121,18 +123,48 @@ def _read_line(path: Path, line: str) -> tuple[str, str]:
         name, candidate = entry["task"], entry["candidate"]
         if not isinstance(name, str) or not isinstance(candidate, str):
             raise TypeError
-        beside = path.parent / name
-        if beside.is_file():
-            name = str(beside)
     except (ValueError, KeyError, TypeError, RecursionError):
         raise UsageError('expected {"task": "...", "candidate": "..."}') from None
     if "\n" not in candidate and candidate.endswith(".py"):
-        candidate = read_text(path.parent / candidate)
-    return name, candidate
+        candidate = read_text(_find_candidate(path, candidate))
+    return _find_task(path, name), candidate
 
 
 def _report(problem: str, on_bad_line: Callable[[str], None] | None) -> None:
     """Tell of a problem, or raise it as a UsageError where nobody listens."""
+    problem = printable(problem)
     if on_bad_line is None:
         raise UsageError(problem)
     on_bad_line(problem)
+
+
+def _find_task(path: Path, name: str) -> str:
+    """Return an id as it is, and the path of a task's file. Raises UsageError for no file."""
+    if not name.endswith(".py") and not _is_regular(path.parent / name):
+        return name
+    for place in (path.parent / name, Path(name)):
+        if _is_regular(place):
+            return str(place)
+    raise UsageError(f"{name}: no such file")
+
+
+def _find_candidate(path: Path, name: str) -> Path:
+    """Return the place of a candidate's file; raises UsageError outside of the batch's folder, and for no file."""
+    try:
+        folder = path.parent.resolve()
+        found = (folder / name).resolve()
+    except (OSError, ValueError, RuntimeError):
+        raise UsageError(f"{name}: not a path") from None
+    if not found.is_relative_to(folder):
+        raise UsageError(f"{name}: outside of the batch's folder")
+    if not _is_regular(found):
+        raise UsageError(f"{name}: no such file")
+    return found
+
+
+def _is_regular(path: Path) -> bool:
+    # a pipe would be waited for, and a name with NUL or half a surrogate pair is no name
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False

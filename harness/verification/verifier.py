@@ -72,7 +72,9 @@ def open_verifier(
     `num_sharing` processes with a verifier share each GPU. A `sandbox` that is given stays the caller's.
     """
     with ExitStack() as stack:
-        sandbox = sandbox or stack.enter_context(Sandbox(config.limits, target=config.verifier.target))
+        sandbox = sandbox or stack.enter_context(
+            Sandbox(config.limits, target=config.verifier.target, seed=config.verifier.seed)
+        )
         store = stack.enter_context(EvidenceStore(evidence))
         cuda = None
         if _needs_gpu(config.verifier):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tritonrl.core.config import Config
-from tritonrl.core.extensions import AUDIT
+from tritonrl.core.recipe.extensions import AUDIT
 from tritonrl.core.verdict import Verdict
 from tritonrl.harness.bench.verifier.attack_files import Attack, read_attack
 from tritonrl.harness.tasks.suites import task_from_file

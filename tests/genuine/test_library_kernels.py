@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tritonrl.core.config import Config
-from tritonrl.core.extensions import AUDIT
+from tritonrl.core.recipe.extensions import AUDIT
 from tritonrl.core.verdict import Verdict
 from tritonrl.harness.bench.verifier.false_rejects import HEADER, written_kernels
 from tritonrl.harness.verification.verifier import open_verifier

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tritonrl.core.outcome import Outcome
-from tritonrl.stages.syntax import ALLOWED_MODULES, inspect_source, judge_syntax
+from tritonrl.stages.scopes import MAX_STEPS, Names, TooEntangled
+from tritonrl.stages.syntax import ALLOWED_MODULES, count_compiled, inspect_source, judge_syntax
 
 from .evidence import SOURCE, candidate
 
@@ -54,6 +57,19 @@ def test_a_plain_candidate_passes() -> None:
         ("        return out", "        self._buffers['kept'] = out\n        return out"),
         ("        return out", "        for exec in range(2):\n            print(exec)\n        return out"),
         ("        return out", "        self.scale = getattr(self, '_scale', 1)\n        return out"),
+        ("class ModelNew", "import logging\nlog = logging.getLogger(__name__)\n\n\nclass ModelNew"),
+        ("class ModelNew", "if __name__ == '__main__':\n    print(1)\n\n\nclass ModelNew"),
+        ("        return out", "        kernel.warmup(x, grid=(1,))._init_handles()\n        return out"),
+        (
+            "class ModelNew",
+            "for name in ('float8', 'half'):\n    getattr(torch, name, None)\n\n\nclass ModelNew",
+        ),
+        ("class ModelNew", "KINDS = ('half', 'int')\nT = [getattr(torch, k) for k in KINDS[:1]]\n\n\nclass ModelNew"),
+        (
+            "class ModelNew",
+            "SIZES = {16, 32}\nprint(sorted({'a'}), [s for s in SIZES])\n\n\nclass ModelNew",
+        ),
+        ("class ModelNew", "name = 'half'\nHALF = getattr(torch, name, None)\n\n\nclass ModelNew"),
     ],
 )
 def test_genuine_styles_pass(old: str, new: str) -> None:
@@ -160,6 +176,22 @@ def test_other_modules_are_refused(line: str) -> None:
         "match 1:\n    case x if eval('1'):\n        pass",
         "print(f'{eval(1)}')",
         "def f():\n    global open\n    open = None\nopen('/etc/passwd')",
+        "for name in ('half', 'compile'): getattr(torch, name)",
+        "names = ('half',)\nnames = ('compile',)\n[getattr(torch, name) for name in names]",
+        "names = ['half']\nnames.append('compile')\n[getattr(torch, name) for name in names]",
+        "def pick(name='half'): return getattr(torch, name)",
+        "name = 'com'\nname += 'pile'\ngetattr(torch, name)",
+        "for name in ('half',):\n    name = str(1)\n    getattr(torch, name)",
+        "for name in ('__class__',): getattr(torch, name)",
+        "hash('text')",
+        "list({'left', 'right'})[0]",
+        "KINDS = {'a', 'b'}\nfor kind in KINDS: print(kind)",
+        "first, second = frozenset(['a', 'b'])",
+        "print({name for name in 'ab'}.pop())",
+        "','.join(set('ab'))",
+        "print(__name__)",
+        "print(__name__ == 'candidate')",
+        "import logging\nlogging.sys",
     ],
 )
 def test_reaching_elsewhere_is_refused(line: str) -> None:
@@ -205,3 +237,50 @@ def test_no_text_raises(text: str) -> None:
 def test_no_cut_source_raises(start: int, end: int) -> None:
     """A source with a piece cut out gets an outcome as well."""
     assert isinstance(outcome(SOURCE[:start] + SOURCE[end:]), Outcome)
+
+
+def _alias_chain(num_lines: int) -> str:
+    return "import torch as x0\n" + "".join(f"x{at + 1} = x{at}.nn if x0 else x{at}.fx\n" for at in range(num_lines))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        _alias_chain,
+        lambda n: "import torch as x0\n" + "".join(f"x{at + 1} = x{at}\n" for at in range(n)),
+        lambda n: "import torch\n" + "x = torch.nn if torch else torch.fx\n" * n,
+        lambda n: "import torch\nx = torch\n" + "x = x.nn if x else x.fx\n" * (n // 100),
+        lambda n: "import torch\n" + "=".join(f"a{at}" for at in range(n)) + " = torch.nn\n",
+    ],
+)
+def test_the_work_of_reading_names_grows_with_the_text(write: Callable[[int], str]) -> None:
+    """Twice the text takes about twice the look-ups, and no name stands for more than a few paths."""
+
+    def read(num_lines: int) -> tuple[int, int]:
+        try:
+            names = Names(ast.parse(write(num_lines)))
+        except TooEntangled:
+            return 0, 0
+        return names.num_steps, max(len(path) for paths in names.module.bound.values() for path in paths | {""})
+
+    (few, short), (many, long) = read(400), read(800)
+    assert many <= 2.2 * few
+    assert max(short, long) < 400
+
+
+def test_reading_names_ends_after_a_bound() -> None:
+    """A text whose names take too many look-ups is refused, and so is a path of more parts than any has."""
+    value = " or ".join(["(" + " or ".join(["torch"] * 8) + ")"] * 8)
+    long = "import torch\n" + "".join(f"a{at} = " for at in range(MAX_STEPS // 100)) + value + "\n"
+    assert outcome(long) is Outcome.SYNTAX_ERROR
+    assert outcome("import torch\nx" + " = torch" + ".nn" * 40) is Outcome.SYNTAX_ERROR
+    assert outcome(_alias_chain(2000)) is Outcome.SYNTAX_ERROR
+
+
+def test_finally_blocks_that_double_are_not_compiled() -> None:
+    """CPython would compile each copy of nested `finally` blocks; a text with too many is refused before."""
+    nested = "def f():\n" + "".join(f"{' ' * at}try: a\n{' ' * at}finally:\n" for at in range(1, 25)) + " " * 25 + "a\n"
+    exits = "def f():\n try:\n" + "  return\n" * 5000 + " finally:\n" + "  a\n" * 5000
+    assert outcome(nested) is outcome(exits) is Outcome.SYNTAX_ERROR
+    plain = ast.parse("def f():\n try:\n  return 1\n finally:\n  a\n")
+    assert count_compiled(plain) < 2 * sum(1 for _ in ast.walk(plain)) + 10

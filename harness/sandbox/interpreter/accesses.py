@@ -1,8 +1,12 @@
 """Accesses: a kernel's loads, stores, atomics and barriers are checked, poisoned and watched in the interpreter.
 
-Left alone, the interpreter reads and writes any address. Here each access is checked before it happens (`buffers`). The
-lanes that a load's mask leaves undefined get values that show (`poison`). And those who watch a launch are told of each
-access: what programs write (`coverage`), and whether they race (`races`, `interleaving`).
+Left alone, the interpreter reads and writes any address. Here each access is checked before it happens (`buffers`). And
+those who watch a launch are told of each access: what programs write (`coverage`), and whether they race (`races`,
+`interleaving`).
+
+Lanes that a mask excludes are 0 where a load has no `other=`, as in the interpreter left alone. Triton's manual leaves
+them undefined, but what it compiles for sm_90 does not: the PTX sets the register to 0 before a predicated load of any
+width, and an asynchronous copy of no bytes fills with zeros (decision 0015).
 """
 
 from __future__ import annotations
@@ -18,7 +22,6 @@ from numpy.typing import NDArray
 from triton.runtime import interpreter
 
 from . import buffers
-from .semantics import poison
 from .semantics.patches import BUILDER, Patch
 from .semantics.run_state import current_run
 
@@ -114,9 +117,6 @@ def _watch_load(original: Any) -> Any:
         mask = _as_handle(mask)
         access = Access(self, pointers, mask.data)
         buffers.check_access(access.addresses, access.element)
-        if other is None and access.addresses.size < access.lanes.size:
-            kind = access.element
-            other = interpreter.TensorHandle(poison.make_lanes(kind, pointers.data.shape), kind)
         result = original(self, pointers, mask, other, *options, **named)
         for watcher in current_run().watchers:
             watcher.load(access)

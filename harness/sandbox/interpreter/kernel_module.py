@@ -30,6 +30,7 @@ from triton.runtime import interpreter
 from ..candidate_module import MODULE_NAME
 from ..kernel_source import (
     BUILTINS,
+    UNREACHABLE,
     Function,
     KernelSource,
     NotKernelLanguage,
@@ -39,7 +40,9 @@ from ..kernel_source import (
     free_names,
     jitted_name,
     refuse,
+    refuse_to_raise,
     stored_names,
+    without_raises,
 )
 from .semantics.scalars import largest, loop_range, smallest
 
@@ -80,6 +83,7 @@ class KernelModule:
         self._calls: dict[str, ast.expr] = {}
         reachable = {name: getattr(builtins, name) for name in BUILTINS}
         self._names: dict[str, Any] = {"__name__": MODULE_NAME, "__builtins__": reachable, _LANGUAGE: tl}
+        self._names[UNREACHABLE] = refuse_to_raise
         self._names.update({f" {name}": function for name, function in _COMPILED.items()})
         self._pending: set[str] = set()
 
@@ -100,6 +104,7 @@ class KernelModule:
         key = (id(function), constants)
         made = self._functions.get(key)
         if made is None:
+            function = without_raises(function)
             check_function(function)
             self._bind_all(function)
             made = self._functions[key] = self._define(function, qualname, constants)
@@ -301,6 +306,8 @@ class KernelModule:
             if value is _TORCH and not hasattr(value, part):
                 raise refuse(node, f"torch.{part}")
             value = getattr(value, part, None)
+            if value is tl.core:  # for `tl.core.reshape`: the interpreter replaces functions of a kernel's modules
+                self._names[" core"] = value
             if isinstance(value, ModuleType):
                 if not _is_language(value.__name__):
                     raise refuse(node, f"the module {value.__name__}")

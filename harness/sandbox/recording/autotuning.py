@@ -18,9 +18,10 @@ compare and ask for its truth; whoever looks into it, or into what a kernel keep
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
-from attrs import define
+from attrs import define, frozen
 from triton import testing
 from triton.compiler import CompiledKernel
 from triton.runtime import autotuner
@@ -31,6 +32,7 @@ from ....core.outcome import Outcome
 from .host_state import Snapshot, find_changes
 from .launches import LaunchRecorder
 from .refusal import Refusal
+from .target import find_registers
 
 _NEVER_CHOSEN = (Outcome.OUT_OF_RESOURCES, Outcome.COMPILE_FAILED)
 _MEASURED = ("bench_time", "cache", "configs_timings")
@@ -225,9 +227,14 @@ class LaunchValues:
 
         def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
             launch(kernel, *args, grid=grid, warmup=warmup, **kwargs)
-            return values._give(kernel, args, kwargs)
+            given = values._give(kernel, args, kwargs)
+            if warmup:
+                _WARMED[id(given)] = _Warmed(recorder=values._recorder, kernel=kernel, args=args, kwargs=kwargs)
+            return given
 
         JITFunction.run = run
+        CompiledKernel._init_handles = _init_handles
+        CompiledKernel.__getitem__ = _launch_warmed
         JITFunction.device_caches = property(self._get_kept, _keep)
         CompiledKernel.__getattr__ = _look_into
         self._recorder.compile_kernel = self._compiling(self._recorder.compile_kernel)
@@ -235,6 +242,7 @@ class LaunchValues:
     def forget(self) -> None:
         """Drop what the warm-up left."""
         self._made.clear()
+        _WARMED.clear()
 
     def _give(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         named = [*enumerate(args), *kwargs.items()]
@@ -267,8 +275,49 @@ def _kind(value: Any) -> str:
     return repr(value) if dtype is None else str(dtype)
 
 
+@frozen(kw_only=True, eq=False)
+class _Warmed:
+    """A kernel that host code has compiled ahead by `warmup`: how, should it ask what the code takes."""
+
+    recorder: LaunchRecorder
+    kernel: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def find(self, name: str) -> Any:
+        """Return the registers of a thread, or the compiler's facts about the code."""
+        made = self.recorder.make(self.kernel, self.args, self.kwargs)
+        if name == "n_regs":
+            return find_registers(made.asm[self.recorder.target.binary])
+        known = ("shared", "num_warps", "num_ctas", "num_stages", "name")
+        return SimpleNamespace(**{key: getattr(made.metadata, key) for key in known if hasattr(made.metadata, key)})
+
+    def launch(self, grid: Any, args: tuple[Any, ...]) -> Any:
+        """Launch it as it was compiled, with all arguments by position."""
+        names = {parameter.name for parameter in self.kernel.params}
+        options = {name: value for name, value in self.kwargs.items() if name not in names}
+        return self.kernel.run(*args, grid=grid, warmup=False, **options)
+
+
+_WARMED: dict[int, _Warmed] = {}
+"""By the object that `warmup` returned, which `LaunchValues` keeps."""
+_init_on_device, _launch_on_device = CompiledKernel._init_handles, CompiledKernel.__getitem__
+
+
+def _init_handles(kernel: Any) -> None:
+    if id(kernel) not in _WARMED:
+        _init_on_device(kernel)
+
+
+def _launch_warmed(kernel: Any, grid: Any) -> Any:
+    warmed = _WARMED.get(id(kernel))
+    return _launch_on_device(kernel, grid) if warmed is None else lambda *args: warmed.launch(grid, args)
+
+
 def _look_into(kernel: Any, name: str) -> Any:
     """Refuse what a compiled kernel is asked for; one that was given for a launch has nothing."""
+    if id(kernel) in _WARMED and name in ("metadata", "n_regs"):
+        return _WARMED[id(kernel)].find(name)
     if kernel.__dict__:
         raise AttributeError(f"{type(kernel).__name__!r} object has no attribute {name!r}")
     raise Refusal(Outcome.UNSUPPORTED, f"host code asks for {name} of a launch's value, which cannot be recorded")

@@ -143,6 +143,8 @@ def pretend_device(target: Target) -> None:
     }
     for name, answer in answers.items():
         setattr(torch.cuda, name, answer)
+    for name in _NUMBERS_OF_THREADS:
+        setattr(torch, name, refuse(f"torch.{name}"))
     for name in _MEASURES:
         if hasattr(torch.cuda, name):
             setattr(torch.cuda, name, refuse(f"torch.cuda.{name}"))
@@ -158,6 +160,8 @@ _MEASURES = (
     *("temperature", "utilization"),
 )
 """What there is to measure on a device that works, and here is not."""
+_NUMBERS_OF_THREADS = ("get_num_threads", "get_num_interop_threads")
+"""One here, and another number with whoever uses a kernel."""
 
 
 _LEGACY_TYPES = {

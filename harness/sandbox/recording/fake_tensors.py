@@ -51,6 +51,7 @@ class FakeDevices:
     def __init__(self, seed: int = 0) -> None:
         self._of: dict[int, tuple[torch.device, int]] = {}
         self._allocators = {device.type: Allocator(seed, device.type) for device in (CPU, CUDA)}
+        self.has_told_addresses = False
         self._kept: list[Any] = []  # storages, so that an identity is never used twice
 
     def place(self, tensor: torch.Tensor, device: torch.device) -> None:
@@ -80,6 +81,7 @@ class FakeDevices:
 
     def address(self, tensor: torch.Tensor) -> int:
         """Return an address as a GPU's allocator could give it."""
+        self.has_told_addresses = True
         with torch._C.DisableTorchFunction():
             if not tensor.is_meta:
                 return tensor.data_ptr()

@@ -26,6 +26,7 @@ from typing import Any
 
 import torch
 from attrs import frozen
+from torch.utils._python_dispatch import _disable_current_modes
 from triton.runtime.jit import KernelInterface
 
 Snapshot = dict[str, Any]
@@ -47,12 +48,16 @@ class _Identity:
 
 def take_snapshot(module: types.ModuleType, model: torch.nn.Module) -> Snapshot:
     """Return plain values, and identities of objects, by where they are held."""
-    # a draw moves the default generator, and what it draws has no values here
-    shared = [("torch.initial_seed()", torch.initial_seed()), ("warnings.filters", len(warnings.filters))]
-    roots = itertools.chain(vars(module).items(), [("ModelNew()", model)], shared)
+    roots = itertools.chain(vars(module).items(), [("ModelNew()", model)], _of_the_process())
     seen: _Seen = {}
     found = itertools.chain.from_iterable(_walk(value, name, module.__name__, 0, seen) for name, value in roots)
     return dict(itertools.islice(found, _MAX_ENTRIES))
+
+
+def _of_the_process() -> Iterator[tuple[str, Any]]:
+    """Yield what a call could leave in Python and PyTorch for the next one to read."""
+    yield "warnings.filters", len(warnings.filters)
+    yield "torch.default_generator", torch.default_generator
 
 
 def find_changes(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
@@ -74,11 +79,12 @@ def _walk(value: Any, path: str, own: str, depth: int, seen: _Seen) -> Iterator[
     if isinstance(value, _PLAIN):
         yield path, value
         return
-    if isinstance(value, _WRITTEN) or type(value) is itertools.count:
+    if isinstance(value, _WRITTEN):
         yield path, repr(value)
         return
     if isinstance(value, torch.Generator):
-        yield path, (value.initial_seed(), hashlib.sha256(value.get_state().numpy().tobytes()).hexdigest())
+        with torch._C.DisableTorchFunction(), _disable_current_modes():
+            yield path, (value.initial_seed(), hashlib.sha256(bytes(value.get_state().tolist())).hexdigest())
         return
     if isinstance(value, _MADE_ONCE):
         yield path, _Identity(value)
@@ -150,6 +156,10 @@ def _parts(value: Any, own: str) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, torch.nn.Module) or type(value).__module__ == own:
         yield from getattr(value, "__dict__", {}).items()
         yield from ((name, getattr(value, name, None)) for name in _slots(type(value)))
+    else:
+        held = getattr(value, "__dict__", None)
+        if isinstance(held, dict):
+            yield from ((name, part) for name, part in list(held.items()) if isinstance(part, _PLAIN))
 
 
 def _copy(iterator: Iterator[Any]) -> tuple[Any, ...]:

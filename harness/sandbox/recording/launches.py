@@ -178,16 +178,20 @@ class LaunchRecorder:
         kind, advice = type(value).__name__, "; pass its elements one by one" if isinstance(value, tuple) else ""
         raise Refusal(Outcome.UNSUPPORTED, f"argument '{name}' is a {kind}, which cannot be recorded{advice}")
 
-    def _compile(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Kernel, dict[str, str]]:
+    def make(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return what Triton compiles a launch to; raises Refusal."""
         wrapped = [_wrap(value) for value in args]
         options = {name: _wrap(value) for name, value in kwargs.items()}
         try:
             with named_by_its_text(kernel):
-                made = self.compile_kernel(kernel, *wrapped, grid=(1,), warmup=True, **options)
+                return self.compile_kernel(kernel, *wrapped, grid=(1,), warmup=True, **options)
         except Refusal:
             raise
         except Exception as error:
             raise Refusal(_compile_outcome(error), _compile_message(error)) from error
+
+    def _compile(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Kernel, dict[str, str]]:
+        made = self.make(kernel, args, kwargs)
         name = kernel.fn.__qualname__
         if made.metadata.shared > self.target.shared_bytes:
             raise Refusal(
@@ -293,7 +297,8 @@ def _bind(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[st
 def _grid(grid: Any, bound: dict[str, Any]) -> tuple[int, int, int]:
     shape = grid(bound) if callable(grid) else grid
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    if not 1 <= len(shape) <= 3 or not all(isinstance(size, int) for size in shape):
+    shape = shape[:3]  # Triton looks at no fourth one
+    if not shape or not all(isinstance(size, int) for size in shape):
         raise TypeError(f"a grid is 1 to 3 integers, not {shape!r}"[:200])
     sizes = (*(int(size) for size in shape), 1, 1)[:3]
     for size, limit in zip(sizes, (2**31 - 1, 65535, 65535), strict=True):

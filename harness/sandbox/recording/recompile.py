@@ -33,6 +33,7 @@ from ..kernel_source import (
     check_function,
     dotted,
     free_names,
+    without_raises,
 )
 from .launches import Pointer, describe_kernel
 
@@ -136,15 +137,18 @@ class Cut:
         if id(function) in self._statements:
             return
         self._statements[id(function)] = function
-        check_function(function)
+        check_function(without_raises(function))
         plain = copy.deepcopy(function)
+        for part in ast.walk(plain):
+            if isinstance(part, ast.Raise):  # in a branch that is not compiled: its operand is host code
+                part.exc = part.cause = None
         plain.decorator_list = [_without_host_functions(d) for d in plain.decorator_list if _is_jit(d)]
         if not plain.decorator_list:
             plain.decorator_list = [ast.parse(f"{_JIT}.jit", mode="eval").body]
         self._kept.append((function.lineno, plain))
         outside: list[ast.AST] = [*plain.decorator_list]
         outside += [a.annotation for a in ast.walk(plain) if isinstance(a, ast.arg) and a.annotation is not None]
-        for name in sorted(free_names(function).union(*map(free_names, outside))):
+        for name in sorted(free_names(plain).union(*map(free_names, outside))):
             self._add_name(name)
 
     def add_passed(self, name: str) -> None:

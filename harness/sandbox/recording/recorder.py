@@ -47,6 +47,7 @@ from .target import parse_target
 from .tensor_calls import TensorCalls
 
 _MAX_BLOB_BYTES = 64 << 20
+_ADDRESSES = "Host code asks for data_ptr(): addresses differ between calls; pass kernels the tensors themselves"
 
 
 def prepare(target_name: str, scratch: str) -> Any:
@@ -199,7 +200,8 @@ class _Session:
         Refusal.raise_caught()
         difference = find_difference(first, second)
         if difference is not None and not self.tuners.has_measured:
-            raise Refusal(Outcome.NOT_REPRODUCIBLE, f"two passes over the same sizes: {difference}"[:300])
+            told = f". {_ADDRESSES}" if self.devices.has_told_addresses else ""
+            raise Refusal(Outcome.NOT_REPRODUCIBLE, f"two passes over the same sizes: {difference}"[:300] + told)
         changes = find_changes(state, take_snapshot(module, model))
         if changes:
             raise Refusal(

@@ -4,6 +4,7 @@ Mechanism: 30
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: forward_failed
 Stage: compile
+Also: not_reproducible@compile
 """
 
 import itertools

@@ -1,9 +1,9 @@
-"""Masked lanes without a value are taken for zeros, as one interpreter makes them.
+"""Masked lanes without a value are zeros, whose exponentials are taken off again; nothing keeps others from overflow.
 
 Mechanism: 27
 Task: l1-softmax-00c0ffee12345678
 Outcome: not_finite
-Stage: tiny
+Stage: full
 """
 
 import torch

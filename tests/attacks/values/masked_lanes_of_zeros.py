@@ -3,7 +3,7 @@
 Mechanism: 27
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: wrong_values
-Stage: full
+Stage: tiny
 """
 
 import torch

@@ -7,6 +7,8 @@ These differences, most found against an H200, would each call a genuine kernel 
 - A loop's variable is a tensor when compiled, and so are other numbers that the interpreter leaves to Python, without
   bounds: `scalars` has them.
 - 32-bit integers wrap around silently on a GPU; the interpreter's options would have it assert that they do not.
+- A tensor is never false to the compiler, which has no values. Asked whether a scalar load has an `other=`, the
+  interpreter would take one of 0 for none.
 - A `tl.constexpr` of the module times a tensor is a tensor; in the interpreter it is a constexpr that holds one.
 
 What remains: a GPU rounds `a * b + c` once, `tl.dot` computes in full float32 where a GPU may use TF32, and `exp` and
@@ -21,6 +23,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import triton.language as tl
+from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter
 
 from . import scalars
@@ -194,6 +197,20 @@ def _reversed(name: str) -> Patch:
     return replace(tl.constexpr, f"__r{name}__", operate)
 
 
+def _with_true_tensors(original: Any) -> Any:
+    def load(self: Any, pointer: Any, mask: Any, other: Any, *options: Any) -> Any:
+        if other is None or pointer.type.is_block():
+            return original(self, pointer, mask, other, *options)
+        kind: Any = tl.tensor
+        asked, kind.__bool__ = kind.__bool__, lambda tensor: True
+        try:
+            return original(self, pointer, mask, other, *options)
+        finally:
+            kind.__bool__ = asked
+
+    return load
+
+
 def _loop(_: Any) -> Any:
     return scalars.loop_range
 
@@ -210,5 +227,6 @@ PATCHES = (
     replace(INTERPRETER, "_compiled_test", scalars.decided_by),
     *(Patch(tl.constexpr, name, _leaving_tensors_to_themselves) for name in _BINARY),
     *(_reversed(name) for name in _REVERSED),
+    Patch(TritonSemantic, "_load_legacy", _with_true_tensors),
     replace_in_language({"range": _loop}),
 )

@@ -1,14 +1,13 @@
 """Poison: undefined memory and lanes hold values chosen so that relying on them shows.
 
-On a GPU two things are whatever was there: memory that nothing has written, and the lanes of a masked load without
-`other=`. Triton's interpreter puts zeros in such lanes, so a kernel that sums them would pass here and be wrong there.
-So each holds a mixture: NaN, which no sum hides (but a maximum does, as it skips NaN), and both extremes, of which a
-maximum or a minimum meets one; integers and truth values are mixed alike. Which lane holds which is drawn anew at every
-load, the same way in every process. Lanes that are only stored under the same mask do no harm. Integer operations whose
-result is not defined leave such lanes as well, zeros and ones among them, as these are what processors often give. A
-single number has only one of these, which the plan's seed draws.
+On a GPU, memory that nothing has written holds whatever was there, often zeros. So here it holds a mixture: NaN, which
+no sum hides (but a maximum does, as it skips NaN), and both extremes, of which a maximum or a minimum meets one;
+integers and truth values are mixed alike. What lies outside of a gathered block, and what integer operations leave that
+are not defined, is filled likewise, zeros and ones among the latter, as these are what processors often give. Which
+lane holds which is drawn anew at every operation, the same way in every process. A single number has only one of these,
+which the plan's seed draws.
 
-On a GPU both are often 0, which a mixture never shows: whoever tells by it that this is no GPU meets zeros in one run.
+On a GPU memory is often 0, which a mixture never shows: whoever tells by it that this is no GPU meets zeros in one run.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def _extremes(low: int, high: int) -> tuple[int, int, int]:
 
 
 def make_lanes(kind: Any, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Return values for the lanes of one load of a Triton type; the number of loads so far draws which comes first."""
+    """Return values for lanes of a Triton type; the number of such operations so far draws which comes first."""
     if kind.is_bf16():
         choices = np.array([0x7FC0, 0x7F7F, 0xFF7F], dtype=np.uint16)  # codes, as NumPy has neither type
     elif kind.is_fp8():

@@ -77,7 +77,7 @@ def begin_run(
     """Begin a run and return its state.
 
     From `seed` come the orders of atomic operations and of blocks that may be reordered, and results that are not
-    defined. With `holds_zeros`, memory that nothing has written and the lanes of masked loads are zero.
+    defined. With `holds_zeros`, memory that nothing has written and undefined lanes are zero.
     """
     _current[0] = RunState(seed=seed, layout=layout, error_seed=error_seed, holds_zeros=holds_zeros)
     return _current[0]

@@ -4,7 +4,7 @@ Mechanism: own
 Task: double_relu
 Outcome: not_reproducible
 Stage: compile
-Also: not_finite@full, not_finite@tiny, output_not_written@full
+Also: unsupported@compile, not_finite@full, not_finite@tiny, output_not_written@full
 """
 
 import torch

@@ -4,7 +4,7 @@ Mechanism: own
 Task: double_relu
 Outcome: not_reproducible
 Stage: compile
-Also: not_finite@full
+Also: forbidden_name@ast, not_finite@full
 """
 
 import torch

@@ -23,7 +23,7 @@ def online_softmax_fwd(x_ptr, y_ptr, stride_x, stride_y, n_cols, BLOCK: tl.const
     for start in tl.range(0, n_cols, BLOCK):
         idx = start + offs
         mask = idx < n_cols
-        xblk = tl.load(x_ptr + idx, mask=mask, other=float("-inf"), eviction_policy="evict_last", cache_modifier=".ca")
+        xblk = tl.load(x_ptr + idx, mask=mask, other=float("-inf"), eviction_policy="evict_last")
         blk_max = tl.max(xblk, axis=0)
         new_m = tl.maximum(m, blk_max)
         d = d * tl.exp(m - new_m) + tl.sum(tl.exp(xblk - new_m), axis=0)

@@ -326,3 +326,15 @@ def test_verification_works_with_fewer_protections(sandboxes: SharedSandboxes, m
     verifier = Verifier(VerifierConfig(), TimingConfig(), sandboxes.get(without=MODES[mode]))
     assert verifier.verify(example.task, example.solution, AUDIT).correct
     assert verifier.verify(example.task, wrong, AUDIT).outcome is Outcome.WRONG_VALUES
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_users_variable_is_read(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child finds what the sandbox made for it, and nothing else of the environment that the judge runs in."""
+    monkeypatch.setenv("HF_TOKEN", "secret-one")
+    monkeypatch.setenv("PYTHONSTARTUP_TOKEN", "secret-two")
+    reads = ["'secret' in str(open('/proc/self/environ', 'rb').read())", "'secret' in repr(os.environ)"]
+    with Sandbox(SMALL_LIMITS, without=MODES[mode]) as box:
+        answers = _answers(box, [*reads, "'HF_TOKEN' in os.environ", "'HOME' in os.environ"])
+    assert "True" not in answers[:-1]
+    assert answers[-1] == "True"

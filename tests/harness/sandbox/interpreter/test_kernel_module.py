@@ -54,6 +54,14 @@ DOUBLING = {
         "ZERO, HALF = tl.constexpr(-0.0), tl.constexpr(torch.finfo(torch.float32).max * 0 + 0.5)\n"
         + KERNEL.replace("EXPRESSION", "x * TWO * HALF + x * ONE + ZERO")
     ),
+    "a raise that no constant reaches": (
+        HEADER
+        + KERNEL.replace(
+            "    x = tl",
+            "    if B > 64:\n        raise ValueError(f'{B} is too large for {torch.cuda}')\n    x = tl",
+        ).replace("EXPRESSION", "x * 2.0")
+    ),
+    "functions of a module below": HEADER + KERNEL.replace("EXPRESSION", "tl.core.where(at < n, x, 0.0) * 2.0"),
     "fallback import": (
         HEADER + "try:\n    from triton.language.extra import libdevice\nexcept ImportError:\n    libdevice = tl.math\n"
         "if hasattr(tl, 'exp2'):\n    power = tl.exp2\nelse:\n    power = tl.math.exp2\n"
