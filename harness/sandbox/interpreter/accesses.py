@@ -6,7 +6,7 @@ those who watch a launch are told of each access: what programs write (`coverage
 
 Lanes that a mask excludes are 0 where a load has no `other=`, as in the interpreter left alone. Triton's manual leaves
 them undefined, but what it compiles for sm_90 does not: the PTX sets the register to 0 before a predicated load of any
-width, and an asynchronous copy of no bytes fills with zeros (decision 0015).
+width, and an asynchronous copy of no bytes fills with zeros (decision 0016).
 """
 
 from __future__ import annotations
