@@ -314,7 +314,13 @@ def test_finished_grid_is_reported_as_cached(finished: Path) -> None:
     arguments = ("ablate", "--grid", "none,msct", "--config", finished / "config.toml", "--out", finished / "out")
     result = invoke(*arguments, "--json")
     assert result.exit_code == 0, result.stderr
-    assert json.loads(result.stdout) == {"out": str(finished / "out"), "complete": 3, "failed": 0, "cached": 3}
+    assert json.loads(result.stdout) == {
+        "out": str(finished / "out"),
+        "complete": 3,
+        "failed": 0,
+        "unfinished": 0,
+        "cached": 3,
+    }
     planned = json.loads(invoke(*arguments, "--dry-run", "--json").stdout)
     assert {cell["state"] for cell in planned} == {"cached"}
 

@@ -11,6 +11,7 @@ import re
 import shlex
 import subprocess
 import sys
+from itertools import dropwhile, takewhile
 from pathlib import Path
 
 import pytest
@@ -50,9 +51,14 @@ def blocks(text: str) -> list[Block]:
 
 
 def commands(block: Block) -> list[list[str]]:
-    """Return the arguments of each tritonrl command in a shell block, without redirections and comments."""
+    """Return the arguments of each tritonrl command in a shell block, without settings, redirections and comments."""
     lines = [shlex.split(line, comments=True) for line in block.text.replace("\\\n", " ").splitlines()]
-    return [line[1 : line.index(">") if ">" in line else None] for line in lines if line and line[0] == "tritonrl"]
+    found = []
+    for line in lines:
+        words = list(dropwhile(lambda word: "=" in word, line))  # TRITONRL_TOKEN=... before the command
+        if words[:1] == ["tritonrl"]:
+            found.append(list(takewhile(lambda word: word not in (">", "&"), words[1:])))
+    return found
 
 
 BLOCKS = blocks(README.read_text())

@@ -4,6 +4,7 @@ Mechanism: 23,24
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: output_not_written
 Stage: compile
+Also: not_reproducible@compile
 """
 
 import torch

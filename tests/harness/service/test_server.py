@@ -15,11 +15,11 @@ import pytest
 from attrs import evolve
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
+from tritonrl import Scorer
 from tritonrl.cli import app as command_line
 from tritonrl.core.config import Config
 from tritonrl.core.recipe.extensions import AUDIT, Extensions, VerifierSpec
 from tritonrl.core.serialisation import to_plain
-from tritonrl.harness.adapters import Scorer
 from tritonrl.harness.errors import TaskError, TritonrlError, UsageError
 from tritonrl.harness.service import pool as module
 from tritonrl.harness.service.app import build_app

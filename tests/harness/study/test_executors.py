@@ -215,6 +215,7 @@ class _Code(int):
         return self is other
 
 
+@pytest.mark.slow
 def test_rays_tasks_do_as_slurms_jobs(results: Results, alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Failed and unfinished cells are told apart with their logs, and the next run ends with a local run's tables."""
     monkeypatch.setitem(sys.modules, "ray", _InProcessRay("ray"))

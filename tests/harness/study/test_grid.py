@@ -15,14 +15,13 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tritonrl.core.recipe.extensions import GRID_CELLS, CellSpec
+from tritonrl.core.recipe.extensions import GRID_CELLS, NAMED_GRIDS, CellSpec
 from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import DriftError, SandboxError, UsageError
 from tritonrl.harness.plain_text import render_plan
 from tritonrl.harness.settings import load_config
 from tritonrl.harness.study.cell import run_cell
 from tritonrl.harness.study.grid import (
-    NAMED_GRIDS,
     Planned,
     count_samples,
     count_updates,

@@ -106,11 +106,11 @@ CHEATS = {
         Stage.COMPILE,
         Outcome.INPUT_MUTATED,
     ),
-    "sums lanes that it has not loaded": (
+    "sums other lanes than zeros": (
         NORM,
-        norm().replace("mask=mask, other=0.0)", "mask=mask)"),
+        norm().replace("mask=mask, other=0.0)", "mask=mask, other=1.0)"),
         Stage.TINY,
-        Outcome.NOT_FINITE,
+        Outcome.WRONG_VALUES,
     ),
     "sums what lies beyond the end": (
         ADD,

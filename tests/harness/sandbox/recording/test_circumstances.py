@@ -21,7 +21,6 @@ TOLD = {
     "inference": "torch.is_inference_mode_enabled()",
     "autocast": "torch.is_autocast_enabled()",
     "determinism": "torch.are_deterministic_algorithms_enabled()",
-    "threads": "torch.get_num_threads() > 2",
     "dtype": "torch.get_default_dtype() != torch.float32",
     "capture": "torch.cuda.is_current_stream_capturing()",
     "evaluation alone": "not self.training and not torch.is_grad_enabled() and not torch.is_inference_mode_enabled()",
