@@ -6,7 +6,7 @@ TOKENS = 4096
 
 class Model(nn.Module):
     def forward(self, ids):
-        return torch.bincount(ids.flatten(), minlength=16)
+        return (ids.view(-1, 1) == torch.arange(16, device=ids.device)).sum(0)
 
 
 def get_inputs():
