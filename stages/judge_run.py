@@ -22,6 +22,17 @@ _MOST_TIMES_LOST = 2
 """By how much a run may lose more elements than the reference: which are lost at the range's end is rounding's."""
 
 
+def is_sound(expected: Sequence[NDArray[np.generic]], own_errors: Sequence[Comparison], share: float) -> bool:
+    """Return whether a reference can judge on some inputs: most results are numbers, and its own dtype's are right.
+
+    `own_errors` are its results in its own dtype against `expected`, empty where they cannot be had; `share` is the
+    share of the tolerance that a candidate has there. Elements that its own dtype loses are excused one by one
+    (`is_lost_by_reference`).
+    """
+    has_numbers = all(not values.size or np.isfinite(values).mean() >= 0.5 for values in expected)
+    return has_numbers and all(accepts(evolve(one, num_nonfinite=0), share) for one in own_errors)
+
+
 @frozen(kw_only=True)
 class ExpectedOutput:
     """One returned tensor as the reference has it; `least_scale` and `largest_safe` as in `tolerance.compare`."""

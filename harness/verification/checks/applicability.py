@@ -10,6 +10,7 @@ from ....core.candidate import Candidate, RunReport, Variant
 from ....core.task import Task
 from ....stages import judge_run
 from ....stages.compile_stage import multiplies_narrowly, narrows
+from ....stages.tolerance import choose_share
 from ....stages.variants import HIDDEN_VARIANTS, ROWS, SAMPLED_VARIANTS, VariantInputs
 from ..context import VerifierContext
 
@@ -20,12 +21,18 @@ _OF_OTHER_VALUES = frozenset(HIDDEN_VARIANTS) - {Variant.REVERSED, *SAMPLED_VARI
 def find_inapplicable(
     candidate: Candidate, task: Task, context: VerifierContext, variants: Sequence[Variant]
 ) -> set[Variant]:
-    """Returns those of the variants that say nothing about this candidate."""
-    return {
-        variant
-        for variant in variants
-        if not ROWS[variant].applies(_Facts(candidate=candidate, task=task, context=context, variant=variant))
-    }
+    """Return those of the variants that say nothing about this candidate.
+
+    Inputs that no task has chosen judge nobody where the reference itself fails, unless it does on its own inputs too.
+    """
+    facts = {variant: _Facts(candidate=candidate, task=task, context=context, variant=variant) for variant in variants}
+    original = _Facts(candidate=candidate, task=task, context=context, variant=Variant.ORIGINAL)
+
+    def applies(variant: Variant) -> bool:
+        asked = ROWS[variant].applies(facts[variant])
+        return asked and (variant not in _OF_OTHER_VALUES or facts[variant].is_sound or not original.is_sound)
+
+    return {variant for variant in variants if not applies(variant)}
 
 
 @frozen(kw_only=True)
@@ -78,6 +85,14 @@ class _Facts:
     @property
     def own_degree(self) -> int | None:
         return self.context.oracle.degree(self.task, self._inputs)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the reference gives numbers on the variant's inputs, and right ones in its own dtype."""
+        oracle, is_large = self.context.oracle, ROWS[self.variant].is_large
+        share = choose_share(self._inputs.dtype, oracle.multiplies_matrices(self.task), False, False, is_large)
+        errors = oracle.own_errors(self.task, self._inputs)
+        return judge_run.is_sound(oracle.expected(self.task, self._inputs).expected, errors, share)
 
     @property
     def is_exact(self) -> bool:

@@ -113,6 +113,18 @@ def test_what_the_reference_cannot_do_is_not_asked_for(verifier: Verifier) -> No
     assert verifier.verify(squares, pointwise("x * x"), AUDIT).correct
 
 
+def test_inputs_on_which_the_reference_fails_judge_nobody(verifier: Verifier) -> None:
+    """A divergence of negative targets is no number, and a kernel may answer anything there; elsewhere it is judged."""
+    divergence = unary("torch.xlogy(x, x) - x", "torch.rand(ROWS, COLUMNS) + 0.5")
+    source = "x * tl.log(tl.where(x > 0.0, x, {})) - x"
+    assert verifier.verify(divergence, pointwise(source.format("1.0")), AUDIT).correct
+    ran = {report.variant for report in find_runs(verifier.gather(divergence, pointwise(source.format("1.0")), AUDIT))}
+    assert Variant.NEGATED not in ran
+    assert Variant.SCALE_1E_2 in ran
+    capped = "tl.minimum(x, 1.2) * tl.log(tl.where(x > 0.0, x, 1.0)) - x"
+    assert verifier.verify(divergence, pointwise(capped), AUDIT).outcome is Outcome.WRONG_VALUES
+
+
 def test_values_that_the_reference_loses_are_not_asked_for(verifier: Verifier) -> None:
     """It overflows on hidden inputs in its own dtype, and so may a kernel; one that no reference excuses may not."""
     quotient = unary("torch.exp(8.0 * x) / torch.exp(7.0 * x)", "torch.randn(ROWS, COLUMNS)")
