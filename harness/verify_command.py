@@ -6,7 +6,8 @@ What is wrong with the arguments is found before torch is imported, and the sand
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,8 +27,10 @@ from .command_line import (
 from .errors import UsageError
 
 if TYPE_CHECKING:
+    from ..core.config import Config
     from ..core.verdict import Verdict
     from .errors import TaskError
+    from .verification.verifier import Verifier
 
 
 @guarded
@@ -99,9 +102,7 @@ def verify(
         assert source is not None
         assert task is not None
         pairs = [(find_task(task), source)]
-    from ..stages.syntax import inspect_source
     from .plain_text import render_verdict
-    from .sandbox.sandbox import open_early
 
     for name in dict.fromkeys(one.task_id for one, _ in pairs if not (one.tiny or one.small or one.larger)):
         print(
@@ -122,14 +123,22 @@ def verify(
         show(found, lines[index][0])
 
     receive = show_with_its_line if unordered else in_order(show)
-    with ExitStack() as stack:
-        sandbox = None
-        if any(inspect_source(source) is None for _, source in pairs):
-            sandbox = stack.enter_context(open_early(config.limits, config.verifier.target, config.verifier.seed))
-        # it imports torch, while the sandbox's processes do too
-        from .verification.verifier import open_verifier
-
-        verifier = stack.enter_context(open_verifier(config, sandbox=sandbox))
+    with _open(config, [text for _, text in pairs]) as verifier:
         on_bad_task = None if batch is None else receive
         verdicts = verifier.verify_many(pairs, spec, jobs or default_jobs(), receive, on_bad_task)
     raise typer.Exit(2 if bad else 0 if all(verdict.correct for verdict in verdicts) else 1)
+
+
+@contextmanager
+def _open(config: Config, sources: Sequence[str]) -> Iterator[Verifier]:
+    """Open the verifier; its sandbox, where a source needs one, imports torch while this process does."""
+    from ..stages.syntax import inspect_source
+    from .sandbox.sandbox import open_early
+
+    with ExitStack() as stack:
+        sandbox = None
+        if any(inspect_source(source) is None for source in sources):
+            sandbox = stack.enter_context(open_early(config.limits, config.verifier.target, config.verifier.seed))
+        from .verification.verifier import open_verifier
+
+        yield stack.enter_context(open_verifier(config, sandbox=sandbox))

@@ -21,7 +21,7 @@ from ..core.text.parsing import parse, quietly
 from ..core.verdict import StageResult
 from .decision import decide
 from .scopes import Names, Scope, TooEntangled, is_own_object, literal_getattr
-from .set_order import find_uses_of_order
+from .unordered_sets import find_uses_of_order
 
 MAX_SOURCE_CHARACTERS = 200_000
 MAX_COPIED_NODES = 1_000_000

@@ -191,7 +191,7 @@ class Sandbox:
         """Record the candidate's forward pass once for each request, in one child, up to a decisive failure."""
 
         def read(header: dict[str, Any], blobs: list[bytes]) -> RecordReply:
-            recordings = tuple(from_plain(plain, Recording) for plain in _list(header["recordings"]))
+            recordings = tuple(from_plain(plain, Recording) for plain in list(header["recordings"]))
             stopped = 0 < len(recordings) <= len(requests) and requests[len(recordings) - 1].decisive
             if len(recordings) != len(requests) and not (stopped and recordings[-1].failure is not None):
                 raise ValueError("not as many recordings as requests")
@@ -217,7 +217,7 @@ class Sandbox:
             return numbers[id(data)]
 
         def read(header: dict[str, Any], answers: list[bytes]) -> RunReply:
-            results = tuple(read_run_result(plain, answers) for plain in _list(header["results"]))
+            results = tuple(read_run_result(plain, answers) for plain in list(header["results"]))
             if len(results) != len(requests):
                 raise ValueError("not as many results as requests")
             return RunReply(results=results)
@@ -359,19 +359,13 @@ def open_early(limits: LimitsConfig, target: str, seed: int = 0) -> Iterator[San
 def read_run_result(plain: Any, blobs: list[bytes]) -> RunResult:
     """Return one run's result from a reply, structured strictly; raises ValueError and the like."""
     # outputs and marks travel as blob numbers; everything else is structured strictly
-    numbers = {name: _list(plain.pop(name)) for name in ("outputs", "written", "tainted")}
+    numbers = {name: list(plain.pop(name)) for name in ("outputs", "written", "tainted")}
     for indices in numbers.values():
         if not all(type(index) is int and 0 <= index < len(blobs) for index in indices):
             raise ValueError("not blob numbers")
     result = from_plain(plain | dict.fromkeys(numbers, ()), RunResult)
     held: dict[str, Any] = {name: tuple(blobs[index] for index in indices) for name, indices in numbers.items()}
     return evolve(result, **held)
-
-
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise ValueError("expected a list")
-    return value
 
 
 def _broken(error: Exception) -> Failure:

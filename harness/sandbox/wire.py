@@ -18,6 +18,7 @@ from attrs import field, frozen
 from ...core.candidate import Failure, Recording
 from ...core.plan import Kernel
 from ...core.run import InitArgument, TensorSpec
+from ...core.serialisation import from_plain
 from ...core.task import Profile
 
 
@@ -144,3 +145,17 @@ def _exactly(receive: Callable[[int], bytes], count: int) -> bytes:
 
 def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not JSON")
+
+
+def read_request(plain: dict[str, Any]) -> RecordRequest:
+    """Return one recording that is asked for, from plain values."""
+    inputs = (from_plain(item, TensorSpec) if isinstance(item, dict) else item for item in plain["inputs"])
+    return RecordRequest(
+        **{
+            **plain,
+            "profile": Profile(plain["profile"]),
+            "inputs": tuple(inputs),
+            "choice": tuple(plain.get("choice", ())),
+            "measured": None if plain.get("measured") is None else tuple(plain["measured"]),
+        }
+    )

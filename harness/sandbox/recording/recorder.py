@@ -27,7 +27,7 @@ from ....core.serialisation import from_plain, to_plain
 from ....core.task import Profile
 from ..candidate_module import describe, import_candidate
 from ..warm_up import CANDIDATE
-from ..wire import RecordRequest
+from ..wire import RecordRequest, read_request
 from .autotuning import LaunchValues, Tuners
 from .circumstances import Circumstance, EarlierCalls, draw_passes, list_circumstances, met, without_origins
 from .device_stub import (
@@ -71,7 +71,7 @@ def prepare(target_name: str, scratch: str) -> Any:
         if "plan" in request:
             plan = from_plain(request["plan"], LaunchPlan)
             return recompile(request["source"], plan, folder, recorder.compile_kernel, target.binary), []
-        requests = [_request(plain) for plain in request["requests"]]
+        requests = [read_request(plain) for plain in request["requests"]]
         recordings = record_all(recorder, tuners, request["source"], requests, folder, table)
         return {"recordings": [to_plain(recording) for recording in recordings]}, list(recorder.blobs.values())
 
@@ -87,19 +87,6 @@ def prepare(target_name: str, scratch: str) -> Any:
     values.forget()
     tuners.forget()
     return perform
-
-
-def _request(plain: dict[str, Any]) -> RecordRequest:
-    inputs = (from_plain(item, TensorSpec) if isinstance(item, dict) else item for item in plain["inputs"])
-    return RecordRequest(
-        **{
-            **plain,
-            "profile": Profile(plain["profile"]),
-            "inputs": tuple(inputs),
-            "choice": tuple(plain.get("choice", ())),
-            "measured": None if plain.get("measured") is None else tuple(plain["measured"]),
-        }
-    )
 
 
 def record_all(
