@@ -16,6 +16,16 @@ from tritonrl.harness.bench.verifier.false_rejects import HEADER, written_kernel
 from tritonrl.harness.verification.verifier import open_verifier
 
 FOLDER = Path(__file__).parent / "libraries"
+REFUSED = {
+    "bitsandbytes_rowwise_quant": "one value in 4,096 is at a tie, and rounds to another integer than the reference's",
+    "deepseek_weight_dequant": "its result's dtype is the process's default, which the reference does not read",
+    "dtype_value_in_a_helper": "the interpreter hands helpers a dtype without `.value`",
+    "grouped_gemm_pointers": "by policy: a table of addresses",
+    "levels_by_log2": "by policy: a private name of Triton's",
+    "quant_by_reciprocal": "as the first",
+    "vllm_expert_counts": "negative indices, which the reference accepts and the kernel does not",
+}
+"""Refused though right, and why."""
 NAMES = sorted(path.stem for path in (FOLDER / "candidates").glob("*.py"))
 
 
@@ -30,7 +40,13 @@ def verdicts(request: pytest.FixtureRequest) -> dict[str, Verdict]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.xfail(strict=True, reason=REFUSED[name])] if name in REFUSED else [])
+        for name in NAMES
+    ],
+)
 def test_library_kernel_is_accepted(name: str, verdicts: dict[str, Verdict]) -> None:
     """The audit verifier accepts it."""
     verdict = verdicts[name]

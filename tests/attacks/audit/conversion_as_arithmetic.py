@@ -4,6 +4,7 @@ Mechanism: 13
 Task: l1-unary-7fce4ae6f9f1a504
 Outcome: torch_arithmetic
 Stage: compile
+Also: not_reproducible@compile
 """
 
 import torch

@@ -4,6 +4,7 @@ Mechanism: own
 Task: huge_product
 Outcome: wrong_values
 Stage: full
+Open: sizes out of the interpreter's reach are not run
 """
 
 import torch

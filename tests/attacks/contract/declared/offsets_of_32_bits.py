@@ -4,6 +4,7 @@ Mechanism: own
 Task: huge_rows
 Outcome: out_of_bounds
 Stage: full
+Open: sizes out of the interpreter's reach are not run
 """
 
 import torch

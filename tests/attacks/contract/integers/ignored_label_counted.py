@@ -4,6 +4,7 @@ Mechanism: own
 Task: cross_entropy_labels
 Outcome: wrong_values
 Stage: full
+Open: the task names no such integers, or they wrap at the declared sizes alone
 """
 
 import torch

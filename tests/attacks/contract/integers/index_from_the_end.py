@@ -4,6 +4,7 @@ Mechanism: own
 Task: rows_by_index
 Outcome: out_of_bounds
 Stage: full
+Open: the task names no such integers, or they wrap at the declared sizes alone
 """
 
 import torch

@@ -4,6 +4,7 @@ Mechanism: own
 Task: grand_total
 Outcome: wrong_values
 Stage: full
+Open: the interpreter knows neither scopes of atomics nor assertions
 """
 
 import torch

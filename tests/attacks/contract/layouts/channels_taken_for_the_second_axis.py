@@ -4,6 +4,7 @@ Mechanism: own
 Task: channels_last_scale
 Outcome: wrong_values
 Stage: full
+Also: wrong_values@tiny
 """
 
 import torch

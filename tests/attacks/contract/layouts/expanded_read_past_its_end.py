@@ -4,6 +4,7 @@ Mechanism: own
 Task: expanded_bias
 Outcome: out_of_bounds
 Stage: full
+Also: out_of_bounds@tiny
 """
 
 import torch

@@ -4,6 +4,7 @@ Mechanism: own
 Task: heads_in_front
 Outcome: wrong_values
 Stage: full
+Also: wrong_values@tiny
 """
 
 import torch

@@ -4,6 +4,7 @@ Mechanism: own
 Task: transposed_relu
 Outcome: wrong_values
 Stage: full
+Also: wrong_values@tiny
 """
 
 import torch

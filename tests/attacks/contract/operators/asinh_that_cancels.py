@@ -4,6 +4,7 @@ Mechanism: own
 Task: asinh
 Outcome: wrong_values
 Stage: full
+Open: no input is drawn where this operator cancels or overflows
 """
 
 import torch

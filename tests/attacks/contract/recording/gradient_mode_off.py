@@ -4,6 +4,7 @@ Mechanism: own
 Task: double_relu
 Outcome: not_finite
 Stage: full
+Also: not_reproducible@compile
 """
 
 import torch

@@ -4,7 +4,7 @@ Mechanism: own
 Task: double_relu
 Outcome: not_reproducible
 Stage: compile
-Also: not_finite@full, not_finite@tiny, output_not_written@full
+Also: not_finite@full, not_finite@tiny, output_not_written@full, data_dependent@compile
 """
 
 import torch

@@ -4,7 +4,7 @@ Mechanism: own
 Task: row_total
 Outcome: wrong_values
 Stage: full
-Also: not_finite@full, not_reproducible@full, output_not_written@full
+Also: not_finite@full, not_reproducible@full, output_not_written@full, not_reproducible@compile
 """
 
 import torch

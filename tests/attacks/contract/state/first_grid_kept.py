@@ -4,7 +4,7 @@ Mechanism: own
 Task: double_relu
 Outcome: output_not_written
 Stage: full
-Also: not_finite@full, not_reproducible@full, wrong_values@full
+Also: not_finite@full, not_reproducible@full, wrong_values@full, not_reproducible@compile
 """
 
 import torch
