@@ -69,7 +69,10 @@ FURTHER: Mapping[tuple[str, str], str] = {
     ("test_other_processes_are_not_read", "no namespaces"): NO_NAMESPACES,
     ("test_daemon_ends_with_its_job", "no namespaces"): NO_NAMESPACES,
     ("test_no_users_variable_is_read", "no namespaces"): NO_NAMESPACES,
-    ("test_two_processes_are_one", ""): "two processes that a launcher starts do what one does (test_distributed_learner)",
+    (
+        "test_two_processes_are_one",
+        "",
+    ): "processes that a launcher starts do what one does",
     ("test_capabilities_say_what_is_lost", "no namespaces"): NO_NAMESPACES,
     ("test_packed_gradients_are_the_models_own", "compiled-qwen2"): "compiled with llama, and qwen2 not compiled",
     ("test_the_bench_reports_its_mix_and_its_ratios", ""): "its parts beside it, the verifiers in verification",
