@@ -157,18 +157,13 @@ def write_solution(reference: Reference, kernel: Kernel, wrapper: str) -> str:
     )
 
 
-def finish(
-    spec: Spec, task_id: str, description: str, reference: Reference, kernel: Kernel, names: Names, draw: Draw
-) -> Example:
-    """Make the example of its parts."""
-    wrapper = (
-        draw.choice((f"launch_{spec.family}", f"triton_{spec.family}", "launch", "run")) if draw.chance(0.2) else ""
-    )
+def make_task(spec: Spec, task_id: str, description: str, reference: Reference, names: Names) -> Task:
+    """Return the task of its parts, with the sizes of its profiles by name."""
     profiles = {
         profile: tuple((name, getattr(size, profile)) for name, size in zip(names.dimensions, spec.sizes, strict=True))
         for profile in ("tiny", "small", "larger")
     }
-    task = Task(
+    return Task(
         task_id=task_id,
         level=spec.level,
         family=spec.family,
@@ -177,5 +172,15 @@ def finish(
         dtypes=spec.dtypes,
         **profiles,
     )
+
+
+def finish(
+    spec: Spec, task_id: str, description: str, reference: Reference, kernel: Kernel, names: Names, draw: Draw
+) -> Example:
+    """Make the example of its parts."""
+    wrapper = (
+        draw.choice((f"launch_{spec.family}", f"triton_{spec.family}", "launch", "run")) if draw.chance(0.2) else ""
+    )
+    task = make_task(spec, task_id, description, reference, names)
     style = f"{kernel.style}/{'wrapper' if wrapper else 'forward'}"
     return Example(task=task, solution=write_solution(reference, kernel, wrapper), style=style)

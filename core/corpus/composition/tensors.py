@@ -69,11 +69,6 @@ def multiply(dims: Shape) -> Dim:
     return Dim(text=" * ".join(f"({dim.text})" if " " in dim.text else dim.text for dim in dims), size=size)
 
 
-def count_elements(shape: Shape) -> int:
-    """Return the declared number of elements."""
-    return prod(dim.declared for dim in shape)
-
-
 def shortest(shape: Shape) -> int:
     """Return the least number of elements over the profiles."""
     return min(prod(dim.length(profile) for dim in shape) for profile in PROFILES)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...task import Example, Task
+from ...task import Example
 from ..builder.draw import Draw
 from ..builder.spec import Spec
-from ..builder.wording import Names, draw_names_among, write_reference, write_solution
+from ..builder.wording import Names, draw_names_among, make_task, write_solution
 from .lowering import Lowering
 from .reference import draw_wording, make_reference, write_forward
 from .tensors import Node, ProgramSpec
@@ -19,19 +19,7 @@ def write_program(spec: Spec, task_id: str, draw: Draw) -> Example:
     reference = make_reference(spec, wording)
     kernel = Lowering(spec=spec, wording=wording, draw=draw).write()
     names = _name_constants(spec, wording.constants, draw)
-    profiles = {
-        profile: tuple((name, getattr(size, profile)) for name, size in zip(names.dimensions, spec.sizes, strict=True))
-        for profile in ("tiny", "small", "larger")
-    }
-    task = Task(
-        task_id=task_id,
-        level=spec.level,
-        family=spec.family,
-        description=describe(spec),
-        source=write_reference(reference, names, spec.sizes),
-        dtypes=spec.dtypes,
-        **profiles,
-    )
+    task = make_task(spec, task_id, describe(spec), reference, names)
     return Example(task=task, solution=write_solution(reference, kernel, ""), style=f"composed {kernel.style}")
 
 
