@@ -26,6 +26,7 @@ TrainingSuite = Literal["core13", "full", "extended", "field"]
 Quantization = Literal["none", "8bit"]
 Engine = Literal["own", "vllm"]
 PolicyDtype = Literal["auto", "float32", "bfloat16"]
+SftMethod = Literal["lora", "full"]
 Schedule = Literal["step", "accuracy"]
 Backend = Literal["auto", "interpret", "cuda"]
 TimingMode = Literal["none", "simulated", "measured"]
@@ -58,11 +59,13 @@ class PolicyConfig:
 
 @frozen(kw_only=True)
 class SftConfig:
-    """Supervised fine-tuning with LoRA, once for a seed; 0 pairs = no SFT.
+    """Supervised fine-tuning, once for a seed; 0 pairs = no SFT.
 
+    `method` trains a LoRA adapter or all weights, which want a tenth of an adapter's learning rate; RL goes on by LoRA.
     `data` names pairs to draw from in place of teachers' (`harness.datasets.pairs`); they have no levels to share.
     """
 
+    method: SftMethod = field(default="lora", validator=check_choice, metadata={"in_fingerprint": "where it is set"})
     data: str = text("")
     num_pairs: int = integer(1000, 0)
     epochs: int = integer(1, 1)
@@ -287,12 +290,12 @@ def keys() -> tuple[str, ...]:
     return tuple(_paths(Config, ""))
 
 
-def identity(config: Config) -> dict[str, Any]:
-    """The plain values of the keys that can change a result, and no others.
+def identity(config: Config | SftConfig | RlConfig) -> dict[str, Any]:
+    """The plain values of the keys, of all or of a section, that can change a result, and no others.
 
     Dropped: `policy.threads`, `policy.requests`, `verifier.oracle_cache_mb`, and keys that were added later
-    (`policy.engine`, `sft.data`, `against`, `rl.audited_samples`, `evaluation.evaluate_every`,
-    `verifier.cross_check_interpreter`) while they have their default, under which results are what they were before.
+    (those marked "where it is set", such as `policy.engine`) while they have their default, under which results are
+    what they were before.
     Kept although they often change nothing: the limits, because a candidate that runs out of them is rejected. Values
     that resolve on the machine ("auto", a folder as the policy's name) are kept as written; who in_fingerprint a cell
     adds what they resolved to.

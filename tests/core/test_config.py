@@ -12,6 +12,7 @@ from tritonrl.core.config import Config, ConfigError, RlConfig, fingerprint, ide
 LATER = {
     "against": "full:unseen",
     "policy.engine": "vllm",
+    "sft.method": "full",
     "sft.data": "pairs.jsonl",
     "rl.audited_samples": "3",
     "evaluation.evaluate_every": "2",
@@ -20,6 +21,7 @@ LATER = {
 LATER_DEFAULTS = {
     "against": "''",
     "policy.engine": "own",
+    "sft.method": "lora",
     "sft.data": "''",
     "rl.audited_samples": "0",
     "evaluation.evaluate_every": "1",
