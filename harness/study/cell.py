@@ -15,7 +15,7 @@ import json
 import time
 from pathlib import Path
 
-from ...core.config import SftConfig
+from ...core.config import SftConfig, identity
 from ...core.recipe.curriculum import start
 from ...core.recipe.extensions import AUDIT, AUDIT_UNTIMED, CellSpec
 from ...core.recipe.learner import Sampling
@@ -71,7 +71,7 @@ def _supervise(context: CellContext, journal: Journal) -> Model:
         SFT,
         suite=context.config.suite,
         policy=context.learner.fingerprint,
-        sft={name: value for name, value in to_plain(config).items() if name != "data"},
+        sft={name: value for name, value in identity(config).items() if name != "data"},
         training=to_plain(training),
         data=root,
         **identify_training(context.config),
