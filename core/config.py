@@ -26,6 +26,7 @@ TrainingSuite = Literal["core13", "full", "extended", "field"]
 Quantization = Literal["none", "8bit"]
 Engine = Literal["own", "vllm"]
 PolicyDtype = Literal["auto", "float32", "bfloat16"]
+SftMethod = Literal["lora", "full"]
 Schedule = Literal["step", "accuracy"]
 Backend = Literal["auto", "interpret", "cuda"]
 TimingMode = Literal["none", "simulated", "measured"]
@@ -58,12 +59,14 @@ class PolicyConfig:
 
 @frozen(kw_only=True)
 class SftConfig:
-    """Supervised fine-tuning with LoRA, once for a seed; 0 pairs = no SFT.
+    """Supervised fine-tuning, once for a seed; 0 pairs = no SFT.
 
+    `method` trains a LoRA adapter or all weights, which want a tenth of an adapter's learning rate; RL goes on by LoRA.
     `data` names pairs to draw from in place of teachers' (`harness.datasets.pairs`); they have no levels to share.
     Level 1 has what the shares of Levels 2 and 3 leave.
     """
 
+    method: SftMethod = field(default="lora", validator=check_choice, metadata={"in_fingerprint": "where it is set"})
     data: str = text("")
     num_pairs: int = integer(1000, 0)
     epochs: int = integer(1, 1)

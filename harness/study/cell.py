@@ -20,7 +20,6 @@ from ...core.recipe.curriculum import start
 from ...core.recipe.extensions import AUDIT, AUDIT_UNTIMED, CellSpec
 from ...core.recipe.learner import Sampling
 from ...core.seeds import derive
-from ...core.serialisation import to_plain
 from ...core.text.extraction import extract
 from ...core.verdict import Verdict
 from ..work import work_key, write_atomically
@@ -72,7 +71,7 @@ def _supervise(context: CellContext, journal: Journal) -> Model:
         suite=context.config.suite,
         policy=context.learner.fingerprint,
         sft={name: value for name, value in identity(config).items() if name != "data"},
-        training=to_plain(training),
+        training=training.identify(),
         data=root,
         **identify_training(context.config),
     )

@@ -12,6 +12,7 @@ from tritonrl.core.config import Config, ConfigError, RlConfig, fingerprint, ide
 LATER = {
     "against": "full:unseen",
     "policy.engine": "vllm",
+    "sft.method": "full",
     "sft.data": "pairs.jsonl",
     "sft.level3_share": "0.1",
     "rl.audited_samples": "3",
@@ -21,6 +22,7 @@ LATER = {
 LATER_DEFAULTS = {
     "against": "''",
     "policy.engine": "own",
+    "sft.method": "lora",
     "sft.data": "''",
     "sft.level3_share": "0.0",
     "rl.audited_samples": "0",
