@@ -36,9 +36,12 @@ def real(
     in_fingerprint: InFingerprint = True,
 ) -> Any:
     """A field for a finite number in [low, high], or in (low, high] where `open_low`."""
-    check = _check_number(float, low, high, open_low)
-    metadata = {"in_fingerprint": in_fingerprint}
-    return field(default=default, converter=_integer_as_float, validator=check, metadata=metadata)
+    return field(
+        default=default,
+        converter=_integer_as_float,
+        validator=_check_number(float, low, high, open_low),
+        metadata={"in_fingerprint": in_fingerprint},
+    )
 
 
 def boolean(default: bool) -> Any:
