@@ -26,7 +26,7 @@ from ..errors import DriftError, UsageError
 from ..metrics import open_progress
 from ..policy.api_model import is_api_model
 from ..policy.model.load import find_weights
-from ..policy.model.states import BASE, copy_state, holds_weights, identify_state
+from ..policy.model.states import BASE, copy_state, identify_state
 from ..settings import to_toml
 from ..study.cell import supervise
 from ..study.grid import GridOutcome, run_grid
@@ -188,9 +188,9 @@ def _examine(run: OpenRun, name: str, model: Any) -> dict[float, Any]:
 def _export(config: Config, folder: Path, target: Path) -> Path:
     """Copy the run's last state to where people look for it, its configuration naming weights that peft finds."""
     copy_state(folder, target)
-    if not holds_weights(target):
-        base = target / BASE
-        path = target / "adapter_config.json"
+    path, base = target / "adapter_config.json", target / BASE
+    # weights are a policy of their own
+    if path.is_file():
         plain = json.loads(path.read_text())
         plain["base_model_name_or_path"] = str(base.resolve()) if base.exists() else find_weights(config.policy.name)[0]
         # a file of its own: the copy may be a link
