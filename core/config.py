@@ -22,7 +22,7 @@ from .config_fields import ConfigError as ConfigError
 from .config_fields import boolean, check_choice, integer, kinds_of, real, show_value, text
 from .plan import Purity
 
-TrainingSuite = Literal["core13", "full", "extended", "field"]
+TrainingSuite = Literal["core13", "full", "extended", "field", "open"]
 Quantization = Literal["none", "8bit"]
 Engine = Literal["own", "vllm"]
 PolicyDtype = Literal["auto", "float32", "bfloat16"]
@@ -230,7 +230,8 @@ class Config:
     seed: int = integer(0, 0, 2**63 - 1)
     suite: TrainingSuite = field(default="core13", validator=check_choice)
     """Whose tasks are trained on and held out: `core13` has the first 13 families, `full` the 52
-    that models were trained on, `extended` all."""
+    that models were trained on, `extended` all, `field` these and more in dialects. `open` has no teachers: its
+    supervised start trains on `field`."""
     against: str = text("")
     """A suite that training shares no task with, up to names and constants, or `evaluation`
     (`harness.study.contamination`)."""
