@@ -76,7 +76,9 @@ def _first_admitted(drawn: Iterator[Drawn], admits: Admits | None) -> Drawn | No
     """The first task or example of a family that may be used, null where the family seems to have none."""
     if admits is None:
         return next(drawn)
-    return next((one for one in islice(drawn, MOST_REFUSED) if admits(getattr(one, "task", one))), None)
+    return next(
+        (one for one in islice(drawn, MOST_REFUSED) if admits(one.task if isinstance(one, Example) else one)), None
+    )
 
 
 def permutation(seed: int, length: int) -> list[int]:
