@@ -9,11 +9,11 @@ from attrs import define
 from ..builder.operations import GATE, RESIDUAL, SUBTRACT, Operation, apply
 from ..composition.chains import _PLAIN, POINTWISE, Chain
 from ..composition.tensors import rename
-from .operations import COMBINING, LEADING, LEADING_BINARY, NEW, NEW_BINARY, NEW_UNARY
+from .operations import COMBINING, FURTHER, LEADING, LEADING_BINARY, NEW, NEW_BINARY, NEW_UNARY
 
 _SQUARING = frozenset({"signed_square", "squared_difference"})
 _ATTEMPTS = 30
-STEPS = ((*POINTWISE, *NEW_UNARY), (*_PLAIN, *NEW_BINARY))
+STEPS = ((*POINTWISE, *NEW_UNARY, *FURTHER), (*_PLAIN, *NEW_BINARY))
 """What a chain of an open task may have; a third of it no older chain has."""
 
 

@@ -14,6 +14,8 @@ from .operations import LEADING, LEADING_BINARY, NEW
 _VIEWS = frozenset({"input", "dropout", "flatten", "tokens"})
 _BUILT_IN = frozenset({"bias", "gain"})
 """Steps that a layer or a norm may do itself."""
+_MERGED = ("scale", "shift")
+"""Steps of which two may be one."""
 _PARTS: dict[str, tuple[str, ...]] = {
     "hardtanh": ("clamp",),
     "relu6": ("clamp",),
@@ -25,8 +27,11 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "squared_difference": ("subtract", "square"),
     "distance": ("subtract", "abs"),
     "signed_square": ("abs", "again gate"),
+    "hardsigmoid": ("shift", "clamp", "scale"),
+    "logsigmoid": ("softplus",),
 }
 _LEADS = frozenset(operation.name for operation in (*LEADING, *LEADING_BINARY))
+_NUMBERS = frozenset({"scale", "divide", "shift"})
 _ALONE = frozenset({"softmax", "scan"})
 """Operators after which no family with a teacher has a step, where they come first."""
 
@@ -37,7 +42,8 @@ def find_operations(spec: ProgramSpec) -> tuple[str, ...]:
     for node in spec.nodes:
         if node.op not in _VIEWS:
             found += _name(node, spec)
-    return tuple(sorted(name for name in found if name not in _BUILT_IN))
+    merged = {name for name in found if name in _MERGED}
+    return tuple(sorted([*merged, *(name for name in found if name not in _BUILT_IN and name not in _MERGED)]))
 
 
 def _name(node: Node, spec: ProgramSpec) -> tuple[str, ...]:
@@ -60,12 +66,7 @@ def _name(node: Node, spec: ProgramSpec) -> tuple[str, ...]:
 
 def _reads_again(node: Node, spec: ProgramSpec) -> bool:
     """Return whether a pointwise function reads a value that the other one was computed from, or the other way."""
-    return len(node.inputs) > 1 and all(_is_inside(*pair, spec) for pair in [_ordered(node)])
-
-
-def _ordered(node: Node) -> tuple[int, int]:
-    first, second = sorted(node.inputs[:2])
-    return first, second
+    return len(node.inputs) > 1 and _is_inside(*sorted(node.inputs), spec)
 
 
 def _is_inside(earlier: int, later: int, spec: ProgramSpec) -> bool:
@@ -84,7 +85,8 @@ def is_open(spec: ProgramSpec) -> bool:
     if len(computing) < 2:
         return False
     names = [node.applied.operation.name if node.applied else "" for node in computing]
-    if any(name in NEW for name in names):
+    # numbers change no function: one of two inputs that is scaled afterwards is still what other families have alone
+    if any(name in NEW for name in names) and sum(name not in _NUMBERS for name in names) > 1:
         return True
     has_head = not all(names)
     if has_head and names[0] in _LEADS:

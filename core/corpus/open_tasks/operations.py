@@ -21,8 +21,6 @@ COSINE = make_operation("cos", "torch.cos({x})", "cosine", group="squash")
 NEW_UNARY: tuple[Operation, ...] = (
     SINE,
     COSINE,
-    make_operation("logsigmoid", "F.logsigmoid({x})", "log-sigmoid", result="one"),
-    make_operation("hardsigmoid", "F.hardsigmoid({x})", "hardsigmoid", group="squash", result="one"),
     make_operation("erf", "torch.erf({x})", "error function", group="squash", result="same"),
     make_operation(
         "smooth_abs",
@@ -36,6 +34,12 @@ NEW_UNARY: tuple[Operation, ...] = (
     make_operation("bump", "{x} / (1.0 + {x} * {x})", "divide by one plus its square", group="squash", result="same"),
 )
 """Functions of one value."""
+
+FURTHER: tuple[Operation, ...] = (
+    make_operation("logsigmoid", "F.logsigmoid({x})", "log-sigmoid", result="one"),
+    make_operation("hardsigmoid", "F.hardsigmoid({x})", "hardsigmoid", group="squash", result="one"),
+)
+"""Those that others make with a number beside them, a softplus or a clamp, so that they alone make nothing new."""
 
 NEW_BINARY: tuple[Operation, ...] = (
     _on_tensor("maximum", "torch.maximum({x}, {v})", "maximum with {v}"),
@@ -54,6 +58,7 @@ _EVEN = frozenset({"square", "abs"})
 LEADING: tuple[Operation, ...] = (
     *(operation for operation in (*ACTIVATIONS, MISH, SELF_GATE) if operation.name not in _EVEN),
     *NEW_UNARY,
+    *FURTHER,
 )
 """Functions of an input that may come before a head."""
 LEADING_BINARY: tuple[Operation, ...] = (RESIDUAL, *NEW_BINARY[:5])
