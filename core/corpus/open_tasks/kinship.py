@@ -66,7 +66,7 @@ def _name(node: Node, spec: ProgramSpec) -> tuple[str, ...]:
 
 def _reads_again(node: Node, spec: ProgramSpec) -> bool:
     """Return whether a pointwise function reads a value that the other one was computed from, or the other way."""
-    return len(node.inputs) > 1 and _is_inside(*sorted(node.inputs), spec)
+    return len(node.inputs) > 1 and _is_inside(min(node.inputs), max(node.inputs), spec)
 
 
 def _is_inside(earlier: int, later: int, spec: ProgramSpec) -> bool:
