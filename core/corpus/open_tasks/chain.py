@@ -23,6 +23,14 @@ class OpenChain(Chain):
 
     pointwise: tuple[tuple[Operation, ...], tuple[Operation, ...]] = STEPS
 
+    def take(self, operation: Operation) -> bool:
+        """Add a pointwise function where it shows; returns whether it was added."""
+        is_extreme = operation.name in ("maximum", "minimum")
+        # of an extreme of many, or of a sum, the further input is never the larger
+        if is_extreme and (self.is_bounded or self.is_large or not self.is_mixed):
+            return False
+        return super().take(operation)
+
     def take_one_of(self, operations: Sequence[Operation]) -> bool:
         """Add one of the functions; returns whether one of those that were drawn could be added."""
         return any(self.take(self.draw.choice(operations)) for _ in range(_ATTEMPTS))
