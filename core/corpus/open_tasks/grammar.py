@@ -13,6 +13,7 @@ from ..builder.operations import RESIDUAL
 from ..builder.spec import Spec
 from .chain import OpenChain
 from .inputs import (
+    MOST_ELEMENTS,
     begin,
     begin_convolution,
     begin_image,
@@ -21,7 +22,7 @@ from .inputs import (
     begin_product,
     draw_tensor_rank,
 )
-from .kinship import is_open
+from .kinship import count_elements, is_open
 from .operations import LEADING, NEW_BINARY
 
 _SHORT, _LONG = (0, 0, 1), (2, 2, 2, 3, 3, 4)
@@ -219,12 +220,12 @@ _LEVELS: dict[int, dict[str, Callable[[Draw], OpenChain]]] = {
 
 
 def _draw_marked(level: int, draw_chain: Callable[[Draw], OpenChain]) -> Callable[[Draw, str], Spec]:
-    """Return the family's draws that have a mark; few are without, where nothing that was drawn fitted."""
+    """Return the family's draws that have a mark and are small; most are, and the others are drawn anew."""
 
     def draw_one(draw: Draw, family: str) -> Spec:
         while True:
             spec = draw_chain(draw).program.finish(level, family)
-            if is_open(spec):
+            if is_open(spec) and count_elements(spec) <= 2 * MOST_ELEMENTS:
                 return spec
 
     return draw_one

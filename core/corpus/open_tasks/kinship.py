@@ -8,6 +8,8 @@ graph, and needs no graph.
 
 from __future__ import annotations
 
+from math import prod
+
 from ..composition.tensors import Node, ProgramSpec
 from .operations import LEADING, LEADING_BINARY, NEW
 
@@ -70,17 +72,38 @@ def _reads_again(node: Node, spec: ProgramSpec) -> bool:
 
 
 def _is_inside(earlier: int, later: int, spec: ProgramSpec) -> bool:
-    waiting = [later]
-    while waiting:
-        place = waiting.pop()
-        if place == earlier:
-            return True
-        waiting += spec.nodes[place].inputs
-    return False
+    return earlier in _sources(later, spec)
+
+
+def _sources(place: int, spec: ProgramSpec) -> set[int]:
+    """Return the places that a value was computed from, its own among them."""
+    found = {place}
+    for source in spec.nodes[place].inputs:
+        found |= _sources(source, spec)
+    return found
+
+
+def _returns(node: Node, spec: ProgramSpec) -> bool:
+    """Return whether a pointwise function reads what a head has made of a value, and that value, which no head made."""
+    if not _reads_again(node, spec):
+        return False
+    own, other = (
+        {at for at in _sources(place, spec) if spec.nodes[at].op not in ("point", *_VIEWS)}
+        for place in (min(node.inputs), max(node.inputs))
+    )
+    return not own and bool(other)
+
+
+def count_elements(spec: ProgramSpec) -> int:
+    """Return the elements of a program's largest tensor."""
+    return max(prod(dim.declared for dim in node.shape) for node in spec.nodes)
 
 
 def is_open(spec: ProgramSpec) -> bool:
-    """Return whether a program has what none of a family with a teacher has."""
+    """Return whether a program has what none of Levels 1 and 2 has that has a teacher.
+
+    Networks of Level 3 may read their input again, and have two products or more, where an open task has one at most.
+    """
     computing = [node for node in spec.nodes if node.op not in _VIEWS]
     if len(computing) < 2:
         return False
@@ -93,4 +116,4 @@ def is_open(spec: ProgramSpec) -> bool:
         return True
     if computing[0].op in _ALONE and computing[1].applied is not None:
         return True
-    return has_head and any(_reads_again(node, spec) for node in computing if node.applied)
+    return any(_returns(node, spec) for node in computing if node.applied is not None)
