@@ -2,6 +2,7 @@
 
 from .catalogue import (
     Split,
+    example_ids,
     examples,
     has_heldout_dialect,
     has_teacher,
@@ -24,6 +25,7 @@ __all__ = [
     "TAUGHT_SUITES",
     "Split",
     "corrupt",
+    "example_ids",
     "examples",
     "families",
     "has_heldout_dialect",

@@ -210,6 +210,12 @@ def tasks(split: Split, level: int, seed: int, families: Sequence[str] | None = 
     return (_write_task(*drawn) for drawn in _stream(level, seed, families, lambda spec: _split(spec) is split))
 
 
+def example_ids(split: Split, level: int, seed: int, families: Sequence[str] | None = None) -> Iterator[str]:
+    """Yield the ids of `examples`, which `render` writes: most of an example's time is its writing."""
+    drawn = _stream(level, seed, families, lambda spec: _split(spec) is split)
+    return (task_id for _, task_id, _, _ in drawn)
+
+
 def novel_examples(level: int, seed: int, families: Sequence[str] | None = None) -> Iterator[Example]:
     """Return distinct held-out examples that no training task equals, as `examples` gives them.
 
@@ -226,7 +232,7 @@ def novel_examples(level: int, seed: int, families: Sequence[str] | None = None)
 def _stream(
     level: int, seed: int, families: Sequence[str] | None, is_wanted: Callable[[Spec], bool]
 ) -> Iterator[tuple[Spec, str, str, int]]:
-    """Yield what is wanted, with its id, its family's name and its seed."""
+    """Yield what `_write` takes: a spec, its id, its family's name and its seed."""
     chosen = tuple(families) if families is not None else FAMILIES[level]
     unknown = [name for name in chosen if not _is_family(name, level)]
     if unknown or not chosen:

@@ -72,7 +72,8 @@ def draw_training_data(
     """The pairs of the supervised start whose streams derive from `root`; raises UsageError where there is none."""
     untraced = () if admission is None else admission.untraced
     if not config.sft.data:
-        examples = list(supervised_examples(config, root, None if admission is None else admission.admits))
+        admits = None if admission is None else admission.admits
+        examples = list(supervised_examples(config, root, admits, jobs))
         taught = [(user_message(example.task), assistant_message(example.solution)) for example in examples]
         pairs = tuple(pair for pair, does_fit in zip(taught, fits(taught), strict=True) if does_fit)
         num_refused = 0 if admission is None else len(admission.refused)

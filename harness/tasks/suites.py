@@ -68,8 +68,8 @@ def find_example(task_id: str) -> Example:
     return render(task_id)
 
 
-def corpus_examples(suite: str, seed: int, count: int, levels: tuple[int, ...] = (1, 2)) -> Iterator[Example]:
-    """`count` examples a level of a suite with teachers, such as `field:train`; raises UsageError for others."""
+def corpus_examples(suite: str, seed: int, count: int, levels: tuple[int, ...] | None = None) -> Iterator[Example]:
+    """Yield `count` examples of each level of a suite with teachers, such as `field:train`; raises UsageError."""
     prefix, _, name = suite.partition(":")
     if prefix in ("kernelbench", *TAUGHT):
         taught = [other for other in _OUR_SUITES if has_teacher(other.partition(":")[0])]
@@ -83,7 +83,7 @@ def corpus_examples(suite: str, seed: int, count: int, levels: tuple[int, ...] =
 
 
 def corpus_tasks(
-    suite: str, seed: int, count: int, levels: tuple[int, ...] = (1, 2)
+    suite: str, seed: int, count: int, levels: tuple[int, ...] | None = None
 ) -> Iterator[tuple[Task, str | None]]:
     """`count` tasks a level of a suite of ours, with teachers' solutions where it has them; raises UsageError."""
     prefix, _, name = suite.partition(":")
@@ -94,12 +94,12 @@ def corpus_tasks(
         yield from ((task, None) for task in islice(tasks(Split(name), level, seed_of_level, chosen), count))
 
 
-def _levels_of(suite: str, seed: int, levels: Sequence[int]) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+def _levels_of(suite: str, seed: int, levels: Sequence[int] | None) -> Iterator[tuple[int, int, tuple[str, ...]]]:
     """Yield each level that is asked for, with its seed and families; raises UsageError."""
     prefix, _, name = suite.partition(":")
     if suite not in _OUR_SUITES:
         raise UsageError(f"--suite {suite}: no such suite; there are {', '.join(_OUR_SUITES)}")
-    for level in dict.fromkeys(levels):
+    for level in dict.fromkeys(SUITES[prefix] if levels is None else levels):
         if level not in SUITES[prefix]:
             raise UsageError(f"--levels: {suite} has no level {level}; there are {', '.join(map(str, SUITES[prefix]))}")
         yield level, derive(seed, "suite", name, level), SUITES[prefix][level]
@@ -196,7 +196,7 @@ def _is_ours(name: str) -> bool:
 def _draw(
     name: str, levels: Sequence[int] | None, num: int | None, seed: int, picks: Sequence[int] | None
 ) -> Iterator[SuiteTask]:
-    drawn = list(corpus_tasks(name, seed, num or 10, tuple(levels or (1, 2))))
+    drawn = list(corpus_tasks(name, seed, num or 10, tuple(levels) if levels else None))
     beyond = [place for place in picks or () if place >= len(drawn)]
     if beyond:
         raise UsageError(
