@@ -147,6 +147,9 @@ class VerifierConfig:
 
     `oracle_cache_mb` of what references return are kept for later candidates, on the processors and for a GPU each;
     0 = as much as suits most machines. A run that evaluates many models by the same tasks wants room for all of them.
+
+    `memory_mb` is the host's memory that runs at large sizes may use together, each of which asks before it begins; 0 =
+    40% of the machine's, 32 GB at most.
     """
 
     backend: Backend = field(default="auto", validator=check_choice)
@@ -156,6 +159,7 @@ class VerifierConfig:
     purity: Purity = field(default="strict", validator=check_choice)
     cross_check_interpreter: bool = boolean(True)
     oracle_cache_mb: int = integer(0, 0, in_fingerprint=False)
+    memory_mb: int = integer(0, 0, in_fingerprint=False)
 
 
 @frozen(kw_only=True)
@@ -290,8 +294,8 @@ def keys() -> tuple[str, ...]:
 def identity(config: Config) -> dict[str, Any]:
     """The plain values of the keys that can change a result, and no others.
 
-    Dropped: `policy.threads`, `policy.requests`, `verifier.oracle_cache_mb`, and keys that were added later
-    (`policy.engine`, `sft.data`, `against`, `rl.audited_samples`, `evaluation.evaluate_every`,
+    Dropped: `policy.threads`, `policy.requests`, `verifier.oracle_cache_mb`, `verifier.memory_mb`, and keys that were
+    added later (`policy.engine`, `sft.data`, `against`, `rl.audited_samples`, `evaluation.evaluate_every`,
     `verifier.cross_check_interpreter`) while they have their default, under which results are what they were before.
     Kept although they often change nothing: the limits, because a candidate that runs out of them is rejected. Values
     that resolve on the machine ("auto", a folder as the policy's name) are kept as written; who in_fingerprint a cell

@@ -37,7 +37,7 @@ from ..errors import TaskError
 from ..reference.oracle import ExpectedRun
 from ..reference.reference import build_model, call_model, convert, draw_inputs, dtype_name, load_task
 from ..reference.sizes.declared_sizes import measure
-from ..verification.context import VerifierContext
+from ..verification.context import BYTES_A_BYTE, VerifierContext
 from ..verification.recordings import probe_compile, record_own_values
 from ..verification.storages import fill_storages, from_bytes
 
@@ -99,7 +99,8 @@ def _judge(candidate: Candidate, task: Task, context: VerifierContext) -> SuiteV
     worst = 0.0
     while groups:
         trials = groups.pop(0)
-        excess = _run_trials(candidate, task, context, recording.plan, sizes, trials)
+        with context.budget.asked(BYTES_A_BYTE * len(trials) * context.oracle.measure_bytes(task, sizes), task.task_id):
+            excess = _run_trials(candidate, task, context, recording.plan, sizes, trials)
         if isinstance(excess, Failure) and excess.outcome is Outcome.TIMEOUT and len(trials) > 1:
             groups = alone  # the limit is one run's, and each of the trials has the right to it
             continue

@@ -50,7 +50,15 @@ from .reference import (
     torch_dtype,
     trace_operators,
 )
-from .sizes.declared_sizes import accepted_remainders, find_between, find_beyond, is_within_reach, with_declared
+from .sizes.declared_sizes import (
+    accepted_remainders,
+    find_between,
+    find_beyond,
+    is_quick,
+    is_within_reach,
+    measure,
+    with_declared,
+)
 from .values import is_in_range, is_integer, transform, values_of
 
 T = TypeVar("T")
@@ -62,6 +70,8 @@ _EXPONENTIAL_OPERATORS = frozenset(
 _UNORDERED_OPERATORS = frozenset({"topk", "sort", "argsort", "kthvalue", "median", "nanmedian", "mode"})
 _FLOATING = ("float64", "float32", "float16", "bfloat16")
 MAX_CACHED_BYTES = 256 << 20
+_MOST_KEPT_BYTES = 1 << 30
+"""What takes more than this and all of the cache is not kept: memory that was asked for is given back after its run."""
 _FEW_BYTES = 1 << 12
 """What small records are taken to need."""
 _SHARE_OF_SCALE, _SHARE_OF_TOLERANCE = 1e-2, 0.25
@@ -236,6 +246,20 @@ class Oracle:
         """Whether the declared sizes can be computed here in about a second."""
         return self._cached(("reach", fingerprint(task)), lambda: is_within_reach(task))
 
+    def is_quick(self, task: Task) -> bool:
+        """Whether every variant can be run at the declared sizes where there is a GPU."""
+        return self._cached(("quick", fingerprint(task)), lambda: is_quick(task))
+
+    def measure_bytes(self, task: Task, profile: Profile) -> float:
+        """Bytes of the reference's inputs, parameters and results at one profile's sizes."""
+
+        def find() -> float:
+            sized, kind = self._sized(task, profile)
+            constants = () if kind is Profile.DECLARED else sized.constants(kind)
+            return measure(with_declared(sized, constants) if constants else sized)[0]
+
+        return self._cached(("bytes", fingerprint(task), profile), find)
+
     def _sized(self, task: Task, profile: Profile) -> tuple[Task, Profile]:
         """The task with a derived profile's sizes in the place of `LARGER`, and the profile to load it with."""
         if profile is Profile.BEYOND:
@@ -268,8 +292,11 @@ class Oracle:
             made = make()
             with self._lock:
                 self._making.pop(key, None)
-                self._cache[key] = (made, measure(made))
-                self._held_bytes += self._cache[key][1]
+                num_bytes = measure(made)
+                if num_bytes > max(self._max_bytes, _MOST_KEPT_BYTES):
+                    return made
+                self._cache[key] = (made, num_bytes)
+                self._held_bytes += num_bytes
                 while self._held_bytes > self._max_bytes and len(self._cache) > 1:
                     _, (_, released) = self._cache.popitem(last=False)
                     self._held_bytes -= released

@@ -27,16 +27,18 @@ from ...stages.compile_stage import (
     judge_recording,
     narrows,
 )
-from ...stages.judge_run import ExpectedOutput, compare_run
+from ...stages.judge_run import ExpectedOutput, compare_run, judge_run
 from ...stages.plan_audit import check_structure
 from ...stages.syntax import judge_syntax
 from ...stages.tolerance import choose_share, find_largest_safe
 from ...stages.variants import ROWS, SAMPLED_VARIANTS, VariantInputs, describe
 from ..reference.oracle import ExpectedRun
 from .context import VerifierContext
+from .memory_budget import FREE_BYTES
 from .recordings import record_later, record_own_values, record_request
 from .storages import fill_storages, from_bytes
 
+_PARTS_OF_BUDGET = 32
 _JUDGED_LATER = (Profile.LARGER, Profile.NUMBERS, Profile.REMAINDER, Profile.BETWEEN, Profile.BEYOND)
 
 
@@ -56,11 +58,37 @@ def run_each(
     names = {variant: f"{probe}:{variant}" for variant in inputs}
 
     def gather(missing: list[Variant]) -> Iterator[tuple[Variant, RunReport]]:
-        for report in _execute(candidate, task, context, [inputs[variant] for variant in missing]):
-            yield report.variant, report
+        for group, needed in _split(task, context, [inputs[variant] for variant in missing]):
+            with context.budget.asked(needed, task.task_id):
+                reports = _execute(candidate, task, context, group)
+            for report in reports:
+                yield report.variant, report
+            if needed > FREE_BYTES and any(judge_run(report) is not None for report in reports):
+                return
 
     known = context.once_each(candidate, task, names, RunReport, gather)
     return [known[variant] for variant in inputs if variant in known]
+
+
+def _split(
+    task: Task, context: VerifierContext, wanted: Sequence[VariantInputs]
+) -> Iterator[tuple[list[VariantInputs], float]]:
+    """The wanted runs in groups of which each goes into one child, with the memory that it needs.
+
+    A group takes a small part of what there is, but for a run that needs more than that by itself.
+    """
+    most = max(FREE_BYTES, context.budget.num_bytes // _PARTS_OF_BUDGET)
+    group: list[VariantInputs] = []
+    total = 0.0
+    for inputs in wanted:
+        needed = context.needed_bytes(task, inputs)
+        if group and total + needed > most:
+            yield group, total
+            group, total = [], 0.0
+        group.append(inputs)
+        total += needed
+    if group:
+        yield group, total
 
 
 def probe_tiny(candidate: Candidate, task: Task, context: VerifierContext) -> Candidate:

@@ -111,8 +111,10 @@ def probe_measured(
         probe += ":refused"
 
     def gather() -> TimingReport:
-        waited = cuda.waited_s
-        report = _measure(candidate, task, context, cuda, timing, protocol, is_refused)
+        needed = 2 * context.needed_bytes(task, describe(Variant.TIMED, task.dtypes, Profile.DECLARED))
+        with context.budget.asked(needed, task.task_id):
+            waited = cuda.waited_s
+            report = _measure(candidate, task, context, cuda, timing, protocol, is_refused)
         return evolve(report, seconds=max(0.0, report.seconds - (cuda.waited_s - waited)))
 
     report = context.once(candidate, task, probe, TimingReport, gather)
