@@ -1,8 +1,8 @@
 """A function of many items in several processes, its results kept for the next time.
 
-Tracing and shrinking a foreign program holds the interpreter's lock, so threads are of no use. Workers are commands of
-their own that speak JSON by the line: nobody's `__main__` is imported again, and no thread is lost in a fork. The key of
-a result is of the item and of the code that makes it, so that nothing stale is ever found.
+Tracing and shrinking a foreign program holds the interpreter's lock, so threads are of no use. Workers are
+commands that speak JSON by the line: nobody's `__main__` is imported again, and no thread is lost in a fork. The key
+of a result is of the item and of the code that makes it, so that nothing stale is ever found.
 """
 
 from __future__ import annotations
