@@ -28,7 +28,7 @@ from ..core.candidate import Comparison
 # Ratios are stored in JSON, which has no infinity.
 LARGEST_RATIO = 1e30
 # An expected tensor of nothing but zeros has no scale: an error of 1e-6 is then counted as 1e-3.
-_ZERO_SCALE = 1e-3
+ZERO_SCALE = 1e-3
 
 
 @frozen(kw_only=True)
@@ -55,7 +55,7 @@ what follows may double that. An H200 gave 0.0011 for a product of matrices with
 """
 WHERE_FINITE = 1e6
 """Of the limits, where only infinities and NaN count: large values through a product whose rounding is not known."""
-_SMALLEST = {"float64": 2.3e-308, "float32": 1.2e-38, "float16": 6.0e-8, "bfloat16": 1.2e-38}
+SMALLEST = {"float64": 2.3e-308, "float32": 1.2e-38, "float16": 6.0e-8, "bfloat16": 1.2e-38}
 LARGEST_FINITE = {"float64": 1.797e308, "float32": 3.4028235e38, "float16": 65504.0, "bfloat16": 3.3895314e38}
 _PRODUCTS_OF_MANY = frozenset({"cumprod", "prod"})
 _SHARE_OF_RANGE = 1e-4
@@ -116,7 +116,7 @@ def compare(
         )
     slack, limit = TOLERANCES[dtype].worst_excess, LARGEST_FINITE[dtype]
     pieces = [_Piece.of(*pair, limit, slack, largest_safe) for pair in _cut(actual, expected)]
-    relative_error, worst_excess = _ratios(pieces, _SMALLEST[dtype], least_scale)
+    relative_error, worst_excess = _ratios(pieces, SMALLEST[dtype], least_scale)
     return Comparison(
         dtype=dtype,
         shape_matches=True,
@@ -207,7 +207,7 @@ def _ratios(pieces: Sequence[_Piece], smallest: float, least_scale: float) -> tu
     if not count:
         return 0.0, 0.0
     if unit == 0.0:
-        unit = _ZERO_SCALE
+        unit = ZERO_SCALE
     else:
         scale = max(math.sqrt(squares / count), least_scale / unit)
     worst = 0.0

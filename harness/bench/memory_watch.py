@@ -70,7 +70,7 @@ def _count_gpu_bytes() -> int:
     import torch
 
     # asking would open a context before anybody needs one
-    if not torch.cuda.is_available() or not torch.cuda.is_initialized():
+    if not torch.cuda.is_available() or not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return 0
     free, total = torch.cuda.mem_get_info()
     return int(total - free)

@@ -39,6 +39,8 @@ class VerifierContext:
     """Whether plans that are right here are then timed on a GPU, which needs their code."""
     budget: MemoryBudget = field(factory=MemoryBudget)
     """The host's memory for runs at large sizes."""
+    gpu_budget: MemoryBudget = field(factory=MemoryBudget)
+    """The GPU's."""
     _started: threading.Event = field(factory=threading.Event)
 
     @property

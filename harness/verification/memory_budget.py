@@ -18,6 +18,7 @@ from ..errors import TooLargeError
 FREE_BYTES = 64 << 20
 """So much is never asked for."""
 _SHARE_OF_MEMORY = 0.4
+_SHARE_OF_GPU = 0.7
 _MOST_BYTES = 32 << 30
 
 
@@ -71,6 +72,13 @@ def choose_bytes() -> int:
     """Return what a verifier may use of this machine's memory for large runs."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(1 << 30, min(_MOST_BYTES, int(_SHARE_OF_MEMORY * memory)))
+
+
+def choose_gpu_bytes(device: int) -> int:
+    """Return what large runs may use of a GPU's memory, beside executors with what they keep."""
+    import torch
+
+    return int(_SHARE_OF_GPU * torch.cuda.get_device_properties(device).total_memory)
 
 
 def tell_bytes(num_bytes: float) -> str:

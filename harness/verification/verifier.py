@@ -34,12 +34,13 @@ from ...stages.syntax import judge_syntax
 from ..errors import TaskError, UsageError
 from ..gpu.backend import CudaBackend, choose_number
 from ..gpu.shared_oracle import SharedOracle
-from ..reference.oracle import MAX_CACHED_BYTES, Oracle
+from ..reference.oracle import Oracle
+from ..reference.task_facts import MAX_CACHED_BYTES
 from ..sandbox.sandbox import Sandbox
 from .checks.table import probe_checks
 from .context import VerifierContext
 from .evidence_store import EvidenceStore
-from .memory_budget import MemoryBudget
+from .memory_budget import MemoryBudget, choose_gpu_bytes
 from .recordings import probe_compile
 from .runs import probe_tiny
 from .timing.timing import probe_measured, probe_simulated
@@ -166,7 +167,12 @@ class Verifier:
             first = cuda.executors[0]
             shared = SharedOracle(config.seed, first.lock, f"cuda:{first.device}", kept_bytes)
             self.gpu_context = VerifierContext(
-                sandbox=sandbox, oracle=shared, store=store, cuda=cuda, budget=self.budget
+                sandbox=sandbox,
+                oracle=shared,
+                store=store,
+                cuda=cuda,
+                budget=self.budget,
+                gpu_budget=MemoryBudget(choose_gpu_bytes(first.device)),
             )
         if self.gpu_context is not None and config.backend != "interpret":
             self.context = self.gpu_context

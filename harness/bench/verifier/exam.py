@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
 from attrs import frozen
@@ -146,10 +146,10 @@ def answers_to(example: Example, num_samples: int, seed: int) -> Iterator[str]:
 def _find_slowest(
     pairs: Sequence[tuple[Task, str]], verdicts: dict[int, Verdict], most: int = 5
 ) -> tuple[tuple[str, float], ...]:
-    seconds = Counter[str]()
+    seconds: defaultdict[str, float] = defaultdict(float)
     for index, verdict in verdicts.items():
         seconds[pairs[index][0].task_id] += verdict.seconds
-    return tuple(seconds.most_common(most))
+    return tuple(sorted(seconds.items(), key=lambda pair: -pair[1])[:most])
 
 
 def render(figures: ExamFigures) -> list[str]:
