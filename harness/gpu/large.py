@@ -18,9 +18,9 @@ _LIMITS = 4
 
 
 def run_large(
-    cuda: CudaBackend, plan: LaunchPlan, storages: dict[int, bytes], drawn: DrawnInputs
+    cuda: CudaBackend, plan: LaunchPlan, storages: dict[int, bytes], drawn: DrawnInputs, device: str
 ) -> tuple[RunResult, list[torch.Tensor]]:
-    """Run a plan on inputs that its executor draws: its result without outputs, and these on the GPU, as bytes.
+    """Run a plan on inputs that its executor draws: its result without outputs, and these on `device`, as bytes.
 
     `storages` have the initial values of all buffers but inputs and temporaries.
     """
@@ -38,18 +38,18 @@ def run_large(
             if reply["failure"] is not None:
                 return RunResult(variant=Variant.DECLARED, failure=from_plain(reply["failure"], Failure)), []
             result = read_run_result(reply["result"], [])
-            if result.failure is not None or result.out_of_bounds:
+            if result.out_of_bounds:  # the child has ended
                 return result, []
-            outputs = [_fetch(cuda, executor, number, size) for number, size in enumerate(reply["sizes"])]
+            outputs = [_fetch(cuda, executor, number, size, device) for number, size in enumerate(reply["sizes"])]
             cuda.ask(executor, {"kind": "let go"}, [])
             return result, outputs
     except Lost as lost:
         return RunResult(variant=Variant.DECLARED, failure=lost.failure), []
 
 
-def _fetch(cuda: CudaBackend, executor: Executor, number: int, size: int) -> torch.Tensor:
+def _fetch(cuda: CudaBackend, executor: Executor, number: int, size: int, device: str) -> torch.Tensor:
     """An output's bytes, through the memory that both processes have."""
-    found = torch.empty(size, dtype=torch.uint8, device=f"cuda:{executor.device}")
+    found = torch.empty(size, dtype=torch.uint8, device=device)
     step = len(executor.window)
     for start in range(0, size, step):
         stop = min(size, start + step)

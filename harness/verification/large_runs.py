@@ -128,7 +128,7 @@ def compute_large(run: LargeRun, plan: LaunchPlan, context: VerifierContext) -> 
         return storages
     expected, computed_in = oracle.compute_there(task, run.model, run.drawn, run.dtype)
     dtypes = oracle.result_dtypes(task, run.drawn.dtype)
-    result, outputs = run_large(cuda, plan, storages, run.drawn)
+    result, outputs = run_large(cuda, plan, storages, run.drawn, oracle.device)
     failure = result.failure or find_trespass(plan, result.out_of_bounds, result.mutated)
     if failure is not None:
         if failure.outcome is Outcome.MEMORY_LIMIT and _is_modest(plan, task, context):

@@ -82,8 +82,14 @@ def _split(
     group: list[VariantInputs] = []
     total = 0.0
     for inputs in wanted:
-        # what is large asks for itself
-        needed = 0.0 if is_large(task, context, inputs) else context.needed_bytes(task, inputs)
+        if is_large(task, context, inputs):
+            # it asks for itself, also for the GPU's memory, which nobody who holds the host's may wait for
+            if group:
+                yield group, total
+            group, total = [], 0.0
+            yield [inputs], 0.0
+            continue
+        needed = context.needed_bytes(task, inputs)
         if group and total + needed > most:
             yield group, total
             group, total = [], 0.0
