@@ -14,8 +14,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -24,55 +25,83 @@ from .work import WorkStore, user_cache, work_key
 
 Function = Callable[[Any], Any]
 """Plain data in, plain data out."""
+OnDone = Callable[[int], None]
 _FEW = 8
 """So many items are done before a worker has imported torch."""
 _PARTS = ("core/text", "core/graphs", "harness/reference", "harness/tasks")
 
 
 def map_kept(
-    function: Function,
-    items: Sequence[Any],
-    on_done: Callable[[int], None] | None = None,
-    jobs: int | None = None,
-    store: WorkStore | None = None,
+    function: Function, items: Sequence[Any], on_done: OnDone | None = None, store: WorkStore | None = None
 ) -> list[Any]:
-    """Return what a module's function makes of each item, in order, `jobs` at once (by default one a processor).
-
-    `on_done` is called in this thread or a worker's with the number that is done.
-    """
+    """Return what a module's function makes of each item, in order; each is made once, and kept in the user's cache."""
     store = store or WorkStore(root=user_cache())
     kind, code = function.__name__.lstrip("_"), _code_identity()
     keys = [work_key(kind, item=item, code=code) for item in items]
-    waiting: SimpleQueue[int] = SimpleQueue()
     missing = [index for index, key in enumerate(keys) if not store.has(kind, key)]
-    for index in missing:
-        waiting.put(index)
-    done = len(items) - len(missing)
-
-    def keep(index: int, value: Any) -> None:
-        nonlocal done
-        store.once(kind, keys[index], lambda _: value)
-        done += 1
+    num_known = len(items) - len(missing)
+    found = _make_each(function, [items[index] for index in missing])
+    for done, (place, value) in enumerate(found, start=num_known + 1):
+        store.once(kind, keys[missing[place]], partial(_give, value))
         if on_done is not None:
             on_done(done)
+    return [store.once(kind, key, partial(_give, None)).value for key in keys]
 
-    def work(worker: Function) -> None:
+
+def map_side_by_side(function: Function, items: Sequence[Any], on_done: OnDone | None = None) -> list[Any]:
+    """Return what a module's function makes of each item, in order; `on_done` gets each count in this thread."""
+    values: list[Any] = [None] * len(items)
+    for done, (place, value) in enumerate(_make_each(function, items), start=1):
+        values[place] = value
+        if on_done is not None:
+            on_done(done)
+    return values
+
+
+def _give(value: Any, _: Path) -> Any:
+    return value
+
+
+def _make_each(function: Function, items: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+    """Yield each item's place and value as they come, made by one process a processor where there are many."""
+    number = min(len(os.sched_getaffinity(0)), len(items) // _FEW)
+    if number <= 1:
+        yield from enumerate(map(function, items))
+        return
+    waiting: SimpleQueue[int] = SimpleQueue()
+    made: SimpleQueue[tuple[int, Any]] = SimpleQueue()
+    for index in range(len(items)):
+        waiting.put(index)
+
+    def work(ask: Function) -> None:
         with contextlib.suppress(Empty):
             while True:
                 index = waiting.get_nowait()
-                keep(index, worker(items[index]))
+                made.put((index, ask(items[index])))
 
-    number = min(jobs or len(os.sched_getaffinity(0)), -(-len(missing) // _FEW))
-    if number <= 1:
-        work(function)
-    else:
-        with ThreadPoolExecutor(number) as pool:
-            list(pool.map(lambda _: _with_worker(function, work), range(number)))
-    return [store.once(kind, key, lambda _: None).value for key in keys]
+    with ThreadPoolExecutor(number) as pool:
+        running = [pool.submit(_with_worker, function, work) for _ in range(number)]
+        try:
+            for _ in items:
+                yield _next(made, running)
+        finally:
+            # after an interrupt nobody asks for more
+            with contextlib.suppress(Empty):
+                while True:
+                    waiting.get_nowait()
+
+
+def _next(made: SimpleQueue[tuple[int, Any]], running: Sequence[Future[None]]) -> tuple[int, Any]:
+    while True:
+        with contextlib.suppress(Empty):
+            return made.get(timeout=1.0)
+        for each in running:
+            if each.done():
+                each.result()
 
 
 def _with_worker(function: Function, work: Callable[[Function], None]) -> None:
-    """Work with a process of one's own; where it ends, with this one."""
+    """Work with a process of one's own; what that does not answer is made here."""
     command = [sys.executable, "-m", __name__, function.__module__, function.__name__]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(

@@ -121,7 +121,7 @@ def load_suite(
     `picks`: those places of the suite alone, KernelBench's being ordered by level and number (100 is the first of
     Level 2), a corpus' as far as `num` goes; `on_done`: called with the number of tasks prepared.
     """
-    if _is_ours(name):
+    if is_ours(name):
         return Suite(name=name, tasks=tuple(_draw(name, levels, num, seed, picks)))
     problems, skipped = read_kernelbench(name.partition(":")[2])
     chosen = list(_choose(problems, levels, num, picks))
@@ -144,7 +144,7 @@ def identify_suite(
     picks: Sequence[int] | None = None,
 ) -> str:
     """A fingerprint of what `load_suite` would give, by content and not by place; nothing is prepared for it."""
-    if _is_ours(name):
+    if is_ours(name):
         return fingerprint([[entry.index, entry.task.task_id] for entry in _draw(name, levels, num, seed, picks)])
     problems, _ = read_kernelbench(name.partition(":")[2])
     return fingerprint([[index, problem.task_id] for index, problem in _choose(problems, levels, num, picks)])
@@ -152,10 +152,17 @@ def identify_suite(
 
 def require_suite(name: str) -> None:
     """Raise UsageError where there is no suite of that name; what a folder of one holds is not looked at."""
-    _is_ours(name)
+    is_ours(name)
 
 
-def _is_ours(name: str) -> bool:
+def read_chosen(name: str, *, num: int | None = None) -> tuple[list[Problem], list[Skipped]]:
+    """The problems of a suite that is not ours, `num` a level, as published; raises UsageError."""
+    problems, skipped = read_kernelbench(name.partition(":")[2])
+    return [problem for _, problem in _choose(problems, None, num, None)], skipped
+
+
+def is_ours(name: str) -> bool:
+    """Whether a suite is of our corpus; raises UsageError where there is none of that name."""
     kind, separator, _ = name.partition(":")
     if kind not in (*SUITES, "kernelbench") or not separator:
         known = [*_OUR_SUITES, "kernelbench:FOLDER or PARQUET"]
