@@ -26,6 +26,7 @@ TrainingSuite = Literal["core13", "full", "extended", "field"]
 Quantization = Literal["none", "8bit"]
 Engine = Literal["own", "vllm"]
 PolicyDtype = Literal["auto", "float32", "bfloat16"]
+SftMethod = Literal["lora", "full"]
 Schedule = Literal["step", "accuracy"]
 Backend = Literal["auto", "interpret", "cuda"]
 TimingMode = Literal["none", "simulated", "measured"]
@@ -58,21 +59,29 @@ class PolicyConfig:
 
 @frozen(kw_only=True)
 class SftConfig:
-    """Supervised fine-tuning with LoRA, once for a seed; 0 pairs = no SFT.
+    """Supervised fine-tuning, once for a seed; 0 pairs = no SFT.
 
+    `method` trains a LoRA adapter or all weights, which want a tenth of an adapter's learning rate; RL goes on by LoRA.
     `data` names pairs to draw from in place of teachers' (`harness.datasets.pairs`); they have no levels to share.
+    Level 1 has what the shares of Levels 2 and 3 leave.
     """
 
+    method: SftMethod = field(default="lora", validator=check_choice, metadata={"in_fingerprint": "where it is set"})
     data: str = text("")
     num_pairs: int = integer(1000, 0)
     epochs: int = integer(1, 1)
     learning_rate: float = real(2e-4, 0.0, 1.0, open_low=True)
     batch_size: int = integer(8, 1)
     level2_share: float = real(0.5, 0.0, 1.0)
+    level3_share: float = real(0.0, 0.0, 1.0, in_fingerprint="where it is set")
     lora_rank: int = integer(16, 1)
     lora_alpha: int = integer(32, 1)
     lora_dropout: float = real(0.05, 0.0, 0.99)
     warmup_share: float = real(0.03, 0.0, 1.0)
+
+    def __attrs_post_init__(self) -> None:
+        if self.level2_share + self.level3_share > 1.0:
+            raise ConfigError(f"level3_share: must be <= 1 - level2_share, got {self.level3_share!r}")
 
 
 @frozen(kw_only=True)
@@ -291,17 +300,23 @@ def keys() -> tuple[str, ...]:
     return tuple(_paths(Config, ""))
 
 
-def identity(config: Config) -> dict[str, Any]:
-    """The plain values of the keys that can change a result, and no others.
+def identity(record: Any) -> dict[str, Any]:
+    """Return the plain values of the keys of a configuration, or of a part of it, that can change a result.
 
-    Dropped: `policy.threads`, `policy.requests`, `verifier.oracle_cache_mb`, `verifier.memory_mb`, and keys that were
-    added later (`policy.engine`, `sft.data`, `against`, `rl.audited_samples`, `evaluation.evaluate_every`,
-    `verifier.cross_check_interpreter`) while they have their default, under which results are what they were before.
-    Kept although they often change nothing: the limits, because a candidate that runs out of them is rejected. Values
-    that resolve on the machine ("auto", a folder as the policy's name) are kept as written; who in_fingerprint a cell
-    adds what they resolved to.
+    Dropped: keys that change none (`policy.threads`), and keys that were added later (`against`, `sft.level3_share`)
+    while they have their default, under which results are what they were before. Kept although they often change
+    nothing: the limits, because a candidate that runs out of them is rejected. Values that resolve on the machine
+    ("auto", a folder as the policy's name) are kept as written; what fingerprints a cell adds what they resolved to.
     """
-    plain: dict[str, Any] = _identifying(config)
+    plain: dict[str, Any] = {}
+    for attribute in fields(type(record)):
+        value = getattr(record, attribute.name)
+        if has(type(value)):
+            plain[attribute.name] = identity(value)
+        elif attribute.metadata.get("in_fingerprint", True) is True or (
+            attribute.metadata["in_fingerprint"] and value != attribute.default
+        ):
+            plain[attribute.name] = value
     return plain
 
 
@@ -317,19 +332,6 @@ def _paths(cls: Any, path: str) -> list[str]:
         name = f"{path}{attribute.name}"
         found.extend(_paths(kind, f"{name}.") if has(kind) else [name])
     return found
-
-
-def _identifying(record: Any) -> dict[str, Any]:
-    plain: dict[str, Any] = {}
-    for attribute in fields(type(record)):
-        value = getattr(record, attribute.name)
-        if has(type(value)):
-            plain[attribute.name] = _identifying(value)
-        elif attribute.metadata.get("in_fingerprint", True) is True or (
-            attribute.metadata["in_fingerprint"] and value != attribute.default
-        ):
-            plain[attribute.name] = value
-    return plain
 
 
 def _merge_record(base: Any, table: Mapping[str, Any], path: str) -> Any:

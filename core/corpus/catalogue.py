@@ -331,7 +331,13 @@ def examples(split: Split, level: int, seed: int, families: Sequence[str] | None
 
     Where no families are named they are the first part's.
     """
-    return _stream(level, seed, families, lambda spec: _split(spec) is split)
+    return (_write(*drawn) for drawn in _stream(level, seed, families, lambda spec: _split(spec) is split))
+
+
+def example_ids(split: Split, level: int, seed: int, families: Sequence[str] | None = None) -> Iterator[str]:
+    """Yield the ids of `examples`, which `render` writes: most of an example's time is its writing."""
+    drawn = _stream(level, seed, families, lambda spec: _split(spec) is split)
+    return (task_id for _, task_id, _, _ in drawn)
 
 
 def novel_examples(level: int, seed: int, families: Sequence[str] | None = None) -> Iterator[Example]:
@@ -344,12 +350,13 @@ def novel_examples(level: int, seed: int, families: Sequence[str] | None = None)
         for name in (FAMILIES[level] if families is None else families)
         if level == 2 or _split_name(name)[1] in (*RESERVED, *OPERATORS_WITH_RESERVED)
     ]
-    return _stream(level, seed, chosen, _is_novel) if chosen else iter(())
+    return (_write(*drawn) for drawn in _stream(level, seed, chosen, _is_novel)) if chosen else iter(())
 
 
 def _stream(
     level: int, seed: int, families: Sequence[str] | None, is_wanted: Callable[[Spec], bool]
-) -> Iterator[Example]:
+) -> Iterator[tuple[Spec, str, str, int]]:
+    """Yield what `_write` takes: a spec, its id, its family's name and its seed."""
     chosen = tuple(families) if families is not None else FAMILIES[level]
     unknown = [name for name in chosen if not _is_family(name, level)]
     if unknown or not chosen:
@@ -365,4 +372,4 @@ def _stream(
                 if is_wanted(spec) and (identity := _digest(spec.identity)) not in seen:
                     break
             seen.add(identity)
-            yield _write(spec, f"l{level}-{name}-{render_seed:016x}", name, render_seed)
+            yield spec, f"l{level}-{name}-{render_seed:016x}", name, render_seed

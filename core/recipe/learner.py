@@ -1,7 +1,7 @@
 """What a cell asks of a model and of a verifier: two protocols, so that a cell depends on neither's machinery.
 
-A learner names its state by an adapter folder (`None`: the base model). Both operations are functions of their
-arguments and of the learner's fingerprint alone, which is what allows their results to be stored by content.
+A learner names its state by a folder, mostly an adapter's (`None`: the base model). Its operations are functions of
+their arguments and of the learner's fingerprint alone, which is what allows their results to be stored by content.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import ceil
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Literal, Protocol
 
 from attrs import frozen
 
 from ..candidate import Candidate
+from ..serialisation import to_plain
 from ..task import Task
 from ..verdict import Verdict
 from .extensions import VerifierSpec
@@ -45,6 +46,13 @@ class Training:
     lora_alpha: int
     lora_dropout: float
     seed: int
+    method: Literal["lora", "full"] = "lora"
+    """Whether an adapter is trained, or all weights."""
+
+    def identify(self) -> dict[str, Any]:
+        """Return what decides a run's result as plain data; training by LoRA is told as before there was another."""
+        plain: dict[str, Any] = to_plain(self)
+        return {name: value for name, value in plain.items() if (name, value) != ("method", "lora")}
 
     def num_steps(self, num_pairs: int) -> int:
         """Return how many steps so many pairs take."""

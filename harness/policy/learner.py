@@ -27,11 +27,12 @@ from ...core.recipe.learner import OnStep, Sampling, Training, TrainingStep
 from ..errors import UsageError
 from ..gpu.gpu_lock import GpuLock
 from .model.load import LoraShape, Policy, load_policy
-from .model.lora_adapters import attach_adapter, load_adapter, reset_adapter, save_adapter
+from .model.states import close_weights, continue_adapter, enter_state, open_weights, save_state
 from .sampling.engine import sample
 from .sampling.vllm_engine import VllmEngine, open_engine
+from .training.descent import LossPoint
 from .training.distributed import ALONE, World
-from .training.finetune import LossPoint, finetune
+from .training.finetune import finetune
 
 L = TypeVar("L", bound="PolicyLearner")
 HOLD_S = 0.1
@@ -70,10 +71,7 @@ class PolicyLearner:
         """The text of one completion for each prompt, drawn with the seed beside it."""
         if self.engine is not None:
             return self.engine.sample(self.policy, adapter, prompts, seeds, sampling, on_done)
-        if adapter is not None:
-            load_adapter(self.policy, adapter)
-        elif self.policy.lora is not None:
-            reset_adapter(self.policy, 0)
+        enter_state(self.policy, adapter)
         share, size = self.world.slice_of(len(prompts)), self.world.size
         with holding_gpu_lock(self.gpu_lock, lambda done: on_done(min(len(prompts), done * size))) as report:
             completions = sample(
@@ -98,21 +96,30 @@ class PolicyLearner:
         target: Path,
         on_step: OnStep,
     ) -> list[float]:
-        """Continue from `adapter`, or from a new one, and save the result in `target`; the loss by step."""
+        """Train on from a state by an adapter, or by all weights, and save the result in `target`; the loss by step."""
         if self.engine is not None:
             self.engine.rest()
-        if adapter is None:
-            shape = LoraShape(rank=training.lora_rank, alpha=training.lora_alpha, dropout=training.lora_dropout)
-            attach_adapter(self.policy, shape, training.seed)
+        if training.method == "full":
+            open_weights(self.policy, adapter)
         else:
-            load_adapter(self.policy, adapter)
+            shape = LoraShape(rank=training.lora_rank, alpha=training.lora_alpha, dropout=training.lora_dropout)
+            continue_adapter(self.policy, adapter, shape, training.seed)
+        try:
+            points = self._train(pairs, training, on_step)
+            if self.world.rank == 0:
+                save_state(self.policy, target, adapter)
+        finally:
+            close_weights(self.policy)
+        return [point.loss for point in points]
+
+    def _train(self, pairs: Sequence[tuple[str, str]], training: Training, on_step: OnStep) -> tuple[LossPoint, ...]:
         with holding_gpu_lock(self.gpu_lock, lambda _: None) as report:
 
             def note(point: LossPoint) -> None:
                 on_step(TrainingStep(num_done=point.step + 1, loss=point.loss, learning_rate=point.learning_rate))
                 report(point.step + 1)
 
-            points = finetune(
+            return finetune(
                 self.policy,
                 pairs,
                 epochs=training.epochs,
@@ -124,9 +131,6 @@ class PolicyLearner:
                 on_captured=lambda: report(0),
                 world=self.world,
             )
-        if self.world.rank == 0:
-            save_adapter(self.policy, target)
-        return [point.loss for point in points]
 
 
 def open_learner(config: PolicyConfig, world: World, kind: type[L]) -> L:

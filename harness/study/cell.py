@@ -15,12 +15,11 @@ import json
 import time
 from pathlib import Path
 
-from ...core.config import SftConfig
+from ...core.config import SftConfig, identity
 from ...core.recipe.curriculum import start
 from ...core.recipe.extensions import AUDIT, AUDIT_UNTIMED, CellSpec
 from ...core.recipe.learner import Sampling
 from ...core.seeds import derive
-from ...core.serialisation import to_plain
 from ...core.text.extraction import extract
 from ...core.verdict import Verdict
 from ..work import work_key, write_atomically
@@ -71,8 +70,8 @@ def _supervise(context: CellContext, journal: Journal) -> Model:
         SFT,
         suite=context.config.suite,
         policy=context.learner.fingerprint,
-        sft={name: value for name, value in to_plain(config).items() if name != "data"},
-        training=to_plain(training),
+        sft={name: value for name, value in identity(config).items() if name != "data"},
+        training=training.identify(),
         data=root,
         **identify_training(context.config),
     )

@@ -137,6 +137,7 @@ def training_of(config: Config, phase: SftConfig | RlConfig, seed: int) -> Train
         lora_alpha=config.sft.lora_alpha,
         lora_dropout=config.sft.lora_dropout,
         seed=seed,
+        method=phase.method if isinstance(phase, SftConfig) else "lora",
     )
 
 

@@ -12,7 +12,7 @@ from ...core.recipe.learner import Sampling
 from ...core.recipe.reward import noise_factor, reward_of, with_noise
 from ...core.recipe.selection import select
 from ...core.seeds import derive
-from ...core.serialisation import fingerprint, to_plain
+from ...core.serialisation import fingerprint
 from ...core.task import Task
 from ...core.text.extraction import extract
 from ...core.text.prompts import user_message
@@ -141,7 +141,7 @@ def _reinforce(
         policy=context.learner.fingerprint,
         adapter=model.key,
         answers=[list(answer) for answer in answers],
-        training=to_plain(training),
+        training=training.identify(),
     )
 
     def make(folder: Path) -> list[float]:

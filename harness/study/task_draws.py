@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 import numpy as np
 
 from ...core.config import Config
-from ...core.corpus import SUITES, Split, examples
+from ...core.corpus import SUITES, Split, example_ids, examples, render
 from ...core.seeds import derive
 from ...core.task import Example, Task
 from ..errors import UsageError
 
 Admits = Callable[[Task], bool]
 """Whether training may use a task (`harness.study.contamination`)."""
+
+RENDERED_ASIDE = 2000
+"""From so many examples on, processes that write them are worth their start."""
 
 MOST_REFUSED = 100
 """Draws in a row of which none may be used: the family is taken to have no task that training may use."""
@@ -81,23 +85,39 @@ def permutation(seed: int, length: int) -> list[int]:
     return [int(index) for index in np.random.default_rng(seed).permutation(length)]
 
 
-def supervised_examples(config: Config, root: int, admits: Admits | None = None) -> Iterator[Example]:
-    """The pairs of a supervised start whose streams derive from `root`: all of Level 1, then all of Level 2.
+def supervised_examples(config: Config, root: int, admits: Admits | None = None, jobs: int = 1) -> Iterator[Example]:
+    """Yield the pairs of a supervised start whose streams derive from `root`, level by level.
 
-    Those that are not `admits`-ed are passed over; raises UsageError where a level has too few others.
+    Those that are not `admits`-ed are passed over. Without `admits`, many are written by `jobs` processes. Raises
+    UsageError where the suite has no such level, and where a level has too few tasks that are admitted.
     """
-    num_level2 = round(config.sft.num_pairs * config.sft.level2_share)
-    counts = {1: config.sft.num_pairs - num_level2, 2: num_level2}
+    sft = config.sft
+    counts = {level: round(sft.num_pairs * share) for level, share in ((2, sft.level2_share), (3, sft.level3_share))}
+    counts = {1: sft.num_pairs - sum(counts.values()), **counts}
     families = SUITES[config.suite]
     for level, number in counts.items():
+        if not number:
+            continue
+        if level not in families:
+            raise UsageError(f"sft.level{level}_share: the suite {config.suite} has no level {level}")
         seed = derive(root, "data", level)
         if admits is None:
-            yield from islice(examples(Split.TRAIN, level, seed, families[level]), number)
+            ids = islice(example_ids(Split.TRAIN, level, seed, families[level]), number)
+            yield from _render_all(ids, jobs if number >= RENDERED_ASIDE else 1)
             continue
         admitted = list(islice(_admitted_examples(level, seed, families[level], admits), number))
         if len(admitted) < number:
             raise UsageError(f"against: level {level} has {len(admitted)} tasks left to train on, and {number} are due")
         yield from admitted
+
+
+def _render_all(ids: Iterator[str], jobs: int) -> Iterator[Example]:
+    if jobs == 1:
+        yield from map(render, ids)
+        return
+    # torch's threads do not survive a fork
+    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+        yield from pool.imap(render, ids, chunksize=64)
 
 
 def _admitted_examples(level: int, seed: int, families: Sequence[str], admits: Admits) -> Iterator[Example]:

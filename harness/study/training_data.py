@@ -78,7 +78,8 @@ def draw_training_data(
     untraced = () if admission is None else admission.untraced
     num_before = 0 if admission is None else len(admission.refused)
     if not config.sft.data:
-        examples = list(supervised_examples(config, root, None if admission is None else admission.admits))
+        admits = None if admission is None else admission.admits
+        examples = list(supervised_examples(config, root, admits, jobs))
         taught = [(user_message(example.task), assistant_message(example.solution)) for example in examples]
         pairs = tuple(pair for pair, does_fit in zip(taught, fits(taught), strict=True) if does_fit)
         num_refused = 0 if admission is None else len(admission.refused) - num_before

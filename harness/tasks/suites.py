@@ -56,14 +56,14 @@ def find_example(task_id: str) -> Example:
         raise UsageError(f"--task {task_id}: neither a file nor an id of the corpus ({error})") from None
 
 
-def corpus_examples(suite: str, seed: int, count: int, levels: tuple[int, ...] = (1, 2)) -> Iterator[Example]:
-    """`count` examples a level of a suite of ours, such as `field:train`; raises UsageError for another."""
+def corpus_examples(suite: str, seed: int, count: int, levels: tuple[int, ...] | None = None) -> Iterator[Example]:
+    """Yield `count` examples of each level of a suite of ours, such as `field:train`; raises UsageError for another."""
     prefix, _, name = suite.partition(":")
     if prefix == "kernelbench":
         raise UsageError(f"--suite {suite}: it has no teachers' solutions; there are {', '.join(_OUR_SUITES)}")
     if suite not in _OUR_SUITES:
         raise UsageError(f"--suite {suite}: no such suite; there are {', '.join(_OUR_SUITES)}")
-    for level in dict.fromkeys(levels):
+    for level in dict.fromkeys(SUITES[prefix] if levels is None else levels):
         if level not in SUITES[prefix]:
             raise UsageError(f"--levels: {suite} has no level {level}; there are {', '.join(map(str, SUITES[prefix]))}")
         seed_of_level = derive(seed, "suite", name, level)
@@ -173,7 +173,7 @@ def is_ours(name: str) -> bool:
 def _draw(
     name: str, levels: Sequence[int] | None, num: int | None, seed: int, picks: Sequence[int] | None
 ) -> Iterator[SuiteTask]:
-    drawn = list(corpus_examples(name, seed, num or 10, tuple(levels or (1, 2))))
+    drawn = list(corpus_examples(name, seed, num or 10, tuple(levels) if levels else None))
     beyond = [place for place in picks or () if place >= len(drawn)]
     if beyond:
         raise UsageError(

@@ -12,7 +12,9 @@ from tritonrl.core.config import Config, ConfigError, RlConfig, fingerprint, ide
 LATER = {
     "against": "full:unseen",
     "policy.engine": "vllm",
+    "sft.method": "full",
     "sft.data": "pairs.jsonl",
+    "sft.level3_share": "0.1",
     "rl.audited_samples": "3",
     "evaluation.evaluate_every": "2",
     "verifier.cross_check_interpreter": "false",
@@ -20,7 +22,9 @@ LATER = {
 LATER_DEFAULTS = {
     "against": "''",
     "policy.engine": "own",
+    "sft.method": "lora",
     "sft.data": "''",
+    "sft.level3_share": "0.0",
     "rl.audited_samples": "0",
     "evaluation.evaluate_every": "1",
     "verifier.cross_check_interpreter": "true",

@@ -9,8 +9,7 @@ was not announced is captured when it comes.
 
 Capturing leaves the random streams as they were, so that dropout draws what it would draw without graphs.
 
-Gradients lie in one stretch of memory, with the loss at its end: it is what graphs add to, what one call sets to zero,
-and what several processes sum up.
+Graphs add to gradients that stay where they are (`gradients`).
 """
 
 from __future__ import annotations
@@ -27,28 +26,13 @@ from torch import Tensor
 from ..model.capturing import run_aside
 from ..model.transformer import Attend, attend_by_borders, by_lengths, has_kernel
 from .chunked_loss import answer_loss
+from .gradients import Gradients
 from .packing import Pair, join
 
 GRAIN = 1024
 """Rows are filled up to a multiple of so many tokens; a finer grain fills less up and captures more sizes."""
 _ANSWER_GRAIN = 512
 _DOCUMENT_GRAIN = 16
-
-
-class Gradients:
-    """The weights' gradients as parts of one tensor `flat`, and the `loss` that belongs to them, its last number."""
-
-    def __init__(self, weights: Sequence[Tensor]) -> None:
-        sizes = [weight.numel() for weight in weights]
-        self.flat = torch.zeros(sum(sizes) + 1, dtype=torch.float32, device=weights[0].device)
-        *parts, last = torch.split(self.flat, [*sizes, 1])
-        self.loss = last[0]
-        for weight, part in zip(weights, parts, strict=True):
-            weight.grad = part.view_as(weight)
-
-    def clear(self) -> None:
-        """Set all to zero."""
-        self.flat.zero_()
 
 
 @frozen(kw_only=True)
@@ -163,7 +147,7 @@ class StaticSteps:
     def _capture(self, filled: Inputs) -> tuple[Inputs, Any, Tensor]:
         device = self.head.device
         inputs = Inputs(**{name: getattr(filled, name).to(device) for name in _INPUTS})
-        kept = self.gradients.flat.clone()
+        kept = self.gradients.keep()
         # the run beside draws from the device's generator, a capture does not, and a replay draws as a run does
         with torch.random.fork_rng(devices=[device]):
             run_aside(lambda: self._run(inputs), device)
@@ -171,5 +155,6 @@ class StaticSteps:
             # other threads may go on with what capturing forbids, as the one does that watches over the processes' sums
             with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
                 loss = self._run(inputs)
-        self.gradients.flat.copy_(kept)
+        for stretch, before in kept:
+            stretch.copy_(before)
         return inputs, graph, loss

@@ -1,4 +1,4 @@
-"""Fine-tuning of a LoRA adapter on (prompt, answer) pairs: SFT, and the update of every RL round.
+"""Fine-tuning on (prompt, answer) pairs, of a LoRA adapter or of all weights: SFT, and best-of-n's updates.
 
 Decided here: the loss is the mean over the answers' tokens of a batch, their end token included; prompts carry none.
 AdamW starts anew with each call, without weight decay; the learning rate warms up linearly and then falls linearly to
@@ -9,25 +9,24 @@ Where the time goes, and what is done about it: padding (a batch's pairs follow 
 attention keeps them apart, `transformer`); the many small operations of LoRA (`fused_lora`); logits of prompts and
 gradients of logits (`chunked_loss`); waiting for the GPU, whose losses are read one step late; and launching a few
 thousand small kernels a step, which a captured graph does at once (`cuda_graphs`). The model computes in its own dtype,
-bfloat16 on a GPU; adapter, gradients and optimizer are float32. Layers are computed a second time for their gradients
-where their activations would not fit (`MEMORY_SHARE`), compiled where enough tokens follow (`COMPILED_FROM_TOKENS`),
-and steps captured where enough do (`CAPTURED_FROM_TOKENS`). Models that `transformer` does not know go through their
-own forward pass, padded.
+bfloat16 on a GPU; adapter, gradients and optimizer are float32 (`gradients`). Layers are computed a second time for
+their gradients where their activations would not fit (`MEMORY_SHARE`), compiled where enough tokens follow
+(`COMPILED_FROM_TOKENS`), and steps captured where enough do (`CAPTURED_FROM_TOKENS`). Models that `transformer` does
+not know go through their own forward pass, padded.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
 import torch
-from attrs import evolve, frozen
+from attrs import frozen
 from torch import Tensor
 from torch.nn import functional
 
-from ...errors import DivergedError
 from ..model.fused_lora import project_together
 from ..model.load import Policy
 from ..model.transformer import (
@@ -41,8 +40,10 @@ from ..model.transformer import (
 )
 from ..sampling.cache import free_for_training
 from .chunked_loss import answer_loss
-from .cuda_graphs import GRAIN, Gradients, StaticSteps
+from .cuda_graphs import GRAIN, StaticSteps
+from .descent import Batch, LossPoint, descend, make_optimizer
 from .distributed import ALONE, World
+from .gradients import Gradients
 from .packing import Pair, cut, join, share
 
 CPU_TOKENS = 4096
@@ -55,17 +56,6 @@ COMPILED_FROM_TOKENS = 60_000_000
 """Compiling a layer takes some ten seconds, in which a small model reads a million tokens."""
 CAPTURED_FROM_TOKENS = 150_000
 """Capturing takes a few tenths of a second for each of a few sizes of batches."""
-
-
-@frozen(kw_only=True)
-class LossPoint:
-    """One optimizer step: the mean loss of the batch's answer tokens, and the tokens that were read."""
-
-    step: int
-    epoch: int
-    loss: float
-    learning_rate: float
-    num_tokens: int
 
 
 @frozen(kw_only=True)
@@ -244,60 +234,42 @@ def train(
     execution: Execution | None = None,
     world: World = ALONE,
 ) -> tuple[LossPoint, ...]:
-    """Train the policy's adapter in place; the loss of every step.
+    """Train the policy's adapter, or its weights where they are open, in place; the loss of every step.
 
     `batch_size` counts the pairs of all processes. No pairs is no step. `on_captured` is called after each graph that
     is captured before the first step. Raises ValueError where the policy has no adapter, and DivergedError after a
-    step whose loss or gradient is no finite number: the adapter is of no use then.
+    step whose loss or gradient is no finite number: what was trained is of no use then.
     """
-    if policy.lora is None:
-        raise ValueError("the policy has no adapter to train; attach one first")
+    if policy.lora is None and not policy.is_open:
+        raise ValueError("the policy has no adapter to train; attach one first, or open its weights")
     weights = [weight for weight in policy.model.parameters() if weight.requires_grad]
-    optimizer = torch.optim.AdamW(weights, lr=learning_rate, weight_decay=0.0, fused=True)
-    batches = draw_batches(encoded, epochs, batch_size, seed)
-    num_tokens = sum(len(tokens) for _, batch in batches for tokens, _ in batch)
+    drawn = draw_batches(encoded, epochs, batch_size, seed)
+    num_tokens = sum(len(tokens) for _, batch in drawn for tokens, _ in batch)
     execution = execution or choose_execution(policy, num_tokens // world.size)
     free_for_training(policy, is_long=execution.capture or execution.compile)
     gradients = Gradients(weights)
     # all of this process's work, known before the first step
-    shares = [cut(share(batch, world.rank, world.size), execution.microbatch_tokens) for _, batch in batches]
-    late: list[tuple[Tensor, LossPoint]] = []
-    points: list[LossPoint] = []
-
-    def report(upto: int) -> None:
-        while len(late) > upto:
-            numbers, point = late.pop(0)
-            loss, norm = numbers.tolist()
-            if not math.isfinite(loss) or not math.isfinite(norm):
-                place = f"step {point.step + 1} of {len(batches)}"
-                rate = f"at a learning rate of {point.learning_rate:.2g}"
-                raise DivergedError(f"training diverged: loss {loss:.3g}, gradient {norm:.3g} in {place} {rate}")
-            points.append(evolve(point, loss=loss))
-            if on_step is not None:
-                on_step(points[-1])
-
+    shares = [cut(share(batch, world.rank, world.size), execution.microbatch_tokens) for _, batch in drawn]
     policy.model.train()
     devices = [policy.device] if policy.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed((seed + world.rank) % 2**63)
         compute = make_step(policy, encoded, execution, gradients, chain.from_iterable(shares), on_captured)
-        for step, (epoch, batch) in enumerate(batches):
-            rate = learning_rate * learning_rate_share(step, len(batches), warmup_share)
-            for group in optimizer.param_groups:
-                group["lr"] = rate
-            num_answers = sum(len(tokens) - prompt for tokens, prompt in batch)
-            gradients.clear()
-            for part in shares[step]:
+
+        def add(parts: Sequence[Sequence[Pair]], num_answers: int) -> None:
+            for part in parts:
                 gradients.loss.add_(compute(part, num_answers))
-            world.add_up(gradients.flat)
-            norm = torch.nn.utils.clip_grad_norm_(weights, max_gradient_norm)
-            optimizer.step()
-            num_read = sum(len(tokens) for tokens, _ in batch)
-            point = LossPoint(step=step, epoch=epoch, loss=0.0, learning_rate=rate, num_tokens=num_read)
-            late.append((torch.stack((gradients.loss, norm)), point))
-            # one step late, so that the GPU has work while the CPU waits for a number
-            report(upto=1)
-        report(upto=0)
-    optimizer.zero_grad(set_to_none=True)
+                gradients.gather()
+
+        batches = [
+            Batch(
+                epoch=epoch,
+                learning_rate=learning_rate * learning_rate_share(step, len(drawn), warmup_share),
+                num_tokens=sum(len(tokens) for tokens, _ in batch),
+                add=partial(add, shares[step], sum(len(tokens) - prompt for tokens, prompt in batch)),
+            )
+            for step, (epoch, batch) in enumerate(drawn)
+        ]
+        points = descend(batches, gradients, make_optimizer(gradients), world, max_gradient_norm, on_step)
     policy.model.eval()
-    return tuple(points)
+    return points

@@ -17,8 +17,9 @@ from tritonrl.harness.policy.model.lora_adapters import attach_adapter
 from tritonrl.harness.policy.model.transformer import attend_by_borders, attend_by_parts
 from tritonrl.harness.policy.training import cuda_graphs as steps_module
 from tritonrl.harness.policy.training import finetune as finetune_module
-from tritonrl.harness.policy.training.cuda_graphs import GRAIN, Gradients, Inputs, Sizes, StaticSteps, fill_up, sizes_of
+from tritonrl.harness.policy.training.cuda_graphs import GRAIN, Inputs, Sizes, StaticSteps, fill_up, sizes_of
 from tritonrl.harness.policy.training.finetune import Execution, choose_execution, finetune, make_step
+from tritonrl.harness.policy.training.gradients import Gradients
 from tritonrl.harness.policy.training.packing import Pair
 
 MakePolicy = Callable[[str], Policy]

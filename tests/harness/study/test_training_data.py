@@ -74,6 +74,17 @@ def test_what_is_admitted_keeps_its_order() -> None:
     assert len(families) == 9
 
 
+def test_processes_write_the_same_pairs_in_the_same_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many processes write them, and levels have the shares that the configuration says."""
+    monkeypatch.setattr("tritonrl.harness.study.task_draws.RENDERED_ASIDE", 1)
+    config = merge({"suite": "field", "sft": {"num_pairs": 20, "level2_share": 0.4, "level3_share": 0.1}})
+    drawn = list(supervised_examples(config, 3))
+    assert list(supervised_examples(config, 3, jobs=2)) == drawn
+    assert [example.task.level for example in drawn] == [1] * 10 + [2] * 8 + [3] * 2
+    with pytest.raises(UsageError, match="core13 has no level 3"):
+        list(supervised_examples(merge({"sft": {"level3_share": 0.1}}), 3))
+
+
 def test_nothing_left_to_train_on_is_a_usage_error() -> None:
     """Where a suite has everything, the run ends in one line before anything is trained."""
     with pytest.raises(UsageError, match="level 1 has 0 tasks left"):
