@@ -22,7 +22,7 @@ from .config_fields import ConfigError as ConfigError
 from .config_fields import boolean, check_choice, integer, kinds_of, real, show_value, text
 from .plan import Purity
 
-TrainingSuite = Literal["core13", "full", "extended", "field"]
+TrainingSuite = Literal["core13", "full", "extended", "field", "open"]
 Quantization = Literal["none", "8bit"]
 Engine = Literal["own", "vllm"]
 PolicyDtype = Literal["auto", "float32", "bfloat16"]
@@ -183,6 +183,9 @@ class VerifierConfig:
 
     `oracle_cache_mb` of what references return are kept for later candidates, on the processors and for a GPU each;
     0 = as much as suits most machines. A run that evaluates many models by the same tasks wants room for all of them.
+
+    `memory_mb` is the host's memory that runs at large sizes may use together, each of which asks before it begins; 0 =
+    40% of the machine's, 32 GB at most.
     """
 
     backend: Backend = field(default="auto", validator=check_choice)
@@ -192,6 +195,7 @@ class VerifierConfig:
     purity: Purity = field(default="strict", validator=check_choice)
     cross_check_interpreter: bool = boolean(True)
     oracle_cache_mb: int = integer(0, 0, in_fingerprint=False)
+    memory_mb: int = integer(0, 0, in_fingerprint=False)
 
 
 @frozen(kw_only=True)
@@ -266,7 +270,8 @@ class Config:
     seed: int = integer(0, 0, 2**63 - 1)
     suite: TrainingSuite = field(default="core13", validator=check_choice)
     """Whose tasks are trained on and held out: `core13` has the first 13 families, `full` the 52
-    that models were trained on, `extended` all."""
+    that models were trained on, `extended` all, `field` these and more in dialects. `open` has no teachers: its
+    supervised start trains on `field`."""
     against: str = text("")
     """A suite that training shares no task with, up to names and constants, or `evaluation`
     (`harness.study.contamination`)."""

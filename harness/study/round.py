@@ -44,7 +44,7 @@ def draw_round(
     config = context.config.rl
     root = root_seed(context.config, journal.seed)
     levels = draw_levels(state.level2_share, config.tasks_per_round, derive(root, "levels", round_index))
-    admission = open_admission(context.config, context.work, context.progress.advance)
+    admission = open_admission(context.config, context.work, context.progress)
     admits = None if admission is None else admission.admits
     tasks = round_tasks(root, round_index, levels, context.config.suite, admits)
     prefix = round_name(context.config, round_index)
