@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from ...core.recipe.curriculum import CurriculumState, advance, draw_levels
+from ...core.recipe.curriculum import CurriculumState, advance, count_successes, draw_levels
 from ...core.recipe.extensions import AUDIT_UNTIMED, CellSpec
 from ...core.recipe.learner import Sampling
-from ...core.recipe.reward import noise_factor, reward_of, with_noise
+from ...core.recipe.reward import goal_of, noise_factor, reward_of, with_noise
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Task
@@ -17,7 +17,7 @@ from .learning import Sample, choose, draw, learn, learning_columns
 from .live_figures import round_figures
 from .pipeline import CellContext, Model, verify
 from .rows import Attempt, Journal, Seconds, candidate_row, round_row, stage_rows, timing_rows
-from .task_draws import root_seed, round_tasks
+from .task_draws import family_of, root_seed, round_families, round_tasks
 
 
 def run_round(
@@ -38,7 +38,9 @@ def run_round(
     levels = draw_levels(state.level2_share, config.tasks_per_round, derive(root, "levels", round_index))
     admission = open_admission(context.config, context.work, context.progress.advance)
     admits = None if admission is None else admission.admits
-    tasks = round_tasks(root, round_index, levels, context.config.suite, admits)
+    families = round_families(context.config, state, root, round_index, levels)
+    tasks = round_tasks(root, round_index, levels, context.config.suite, admits, families)
+    goal = goal_of(context.config.reward, round_index)
     before = Seconds(journal.seconds.sample, journal.seconds.verify, journal.seconds.train)
 
     prefix = f"round {round_index + 1}/{config.rounds}"
@@ -54,7 +56,7 @@ def run_round(
     completions = draw(context, journal, model, [task for _, task in spread], seeds, sampling, prefix)
     sources = [extract(completion.text) or "" for completion in completions]
     pairs = list(zip([task for _, task in spread], sources, strict=True))
-    spec = cell.verifier if config.timed else evolve(cell.verifier, timed=False)
+    spec = cell.verifier if config.timed and goal != "correctness" else evolve(cell.verifier, timed=False)
     verdicts = verify(context, journal, pairs, spec, f"{prefix}: verifying")
     num_audited = config.audited_samples or config.samples_per_task
     audited = [index for index in range(len(pairs)) if config.audit and index % config.samples_per_task < num_audited]
@@ -66,7 +68,7 @@ def run_round(
         verdict if factor is None else with_noise(verdict, factor)
         for verdict, factor in zip(verdicts, factors, strict=True)
     ]
-    rewards = [reward_of(verdict, cell, context.config.reward) for verdict in verdicts]
+    rewards = [reward_of(verdict, cell, context.config.reward, goal) for verdict in verdicts]
 
     samples = [
         Sample(task=task, completion=completion, source=source, is_correct=verdict.correct, reward=reward.total)
@@ -122,6 +124,7 @@ def run_round(
     )
     accuracy = row["level1_accuracy"]
     state = advance(state, accuracy, context.config.curriculum, extensions.curriculum)
+    state = count_successes(state, ((family_of(sample.task), sample.is_correct) for sample in samples))
     return trained, state
 
 
