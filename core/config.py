@@ -198,6 +198,9 @@ class VerifierConfig:
 
     `oracle_cache_mb` of what references return are kept for later candidates, on the processors and for a GPU each;
     0 = as much as suits most machines. A run that evaluates many models by the same tasks wants room for all of them.
+
+    `memory_mb` is the host's memory that runs at large sizes may use together, each of which asks before it begins; 0 =
+    40% of the machine's, 32 GB at most.
     """
 
     backend: Backend = field(default="auto", validator=check_choice)
@@ -207,6 +210,7 @@ class VerifierConfig:
     purity: Purity = field(default="strict", validator=check_choice)
     cross_check_interpreter: bool = boolean(True)
     oracle_cache_mb: int = integer(0, 0, in_fingerprint=False)
+    memory_mb: int = integer(0, 0, in_fingerprint=False)
 
 
 @frozen(kw_only=True)

@@ -354,5 +354,6 @@ for _command in (
     gpu_commands.agreement,
     gpu_commands.gpu_crashes,
     gpu_commands.engines,
+    gpu_commands.exam,
 ):
     bench_app.command()(_command)

@@ -340,12 +340,18 @@ def _audit(context: CellContext, pairs: Sequence[tuple[Task, str]]) -> list[Verd
     except TaskError:
         pass  # of a task that is not ours; the others are found out one by one, from the evidence store where known
     done = 0
-    found: list[Verdict | str | None] = []
-    for pair in pairs:
+
+    def verify(pair: tuple[Task, str]) -> Verdict | str:
         try:
-            found += context.judge.verify_many([pair], AUDIT, 1, count)
+            return context.judge.verify_many([pair], AUDIT, 1)[0]
         except TaskError as error:
-            found.append(str(error))
+            return str(error)
+
+    found: list[Verdict | str | None] = []
+    with ThreadPoolExecutor(context.jobs, "verify") as pool:
+        for verdict in pool.map(verify, pairs):
+            found.append(verdict)
+            count()
     return found
 
 

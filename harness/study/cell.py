@@ -78,7 +78,7 @@ def _supervise(context: CellContext, journal: Journal) -> Model:
 
     def make(folder: Path) -> list[float]:
         context.progress.phase("preparing pairs", 0)
-        admission = open_admission(context.config, context.work, context.progress.advance)
+        admission = open_admission(context.config, context.work, context.progress)
         fits, advance = context.learner.fits, context.progress.advance
         data = draw_training_data(context.config, root, fits, admission, context.jobs, advance)
         write_atomically(folder / "data.json", json.dumps(data.plain(), indent=2).encode())

@@ -36,7 +36,7 @@ def run_round(
     config, extensions = context.config.rl, cell.extensions
     root = root_seed(context.config, journal.seed)
     levels = draw_levels(state.level2_share, config.tasks_per_round, derive(root, "levels", round_index))
-    admission = open_admission(context.config, context.work, context.progress.advance)
+    admission = open_admission(context.config, context.work, context.progress)
     admits = None if admission is None else admission.admits
     families = round_families(context.config, state, root, round_index, levels)
     tasks = round_tasks(root, round_index, levels, context.config.suite, admits, families)

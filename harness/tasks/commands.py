@@ -137,8 +137,7 @@ def _print_shared(tasks: list[str] | None, suite: str, against: str, num: int, a
     identify_suite(against, num=1)
 
     def trace(name: str, num: int) -> TracedTasks:
-        heard = {"on_prepared": _count_aloud(name, "prepared"), "on_traced": _count_aloud(name, "traced")}
-        return trace_suite(name, num=num, seed=seed, **heard)
+        return trace_suite(name, num=num, seed=seed, on_traced=_count_aloud(name, "traced"))
 
     if tasks:
         suite = "those named"

@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from attrs import evolve, frozen
 
@@ -28,7 +29,7 @@ from ...core.corpus import (
     tasks,
 )
 from ...core.seeds import derive
-from ...core.serialisation import fingerprint
+from ...core.serialisation import fingerprint, from_plain, to_plain
 from ...core.task import DTYPES, Example, Profile, Task
 from ...core.text.named_sizes import name_sizes
 from ...core.text.parsing import UNPARSABLE
@@ -37,6 +38,7 @@ from ...core.text.size_constants import read_constants
 from ..datasets.kernelbench import LEVELS, Problem, Skipped, read_kernelbench
 from ..errors import TaskError, UsageError
 from ..settings import read_text
+from ..side_by_side import map_kept
 
 NOVEL = "full:unseen"
 """The suite of held-out tasks that no training task equals up to names and constants: docs/decisions/0007."""
@@ -151,17 +153,17 @@ def load_suite(
     `picks`: those places of the suite alone, KernelBench's being ordered by level and number (100 is the first of
     Level 2), a corpus' as far as `num` goes; `on_done`: called with the number of tasks prepared.
     """
-    if _is_ours(name):
+    if is_ours(name):
         return Suite(name=name, tasks=tuple(_draw(name, levels, num, seed, picks)))
     problems, skipped = read_kernelbench(name.partition(":")[2])
+    chosen = list(_choose(problems, levels, num, picks))
     tasks = []
-    for done, (index, problem) in enumerate(_choose(problems, levels, num, picks), start=1):
-        try:
-            tasks.append(_prepare(index, problem))
-        except TaskError as error:
-            skipped.append(Skipped(name=problem.name, reason=str(error)))
-        if on_done is not None:
-            on_done(done)
+    found = map_kept(prepare_problem, [to_plain(problem) for _, problem in chosen], on_done)
+    for (index, problem), prepared in zip(chosen, found, strict=True):
+        if "reason" in prepared:
+            skipped.append(Skipped(name=problem.name, reason=prepared["reason"]))
+        else:
+            tasks.append(evolve(from_plain(prepared, SuiteTask), index=index))
     return Suite(name=name, tasks=tuple(tasks), skipped=tuple(skipped), is_foreign=True)
 
 
@@ -174,7 +176,7 @@ def identify_suite(
     picks: Sequence[int] | None = None,
 ) -> str:
     """A fingerprint of what `load_suite` would give, by content and not by place; nothing is prepared for it."""
-    if _is_ours(name):
+    if is_ours(name):
         return fingerprint([[entry.index, entry.task.task_id] for entry in _draw(name, levels, num, seed, picks)])
     problems, _ = read_kernelbench(name.partition(":")[2])
     return fingerprint([[index, problem.task_id] for index, problem in _choose(problems, levels, num, picks)])
@@ -182,10 +184,17 @@ def identify_suite(
 
 def require_suite(name: str) -> None:
     """Raise UsageError where there is no suite of that name; what a folder of one holds is not looked at."""
-    _is_ours(name)
+    is_ours(name)
 
 
-def _is_ours(name: str) -> bool:
+def read_chosen(name: str, *, num: int | None = None) -> tuple[list[Problem], list[Skipped]]:
+    """The problems of a suite that is not ours, `num` a level, as published; raises UsageError."""
+    problems, skipped = read_kernelbench(name.partition(":")[2])
+    return [problem for _, problem in _choose(problems, None, num, None)], skipped
+
+
+def is_ours(name: str) -> bool:
+    """Whether a suite is of our corpus; raises UsageError where there is none of that name."""
     kind, separator, _ = name.partition(":")
     if kind not in (*SUITES, "kernelbench") or not separator:
         known = [*_OUR_SUITES, "kernelbench:FOLDER or PARQUET"]
@@ -220,7 +229,15 @@ def _choose(
         yield from own[:num]
 
 
-def _prepare(index: int, problem: Problem) -> SuiteTask:
+def prepare_problem(plain: dict[str, Any]) -> Any:
+    """Return the task of a problem as plain data, or the reason why there is none."""
+    try:
+        return to_plain(_prepare(from_plain(plain, Problem)))
+    except TaskError as error:
+        return {"reason": str(error)}
+
+
+def _prepare(problem: Problem) -> SuiteTask:
     from ..reference.sizes.declared_sizes import is_within_reach, with_declared
 
     text = problem.name.replace("_", " ")
@@ -231,7 +248,7 @@ def _prepare(index: int, problem: Problem) -> SuiteTask:
         has_sizes = bool(read_constants(source))
         why = "no small sizes were found at which the reference runs" if has_sizes else "none of its sizes has a name"
         raise TaskError(f"{task.task_id}: {why}, and its own are too large for a processor")
-    return SuiteTask(index=index, task=task, published=None if source == problem.code else problem.code)
+    return SuiteTask(index=0, task=task, published=None if source == problem.code else problem.code)
 
 
 def task_from_file(path: Path) -> Task:

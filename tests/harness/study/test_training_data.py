@@ -55,6 +55,9 @@ def test_training_shares_no_graph_with_the_evaluation(admission: Admission) -> N
     plain = [example.task for example in supervised_examples(config, root)]
     assert admission.graphs & {fingerprint_task(task) for task in plain}
     assert admission.refused
+    removed = admission.count_removed()
+    assert sum(entry["number"] for entry in removed) == len(admission.refused)
+    assert {entry["equals"].partition(" ")[0] for entry in removed} <= {t.task_id for t in evaluation_tasks(config)}
 
 
 def test_what_is_admitted_keeps_its_order() -> None:
@@ -126,6 +129,7 @@ def test_rows_that_equal_a_held_out_task_are_left_out(tmp_path: Path, admission:
     assert len(data.pairs) == 1
     assert dict(data.left_out) == {Flaw.SHARED: 1, Flaw.NOT_COMPARED: 1}
     assert "left out: 1 for the same computation as a task that is left out" in describe(data.plain())
+    assert "in evaluation as well: pairs from files" in describe(data.plain())
 
 
 def test_teachers_pairs_that_are_too_long_are_left_out_and_counted() -> None:
