@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import polars as pl
+import pytest
 from tritonrl.core.config import merge
 from tritonrl.core.corpus import Split, has_teacher, split_of
 from tritonrl.core.recipe.curriculum import count_successes, start
+from tritonrl.harness.display import Silent
+from tritonrl.harness.study.grid import parse_grid, run_grid
+from tritonrl.harness.study.store import Results
 from tritonrl.harness.study.task_draws import (
     evaluation_tasks,
     family_of,
@@ -12,6 +19,8 @@ from tritonrl.harness.study.task_draws import (
     round_tasks,
     supervised_examples,
 )
+
+from ..context_stub import stub_context, tiny_config
 
 CONFIG = merge({"suite": "open", "sft": {"num_pairs": 40}, "curriculum": {"families": "success"}})
 
@@ -27,6 +36,26 @@ def test_the_start_learns_from_the_field_and_the_rounds_have_no_teacher() -> Non
     assert not any(has_teacher(task.task_id) for task in drawn)
     assert {split_of(task) for task in drawn} == {Split.TRAIN}
     assert {split_of(task) for task in evaluation_tasks(CONFIG)} == {Split.HELDOUT}
+
+
+def test_a_run_rewards_speed_after_correctness(tmp_path: Path) -> None:
+    """A whole run without teachers: the first round pays for what is right, untimed, the second for its speed too."""
+    config = tiny_config(
+        suite="open",
+        rl={"rounds": 2, "tasks_per_round": 2, "samples_per_task": 3, "keep": 1, "algorithm": "rloo"},
+        reward={"goal": "speed", "speed_after": 1},
+    )
+    results = Results(root=tmp_path)
+    line = stub_context(results, config)
+    outcome = run_grid(results, config, parse_grid("none"), range(1), lambda: line, Silent())
+    assert (outcome.num_complete, outcome.num_failed) == (2, 0)
+    found = results.read("candidates")
+    for number, paid in ((0, 0.7), (1, 0.5 + 0.5 * 2 / 3)):
+        right = found.filter((pl.col("round") == number) & pl.col("correct"))
+        assert right["reward"].to_list() == pytest.approx([paid] * right.height)
+        assert right.height > 0
+    assert found.filter(~pl.col("correct"))["reward"].sum() == 0.0
+    assert results.read("timings").filter(pl.col("phase") == "rl")["round"].unique().to_list() == [1]
 
 
 def test_rounds_draw_more_of_what_is_half_right() -> None:
