@@ -5,10 +5,10 @@ from __future__ import annotations
 from attrs import evolve, frozen
 
 from ...core.config import Config
-from ...core.recipe.curriculum import CurriculumState, advance, draw_levels
+from ...core.recipe.curriculum import CurriculumState, advance, count_successes, draw_levels
 from ...core.recipe.extensions import AUDIT_UNTIMED, CellSpec, VerifierSpec
 from ...core.recipe.learner import Sampling
-from ...core.recipe.reward import noise_factor, reward_of, with_noise
+from ...core.recipe.reward import goal_of, noise_factor, reward_of, with_noise
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Task
@@ -19,7 +19,7 @@ from .learning import Sample, choose, draw, learn, learning_columns
 from .live_figures import round_figures
 from .pipeline import CellContext, Model, verify
 from .rows import Attempt, Journal, Seconds, candidate_row, round_row, stage_rows, timing_rows
-from .task_draws import root_seed, round_tasks
+from .task_draws import family_of, root_seed, round_families, round_tasks
 
 
 @frozen(kw_only=True, eq=False)
@@ -46,7 +46,9 @@ def draw_round(
     levels = draw_levels(state.level2_share, config.tasks_per_round, derive(root, "levels", round_index))
     admission = open_admission(context.config, context.work, context.progress)
     admits = None if admission is None else admission.admits
-    tasks = round_tasks(root, round_index, levels, context.config.suite, admits)
+    families = round_families(context.config, state, root, round_index, levels)
+    tasks = round_tasks(root, round_index, levels, context.config.suite, admits, families)
+    goal = goal_of(context.config.reward, round_index)
     prefix = round_name(context.config, round_index)
     sampling = Sampling(
         temperature=config.temperature, top_p=config.top_p, max_new_tokens=context.config.policy.max_new_tokens
@@ -57,14 +59,14 @@ def draw_round(
     completions = draw(context, journal, model, spread, seeds, sampling, prefix)
     sources = [extract(completion.text) or "" for completion in completions]
     pairs = list(zip(spread, sources, strict=True))
-    spec = cell.verifier if config.timed else evolve(cell.verifier, timed=False)
+    spec = cell.verifier if config.timed and goal != "correctness" else evolve(cell.verifier, timed=False)
     verdicts = verify(context, journal, pairs, spec, f"{prefix}: verifying")
     factors = [_noise(cell, root, *pair) for pair in pairs]
     verdicts = [
         verdict if factor is None else with_noise(verdict, factor)
         for verdict, factor in zip(verdicts, factors, strict=True)
     ]
-    rewards = [reward_of(verdict, cell, context.config.reward) for verdict in verdicts]
+    rewards = [reward_of(verdict, cell, context.config.reward, goal) for verdict in verdicts]
     samples = [
         Sample(task=task, completion=completion, source=source, is_correct=verdict.correct, reward=reward.total)
         for task, completion, source, verdict, reward in zip(
@@ -120,6 +122,8 @@ def run_round(
     seconds = {"sample_s": spent.sample, "verify_s": spent.verify, "train_s": spent.train}
     journal.add("rounds", {**row, **learned, **seconds})
     state = advance(state, row["level1_accuracy"], context.config.curriculum, cell.extensions.curriculum)
+    answers = [(family_of(sample.task), sample.is_correct) for group in drawn.groups for sample in group]
+    state = count_successes(state, answers)
     return trained, state
 
 
