@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LAYERS = ("core", "stages", "harness", "cli")
 """Lowest first: a layer imports itself and those below."""
 FLOORS = (
-    ("errors", "work", "tables", "settings", "display", "command_line", "legacy", "http_client", "metrics"),
+    ("errors", "work", "tables", "settings", "display", "command_line", "legacy", "http_client", "metrics", "lending"),
     ("datasets", "reference"),
     ("sandbox",),
     ("gpu",),

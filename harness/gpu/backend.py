@@ -16,7 +16,7 @@ import os
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import Enum, auto
@@ -68,8 +68,7 @@ class CudaBackend:
         per_gpu: int | None = None,
         parent: Parent | None = None,
     ) -> None:
-        self._get_blob = get_blob
-        self._limit_s = limit_s
+        self._begin(get_blob, limit_s)
         devices = list(devices)
         number = per_gpu or choose_number(devices)
         self._parent = parent or Parent()
@@ -80,16 +79,21 @@ class CudaBackend:
         except BaseException:
             self._parent.close()
             raise
+        self._free = list(self.executors)
+        self._known: dict[str, Executor] = {}
+        self._measuring_references = threading.RLock()
+
+    def _begin(self, get_blob: GetBlob, limit_s: float) -> None:
+        """Set up what a backend on another process's executors has too."""
+        self._get_blob = get_blob
+        self.limit_s = limit_s
         self.seconds: defaultdict[str, float] = defaultdict(float)
         """What requests took so far, by kind, and what threads waited for their executor and its turn."""
-        self._reference_executor: Executor | None = None
-        self.measuring_references = threading.RLock()
-        self._free = list(self.executors)
+        self.reference_executor: Executor | None = None
+        self.busy_until: defaultdict[int, float] = defaultdict(float)
+        """When the last exclusive turn on each GPU ended, on the monotonic clock."""
         self._change = threading.Condition()
         self._waited = threading.local()
-        self._busy_until: defaultdict[int, float] = defaultdict(float)
-        """When the last exclusive turn on each GPU ended, on the monotonic clock."""
-        self._known: dict[str, Executor] = {}
 
     def _open(self, device: int) -> Executor:
         """An executor that has loaded what the first plan would have to."""
@@ -114,7 +118,7 @@ class CudaBackend:
 
     def close(self) -> None:
         """End all executors."""
-        for executor in (*self.executors, self._reference_executor):
+        for executor in (*self.executors, self.reference_executor):
             if executor is not None:
                 executor.close()
         self._parent.close()
@@ -135,7 +139,7 @@ class CudaBackend:
 
         plans = [request.plan for request in requests]
         try:
-            with self._executor() as executor:
+            with self.executor() as executor:
                 results = with_memory_retry(
                     executor, plans, lambda: run(executor), lambda found: [r.failure for r in found], self._count_turn
                 )
@@ -174,7 +178,7 @@ class CudaBackend:
         }
         fresh: list[bytes] = []
         finish = {"kind": "finish timing", "others": _place(others, fresh)}
-        limit_s = self._limit_s + (protocol.attempts + 1) * protocol.budget_s
+        limit_s = self.limit_s + (protocol.attempts + 1) * protocol.budget_s
 
         def measure(executor: Executor) -> Timed:
             reply, _ = self._ask(executor, header, blobs, limit_s, Turn.NONE)
@@ -198,7 +202,7 @@ class CudaBackend:
         def try_to_measure(executor: Executor) -> Timed:
             return _try(executor, lambda: measure(executor)) if is_repeated else measure(executor)
 
-        with self._executor(source.task.task_id if source is not None else "") as executor:
+        with self.executor(source.task.task_id if source is not None else "") as executor:
             if alone and executor.has_served:
                 executor.close()
             try:
@@ -243,8 +247,8 @@ class CudaBackend:
     def _measure_alone(self, header: dict[str, Any], blobs: list[bytes], budget_s: float) -> Any:
         """The microseconds that one exclusive request answers with, or a failure."""
         try:
-            with self._executor() as executor:
-                reply, _ = self._ask(executor, header, blobs, self._limit_s + budget_s, Turn.ALONE)
+            with self.executor() as executor:
+                reply, _ = self._ask(executor, header, blobs, self.limit_s + budget_s, Turn.ALONE)
         except Lost as lost:
             return lost.failure
         return reply["us"] if reply["failure"] is None else from_plain(reply["failure"], Failure)
@@ -258,26 +262,43 @@ class CudaBackend:
         with self.measuring_references:
             header = {"kind": "prepare reference", "request": to_plain(request)}
             try:
-                if self._reference_executor is None:
+                executor = self.reference_executor
+                if executor is None:
                     with self.executors[0].lock.shared():
-                        self._reference_executor = self._parent.start(self.executors[0].device)
+                        executor = self.start_reference_executor()
                     if request.compiling != "none":
-                        self._reference_executor.ask({"kind": "load compiler"}, [], _COMPILE_LIMIT_S)
-                executor = self._reference_executor
+                        executor.ask({"kind": "load compiler"}, [], _COMPILE_LIMIT_S)
                 with executor.lock.shared():
                     reply, _ = executor.ask(header, [], _COMPILE_LIMIT_S)
                 if reply["failure"] is None:
                     again = {**header, "kind": "measure reference", "notes": reply["notes"]}
                     with executor.lock.exclusive():
-                        reply, _ = executor.ask(again, [], self._limit_s + 8 * request.protocol.budget_s)
+                        reply, _ = executor.ask(again, [], self.limit_s + 8 * request.protocol.budget_s)
             except Lost as lost:
                 return lost.failure
         if reply["failure"] is not None:
             return evolve(from_plain(reply["failure"], Failure), outcome=Outcome.UNSUPPORTED)
         return evolve(from_plain(reply["timing"], ReferenceTiming), seconds=time.perf_counter() - began)
 
+    @property
+    def measuring_references(self) -> AbstractContextManager[object]:
+        """The turn of whoever measures references; may be taken again within."""
+        return self._measuring_references
+
+    def start_reference_executor(self) -> Executor:
+        """Open the executor of references, in the turn of whoever measures them."""
+        self.reference_executor = self._parent.start(self.executors[0].device)
+        return self.reference_executor
+
+    def note_turn(self, device: int, busy_until: float, seconds: Mapping[str, float]) -> None:
+        """Count what a borrower's turn took, and when it was last alone on a GPU."""
+        with self._change:
+            self.busy_until[device] = max(self.busy_until[device], busy_until)
+            for kind, taken in seconds.items():
+                self.seconds[kind] += taken
+
     @contextmanager
-    def _executor(self, subject: str = "") -> Iterator[Executor]:
+    def executor(self, subject: str = "") -> Iterator[Executor]:
         """A free executor, if there is a choice the one that had this subject before: it has its reference ready."""
         began = time.perf_counter()
         with self._change:
@@ -312,16 +333,16 @@ class CudaBackend:
         with turns[turn]():
             has_turn = time.perf_counter()
             if turn is Turn.ALONE:
-                header = {**header, "busy_until": self._busy_until[executor.device]}
+                header = {**header, "busy_until": self.busy_until[executor.device]}
             try:
                 if not executor.is_up:
                     # a context that opens shows in what others time: 0.3 us, while it does (H200)
                     with executor.lock.shared():
                         executor.open()
-                return executor.ask(header, blobs, limit_s or self._limit_s)
+                return executor.ask(header, blobs, limit_s or self.limit_s)
             finally:
                 if turn is Turn.ALONE:
-                    self._busy_until[executor.device] = time.monotonic()
+                    self.busy_until[executor.device] = time.monotonic()
                 with self._change:
                     self._count_wait(WAITING_FOR_TURN, has_turn - began)
                     self.seconds[str(header["kind"])] += time.perf_counter() - has_turn

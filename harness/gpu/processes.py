@@ -108,18 +108,18 @@ class Executor:
 
     def __init__(self, parent: Parent, device: int) -> None:
         self.device = device
-        self.name = ""
+        self.name = self.uuid = ""
         self.has_served = False
         """Whether plans have run in the child's context, which may have spoilt it for others."""
         self.restarts_s: list[float] = []
         """How long each successor took to be up."""
         self._parent = parent
-        self._connection: socket.socket | None = None
-        self._child = -1
+        self.connection: socket.socket | None = None
+        self.child = -1
         self._open()
 
     def _open(self) -> None:
-        self._child, connection = self._parent.fork(self.device)
+        self.child, connection = self._parent.fork(self.device)
         connection.settimeout(_START_TIMEOUT_S)
         try:
             header, _ = wire.read(connection.recv, 1 << 16)
@@ -128,37 +128,43 @@ class Executor:
         self._parent.expect("uuid" in header)
         if not self.name:
             # once: a successor may come within a turn
-            self.name, self.lock = str(header["name"]), GpuLock(str(header["uuid"]))
-        self._connection = connection
+            self.name, self.uuid = str(header["name"]), str(header["uuid"])
+            self.lock = GpuLock(self.uuid)
+        self.connection = connection
 
     @property
     def is_up(self) -> bool:
         """Whether there is a child; if not, the next request opens one."""
-        return self._connection is not None
+        return self.connection is not None
 
     def open(self) -> None:
         """Have a child, a successor where the last one ended."""
-        if self._connection is None:
+        if self.connection is None:
             began = time.perf_counter()
             self._open()
             self.restarts_s.append(time.perf_counter() - began)
 
     def close(self) -> None:
         """End the child."""
-        if self._connection is None:
+        if self.connection is None:
             return
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self._child, signal.SIGKILL)
-        self._connection.close()
-        self._connection = None
+            os.kill(self.child, signal.SIGKILL)
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Forget the child, which ends where nobody else has a connection to it."""
+        if self.connection is not None:
+            self.connection.close()
+        self.connection = None
         self.has_served = False
 
     def end(self) -> None:
         """End the child, and wait until what it held is free."""
-        if self._connection is None:
+        if self.connection is None:
             return
         with contextlib.suppress(ProcessLookupError):
-            handle = os.pidfd_open(self._child)
+            handle = os.pidfd_open(self.child)
             try:
                 self.close()
                 select.select([handle], [], [], _END_TIMEOUT_S)
@@ -169,7 +175,7 @@ class Executor:
     def ask(self, header: dict[str, Any], blobs: Sequence[bytes], limit_s: float) -> tuple[dict[str, Any], list[bytes]]:
         """One request's reply; raises Lost where the plan took the child down, SandboxError where nothing works."""
         self.open()
-        connection = self._connection
+        connection = self.connection
         assert connection is not None
         connection.settimeout(limit_s)
         try:
