@@ -162,8 +162,11 @@ class Sandbox:
         self._starter = threading.Thread(target=start, name="start zygotes")
         self._starter.start()
 
-    def record(self, source: str, requests: Sequence[RecordRequest]) -> RecordReply:
-        """Record the candidate's forward pass once for each request, in one child, up to a decisive failure."""
+    def record(self, source: str, requests: Sequence[RecordRequest], assembles: bool = True) -> RecordReply:
+        """Record the candidate's forward pass once for each request, in one child, up to a decisive failure.
+
+        Unless it `assembles`, compiled kernels end as PTX, which no GPU can load.
+        """
 
         def read(header: dict[str, Any], blobs: list[bytes]) -> RecordReply:
             recordings = tuple(from_plain(plain, Recording) for plain in list(header["recordings"]))
@@ -172,12 +175,13 @@ class Sandbox:
                 raise ValueError("not as many recordings as requests")
             return RecordReply(recordings=recordings, blobs={hashlib.sha256(blob).hexdigest(): blob for blob in blobs})
 
-        order = {"source": source, "requests": [to_plain(request) for request in requests]}
+        plains = [to_plain(request) for request in requests]
+        order = {"source": source, "requests": plains, "assembles": assembles}
         return self._ask(RecordReply, "compile", order, read)
 
-    def recompile(self, source: str, plan: LaunchPlan) -> RecompileReply:
-        """Compile the plan's launches from the source's text, in a child that runs no host code."""
-        order = {"source": source, "plan": to_plain(plan)}
+    def recompile(self, source: str, plan: LaunchPlan, assembles: bool = True) -> RecompileReply:
+        """Compile the plan's launches from the source's text, in a child that runs no host code, as it was recorded."""
+        order = {"source": source, "plan": to_plain(plan), "assembles": assembles}
         return self._ask(RecompileReply, "compile", order, lambda header, _: from_plain(header, RecompileReply))
 
     def run(self, source: str, requests: Sequence[RunRequest]) -> RunReply:
