@@ -180,6 +180,12 @@ class Verifier:
         self._pool: WorkerPool | None = None
         self._pool_lock = threading.Lock()
 
+    def get_ready(self, jobs: int = 1) -> None:
+        """Start what takes seconds before the first candidate: the sandbox's processes, and workers for many jobs."""
+        self.context.get_ready()
+        if jobs > 1:
+            self._workers().start(jobs)
+
     def close(self) -> None:
         """End the worker processes; sandbox and store stay their owner's."""
         with self._pool_lock:

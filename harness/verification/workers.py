@@ -206,6 +206,12 @@ class WorkerPool:
         if nursery is not None:
             nursery.close()
 
+    def start(self, num_workers: int) -> None:
+        """Have so many workers wait for candidates."""
+        self.start_soon()
+        for worker in [self._find_worker(num_workers) for _ in range(num_workers)]:
+            self._give_back(worker)
+
     def start_soon(self) -> None:
         """Start the process that forks workers, which takes seconds, without waiting for it."""
         with self._lock:
