@@ -14,7 +14,19 @@ ROOT = Path(__file__).resolve().parents[1]
 LAYERS = ("core", "stages", "harness", "cli")
 """Lowest first: a layer imports itself and those below."""
 FLOORS = (
-    ("errors", "work", "tables", "settings", "display", "command_line", "legacy", "http_client", "metrics", "lending"),
+    (
+        "errors",
+        "work",
+        "lending",
+        "side_by_side",
+        "tables",
+        "settings",
+        "display",
+        "command_line",
+        "legacy",
+        "http_client",
+        "metrics",
+    ),
     ("datasets", "reference"),
     ("sandbox",),
     ("gpu",),

@@ -128,13 +128,13 @@ class CudaBackend:
         began = time.perf_counter()
         blobs: list[bytes] = []
         plains = [
-            {"variant": r.variant.value, "plan": to_plain(r.plan), "storages": _place(r.storages, blobs)}
+            {"variant": r.variant.value, "plan": to_plain(r.plan), "storages": place(r.storages, blobs)}
             for r in requests
         ]
-        header = {"kind": "run", "requests": plains, "binaries": self._binaries([r.plan for r in requests], blobs)}
+        header = {"kind": "run", "requests": plains, "binaries": self.binaries([r.plan for r in requests], blobs)}
 
         def run(executor: Executor) -> tuple[RunResult, ...]:
-            reply, outputs = _try(executor, lambda: self._ask(executor, header, blobs))
+            reply, outputs = try_twice(executor, lambda: self.ask(executor, header, blobs))
             return tuple(read_run_result(plain, outputs) for plain in reply["results"])
 
         plans = [request.plan for request in requests]
@@ -171,26 +171,26 @@ class CudaBackend:
         header = {
             "kind": "receive timing",
             "plan": to_plain(plan),
-            "storages": _place(storages, blobs),
-            "binaries": self._binaries([plan], blobs),
+            "storages": place(storages, blobs),
+            "binaries": self.binaries([plan], blobs),
             "source": to_plain(source) if source is not None else None,
             "protocol": to_plain(protocol),
         }
         fresh: list[bytes] = []
-        finish = {"kind": "finish timing", "others": _place(others, fresh)}
+        finish = {"kind": "finish timing", "others": place(others, fresh)}
         limit_s = self.limit_s + (protocol.attempts + 1) * protocol.budget_s
 
         def measure(executor: Executor) -> Timed:
-            reply, _ = self._ask(executor, header, blobs, limit_s, Turn.NONE)
+            reply, _ = self.ask(executor, header, blobs, limit_s, Turn.NONE)
             is_ready = False
             while reply["failure"] is None and not is_ready:
-                reply, _ = self._ask(executor, {"kind": "prepare timing"}, [], limit_s)
+                reply, _ = self.ask(executor, {"kind": "prepare timing"}, [], limit_s)
                 is_ready = not reply.get("more")
             if reply["failure"] is None:
-                reply, _ = self._ask(executor, {"kind": "measure timing"}, [], limit_s, Turn.ALONE)
+                reply, _ = self.ask(executor, {"kind": "measure timing"}, [], limit_s, Turn.ALONE)
             if reply["failure"] is not None:
                 return Timed(failure=from_plain(reply["failure"], Failure))
-            reply, outputs = self._ask(executor, finish, fresh, limit_s)
+            reply, outputs = self.ask(executor, finish, fresh, limit_s)
             if reply["failure"] is not None:
                 return Timed(failure=from_plain(reply["failure"], Failure))
             timed = from_plain(reply["timed"], Timed)
@@ -200,7 +200,7 @@ class CudaBackend:
             return evolve(timed, first=first, fresh=last)
 
         def try_to_measure(executor: Executor) -> Timed:
-            return _try(executor, lambda: measure(executor)) if is_repeated else measure(executor)
+            return try_twice(executor, lambda: measure(executor)) if is_repeated else measure(executor)
 
         with self.executor(source.task.task_id if source is not None else "") as executor:
             if alone and executor.has_served:
@@ -220,8 +220,8 @@ class CudaBackend:
         header = {
             "kind": "rank",
             "plans": [to_plain(plan) for plan in plans],
-            "storages": [_place(one, blobs) for one in storages],
-            "binaries": self._binaries(plans, blobs),
+            "storages": [place(one, blobs) for one in storages],
+            "binaries": self.binaries(plans, blobs),
             "protocol": to_plain(protocol),
         }
         found: list[float | None] | Failure = self._measure_alone(header, blobs, len(plans) * protocol.budget_s)
@@ -235,8 +235,8 @@ class CudaBackend:
         header = {
             "kind": "compare",
             "plan": to_plain(plan),
-            "storages": _place(storages, blobs),
-            "binaries": self._binaries([plan], blobs),
+            "storages": place(storages, blobs),
+            "binaries": self.binaries([plan], blobs),
             "protocol": to_plain(protocol),
             "num_repeats": num_repeats,
         }
@@ -248,7 +248,7 @@ class CudaBackend:
         """The microseconds that one exclusive request answers with, or a failure."""
         try:
             with self.executor() as executor:
-                reply, _ = self._ask(executor, header, blobs, self.limit_s + budget_s, Turn.ALONE)
+                reply, _ = self.ask(executor, header, blobs, self.limit_s + budget_s, Turn.ALONE)
         except Lost as lost:
             return lost.failure
         return reply["us"] if reply["failure"] is None else from_plain(reply["failure"], Failure)
@@ -316,7 +316,7 @@ class CudaBackend:
                 self._free.append(executor)
                 self._change.notify()
 
-    def _ask(
+    def ask(
         self,
         executor: Executor,
         header: dict[str, Any],
@@ -360,7 +360,7 @@ class CudaBackend:
         self.seconds[kind] += seconds
         self._waited.seconds = self.waited_s + seconds
 
-    def _binaries(self, plans: Sequence[LaunchPlan], blobs: list[bytes]) -> dict[str, int]:
+    def binaries(self, plans: Sequence[LaunchPlan], blobs: list[bytes]) -> dict[str, int]:
         found: dict[str, int] = {}
         for sha256 in {kernel.binary for plan in plans for kernel in plan.kernels if kernel.binary is not None}:
             binary = self._get_blob(sha256)
@@ -370,7 +370,7 @@ class CudaBackend:
         return found
 
 
-def _try(executor: Executor, work: Callable[[], T]) -> T:
+def try_twice(executor: Executor, work: Callable[[], T]) -> T:
     """What the work returns; where it ends a context that an earlier plan may have spoilt, the same in a fresh one.
 
     What does not end in time is not asked again: that would take the whole limit once more.
@@ -394,7 +394,7 @@ def choose_number(devices: Sequence[int], num_sharing: int = 1) -> int:
     return max(1, min(_MOST_EXECUTORS, affordable))
 
 
-def _place(storages: dict[int, bytes], blobs: list[bytes]) -> dict[str, int]:
+def place(storages: dict[int, bytes], blobs: list[bytes]) -> dict[str, int]:
     numbers = {}
     for index, data in storages.items():
         numbers[str(index)] = len(blobs)

@@ -8,11 +8,14 @@ died in its turn is ended, since what its child is at is unknown.
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import cached_property
 
+import torch
 from attrs import define, frozen
 
 from ..errors import SandboxError
@@ -20,6 +23,7 @@ from ..lending import Borrower, Reply
 from .backend import CudaBackend, GetBlob
 from .gpu_lock import GpuLock
 from .processes import Executor
+from .window import open_window
 
 EXECUTORS = "executors"
 """The session's name."""
@@ -67,8 +71,12 @@ class Give:
 
 @frozen(kw_only=True)
 class Lent:
-    """The executor that one has; its socket travels beside it where its child is up."""
+    """The executor that one has, its number among the owner's (-1: the references').
 
+    The descriptor of its window travels beside it, and its socket where its child is up.
+    """
+
+    number: int
     device: int
     child: int
     has_served: bool
@@ -132,13 +140,16 @@ class ExecutorSession:
         return self._describe(turn.executor)
 
     def _describe(self, executor: Executor) -> Reply:
+        executors = self._backend.executors
         lent = Lent(
+            number=executors.index(executor) if executor in executors else -1,
             device=executor.device,
             child=executor.child,
             has_served=executor.has_served,
             busy_until=self._backend.busy_until[executor.device],
         )
-        return lent, () if executor.connection is None else (executor.connection.fileno(),)
+        connection = () if executor.connection is None else (executor.connection.fileno(),)
+        return lent, (executor.window_descriptor, *connection)
 
     def _end(self, given: Give | None) -> None:
         turn = self._turns.pop()
@@ -155,23 +166,39 @@ class ExecutorSession:
 
 
 class BorrowedExecutor(Executor):
-    """Another process's executor, for one turn."""
+    """Another process's executor, for one turn; `windows` are those that are mapped here, by executor."""
 
-    def __init__(self, borrower: Borrower, gpu: LentGpu) -> None:
+    def __init__(self, borrower: Borrower, gpu: LentGpu, windows: dict[int, torch.Tensor]) -> None:
         self.device, self.name, self.uuid = gpu.device, gpu.name, gpu.uuid
         self.lock = GpuLock(gpu.uuid)
         self.has_served = False
         self.restarts_s = []
-        self.child = -1
+        self.child = self.window_descriptor = self._number = -1
         self.connection: socket.socket | None = None
         self._borrower = borrower
+        self._windows = windows
+
+    @cached_property
+    def window(self) -> torch.Tensor:
+        """Memory that the child writes and we read."""
+        if self._number not in self._windows:
+            self._windows[self._number] = open_window(self.window_descriptor)
+        return self._windows[self._number]
 
     def receive(self, lent: Lent, descriptors: list[int]) -> None:
         """Have the turn that was lent."""
         self.let_go()
-        self.child, self.has_served = lent.child, lent.has_served
-        if descriptors:
-            self.connection = socket.socket(fileno=descriptors[0])
+        self._number, self.child, self.has_served = lent.number, lent.child, lent.has_served
+        self.window_descriptor, *connection = descriptors
+        if connection:
+            self.connection = socket.socket(fileno=connection[0])
+
+    def let_go(self) -> None:
+        """Forget the child, and the window's descriptor."""
+        super().let_go()
+        if self.window_descriptor >= 0:
+            os.close(self.window_descriptor)
+            self.window_descriptor = -1
 
     def _open(self) -> None:
         lent, descriptors = self._borrower.ask(EXECUTORS, Open())
@@ -184,8 +211,9 @@ class BorrowedBackend(CudaBackend):
     def __init__(self, get_blob: GetBlob, loan: ExecutorLoan, borrower: Borrower) -> None:
         self._begin(get_blob, loan.limit_s)
         self._borrower = borrower
+        self._windows: dict[int, torch.Tensor] = {}
         self._gpus = {gpu.device: gpu for gpu in loan.gpus}
-        self.executors: list[Executor] = [BorrowedExecutor(borrower, gpu) for gpu in loan.gpus]
+        self.executors: list[Executor] = [BorrowedExecutor(borrower, gpu, self._windows) for gpu in loan.gpus]
         self._has: Executor | None = None
         self._num_nested = 0
 
@@ -197,7 +225,7 @@ class BorrowedBackend(CudaBackend):
         """A free executor, if there is a choice the one that had this subject before."""
         with self._turn(Take(subject=subject)) as (lent, descriptors):
             assert lent is not None
-            executor = BorrowedExecutor(self._borrower, self._gpus[lent.device])
+            executor = BorrowedExecutor(self._borrower, self._gpus[lent.device], self._windows)
             executor.receive(lent, descriptors)
             self.busy_until[lent.device] = lent.busy_until
             self._has = executor
@@ -221,7 +249,7 @@ class BorrowedBackend(CudaBackend):
             self._num_nested = 1
             self.reference_executor = None
             if lent is not None:
-                self.reference_executor = BorrowedExecutor(self._borrower, self._gpus[lent.device])
+                self.reference_executor = BorrowedExecutor(self._borrower, self._gpus[lent.device], self._windows)
                 self.reference_executor.receive(lent, descriptors)
             self._has = self.reference_executor
             try:
@@ -232,7 +260,7 @@ class BorrowedBackend(CudaBackend):
     def start_reference_executor(self) -> Executor:
         """Open the executor of references, in this turn of whoever measures them."""
         first = self.executors[0]
-        executor = BorrowedExecutor(self._borrower, self._gpus[first.device])
+        executor = BorrowedExecutor(self._borrower, self._gpus[first.device], self._windows)
         executor.open()
         self.reference_executor = self._has = executor
         return executor

@@ -20,7 +20,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...core.candidate import Failure
 from ...core.outcome import Outcome
@@ -29,6 +30,10 @@ from ...core.serialisation import from_plain
 from ..errors import SandboxError
 from ..sandbox import wire
 from .gpu_lock import GpuLock
+from .window import make_window, open_window
+
+if TYPE_CHECKING:
+    import torch
 
 _START_TIMEOUT_S = 120.0
 _END_TIMEOUT_S = 10.0
@@ -79,11 +84,11 @@ class Parent:
             lines = self._log.read().decode(errors="replace").strip().splitlines()
             raise SandboxError(f"an executor ended: {lines[-1] if lines else 'it said nothing'}")
 
-    def fork(self, device: int) -> tuple[int, socket.socket]:
-        """A child that opens the device, and the socket on which it serves."""
+    def fork(self, device: int, window: int) -> tuple[int, socket.socket]:
+        """A child that opens the device, and the socket on which it serves; `window` is memory of both."""
         ours, theirs = socket.socketpair()
         with theirs, self._lock:
-            socket.send_fds(self._control, [bytes([device])], [theirs.fileno()])
+            socket.send_fds(self._control, [bytes([device])], [theirs.fileno(), window])
             answer = self._control.recv(10)
         self.expect(bool(answer))
         return int(answer), ours
@@ -116,10 +121,16 @@ class Executor:
         self._parent = parent
         self.connection: socket.socket | None = None
         self.child = -1
+        self.window_descriptor = make_window()
         self._open()
 
+    @cached_property
+    def window(self) -> torch.Tensor:
+        """Memory that the child writes and we read: results of large runs, by the piece."""
+        return open_window(self.window_descriptor)
+
     def _open(self) -> None:
-        self.child, connection = self._parent.fork(self.device)
+        self.child, connection = self._parent.fork(self.device, self.window_descriptor)
         connection.settimeout(_START_TIMEOUT_S)
         try:
             header, _ = wire.read(connection.recv, 1 << 16)

@@ -33,15 +33,17 @@ from ...stages.syntax import judge_syntax
 from ..errors import TaskError, UsageError
 from ..gpu.backend import CudaBackend, choose_number
 from ..gpu.shared_oracle import SharedOracle
-from ..reference.oracle import MAX_CACHED_BYTES, Oracle
+from ..reference.oracle import Oracle
+from ..reference.task_facts import MAX_CACHED_BYTES
 from ..sandbox.sandbox import Sandbox
 from .checks.table import probe_checks
 from .context import VerifierContext
 from .evidence_store import EvidenceStore
+from .memory_budget import MemoryBudget, Share, choose_gpu_bytes
 from .recordings import probe_compile
 from .runs import probe_tiny
 from .timing.timing import probe_measured, probe_simulated
-from .workers import WorkerPool
+from .workers import GPU_MEMORY, HOST_MEMORY, WorkerPool
 
 Probe = Callable[[Candidate], Candidate]
 _LEAST_KEPT_BYTES = 64 << 20
@@ -136,7 +138,8 @@ class Verifier:
     Without a store, evidence is kept in memory for the verifier's lifetime. Plans run where there are executors for
     GPUs, unless the configuration says "interpret": then they are interpreted all the same, and what is right is timed
     on a GPU, whose timed runs are judged. Interpreting takes processors, of which there are more than GPUs. So many
-    candidates at once take worker processes (`workers`), which `close` ends; `num_sharing` of these share memory.
+    candidates at once take worker processes (`workers`), which `close` ends; each of these has a `share` of what
+    is one verifier's.
     """
 
     def __init__(
@@ -146,7 +149,7 @@ class Verifier:
         sandbox: Sandbox,
         store: EvidenceStore | None = None,
         cuda: CudaBackend | None = None,
-        num_sharing: int = 1,
+        share: Share | None = None,
     ) -> None:
         if config.timing == "measured" and cuda is None:
             raise UsageError(
@@ -160,21 +163,32 @@ class Verifier:
         if sandbox.target != config.target:
             raise UsageError(f"verifier.target: the sandbox compiles for {sandbox.target}, not {config.target}")
         store = store or EvidenceStore()
-        kept_bytes = config.oracle_cache_mb << 20 or (None if num_sharing == 1 else MAX_CACHED_BYTES)
-        kept_bytes = kept_bytes and max(_LEAST_KEPT_BYTES, kept_bytes // num_sharing)
+        kept_bytes = config.oracle_cache_mb << 20 or (None if share is None else MAX_CACHED_BYTES)
+        if kept_bytes is not None and share is not None:
+            kept_bytes = max(_LEAST_KEPT_BYTES, kept_bytes // share.num_sharing)
+        self.budget = MemoryBudget(config.memory_mb << 20) if share is None else share.budget
         self.gpu_context: VerifierContext | None = None
         """Where plans are timed."""
         if cuda is not None:
             first = cuda.executors[0]
             device = f"cuda:{first.device}"
-            shared = SharedOracle(config.seed, first.lock, device, kept_bytes, has_neighbours=num_sharing > 1)
-            self.gpu_context = VerifierContext(sandbox=sandbox, oracle=shared, store=store, cuda=cuda)
+            shared = SharedOracle(config.seed, first.lock, device, kept_bytes, has_neighbours=share is not None)
+            self.gpu_context = VerifierContext(
+                sandbox=sandbox,
+                oracle=shared,
+                store=store,
+                cuda=cuda,
+                budget=self.budget,
+                gpu_budget=MemoryBudget(choose_gpu_bytes(first.device)) if share is None else share.gpu_budget,
+            )
         if self.gpu_context is not None and config.backend != "interpret":
             self.context = self.gpu_context
         else:
             is_timed = self.gpu_context is not None and config.timing == "measured"
             oracle = Oracle(config.seed, kept_bytes or MAX_CACHED_BYTES)
-            self.context = VerifierContext(sandbox=sandbox, oracle=oracle, store=store, is_timed_elsewhere=is_timed)
+            self.context = VerifierContext(
+                sandbox=sandbox, oracle=oracle, store=store, is_timed_elsewhere=is_timed, budget=self.budget
+            )
         self.backend = self.context.backend
         self._memory = MemoryReturn()
         self._pool: WorkerPool | None = None
@@ -277,8 +291,14 @@ class Verifier:
     def _workers(self) -> WorkerPool:
         with self._pool_lock:
             if self._pool is None:
-                context, timed = self.context, self.gpu_context
-                cuda = timed.cuda if timed is not None else None
-                self._pool = WorkerPool(self.config, self.timing, context.sandbox, context.store.path, cuda)
+                context = self.gpu_context or self.context
+                self._pool = WorkerPool(
+                    self.config,
+                    self.timing,
+                    context.sandbox,
+                    context.store.path,
+                    context.cuda,
+                    {HOST_MEMORY: context.budget, GPU_MEMORY: context.gpu_budget},
+                )
                 weakref.finalize(self, self._pool.close)
             return self._pool

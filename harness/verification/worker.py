@@ -26,8 +26,9 @@ from ..lending import Borrower
 from ..sandbox.confinement import syscalls
 from ..sandbox.sandbox import Sandbox
 from .evidence_store import EvidenceStore
+from .memory_budget import BorrowedBudget, Share
 from .verifier import Verifier
-from .workers import MAX_SOCKETS, READY, Broken, Question, WorkerOrder
+from .workers import GPU_MEMORY, HOST_MEMORY, MAX_SOCKETS, READY, Broken, Question, WorkerOrder
 
 _MAX_TASKS = 256
 
@@ -92,7 +93,9 @@ def serve(connection: Connection, sockets: list[socket.socket]) -> None:
     sandbox = Sandbox.borrow(order.loan, controls)
     with EvidenceStore(order.evidence) as store:
         cuda = None if order.executors is None else BorrowedBackend(store.get_blob, order.executors, borrower)
-        verifier = Verifier(order.config, order.timing, sandbox, store, cuda, order.num_workers)
+        host, gpu = (BorrowedBudget(order.budgets[name], borrower, name) for name in (HOST_MEMORY, GPU_MEMORY))
+        share = Share(num_sharing=order.num_workers, budget=host, gpu_budget=gpu)
+        verifier = Verifier(order.config, order.timing, sandbox, store, cuda, share)
         while True:
             question: Question = connection.recv()
             answer = _answer(verifier, question)

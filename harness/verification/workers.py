@@ -17,7 +17,8 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -32,11 +33,13 @@ from ...core.verdict import Verdict
 from ..errors import SandboxError, TaskError
 from ..gpu.backend import CudaBackend
 from ..gpu.lent_executors import EXECUTORS, ExecutorLoan, ExecutorSession, describe_loan
-from ..lending import lend
+from ..lending import Session, lend
 from ..sandbox.sandbox import Loan, Sandbox
+from .memory_budget import BudgetSession, MemoryBudget
 
 MAX_ATTEMPTS = 3
 READY = b"r"
+HOST_MEMORY, GPU_MEMORY = "memory", "GPU memory"
 MAX_SOCKETS = 8
 _START_TIMEOUT_S = 120.0
 _NURSERY = f"{__package__}.worker"
@@ -51,6 +54,8 @@ class WorkerOrder:
     loan: Loan
     evidence: Path
     executors: ExecutorLoan | None
+    budgets: dict[str, int]
+    """Bytes by the names under which the owner is asked for some."""
     num_workers: int
     """So many share what is kept of references."""
 
@@ -184,12 +189,14 @@ class WorkerPool:
         sandbox: Sandbox,
         evidence: Path,
         cuda: CudaBackend | None,
+        budgets: Mapping[str, MemoryBudget],
     ) -> None:
         self._config = config
         self._timing = timing
         self._sandbox = sandbox
         self._evidence = evidence
         self._cuda = cuda
+        self._budgets = budgets
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
         self._nursery: Nursery | None = None
@@ -290,7 +297,12 @@ class WorkerPool:
                 return self._idle.pop()
         loan, controls = self._sandbox.lend()
         cuda = self._cuda
-        with lend({} if cuda is None else {EXECUTORS: lambda: ExecutorSession(cuda)}) as lent:
+        sessions: dict[str, Callable[[], Session]] = {
+            name: partial(BudgetSession, budget) for name, budget in self._budgets.items()
+        }
+        if cuda is not None:
+            sessions[EXECUTORS] = partial(ExecutorSession, cuda)
+        with lend(sessions) as lent:
             connection = nursery.fork([lent, *controls])
         order = WorkerOrder(
             config=self._config,
@@ -298,6 +310,7 @@ class WorkerPool:
             loan=loan,
             evidence=self._evidence,
             executors=None if cuda is None else describe_loan(cuda),
+            budgets={name: budget.num_bytes for name, budget in self._budgets.items()},
             num_workers=num_workers,
         )
         with contextlib.suppress(OSError):  # that it ended shows when it is asked

@@ -38,7 +38,8 @@ class Assembler:
         def make_cubin(backend: Any, src: str, metadata: Any, opt: Any, capability: Any) -> bytes:
             if assembler._is_left_out:
                 return src.encode()
-            return assemble(backend, src, metadata, opt, capability)
+            code: bytes = assemble(backend, src, metadata, opt, capability)
+            return code
 
         compiler.CUDABackend.make_cubin = make_cubin
 

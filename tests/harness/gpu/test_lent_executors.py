@@ -52,7 +52,7 @@ class AnsweringParent(Parent):
         """A child that is not fine is a failed test."""
         assert fine
 
-    def fork(self, device: int) -> tuple[int, socket.socket]:
+    def fork(self, device: int, window: int) -> tuple[int, socket.socket]:
         """A process that may be killed, and a thread that answers for it."""
         self.processes.append(subprocess.Popen(["sleep", "300"]))
         self.asked.append([])
