@@ -77,6 +77,14 @@ def read_text(path: Path) -> str:
         raise UsageError(f"{path}: {reason}") from None
 
 
+def is_regular(path: Path) -> bool:
+    """Return whether a file is there: a pipe would be waited for, and some texts are no name of any file."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def read_lines(path: Path) -> list[str]:
     """Read the lines of a JSONL file that a user named; raises UsageError where there is none.
 

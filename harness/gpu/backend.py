@@ -55,10 +55,7 @@ class Turn(Enum):
 
 
 class CudaBackend:
-    """Executors for some GPUs, `per_gpu` on each (by default as many as processors and memory allow).
-
-    Thread-safe, a context manager.
-    """
+    """Executors for some GPUs, `per_gpu` on each (by default as processors and memory allow); for many threads."""
 
     def __init__(
         self,
@@ -88,7 +85,7 @@ class CudaBackend:
         self._get_blob = get_blob
         self.limit_s = limit_s
         self.seconds: defaultdict[str, float] = defaultdict(float)
-        """What requests took so far, by kind, and what threads waited for their executor and its turn."""
+        """What requests took so far, by kind, and what was waited for."""
         self.reference_executor: Executor | None = None
         self.busy_until: defaultdict[int, float] = defaultdict(float)
         """When the last exclusive turn on each GPU ended, on the monotonic clock."""
@@ -286,7 +283,7 @@ class CudaBackend:
         return self._measuring_references
 
     def start_reference_executor(self) -> Executor:
-        """Open the executor of references, in the turn of whoever measures them."""
+        """Open the references' executor, in the turn of whoever measures them."""
         self.reference_executor = self._parent.start(self.executors[0].device)
         return self.reference_executor
 
@@ -294,8 +291,7 @@ class CudaBackend:
         """Count what a borrower's turn took, and when it was last alone on a GPU."""
         with self._change:
             self.busy_until[device] = max(self.busy_until[device], busy_until)
-            for kind, taken in seconds.items():
-                self.seconds[kind] += taken
+            self.seconds.update({kind: self.seconds[kind] + taken for kind, taken in seconds.items()})
 
     @contextmanager
     def executor(self, subject: str = "") -> Iterator[Executor]:
