@@ -107,7 +107,7 @@ def ablate(
     """
     from .core.recipe.extensions import parse_cells
     from .core.serialisation import to_plain
-    from .harness.settings import load_config
+    from .harness.settings import ExecutorKind, load_config
 
     # what is wrong with the arguments is found before what takes longer is imported
     config = load_config(preset, config_file, settings or [])
@@ -115,11 +115,9 @@ def ablate(
         cells = parse_cells(grid)[:limit]
     except ValueError as error:
         raise UsageError(f"--grid {grid}: {error}") from None
-    from .harness.plain_text import render_outcome, render_plan
-    from .harness.study.runner.executors import ExecutorKind
-
     if executor not in set(ExecutorKind):
         raise UsageError(f"--executor {executor}: must be one of {', '.join(ExecutorKind)}")
+    from .harness.plain_text import render_outcome, render_plan
     from .harness.study.runner.ablation import preview, run_ablation
 
     if dry_run:
@@ -264,6 +262,9 @@ def show(
 
     Example: tritonrl show results/quick msct
     """
+    from .harness.settings import require_results
+
+    require_results(results)
     from .harness.report.cell_view import cell_view, find_source, print_view
     from .harness.study.store import Results
 

@@ -17,6 +17,7 @@ FLOORS = (
     (
         "errors",
         "work",
+        "lending",
         "side_by_side",
         "tables",
         "settings",
