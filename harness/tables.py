@@ -78,7 +78,10 @@ _JUDGEMENT: dict[str, pl.DataType] = {
     "compiled": _BOOL,
     "correct": _BOOL,
     "torch_operators": _INT,  # that compute in the declared plan; null where none was recorded
+    "declared": _TEXT,  # what was seen at the declared sizes; null where it is not correct, and in earlier runs
 }
+_LATER = ("declared",)
+"""Columns that tables of earlier runs lack."""
 _SPEEDUPS: dict[str, pl.DataType] = {"speedup": _REAL, "estimated_speedup": _REAL}
 _SAMPLE_KEY = ("cell", "seed", "phase", "round", "slot", "sample")
 
@@ -219,7 +222,9 @@ def read_table(table: Table, path: Path) -> pl.DataFrame:
     """Read a table; raises DriftError where it was written under another version of the schema, or is damaged."""
     check_table(path)
     with _naming(path):
-        return translate_columns(table.name, pl.read_parquet(path))
+        frame = translate_columns(table.name, pl.read_parquet(path))
+    later = [name for name in _LATER if name in table.columns and name not in frame.columns]
+    return frame.with_columns(pl.lit(None, table.columns[name]).alias(name) for name in later)
 
 
 def check_table(path: Path) -> None:

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ...stages.declared_sizes import tell_bytes
 from ..errors import TooLargeError
 
 FREE_BYTES = 64 << 20
@@ -79,10 +80,3 @@ def choose_gpu_bytes(device: int) -> int:
     import torch
 
     return int(_SHARE_OF_GPU * torch.cuda.get_device_properties(device).total_memory)
-
-
-def tell_bytes(num_bytes: float) -> str:
-    """Return a size as people read it, such as `5.4 GB`."""
-    if num_bytes >= 1e8:
-        return f"{num_bytes / 1e9:.1f} GB"
-    return f"{num_bytes / 1e6:.1f} MB"
