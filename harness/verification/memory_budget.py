@@ -35,6 +35,11 @@ class MemoryBudget:
         self._change = threading.Condition()
         self._own = threading.local()
 
+    @property
+    def num_waiting(self) -> int:
+        """How many stand in line."""
+        return len(self._line)
+
     @contextmanager
     def asked(self, num_bytes: float, name: str) -> Iterator[None]:
         """Hold so many bytes; raises TooLargeError for what never fits.
