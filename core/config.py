@@ -22,11 +22,12 @@ from .config_fields import ConfigError as ConfigError
 from .config_fields import boolean, check_choice, integer, kinds_of, real, show_value, text
 from .plan import Purity
 
-TrainingSuite = Literal["core13", "full", "extended", "field"]
+TrainingSuite = Literal["core13", "full", "extended", "field", "open"]
 Quantization = Literal["none", "8bit"]
 Engine = Literal["own", "vllm"]
 PolicyDtype = Literal["auto", "float32", "bfloat16"]
 SftMethod = Literal["lora", "full"]
+Algorithm = Literal["best-of-n", "rloo", "grpo", "dr-grpo"]
 Schedule = Literal["step", "accuracy"]
 Backend = Literal["auto", "interpret", "cuda"]
 TimingMode = Literal["none", "simulated", "measured"]
@@ -86,25 +87,51 @@ class SftConfig:
 
 @frozen(kw_only=True)
 class RlConfig:
-    """Rounds of: sample, verify, reward, keep the best, fine-tune on them.
+    """Rounds of: sample, verify, reward, learn.
 
-    The first `audited_samples` of each task are judged by the audit too, 0 = all of them. A task's samples differ in
-    their random streams alone, so that rates over the first ones are those over all, with wider intervals.
+    `algorithm`: `best-of-n` keeps the best `keep` of a task and fine-tunes on them, with `epochs`, `batch_size` and a
+    new optimizer each round. The others are policy gradients (`recipe.advantages`): `minibatches` steps a round on all
+    finished answers of groups that are used, at a constant rate after `warmup_steps`, the optimizer's moments kept over
+    rounds and dropout off; `clip_low` and `clip_high` bound the ratio of probabilities to [1 - low, 1 + high], and
+    `kl_coefficient` weighs the divergence from the start. `skip_solved` leaves out groups that are all right, in any
+    algorithm.
+
+    `timed`: whether training times what is right, where timing is on. `audit`: whether the audit judges training
+    samples too; the first `audited_samples` of each task then, 0 = all of them. A task's samples differ in their random
+    streams alone, so that rates over the first ones are those over all, with wider intervals.
     """
 
+    algorithm: Algorithm = field(
+        default="best-of-n", validator=check_choice, metadata={"in_fingerprint": "where it is set"}
+    )
     rounds: int = integer(4, 1)
     tasks_per_round: int = integer(10, 1)
     samples_per_task: int = integer(10, 1)
+    audit: bool = boolean(True)
     audited_samples: int = integer(0, 0, in_fingerprint="where it is set")
+    timed: bool = boolean(True)
+    skip_solved: bool = boolean(False)
     keep: int = integer(3, 1)
     epochs: int = integer(2, 1)
     learning_rate: float = real(2e-4, 0.0, 1.0, open_low=True)
     batch_size: int = integer(8, 1)
     temperature: float = real(0.8, 0.0, 10.0)
     top_p: float = real(1.0, 0.0, 1.0, open_low=True)
+    minibatches: int = integer(1, 1, in_fingerprint="where it is set")
+    warmup_steps: int = integer(4, 0, in_fingerprint="where it is set")
+    clip_low: float = real(0.2, 0.0, 1.0, in_fingerprint="where it is set")
+    clip_high: float = real(0.28, 0.0, in_fingerprint="where it is set")
+    kl_coefficient: float = real(0.0, 0.0, in_fingerprint="where it is set")
 
     def __attrs_post_init__(self) -> None:
-        _require_at_most(self, "keep", "samples_per_task")
+        if self.algorithm == "best-of-n":
+            _require_at_most(self, "keep", "samples_per_task")
+            return
+        # else what was drawn has another probability than what is computed for it
+        if self.top_p != 1.0:
+            raise ConfigError(f"top_p: must be 1 where algorithm is {self.algorithm}, got {self.top_p!r}")
+        if self.temperature == 0.0:
+            raise ConfigError(f"temperature: must be > 0 where algorithm is {self.algorithm}, got 0.0")
 
 
 @frozen(kw_only=True)
@@ -243,7 +270,8 @@ class Config:
     seed: int = integer(0, 0, 2**63 - 1)
     suite: TrainingSuite = field(default="core13", validator=check_choice)
     """Whose tasks are trained on and held out: `core13` has the first 13 families, `full` the 52
-    that models were trained on, `extended` all."""
+    that models were trained on, `extended` all, `field` these and more in dialects. `open` has no teachers: its
+    supervised start trains on `field`."""
     against: str = text("")
     """A suite that training shares no task with, up to names and constants, or `evaluation`
     (`harness.study.contamination`)."""

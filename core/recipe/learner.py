@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 from attrs import frozen
 
 from ..candidate import Candidate
+from ..config import Algorithm
 from ..serialisation import to_plain
 from ..task import Task
 from ..verdict import Verdict
@@ -32,6 +33,66 @@ class Sampling:
     temperature: float
     top_p: float
     max_new_tokens: int
+
+
+@frozen(kw_only=True)
+class Completion:
+    """One completion with the tokens that were drawn, the end token among them; `finished` says that there was one."""
+
+    text: str
+    tokens: tuple[int, ...]
+    finished: bool
+
+    @property
+    def num_tokens(self) -> int:
+        """How many tokens were drawn."""
+        return len(self.tokens)
+
+
+@frozen(kw_only=True)
+class Answer:
+    """Drawn tokens that follow a prompt, and how much more likely than now they are to become."""
+
+    prompt: str
+    tokens: tuple[int, ...]
+    advantage: float
+
+
+@frozen(kw_only=True)
+class PolicyUpdate:
+    """One round's steps of a policy gradient (`core.config.RlConfig`); `temperature` is that of the sampler.
+
+    The LoRA fields shape a new adapter where there is none yet.
+    """
+
+    algorithm: Algorithm
+    minibatches: int
+    learning_rate: float
+    warmup_steps: int
+    clip_low: float
+    clip_high: float
+    kl_coefficient: float
+    temperature: float
+    most_tokens: int
+    lora_rank: int
+    lora_alpha: int
+    lora_dropout: float
+    seed: int
+
+
+@frozen(kw_only=True)
+class UpdateFigures:
+    """What an update was like, by step and over all of its answers' tokens; divergence and entropy are estimates.
+
+    `clip_shares`: of tokens whose ratio was clipped. `kl`: of the policy before the update from the start, in nats a
+    token. `entropy`: of the next token's distribution at the sampler's temperature, in nats.
+    """
+
+    losses: tuple[float, ...]
+    gradient_norms: tuple[float, ...]
+    clip_shares: tuple[float, ...]
+    kl: float
+    entropy: float
 
 
 @frozen(kw_only=True)
@@ -61,11 +122,12 @@ class Training:
 
 @frozen(kw_only=True)
 class TrainingStep:
-    """How far a fine-tuning is: steps done, the loss of the last one, and its learning rate."""
+    """How far a fine-tuning is: steps done, the loss of the last one, its learning rate and its gradient's norm."""
 
     num_done: int
     loss: float
     learning_rate: float
+    gradient_norm: float = 0.0
 
 
 OnStep = Callable[[TrainingStep], None]
@@ -85,6 +147,25 @@ class Learner(Protocol):
         self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling, on_done: OnDone
     ) -> list[str]:
         """One completion for each prompt, drawn with the seed beside it."""
+
+    def draw(
+        self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling, on_done: OnDone
+    ) -> list[Completion]:
+        """`sample` with the tokens that were drawn, which a policy gradient learns from."""
+
+    def reinforce(
+        self,
+        adapter: Path | None,
+        answers: Sequence[Answer],
+        update: PolicyUpdate,
+        start: Path | None,
+        target: Path,
+        on_step: OnStep,
+    ) -> UpdateFigures:
+        """Make answers more or less likely from `adapter` on, save the new adapter and the optimizer's moments.
+
+        `start` is the state whose divergence is told; moments are beside the adapter, where the next round finds them.
+        """
 
     def finetune(
         self, adapter: Path | None, pairs: Sequence[tuple[str, str]], training: Training, target: Path, on_step: OnStep

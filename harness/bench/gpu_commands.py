@@ -106,12 +106,12 @@ def engines(
 
     Example: tritonrl bench engines --set policy.name=smollm2 --adapter results/sft/adapter
     """
-    from ...core.corpus import SUITES
+    from ...core.corpus import TAUGHT_SUITES
     from ..settings import load_config
     from .policy.engines import compare_engines, render
 
-    if suite not in SUITES:
-        raise UsageError(f"--suite {suite}: must be one of {', '.join(SUITES)}")
+    if suite not in TAUGHT_SUITES:
+        raise UsageError(f"--suite {suite}: must be one of {', '.join(TAUGHT_SUITES)}")
     config = load_config(preset=preset, settings=settings or [])
     figures = compare_engines(config, suite, num_tasks, samples, adapter, seed)
     print_figures(figures, render(figures), as_json)

@@ -46,9 +46,9 @@ def run_cell(context: CellContext, spec: CellSpec, seed: int) -> CellResult:
     started = time.monotonic()
     journal = Journal(cell=str(spec), seed=seed)
     model = _supervise(context, Journal(cell=SFT, seed=seed))
-    state = start(context.config.curriculum, spec.extensions.curriculum)
+    begun, state = model, start(context.config.curriculum, spec.extensions.curriculum)
     for round_index in range(context.config.rl.rounds):
-        model, state = run_round(context, journal, spec, model, state, round_index)
+        model, state = run_round(context, journal, spec, model, state, round_index, begun)
         if round_index in evaluated_rounds(context.config):
             _evaluate(context, journal, model, "rl", round_index)
     _evaluate(context, journal, model, "rl")

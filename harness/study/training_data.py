@@ -20,7 +20,7 @@ from ..datasets.kernelbook import Flaw
 from ..datasets.pairs import Fits, choose_pairs, identify_pairs, open_pairs
 from ..errors import UsageError
 from .contamination import Admission, comparing, identify_against
-from .task_draws import permutation, supervised_examples
+from .task_draws import permutation, supervised_examples, taught_suite
 
 
 @frozen(kw_only=True)
@@ -86,7 +86,7 @@ def draw_training_data(
         flaws = ((Flaw.SHARED, num_refused), (Flaw.TOO_LONG, len(taught) - len(pairs)))
         found = TrainingData(
             pairs=pairs,
-            source=f"teachers of {config.suite}",
+            source=f"teachers of {taught_suite(config)}",
             num_rows=None,
             num_seen=len(taught) + num_refused,
             left_out=tuple((flaw, number) for flaw, number in flaws if number),

@@ -9,14 +9,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from attrs import evolve, frozen
 
-from ...core.corpus import SUITES, Split, examples, is_corpus_id, novel_examples, render
+from ...core.corpus import (
+    SUITES,
+    TAUGHT,
+    Split,
+    examples,
+    has_teacher,
+    is_corpus_id,
+    novel_examples,
+    render,
+    render_task,
+    tasks,
+)
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint, from_plain, to_plain
 from ...core.task import DTYPES, Example, Profile, Task
@@ -45,34 +56,55 @@ def find_task(name: str) -> Task:
     """The task with that id, or in that file; raises TaskError or UsageError."""
     if name.endswith(".py") or Path(name).is_file():
         return task_from_file(Path(name))
-    return find_example(name).task
+    try:
+        return render_task(name)
+    except (ValueError, KeyError) as error:
+        raise UsageError(f"--task {name}: neither a file nor an id of the corpus ({error})") from None
 
 
 def find_example(task_id: str) -> Example:
-    """The corpus task with that id, with its teacher solution."""
-    try:
-        return render(task_id)
-    except (ValueError, KeyError) as error:
-        raise UsageError(f"--task {task_id}: neither a file nor an id of the corpus ({error})") from None
+    """The corpus task with that id, with its teacher solution; raises UsageError where it has none."""
+    task = find_task(task_id)
+    if not has_teacher(task.task_id):
+        raise UsageError(f"--task {task_id}: it has no teacher's solution")
+    return render(task_id)
 
 
 def corpus_examples(suite: str, seed: int, count: int, levels: tuple[int, ...] | None = None) -> Iterator[Example]:
-    """Yield `count` examples of each level of a suite of ours, such as `field:train`; raises UsageError for another."""
+    """Yield `count` examples of each level of a suite with teachers, such as `field:train`; raises UsageError."""
     prefix, _, name = suite.partition(":")
-    if prefix == "kernelbench":
-        raise UsageError(f"--suite {suite}: it has no teachers' solutions; there are {', '.join(_OUR_SUITES)}")
-    if suite not in _OUR_SUITES:
-        raise UsageError(f"--suite {suite}: no such suite; there are {', '.join(_OUR_SUITES)}")
-    for level in dict.fromkeys(SUITES[prefix] if levels is None else levels):
-        if level not in SUITES[prefix]:
-            raise UsageError(f"--levels: {suite} has no level {level}; there are {', '.join(map(str, SUITES[prefix]))}")
-        seed_of_level = derive(seed, "suite", name, level)
-        chosen = SUITES[prefix][level]
+    if prefix in ("kernelbench", *TAUGHT):
+        taught = [other for other in _OUR_SUITES if has_teacher(other.partition(":")[0])]
+        raise UsageError(f"--suite {suite}: it has no teachers' solutions; there are {', '.join(taught)}")
+    for level, seed_of_level, chosen in _levels_of(suite, seed, levels):
         if suite == NOVEL:
             drawn = novel_examples(level, seed_of_level, chosen)
         else:
             drawn = examples(Split(name), level, seed_of_level, chosen)
         yield from islice(drawn, count)
+
+
+def corpus_tasks(
+    suite: str, seed: int, count: int, levels: tuple[int, ...] | None = None
+) -> Iterator[tuple[Task, str | None]]:
+    """`count` tasks a level of a suite of ours, with teachers' solutions where it has them; raises UsageError."""
+    prefix, _, name = suite.partition(":")
+    if prefix not in TAUGHT:
+        yield from ((example.task, example.solution) for example in corpus_examples(suite, seed, count, levels))
+        return
+    for level, seed_of_level, chosen in _levels_of(suite, seed, levels):
+        yield from ((task, None) for task in islice(tasks(Split(name), level, seed_of_level, chosen), count))
+
+
+def _levels_of(suite: str, seed: int, levels: Sequence[int] | None) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    """Yield each level that is asked for, with its seed and families; raises UsageError."""
+    prefix, _, name = suite.partition(":")
+    if suite not in _OUR_SUITES:
+        raise UsageError(f"--suite {suite}: no such suite; there are {', '.join(_OUR_SUITES)}")
+    for level in dict.fromkeys(SUITES[prefix] if levels is None else levels):
+        if level not in SUITES[prefix]:
+            raise UsageError(f"--levels: {suite} has no level {level}; there are {', '.join(map(str, SUITES[prefix]))}")
+        yield level, derive(seed, "suite", name, level), SUITES[prefix][level]
 
 
 @frozen(kw_only=True)
@@ -116,7 +148,7 @@ def load_suite(
 ) -> Suite:
     """A suite by its name; raises UsageError where there is none.
 
-    Names: `SUITE:SPLIT` for `core13`, `full`, `extended`, `field` and `dialects`, `full:unseen` or
+    Names: `SUITE:SPLIT` for `core13`, `full`, `extended`, `field`, `dialects` and `open`, `full:unseen` or
     `kernelbench:FOLDER|PARQUET|HUB_NAME`.
     `levels`: these alone; `num`: so many of each (of a corpus, which has no end, 10); `seed`: which a corpus draws;
     `picks`: those places of the suite alone, KernelBench's being ordered by level and number (100 is the first of
@@ -177,16 +209,16 @@ def is_ours(name: str) -> bool:
 def _draw(
     name: str, levels: Sequence[int] | None, num: int | None, seed: int, picks: Sequence[int] | None
 ) -> Iterator[SuiteTask]:
-    drawn = list(corpus_examples(name, seed, num or 10, tuple(levels) if levels else None))
+    drawn = list(corpus_tasks(name, seed, num or 10, tuple(levels) if levels else None))
     beyond = [place for place in picks or () if place >= len(drawn)]
     if beyond:
         raise UsageError(
             f"--tasks: {name} has places 0 to {len(drawn) - 1} here, and not {min(beyond)}; "
             "--limit says how many tasks a level has"
         )
-    for index, example in enumerate(drawn):
+    for index, (task, solution) in enumerate(drawn):
         if picks is None or index in picks:
-            yield SuiteTask(index=index, task=example.task, solution=example.solution)
+            yield SuiteTask(index=index, task=task, solution=solution)
 
 
 def _choose(
@@ -305,20 +337,21 @@ def named_examples(names: Sequence[str]) -> list[tuple[Task, str | None]]:
     """Tasks by file or id, with the teacher's solution where there is one."""
     found: list[tuple[Task, str | None]] = []
     for name in names:
-        example = find_example(name) if is_corpus_id(name) else None
-        found.append((find_task(name), None) if example is None else (example.task, example.solution))
+        is_taught = is_corpus_id(name) and has_teacher(name)
+        found.append((find_task(name), find_example(name).solution if is_taught else None))
     return found
 
 
-def export_examples(folder: Path, chosen: Iterator[Example]) -> int:
-    """Write each task, its solution and a line of `prompts.jsonl`; returns how many."""
+def export_tasks(folder: Path, chosen: Iterable[tuple[Task, str | None]]) -> int:
+    """Write each task, its solution where it has one, and a line of `prompts.jsonl`; returns how many."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = []
-    for example in chosen:
-        task = example.task
+    for task, solution in chosen:
         (folder / f"{task.task_id}.py").write_text(task.source, encoding="utf-8")
-        (folder / f"{task.task_id}.solution.py").write_text(example.solution, encoding="utf-8")
-        messages = {"prompt": user_message(task), "answer": assistant_message(example.solution)}
+        messages = {"prompt": user_message(task)}
+        if solution is not None:
+            (folder / f"{task.task_id}.solution.py").write_text(solution, encoding="utf-8")
+            messages["answer"] = assistant_message(solution)
         lines.append(json.dumps({"task": task.task_id, "level": task.level, "family": task.family, **messages}))
     (folder / "prompts.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return len(lines)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import torch
 from attrs import evolve, frozen
@@ -46,6 +47,31 @@ class Batch:
 def make_optimizer(gradients: Gradients) -> torch.optim.Optimizer:
     """AdamW over the masters, without weight decay; each batch has its own learning rate."""
     return torch.optim.AdamW(gradients.masters, lr=0.0, weight_decay=0.0, fused=True)
+
+
+def save_moments(optimizer: torch.optim.Optimizer, path: Path) -> None:
+    """Write what the optimizer knows of its steps, so that `load_moments` goes on with it."""
+    from safetensors.torch import save_file
+
+    states = optimizer.state_dict()["state"]
+    found = {
+        f"{number}.{name}": value.detach().cpu() for number, state in states.items() for name, value in state.items()
+    }
+    save_file({name: value.contiguous() for name, value in sorted(found.items())}, path)
+
+
+def load_moments(optimizer: torch.optim.Optimizer, path: Path) -> int:
+    """Go on with the moments of a file, where it is there; returns how many steps they are of."""
+    from safetensors.torch import load_file
+
+    if not path.is_file():
+        return 0
+    states: dict[int, dict[str, Tensor]] = {}
+    for key, value in load_file(path).items():
+        number, _, name = key.partition(".")
+        states.setdefault(int(number), {})[name] = value
+    optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
+    return int(states[0]["step"]) if states else 0
 
 
 def descend(

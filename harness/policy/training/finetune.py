@@ -40,7 +40,7 @@ from ..model.transformer import (
 )
 from ..sampling.cache import free_for_training
 from .chunked_loss import answer_loss
-from .cuda_graphs import GRAIN, StaticSteps
+from .cuda_graphs import GRAIN, StaticSteps, even_weights
 from .descent import Batch, LossPoint, descend, make_optimizer
 from .distributed import ALONE, World
 from .gradients import Gradients
@@ -126,12 +126,16 @@ class PackedLoss:
 
     def __call__(self, pairs: Sequence[Pair]) -> Tensor:
         """Summed loss of a microbatch."""
+        return answer_loss(*self.states(pairs), self.head)
+
+    def states(self, pairs: Sequence[Pair]) -> tuple[Tensor, Tensor]:
+        """The final hidden states (answers, size) that the answers' tokens (answers,) follow."""
         device = self.policy.device
         row = join(pairs)
         tokens, positions = torch.tensor([row.tokens, row.positions]).to(device)
         answers = torch.tensor(row.answers).to(device)
         hidden = self.hidden(tokens, positions, attend_within(row.lengths, device, self.dtype, self.longest))
-        return answer_loss(hidden.index_select(0, answers - 1), tokens[answers], self.head)
+        return hidden.index_select(0, answers - 1), tokens[answers]
 
     @property
     def head(self) -> Tensor:
@@ -157,11 +161,17 @@ def pad_rows(policy: Policy, pairs: Sequence[Pair]) -> tuple[Tensor, Tensor, Ten
     return rows.to(device), mask.to(device), answer.to(device)
 
 
-def padded_loss(policy: Policy, pairs: Sequence[Pair]) -> Tensor:
-    """Summed loss of the answers' tokens by the model's own forward pass, pairs padded on the right."""
+def padded_logits(policy: Policy, pairs: Sequence[Pair]) -> tuple[Tensor, Tensor]:
+    """The answers' tokens (answers,) and their logits (answers, vocabulary) by the model's own forward pass, padded."""
     rows, mask, answer = pad_rows(policy, pairs)
     logits = policy.model(input_ids=rows, attention_mask=mask, use_cache=False).logits[:, :-1]
-    return functional.cross_entropy(logits[answer[:, 1:]].float(), rows[:, 1:][answer[:, 1:]], reduction="sum")
+    return logits[answer[:, 1:]], rows[:, 1:][answer[:, 1:]]
+
+
+def padded_loss(policy: Policy, pairs: Sequence[Pair]) -> Tensor:
+    """Summed loss of the answers' tokens by the model's own forward pass, pairs padded on the right."""
+    logits, targets = padded_logits(policy, pairs)
+    return functional.cross_entropy(logits.float(), targets, reduction="sum")
 
 
 def make_loss(
@@ -192,7 +202,7 @@ def make_step(
         loss = PackedLoss(policy, max(longest, GRAIN), execution)
         steps = StaticSteps(loss.hidden, loss.head, max(longest, GRAIN), gradients)
         steps.prepare(coming, on_captured)
-        return steps
+        return lambda part, num_answers: steps(part, even_weights(part, num_answers))[0]
     compute = make_loss(policy, encoded, execution)
 
     def step(part: Sequence[Pair], num_answers: int) -> Tensor:
@@ -201,6 +211,13 @@ def make_step(
         return loss.detach()
 
     return step
+
+
+def trained_weights(policy: Policy) -> list[Tensor]:
+    """The adapter's weights, or all where they are open; raises ValueError where there is neither."""
+    if policy.lora is None and not policy.is_open:
+        raise ValueError("the policy has no adapter to train; attach one first, or open its weights")
+    return [weight for weight in policy.model.parameters() if weight.requires_grad]
 
 
 def draw_batches(encoded: Sequence[Pair], epochs: int, batch_size: int, seed: int) -> list[tuple[int, list[Pair]]]:
@@ -240,9 +257,7 @@ def train(
     is captured before the first step. Raises ValueError where the policy has no adapter, and DivergedError after a
     step whose loss or gradient is no finite number: what was trained is of no use then.
     """
-    if policy.lora is None and not policy.is_open:
-        raise ValueError("the policy has no adapter to train; attach one first, or open its weights")
-    weights = [weight for weight in policy.model.parameters() if weight.requires_grad]
+    weights = trained_weights(policy)
     drawn = draw_batches(encoded, epochs, batch_size, seed)
     num_tokens = sum(len(tokens) for _, batch in drawn for tokens, _ in batch)
     execution = execution or choose_execution(policy, num_tokens // world.size)
