@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -56,14 +57,18 @@ def test_what_never_fits_is_refused_with_its_size() -> None:
         assert budget.peak_bytes == 0
 
 
+def _wait_for(budget: MemoryBudget, number: int) -> None:
+    """Until so many stand in line."""
+    while budget.num_waiting < number:
+        time.sleep(0.01)
+
+
 def test_who_comes_first_is_served_first() -> None:
     """Small runs do not overtake a large one for ever."""
     budget = MemoryBudget(200 * MB)
     order: list[str] = []
-    waits = threading.Event()
 
     def large() -> None:
-        waits.set()
         with budget.asked(200 * MB, "large"):
             order.append("large")
 
@@ -74,13 +79,10 @@ def test_who_comes_first_is_served_first() -> None:
     with budget.asked(150 * MB, "first"):
         threads = [threading.Thread(target=large, daemon=True)]
         threads[0].start()
-        waits.wait(5.0)
-        while not budget.num_waiting:
-            pass
+        _wait_for(budget, 1)
         threads.append(threading.Thread(target=small, daemon=True))
         threads[1].start()
-        while budget.num_waiting < 2:
-            pass
+        _wait_for(budget, 2)
     for thread in threads:
         thread.join(5.0)
     assert order == ["large", "small"]
