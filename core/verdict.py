@@ -44,6 +44,8 @@ class Verdict:
     """The measured ratio to `torch.compile` of the reference; `speedup` is the one to the eager reference."""
     torch_operators: int | None = None
     """PyTorch operators that compute in the declared plan; null where no plan was recorded."""
+    declared: str | None = None
+    """What was seen at the declared sizes, such as "not run (5.4 GB)"; null where it is not correct."""
 
     def _passed(self, stage: Stage) -> bool:
         return any(result.stage is stage and result.passed for result in self.stages)

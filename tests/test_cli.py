@@ -27,7 +27,7 @@ EXAMPLE = next(iter(examples(Split.TRAIN, 1, 0, families=("softmax",))))
 TASK = EXAMPLE.task.task_id
 BROKEN = "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
 KEYS = {"task", "candidate", "backend", "stages", "reached", "valid", "compiled", "correct", "speedup", "reward"}
-KEYS |= {"torch_operators", "seed"}
+KEYS |= {"torch_operators", "declared", "seed"}
 COMMANDS = [
     *(["verify"], ["ablate"], ["report"], ["pack"], ["unpack"], ["sft"], ["rl"], ["eval"], ["sample"], ["show"]),
     ["doctor"],
@@ -40,6 +40,7 @@ COMMANDS = [
         ["bench", "mutants"],
         ["bench", "false-rejects"],
         ["bench", "soak"],
+        ["bench", "exam"],
     ),
 ]
 

@@ -48,6 +48,7 @@ def verdict_plain(verdict: Verdict, spec: VerifierSpec, config: Config) -> dict[
         "correct": verdict.correct,
         "speedup": verdict.speedup,
         "torch_operators": verdict.torch_operators,
+        "declared": verdict.declared,
         "reward": combine(verdict, RewardSpec(partial_credit=spec.stop_early), config.reward).total,
     }
     if config.verifier.timing == "simulated":

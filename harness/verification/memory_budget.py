@@ -15,6 +15,7 @@ from contextlib import contextmanager
 
 from attrs import frozen
 
+from ...stages.declared_sizes import tell_bytes
 from ..errors import TooLargeError
 from ..lending import Borrower, Reply
 
@@ -36,6 +37,11 @@ class MemoryBudget:
         self._line: deque[object] = deque()
         self._change = threading.Condition()
         self._own = threading.local()
+
+    @property
+    def num_waiting(self) -> int:
+        """How many stand in line."""
+        return len(self._line)
 
     @contextmanager
     def asked(self, num_bytes: float, name: str) -> Iterator[None]:
@@ -137,10 +143,3 @@ def choose_gpu_bytes(device: int) -> int:
     import torch
 
     return int(_SHARE_OF_GPU * torch.cuda.get_device_properties(device).total_memory)
-
-
-def tell_bytes(num_bytes: float) -> str:
-    """Return a size as people read it, such as `5.4 GB`."""
-    if num_bytes >= 1e8:
-        return f"{num_bytes / 1e9:.1f} GB"
-    return f"{num_bytes / 1e6:.1f} MB"
