@@ -11,7 +11,8 @@ the wider ones) counts as none. What is expected so near the end of a range that
 may be infinite or not, and so may what a formula reaches by way of values beyond the range. Where inputs were
 transformed, results may all be tiny remainders of what the task computes on ordinary ones (a softplus of large negative
 values): then errors are measured against a hundredth of the ordinary results' scale. Integer results (argmax) are
-compared exactly.
+compared exactly. And where one scale for a whole tensor would hide what happens to its small elements, each is measured
+against a scale of its own.
 """
 
 from __future__ import annotations
@@ -92,11 +93,14 @@ def compare(
     expected_dtype: str | None = None,
     least_scale: float = 0.0,
     largest_safe: float = np.inf,
+    element_scales: NDArray[np.float64] | None = None,
+    judges_elements_alone: bool = False,
 ) -> Comparison:
     """How `actual` (of torch dtype `dtype`, as an array of any numpy dtype) differs from the oracle's values.
 
     Errors are measured against `least_scale` where the expected values' own scale is smaller. Expected values beyond
-    `largest_safe` may be infinite.
+    `largest_safe` may be infinite. With `element_scales`, of the result's shape, errors are measured against each
+    element's own, too; those whose scale is infinite have none, and count as right with `judges_elements_alone`.
     """
     dtype_matches = dtype == (expected_dtype or dtype)
     if actual.shape != expected.shape:
@@ -122,10 +126,17 @@ def compare(
         is_at_end = (sizes >= min(1.0 - slack, largest_safe / limit)) & (sizes <= 1.0 + slack)
         is_infinite = np.where(is_at_end, found == infinite, sizes > 1.0)
         wanted = np.where(is_infinite, infinite, wanted)
+        if element_scales is not None and judges_elements_alone:
+            found = np.where(np.isfinite(element_scales), found, wanted)
         both_finite = np.isfinite(wanted) & np.isfinite(found)
         same_nonfinite = (np.isnan(wanted) & np.isnan(found)) | (np.isinf(wanted) & (wanted == found))
         num_nonfinite = int(np.count_nonzero(~(both_finite | same_nonfinite)))
         relative_error, worst_excess = _ratios(found[both_finite], wanted[both_finite], _SMALLEST[dtype], least_scale)
+        worst_element = 0.0
+        if element_scales is not None:
+            scales = element_scales[both_finite]
+            errors = np.maximum(np.abs(found - wanted)[both_finite] - _SMALLEST[dtype], 0.0)
+            worst_element = float(np.max(np.where(errors > 0.0, errors / scales, 0.0), initial=0.0))
     return Comparison(
         dtype=dtype,
         shape_matches=True,
@@ -134,6 +145,7 @@ def compare(
         num_nonfinite=num_nonfinite,
         relative_error=relative_error,
         worst_excess=worst_excess,
+        worst_element=_bounded(worst_element),
     )
 
 
@@ -178,5 +190,5 @@ def accepts(comparison: Comparison, share: float = 1.0) -> bool:
         return True
     return (
         comparison.relative_error <= share * tolerance.relative_error
-        and comparison.worst_excess <= share * tolerance.worst_excess
+        and max(comparison.worst_excess, comparison.worst_element) <= share * tolerance.worst_excess
     )

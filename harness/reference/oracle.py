@@ -14,10 +14,8 @@ zeros), which stay randomised, so that renaming a parameter is no way to have it
 from __future__ import annotations
 
 import copy
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,11 +28,14 @@ from ...core.run import InitArgument, TensorSpec
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Constants, Profile, Task
+from ...stages.judge_run import is_sound
 from ...stages.roofline import EagerOperator
 from ...stages.tolerance import accepts, compare, find_scale
 from ...stages.variants import HIDDEN_VARIANTS, VariantInputs
 from ..errors import TaskError
-from .experiments import find_numbers, find_used_inputs, is_same_in_evaluation
+from .conditioning import NUM_DRAWS, find_element_scales, move
+from .experiments import find_changeable_integers, find_numbers, find_used_inputs, is_same_in_evaluation
+from .kept_results import KeptResults
 from .reference import (
     build_model,
     call_model,
@@ -44,26 +45,29 @@ from .reference import (
     draw_inputs,
     dtype_name,
     fake_reference,
+    is_pointwise,
+    is_product,
     load_task,
     randomise,
+    round_parameters,
     to_double,
     torch_dtype,
     trace_operators,
 )
 from .sizes.declared_sizes import accepted_remainders, find_between, find_beyond, is_within_reach, with_declared
-from .values import is_in_range, is_integer, transform, values_of
+from .values import is_in_range, transform, values_of
 
-T = TypeVar("T")
 _STABLE_OPERATORS = frozenset({"_softmax", "_log_softmax", "logsumexp"})
-_PRODUCTS = ("mm", "conv", "attention", "linear", "matmul", "dot", "mv", "lstm", "gru", "rnn", "cdist", "einsum")
 _EXPONENTIAL_OPERATORS = frozenset(
     {"tanh", "sigmoid", "silu", "gelu", "elu", "softplus", "mish", "log_sigmoid_forward", *_STABLE_OPERATORS}
 )
+_SUMS_OF_EXPONENTIALS = frozenset(
+    {"logaddexp", "logaddexp2", "logcumsumexp", "celu", "binary_cross_entropy_with_logits"}
+)
+"""Like them, right within the range of what they add up."""
 _UNORDERED_OPERATORS = frozenset({"topk", "sort", "argsort", "kthvalue", "median", "nanmedian", "mode"})
 _FLOATING = ("float64", "float32", "float16", "bfloat16")
 MAX_CACHED_BYTES = 256 << 20
-_FEW_BYTES = 1 << 12
-"""What small records are taken to need."""
 _SHARE_OF_SCALE, _SHARE_OF_TOLERANCE = 1e-2, 0.25
 
 
@@ -82,6 +86,9 @@ class ExpectedRun:
     computed_in: str = "float64"
     share_of_tolerance: float = 1.0
     largest_safe: float = np.inf
+    element_scales: tuple[NDArray[np.float64] | None, ...] = ()
+    """For each result, the scales of its elements; empty where they have none."""
+    judges_elements_alone: bool = False
     least_scales: tuple[float, ...] = ()
     """For each result, the scale below which errors are not measured; empty where its own scale is the measure."""
 
@@ -110,11 +117,7 @@ class Oracle:
 
     def __init__(self, seed: int, max_cached_bytes: int = MAX_CACHED_BYTES) -> None:
         self.seed = seed
-        self._max_bytes = max_cached_bytes
-        self._held_bytes = 0
-        self._cache: OrderedDict[tuple[Any, ...], tuple[Any, int]] = OrderedDict()
-        self._lock = threading.Lock()
-        self._making: dict[tuple[Any, ...], threading.Lock] = {}
+        self._kept = KeptResults(max_cached_bytes)
 
     def init_seed(self, task: Task) -> int:
         """The seed under which both models are built."""
@@ -122,16 +125,16 @@ class Oracle:
 
     def signature(self, task: Task) -> ReferenceSignature:
         """What the reference returns at the declared sizes, and which inputs and parameters it has."""
-        return self._cached(("signature", fingerprint(task)), lambda: self._find_signature(task))
+        return self._kept.once(("signature", fingerprint(task)), lambda: self._find_signature(task))
 
     def build(self, task: Task, profile: Profile, dtype: str) -> Build:
         """Init arguments and input descriptions for recording a candidate."""
         key = ("build", fingerprint(task), profile, dtype)
-        return self._cached(key, lambda: self._find_build(task, profile, dtype))
+        return self._kept.once(key, lambda: self._find_build(task, profile, dtype))
 
     def operators(self, task: Task) -> tuple[EagerOperator, ...]:
         """The operators that eager PyTorch would run at the declared sizes."""
-        return self._cached(("operators", fingerprint(task)), lambda: trace_operators(task))
+        return self._kept.once(("operators", fingerprint(task)), lambda: trace_operators(task))
 
     def operator_names(self, task: Task) -> tuple[str, ...]:
         """The names of those operators, without overloads, in order."""
@@ -143,9 +146,22 @@ class Oracle:
 
     def multiplies_matrices(self, task: Task) -> bool:
         """Whether any of the reference's operators may be computed by matrix units."""
-        names = self.operator_names(task)
-        has_flops = any(operator.matmul_flops for operator in self.operators(task))
-        return has_flops or any(part in name for name in names for part in _PRODUCTS)
+        return any(map(is_product, self.operators(task)))
+
+    def begins_with_product(self, task: Task) -> bool:
+        """Whether the reference's first operator multiplies matrices, and its results are floats."""
+        operators = self.operators(task)
+        return bool(operators) and is_product(operators[0])
+
+    def num_products(self, task: Task) -> int:
+        """How many of the reference's operators multiply matrices."""
+        return sum(map(is_product, self.operators(task)))
+
+    def num_pointwise(self, task: Task) -> int:
+        """How many operators the reference has, where each is of single elements and exact for all; else 0."""
+        operators = self.operators(task)
+        is_plain = (_EXPONENTIAL_OPERATORS | _SUMS_OF_EXPONENTIALS).isdisjoint(self.operator_names(task))
+        return len(operators) if is_plain and all(map(is_pointwise, operators)) else 0
 
     def saturates(self, task: Task) -> bool:
         """Whether the reference has an operator that takes exponentials and stays finite whatever the magnitudes."""
@@ -165,7 +181,7 @@ class Oracle:
 
     def is_same_in_evaluation(self, task: Task) -> bool:
         """Whether the reference returns the same in evaluation mode as in training mode, and in a second call."""
-        return self._cached(
+        return self._kept.once(
             ("evaluation", fingerprint(task)), lambda: is_same_in_evaluation(task, self.seed, self.init_seed(task))
         )
 
@@ -174,31 +190,77 @@ class Oracle:
     ) -> ExpectedRun:
         """The reference's results on one variant's inputs."""
         key = ("expected", fingerprint(task), inputs, seeded_parameters)
-        return self._cached(key, lambda: self._compute(task, inputs, seeded_parameters), lambda run: run.num_bytes)
+        return self._kept.once(key, lambda: self._compute(task, inputs, seeded_parameters), lambda run: run.num_bytes)
 
     def is_exact(self, task: Task, inputs: VariantInputs) -> bool:
         """Whether the reference itself, in the variant's dtype, is well within the tolerance, and all is finite."""
-        return self._cached(("exact", fingerprint(task), inputs), lambda: self._is_exact(task, inputs))
+        return self._kept.once(("exact", fingerprint(task), inputs), lambda: self._is_exact(task, inputs))
 
     def own_errors(self, task: Task, inputs: VariantInputs) -> tuple[Comparison, ...]:
         """How each result of the reference itself, in the variant's dtype, differs; empty where it cannot be had."""
-        return self._cached(("own errors", fingerprint(task), inputs), lambda: self._find_own_errors(task, inputs))
+        return self._kept.once(("own errors", fingerprint(task), inputs), lambda: self._find_own_errors(task, inputs))
+
+    def is_sound(self, task: Task, inputs: VariantInputs, share: float) -> bool:
+        """Whether the reference gives numbers on a variant's inputs, and in its own dtype right ones (`judge_run`)."""
+        return self._kept.once(
+            ("sound", fingerprint(task), inputs, share),
+            lambda: is_sound(self.expected(task, inputs).expected, self.own_errors(task, inputs), share),
+        )
+
+    def element_scales(
+        self, task: Task, inputs: VariantInputs, seeded_parameters: frozenset[str] = frozenset()
+    ) -> tuple[NDArray[np.float64] | None, ...]:
+        """A scale for each element of each result, as `conditioning` has it; none where it is not to be had.
+
+        Activations by way of exponentials are computed within a scale of their own range, and not near their zeros.
+        """
+        if not (_EXPONENTIAL_OPERATORS | _SUMS_OF_EXPONENTIALS).isdisjoint(self.operator_names(task)):
+            return ()
+        key = ("elements", fingerprint(task), inputs, seeded_parameters)
+        return self._kept.once(
+            key,
+            lambda: self._find_element_scales(task, inputs, seeded_parameters),
+            lambda found: sum(each.nbytes for each in found if each is not None),
+        )
+
+    def _find_element_scales(
+        self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]
+    ) -> tuple[NDArray[np.float64] | None, ...]:
+        run = self.expected(task, spec, seeded_parameters)
+        model, inputs = self._prepare(task, spec, seeded_parameters)
+        try:
+            own = call_model(task, convert(copy.deepcopy(model), torch_dtype(spec.dtype)), inputs)
+        except (RuntimeError, TaskError):  # not every operator exists for every dtype on a CPU, nor copies every model
+            return ()
+        moved = []
+        for number in range(NUM_DRAWS):
+            generator = torch.Generator().manual_seed(derive(self.seed, fingerprint(task), "moved", str(number)))
+            other = convert(copy.deepcopy(model), torch.float64)
+            with torch.no_grad():
+                for value in other.state_dict().values():
+                    if value.is_floating_point():
+                        value.copy_(move(value, generator))
+            moved.append(call_model(task, other, [move(value, generator) for value in inputs]))
+        return tuple(
+            find_element_scales(wanted, [values_of(each[at]) for each in moved], values_of(own[at]))
+            for at, wanted in enumerate(run.expected)
+        )
 
     def degree(self, task: Task, inputs: VariantInputs) -> int | None:
         """The power of a factor of all inputs that the result is multiplied by; None where there is no such power."""
-        return self._cached(("degree", fingerprint(task), inputs), lambda: self._find_degree(task, inputs))
+        return self._kept.once(("degree", fingerprint(task), inputs), lambda: self._find_degree(task, inputs))
 
     def remainder(self, task: Task) -> Constants:
         """The sizes of the variant "remainder" that the reference accepts; empty where it accepts none."""
-        return self._cached(("remainder", fingerprint(task)), lambda: accepted_remainders(task))
+        return self._kept.once(("remainder", fingerprint(task)), lambda: accepted_remainders(task))
 
     def beyond(self, task: Task) -> Constants:
         """The sizes of the variant "beyond" that the reference accepts; empty where there are none within reach."""
-        return self._cached(("beyond", fingerprint(task)), lambda: find_beyond(task, self.remainder(task)))
+        return self._kept.once(("beyond", fingerprint(task)), lambda: find_beyond(task, self.remainder(task)))
 
     def between(self, task: Task) -> Constants:
         """The sizes of the variant "between", which this seed draws; empty where there is no room for any."""
-        return self._cached(("between", fingerprint(task)), lambda: self._find_between(task))
+        return self._kept.once(("between", fingerprint(task)), lambda: self._find_between(task))
 
     def _find_between(self, task: Task) -> Constants:
         if not self.is_within_reach(task):
@@ -207,26 +269,20 @@ class Oracle:
 
     def numbers(self, task: Task) -> tuple[tuple[int, Any], ...]:
         """The plain numbers of the variant "numbers", by position; those that the reference accepts, one by one."""
-        return self._cached(("numbers", fingerprint(task)), lambda: find_numbers(task, self.init_seed(task)))
+        return self._kept.once(("numbers", fingerprint(task)), lambda: find_numbers(task, self.init_seed(task)))
 
-    def accepts_integers(self, task: Task, spec: VariantInputs) -> bool:
-        """Whether there are integers among the inputs, and the reference runs with any at tiny sizes.
+    def changeable_integers(self, task: Task, change: str) -> tuple[int, ...]:
+        """The positions of integers among the inputs that a variant may change so ("negated" or "large")."""
+        if not change:
+            return ()
+        return self._kept.once(
+            ("integers", fingerprint(task), change), lambda: self._find_changeable_integers(task, change)
+        )
 
-        Large ones are asked for in any case: what is an index counts from the end in PyTorch, and not in right kernels.
-        It is asked on the CPU, where an index out of range is an error and not the end of the process.
-        """
-        large = evolve(spec, profile=Profile.TINY, integers="large")
-        return self._cached(("integers", fingerprint(task), large), lambda: self._accepts_integers(task, large))
-
-    def _accepts_integers(self, task: Task, spec: VariantInputs) -> bool:
+    def _find_changeable_integers(self, task: Task, change: str) -> tuple[int, ...]:
+        spec = VariantInputs(variant=Variant.ORIGINAL, profile=Profile.TINY, dtype=task.dtypes[0])
         model, inputs = self._prepare(task, spec, frozenset())
-        if not any(map(is_integer, inputs)):
-            return False
-        try:
-            call_model(task, convert(model, torch.float64), [to_double(value) for value in inputs])
-        except TaskError:
-            return False
-        return True
+        return find_changeable_integers(task, convert(model, torch.float64), inputs, change)
 
     def _with_numbers(self, task: Task, profile: Profile, drawn: list[Any]) -> list[Any]:
         others = dict(self.numbers(task)) if profile is Profile.NUMBERS else {}
@@ -234,7 +290,7 @@ class Oracle:
 
     def is_within_reach(self, task: Task) -> bool:
         """Whether the declared sizes can be computed here in about a second."""
-        return self._cached(("reach", fingerprint(task)), lambda: is_within_reach(task))
+        return self._kept.once(("reach", fingerprint(task)), lambda: is_within_reach(task))
 
     def _sized(self, task: Task, profile: Profile) -> tuple[Task, Profile]:
         """The task with a derived profile's sizes in the place of `LARGER`, and the profile to load it with."""
@@ -249,35 +305,6 @@ class Oracle:
             return task, profile
         small = {**dict(task.small), **dict(self.remainder(task))}
         return evolve(task, larger=tuple(small.items())), Profile.LARGER
-
-    def _cached(
-        self, key: tuple[Any, ...], make: Callable[[], T], measure: Callable[[T], int] = lambda _: _FEW_BYTES
-    ) -> T:
-        """What `make` returns, made once: threads that need it meanwhile wait, those that need something else do not.
-
-        What is made may need other cached values, as long as none of them needs it in turn.
-        """
-        with self._lock:
-            if key in self._cache:
-                return cast(T, self._get(key))
-            making = self._making.setdefault(key, threading.Lock())
-        with making:
-            with self._lock:
-                if key in self._cache:
-                    return cast(T, self._get(key))
-            made = make()
-            with self._lock:
-                self._making.pop(key, None)
-                self._cache[key] = (made, measure(made))
-                self._held_bytes += self._cache[key][1]
-                while self._held_bytes > self._max_bytes and len(self._cache) > 1:
-                    _, (_, released) = self._cache.popitem(last=False)
-                    self._held_bytes -= released
-            return made
-
-    def _get(self, key: tuple[Any, ...]) -> Any:
-        self._cache.move_to_end(key)
-        return self._cache[key][0]
 
     def _find_signature(self, task: Task) -> ReferenceSignature:
         with fake_reference(task, Profile.DECLARED, task.dtypes[0]) as (model, inputs):
@@ -350,16 +377,31 @@ class Oracle:
 
         # variants of one stream share the draw, and those of one size and dtype the model
         inputs_key = ("inputs", identity, profile, spec.stream)
-        drawn = [*self._cached(inputs_key, draw, _num_bytes)]
+        drawn = [*self._kept.once(inputs_key, draw, _num_bytes)]
         if spec.fresh_input is not None:
             drawn[spec.fresh_input] = draw("fresh")[spec.fresh_input]
-        inputs = [transform(value, spec, dtype) for value in drawn]
+        changeable = self._changeable(task, spec)
+        fixed = evolve(spec, integers="")
+        inputs = [transform(value, spec if at in changeable else fixed, dtype) for at, value in enumerate(drawn)]
         model_key = ("model", identity, profile, spec.dtype, seeded_parameters)
-        model = self._cached(model_key, build, lambda made: _num_bytes(made.state_dict().values()))
+        model = self._kept.once(model_key, build, lambda made: _num_bytes(made.state_dict().values()))
         try:
-            return copy.deepcopy(model), inputs
+            model = copy.deepcopy(model)
         except RuntimeError:  # it keeps a tensor that was computed from parameters
-            return build(), inputs
+            model = build()
+        if spec.has_rounded_parameters and spec.rounded_through is not None:
+            round_parameters(model, spec.rounded_through)
+        return model, inputs
+
+    def _changeable(self, task: Task, spec: VariantInputs) -> tuple[int, ...]:
+        """The inputs whose integers the variant changes; beyond the declared sizes, where they judge at small ones."""
+        if spec.profile is Profile.BEYOND and spec.integers:
+            beside = VariantInputs(
+                variant=spec.variant, profile=Profile.SMALL, dtype=spec.dtype, integers=spec.integers
+            )
+            if not (self.changeable_integers(task, spec.integers) and self.is_exact(task, beside)):
+                return ()
+        return self.changeable_integers(task, spec.integers)
 
     def _call(self, task: Task, model: torch.nn.Module, inputs: list[Any]) -> tuple[Sequence[torch.Tensor], str]:
         """The reference's results, on the CPU, and the dtype in which floating-point ones were computed."""
@@ -385,7 +427,7 @@ class Oracle:
             with fake_reference(task, Profile.TINY, dtype) as (model, inputs):
                 return tuple(dtype_name(output) for output in call_model(task, model, inputs))
 
-        return self._cached(("dtypes", fingerprint(task), dtype), find)
+        return self._kept.once(("dtypes", fingerprint(task), dtype), find)
 
     def _least_scales(self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]) -> tuple[float, ...]:
         original = VariantInputs(variant=Variant.ORIGINAL, profile=spec.profile, dtype=spec.dtype)

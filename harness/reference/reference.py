@@ -30,11 +30,13 @@ from ...core.run import InitArgument, TensorSpec
 from ...core.task import Constants, Profile, Task
 from ...core.text.size_constants import with_constants
 from ...stages.roofline import EagerOperator
+from ...stages.variants import round_values
 from ..errors import TaskError
 
 RAISED = (Exception, SystemExit)
 """What a program may end with; a script that calls `exit()` is no end of the command."""
 _NUMBERS = itertools.count()
+_PRODUCTS = ("mm", "conv", "attention", "linear", "matmul", "dot", "mv", "lstm", "gru", "rnn", "cdist", "einsum")
 
 # torch's default generator is process-wide state: whoever seeds it must be alone
 _SEEDED = threading.RLock()
@@ -328,6 +330,26 @@ def randomise(
                 spread = float(tensor.double().std()) * math.sqrt(12.0)
                 fresh = float(tensor.double().mean()) + spread * (fresh - 0.5)
             tensor.copy_(fresh.to(dtype).to(tensor.dtype))
+
+
+def round_parameters(model: torch.nn.Module, dtype: str) -> None:
+    """Round floating-point parameters and buffers to as many bits as a narrower dtype has."""
+    with torch.no_grad():
+        for tensor in model.state_dict().values():
+            if tensor.is_floating_point():
+                tensor.copy_(torch.from_numpy(round_values(tensor.double().numpy(), dtype)))
+
+
+def is_product(operator: EagerOperator) -> bool:
+    """Whether an operator may be computed by matrix units."""
+    return bool(operator.matmul_flops) or any(part in operator.name.split(".")[1] for part in _PRODUCTS)
+
+
+def is_pointwise(operator: EagerOperator) -> bool:
+    """Whether each element that an operator returns follows from single elements of its operands, as PyTorch says."""
+    space, name, overload = operator.name.split(".")
+    found = getattr(getattr(getattr(torch.ops, space), name), overload)
+    return torch.Tag.pointwise in found.tags
 
 
 class _OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]

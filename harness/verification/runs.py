@@ -30,7 +30,7 @@ from ...stages.compile_stage import (
 from ...stages.judge_run import ExpectedOutput, compare_run
 from ...stages.plan_audit import check_structure
 from ...stages.syntax import judge_syntax
-from ...stages.tolerance import choose_share, find_largest_safe
+from ...stages.tolerance import SHARE_WITHOUT_PRODUCTS, choose_share, find_largest_safe
 from ...stages.variants import ROWS, SAMPLED_VARIANTS, VariantInputs, describe
 from ..reference.oracle import ExpectedRun
 from .context import VerifierContext
@@ -160,7 +160,11 @@ def prepare_run(
     expected = context.oracle.expected(task, inputs, find_seeded_parameters(plan, report.reference.parameters))
     share = _choose_share(report, task, context, inputs)
     expected = evolve(
-        expected, share_of_tolerance=share, largest_safe=find_largest_safe(context.oracle.operator_names(task))
+        expected,
+        share_of_tolerance=share,
+        largest_safe=find_largest_safe(context.oracle.operator_names(task)),
+        element_scales=_find_element_scales(plan, report, task, context, inputs),
+        judges_elements_alone=ROWS[inputs.variant].judges_elements_alone,
     )
     storages = fill_storages(plan, expected, context.store.get_blob)
     if isinstance(storages, Failure):
@@ -183,8 +187,24 @@ def _add_accesses(plan: LaunchPlan, report: CompileReport) -> LaunchPlan:
     return evolve(plan, kernels=tuple(evolve(kernel, accesses=find(kernel)) for kernel in plan.kernels))
 
 
+def _find_element_scales(
+    plan: LaunchPlan, report: CompileReport, task: Task, context: VerifierContext, inputs: VariantInputs
+) -> tuple[NDArray[np.float64] | None, ...]:
+    """The scales of single elements, at sizes that are quickly computed a few times, in a dtype that has digits."""
+    is_asked = ROWS[inputs.variant].is_by_element and inputs.profile is Profile.SMALL and inputs.dtype == "float32"
+    if not is_asked:
+        return ()
+    return context.oracle.element_scales(task, inputs, find_seeded_parameters(plan, report.reference.parameters))
+
+
 def _choose_share(report: CompileReport, task: Task, context: VerifierContext, inputs: VariantInputs) -> float:
     cuts = cuts_to_tf32(report)
+    if (
+        inputs.variant is Variant.EXACT_PRODUCTS
+        and inputs.dtype == "float32"
+        and context.oracle.num_products(task) == 1
+    ):
+        return SHARE_WITHOUT_PRODUCTS  # of operands that matrix units do not round
     return choose_share(
         inputs.dtype,
         multiplies_matrices=context.oracle.multiplies_matrices(task),
@@ -240,6 +260,7 @@ def _read_outputs(plan: LaunchPlan, result: RunResult) -> list[NDArray[np.generi
 
 def _describe_expected(expected: ExpectedRun) -> list[ExpectedOutput]:
     scales = expected.least_scales or (0.0,) * len(expected.expected)
+    elements = expected.element_scales or (None,) * len(expected.expected)
     return [
         ExpectedOutput(
             values=values,
@@ -247,6 +268,8 @@ def _describe_expected(expected: ExpectedRun) -> list[ExpectedOutput]:
             share_of_tolerance=expected.share_of_tolerance,
             least_scale=scale,
             largest_safe=expected.largest_safe,
+            element_scales=own,
+            judges_elements_alone=expected.judges_elements_alone and own is not None,
         )
-        for values, dtype, scale in zip(expected.expected, expected.dtypes, scales, strict=True)
+        for values, dtype, scale, own in zip(expected.expected, expected.dtypes, scales, elements, strict=True)
     ]

@@ -89,6 +89,7 @@ def publishes(*events: Event, num_lanes: int = LANES) -> bool:
             lanes=np.ones(size, dtype=bool),
             acquires="acq" in order,
             releases="rel" in order,
+            is_narrow=False,
             find_elements=lambda start, shift: np.arange(size) if not order else np.array([15]),
             held_values=lambda: np.zeros(size),
             new_values=lambda: np.ones(size),
