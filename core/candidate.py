@@ -117,9 +117,9 @@ class Comparison:
     `relative_error` is the 2-norm of the difference over the 2-norm of the expected values; `worst_excess` is the
     largest elementwise |difference| / (|expected| + root mean square of expected); both computed over elements that
     are finite in both. `worst_element` is the largest |difference| over the element's own scale, where it has one
-    (`harness.reference.conditioning`). `num_nonfinite` counts elements that are NaN or infinite where the oracle's are finite, or the
-    reverse, or infinities of opposite sign. For integer results `num_different` counts unequal elements and the
-    ratios are 0.
+    (`harness.reference.conditioning`). `num_nonfinite` counts elements that are NaN or infinite where the oracle's are
+    finite, or the reverse, or infinities of opposite sign. For integer results `num_different` counts unequal elements
+    and the ratios are 0.
     """
 
     dtype: str

@@ -16,7 +16,7 @@ from ..core.candidate import Comparison, Failure, RunReport
 from ..core.outcome import Outcome
 from ..core.plan import BufferKind, LaunchPlan
 from ..core.run import RunResult
-from .tolerance import accepts, compare
+from .tolerance import IntegerRange, accepts, compare
 
 _MOST_TIMES_LOST = 2
 """By how much a run may lose more elements than the reference: which are lost at the range's end is rounding's."""
@@ -44,6 +44,7 @@ class ExpectedOutput:
     largest_safe: float = np.inf
     element_scales: NDArray[np.float64] | None = None
     judges_elements_alone: bool = False
+    integer_range: IntegerRange | None = None
 
 
 def compare_run(
@@ -94,6 +95,7 @@ def _compare_each(
             wanted.largest_safe,
             wanted.element_scales,
             wanted.judges_elements_alone,
+            wanted.integer_range,
         )
         yield evolve(found, share_of_tolerance=wanted.share_of_tolerance)
 

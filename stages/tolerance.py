@@ -31,6 +31,9 @@ LARGEST_RATIO = 1e30
 # An expected tensor of nothing but zeros has no scale: an error of 1e-6 is then counted as 1e-3.
 _ZERO_SCALE = 1e-3
 
+IntegerRange = tuple[NDArray[np.generic], NDArray[np.generic]]
+"""The least and the largest value of each element of an integer result."""
+
 
 @frozen(kw_only=True)
 class Tolerance:
@@ -95,12 +98,14 @@ def compare(
     largest_safe: float = np.inf,
     element_scales: NDArray[np.float64] | None = None,
     judges_elements_alone: bool = False,
+    integer_range: IntegerRange | None = None,
 ) -> Comparison:
     """How `actual` (of torch dtype `dtype`, as an array of any numpy dtype) differs from the oracle's values.
 
     Errors are measured against `least_scale` where the expected values' own scale is smaller. Expected values beyond
     `largest_safe` may be infinite. With `element_scales`, of the result's shape, errors are measured against each
     element's own, too; those whose scale is infinite have none, and count as right with `judges_elements_alone`.
+    Integers may lie in `integer_range`.
     """
     dtype_matches = dtype == (expected_dtype or dtype)
     if actual.shape != expected.shape:
@@ -108,7 +113,8 @@ def compare(
             dtype=dtype, shape_matches=False, dtype_matches=dtype_matches, num_elements=int(expected.size)
         )
     if dtype not in TOLERANCES or (expected_dtype is not None and expected_dtype not in TOLERANCES):
-        num_different = int(np.count_nonzero(actual != expected))
+        low, high = integer_range or (expected, expected)
+        num_different = int(np.count_nonzero(~(np.less_equal(low, actual) & np.less_equal(actual, high))))
         return Comparison(
             dtype=dtype,
             shape_matches=True,

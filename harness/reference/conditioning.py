@@ -10,17 +10,75 @@ Numerical Algorithms", 1.5). Where the reference in its own dtype is not well wi
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from attrs import frozen
 from numpy.typing import NDArray
 
-NUM_DRAWS = 3
+from ...core.task import Task
+from ...stages.tolerance import IntegerRange
+from ..errors import TaskError
+from .reference import call_model, convert
+from .values import values_of
+
+_NUM_DRAWS = 3
 _STEP = 2.0**-20
 _SHARE_OF_REFERENCE = 3e-5
 """The largest error of the reference itself, of an element's scale: far below any tolerance."""
+
+
+@frozen(kw_only=True)
+class Conditioning:
+    """How each result answers to noise: scales of floating elements, ranges of integers; null where it has none."""
+
+    element_scales: tuple[NDArray[np.float64] | None, ...]
+    integer_ranges: tuple[IntegerRange | None, ...]
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory held."""
+        arrays = [*self.element_scales, *(each for pair in self.integer_ranges if pair is not None for each in pair)]
+        return sum(array.nbytes for array in arrays if array is not None)
+
+
+def find_conditioning(
+    task: Task,
+    model: torch.nn.Module,
+    inputs: list[Any],
+    expected: Sequence[NDArray[np.generic]],
+    dtype: torch.dtype,
+    seed: int,
+) -> Conditioning | None:
+    """Run a reference in its own dtype, and on moved inputs and parameters in float64; None where it cannot be.
+
+    Inputs hold values that are exact in `dtype`, and `expected` are the float64 results for them.
+    """
+    try:
+        own = call_model(task, convert(copy.deepcopy(model), dtype), inputs)
+        moved = [_call_moved(task, copy.deepcopy(model), inputs, seed + number) for number in range(_NUM_DRAWS)]
+    except (RuntimeError, TaskError):  # not every operator exists for every dtype on a CPU, nor copies every model
+        return None
+    columns = [
+        (wanted, [values_of(each[at]) for each in moved], values_of(own[at])) for at, wanted in enumerate(expected)
+    ]
+    return Conditioning(
+        element_scales=tuple(find_element_scales(*column) for column in columns),
+        integer_ranges=tuple(find_range(*column) for column in columns),
+    )
+
+
+def _call_moved(task: Task, model: torch.nn.Module, inputs: list[Any], seed: int) -> tuple[torch.Tensor, ...]:
+    generator = torch.Generator().manual_seed(seed)
+    convert(model, torch.float64)
+    with torch.no_grad():
+        for value in model.state_dict().values():
+            if value.is_floating_point():
+                value.copy_(move(value, generator))
+    return call_model(task, model, [move(value, generator) for value in inputs])
 
 
 def move(value: Any, generator: torch.Generator) -> Any:
@@ -51,8 +109,10 @@ def find_element_scales(
 
 def find_range(
     expected: NDArray[np.generic], moved: Sequence[NDArray[np.generic]], own: NDArray[np.generic]
-) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
-    """Return the least and the largest value of each integer element, as the last digits of the inputs may decide."""
+) -> IntegerRange | None:
+    """Return the least and the largest value of each integer, as the last digits of the inputs decide at a tie."""
+    if expected.dtype.kind == "f":
+        return None
     low = high = expected
     for each in (*moved, own):
         low, high = np.minimum(low, each), np.maximum(high, each)

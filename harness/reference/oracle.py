@@ -30,12 +30,13 @@ from ...core.serialisation import fingerprint
 from ...core.task import Constants, Profile, Task
 from ...stages.judge_run import is_sound
 from ...stages.roofline import EagerOperator
-from ...stages.tolerance import accepts, compare, find_scale
+from ...stages.tolerance import IntegerRange, accepts, compare, find_scale
 from ...stages.variants import HIDDEN_VARIANTS, VariantInputs
 from ..errors import TaskError
-from .conditioning import NUM_DRAWS, find_element_scales, move
+from .conditioning import Conditioning, find_conditioning
 from .experiments import find_changeable_integers, find_numbers, find_used_inputs, is_same_in_evaluation
 from .kept_results import KeptResults
+from .operator_traits import OperatorTraits
 from .reference import (
     build_model,
     call_model,
@@ -45,8 +46,6 @@ from .reference import (
     draw_inputs,
     dtype_name,
     fake_reference,
-    is_pointwise,
-    is_product,
     load_task,
     randomise,
     round_parameters,
@@ -57,15 +56,6 @@ from .reference import (
 from .sizes.declared_sizes import accepted_remainders, find_between, find_beyond, is_within_reach, with_declared
 from .values import is_in_range, transform, values_of
 
-_STABLE_OPERATORS = frozenset({"_softmax", "_log_softmax", "logsumexp"})
-_EXPONENTIAL_OPERATORS = frozenset(
-    {"tanh", "sigmoid", "silu", "gelu", "elu", "softplus", "mish", "log_sigmoid_forward", *_STABLE_OPERATORS}
-)
-_SUMS_OF_EXPONENTIALS = frozenset(
-    {"logaddexp", "logaddexp2", "logcumsumexp", "celu", "binary_cross_entropy_with_logits"}
-)
-"""Like them, right within the range of what they add up."""
-_UNORDERED_OPERATORS = frozenset({"topk", "sort", "argsort", "kthvalue", "median", "nanmedian", "mode"})
 _FLOATING = ("float64", "float32", "float16", "bfloat16")
 MAX_CACHED_BYTES = 256 << 20
 _SHARE_OF_SCALE, _SHARE_OF_TOLERANCE = 1e-2, 0.25
@@ -89,6 +79,8 @@ class ExpectedRun:
     element_scales: tuple[NDArray[np.float64] | None, ...] = ()
     """For each result, the scales of its elements; empty where they have none."""
     judges_elements_alone: bool = False
+    integer_ranges: tuple[IntegerRange | None, ...] = ()
+    """For each result, the least and the largest that its integers may be; empty where they are what they are."""
     least_scales: tuple[float, ...] = ()
     """For each result, the scale below which errors are not measured; empty where its own scale is the measure."""
 
@@ -140,44 +132,14 @@ class Oracle:
         """The names of those operators, without overloads, in order."""
         return tuple(operator.name.split(".")[1] for operator in self.operators(task))
 
-    def subtracts_maximum(self, task: Task) -> bool:
-        """Whether the reference begins with an operator that PyTorch defines to be right whatever the magnitudes."""
-        return self._first_operator(task) in _STABLE_OPERATORS
-
-    def multiplies_matrices(self, task: Task) -> bool:
-        """Whether any of the reference's operators may be computed by matrix units."""
-        return any(map(is_product, self.operators(task)))
-
-    def begins_with_product(self, task: Task) -> bool:
-        """Whether the reference's first operator multiplies matrices, and its results are floats."""
-        operators = self.operators(task)
-        return bool(operators) and is_product(operators[0])
-
-    def num_products(self, task: Task) -> int:
-        """How many of the reference's operators multiply matrices."""
-        return sum(map(is_product, self.operators(task)))
-
-    def num_pointwise(self, task: Task) -> int:
-        """How many operators the reference has, where each is of single elements and exact for all; else 0."""
-        operators = self.operators(task)
-        is_plain = (_EXPONENTIAL_OPERATORS | _SUMS_OF_EXPONENTIALS).isdisjoint(self.operator_names(task))
-        return len(operators) if is_plain and all(map(is_pointwise, operators)) else 0
-
-    def saturates(self, task: Task) -> bool:
-        """Whether the reference has an operator that takes exponentials and stays finite whatever the magnitudes."""
-        return not _EXPONENTIAL_OPERATORS.isdisjoint(self.operator_names(task))
-
-    def orders_inputs(self, task: Task) -> bool:
-        """Whether the reference begins with an operator that compares its inputs and computes nothing of them."""
-        return self._first_operator(task) in ("argmax", "argmin")
-
-    def _first_operator(self, task: Task) -> str:
-        return next(iter(self.operator_names(task)), "")
+    def traits(self, task: Task) -> OperatorTraits:
+        """What those operators say of the inputs that may be asked for."""
+        return self._kept.once(("traits", fingerprint(task)), lambda: OperatorTraits(self.operators(task)))
 
     def resolves_ties(self, task: Task) -> bool:
         """Whether PyTorch says which of several equal values an integer result stands for: the first of them."""
-        dtypes = self.signature(task).dtypes
-        return all(dtype in _FLOATING for dtype in dtypes) or _UNORDERED_OPERATORS.isdisjoint(self.operator_names(task))
+        is_floating = all(dtype in _FLOATING for dtype in self.signature(task).dtypes)
+        return is_floating or not self.traits(task).is_unordered
 
     def is_same_in_evaluation(self, task: Task) -> bool:
         """Whether the reference returns the same in evaluation mode as in training mode, and in a second call."""
@@ -207,44 +169,23 @@ class Oracle:
             lambda: is_sound(self.expected(task, inputs).expected, self.own_errors(task, inputs), share),
         )
 
-    def element_scales(
+    def conditioning(
         self, task: Task, inputs: VariantInputs, seeded_parameters: frozenset[str] = frozenset()
-    ) -> tuple[NDArray[np.float64] | None, ...]:
-        """A scale for each element of each result, as `conditioning` has it; none where it is not to be had.
-
-        Activations by way of exponentials are computed within a scale of their own range, and not near their zeros.
-        """
-        if not (_EXPONENTIAL_OPERATORS | _SUMS_OF_EXPONENTIALS).isdisjoint(self.operator_names(task)):
-            return ()
-        key = ("elements", fingerprint(task), inputs, seeded_parameters)
+    ) -> Conditioning | None:
+        """How results answer to noise in inputs and parameters; None where the reference has no results of its own."""
         return self._kept.once(
-            key,
-            lambda: self._find_element_scales(task, inputs, seeded_parameters),
-            lambda found: sum(each.nbytes for each in found if each is not None),
+            ("conditioning", fingerprint(task), inputs, seeded_parameters),
+            lambda: self._find_conditioning(task, inputs, seeded_parameters),
+            lambda found: 0 if found is None else found.num_bytes,
         )
 
-    def _find_element_scales(
+    def _find_conditioning(
         self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]
-    ) -> tuple[NDArray[np.float64] | None, ...]:
-        run = self.expected(task, spec, seeded_parameters)
+    ) -> Conditioning | None:
+        expected = self.expected(task, spec, seeded_parameters).expected
         model, inputs = self._prepare(task, spec, seeded_parameters)
-        try:
-            own = call_model(task, convert(copy.deepcopy(model), torch_dtype(spec.dtype)), inputs)
-        except (RuntimeError, TaskError):  # not every operator exists for every dtype on a CPU, nor copies every model
-            return ()
-        moved = []
-        for number in range(NUM_DRAWS):
-            generator = torch.Generator().manual_seed(derive(self.seed, fingerprint(task), "moved", str(number)))
-            other = convert(copy.deepcopy(model), torch.float64)
-            with torch.no_grad():
-                for value in other.state_dict().values():
-                    if value.is_floating_point():
-                        value.copy_(move(value, generator))
-            moved.append(call_model(task, other, [move(value, generator) for value in inputs]))
-        return tuple(
-            find_element_scales(wanted, [values_of(each[at]) for each in moved], values_of(own[at]))
-            for at, wanted in enumerate(run.expected)
-        )
+        seed = derive(self.seed, fingerprint(task), "moved")
+        return find_conditioning(task, model, inputs, expected, torch_dtype(spec.dtype), seed)
 
     def degree(self, task: Task, inputs: VariantInputs) -> int | None:
         """The power of a factor of all inputs that the result is multiplied by; None where there is no such power."""

@@ -36,7 +36,6 @@ from ..errors import TaskError
 RAISED = (Exception, SystemExit)
 """What a program may end with; a script that calls `exit()` is no end of the command."""
 _NUMBERS = itertools.count()
-_PRODUCTS = ("mm", "conv", "attention", "linear", "matmul", "dot", "mv", "lstm", "gru", "rnn", "cdist", "einsum")
 
 # torch's default generator is process-wide state: whoever seeds it must be alone
 _SEEDED = threading.RLock()
@@ -338,18 +337,6 @@ def round_parameters(model: torch.nn.Module, dtype: str) -> None:
         for tensor in model.state_dict().values():
             if tensor.is_floating_point():
                 tensor.copy_(torch.from_numpy(round_values(tensor.double().numpy(), dtype)))
-
-
-def is_product(operator: EagerOperator) -> bool:
-    """Whether an operator may be computed by matrix units."""
-    return bool(operator.matmul_flops) or any(part in operator.name.split(".")[1] for part in _PRODUCTS)
-
-
-def is_pointwise(operator: EagerOperator) -> bool:
-    """Whether each element that an operator returns follows from single elements of its operands, as PyTorch says."""
-    space, name, overload = operator.name.split(".")
-    found = getattr(getattr(getattr(torch.ops, space), name), overload)
-    return torch.Tag.pointwise in found.tags
 
 
 class _OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]

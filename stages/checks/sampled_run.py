@@ -19,7 +19,7 @@ from ...core.candidate import Failure, RunReport, Variant
 from ...core.outcome import Outcome
 from ...core.run import Sample
 from ..judge_run import judge_run
-from ..tolerance import compare
+from ..tolerance import IntegerRange, compare
 from .declared_run import (
     ALL_PROGRAMS,
     FEW_PROGRAMS,
@@ -71,10 +71,14 @@ class Look:
 
 @frozen(kw_only=True)
 class Take:
-    """A sample that is wanted next: so many drawn programs of each launch, and `programs` by their numbers."""
+    """A sample that is wanted next: so many drawn programs of each launch, and `programs` by their numbers.
+
+    With `follows_whole_launches`, all launches but the last run whole.
+    """
 
     num_programs: int
     programs: tuple[int, ...] = ()
+    follows_whole_launches: bool = False
 
 
 class Question(Enum):
@@ -125,6 +129,10 @@ def settle(
         look = yield from _take_all(look, hints, num_programs, may_wait)
         if is_unscanned and is_declared and not is_wrong and not look.is_wrong:
             look = yield from _take_many(look, num_programs)
+    if is_declared and look.has_sums and len(num_programs) > 1 and not look.is_wrong:
+        # what an earlier launch adds up is known once all its programs have run, if only together
+        after = yield Take(num_programs=4 * FIRST_PROGRAMS, follows_whole_launches=True)
+        look = look if after.outcome is not None else after
     can_ask = is_declared and not is_wrong and len(num_programs) == 1
     return Settled(look=look, question=_find_question(look, hints, num_programs) if can_ask else None)
 
@@ -185,6 +193,7 @@ class SampledOutput:
     expected_dtype: str
     tainted: NDArray[np.bool_] | None = None
     share_of_tolerance: float = 1.0
+    integer_range: IntegerRange | None = None
 
 
 def judge_sample(
@@ -198,7 +207,14 @@ def judge_sample(
         settled = written & ~tainted
         num_needed += count_needed(output.actual, output.expected, written, output.dtype)
         num_tainted += int(np.count_nonzero(tainted))
-        found = compare(output.actual[settled], output.expected[settled], output.dtype, output.expected_dtype)
+        within = output.integer_range and (output.integer_range[0][settled], output.integer_range[1][settled])
+        found = compare(
+            output.actual[settled],
+            output.expected[settled],
+            output.dtype,
+            output.expected_dtype,
+            integer_range=within,
+        )
         comparisons.append(evolve(found, share_of_tolerance=output.share_of_tolerance))
     launches = tuple(
         LaunchCoverage(

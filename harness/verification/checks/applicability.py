@@ -66,11 +66,11 @@ class _Facts:
 
     @property
     def begins_with_product(self) -> bool:
-        return self.context.oracle.begins_with_product(self.task)
+        return self.context.oracle.traits(self.task).begins_with_product
 
     @property
     def num_pointwise(self) -> int:
-        return self.context.oracle.num_pointwise(self.task)
+        return self.context.oracle.traits(self.task).num_pointwise
 
     @property
     def has_numbers(self) -> bool:
@@ -102,7 +102,7 @@ class _Facts:
     def is_sound(self) -> bool:
         """Whether the reference gives numbers on the variant's inputs, and right ones in its own dtype."""
         oracle, is_large = self.context.oracle, ROWS[self.variant].is_large
-        share = choose_share(self._inputs.dtype, oracle.multiplies_matrices(self.task), False, False, is_large)
+        share = choose_share(self._inputs.dtype, oracle.traits(self.task).num_products > 0, False, False, is_large)
         return oracle.is_sound(self.task, self._inputs, share)
 
     @property
@@ -111,15 +111,15 @@ class _Facts:
 
     @property
     def saturates(self) -> bool:
-        return self.context.oracle.saturates(self.task)
+        return self.context.oracle.traits(self.task).saturates
 
     @property
     def subtracts_maximum(self) -> bool:
-        return self.context.oracle.subtracts_maximum(self.task)
+        return self.context.oracle.traits(self.task).subtracts_maximum
 
     @property
     def orders_inputs(self) -> bool:
-        return self.context.oracle.orders_inputs(self.task)
+        return self.context.oracle.traits(self.task).orders_inputs
 
     @property
     def resolves_ties(self) -> bool:

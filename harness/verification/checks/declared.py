@@ -217,7 +217,10 @@ class _Sampler:
         try:
             wanted = next(steps)
             while True:
-                request = evolve(self.request, num_programs=wanted.num_programs, programs=wanted.programs)
+                lanes = SUM_LANES if wanted.follows_whole_launches else 0
+                request = evolve(
+                    self.request, num_programs=wanted.num_programs, programs=wanted.programs, num_lanes=lanes
+                )
                 wanted = steps.send(self._judge_reply(self._run(request)))
         except StopIteration as end:
             settled: Settled = end.value
@@ -301,6 +304,7 @@ class _Sampler:
                     dtype=view.dtype,
                     expected_dtype=expected.dtypes[number],
                     share_of_tolerance=expected.share_of_tolerance,
+                    integer_range=expected.integer_ranges[number] if expected.integer_ranges else None,
                 )
             )
         return outputs

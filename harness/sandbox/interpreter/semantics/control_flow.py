@@ -232,6 +232,7 @@ PATCHES = (
         interpreter.interpreter_builder, "options", interpreter.InterpreterOptions(debug=True, sanitize_overflow=False)
     ),
     replace(BUILDER, "create_assert", _require),
+    replace(tl.dtype, "value", property(lambda self: self)),  # as a constexpr, which the compiler hands to helpers
     replace(interpreter.FunctionRewriter, "ast_transformer", CompiledLogic()),
     replace(INTERPRETER, "_compiled_and", logical_and),
     replace(INTERPRETER, "_compiled_or", logical_or),
