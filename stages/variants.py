@@ -231,7 +231,8 @@ def _spread_row(variant: Variant, spread: int, applies: Callable[[Facts], bool])
         group="hidden",
         profile=Profile.SMALL,
         changes={"spread": spread},
-        applies=applies,
+        # a GPU has code for other sizes
+        applies=lambda facts: facts.is_interpreted and applies(facts),
         is_by_element=True,
         judges_elements_alone=True,
     )
@@ -357,6 +358,7 @@ ROWS = {row.variant: row for row in VARIANTS}
 BASELINE_VARIANTS = (Variant.ORIGINAL,)
 TRAINING_VARIANTS = tuple(row.variant for row in VARIANTS if row.group == "training")
 SAMPLED_VARIANTS = tuple(row.variant for row in VARIANTS if row.group == "sampled")
+SPREAD_VARIANTS = tuple(row.variant for row in VARIANTS if row.judges_elements_alone)
 HIDDEN_VARIANTS = tuple(row.variant for row in VARIANTS if row.group in ("hidden", "sampled"))
 
 

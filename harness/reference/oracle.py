@@ -201,12 +201,10 @@ class Oracle:
 
     def between(self, task: Task) -> Constants:
         """The sizes of the variant "between", which this seed draws; empty where there is no room for any."""
-        return self._kept.once(("between", fingerprint(task)), lambda: self._find_between(task))
-
-    def _find_between(self, task: Task) -> Constants:
-        if not self.is_within_reach(task):
-            return ()
-        return find_between(task, self.remainder(task), derive(self.seed, fingerprint(task), "between"))
+        return self._kept.once(
+            ("between", fingerprint(task)),
+            lambda: find_between(task, self.remainder(task), derive(self.seed, fingerprint(task), "between")),
+        )
 
     def numbers(self, task: Task) -> tuple[tuple[int, Any], ...]:
         """The plain numbers of the variant "numbers", by position; those that the reference accepts, one by one."""
