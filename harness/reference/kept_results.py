@@ -9,6 +9,8 @@ from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 _MOST_FACTS = 1 << 17
+_MOST_KEPT_BYTES = 1 << 30
+"""What takes more than this and all of the cache is not kept: memory that was asked for is given back after its run."""
 
 
 class KeptResults:
@@ -59,6 +61,8 @@ class KeptResults:
             self._facts[key] = made
             while len(self._facts) > _MOST_FACTS:
                 self._facts.popitem(last=False)
+            return
+        if num_bytes > max(self._max_bytes, _MOST_KEPT_BYTES):
             return
         self._results[key] = (made, num_bytes)
         self._held_bytes += num_bytes

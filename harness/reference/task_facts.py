@@ -1,0 +1,146 @@
+"""Facts about tasks that verifiers ask for again and again, found out once and kept while they fit.
+
+Which operators a reference has, what sizes and numbers it accepts beside its own, how much memory it takes. Most of it
+is found with fake tensors, the rest at tiny sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from attrs import evolve
+
+from ...core.candidate import ReferenceSignature
+from ...core.seeds import derive
+from ...core.serialisation import fingerprint
+from ...core.task import Constants, Profile, Task
+from ...stages.roofline import EagerOperator
+from .experiments import find_numbers, find_used_inputs
+from .kept_results import KeptResults
+from .operator_traits import OperatorTraits
+from .reference import call_model, dtype_name, fake_reference, trace_operators
+from .sizes.declared_sizes import (
+    accepted_remainders,
+    find_between,
+    find_beyond,
+    is_quick,
+    is_within_reach,
+    measure,
+    with_declared,
+)
+
+_FLOATING = ("float64", "float32", "float16", "bfloat16")
+MAX_CACHED_BYTES = 256 << 20
+
+
+class TaskFacts:
+    """Facts about tasks under one seed; safe to use from several threads."""
+
+    def __init__(self, seed: int, max_cached_bytes: int = MAX_CACHED_BYTES) -> None:
+        self.seed = seed
+        self._kept = KeptResults(max_cached_bytes)
+
+    def init_seed(self, task: Task) -> int:
+        """The seed under which both models are built."""
+        return derive(self.seed, fingerprint(task), "init")
+
+    def signature(self, task: Task) -> ReferenceSignature:
+        """What the reference returns at the declared sizes, and which inputs and parameters it has."""
+        return self._kept.once(("signature", fingerprint(task)), lambda: self._find_signature(task))
+
+    def _find_signature(self, task: Task) -> ReferenceSignature:
+        with fake_reference(task, Profile.DECLARED, task.dtypes[0]) as (model, inputs):
+            outputs = call_model(task, model, inputs)
+            shapes = tuple(tuple(output.shape) for output in outputs)
+            dtypes = tuple(dtype_name(output) for output in outputs)
+            parameters = tuple(model.state_dict().keys())
+        return ReferenceSignature(
+            shapes=shapes,
+            dtypes=dtypes,
+            used_inputs=find_used_inputs(task, self.seed, self.init_seed(task)),
+            parameters=parameters,
+        )
+
+    def operators(self, task: Task) -> tuple[EagerOperator, ...]:
+        """The operators that eager PyTorch would run at the declared sizes."""
+        return self._kept.once(("operators", fingerprint(task)), lambda: trace_operators(task))
+
+    def operator_names(self, task: Task) -> tuple[str, ...]:
+        """The names of those operators, without overloads, in order."""
+        return tuple(operator.name.split(".")[1] for operator in self.operators(task))
+
+    def traits(self, task: Task) -> OperatorTraits:
+        """What those operators say of the inputs that may be asked for."""
+        return self._kept.once(("traits", fingerprint(task)), lambda: OperatorTraits(self.operators(task)))
+
+    def resolves_ties(self, task: Task) -> bool:
+        """Whether PyTorch says which of several equal values an integer result stands for: the first of them."""
+        is_floating = all(dtype in _FLOATING for dtype in self.signature(task).dtypes)
+        return is_floating or not self.traits(task).is_unordered
+
+    def remainder(self, task: Task) -> Constants:
+        """The sizes of the variant "remainder" that the reference accepts; empty where it accepts none."""
+        return self._kept.once(("remainder", fingerprint(task)), lambda: accepted_remainders(task))
+
+    def beyond(self, task: Task) -> Constants:
+        """The sizes of the variant "beyond" that the reference accepts; empty where there are none within reach."""
+        return self._kept.once(("beyond", fingerprint(task)), lambda: find_beyond(task, self.remainder(task)))
+
+    def between(self, task: Task) -> Constants:
+        """The sizes of the variant "between", which this seed draws; empty where there is no room for any."""
+        return self._kept.once(
+            ("between", fingerprint(task)),
+            lambda: find_between(task, self.remainder(task), derive(self.seed, fingerprint(task), "between")),
+        )
+
+    def numbers(self, task: Task) -> tuple[tuple[int, Any], ...]:
+        """The plain numbers of the variant "numbers", by position; those that the reference accepts, one by one."""
+        return self._kept.once(("numbers", fingerprint(task)), lambda: find_numbers(task, self.init_seed(task)))
+
+    def is_within_reach(self, task: Task) -> bool:
+        """Whether the declared sizes can be computed here in about a second."""
+        return self._kept.once(("reach", fingerprint(task)), lambda: is_within_reach(task))
+
+    def is_quick(self, task: Task) -> bool:
+        """Whether every variant can be run at the declared sizes where there is a GPU."""
+        return self._kept.once(("quick", fingerprint(task)), lambda: is_quick(task))
+
+    def measure_parameters(self, task: Task) -> int:
+        """Bytes of the reference's parameters at the declared sizes."""
+
+        def find() -> int:
+            with fake_reference(task, Profile.DECLARED, task.dtypes[0]) as (model, _):
+                return count_bytes(model.state_dict().values())
+
+        return self._kept.once(("parameters", fingerprint(task)), find)
+
+    def measure_bytes(self, task: Task, profile: Profile) -> float:
+        """Bytes of the reference's inputs, parameters and results at one profile's sizes."""
+
+        def find() -> float:
+            sized, kind = self._sized(task, profile)
+            constants = () if kind is Profile.DECLARED else sized.constants(kind)
+            return measure(with_declared(sized, constants) if constants else sized)[0]
+
+        return self._kept.once(("bytes", fingerprint(task), profile), find)
+
+    def _sized(self, task: Task, profile: Profile) -> tuple[Task, Profile]:
+        """The task with a derived profile's sizes in the place of `LARGER`, and the profile to load it with."""
+        if profile is Profile.BEYOND:
+            return with_declared(task, self.beyond(task)), Profile.DECLARED
+        if profile is Profile.BETWEEN:
+            sizes = self.between(task)
+            return (with_declared(task, sizes), Profile.DECLARED) if sizes else (task, Profile.SMALL)
+        if profile is Profile.NUMBERS:
+            return task, Profile.SMALL
+        if profile is not Profile.REMAINDER:
+            return task, profile
+        small = {**dict(task.small), **dict(self.remainder(task))}
+        return evolve(task, larger=tuple(small.items())), Profile.LARGER
+
+
+def count_bytes(values: Iterable[Any]) -> int:
+    """Return the memory of those values that are tensors."""
+    return sum(value.nbytes for value in values if isinstance(value, torch.Tensor))
