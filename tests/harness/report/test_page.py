@@ -137,7 +137,7 @@ def test_candidates_can_be_searched(browser: Any, page_path: Path, results: Resu
     entries.first.locator("summary").click()
     shown = entries.first.locator("details")
     assert shown.locator("h4").all_inner_texts() == ["Candidate", "Task", "Teacher"]
-    code, reference, teacher = shown.locator("pre code").all()
+    code, reference, teacher = shown.locator("> pre code").all()
     assert (
         code.inner_text().strip()
         == results.read("sources").filter(pl.col("candidate") == candidate)["source"][0].strip()
@@ -196,4 +196,6 @@ def test_a_link_shows_one_candidate(browser: Any, page_path: Path) -> None:
     linked.goto(f"{page_path.as_uri()}{href}")
     assert linked.locator("#entries > li").count() == 1
     assert linked.locator(f"[id='{href.removeprefix('#')}'] > details").get_attribute("open") is not None
-    assert linked.locator("#entries dd code").inner_text().startswith("tritonrl show RESULTS ")
+    shown, verified = linked.locator("#entries dd code").inner_text().splitlines()
+    assert shown.startswith("tritonrl show RESULTS ")
+    assert verified.startswith("tritonrl verify candidate.py --task ")
