@@ -39,6 +39,13 @@ SETTINGS = {
     "EXAM_TASKS": "100",
     "EXAM_SET": "--set verifier.backend=cuda",
     "EXAM_OUT": "",
+    # a policy for the field (harness/presets/field.toml), and its exams: 100 tasks a level of our held-out tasks, in
+    # dialects that it was trained in and in those that it never saw, and problems of others in KernelBench's form
+    "FIELD_SET": "",
+    "FIELD_OUT": "{GPU_OUT}/field",
+    "FIELD_TASKS": "100",
+    "FIELD_SAMPLES": "2",
+    "FIELD_PROBLEMS": "",
     # the published ablation
     "PAPER_OUT": "build/paper/run",
     "PAPER_FROM": "build/paper/parts",
@@ -203,6 +210,20 @@ def gpu_smollm2_exam(runner: Runner) -> None:
     parts = " ".join(f"--read {out}/part-{part}" for part in range(len(gpus)))
     runner.tritonrl(f"eval {parts} --json", f"{out}/exam.json")
     runner.tritonrl(f"eval {parts}")
+
+
+def gpu_field(runner: Runner) -> None:
+    """Train SmolLM2 for the problems of the field, unless FIELD_OUT has it, and examine it; what is done is kept."""
+    runner.tritonrl(f"sft --preset field {{FIELD_SET}} {INTERPRETED} {ONE_SAMPLE} --out {{FIELD_OUT}}/sft")
+    adapter = runner.only("{FIELD_OUT}/sft/*/adapters/*/*/adapter")
+    exam = f"eval --preset field {{FIELD_SET}} {{EXAM_SET}} --adapter {adapter}"
+    ours = "--limit {FIELD_TASKS} --samples {FIELD_SAMPLES} --temperature 0.2"
+    exams = {"heldout": f"--suite field:heldout {ours}", "heldout-dialects": f"--suite dialects:heldout {ours}"}
+    if runner["FIELD_PROBLEMS"]:
+        exams["problems"] = "--suite kernelbench:{FIELD_PROBLEMS} --samples 10 --temperature 0.7 --criterion audit"
+    for name, questions in exams.items():
+        runner.tritonrl(f"{exam} {questions} --out {{FIELD_OUT}}/{name}")
+        runner.tritonrl(f"eval --read {{FIELD_OUT}}/{name} --json", f"{{FIELD_OUT}}/{name}.json")
 
 
 def gpu_paper(runner: Runner) -> None:

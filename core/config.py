@@ -22,10 +22,12 @@ from .config_fields import ConfigError as ConfigError
 from .config_fields import boolean, check_choice, integer, kinds_of, real, show_value, text
 from .plan import Purity
 
-TrainingSuite = Literal["core13", "full", "extended", "field"]
+TrainingSuite = Literal["core13", "full", "extended", "field", "open"]
 Quantization = Literal["none", "8bit"]
 Engine = Literal["own", "vllm"]
 PolicyDtype = Literal["auto", "float32", "bfloat16"]
+SftMethod = Literal["lora", "full"]
+Algorithm = Literal["best-of-n", "rloo", "grpo", "dr-grpo"]
 Schedule = Literal["step", "accuracy"]
 Backend = Literal["auto", "interpret", "cuda"]
 TimingMode = Literal["none", "simulated", "measured"]
@@ -58,44 +60,78 @@ class PolicyConfig:
 
 @frozen(kw_only=True)
 class SftConfig:
-    """Supervised fine-tuning with LoRA, once for a seed; 0 pairs = no SFT.
+    """Supervised fine-tuning, once for a seed; 0 pairs = no SFT.
 
+    `method` trains a LoRA adapter or all weights, which want a tenth of an adapter's learning rate; RL goes on by LoRA.
     `data` names pairs to draw from in place of teachers' (`harness.datasets.pairs`); they have no levels to share.
+    Level 1 has what the shares of Levels 2 and 3 leave.
     """
 
+    method: SftMethod = field(default="lora", validator=check_choice, metadata={"in_fingerprint": "where it is set"})
     data: str = text("")
     num_pairs: int = integer(1000, 0)
     epochs: int = integer(1, 1)
     learning_rate: float = real(2e-4, 0.0, 1.0, open_low=True)
     batch_size: int = integer(8, 1)
     level2_share: float = real(0.5, 0.0, 1.0)
+    level3_share: float = real(0.0, 0.0, 1.0, in_fingerprint="where it is set")
     lora_rank: int = integer(16, 1)
     lora_alpha: int = integer(32, 1)
     lora_dropout: float = real(0.05, 0.0, 0.99)
     warmup_share: float = real(0.03, 0.0, 1.0)
 
+    def __attrs_post_init__(self) -> None:
+        if self.level2_share + self.level3_share > 1.0:
+            raise ConfigError(f"level3_share: must be <= 1 - level2_share, got {self.level3_share!r}")
+
 
 @frozen(kw_only=True)
 class RlConfig:
-    """Rounds of: sample, verify, reward, keep the best, fine-tune on them.
+    """Rounds of: sample, verify, reward, learn.
 
-    The first `audited_samples` of each task are judged by the audit too, 0 = all of them. A task's samples differ in
-    their random streams alone, so that rates over the first ones are those over all, with wider intervals.
+    `algorithm`: `best-of-n` keeps the best `keep` of a task and fine-tunes on them, with `epochs`, `batch_size` and a
+    new optimizer each round. The others are policy gradients (`recipe.advantages`): `minibatches` steps a round on all
+    finished answers of groups that are used, at a constant rate after `warmup_steps`, the optimizer's moments kept over
+    rounds and dropout off; `clip_low` and `clip_high` bound the ratio of probabilities to [1 - low, 1 + high], and
+    `kl_coefficient` weighs the divergence from the start. `skip_solved` leaves out groups that are all right, in any
+    algorithm.
+
+    `timed`: whether training times what is right, where timing is on. `audit`: whether the audit judges training
+    samples too; the first `audited_samples` of each task then, 0 = all of them. A task's samples differ in their random
+    streams alone, so that rates over the first ones are those over all, with wider intervals.
     """
 
+    algorithm: Algorithm = field(
+        default="best-of-n", validator=check_choice, metadata={"in_fingerprint": "where it is set"}
+    )
     rounds: int = integer(4, 1)
     tasks_per_round: int = integer(10, 1)
     samples_per_task: int = integer(10, 1)
+    audit: bool = boolean(True)
     audited_samples: int = integer(0, 0, in_fingerprint="where it is set")
+    timed: bool = boolean(True)
+    skip_solved: bool = boolean(False)
     keep: int = integer(3, 1)
     epochs: int = integer(2, 1)
     learning_rate: float = real(2e-4, 0.0, 1.0, open_low=True)
     batch_size: int = integer(8, 1)
     temperature: float = real(0.8, 0.0, 10.0)
     top_p: float = real(1.0, 0.0, 1.0, open_low=True)
+    minibatches: int = integer(1, 1, in_fingerprint="where it is set")
+    warmup_steps: int = integer(4, 0, in_fingerprint="where it is set")
+    clip_low: float = real(0.2, 0.0, 1.0, in_fingerprint="where it is set")
+    clip_high: float = real(0.28, 0.0, in_fingerprint="where it is set")
+    kl_coefficient: float = real(0.0, 0.0, in_fingerprint="where it is set")
 
     def __attrs_post_init__(self) -> None:
-        _require_at_most(self, "keep", "samples_per_task")
+        if self.algorithm == "best-of-n":
+            _require_at_most(self, "keep", "samples_per_task")
+            return
+        # else what was drawn has another probability than what is computed for it
+        if self.top_p != 1.0:
+            raise ConfigError(f"top_p: must be 1 where algorithm is {self.algorithm}, got {self.top_p!r}")
+        if self.temperature == 0.0:
+            raise ConfigError(f"temperature: must be > 0 where algorithm is {self.algorithm}, got 0.0")
 
 
 @frozen(kw_only=True)
@@ -147,6 +183,9 @@ class VerifierConfig:
 
     `oracle_cache_mb` of what references return are kept for later candidates, on the processors and for a GPU each;
     0 = as much as suits most machines. A run that evaluates many models by the same tasks wants room for all of them.
+
+    `memory_mb` is the host's memory that runs at large sizes may use together, each of which asks before it begins; 0 =
+    40% of the machine's, 32 GB at most.
     """
 
     backend: Backend = field(default="auto", validator=check_choice)
@@ -156,6 +195,7 @@ class VerifierConfig:
     purity: Purity = field(default="strict", validator=check_choice)
     cross_check_interpreter: bool = boolean(True)
     oracle_cache_mb: int = integer(0, 0, in_fingerprint=False)
+    memory_mb: int = integer(0, 0, in_fingerprint=False)
 
 
 @frozen(kw_only=True)
@@ -230,7 +270,8 @@ class Config:
     seed: int = integer(0, 0, 2**63 - 1)
     suite: TrainingSuite = field(default="core13", validator=check_choice)
     """Whose tasks are trained on and held out: `core13` has the first 13 families, `full` the 52
-    that models were trained on, `extended` all."""
+    that models were trained on, `extended` all, `field` these and more in dialects. `open` has no teachers: its
+    supervised start trains on `field`."""
     against: str = text("")
     """A suite that training shares no task with, up to names and constants, or `evaluation`
     (`harness.study.contamination`)."""
@@ -287,17 +328,23 @@ def keys() -> tuple[str, ...]:
     return tuple(_paths(Config, ""))
 
 
-def identity(config: Config) -> dict[str, Any]:
-    """The plain values of the keys that can change a result, and no others.
+def identity(record: Any) -> dict[str, Any]:
+    """Return the plain values of the keys of a configuration, or of a part of it, that can change a result.
 
-    Dropped: `policy.threads`, `policy.requests`, `verifier.oracle_cache_mb`, and keys that were added later
-    (`policy.engine`, `sft.data`, `against`, `rl.audited_samples`, `evaluation.evaluate_every`,
-    `verifier.cross_check_interpreter`) while they have their default, under which results are what they were before.
-    Kept although they often change nothing: the limits, because a candidate that runs out of them is rejected. Values
-    that resolve on the machine ("auto", a folder as the policy's name) are kept as written; who in_fingerprint a cell
-    adds what they resolved to.
+    Dropped: keys that change none (`policy.threads`), and keys that were added later (`against`, `sft.level3_share`)
+    while they have their default, under which results are what they were before. Kept although they often change
+    nothing: the limits, because a candidate that runs out of them is rejected. Values that resolve on the machine
+    ("auto", a folder as the policy's name) are kept as written; what fingerprints a cell adds what they resolved to.
     """
-    plain: dict[str, Any] = _identifying(config)
+    plain: dict[str, Any] = {}
+    for attribute in fields(type(record)):
+        value = getattr(record, attribute.name)
+        if has(type(value)):
+            plain[attribute.name] = identity(value)
+        elif attribute.metadata.get("in_fingerprint", True) is True or (
+            attribute.metadata["in_fingerprint"] and value != attribute.default
+        ):
+            plain[attribute.name] = value
     return plain
 
 
@@ -313,19 +360,6 @@ def _paths(cls: Any, path: str) -> list[str]:
         name = f"{path}{attribute.name}"
         found.extend(_paths(kind, f"{name}.") if has(kind) else [name])
     return found
-
-
-def _identifying(record: Any) -> dict[str, Any]:
-    plain: dict[str, Any] = {}
-    for attribute in fields(type(record)):
-        value = getattr(record, attribute.name)
-        if has(type(value)):
-            plain[attribute.name] = _identifying(value)
-        elif attribute.metadata.get("in_fingerprint", True) is True or (
-            attribute.metadata["in_fingerprint"] and value != attribute.default
-        ):
-            plain[attribute.name] = value
-    return plain
 
 
 def _merge_record(base: Any, table: Mapping[str, Any], path: str) -> Any:

@@ -27,9 +27,21 @@ def integer(default: int, low: int, high: int | None = None, *, in_fingerprint: 
     return field(default=default, validator=_check_number(int, low, high), metadata={"in_fingerprint": in_fingerprint})
 
 
-def real(default: float, low: float, high: float = math.inf, *, open_low: bool = False) -> Any:
+def real(
+    default: float,
+    low: float,
+    high: float = math.inf,
+    *,
+    open_low: bool = False,
+    in_fingerprint: InFingerprint = True,
+) -> Any:
     """A field for a finite number in [low, high], or in (low, high] where `open_low`."""
-    return field(default=default, converter=_integer_as_float, validator=_check_number(float, low, high, open_low))
+    return field(
+        default=default,
+        converter=_integer_as_float,
+        validator=_check_number(float, low, high, open_low),
+        metadata={"in_fingerprint": in_fingerprint},
+    )
 
 
 def boolean(default: bool) -> Any:

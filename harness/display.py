@@ -160,7 +160,10 @@ def show_figures(values: Mapping[str, float]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {values[name]:.3g}" for name in _SHOWN if name in values)
 
 
-_SHOWN = ("reward", "valid", "compiled", "correct", "mixed_groups", "sample_s", "verify_s", "train_s")
+_SHOWN = (
+    *("reward", "valid", "compiled", "correct", "mixed_groups", "distinct_answers", "mean_tokens", "finished_share"),
+    *("kl", "entropy", "clip_share", "gradient_norm", "sample_s", "verify_s", "train_s"),
+)
 
 
 _MARKS = {

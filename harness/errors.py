@@ -27,5 +27,9 @@ class TaskError(UsageError):
     """A task cannot be used: its reference does not import, run or fit the form."""
 
 
+class TooLargeError(TaskError):
+    """A task needs more memory at its declared sizes than may be used; the message says how much."""
+
+
 class DivergedError(Exception):
     """A training reached numbers that are none: the failure of its cell, and of nothing that other cells share."""

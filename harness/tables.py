@@ -125,6 +125,14 @@ TABLES: dict[str, Table] = {
                 "level2_accuracy": _REAL,
                 "level1_audit_accuracy": _REAL,
                 "level2_audit_accuracy": _REAL,
+                "mixed_groups": _REAL,  # share of tasks with right and wrong samples
+                "distinct_answers": _REAL,  # different sources a task
+                "mean_tokens": _REAL,  # of a completion; this and the rest are null where best-of-n learned
+                "finished_share": _REAL,  # of completions that ended before the limit
+                "clip_share": _REAL,  # of tokens whose ratio was clipped
+                "kl": _REAL,  # of the policy before the update from the start of RL, nats a token of what was learned
+                "entropy": _REAL,  # of the next token's distribution at the sampling temperature, nats
+                "gradient_norm": _REAL,  # mean over the round's steps, before clipping
                 "sample_s": _REAL,
                 "verify_s": _REAL,
                 "train_s": _REAL,
@@ -219,7 +227,18 @@ def read_table(table: Table, path: Path) -> pl.DataFrame:
     """Read a table; raises DriftError where it was written under another version of the schema, or is damaged."""
     check_table(path)
     with _naming(path):
-        return translate_columns(table.name, pl.read_parquet(path))
+        return with_columns(table, translate_columns(table.name, pl.read_parquet(path)))
+
+
+def with_columns(table: Table, frame: pl.DataFrame) -> pl.DataFrame:
+    """A recorded frame with nulls in the columns that its table has got since."""
+    added = {name: kind for name, kind in table.columns.items() if name not in frame.columns}
+    if not added:
+        return frame
+    others = [name for name in frame.columns if name not in table.columns]
+    return frame.with_columns(pl.lit(None, dtype=kind).alias(name) for name, kind in added.items()).select(
+        *table.columns, *others
+    )
 
 
 def check_table(path: Path) -> None:

@@ -17,10 +17,10 @@ compared exactly.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from ..core.candidate import Comparison
@@ -28,7 +28,7 @@ from ..core.candidate import Comparison
 # Ratios are stored in JSON, which has no infinity.
 LARGEST_RATIO = 1e30
 # An expected tensor of nothing but zeros has no scale: an error of 1e-6 is then counted as 1e-3.
-_ZERO_SCALE = 1e-3
+ZERO_SCALE = 1e-3
 
 
 @frozen(kw_only=True)
@@ -55,10 +55,12 @@ what follows may double that. An H200 gave 0.0011 for a product of matrices with
 """
 WHERE_FINITE = 1e6
 """Of the limits, where only infinities and NaN count: large values through a product whose rounding is not known."""
-_SMALLEST = {"float64": 2.3e-308, "float32": 1.2e-38, "float16": 6.0e-8, "bfloat16": 1.2e-38}
+SMALLEST = {"float64": 2.3e-308, "float32": 1.2e-38, "float16": 6.0e-8, "bfloat16": 1.2e-38}
 LARGEST_FINITE = {"float64": 1.797e308, "float32": 3.4028235e38, "float16": 65504.0, "bfloat16": 3.3895314e38}
 _PRODUCTS_OF_MANY = frozenset({"cumprod", "prod"})
 _SHARE_OF_RANGE = 1e-4
+_PIECE = 1 << 22
+"""Elements that are compared at once."""
 
 
 def find_largest_safe(operators: Collection[str]) -> float:
@@ -112,26 +114,15 @@ def compare(
             num_elements=int(expected.size),
             num_different=num_different,
         )
-    wanted = expected.astype(np.float64)
-    found = actual.astype(np.float64)
-    limit = LARGEST_FINITE[dtype]
-    with np.errstate(all="ignore"):
-        infinite = np.copysign(np.inf, wanted)
-        slack = TOLERANCES[dtype].worst_excess
-        sizes = np.abs(wanted) / limit
-        is_at_end = (sizes >= min(1.0 - slack, largest_safe / limit)) & (sizes <= 1.0 + slack)
-        is_infinite = np.where(is_at_end, found == infinite, sizes > 1.0)
-        wanted = np.where(is_infinite, infinite, wanted)
-        both_finite = np.isfinite(wanted) & np.isfinite(found)
-        same_nonfinite = (np.isnan(wanted) & np.isnan(found)) | (np.isinf(wanted) & (wanted == found))
-        num_nonfinite = int(np.count_nonzero(~(both_finite | same_nonfinite)))
-        relative_error, worst_excess = _ratios(found[both_finite], wanted[both_finite], _SMALLEST[dtype], least_scale)
+    slack, limit = TOLERANCES[dtype].worst_excess, LARGEST_FINITE[dtype]
+    pieces = [_Piece.of(*pair, limit, slack, largest_safe) for pair in _cut(actual, expected)]
+    relative_error, worst_excess = _ratios(pieces, SMALLEST[dtype], least_scale)
     return Comparison(
         dtype=dtype,
         shape_matches=True,
         dtype_matches=dtype_matches,
         num_elements=int(expected.size),
-        num_nonfinite=num_nonfinite,
+        num_nonfinite=sum(piece.num_nonfinite for piece in pieces),
         relative_error=relative_error,
         worst_excess=worst_excess,
     )
@@ -144,21 +135,93 @@ def find_scale(expected: NDArray[np.generic]) -> float:
     return unit * float(np.sqrt(np.mean((finite / unit) ** 2))) if unit > 0.0 else 0.0
 
 
-def _ratios(
-    found: NDArray[np.float64], wanted: NDArray[np.float64], smallest: float, least_scale: float
-) -> tuple[float, float]:
-    if not wanted.size:
-        return 0.0, 0.0
+def _cut(
+    actual: NDArray[np.generic], expected: NDArray[np.generic]
+) -> Iterator[tuple[NDArray[np.generic], NDArray[np.generic]]]:
+    """Cut two arrays of one shape into flat pieces, so that what is made of them on the way stays small."""
+    found, wanted = np.ascontiguousarray(actual).reshape(-1), np.ascontiguousarray(expected).reshape(-1)
+    for start in range(0, found.size, _PIECE):
+        yield found[start : start + _PIECE], wanted[start : start + _PIECE]
+
+
+@frozen(kw_only=True, eq=False)
+class _Piece:
+    """A part of both arrays, with what they cannot hold made infinite."""
+
+    actual: NDArray[np.generic]
+    expected: NDArray[np.generic]
+    limit: float
+    slack: float
+    largest_safe: float
+    num_nonfinite: int = 0
+    largest: float = 0.0
+    """Of the expected values where both are finite."""
+
+    @classmethod
+    def of(
+        cls,
+        actual: NDArray[np.generic],
+        expected: NDArray[np.generic],
+        limit: float,
+        slack: float,
+        largest_safe: float,
+    ) -> _Piece:
+        """Return the piece with its figures."""
+        piece = cls(actual=actual, expected=expected, limit=limit, slack=slack, largest_safe=largest_safe)
+        found, wanted, both_finite = piece.widen()
+        with np.errstate(all="ignore"):
+            same_nonfinite = (np.isnan(wanted) & np.isnan(found)) | (np.isinf(wanted) & (wanted == found))
+        return evolve(
+            piece,
+            num_nonfinite=int(np.count_nonzero(~(both_finite | same_nonfinite))),
+            largest=float(np.max(np.abs(wanted[both_finite]), initial=0.0)),
+        )
+
+    def widen(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
+        """Return both in float64, and where both are finite; not kept, for memory's sake."""
+        found, wanted, limit = self.actual.astype(np.float64), self.expected.astype(np.float64), self.limit
+        with np.errstate(all="ignore"):
+            infinite = np.copysign(np.inf, wanted)
+            sizes = np.abs(wanted) / limit
+            is_at_end = (sizes >= min(1.0 - self.slack, self.largest_safe / limit)) & (sizes <= 1.0 + self.slack)
+            is_infinite = np.where(is_at_end, found == infinite, sizes > 1.0)
+            wanted = np.where(is_infinite, infinite, wanted)
+            return found, wanted, np.isfinite(wanted) & np.isfinite(found)
+
+    def finite(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return both where both are finite."""
+        found, wanted, both_finite = self.widen()
+        return found[both_finite], wanted[both_finite]
+
+
+def _ratios(pieces: Sequence[_Piece], smallest: float, least_scale: float) -> tuple[float, float]:
     # in units of the largest value, so that no square overflows or underflows
-    unit = max(float(np.max(np.abs(wanted))), least_scale)
+    unit = max((piece.largest for piece in pieces), default=0.0)
+    unit, scale = max(unit, least_scale), 1.0
+    count, squares, largest = 0, 0.0, 0.0
+    for piece in pieces:
+        _, wanted = piece.finite()
+        count += wanted.size
+        if unit > 0.0:
+            squares += float(np.sum((wanted / unit) ** 2))
+    if not count:
+        return 0.0, 0.0
     if unit == 0.0:
-        unit, scale = _ZERO_SCALE, 1.0
+        unit = ZERO_SCALE
     else:
-        scale = max(float(np.sqrt(np.mean((wanted / unit) ** 2))), least_scale / unit)
-    difference = np.maximum(np.abs(found / unit - wanted / unit) - smallest / unit, 0.0)
-    largest = float(np.max(difference))
-    root_mean_square = largest * float(np.sqrt(np.mean((difference / largest) ** 2))) if largest > 0.0 else 0.0
-    worst = float(np.max(difference / (np.abs(wanted) / unit + scale)))
+        scale = max(math.sqrt(squares / count), least_scale / unit)
+    worst = 0.0
+    sums: list[tuple[float, float]] = []
+    with np.errstate(all="ignore"):
+        for piece in pieces:
+            found, wanted = piece.finite()
+            difference = np.maximum(np.abs(found / unit - wanted / unit) - smallest / unit, 0.0)
+            largest = float(np.max(difference, initial=0.0))
+            worst = max(worst, float(np.max(difference / (np.abs(wanted) / unit + scale), initial=0.0)))
+            if largest > 0.0:
+                sums.append((largest, float(np.sum((difference / largest) ** 2))))
+    largest = max((own for own, _ in sums), default=0.0)
+    root_mean_square = largest * math.sqrt(sum(part * (own / largest) ** 2 for own, part in sums) / count)
     return _bounded(root_mean_square / scale), _bounded(worst)
 
 

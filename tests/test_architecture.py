@@ -14,7 +14,18 @@ ROOT = Path(__file__).resolve().parents[1]
 LAYERS = ("core", "stages", "harness", "cli")
 """Lowest first: a layer imports itself and those below."""
 FLOORS = (
-    ("errors", "work", "tables", "settings", "display", "command_line", "legacy", "http_client", "metrics"),
+    (
+        "errors",
+        "work",
+        "side_by_side",
+        "tables",
+        "settings",
+        "display",
+        "command_line",
+        "legacy",
+        "http_client",
+        "metrics",
+    ),
     ("datasets", "reference"),
     ("sandbox",),
     ("gpu",),

@@ -67,6 +67,20 @@ def test_a_setting_changes_what_hangs_on_it(checkout: Path) -> None:
     assert "suite=other" in words
 
 
+def test_exams_are_of_the_policy_that_was_trained(checkout: Path) -> None:
+    """One training, then the same options and adapter for every exam; problems of others only where they are named."""
+    (checkout / "build/gpu/field/sft/a/adapters/b/c/adapter").mkdir(parents=True)
+    for problems, suites in (("", ["dialects:heldout", "field:heldout"]), ("x", ["kernelbench:x"])):
+        (checkout / "recorded").unlink(missing_ok=True)
+        status, commands = run(checkout, "gpu-field", FIELD_SET="--set sft.num_pairs=5", FIELD_PROBLEMS=problems)
+        assert status == 0
+        trained = [words for _, words in commands if words[0] == "sft"]
+        examined = [words for _, words in commands if "--adapter" in words]
+        assert len(trained) == 1
+        assert {words[words.index("--suite") + 1] for words in examined} >= set(suites)
+        assert all("sft.num_pairs=5" in words for words in trained + examined)
+
+
 def test_every_target_of_the_makefile_is_one_of_the_script() -> None:
     """Their names agree, both ways."""
     makefile = (SCRIPT.parents[1] / "Makefile").read_text()

@@ -1,7 +1,7 @@
 """What a cell asks of a model and of a verifier: two protocols, so that a cell depends on neither's machinery.
 
-A learner names its state by an adapter folder (`None`: the base model). Both operations are functions of their
-arguments and of the learner's fingerprint alone, which is what allows their results to be stored by content.
+A learner names its state by a folder, mostly an adapter's (`None`: the base model). Its operations are functions of
+their arguments and of the learner's fingerprint alone, which is what allows their results to be stored by content.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import ceil
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Literal, Protocol
 
 from attrs import frozen
 
 from ..candidate import Candidate
+from ..config import Algorithm
+from ..serialisation import to_plain
 from ..task import Task
 from ..verdict import Verdict
 from .extensions import VerifierSpec
@@ -34,6 +36,66 @@ class Sampling:
 
 
 @frozen(kw_only=True)
+class Completion:
+    """One completion with the tokens that were drawn, the end token among them; `finished` says that there was one."""
+
+    text: str
+    tokens: tuple[int, ...]
+    finished: bool
+
+    @property
+    def num_tokens(self) -> int:
+        """How many tokens were drawn."""
+        return len(self.tokens)
+
+
+@frozen(kw_only=True)
+class Answer:
+    """Drawn tokens that follow a prompt, and how much more likely than now they are to become."""
+
+    prompt: str
+    tokens: tuple[int, ...]
+    advantage: float
+
+
+@frozen(kw_only=True)
+class PolicyUpdate:
+    """One round's steps of a policy gradient (`core.config.RlConfig`); `temperature` is that of the sampler.
+
+    The LoRA fields shape a new adapter where there is none yet.
+    """
+
+    algorithm: Algorithm
+    minibatches: int
+    learning_rate: float
+    warmup_steps: int
+    clip_low: float
+    clip_high: float
+    kl_coefficient: float
+    temperature: float
+    most_tokens: int
+    lora_rank: int
+    lora_alpha: int
+    lora_dropout: float
+    seed: int
+
+
+@frozen(kw_only=True)
+class UpdateFigures:
+    """What an update was like, by step and over all of its answers' tokens; divergence and entropy are estimates.
+
+    `clip_shares`: of tokens whose ratio was clipped. `kl`: of the policy before the update from the start, in nats a
+    token. `entropy`: of the next token's distribution at the sampler's temperature, in nats.
+    """
+
+    losses: tuple[float, ...]
+    gradient_norms: tuple[float, ...]
+    clip_shares: tuple[float, ...]
+    kl: float
+    entropy: float
+
+
+@frozen(kw_only=True)
 class Training:
     """One fine-tuning run on (prompt, answer) pairs; the LoRA fields shape a new adapter where there is none yet."""
 
@@ -45,6 +107,13 @@ class Training:
     lora_alpha: int
     lora_dropout: float
     seed: int
+    method: Literal["lora", "full"] = "lora"
+    """Whether an adapter is trained, or all weights."""
+
+    def identify(self) -> dict[str, Any]:
+        """Return what decides a run's result as plain data; training by LoRA is told as before there was another."""
+        plain: dict[str, Any] = to_plain(self)
+        return {name: value for name, value in plain.items() if (name, value) != ("method", "lora")}
 
     def num_steps(self, num_pairs: int) -> int:
         """Return how many steps so many pairs take."""
@@ -53,11 +122,12 @@ class Training:
 
 @frozen(kw_only=True)
 class TrainingStep:
-    """How far a fine-tuning is: steps done, the loss of the last one, and its learning rate."""
+    """How far a fine-tuning is: steps done, the loss of the last one, its learning rate and its gradient's norm."""
 
     num_done: int
     loss: float
     learning_rate: float
+    gradient_norm: float = 0.0
 
 
 OnStep = Callable[[TrainingStep], None]
@@ -77,6 +147,25 @@ class Learner(Protocol):
         self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling, on_done: OnDone
     ) -> list[str]:
         """One completion for each prompt, drawn with the seed beside it."""
+
+    def draw(
+        self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling, on_done: OnDone
+    ) -> list[Completion]:
+        """`sample` with the tokens that were drawn, which a policy gradient learns from."""
+
+    def reinforce(
+        self,
+        adapter: Path | None,
+        answers: Sequence[Answer],
+        update: PolicyUpdate,
+        start: Path | None,
+        target: Path,
+        on_step: OnStep,
+    ) -> UpdateFigures:
+        """Make answers more or less likely from `adapter` on, save the new adapter and the optimizer's moments.
+
+        `start` is the state whose divergence is told; moments are beside the adapter, where the next round finds them.
+        """
 
     def finetune(
         self, adapter: Path | None, pairs: Sequence[tuple[str, str]], training: Training, target: Path, on_step: OnStep

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from ...core.config import Config
-from ...core.corpus import render
+from ...core.corpus import render_task
 from ...core.outcome import Outcome
 from ...core.recipe.extensions import AUDIT, RewardSpec, VerifierSpec
 from ...core.recipe.reward import combine
@@ -149,7 +149,7 @@ def load_task(task: TaskLike) -> Task:
         return _read_file(Path(task))
     try:
         if isinstance(task, str):
-            return from_plain(json.loads(task), Task) if task.lstrip().startswith("{") else render(task).task
+            return from_plain(json.loads(task), Task) if task.lstrip().startswith("{") else render_task(task)
         if isinstance(task, Mapping):
             return from_plain(dict(task), Task)
     except ValueError as error:

@@ -126,15 +126,15 @@ def bench_false_rejects(
 
     Example: tritonrl bench false-rejects -n 640 --folder tests/genuine
     """
-    from ...core.corpus import SUITES
+    from ...core.corpus import TAUGHT_SUITES
     from ...core.verdict import Verdict
     from ..settings import load_config
     from ..tasks.batch import default_jobs
     from .verifier.false_rejects import GenuineKernel, measure_false_rejects, render
     from .verifier.mix import RunningCount
 
-    if suite not in SUITES:
-        raise UsageError(f"--suite {suite}: must be one of {', '.join(SUITES)}")
+    if suite not in TAUGHT_SUITES:
+        raise UsageError(f"--suite {suite}: must be one of {', '.join(TAUGHT_SUITES)}")
 
     running = RunningCount()
 
@@ -354,5 +354,6 @@ for _command in (
     gpu_commands.agreement,
     gpu_commands.gpu_crashes,
     gpu_commands.engines,
+    gpu_commands.exam,
 ):
     bench_app.command()(_command)

@@ -1,4 +1,4 @@
-"""The commands under `tritonrl bench` that need a GPU: its timings and verdicts, what ends its contexts, and vLLM."""
+"""The commands under `tritonrl bench` for a GPU: its timings and verdicts, what ends its contexts, vLLM, an exam."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ..command_line import BenchSeed, Jobs, Json, Preset, Settings, guarded, print_figures
+from ..command_line import Backend, BenchSeed, Jobs, Json, Preset, Settings, guarded, print_figures
 from ..errors import UsageError
 
 
@@ -106,13 +106,55 @@ def engines(
 
     Example: tritonrl bench engines --set policy.name=smollm2 --adapter results/sft/adapter
     """
-    from ...core.corpus import SUITES
+    from ...core.corpus import TAUGHT_SUITES
     from ..settings import load_config
     from .policy.engines import compare_engines, render
 
-    if suite not in SUITES:
-        raise UsageError(f"--suite {suite}: must be one of {', '.join(SUITES)}")
+    if suite not in TAUGHT_SUITES:
+        raise UsageError(f"--suite {suite}: must be one of {', '.join(TAUGHT_SUITES)}")
     config = load_config(preset=preset, settings=settings or [])
     figures = compare_engines(config, suite, num_tasks, samples, adapter, seed)
     print_figures(figures, render(figures), as_json)
     raise typer.Exit(1 if any(one.heeds_adapter is False for one in figures.engines) else 0)
+
+
+@guarded
+def exam(
+    num_tasks: Annotated[int, typer.Option("--num", "-n", min=1, help="Tasks, levels in turn.")] = 200,
+    samples: Annotated[int, typer.Option("--samples", min=1, help="Answers to each.")] = 10,
+    suite: Annotated[str, typer.Option("--suite", help="Whose tasks are enlarged, such as full:train.")] = "full:train",
+    most_gb: Annotated[float, typer.Option("--most-gb", min=0.001, help="Of the largest task's tensors.")] = 14,
+    seed: BenchSeed = 0,
+    jobs: Jobs = None,
+    backend: Backend = None,
+    settings: Settings = None,
+    as_json: Json = False,
+) -> None:
+    """Measure what judging an exam at real sizes takes: time, memory, and what is refused for its size.
+
+    Right answers are teachers, wrong ones are made of them; no model is needed. Exit 1 where a teacher is rejected or
+    the kernel has killed a process.
+
+    Example: tritonrl bench exam -n 200 --samples 10 --set verifier.backend=cuda
+    """
+    from ..settings import load_config
+    from ..tasks.batch import default_jobs
+    from .verifier.exam import measure_exam, render
+    from .verifier.mix import show_every_tenth
+
+    levels = (1, 2, 3) if suite.partition(":")[0] in ("field", "dialects") else (1, 2)
+    chosen = [f"verifier.backend={backend}"] if backend else []
+    config = load_config(settings=[*(settings or []), *chosen])
+    figures = measure_exam(
+        config,
+        num_tasks,
+        samples,
+        suite,
+        levels,
+        seed,
+        jobs or default_jobs(),
+        int(most_gb * 1e9),
+        show_every_tenth,
+    )
+    print_figures(figures, render(figures), as_json)
+    raise typer.Exit(1 if figures.rejected_teachers or figures.num_killed else 0)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...core.task import Example
+from ...core.task import Task
 from ...core.text.prompts import chat_prompt, user_message
 from ..errors import UsageError
 from ..work import write_atomically
@@ -21,15 +21,13 @@ from ..work import write_atomically
 Row = dict[str, Any]
 
 
-def trl_row(example: Example, _: int) -> Row:
+def trl_row(task: Task, _: int) -> Row:
     """Make a row of TRL's: a conversational `prompt`, and the columns that the reward function reads."""
-    task = example.task
     return {"prompt": chat_prompt(task), "task": task.task_id, "level": task.level, "family": task.family}
 
 
-def verl_row(example: Example, number: int) -> Row:
+def verl_row(task: Task, number: int) -> Row:
     """Make a row of verl's: its five columns, the task being the reward model's ground truth."""
-    task = example.task
     return {
         "data_source": "tritonrl",
         "prompt": chat_prompt(task),
@@ -39,21 +37,19 @@ def verl_row(example: Example, number: int) -> Row:
     }
 
 
-def verifiers_row(example: Example, number: int) -> Row:
+def verifiers_row(task: Task, number: int) -> Row:
     """Make a row of verifiers': a `prompt` of chat messages, the task as the `answer`, and `info` about it."""
-    task = example.task
     info = {"task": task.task_id, "level": task.level, "family": task.family}
     return {"example_id": number, "prompt": chat_prompt(task), "answer": task.task_id, "info": info}
 
 
-def inspect_row(example: Example, _: int) -> Row:
+def inspect_row(task: Task, _: int) -> Row:
     """Make a sample of inspect_ai's: input, target (the task), id and metadata."""
-    task = example.task
     metadata = {"level": task.level, "family": task.family}
     return {"id": task.task_id, "input": user_message(task), "target": task.task_id, "metadata": metadata}
 
 
-ROWS: Mapping[str, Callable[[Example, int], Row]] = {
+ROWS: Mapping[str, Callable[[Task, int], Row]] = {
     "trl": trl_row,
     "verl": verl_row,
     "verifiers": verifiers_row,
@@ -63,11 +59,11 @@ ROWS: Mapping[str, Callable[[Example, int], Row]] = {
 FORMATS = (*ROWS, "kernelbench")
 
 
-def export_rows(path: Path, examples: Iterable[Example], form: str) -> int:
-    """Write the examples in a tool's form to a Parquet or JSONL file, and count them; raises UsageError."""
+def export_rows(path: Path, tasks: Iterable[Task], form: str) -> int:
+    """Write the tasks in a tool's form to a Parquet or JSONL file, and count them; raises UsageError."""
     if path.suffix not in (".parquet", ".jsonl"):
         raise UsageError(f"{path}: --format {form} goes to a file that ends with .parquet or .jsonl")
-    rows = [ROWS[form](example, number) for number, example in enumerate(examples)]
+    rows = [ROWS[form](task, number) for number, task in enumerate(tasks)]
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".jsonl":
         write_atomically(path, "".join(f"{json.dumps(row)}\n" for row in rows).encode())
@@ -80,11 +76,10 @@ def export_rows(path: Path, examples: Iterable[Example], form: str) -> int:
     return len(rows)
 
 
-def export_problems(folder: Path, examples: Iterable[Example]) -> int:
-    """Write the examples as KernelBench's problems, `level1/1_softmax_l1-softmax-00c0ff.py`, and count them."""
+def export_problems(folder: Path, tasks: Iterable[Task]) -> int:
+    """Write the tasks as KernelBench's problems, `level1/1_softmax_l1-softmax-00c0ff.py`, and count them."""
     counts: dict[int, int] = {}
-    for example in examples:
-        task = example.task
+    for task in tasks:
         number = counts[task.level] = counts.get(task.level, 0) + 1
         place = folder / f"level{task.level}"
         place.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,6 @@ what differs.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -226,10 +225,9 @@ def fingerprint_adapter(folder: Path | None) -> str | None:
     """The identity of an adapter's files, wherever they are; raises UsageError where there is none."""
     if folder is None:
         return None
-    if not (folder / "adapter_config.json").exists():
-        raise UsageError(f"--adapter {folder}: no adapter_config.json there")
-    files = sorted(path for path in folder.glob("adapter_*") if path.is_file())
-    return fingerprint([[path.name, hashlib.sha256(path.read_bytes()).hexdigest()] for path in files])
+    from ..policy.model.states import identify_state
+
+    return identify_state(folder)
 
 
 def _require_same(results: Results, identity: EvaluationIdentity, questions: TaskSelection) -> None:
@@ -342,12 +340,18 @@ def _audit(context: CellContext, pairs: Sequence[tuple[Task, str]]) -> list[Verd
     except TaskError:
         pass  # of a task that is not ours; the others are found out one by one, from the evidence store where known
     done = 0
-    found: list[Verdict | str | None] = []
-    for pair in pairs:
+
+    def verify(pair: tuple[Task, str]) -> Verdict | str:
         try:
-            found += context.judge.verify_many([pair], AUDIT, 1, count)
+            return context.judge.verify_many([pair], AUDIT, 1)[0]
         except TaskError as error:
-            found.append(str(error))
+            return str(error)
+
+    found: list[Verdict | str | None] = []
+    with ThreadPoolExecutor(context.jobs, "verify") as pool:
+        for verdict in pool.map(verify, pairs):
+            found.append(verdict)
+            count()
     return found
 
 

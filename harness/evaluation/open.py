@@ -16,7 +16,16 @@ from typing import Any
 from attrs import frozen
 
 from ...core.config import Config, identity, merge
-from ...core.recipe.learner import COMPLETIONS, OnStep, Sampling, Training
+from ...core.recipe.learner import (
+    COMPLETIONS,
+    Answer,
+    Completion,
+    OnStep,
+    PolicyUpdate,
+    Sampling,
+    Training,
+    UpdateFigures,
+)
 from ...core.serialisation import differences
 from ..display import DisplayKind
 from ..errors import UsageError
@@ -119,6 +128,29 @@ class Absent:
     ) -> list[str]:
         """Called for what was not taken over; raises UsageError."""
         raise UsageError(f"--answers {self.folder}: not all of its answers are drawn; end that exam's command first")
+
+    def draw(
+        self,
+        adapter: Path | None,
+        prompts: Sequence[str],
+        seeds: Sequence[int],
+        sampling: Sampling,
+        on_done: Callable[[int], None],
+    ) -> list[Completion]:
+        """As a model that is not here cannot; raises UsageError."""
+        raise UsageError(f"--answers {self.folder}: the model is not here")
+
+    def reinforce(
+        self,
+        adapter: Path | None,
+        answers: Sequence[Answer],
+        update: PolicyUpdate,
+        start: Path | None,
+        target: Path,
+        on_step: OnStep,
+    ) -> UpdateFigures:
+        """As a model that is not here cannot; raises UsageError."""
+        raise UsageError(f"--answers {self.folder}: the model is not here")
 
     def finetune(
         self,

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ...core.candidate import Candidate, CompileReport, Failure, Recording, Variant
 from ...core.outcome import Outcome
-from ...core.plan import LaunchPlan
+from ...core.plan import LaunchPlan, View
 from ...core.recipe.extensions import AUDIT
 from ...core.run import RunRequest, RunResult
 from ...core.seeds import derive
@@ -34,10 +34,13 @@ from ...core.task import Profile, Task
 from ...stages.compile_stage import find_recording
 from ...stages.plan_audit import check_structure
 from ..errors import TaskError
+from ..reference.device_comparison import find_excess_on_device
+from ..reference.device_draws import DrawnInputs
 from ..reference.oracle import ExpectedRun
-from ..reference.reference import build_model, call_model, convert, draw_inputs, dtype_name, load_task
+from ..reference.reference import build_model, call_model, convert, draw_inputs, dtype_name, load_task, torch_dtype
 from ..reference.sizes.declared_sizes import measure
-from ..verification.context import VerifierContext
+from ..verification.context import BYTES_A_BYTE, VerifierContext
+from ..verification.large_runs import LargeRun, asked_for, compute_large
 from ..verification.recordings import probe_compile, record_own_values
 from ..verification.storages import fill_storages, from_bytes
 
@@ -99,7 +102,12 @@ def _judge(candidate: Candidate, task: Task, context: VerifierContext) -> SuiteV
     worst = 0.0
     while groups:
         trials = groups.pop(0)
-        excess = _run_trials(candidate, task, context, recording.plan, sizes, trials)
+        if sizes is Profile.DECLARED and context.cuda is not None and not context.oracle.is_quick(task):
+            excess = _run_large_trial(task, context, recording.plan, trials[0])
+        else:
+            needed = BYTES_A_BYTE * len(trials) * context.oracle.measure_bytes(task, sizes)
+            with context.budget.asked(needed, task.task_id):
+                excess = _run_trials(candidate, task, context, recording.plan, sizes, trials)
         if isinstance(excess, Failure) and excess.outcome is Outcome.TIMEOUT and len(trials) > 1:
             groups = alone  # the limit is one run's, and each of the trials has the right to it
             continue
@@ -166,6 +174,24 @@ def _run_trials(
     return worst
 
 
+def _run_large_trial(task: Task, context: VerifierContext, plan: LaunchPlan, trial: int) -> float | Failure:
+    """The same of one trial whose inputs are never in the host's memory."""
+    dtype, seed = task.dtypes[0], derive(context.oracle.seed, fingerprint(task), "suite inputs", trial)
+    model = build_model(task, load_task(task, Profile.DECLARED), context.oracle.init_seed(task))
+    drawn = DrawnInputs(task=task, dtype=dtype, seed=seed)
+    with asked_for(task, context):
+        found = compute_large(LargeRun(task=task, drawn=drawn, model=model, dtype=torch_dtype(dtype)), plan, context)
+        if isinstance(found, Failure):
+            return found
+        worst = 0.0
+        for view, actual, wanted, kind in found[0]:
+            misfit = _check_form(view, tuple(actual.shape), tuple(wanted.shape), kind)
+            if misfit is not None:
+                return misfit
+            worst = max(worst, find_excess_on_device(actual, wanted))
+        return worst
+
+
 def _run_reference(task: Task, context: VerifierContext, sizes: Profile, trial: int) -> ExpectedRun:
     """Inputs of a trial, parameters as constructed, and what the reference makes of them in its own precision."""
     oracle = context.oracle
@@ -205,11 +231,18 @@ def _find_excess(plan: LaunchPlan, result: RunResult, expected: ExpectedRun) -> 
         found = from_bytes(data, view)
         if found is None:
             return Failure(outcome=Outcome.BROKEN_PROTOCOL, message="a result's size is not what the plan says")
-        if view.dtype != dtype or found.shape != wanted.shape:
-            message = f"{view.dtype} {list(found.shape)} where the reference returns {dtype} {list(wanted.shape)}"
-            return Failure(outcome=Outcome.WRONG_SIGNATURE, message=message)
+        misfit = _check_form(view, found.shape, wanted.shape, dtype)
+        if misfit is not None:
+            return misfit
         worst = max(worst, find_excess(found, wanted))
     return worst
+
+
+def _check_form(view: View, found: tuple[int, ...], wanted: tuple[int, ...], dtype: str) -> Failure | None:
+    if view.dtype == dtype and found == wanted:
+        return None
+    message = f"{view.dtype} {list(found)} where the reference returns {dtype} {list(wanted)}"
+    return Failure(outcome=Outcome.WRONG_SIGNATURE, message=message)
 
 
 def find_excess(found: NDArray[np.generic], wanted: NDArray[np.generic]) -> float:

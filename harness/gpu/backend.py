@@ -69,7 +69,7 @@ class CudaBackend:
         parent: Parent | None = None,
     ) -> None:
         self._get_blob = get_blob
-        self._limit_s = limit_s
+        self.limit_s = limit_s
         devices = list(devices)
         number = per_gpu or choose_number(devices)
         self._parent = parent or Parent()
@@ -124,18 +124,18 @@ class CudaBackend:
         began = time.perf_counter()
         blobs: list[bytes] = []
         plains = [
-            {"variant": r.variant.value, "plan": to_plain(r.plan), "storages": _place(r.storages, blobs)}
+            {"variant": r.variant.value, "plan": to_plain(r.plan), "storages": place(r.storages, blobs)}
             for r in requests
         ]
-        header = {"kind": "run", "requests": plains, "binaries": self._binaries([r.plan for r in requests], blobs)}
+        header = {"kind": "run", "requests": plains, "binaries": self.binaries([r.plan for r in requests], blobs)}
 
         def run(executor: Executor) -> tuple[RunResult, ...]:
-            reply, outputs = _try(executor, lambda: self._ask(executor, header, blobs))
+            reply, outputs = try_twice(executor, lambda: self.ask(executor, header, blobs))
             return tuple(read_run_result(plain, outputs) for plain in reply["results"])
 
         plans = [request.plan for request in requests]
         try:
-            with self._executor() as executor:
+            with self.executor() as executor:
                 results = with_memory_retry(
                     executor, plans, lambda: run(executor), lambda found: [r.failure for r in found], self._count_turn
                 )
@@ -167,26 +167,26 @@ class CudaBackend:
         header = {
             "kind": "receive timing",
             "plan": to_plain(plan),
-            "storages": _place(storages, blobs),
-            "binaries": self._binaries([plan], blobs),
+            "storages": place(storages, blobs),
+            "binaries": self.binaries([plan], blobs),
             "source": to_plain(source) if source is not None else None,
             "protocol": to_plain(protocol),
         }
         fresh: list[bytes] = []
-        finish = {"kind": "finish timing", "others": _place(others, fresh)}
-        limit_s = self._limit_s + (protocol.attempts + 1) * protocol.budget_s
+        finish = {"kind": "finish timing", "others": place(others, fresh)}
+        limit_s = self.limit_s + (protocol.attempts + 1) * protocol.budget_s
 
         def measure(executor: Executor) -> Timed:
-            reply, _ = self._ask(executor, header, blobs, limit_s, Turn.NONE)
+            reply, _ = self.ask(executor, header, blobs, limit_s, Turn.NONE)
             is_ready = False
             while reply["failure"] is None and not is_ready:
-                reply, _ = self._ask(executor, {"kind": "prepare timing"}, [], limit_s)
+                reply, _ = self.ask(executor, {"kind": "prepare timing"}, [], limit_s)
                 is_ready = not reply.get("more")
             if reply["failure"] is None:
-                reply, _ = self._ask(executor, {"kind": "measure timing"}, [], limit_s, Turn.ALONE)
+                reply, _ = self.ask(executor, {"kind": "measure timing"}, [], limit_s, Turn.ALONE)
             if reply["failure"] is not None:
                 return Timed(failure=from_plain(reply["failure"], Failure))
-            reply, outputs = self._ask(executor, finish, fresh, limit_s)
+            reply, outputs = self.ask(executor, finish, fresh, limit_s)
             if reply["failure"] is not None:
                 return Timed(failure=from_plain(reply["failure"], Failure))
             timed = from_plain(reply["timed"], Timed)
@@ -196,9 +196,9 @@ class CudaBackend:
             return evolve(timed, first=first, fresh=last)
 
         def try_to_measure(executor: Executor) -> Timed:
-            return _try(executor, lambda: measure(executor)) if is_repeated else measure(executor)
+            return try_twice(executor, lambda: measure(executor)) if is_repeated else measure(executor)
 
-        with self._executor(source.task.task_id if source is not None else "") as executor:
+        with self.executor(source.task.task_id if source is not None else "") as executor:
             if alone and executor.has_served:
                 executor.close()
             try:
@@ -216,8 +216,8 @@ class CudaBackend:
         header = {
             "kind": "rank",
             "plans": [to_plain(plan) for plan in plans],
-            "storages": [_place(one, blobs) for one in storages],
-            "binaries": self._binaries(plans, blobs),
+            "storages": [place(one, blobs) for one in storages],
+            "binaries": self.binaries(plans, blobs),
             "protocol": to_plain(protocol),
         }
         found: list[float | None] | Failure = self._measure_alone(header, blobs, len(plans) * protocol.budget_s)
@@ -231,8 +231,8 @@ class CudaBackend:
         header = {
             "kind": "compare",
             "plan": to_plain(plan),
-            "storages": _place(storages, blobs),
-            "binaries": self._binaries([plan], blobs),
+            "storages": place(storages, blobs),
+            "binaries": self.binaries([plan], blobs),
             "protocol": to_plain(protocol),
             "num_repeats": num_repeats,
         }
@@ -243,8 +243,8 @@ class CudaBackend:
     def _measure_alone(self, header: dict[str, Any], blobs: list[bytes], budget_s: float) -> Any:
         """The microseconds that one exclusive request answers with, or a failure."""
         try:
-            with self._executor() as executor:
-                reply, _ = self._ask(executor, header, blobs, self._limit_s + budget_s, Turn.ALONE)
+            with self.executor() as executor:
+                reply, _ = self.ask(executor, header, blobs, self.limit_s + budget_s, Turn.ALONE)
         except Lost as lost:
             return lost.failure
         return reply["us"] if reply["failure"] is None else from_plain(reply["failure"], Failure)
@@ -269,7 +269,7 @@ class CudaBackend:
                 if reply["failure"] is None:
                     again = {**header, "kind": "measure reference", "notes": reply["notes"]}
                     with executor.lock.exclusive():
-                        reply, _ = executor.ask(again, [], self._limit_s + 8 * request.protocol.budget_s)
+                        reply, _ = executor.ask(again, [], self.limit_s + 8 * request.protocol.budget_s)
             except Lost as lost:
                 return lost.failure
         if reply["failure"] is not None:
@@ -277,7 +277,7 @@ class CudaBackend:
         return evolve(from_plain(reply["timing"], ReferenceTiming), seconds=time.perf_counter() - began)
 
     @contextmanager
-    def _executor(self, subject: str = "") -> Iterator[Executor]:
+    def executor(self, subject: str = "") -> Iterator[Executor]:
         """A free executor, if there is a choice the one that had this subject before: it has its reference ready."""
         began = time.perf_counter()
         with self._change:
@@ -295,7 +295,7 @@ class CudaBackend:
                 self._free.append(executor)
                 self._change.notify()
 
-    def _ask(
+    def ask(
         self,
         executor: Executor,
         header: dict[str, Any],
@@ -318,7 +318,7 @@ class CudaBackend:
                     # a context that opens shows in what others time: 0.3 us, while it does (H200)
                     with executor.lock.shared():
                         executor.open()
-                return executor.ask(header, blobs, limit_s or self._limit_s)
+                return executor.ask(header, blobs, limit_s or self.limit_s)
             finally:
                 if turn is Turn.ALONE:
                     self._busy_until[executor.device] = time.monotonic()
@@ -339,7 +339,7 @@ class CudaBackend:
         self.seconds[kind] += seconds
         self._waited.seconds = self.waited_s + seconds
 
-    def _binaries(self, plans: Sequence[LaunchPlan], blobs: list[bytes]) -> dict[str, int]:
+    def binaries(self, plans: Sequence[LaunchPlan], blobs: list[bytes]) -> dict[str, int]:
         found: dict[str, int] = {}
         for sha256 in {kernel.binary for plan in plans for kernel in plan.kernels if kernel.binary is not None}:
             binary = self._get_blob(sha256)
@@ -349,7 +349,7 @@ class CudaBackend:
         return found
 
 
-def _try(executor: Executor, work: Callable[[], T]) -> T:
+def try_twice(executor: Executor, work: Callable[[], T]) -> T:
     """What the work returns; where it ends a context that an earlier plan may have spoilt, the same in a fresh one.
 
     What does not end in time is not asked again: that would take the whole limit once more.
@@ -373,7 +373,7 @@ def choose_number(devices: Sequence[int], num_sharing: int = 1) -> int:
     return max(1, min(_MOST_EXECUTORS, affordable))
 
 
-def _place(storages: dict[int, bytes], blobs: list[bytes]) -> dict[str, int]:
+def place(storages: dict[int, bytes], blobs: list[bytes]) -> dict[str, int]:
     numbers = {}
     for index, data in storages.items():
         numbers[str(index)] = len(blobs)

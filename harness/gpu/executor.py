@@ -30,6 +30,8 @@ from ...core.candidate import Failure, Variant
 from ...core.plan import BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan, Operator
 from ...core.run import RunResult
 from ...core.serialisation import from_plain, to_plain
+from ..reference.device_draws import DrawnInputs, draw_on_device
+from ..reference.reference import count_stored
 from ..sandbox import wire
 from ..sandbox.confinement import syscalls
 from ..sandbox.recording.aten_steps import run_operator
@@ -39,10 +41,11 @@ from .timing.copies import Prepare
 from .timing.protocol import Protocol, ReferenceRequest, ReferenceSource
 from .timing.references import References, load_compiler
 from .timing.timer import Timer
+from .window import open_window
 
 _PIECE_S = 0.015
 """Preparing goes on for so long, or for one piece, before others may have their turn."""
-_LAST_KINDS = ("run", "finish timing", "rank", "compare")
+_LAST_KINDS = ("run", "let go", "finish timing", "rank", "compare")
 """Requests after which nothing of a plan is needed any more; nor is it after a failure."""
 _MOST_UNUSED_BYTES = 4 << 30
 """More than this goes back to the device when a plan is done with, since others may need it."""
@@ -53,7 +56,10 @@ _MAX_FRAME = 1 << 36
 class Executor:
     """Runs and times plans on the current device."""
 
-    def __init__(self) -> None:
+    def __init__(self, window: torch.Tensor | None = None) -> None:
+        self._window = torch.empty(0, dtype=torch.uint8) if window is None else window
+        self._outputs: list[torch.Tensor] = []
+        """Of the last large run, as bytes, until they are let go."""
         self._references = References()
         self._used_timer: Timer | None = None
         self._begin: Callable[[], Iterator[None]] = lambda: iter(())
@@ -99,6 +105,13 @@ class Executor:
             case "measure reference":
                 request = from_plain(header["request"], ReferenceRequest)
                 return {"timing": to_plain(self._timer.measure_reference(request, header["notes"]))}, []
+            case "run large":
+                return self._run_large(header, binaries, blobs), []
+            case "fetch":
+                start, stop = header["start"], header["stop"]
+                self._window[: stop - start].copy_(self._outputs[header["output"]][start:stop])
+            case "let go":
+                self._outputs = []
             case "run":
                 return self._run_all(header, binaries, blobs)
         return {}, []
@@ -113,6 +126,32 @@ class Executor:
             result = self._run(Variant(plain["variant"]), plan, _place(_read(plan, plain["storages"], blobs)), binaries)
             results.append(_to_plain(result, outputs))
         return {"results": results}, outputs
+
+    def _run_large(self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]) -> dict[str, Any]:
+        """Run a plan on inputs that are drawn here; its results stay here until they are fetched or let go."""
+        self._outputs = []
+        plan = from_plain(header["plan"], LaunchPlan)
+        storages = {int(index): number for index, number in header["storages"].items()}
+        values: dict[int, torch.Tensor] = {
+            index: torch.frombuffer(bytearray(blobs[at]) or bytearray(1), dtype=torch.uint8)[: len(blobs[at])].cuda()
+            for index, at in storages.items()
+        }
+        drawn = draw_on_device(from_plain(header["drawn"], DrawnInputs), "cuda")
+        for index, buffer in enumerate(plan.buffers):
+            if buffer.kind is BufferKind.INPUT:
+                values[index] = _stored_bytes(drawn[int(buffer.name)])
+        drawn.clear()
+        try:
+            buffers = DeviceBuffers(plan, values)
+            self.prepare(plan, buffers, binaries)()
+            torch.cuda.synchronize()
+            out_of_bounds = buffers.out_of_bounds()
+            self.is_spoilt |= bool(out_of_bounds)
+            result = RunResult(variant=Variant.DECLARED, mutated=buffers.mutated(), out_of_bounds=out_of_bounds)
+            self._outputs = [_flat_bytes(buffers.view(view)) for view in plan.outputs]
+        except Exception as error:
+            result = RunResult(variant=Variant.DECLARED, failure=failure_of(error))
+        return {"result": _to_plain(result, []), "sizes": [len(output) for output in self._outputs]}
 
     def give_back(self) -> None:
         """Have much memory that lies unused here be free for others; what graphs keep for themselves stays."""
@@ -282,14 +321,23 @@ def _read(plan: LaunchPlan, storages: dict[str, int], blobs: list[bytes]) -> dic
     }
 
 
+def _stored_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """What a tensor's storage holds, as bytes."""
+    return tensor.as_strided((count_stored(tensor),), (1,), 0).view(torch.uint8)
+
+
+def _flat_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous().reshape(-1).view(torch.uint8)
+
+
 def _place(values: dict[int, torch.Tensor]) -> dict[int, torch.Tensor]:
     return {index: data.cuda() for index, data in values.items()}
 
 
-def _serve(connection: socket.socket, device: int) -> None:
+def _serve(connection: socket.socket, device: int, window: int) -> None:
     torch.cuda.set_device(device)
     torch.zeros(1, device="cuda")
-    executor = Executor()
+    executor = Executor(open_window(window))
     properties = torch.cuda.get_device_properties(device)
     connection.sendall(wire.encode({"name": properties.name, "uuid": f"GPU-{properties.uuid}"}))
     while True:
@@ -323,7 +371,7 @@ def main() -> None:
 
     control.sendall(b"r")
     while True:
-        data, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+        data, descriptors, _, _ = socket.recv_fds(control, 1, 2)
         if not data:
             return
         connection = socket.socket(fileno=descriptors[0])
@@ -334,13 +382,14 @@ def main() -> None:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 syscalls.control_process(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
                 control.close()
-                _serve(connection, data[0])
+                _serve(connection, data[0], descriptors[1])
                 status = 0
             except BaseException as error:
                 print(f"{type(error).__name__}: {error}"[:500], file=sys.stderr, flush=True)
             finally:
                 os._exit(status)
         connection.close()
+        os.close(descriptors[1])
         control.sendall(f"{pid:>10}".encode())
 
 

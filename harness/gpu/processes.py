@@ -29,6 +29,7 @@ from ...core.serialisation import from_plain
 from ..errors import SandboxError
 from ..sandbox import wire
 from .gpu_lock import GpuLock
+from .window import make_window, open_window
 
 _START_TIMEOUT_S = 120.0
 _END_TIMEOUT_S = 10.0
@@ -79,11 +80,11 @@ class Parent:
             lines = self._log.read().decode(errors="replace").strip().splitlines()
             raise SandboxError(f"an executor ended: {lines[-1] if lines else 'it said nothing'}")
 
-    def fork(self, device: int) -> tuple[int, socket.socket]:
-        """A child that opens the device, and the socket on which it serves."""
+    def fork(self, device: int, window: int) -> tuple[int, socket.socket]:
+        """A child that opens the device, and the socket on which it serves; `window` is memory of both."""
         ours, theirs = socket.socketpair()
         with theirs, self._lock:
-            socket.send_fds(self._control, [bytes([device])], [theirs.fileno()])
+            socket.send_fds(self._control, [bytes([device])], [theirs.fileno(), window])
             answer = self._control.recv(10)
         self.expect(bool(answer))
         return int(answer), ours
@@ -116,10 +117,13 @@ class Executor:
         self._parent = parent
         self._connection: socket.socket | None = None
         self._child = -1
+        self._window = make_window()
+        self.window = open_window(self._window)
+        """Memory that the child writes and we read: results of large runs, by the piece."""
         self._open()
 
     def _open(self) -> None:
-        self._child, connection = self._parent.fork(self.device)
+        self._child, connection = self._parent.fork(self.device, self._window)
         connection.settimeout(_START_TIMEOUT_S)
         try:
             header, _ = wire.read(connection.recv, 1 << 16)

@@ -8,6 +8,7 @@ than without a GPU. Where float64 needs more memory than the GPU has, results ar
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -15,8 +16,11 @@ from typing import Any
 import torch
 
 from ...core.task import Task
-from ..reference.oracle import MAX_CACHED_BYTES, Oracle
+from ..errors import TooLargeError
+from ..reference.device_draws import DrawnInputs, draw_on_device
+from ..reference.oracle import Oracle
 from ..reference.reference import call_model, convert, is_floating
+from ..reference.task_facts import MAX_CACHED_BYTES
 from .gpu_lock import GpuLock
 from .timing.references import forbid_tf32
 
@@ -48,6 +52,36 @@ class SharedOracle(Oracle):
             torch.cuda.empty_cache()
             forbid_tf32()
             return self._call_in(torch.float32, task, model, inputs), "float32"
+
+    def compute_there(
+        self, task: Task, model: torch.nn.Module, drawn: DrawnInputs, dtype: torch.dtype
+    ) -> tuple[list[torch.Tensor], str]:
+        """The reference's results on inputs drawn on the GPU, which stay there, and in which dtype they were computed.
+
+        Floating ones are rounded to float32. Raises TooLargeError where there is too little memory.
+        """
+        with self._gpu_lock.shared():
+            for kind in dict.fromkeys((dtype, torch.float32)):
+                try:
+                    forbid_tf32()
+                    return self._compute_there(kind, task, copy.deepcopy(model), drawn), str(kind).removeprefix(
+                        "torch."
+                    )
+                except torch.cuda.OutOfMemoryError:
+                    pass  # its traceback would hold what did not fit
+                torch.cuda.empty_cache()
+        raise TooLargeError(
+            f"{task.task_id}: the GPU's memory does not suffice for the reference at its declared sizes"
+        )
+
+    def _compute_there(
+        self, dtype: torch.dtype, task: Task, model: torch.nn.Module, drawn: DrawnInputs
+    ) -> list[torch.Tensor]:
+        inputs = draw_on_device(drawn, self.device)
+        wide = [value.to(dtype) if is_floating(value) else value for value in inputs]
+        del inputs
+        outputs = call_model(task, convert(convert(model, self.device), dtype), wide, is_last=True)
+        return [output.float() if is_floating(output) else output for output in outputs]
 
     def _call_in(
         self, dtype: torch.dtype, task: Task, model: torch.nn.Module, inputs: list[Any]

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from ...core.recipe.learner import OnStep, Sampling, Training
+from ...core.recipe.learner import Answer, Completion, OnStep, PolicyUpdate, Sampling, Training, UpdateFigures
 from ...core.serialisation import fingerprint, to_plain
 from ..errors import TritonrlError, UsageError
 from ..http_client import describe, post_json
@@ -74,6 +74,29 @@ class ApiModel:
 
     def fits(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
         """Raise UsageError: nothing is trained on here."""
+        self._refuse_training()
+
+    def draw(
+        self,
+        adapter: Path | None,
+        prompts: Sequence[str],
+        seeds: Sequence[int],
+        sampling: Sampling,
+        on_done: Callable[[int], None],
+    ) -> list[Completion]:
+        """Raise UsageError: nothing is trained here."""
+        self._refuse_training()
+
+    def reinforce(
+        self,
+        adapter: Path | None,
+        answers: Sequence[Answer],
+        update: PolicyUpdate,
+        start: Path | None,
+        target: Path,
+        on_step: OnStep,
+    ) -> UpdateFigures:
+        """Raise UsageError: nothing is trained here."""
         self._refuse_training()
 
     def finetune(

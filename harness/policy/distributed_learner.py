@@ -19,7 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from ...core.config import Config, PolicyConfig
-from ...core.recipe.learner import Learner, OnStep, Sampling, Training
+from ...core.recipe.learner import (
+    Answer,
+    Completion,
+    Learner,
+    OnStep,
+    PolicyUpdate,
+    Sampling,
+    Training,
+    UpdateFigures,
+)
 from ...core.seeds import derive
 from ...core.task import Task
 from ...core.text.extraction import extract
@@ -46,6 +55,33 @@ class RankZeroLearner(PolicyLearner):
         self.world.broadcast(("sample", (adapter, list(prompts), list(seeds), sampling)))
         with _ending_all():
             return super().sample(adapter, prompts, seeds, sampling, on_done)
+
+    def draw(
+        self,
+        adapter: Path | None,
+        prompts: Sequence[str],
+        seeds: Sequence[int],
+        sampling: Sampling,
+        on_done: Callable[[int], None],
+    ) -> list[Completion]:
+        """As a learner alone; each process draws its share."""
+        self.world.broadcast(("draw", (adapter, list(prompts), list(seeds), sampling)))
+        with _ending_all():
+            return super().draw(adapter, prompts, seeds, sampling, on_done)
+
+    def reinforce(
+        self,
+        adapter: Path | None,
+        answers: Sequence[Answer],
+        update: PolicyUpdate,
+        start: Path | None,
+        target: Path,
+        on_step: OnStep,
+    ) -> UpdateFigures:
+        """As a learner alone; each process computes its share of every step."""
+        self.world.broadcast(("reinforce", (adapter, list(answers), update, start, target)))
+        with _ending_all():
+            return super().reinforce(adapter, answers, update, start, target, on_step)
 
     def finetune(
         self,

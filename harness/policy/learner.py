@@ -23,19 +23,33 @@ from typing import TypeVar
 import torch
 
 from ...core.config import PolicyConfig
-from ...core.recipe.learner import OnStep, Sampling, Training, TrainingStep
+from ...core.recipe.learner import (
+    Answer,
+    Completion,
+    OnStep,
+    PolicyUpdate,
+    Sampling,
+    Training,
+    TrainingStep,
+    UpdateFigures,
+)
 from ..errors import UsageError
 from ..gpu.gpu_lock import GpuLock
 from .model.load import LoraShape, Policy, load_policy
-from .model.lora_adapters import attach_adapter, load_adapter, reset_adapter, save_adapter
+from .model.states import close_weights, continue_adapter, enter_state, open_weights, save_state
 from .sampling.engine import sample
 from .sampling.vllm_engine import VllmEngine, open_engine
+from .training.descent import LossPoint, load_moments, make_optimizer, save_moments
 from .training.distributed import ALONE, World
-from .training.finetune import LossPoint, finetune
+from .training.finetune import finetune, trained_weights
+from .training.gradients import Gradients
+from .training.policy_gradient import NUM_SUMS, PolicyGradient, plan_round
 
 L = TypeVar("L", bound="PolicyLearner")
 HOLD_S = 0.1
 """A measurement takes about as long, and several may be waiting."""
+MOMENTS = "optimizer.safetensors"
+"""The file beside an adapter with which the next round's optimizer goes on."""
 
 
 class PolicyLearner:
@@ -70,10 +84,30 @@ class PolicyLearner:
         """The text of one completion for each prompt, drawn with the seed beside it."""
         if self.engine is not None:
             return self.engine.sample(self.policy, adapter, prompts, seeds, sampling, on_done)
-        if adapter is not None:
-            load_adapter(self.policy, adapter)
-        elif self.policy.lora is not None:
-            reset_adapter(self.policy, 0)
+        return [completion.text for completion in self._draw(adapter, prompts, seeds, sampling, on_done)]
+
+    def draw(
+        self,
+        adapter: Path | None,
+        prompts: Sequence[str],
+        seeds: Sequence[int],
+        sampling: Sampling,
+        on_done: Callable[[int], None],
+    ) -> list[Completion]:
+        """`sample` with the tokens that were drawn; raises UsageError where another engine draws."""
+        if self.engine is not None:
+            raise UsageError("rl.algorithm: a policy gradient learns from policy.engine = own alone")
+        return self._draw(adapter, prompts, seeds, sampling, on_done)
+
+    def _draw(
+        self,
+        adapter: Path | None,
+        prompts: Sequence[str],
+        seeds: Sequence[int],
+        sampling: Sampling,
+        on_done: Callable[[int], None],
+    ) -> list[Completion]:
+        enter_state(self.policy, adapter)
         share, size = self.world.slice_of(len(prompts)), self.world.size
         with holding_gpu_lock(self.gpu_lock, lambda done: on_done(min(len(prompts), done * size))) as report:
             completions = sample(
@@ -85,10 +119,10 @@ class PolicyLearner:
                 max_new_tokens=sampling.max_new_tokens,
                 on_progress=report,
             )
-        parts = self.world.collect([completion.text for completion in completions])
+        parts = self.world.collect(completions)
         if size > 1:
             on_done(len(prompts))
-        return [text for part in parts for text in part]
+        return [completion for part in parts for completion in part]
 
     def finetune(
         self,
@@ -98,21 +132,75 @@ class PolicyLearner:
         target: Path,
         on_step: OnStep,
     ) -> list[float]:
-        """Continue from `adapter`, or from a new one, and save the result in `target`; the loss by step."""
+        """Train on from a state by an adapter, or by all weights, and save the result in `target`; the loss by step."""
         if self.engine is not None:
             self.engine.rest()
-        if adapter is None:
-            shape = LoraShape(rank=training.lora_rank, alpha=training.lora_alpha, dropout=training.lora_dropout)
-            attach_adapter(self.policy, shape, training.seed)
+        if training.method == "full":
+            open_weights(self.policy, adapter)
         else:
-            load_adapter(self.policy, adapter)
+            shape = LoraShape(rank=training.lora_rank, alpha=training.lora_alpha, dropout=training.lora_dropout)
+            continue_adapter(self.policy, adapter, shape, training.seed)
+        try:
+            points = self._train(pairs, training, on_step)
+            if self.world.rank == 0:
+                save_state(self.policy, target, adapter)
+        finally:
+            close_weights(self.policy)
+        return [point.loss for point in points]
+
+    def reinforce(
+        self,
+        adapter: Path | None,
+        answers: Sequence[Answer],
+        update: PolicyUpdate,
+        start: Path | None,
+        target: Path,
+        on_step: OnStep,
+    ) -> UpdateFigures:
+        """Make answers more or less likely from a state on; the new one is in `target`, the moments are beside it."""
+        shape = LoraShape(rank=update.lora_rank, alpha=update.lora_alpha, dropout=update.lora_dropout)
+        planned = plan_round(self.policy, answers, update)
         with holding_gpu_lock(self.gpu_lock, lambda _: None) as report:
 
             def note(point: LossPoint) -> None:
-                on_step(TrainingStep(num_done=point.step + 1, loss=point.loss, learning_rate=point.learning_rate))
+                on_step(_step_of(point))
                 report(point.step + 1)
 
-            points = finetune(
+            learning = PolicyGradient(self.policy, planned, update, self.world)
+            at_start = None
+            if start != adapter:
+                continue_adapter(self.policy, start, shape, update.seed)
+                at_start = learning.score()
+            continue_adapter(self.policy, adapter, shape, update.seed)
+            before = learning.score()
+            report(0)
+            at_start = at_start or before
+            gradients = Gradients(trained_weights(self.policy), NUM_SUMS)
+            optimizer = make_optimizer(gradients)
+            num_before = 0 if adapter is None else load_moments(optimizer, adapter.with_name(MOMENTS))
+            steps = learning.take_steps(
+                before, at_start, gradients, optimizer, num_before, note, on_captured=lambda: report(0)
+            )
+            divergence = learning.estimate_divergence(before, at_start)
+        if self.world.rank == 0:
+            save_state(self.policy, target, adapter)
+            save_moments(optimizer, target.with_name(MOMENTS))
+        return UpdateFigures(
+            losses=tuple(point.loss for point in steps),
+            gradient_norms=tuple(point.gradient_norm for point in steps),
+            clip_shares=tuple(point.sums[0] for point in steps),
+            kl=divergence,
+            entropy=before.entropy,
+        )
+
+    def _train(self, pairs: Sequence[tuple[str, str]], training: Training, on_step: OnStep) -> tuple[LossPoint, ...]:
+        with holding_gpu_lock(self.gpu_lock, lambda _: None) as report:
+
+            def note(point: LossPoint) -> None:
+                on_step(_step_of(point))
+                report(point.step + 1)
+
+            return finetune(
                 self.policy,
                 pairs,
                 epochs=training.epochs,
@@ -124,9 +212,15 @@ class PolicyLearner:
                 on_captured=lambda: report(0),
                 world=self.world,
             )
-        if self.world.rank == 0:
-            save_adapter(self.policy, target)
-        return [point.loss for point in points]
+
+
+def _step_of(point: LossPoint) -> TrainingStep:
+    return TrainingStep(
+        num_done=point.step + 1,
+        loss=point.loss,
+        learning_rate=point.learning_rate,
+        gradient_norm=point.gradient_norm,
+    )
 
 
 def open_learner(config: PolicyConfig, world: World, kind: type[L]) -> L:

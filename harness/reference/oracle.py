@@ -14,10 +14,8 @@ zeros), which stay randomised, so that renaming a parameter is no way to have it
 from __future__ import annotations
 
 import copy
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,16 +23,15 @@ from attrs import evolve, frozen
 from numpy.typing import NDArray
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from ...core.candidate import Comparison, ReferenceSignature, Variant
+from ...core.candidate import Comparison, Variant
 from ...core.run import InitArgument, TensorSpec
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint
-from ...core.task import Constants, Profile, Task
-from ...stages.roofline import EagerOperator
+from ...core.task import Profile, Task
 from ...stages.tolerance import accepts, compare, find_scale
 from ...stages.variants import HIDDEN_VARIANTS, VariantInputs
 from ..errors import TaskError
-from .experiments import find_numbers, find_used_inputs, is_same_in_evaluation
+from .experiments import is_same_in_evaluation
 from .reference import (
     build_model,
     call_model,
@@ -48,22 +45,10 @@ from .reference import (
     randomise,
     to_double,
     torch_dtype,
-    trace_operators,
 )
-from .sizes.declared_sizes import accepted_remainders, find_between, find_beyond, is_within_reach, with_declared
+from .task_facts import TaskFacts, count_bytes
 from .values import is_in_range, is_integer, transform, values_of
 
-T = TypeVar("T")
-_STABLE_OPERATORS = frozenset({"_softmax", "_log_softmax", "logsumexp"})
-_PRODUCTS = ("mm", "conv", "attention", "linear", "matmul", "dot", "mv", "lstm", "gru", "rnn", "cdist", "einsum")
-_EXPONENTIAL_OPERATORS = frozenset(
-    {"tanh", "sigmoid", "silu", "gelu", "elu", "softplus", "mish", "log_sigmoid_forward", *_STABLE_OPERATORS}
-)
-_UNORDERED_OPERATORS = frozenset({"topk", "sort", "argsort", "kthvalue", "median", "nanmedian", "mode"})
-_FLOATING = ("float64", "float32", "float16", "bfloat16")
-MAX_CACHED_BYTES = 256 << 20
-_FEW_BYTES = 1 << 12
-"""What small records are taken to need."""
 _SHARE_OF_SCALE, _SHARE_OF_TOLERANCE = 1e-2, 0.25
 
 
@@ -88,7 +73,7 @@ class ExpectedRun:
     @property
     def num_bytes(self) -> int:
         """Memory held."""
-        return _num_bytes((*self.inputs, *self.parameters.values())) + sum(array.nbytes for array in self.expected)
+        return count_bytes((*self.inputs, *self.parameters.values())) + sum(array.nbytes for array in self.expected)
 
 
 @frozen(kw_only=True)
@@ -99,7 +84,7 @@ class Build:
     inputs: tuple[TensorSpec | InitArgument, ...]
 
 
-class Oracle:
+class Oracle(TaskFacts):
     """Reference results of tasks, computed on demand and kept while they fit; safe to use from several threads.
 
     `harness.gpu.shared_oracle` has a GPU compute them; inputs and parameters are always drawn on the CPU.
@@ -108,60 +93,10 @@ class Oracle:
     device = "cpu"
     """Where references run."""
 
-    def __init__(self, seed: int, max_cached_bytes: int = MAX_CACHED_BYTES) -> None:
-        self.seed = seed
-        self._max_bytes = max_cached_bytes
-        self._held_bytes = 0
-        self._cache: OrderedDict[tuple[Any, ...], tuple[Any, int]] = OrderedDict()
-        self._lock = threading.Lock()
-        self._making: dict[tuple[Any, ...], threading.Lock] = {}
-
-    def init_seed(self, task: Task) -> int:
-        """The seed under which both models are built."""
-        return derive(self.seed, fingerprint(task), "init")
-
-    def signature(self, task: Task) -> ReferenceSignature:
-        """What the reference returns at the declared sizes, and which inputs and parameters it has."""
-        return self._cached(("signature", fingerprint(task)), lambda: self._find_signature(task))
-
     def build(self, task: Task, profile: Profile, dtype: str) -> Build:
         """Init arguments and input descriptions for recording a candidate."""
         key = ("build", fingerprint(task), profile, dtype)
         return self._cached(key, lambda: self._find_build(task, profile, dtype))
-
-    def operators(self, task: Task) -> tuple[EagerOperator, ...]:
-        """The operators that eager PyTorch would run at the declared sizes."""
-        return self._cached(("operators", fingerprint(task)), lambda: trace_operators(task))
-
-    def operator_names(self, task: Task) -> tuple[str, ...]:
-        """The names of those operators, without overloads, in order."""
-        return tuple(operator.name.split(".")[1] for operator in self.operators(task))
-
-    def subtracts_maximum(self, task: Task) -> bool:
-        """Whether the reference begins with an operator that PyTorch defines to be right whatever the magnitudes."""
-        return self._first_operator(task) in _STABLE_OPERATORS
-
-    def multiplies_matrices(self, task: Task) -> bool:
-        """Whether any of the reference's operators may be computed by matrix units."""
-        names = self.operator_names(task)
-        has_flops = any(operator.matmul_flops for operator in self.operators(task))
-        return has_flops or any(part in name for name in names for part in _PRODUCTS)
-
-    def saturates(self, task: Task) -> bool:
-        """Whether the reference has an operator that takes exponentials and stays finite whatever the magnitudes."""
-        return not _EXPONENTIAL_OPERATORS.isdisjoint(self.operator_names(task))
-
-    def orders_inputs(self, task: Task) -> bool:
-        """Whether the reference begins with an operator that compares its inputs and computes nothing of them."""
-        return self._first_operator(task) in ("argmax", "argmin")
-
-    def _first_operator(self, task: Task) -> str:
-        return next(iter(self.operator_names(task)), "")
-
-    def resolves_ties(self, task: Task) -> bool:
-        """Whether PyTorch says which of several equal values an integer result stands for: the first of them."""
-        dtypes = self.signature(task).dtypes
-        return all(dtype in _FLOATING for dtype in dtypes) or _UNORDERED_OPERATORS.isdisjoint(self.operator_names(task))
 
     def is_same_in_evaluation(self, task: Task) -> bool:
         """Whether the reference returns the same in evaluation mode as in training mode, and in a second call."""
@@ -188,27 +123,6 @@ class Oracle:
         """The power of a factor of all inputs that the result is multiplied by; None where there is no such power."""
         return self._cached(("degree", fingerprint(task), inputs), lambda: self._find_degree(task, inputs))
 
-    def remainder(self, task: Task) -> Constants:
-        """The sizes of the variant "remainder" that the reference accepts; empty where it accepts none."""
-        return self._cached(("remainder", fingerprint(task)), lambda: accepted_remainders(task))
-
-    def beyond(self, task: Task) -> Constants:
-        """The sizes of the variant "beyond" that the reference accepts; empty where there are none within reach."""
-        return self._cached(("beyond", fingerprint(task)), lambda: find_beyond(task, self.remainder(task)))
-
-    def between(self, task: Task) -> Constants:
-        """The sizes of the variant "between", which this seed draws; empty where there is no room for any."""
-        return self._cached(("between", fingerprint(task)), lambda: self._find_between(task))
-
-    def _find_between(self, task: Task) -> Constants:
-        if not self.is_within_reach(task):
-            return ()
-        return find_between(task, self.remainder(task), derive(self.seed, fingerprint(task), "between"))
-
-    def numbers(self, task: Task) -> tuple[tuple[int, Any], ...]:
-        """The plain numbers of the variant "numbers", by position; those that the reference accepts, one by one."""
-        return self._cached(("numbers", fingerprint(task)), lambda: find_numbers(task, self.init_seed(task)))
-
     def accepts_integers(self, task: Task, spec: VariantInputs) -> bool:
         """Whether there are integers among the inputs, and the reference runs with any at tiny sizes.
 
@@ -231,66 +145,6 @@ class Oracle:
     def _with_numbers(self, task: Task, profile: Profile, drawn: list[Any]) -> list[Any]:
         others = dict(self.numbers(task)) if profile is Profile.NUMBERS else {}
         return [others.get(position, value) for position, value in enumerate(drawn)]
-
-    def is_within_reach(self, task: Task) -> bool:
-        """Whether the declared sizes can be computed here in about a second."""
-        return self._cached(("reach", fingerprint(task)), lambda: is_within_reach(task))
-
-    def _sized(self, task: Task, profile: Profile) -> tuple[Task, Profile]:
-        """The task with a derived profile's sizes in the place of `LARGER`, and the profile to load it with."""
-        if profile is Profile.BEYOND:
-            return with_declared(task, self.beyond(task)), Profile.DECLARED
-        if profile is Profile.BETWEEN:
-            sizes = self.between(task)
-            return (with_declared(task, sizes), Profile.DECLARED) if sizes else (task, Profile.SMALL)
-        if profile is Profile.NUMBERS:
-            return task, Profile.SMALL
-        if profile is not Profile.REMAINDER:
-            return task, profile
-        small = {**dict(task.small), **dict(self.remainder(task))}
-        return evolve(task, larger=tuple(small.items())), Profile.LARGER
-
-    def _cached(
-        self, key: tuple[Any, ...], make: Callable[[], T], measure: Callable[[T], int] = lambda _: _FEW_BYTES
-    ) -> T:
-        """What `make` returns, made once: threads that need it meanwhile wait, those that need something else do not.
-
-        What is made may need other cached values, as long as none of them needs it in turn.
-        """
-        with self._lock:
-            if key in self._cache:
-                return cast(T, self._get(key))
-            making = self._making.setdefault(key, threading.Lock())
-        with making:
-            with self._lock:
-                if key in self._cache:
-                    return cast(T, self._get(key))
-            made = make()
-            with self._lock:
-                self._making.pop(key, None)
-                self._cache[key] = (made, measure(made))
-                self._held_bytes += self._cache[key][1]
-                while self._held_bytes > self._max_bytes and len(self._cache) > 1:
-                    _, (_, released) = self._cache.popitem(last=False)
-                    self._held_bytes -= released
-            return made
-
-    def _get(self, key: tuple[Any, ...]) -> Any:
-        self._cache.move_to_end(key)
-        return self._cache[key][0]
-
-    def _find_signature(self, task: Task) -> ReferenceSignature:
-        with fake_reference(task, Profile.DECLARED, task.dtypes[0]) as (model, inputs):
-            outputs = call_model(task, model, inputs)
-            shapes = tuple(tuple(output.shape) for output in outputs)
-            dtypes = tuple(dtype_name(output) for output in outputs)
-            parameters = tuple(model.state_dict().keys())
-        return ReferenceSignature(
-            shapes=shapes,
-            dtypes=dtypes,
-            used_inputs=find_used_inputs(task, self.seed, self.init_seed(task)),
-            parameters=parameters,
-        )
 
     def _find_build(self, task: Task, profile: Profile, dtype: str) -> Build:
         sized, profile_of_sizes = self._sized(task, profile)
@@ -329,6 +183,17 @@ class Oracle:
                 return degree
         return None
 
+    def build_model(
+        self, task: Task, profile: Profile, dtype: str, seeded_parameters: frozenset[str]
+    ) -> torch.nn.Module:
+        """The reference's model with random parameters, exact in the dtype."""
+        identity = fingerprint(task)
+        module = load_task(*self._sized(task, profile))
+        model = build_model(task, module, derive(self.seed, identity, "init"))
+        generator = torch.Generator().manual_seed(derive(self.seed, identity, "parameters"))
+        randomise(model, generator, seeded_parameters, torch_dtype(dtype))
+        return model
+
     def _prepare(
         self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]
     ) -> tuple[torch.nn.Module, list[Any]]:
@@ -342,20 +207,16 @@ class Oracle:
             return self._with_numbers(task, profile, drawn)
 
         def build() -> torch.nn.Module:
-            module = load_task(*self._sized(task, profile))
-            model = build_model(task, module, derive(self.seed, identity, "init"))
-            generator = torch.Generator().manual_seed(derive(self.seed, identity, "parameters"))
-            randomise(model, generator, seeded_parameters, dtype)
-            return model
+            return self.build_model(task, profile, spec.dtype, seeded_parameters)
 
         # variants of one stream share the draw, and those of one size and dtype the model
         inputs_key = ("inputs", identity, profile, spec.stream)
-        drawn = [*self._cached(inputs_key, draw, _num_bytes)]
+        drawn = [*self._cached(inputs_key, draw, count_bytes)]
         if spec.fresh_input is not None:
             drawn[spec.fresh_input] = draw("fresh")[spec.fresh_input]
         inputs = [transform(value, spec, dtype) for value in drawn]
         model_key = ("model", identity, profile, spec.dtype, seeded_parameters)
-        model = self._cached(model_key, build, lambda made: _num_bytes(made.state_dict().values()))
+        model = self._cached(model_key, build, lambda made: count_bytes(made.state_dict().values()))
         try:
             return copy.deepcopy(model), inputs
         except RuntimeError:  # it keeps a tensor that was computed from parameters
@@ -374,11 +235,11 @@ class Oracle:
             parameters=parameters,
             expected=tuple(output.detach().numpy().copy() for output in outputs),
             computed_in=computed_in,
-            dtypes=self._result_dtypes(task, spec.dtype),
+            dtypes=self.result_dtypes(task, spec.dtype),
             least_scales=self._least_scales(task, spec, seeded_parameters),
         )
 
-    def _result_dtypes(self, task: Task, dtype: str) -> tuple[str, ...]:
+    def result_dtypes(self, task: Task, dtype: str) -> tuple[str, ...]:
         """The dtypes that the reference returns where its floating-point inputs have this one; no size changes them."""
 
         def find() -> tuple[str, ...]:
@@ -393,7 +254,3 @@ class Oracle:
             return ()
         ordinary = self.expected(task, original, seeded_parameters)
         return tuple(_SHARE_OF_SCALE * find_scale(wanted) for wanted in ordinary.expected)
-
-
-def _num_bytes(values: Iterable[Any]) -> int:
-    return sum(value.nbytes for value in values if isinstance(value, torch.Tensor))

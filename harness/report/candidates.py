@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 from attrs import frozen
 
-from ...core.corpus import is_corpus_id, render
+from ...core.corpus import has_teacher, is_corpus_id, render, render_task
 from ...core.outcome import Outcome
 from ..study.store import Results
 
@@ -82,24 +82,25 @@ def gather(results: Results, max_entries: int = MAX_ENTRIES, max_source: int = M
 
 
 def tasks_of(entries: Iterable[Plain], max_length: int = MAX_TASKS) -> dict[str, Plain]:
-    """The corpus tasks of these entries, each with its teacher, until they are too long together."""
+    """The corpus tasks of these entries, with teachers where they have one, until they are too long together."""
     found: dict[str, Plain] = {}
     room = max_length
     for name in dict.fromkeys(entry["task"] for entry in entries):
         if not is_corpus_id(name):
             continue
         try:
-            example = render(name)
+            source = render_task(name).source
+            teacher = render(name).solution if has_teacher(name) else ""
         except ValueError:  # of another version's corpus
             continue
-        room -= len(example.task.source) + len(example.solution)
+        room -= len(source) + len(teacher)
         if room < 0:
             break
         found[name] = {
-            "source": example.task.source,
-            "runs": runs(example.task.source),
-            "teacher": example.solution,
-            "teacherRuns": runs(example.solution),
+            "source": source,
+            "runs": runs(source),
+            "teacher": teacher,
+            "teacherRuns": runs(teacher),
         }
     return found
 

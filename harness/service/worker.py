@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core.config import Config
-from ...core.corpus import render
+from ...core.corpus import render_task
 from ...core.recipe.extensions import VerifierSpec
 from ...core.serialisation import from_plain
 from ...core.task import Task
@@ -34,7 +34,7 @@ def _read_task(text: str) -> Task:
     task = json.loads(text)
     try:
         if isinstance(task, str):
-            return render(task).task
+            return render_task(task)
         if set(task) == {"name", "source"}:
             return task_from_source(task["name"], task["source"])
         return from_plain(task, Task)

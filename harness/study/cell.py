@@ -15,12 +15,11 @@ import json
 import time
 from pathlib import Path
 
-from ...core.config import SftConfig
+from ...core.config import SftConfig, identity
 from ...core.recipe.curriculum import start
 from ...core.recipe.extensions import AUDIT, AUDIT_UNTIMED, CellSpec
 from ...core.recipe.learner import Sampling
 from ...core.seeds import derive
-from ...core.serialisation import to_plain
 from ...core.text.extraction import extract
 from ...core.verdict import Verdict
 from ..work import work_key, write_atomically
@@ -47,9 +46,9 @@ def run_cell(context: CellContext, spec: CellSpec, seed: int) -> CellResult:
     started = time.monotonic()
     journal = Journal(cell=str(spec), seed=seed)
     model = _supervise(context, Journal(cell=SFT, seed=seed))
-    state = start(context.config.curriculum, spec.extensions.curriculum)
+    begun, state = model, start(context.config.curriculum, spec.extensions.curriculum)
     for round_index in range(context.config.rl.rounds):
-        model, state = run_round(context, journal, spec, model, state, round_index)
+        model, state = run_round(context, journal, spec, model, state, round_index, begun)
         if round_index in evaluated_rounds(context.config):
             _evaluate(context, journal, model, "rl", round_index)
     _evaluate(context, journal, model, "rl")
@@ -71,15 +70,15 @@ def _supervise(context: CellContext, journal: Journal) -> Model:
         SFT,
         suite=context.config.suite,
         policy=context.learner.fingerprint,
-        sft={name: value for name, value in to_plain(config).items() if name != "data"},
-        training=to_plain(training),
+        sft={name: value for name, value in identity(config).items() if name != "data"},
+        training=training.identify(),
         data=root,
         **identify_training(context.config),
     )
 
     def make(folder: Path) -> list[float]:
         context.progress.phase("preparing pairs", 0)
-        admission = open_admission(context.config, context.work, context.progress.advance)
+        admission = open_admission(context.config, context.work, context.progress)
         fits, advance = context.learner.fits, context.progress.advance
         data = draw_training_data(context.config, root, fits, admission, context.jobs, advance)
         write_atomically(folder / "data.json", json.dumps(data.plain(), indent=2).encode())

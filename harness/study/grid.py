@@ -211,7 +211,7 @@ def run_places(
         run = RunIdentity(config=config, policy=context.learner.fingerprint, backend=context.judge.backend)
         if config.sft.data and config.sft.num_pairs and results.recorded() is None:
             # the folder is nobody's yet, and would be that of data of which nothing can be used
-            admission = open_admission(config, context.work, context.progress.advance)
+            admission = open_admission(config, context.work, context.progress)
             require_pairs(config, context.learner.fits, admission, context.jobs)
         results.claim(run)
         _run_waiting(results, run, context, waiting)

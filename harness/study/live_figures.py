@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...core.outcome import Stage
 from ...core.recipe.learner import OnStep, TrainingStep
@@ -17,7 +17,7 @@ def tell_steps(progress: Progress, phase: str, num_before: int = 0) -> OnStep:
 
     def tell(step: TrainingStep) -> None:
         progress.advance(step.num_done)
-        values = {"loss": step.loss, "learning_rate": step.learning_rate}
+        values = {"loss": step.loss, "learning_rate": step.learning_rate, "gradient_norm": step.gradient_norm}
         progress.metrics(phase, num_before + step.num_done, values)
 
     return tell
@@ -39,17 +39,16 @@ def verdict_figures(verdicts: Sequence[Verdict]) -> dict[str, float]:
 
 
 def round_figures(
-    verdicts: Sequence[Verdict], rewards: Sequence[Reward], num_samples: int, level2_share: float, spent: Seconds
+    verdicts: Sequence[Verdict],
+    rewards: Sequence[Reward],
+    learned: Mapping[str, float | None],
+    level2_share: float,
+    spent: Seconds,
 ) -> dict[str, float]:
-    """Return the figures of a round whose tasks have `num_samples` samples each, one task's after the other's.
-
-    `mixed_groups` is the share of tasks whose samples differ in reward: the others teach nothing by comparison.
-    """
-    totals = [reward.total for reward in rewards]
-    groups = [totals[first : first + num_samples] for first in range(0, len(totals), num_samples)]
+    """Return the figures of a round; `learned` are the columns about its learning, null for what there was none of."""
     return {
-        "reward": sum(totals) / len(totals),
-        "mixed_groups": sum(len(set(group)) > 1 for group in groups) / len(groups),
+        "reward": sum(reward.total for reward in rewards) / len(rewards),
+        **{name: value for name, value in learned.items() if value is not None},
         "level2_share": level2_share,
         **verdict_figures(verdicts),
         "sample_s": spent.sample,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from attrs import frozen
 
@@ -97,6 +98,28 @@ def draw_completions(
     return context.work.once(COMPLETIONS, key, make)
 
 
+def draw_tokens(
+    context: CellContext, model: Model, tasks: Sequence[Task], seeds: Sequence[int], sampling: Sampling, phase: str
+) -> Work:
+    """`draw_completions` with the tokens that were drawn: plain `Completion`s."""
+    prompts = [user_message(task) for task in tasks]
+    key = work_key(
+        "draws",
+        policy=context.learner.fingerprint,
+        adapter=model.key,
+        prompts=fingerprint(prompts),
+        seeds=list(seeds),
+        sampling=to_plain(sampling),
+    )
+
+    def make(_: Path) -> list[dict[str, Any]]:
+        context.progress.phase(f"{phase}: sampling", len(prompts))
+        drawn = context.learner.draw(model.folder, prompts, seeds, sampling, context.progress.advance)
+        return [to_plain(completion) for completion in drawn]
+
+    return context.work.once("draws", key, make)
+
+
 def sample(
     context: CellContext,
     journal: Journal,
@@ -115,13 +138,22 @@ def sample(
 def verify(
     context: CellContext, journal: Journal | None, pairs: Sequence[tuple[Task, str]], spec: VerifierSpec, phase: str
 ) -> list[Verdict]:
-    context.progress.phase(phase, len(pairs))
+    if not pairs:
+        return []
+    # equal texts are judged once
+    places: dict[tuple[str, str], int] = {}
+    for task, source in pairs:
+        places.setdefault((task.task_id, source), len(places))
+    firsts = {places[task.task_id, source]: (task, source) for task, source in reversed(pairs)}
+    distinct = [firsts[place] for place in range(len(firsts))]
+    context.progress.phase(phase, len(distinct))
     done = count(1)
     # workers that come to the same candidates at the same time begin at different ones, and find each other's evidence
-    first = random.randrange(len(pairs)) if pairs else 0
-    turned = [*pairs[first:], *pairs[:first]]
+    first = random.randrange(len(distinct))
+    turned = [*distinct[first:], *distinct[:first]]
     found = context.judge.verify_many(turned, spec, context.jobs, lambda *_: context.progress.advance(next(done)))
-    verdicts = found[len(pairs) - first :] + found[: len(pairs) - first]
+    judged = found[len(distinct) - first :] + found[: len(distinct) - first]
+    verdicts = [judged[places[task.task_id, source]] for task, source in pairs]
     if journal is not None:
         journal.seconds.verify += sum(verdict.seconds for verdict in verdicts)
     return verdicts
@@ -137,6 +169,7 @@ def training_of(config: Config, phase: SftConfig | RlConfig, seed: int) -> Train
         lora_alpha=config.sft.lora_alpha,
         lora_dropout=config.sft.lora_dropout,
         seed=seed,
+        method=phase.method if isinstance(phase, SftConfig) else "lora",
     )
 
 

@@ -1,37 +1,42 @@
-"""A round of reinforcement learning: draw tasks, sample, verify, select the best, and fine-tune on them."""
+"""A round of reinforcement learning: draw tasks, sample, verify, reward, and learn (`learning`)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from attrs import evolve
 
-from ...core.config import RlConfig
 from ...core.recipe.curriculum import CurriculumState, advance, draw_levels
 from ...core.recipe.extensions import AUDIT_UNTIMED, CellSpec
 from ...core.recipe.learner import Sampling
 from ...core.recipe.reward import noise_factor, reward_of, with_noise
-from ...core.recipe.selection import select
 from ...core.seeds import derive
-from ...core.serialisation import fingerprint, to_plain
+from ...core.serialisation import fingerprint
 from ...core.task import Task
 from ...core.text.extraction import extract
-from ...core.text.prompts import user_message
-from ...core.verdict import Reward
-from ..work import work_key
 from .contamination import open_admission
-from .live_figures import round_figures, tell_steps
-from .pipeline import CellContext, Model, adapter_folder, sample, training_of, verify
-from .rows import Attempt, Journal, Seconds, candidate_row, round_row, stage_rows, timing_rows, training_rows
+from .learning import Sample, choose, draw, learn, learning_columns
+from .live_figures import round_figures
+from .pipeline import CellContext, Model, verify
+from .rows import Attempt, Journal, Seconds, candidate_row, round_row, stage_rows, timing_rows
 from .task_draws import root_seed, round_tasks
 
 
 def run_round(
-    context: CellContext, journal: Journal, cell: CellSpec, model: Model, state: CurriculumState, round_index: int
+    context: CellContext,
+    journal: Journal,
+    cell: CellSpec,
+    model: Model,
+    state: CurriculumState,
+    round_index: int,
+    begun: Model,
 ) -> tuple[Model, CurriculumState]:
+    """Run a round from `model` on; returns the model that it leaves, and where the curriculum stands.
+
+    `begun` is the model with which reinforcement learning began.
+    """
     config, extensions = context.config.rl, cell.extensions
     root = root_seed(context.config, journal.seed)
     levels = draw_levels(state.level2_share, config.tasks_per_round, derive(root, "levels", round_index))
-    admission = open_admission(context.config, context.work, context.progress.advance)
+    admission = open_admission(context.config, context.work, context.progress)
     admits = None if admission is None else admission.admits
     tasks = round_tasks(root, round_index, levels, context.config.suite, admits)
     before = Seconds(journal.seconds.sample, journal.seconds.verify, journal.seconds.train)
@@ -46,12 +51,13 @@ def run_round(
         for number in range(config.samples_per_task)
     ]
     spread = [(slot, task) for slot, task in enumerate(tasks) for _ in range(config.samples_per_task)]
-    completions = sample(context, journal, model, [task for _, task in spread], seeds, sampling, prefix)
-    sources = [extract(completion) or "" for completion in completions]
+    completions = draw(context, journal, model, [task for _, task in spread], seeds, sampling, prefix)
+    sources = [extract(completion.text) or "" for completion in completions]
     pairs = list(zip([task for _, task in spread], sources, strict=True))
-    verdicts = verify(context, journal, pairs, cell.verifier, f"{prefix}: verifying")
+    spec = cell.verifier if config.timed else evolve(cell.verifier, timed=False)
+    verdicts = verify(context, journal, pairs, spec, f"{prefix}: verifying")
     num_audited = config.audited_samples or config.samples_per_task
-    audited = [index for index in range(len(pairs)) if index % config.samples_per_task < num_audited]
+    audited = [index for index in range(len(pairs)) if config.audit and index % config.samples_per_task < num_audited]
     # the audit is not part of what the cell would cost, so its seconds are not counted as the cell's
     found = verify(context, None, [pairs[index] for index in audited], AUDIT_UNTIMED, f"{prefix}: auditing")
     audits = dict(zip(audited, found, strict=True))
@@ -62,7 +68,16 @@ def run_round(
     ]
     rewards = [reward_of(verdict, cell, context.config.reward) for verdict in verdicts]
 
-    chosen = _select(rewards, sources, len(tasks), config)
+    samples = [
+        Sample(task=task, completion=completion, source=source, is_correct=verdict.correct, reward=reward.total)
+        for (_, task), completion, source, verdict, reward in zip(
+            spread, completions, sources, verdicts, rewards, strict=True
+        )
+    ]
+    groups = [
+        samples[first : first + config.samples_per_task] for first in range(0, len(samples), config.samples_per_task)
+    ]
+    chosen = choose(groups, config)
     kept = set(chosen)
     attempts = [
         Attempt(
@@ -84,14 +99,13 @@ def run_round(
         journal.add("stages", *stage_rows(attempt, "training", verdicts[index]))
         if audit is not None:
             journal.add("stages", *stage_rows(attempt, "audit", audit))
-        if verdicts[index].correct and context.config.verifier.timing != "none":
+        if verdicts[index].correct and spec.timed and context.config.verifier.timing != "none":
             # read back from the evidence store: the verdict has the ratio, the evidence its trials
-            evidence = context.judge.gather(attempt.task, attempt.source, cell.verifier).evidence
+            evidence = context.judge.gather(attempt.task, attempt.source, spec).evidence
             journal.add("timings", *timing_rows(attempt, "training", evidence.timing))
         journal.add("sources", {"candidate": verdicts[index].candidate, "source": attempt.source})
 
-    answers = [(user_message(spread[index][1]), completions[index]) for index in chosen]
-    trained = _reinforce(context, journal, model, answers, round_index)
+    trained, update = learn(context, journal, model, groups, chosen, round_index, begun)
     spent = Seconds(
         journal.seconds.sample - before.sample,
         journal.seconds.verify - before.verify,
@@ -100,9 +114,12 @@ def run_round(
     row = round_row(
         journal.cell, journal.seed, round_index, state.level2_share, attempts, verdicts, audits, rewards, chosen
     )
-    figures = round_figures(verdicts, rewards, config.samples_per_task, state.level2_share, spent)
+    learned = learning_columns(groups, update)
+    figures = round_figures(verdicts, rewards, learned, state.level2_share, spent)
     context.progress.metrics("round", round_index + 1, figures)
-    journal.add("rounds", {**row, "sample_s": spent.sample, "verify_s": spent.verify, "train_s": spent.train})
+    journal.add(
+        "rounds", {**row, **learned, "sample_s": spent.sample, "verify_s": spent.verify, "train_s": spent.train}
+    )
     accuracy = row["level1_accuracy"]
     state = advance(state, accuracy, context.config.curriculum, extensions.curriculum)
     return trained, state
@@ -113,44 +130,3 @@ def _noise(cell: CellSpec, root: int, task: Task, source: str) -> float | None:
     if cell.noise_cv is None:
         return None
     return noise_factor(cell.noise_cv, derive(root, "injected noise", task.task_id, fingerprint(source)))
-
-
-def _select(rewards: Sequence[Reward], sources: Sequence[str], num_tasks: int, config: RlConfig) -> tuple[int, ...]:
-    """Positions of the candidates to train on: the best of each task, never one that earned nothing."""
-    chosen: list[int] = []
-    for slot in range(num_tasks):
-        first = slot * config.samples_per_task
-        group = [reward.total for reward in rewards[first : first + config.samples_per_task]]
-        texts = sources[first : first + config.samples_per_task]
-        chosen.extend(first + position for position in select(group, config.keep, texts))
-    return tuple(chosen)
-
-
-def _reinforce(
-    context: CellContext, journal: Journal, model: Model, answers: Sequence[tuple[str, str]], round_index: int
-) -> Model:
-    """Fine-tune on the selected answers; where nothing was selected the model stays as it is."""
-    if not answers:
-        return model
-    config = context.config.rl
-    training = training_of(
-        context.config, config, derive(root_seed(context.config, journal.seed), "reinforce", round_index)
-    )
-    key = work_key(
-        "update",
-        policy=context.learner.fingerprint,
-        adapter=model.key,
-        answers=[list(answer) for answer in answers],
-        training=to_plain(training),
-    )
-
-    def make(folder: Path) -> list[float]:
-        num_steps = training.num_steps(len(answers))
-        context.progress.phase(f"round {round_index + 1}/{config.rounds}: fine-tuning", num_steps)
-        tell = tell_steps(context.progress, "rl", len(journal.rows.get("training", ())))
-        return context.learner.finetune(model.folder, answers, training, folder / "adapter", tell)
-
-    work = context.work.once("adapters", key, make)
-    journal.seconds.train += work.seconds
-    journal.add("training", *training_rows(journal.cell, journal.seed, "rl", round_index, work.value))
-    return Model(key=key, folder=adapter_folder(work.folder))

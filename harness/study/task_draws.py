@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from typing import TypeVar
 
 import numpy as np
 
 from ...core.config import Config
-from ...core.corpus import SUITES, Split, examples
+from ...core.corpus import SUITES, TAUGHT, Split, example_ids, examples, render, tasks
 from ...core.seeds import derive
 from ...core.task import Example, Task
 from ..errors import UsageError
 
 Admits = Callable[[Task], bool]
 """Whether training may use a task (`harness.study.contamination`)."""
+
+Drawn = TypeVar("Drawn", Task, Example)
+
+RENDERED_ASIDE = 2000
+"""From so many examples on, processes that write them are worth their start."""
 
 MOST_REFUSED = 100
 """Draws in a row of which none may be used: the family is taken to have no task that training may use."""
@@ -29,10 +36,10 @@ def evaluation_tasks(config: Config) -> tuple[Task, ...]:
     """The held-out tasks by which every cell of a run is judged, balanced over families."""
     counts = {1: config.evaluation.level1_tasks, 2: config.evaluation.level2_tasks}
     return tuple(
-        example.task
+        task
         for level, number in counts.items()
-        for example in islice(
-            examples(Split.HELDOUT, level, derive(config.seed, "evaluation", level), SUITES[config.suite][level]),
+        for task in islice(
+            tasks(Split.HELDOUT, level, derive(config.seed, "evaluation", level), SUITES[config.suite][level]),
             number,
         )
     )
@@ -52,28 +59,30 @@ def round_tasks(
     Families take turns over the slots of all rounds, in an order that the seed shuffles; one that has no task which is
     admitted gives its turn to the next. Raises UsageError where none has.
     """
-    tasks = []
+    found = []
     for slot, level in enumerate(levels):
         families = SUITES[suite][level]
         order = permutation(derive(root, "family order", level), len(families))
         seed = derive(root, "draw", round_index, slot, level)
         turn = round_index * len(levels) + slot
         drawn = (
-            _first_admitted(examples(Split.TRAIN, level, seed, (families[order[place % len(families)]],)), admits)
+            _first_admitted(tasks(Split.TRAIN, level, seed, (families[order[place % len(families)]],)), admits)
             for place in range(turn, turn + len(families))
         )
-        example = next((example for example in drawn if example is not None), None)
-        if example is None:
+        task = next((task for task in drawn if task is not None), None)
+        if task is None:
             raise UsageError(f"against: no family of level {level} has a task left to train on")
-        tasks.append(example.task)
-    return tuple(tasks)
+        found.append(task)
+    return tuple(found)
 
 
-def _first_admitted(drawn: Iterator[Example], admits: Admits | None) -> Example | None:
-    """The first example of a family that may be used, null where the family seems to have none."""
+def _first_admitted(drawn: Iterator[Drawn], admits: Admits | None) -> Drawn | None:
+    """The first task or example of a family that may be used, null where the family seems to have none."""
     if admits is None:
         return next(drawn)
-    return next((example for example in islice(drawn, MOST_REFUSED) if admits(example.task)), None)
+    return next(
+        (one for one in islice(drawn, MOST_REFUSED) if admits(one.task if isinstance(one, Example) else one)), None
+    )
 
 
 def permutation(seed: int, length: int) -> list[int]:
@@ -81,23 +90,45 @@ def permutation(seed: int, length: int) -> list[int]:
     return [int(index) for index in np.random.default_rng(seed).permutation(length)]
 
 
-def supervised_examples(config: Config, root: int, admits: Admits | None = None) -> Iterator[Example]:
-    """The pairs of a supervised start whose streams derive from `root`: all of Level 1, then all of Level 2.
+def taught_suite(config: Config) -> str:
+    """The suite of whose teachers a supervised start learns."""
+    return TAUGHT.get(config.suite, config.suite)
 
-    Those that are not `admits`-ed are passed over; raises UsageError where a level has too few others.
+
+def supervised_examples(config: Config, root: int, admits: Admits | None = None, jobs: int = 1) -> Iterator[Example]:
+    """Yield the pairs of a supervised start whose streams derive from `root`, level by level.
+
+    A suite without teachers has those of another (`TAUGHT`). Those that are not `admits`-ed are passed over. Without
+    `admits`, many are written by `jobs` processes. Raises UsageError where the suite has no such level, and where a
+    level has too few tasks that are admitted.
     """
-    num_level2 = round(config.sft.num_pairs * config.sft.level2_share)
-    counts = {1: config.sft.num_pairs - num_level2, 2: num_level2}
-    families = SUITES[config.suite]
+    sft, suite = config.sft, taught_suite(config)
+    counts = {level: round(sft.num_pairs * share) for level, share in ((2, sft.level2_share), (3, sft.level3_share))}
+    counts = {1: sft.num_pairs - sum(counts.values()), **counts}
+    families = SUITES[suite]
     for level, number in counts.items():
+        if not number:
+            continue
+        if level not in families:
+            raise UsageError(f"sft.level{level}_share: the suite {suite} has no level {level}")
         seed = derive(root, "data", level)
         if admits is None:
-            yield from islice(examples(Split.TRAIN, level, seed, families[level]), number)
+            ids = islice(example_ids(Split.TRAIN, level, seed, families[level]), number)
+            yield from _render_all(ids, jobs if number >= RENDERED_ASIDE else 1)
             continue
         admitted = list(islice(_admitted_examples(level, seed, families[level], admits), number))
         if len(admitted) < number:
             raise UsageError(f"against: level {level} has {len(admitted)} tasks left to train on, and {number} are due")
         yield from admitted
+
+
+def _render_all(ids: Iterator[str], jobs: int) -> Iterator[Example]:
+    if jobs == 1:
+        yield from map(render, ids)
+        return
+    # torch's threads do not survive a fork
+    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+        yield from pool.imap(render, ids, chunksize=64)
 
 
 def _admitted_examples(level: int, seed: int, families: Sequence[str], admits: Admits) -> Iterator[Example]:

@@ -7,6 +7,7 @@ files' rows and the policy's context.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ from ..datasets.kernelbook import Flaw
 from ..datasets.pairs import Fits, choose_pairs, identify_pairs, open_pairs
 from ..errors import UsageError
 from .contamination import Admission, comparing, identify_against
-from .task_draws import permutation, supervised_examples
+from .task_draws import permutation, supervised_examples, taught_suite
 
 
 @frozen(kw_only=True)
@@ -32,6 +33,9 @@ class TrainingData:
     num_seen: int
     left_out: tuple[tuple[Flaw, int], ...]
     not_compared: tuple[str, ...] = ()
+    against: str = ""
+    removed: tuple[dict[str, Any], ...] = ()
+    """What equals a task of the suite `against`: by family and the suite's task, how often."""
 
     def plain(self) -> dict[str, Any]:
         """The story without the pairs."""
@@ -42,6 +46,7 @@ class TrainingData:
             "num_seen": self.num_seen,
             "left_out": {flaw.value: number for flaw, number in self.left_out},
             "not_compared": list(self.not_compared),
+            **({"against": self.against, "removed": list(self.removed)} if self.against else {}),
         }
 
 
@@ -71,15 +76,17 @@ def draw_training_data(
 ) -> TrainingData:
     """The pairs of the supervised start whose streams derive from `root`; raises UsageError where there is none."""
     untraced = () if admission is None else admission.untraced
+    num_before = 0 if admission is None else len(admission.refused)
     if not config.sft.data:
-        examples = list(supervised_examples(config, root, None if admission is None else admission.admits))
+        admits = None if admission is None else admission.admits
+        examples = list(supervised_examples(config, root, admits, jobs))
         taught = [(user_message(example.task), assistant_message(example.solution)) for example in examples]
         pairs = tuple(pair for pair, does_fit in zip(taught, fits(taught), strict=True) if does_fit)
-        num_refused = 0 if admission is None else len(admission.refused)
+        num_refused = 0 if admission is None else len(admission.refused) - num_before
         flaws = ((Flaw.SHARED, num_refused), (Flaw.TOO_LONG, len(taught) - len(pairs)))
         found = TrainingData(
             pairs=pairs,
-            source=f"teachers of {config.suite}",
+            source=f"teachers of {taught_suite(config)}",
             num_rows=None,
             num_seen=len(taught) + num_refused,
             left_out=tuple((flaw, number) for flaw, number in flaws if number),
@@ -100,6 +107,8 @@ def draw_training_data(
         )
     if not found.pairs:
         raise UsageError(f"{found.source}: no pair to train on; {describe(found.plain())}")
+    if admission is not None:
+        found = evolve(found, against=admission.against, removed=tuple(admission.count_removed(num_before)))
     shuffled = permutation(derive(root, "order"), len(found.pairs))
     return evolve(found, pairs=tuple(found.pairs[index] for index in shuffled))
 
@@ -110,5 +119,20 @@ def describe(plain: dict[str, Any]) -> str:
     text = f"{plain['num_pairs']} pairs of {plain['source']}; {plain['num_seen']}{rows} looked at"
     left_out = [f"{number} for {reason}" for reason, number in plain["left_out"].items()]
     text += f"; left out: {', '.join(left_out)}" if left_out else "; none left out"
+    text += _describe_removed(plain)
     unknown = plain["not_compared"]
     return text + (f"; not compared with {len(unknown)} tasks that could not be traced" if unknown else "")
+
+
+def _describe_removed(plain: dict[str, Any], most: int = 5) -> str:
+    """What equals a task of the suite `against`, by family, with the task that most of it equals."""
+    removed = plain.get("removed", [])
+    numbers: Counter[str] = Counter()
+    for entry in removed:
+        numbers[entry["family"]] += entry["number"]
+    if not numbers:
+        return ""
+    first = {family: next(e["equals"] for e in removed if e["family"] == family) for family in numbers}
+    told = [f"{family} {number} (as {first[family]})" for family, number in numbers.most_common(most)]
+    more = f" and {len(numbers) - most} more families" if len(numbers) > most else ""
+    return f"; in {plain['against']} as well: {', '.join(told)}{more}"

@@ -100,7 +100,7 @@ def tasks_validate(
         int | None, typer.Option("--against-num", min=1, help="Tasks a level of that suite (default: --num).")
     ] = None,
 ) -> None:
-    """Prove that teachers pass the audit verifier, and that zeros, ones and the inputs themselves fail.
+    """Prove that teachers, where there are any, pass the audit verifier, and that zeros, ones and the inputs fail.
 
     With --against: that no task equals one of another suite up to renaming and constants; exit 1 if some do.
 
@@ -114,10 +114,10 @@ def tasks_validate(
         raise UsageError("--against-num: of which suite? Name it with --against")
     from ..settings import load_config
     from ..verification.verifier import open_verifier
-    from .suites import corpus_examples, named_examples
+    from .suites import corpus_tasks, named_examples
     from .validation import validate_task
 
-    chosen = named_examples(tasks) if tasks else [(e.task, e.solution) for e in corpus_examples(suite, seed, num)]
+    chosen = named_examples(tasks) if tasks else list(corpus_tasks(suite, seed, num))
     num_bad = 0
     with open_verifier(load_config(settings=settings or [])) as verifier:
         for task, solution in chosen:
@@ -137,8 +137,7 @@ def _print_shared(tasks: list[str] | None, suite: str, against: str, num: int, a
     identify_suite(against, num=1)
 
     def trace(name: str, num: int) -> TracedTasks:
-        heard = {"on_prepared": _count_aloud(name, "prepared"), "on_traced": _count_aloud(name, "traced")}
-        return trace_suite(name, num=num, seed=seed, **heard)
+        return trace_suite(name, num=num, seed=seed, on_traced=_count_aloud(name, "traced"))
 
     if tasks:
         suite = "those named"
@@ -195,7 +194,7 @@ def tasks_export(
     num: Count = 10,
     seed: TaskSeed = 0,
 ) -> None:
-    """Write tasks in KernelBench's form, each with its teacher's solution, and prompts.jsonl; or as one file.
+    """Write tasks in KernelBench's form, with teachers' solutions where there are any, and prompts.jsonl; or one file.
 
     Example: tritonrl tasks export corpus --suite core13:train -n 100
 
@@ -205,7 +204,7 @@ def tasks_export(
     """
     from ..datasets.export import export_pairs
     from ..datasets.formats import FORMATS, export_problems, export_rows
-    from .suites import corpus_examples, export_examples
+    from .suites import corpus_examples, corpus_tasks, export_tasks
 
     if form is not None and form not in FORMATS:
         raise UsageError(f"--format {form}: must be one of {', '.join(FORMATS)}")
@@ -217,11 +216,14 @@ def tasks_export(
             if form is None
             else f"--format {form} goes to {'--out FILE.parquet or FILE.jsonl' if wants_file else 'a folder'}"
         )
-    examples = corpus_examples(suite, seed, num)
-    if folder is not None:
-        write = export_examples if form is None else export_problems
-        print(f"{write(folder, examples)} tasks in {folder}")
-    elif out is not None and form is None:
+    if out is not None and form is None:
+        examples = corpus_examples(suite, seed, num)
         print(f"{export_pairs(out, examples, _count_aloud(suite, 'written'))} pairs in {out}")
+        return
+    chosen = corpus_tasks(suite, seed, num)
+    tasks = (task for task, _ in chosen)
+    if folder is not None:
+        number = export_tasks(folder, chosen) if form is None else export_problems(folder, tasks)
+        print(f"{number} tasks in {folder}")
     elif out is not None and form is not None:
-        print(f"{export_rows(out, examples, form)} tasks in {out}")
+        print(f"{export_rows(out, tasks, form)} tasks in {out}")

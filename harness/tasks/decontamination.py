@@ -8,16 +8,17 @@ listed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ...core.graphs.graph_hash import describe_graph, hash_graph
-from ...core.graphs.operation_graph import OperationGraph
 from ...core.task import Task
 from ..datasets.kernelbench import Skipped
 from ..errors import TaskError
 from ..reference.graph.operation_trace import trace_graph
-from .suites import load_suite
+from ..side_by_side import map_kept, map_side_by_side
+from .suites import declared_dtype, is_ours, load_suite, read_chosen
 
 
 @frozen(kw_only=True)
@@ -26,8 +27,8 @@ class TracedTasks:
 
     hashes: tuple[tuple[str, str], ...]
     """(task, hash) in the order of the tasks."""
-    graphs: dict[str, OperationGraph]
-    """By hash, as the first task that has it shows it."""
+    graphs: dict[str, str]
+    """In words, by hash, as the first task that has it shows it."""
     untraced: tuple[Skipped, ...] = ()
 
 
@@ -44,34 +45,51 @@ def trace_tasks(
     tasks: Iterable[Task], *, skipped: Sequence[Skipped] = (), on_done: Callable[[int], None] | None = None
 ) -> TracedTasks:
     """The graphs of these tasks, `skipped` being listed with what cannot be traced; `on_done` gets each count."""
-    hashes: list[tuple[str, str]] = []
-    graphs: dict[str, OperationGraph] = {}
-    untraced = list(skipped)
-    for done, task in enumerate(tasks, start=1):
-        try:
-            graph = trace_graph(task)
-        except TaskError as error:
-            untraced.append(Skipped(name=task.task_id, reason=str(error).removeprefix(f"{task.task_id}: ")))
-        else:
-            identity = hash_graph(graph)
-            hashes.append((task.task_id, identity))
-            graphs.setdefault(identity, graph)
-        if on_done is not None:
-            on_done(done)
-    return TracedTasks(hashes=tuple(hashes), graphs=graphs, untraced=tuple(untraced))
+    chosen = list(tasks)
+    plains = [{"source": task.source, "dtype": task.dtypes[0]} for task in chosen]
+    found = map_side_by_side(trace_program, plains, on_done)
+    return _collect([task.task_id for task in chosen], found, skipped)
 
 
 def trace_suite(
-    name: str,
-    *,
-    num: int | None = None,
-    seed: int = 0,
-    on_prepared: Callable[[int], None] | None = None,
-    on_traced: Callable[[int], None] | None = None,
+    name: str, *, num: int | None = None, seed: int = 0, on_traced: Callable[[int], None] | None = None
 ) -> TracedTasks:
-    """The graphs of a suite's tasks, `num` a level as in `load_suite`; raises UsageError where there is none."""
-    suite = load_suite(name, num=num, seed=seed, on_done=on_prepared)
-    return trace_tasks((entry.task for entry in suite.tasks), skipped=suite.skipped, on_done=on_traced)
+    """The graphs of a suite's tasks, `num` a level as in `load_suite`; raises UsageError where there is none.
+
+    Of a suite that is not ours no sizes are looked for, and its graphs are kept for the next time.
+    """
+    if is_ours(name):
+        return trace_tasks((entry.task for entry in load_suite(name, num=num, seed=seed).tasks), on_done=on_traced)
+    problems, skipped = read_chosen(name, num=num)
+    found = map_kept(trace_program, [{"source": problem.code, "dtype": None} for problem in problems], on_traced)
+    return _collect([problem.task_id for problem in problems], found, skipped)
+
+
+def trace_program(plain: dict[str, Any]) -> dict[str, str]:
+    """Return a program's graph by its hash and in words, or why it has none; without a dtype it is its inputs'.
+
+    Tensors have no values, so nothing is computed whatever the declared sizes are.
+    """
+    task = Task(task_id="program", level=1, family="", description="", source=plain["source"])
+    try:
+        dtype = plain["dtype"] or declared_dtype(task)
+        graph = trace_graph(evolve(task, dtypes=(dtype,)))
+    except TaskError as error:
+        return {"reason": str(error).removeprefix("program: ")}
+    return {"hash": hash_graph(graph), "graph": describe_graph(graph)}
+
+
+def _collect(names: Sequence[str], found: Sequence[dict[str, str]], skipped: Sequence[Skipped]) -> TracedTasks:
+    hashes: list[tuple[str, str]] = []
+    graphs: dict[str, str] = {}
+    untraced = list(skipped)
+    for name, traced in zip(names, found, strict=True):
+        if "reason" in traced:
+            untraced.append(Skipped(name=name, reason=traced["reason"]))
+        else:
+            hashes.append((name, traced["hash"]))
+            graphs.setdefault(traced["hash"], traced["graph"])
+    return TracedTasks(hashes=tuple(hashes), graphs=graphs, untraced=tuple(untraced))
 
 
 def find_shared(first: TracedTasks, second: TracedTasks) -> tuple[Shared, ...]:
@@ -80,7 +98,7 @@ def find_shared(first: TracedTasks, second: TracedTasks) -> tuple[Shared, ...]:
     for name, identity in second.hashes:
         equals.setdefault(identity, []).append(name)
     return tuple(
-        Shared(task=name, others=tuple(equals[identity]), graph=describe_graph(first.graphs[identity]))
+        Shared(task=name, others=tuple(equals[identity]), graph=first.graphs[identity])
         for name, identity in first.hashes
         if identity in equals
     )

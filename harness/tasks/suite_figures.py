@@ -15,7 +15,7 @@ from ...core.corpus import SUITES
 from ...core.task import Task
 from ...core.text.prompts import assistant_message, user_message
 from ..errors import UsageError
-from .suites import corpus_examples, load_suite
+from .suites import corpus_tasks, load_suite
 
 _BATCH = 500
 
@@ -110,7 +110,7 @@ def measure_suite(
     num_skipped = 0
     drawn: Iterable[tuple[Task, str | None]]
     if suite.partition(":")[0] in SUITES:
-        drawn = ((e.task, e.solution) for e in corpus_examples(suite, seed, num or 10))
+        drawn = corpus_tasks(suite, seed, num or 10)
     else:
         loaded = load_suite(suite, num=num, seed=seed)
         num_skipped = len(loaded.skipped)

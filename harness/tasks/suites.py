@@ -9,15 +9,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from attrs import evolve, frozen
 
-from ...core.corpus import SUITES, Split, examples, is_corpus_id, novel_examples, render
+from ...core.corpus import (
+    SUITES,
+    TAUGHT,
+    Split,
+    examples,
+    has_teacher,
+    is_corpus_id,
+    novel_examples,
+    render,
+    render_task,
+    tasks,
+)
 from ...core.seeds import derive
-from ...core.serialisation import fingerprint
+from ...core.serialisation import fingerprint, from_plain, to_plain
 from ...core.task import DTYPES, Example, Profile, Task
 from ...core.text.named_sizes import name_sizes
 from ...core.text.parsing import UNPARSABLE
@@ -26,6 +38,7 @@ from ...core.text.size_constants import read_constants
 from ..datasets.kernelbench import LEVELS, Problem, Skipped, read_kernelbench
 from ..errors import TaskError, UsageError
 from ..settings import read_text
+from ..side_by_side import map_kept
 
 NOVEL = "full:unseen"
 """The suite of held-out tasks that no training task equals up to names and constants: docs/decisions/0007."""
@@ -43,34 +56,55 @@ def find_task(name: str) -> Task:
     """The task with that id, or in that file; raises TaskError or UsageError."""
     if name.endswith(".py") or Path(name).is_file():
         return task_from_file(Path(name))
-    return find_example(name).task
+    try:
+        return render_task(name)
+    except (ValueError, KeyError) as error:
+        raise UsageError(f"--task {name}: neither a file nor an id of the corpus ({error})") from None
 
 
 def find_example(task_id: str) -> Example:
-    """The corpus task with that id, with its teacher solution."""
-    try:
-        return render(task_id)
-    except (ValueError, KeyError) as error:
-        raise UsageError(f"--task {task_id}: neither a file nor an id of the corpus ({error})") from None
+    """The corpus task with that id, with its teacher solution; raises UsageError where it has none."""
+    task = find_task(task_id)
+    if not has_teacher(task.task_id):
+        raise UsageError(f"--task {task_id}: it has no teacher's solution")
+    return render(task_id)
 
 
-def corpus_examples(suite: str, seed: int, count: int, levels: tuple[int, ...] = (1, 2)) -> Iterator[Example]:
-    """`count` examples a level of a suite of ours, such as `field:train`; raises UsageError for another."""
+def corpus_examples(suite: str, seed: int, count: int, levels: tuple[int, ...] | None = None) -> Iterator[Example]:
+    """Yield `count` examples of each level of a suite with teachers, such as `field:train`; raises UsageError."""
     prefix, _, name = suite.partition(":")
-    if prefix == "kernelbench":
-        raise UsageError(f"--suite {suite}: it has no teachers' solutions; there are {', '.join(_OUR_SUITES)}")
-    if suite not in _OUR_SUITES:
-        raise UsageError(f"--suite {suite}: no such suite; there are {', '.join(_OUR_SUITES)}")
-    for level in dict.fromkeys(levels):
-        if level not in SUITES[prefix]:
-            raise UsageError(f"--levels: {suite} has no level {level}; there are {', '.join(map(str, SUITES[prefix]))}")
-        seed_of_level = derive(seed, "suite", name, level)
-        chosen = SUITES[prefix][level]
+    if prefix in ("kernelbench", *TAUGHT):
+        taught = [other for other in _OUR_SUITES if has_teacher(other.partition(":")[0])]
+        raise UsageError(f"--suite {suite}: it has no teachers' solutions; there are {', '.join(taught)}")
+    for level, seed_of_level, chosen in _levels_of(suite, seed, levels):
         if suite == NOVEL:
             drawn = novel_examples(level, seed_of_level, chosen)
         else:
             drawn = examples(Split(name), level, seed_of_level, chosen)
         yield from islice(drawn, count)
+
+
+def corpus_tasks(
+    suite: str, seed: int, count: int, levels: tuple[int, ...] | None = None
+) -> Iterator[tuple[Task, str | None]]:
+    """`count` tasks a level of a suite of ours, with teachers' solutions where it has them; raises UsageError."""
+    prefix, _, name = suite.partition(":")
+    if prefix not in TAUGHT:
+        yield from ((example.task, example.solution) for example in corpus_examples(suite, seed, count, levels))
+        return
+    for level, seed_of_level, chosen in _levels_of(suite, seed, levels):
+        yield from ((task, None) for task in islice(tasks(Split(name), level, seed_of_level, chosen), count))
+
+
+def _levels_of(suite: str, seed: int, levels: Sequence[int] | None) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    """Yield each level that is asked for, with its seed and families; raises UsageError."""
+    prefix, _, name = suite.partition(":")
+    if suite not in _OUR_SUITES:
+        raise UsageError(f"--suite {suite}: no such suite; there are {', '.join(_OUR_SUITES)}")
+    for level in dict.fromkeys(SUITES[prefix] if levels is None else levels):
+        if level not in SUITES[prefix]:
+            raise UsageError(f"--levels: {suite} has no level {level}; there are {', '.join(map(str, SUITES[prefix]))}")
+        yield level, derive(seed, "suite", name, level), SUITES[prefix][level]
 
 
 @frozen(kw_only=True)
@@ -113,23 +147,23 @@ def load_suite(
 ) -> Suite:
     """A suite by its name; raises UsageError where there is none.
 
-    Names: `SUITE:SPLIT` for `core13`, `full`, `extended`, `field` and `dialects`, `full:unseen` or
+    Names: `SUITE:SPLIT` for `core13`, `full`, `extended`, `field`, `dialects` and `open`, `full:unseen` or
     `kernelbench:FOLDER|PARQUET|HUB_NAME`.
     `levels`: these alone; `num`: so many of each (of a corpus, which has no end, 10); `seed`: which a corpus draws;
     `picks`: those places of the suite alone, KernelBench's being ordered by level and number (100 is the first of
     Level 2), a corpus' as far as `num` goes; `on_done`: called with the number of tasks prepared.
     """
-    if _is_ours(name):
+    if is_ours(name):
         return Suite(name=name, tasks=tuple(_draw(name, levels, num, seed, picks)))
     problems, skipped = read_kernelbench(name.partition(":")[2])
+    chosen = list(_choose(problems, levels, num, picks))
     tasks = []
-    for done, (index, problem) in enumerate(_choose(problems, levels, num, picks), start=1):
-        try:
-            tasks.append(_prepare(index, problem))
-        except TaskError as error:
-            skipped.append(Skipped(name=problem.name, reason=str(error)))
-        if on_done is not None:
-            on_done(done)
+    found = map_kept(prepare_problem, [to_plain(problem) for _, problem in chosen], on_done)
+    for (index, problem), prepared in zip(chosen, found, strict=True):
+        if "reason" in prepared:
+            skipped.append(Skipped(name=problem.name, reason=prepared["reason"]))
+        else:
+            tasks.append(evolve(from_plain(prepared, SuiteTask), index=index))
     return Suite(name=name, tasks=tuple(tasks), skipped=tuple(skipped), is_foreign=True)
 
 
@@ -142,7 +176,7 @@ def identify_suite(
     picks: Sequence[int] | None = None,
 ) -> str:
     """A fingerprint of what `load_suite` would give, by content and not by place; nothing is prepared for it."""
-    if _is_ours(name):
+    if is_ours(name):
         return fingerprint([[entry.index, entry.task.task_id] for entry in _draw(name, levels, num, seed, picks)])
     problems, _ = read_kernelbench(name.partition(":")[2])
     return fingerprint([[index, problem.task_id] for index, problem in _choose(problems, levels, num, picks)])
@@ -150,10 +184,17 @@ def identify_suite(
 
 def require_suite(name: str) -> None:
     """Raise UsageError where there is no suite of that name; what a folder of one holds is not looked at."""
-    _is_ours(name)
+    is_ours(name)
 
 
-def _is_ours(name: str) -> bool:
+def read_chosen(name: str, *, num: int | None = None) -> tuple[list[Problem], list[Skipped]]:
+    """The problems of a suite that is not ours, `num` a level, as published; raises UsageError."""
+    problems, skipped = read_kernelbench(name.partition(":")[2])
+    return [problem for _, problem in _choose(problems, None, num, None)], skipped
+
+
+def is_ours(name: str) -> bool:
+    """Whether a suite is of our corpus; raises UsageError where there is none of that name."""
     kind, separator, _ = name.partition(":")
     if kind not in (*SUITES, "kernelbench") or not separator:
         known = [*_OUR_SUITES, "kernelbench:FOLDER or PARQUET"]
@@ -164,16 +205,16 @@ def _is_ours(name: str) -> bool:
 def _draw(
     name: str, levels: Sequence[int] | None, num: int | None, seed: int, picks: Sequence[int] | None
 ) -> Iterator[SuiteTask]:
-    drawn = list(corpus_examples(name, seed, num or 10, tuple(levels or (1, 2))))
+    drawn = list(corpus_tasks(name, seed, num or 10, tuple(levels) if levels else None))
     beyond = [place for place in picks or () if place >= len(drawn)]
     if beyond:
         raise UsageError(
             f"--tasks: {name} has places 0 to {len(drawn) - 1} here, and not {min(beyond)}; "
             "--limit says how many tasks a level has"
         )
-    for index, example in enumerate(drawn):
+    for index, (task, solution) in enumerate(drawn):
         if picks is None or index in picks:
-            yield SuiteTask(index=index, task=example.task, solution=example.solution)
+            yield SuiteTask(index=index, task=task, solution=solution)
 
 
 def _choose(
@@ -188,7 +229,15 @@ def _choose(
         yield from own[:num]
 
 
-def _prepare(index: int, problem: Problem) -> SuiteTask:
+def prepare_problem(plain: dict[str, Any]) -> Any:
+    """Return the task of a problem as plain data, or the reason why there is none."""
+    try:
+        return to_plain(_prepare(from_plain(plain, Problem)))
+    except TaskError as error:
+        return {"reason": str(error)}
+
+
+def _prepare(problem: Problem) -> SuiteTask:
     from ..reference.sizes.declared_sizes import is_within_reach, with_declared
 
     text = problem.name.replace("_", " ")
@@ -199,7 +248,7 @@ def _prepare(index: int, problem: Problem) -> SuiteTask:
         has_sizes = bool(read_constants(source))
         why = "no small sizes were found at which the reference runs" if has_sizes else "none of its sizes has a name"
         raise TaskError(f"{task.task_id}: {why}, and its own are too large for a processor")
-    return SuiteTask(index=index, task=task, published=None if source == problem.code else problem.code)
+    return SuiteTask(index=0, task=task, published=None if source == problem.code else problem.code)
 
 
 def task_from_file(path: Path) -> Task:
@@ -271,20 +320,21 @@ def named_examples(names: Sequence[str]) -> list[tuple[Task, str | None]]:
     """Tasks by file or id, with the teacher's solution where there is one."""
     found: list[tuple[Task, str | None]] = []
     for name in names:
-        example = find_example(name) if is_corpus_id(name) else None
-        found.append((find_task(name), None) if example is None else (example.task, example.solution))
+        is_taught = is_corpus_id(name) and has_teacher(name)
+        found.append((find_task(name), find_example(name).solution if is_taught else None))
     return found
 
 
-def export_examples(folder: Path, chosen: Iterator[Example]) -> int:
-    """Write each task, its solution and a line of `prompts.jsonl`; returns how many."""
+def export_tasks(folder: Path, chosen: Iterable[tuple[Task, str | None]]) -> int:
+    """Write each task, its solution where it has one, and a line of `prompts.jsonl`; returns how many."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = []
-    for example in chosen:
-        task = example.task
+    for task, solution in chosen:
         (folder / f"{task.task_id}.py").write_text(task.source, encoding="utf-8")
-        (folder / f"{task.task_id}.solution.py").write_text(example.solution, encoding="utf-8")
-        messages = {"prompt": user_message(task), "answer": assistant_message(example.solution)}
+        messages = {"prompt": user_message(task)}
+        if solution is not None:
+            (folder / f"{task.task_id}.solution.py").write_text(solution, encoding="utf-8")
+            messages["answer"] = assistant_message(solution)
         lines.append(json.dumps({"task": task.task_id, "level": task.level, "family": task.family, **messages}))
     (folder / "prompts.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return len(lines)

@@ -16,7 +16,13 @@ from ..gpu.backend import CudaBackend
 from ..reference.oracle import Oracle
 from ..sandbox.sandbox import Sandbox
 from .evidence_store import EvidenceStore, evidence_key
+from .memory_budget import MemoryBudget
 
+BYTES_A_BYTE = 10
+"""Memory that a run takes at its peak for each byte of its inputs, parameters and results.
+
+They are drawn, transformed and computed in float64, sent and received, and compared.
+"""
 T = TypeVar("T")
 Label = TypeVar("Label", bound=Hashable)
 
@@ -31,6 +37,10 @@ class VerifierContext:
     cuda: CudaBackend | None = None
     is_timed_elsewhere: bool = False
     """Whether plans that are right here are then timed on a GPU, which needs their code."""
+    budget: MemoryBudget = field(factory=MemoryBudget)
+    """The host's memory for runs at large sizes."""
+    gpu_budget: MemoryBudget = field(factory=MemoryBudget)
+    """The GPU's."""
     _started: threading.Event = field(factory=threading.Event)
 
     @property
@@ -48,14 +58,23 @@ class VerifierContext:
         """Whether what was compiled is wanted after it is known that it compiles."""
         return self.cuda is not None or self.is_timed_elsewhere
 
-    @property
-    def profile(self) -> Profile:
-        """The sizes of the variants that have none of their own: a GPU runs the declared ones."""
-        return Profile.SMALL if self.cuda is None else Profile.DECLARED
+    def profile_of(self, task: Task) -> Profile:
+        """The sizes of the variants that have none of their own.
+
+        A GPU runs the declared ones; where these are large, once, on the inputs of the variant "declared", and all
+        others at the larger of those that every task has.
+        """
+        if self.cuda is None:
+            return Profile.SMALL
+        return Profile.DECLARED if self.oracle.is_quick(task) else Profile.LARGER
 
     def describe(self, variant: Variant, task: Task) -> VariantInputs:
         """A variant's inputs."""
-        return describe(variant, task.dtypes, self.profile)
+        return describe(variant, task.dtypes, self.profile_of(task))
+
+    def needed_bytes(self, task: Task, inputs: VariantInputs) -> float:
+        """The host's memory that one run takes: its values on their way between oracle, executor and comparison."""
+        return BYTES_A_BYTE * self.oracle.measure_bytes(task, inputs.profile)
 
     def get_ready(self) -> None:
         """Start the sandbox's processes before the first use, so that no candidate's seconds include it."""

@@ -185,7 +185,7 @@ def _record_requests(task: Task, context: VerifierContext, stop_early: bool) -> 
     """One for each profile, and one in the contract's second dtype; on a GPU what is run is compiled too."""
     dtype = task.dtypes[0]
     wanted: list[tuple[Profile, str]] = [(p, dtype) for p in Profile if p not in _LATER]
-    wanted += [(context.profile, other) for other in task.dtypes[1:2]]
+    wanted += [(context.profile_of(task), other) for other in task.dtypes[1:2]]
     uncompiled = {Profile.SMALL} if context.cuda is not None else set(Profile) - {Profile.DECLARED}
     return [
         evolve(

@@ -27,16 +27,19 @@ from ...stages.compile_stage import (
     judge_recording,
     narrows,
 )
-from ...stages.judge_run import ExpectedOutput, compare_run
+from ...stages.judge_run import ExpectedOutput, compare_run, judge_run
 from ...stages.plan_audit import check_structure
 from ...stages.syntax import judge_syntax
 from ...stages.tolerance import choose_share, find_largest_safe
 from ...stages.variants import ROWS, SAMPLED_VARIANTS, VariantInputs, describe
 from ..reference.oracle import ExpectedRun
 from .context import VerifierContext
+from .large_runs import is_large, run_large_variant
+from .memory_budget import FREE_BYTES
 from .recordings import record_later, record_own_values, record_request
 from .storages import fill_storages, from_bytes
 
+_PARTS_OF_BUDGET = 32
 _JUDGED_LATER = (Profile.LARGER, Profile.NUMBERS, Profile.REMAINDER, Profile.BETWEEN, Profile.BEYOND)
 
 
@@ -56,11 +59,44 @@ def run_each(
     names = {variant: f"{probe}:{variant}" for variant in inputs}
 
     def gather(missing: list[Variant]) -> Iterator[tuple[Variant, RunReport]]:
-        for report in _execute(candidate, task, context, [inputs[variant] for variant in missing]):
-            yield report.variant, report
+        for group, needed in _split(task, context, [inputs[variant] for variant in missing]):
+            with context.budget.asked(needed, task.task_id):
+                reports = _execute(candidate, task, context, group)
+            for report in reports:
+                yield report.variant, report
+            if any(judge_run(report) is not None for report in reports):
+                return
 
     known = context.once_each(candidate, task, names, RunReport, gather)
     return [known[variant] for variant in inputs if variant in known]
+
+
+def _split(
+    task: Task, context: VerifierContext, wanted: Sequence[VariantInputs]
+) -> Iterator[tuple[list[VariantInputs], float]]:
+    """The wanted runs in groups of which each goes into one child, with the memory that it needs.
+
+    A group takes a small part of what there is, but for a run that needs more than that by itself.
+    """
+    most = max(FREE_BYTES, context.budget.num_bytes // _PARTS_OF_BUDGET)
+    group: list[VariantInputs] = []
+    total = 0.0
+    for inputs in wanted:
+        if is_large(task, context, inputs):
+            # it asks for itself, also for the GPU's memory, which nobody who holds the host's may wait for
+            if group:
+                yield group, total
+            group, total = [], 0.0
+            yield [inputs], 0.0
+            continue
+        needed = context.needed_bytes(task, inputs)
+        if group and total + needed > most:
+            yield group, total
+            group, total = [], 0.0
+        group.append(inputs)
+        total += needed
+    if group:
+        yield group, total
 
 
 def probe_tiny(candidate: Candidate, task: Task, context: VerifierContext) -> Candidate:
@@ -75,14 +111,28 @@ def _execute(
 ) -> list[RunReport]:
     ready: list[tuple[RunRequest, ExpectedRun]] = []
     blocked: list[tuple[VariantInputs, Failure]] = []
+    large: list[RunReport] = []
     for inputs in missing:
+        if is_large(task, context, inputs):
+            large.append(_run_large(candidate, task, context, inputs))
+            continue
         prepared = prepare_run(candidate, task, context, inputs)
         if isinstance(prepared, Failure):
             blocked.append((inputs, prepared))
         else:
             ready.append(prepared)
     reports = _attempt(candidate, task, context, blocked)
-    return reports + run_prepared(candidate, context, ready)
+    return reports + run_prepared(candidate, context, ready) + large
+
+
+def _run_large(candidate: Candidate, task: Task, context: VerifierContext, inputs: VariantInputs) -> RunReport:
+    prepared = _prepare_plan(candidate, task, context, inputs)
+    if isinstance(prepared, Failure):
+        return RunReport(variant=inputs.variant, seconds=0.0, failure=prepared)
+    plan, report = prepared
+    seeded = find_seeded_parameters(plan, report.reference.parameters)
+    share = _choose_share(report, task, context, inputs)
+    return run_large_variant(task, context, inputs, plan, seeded, share)
 
 
 def _attempt(
@@ -132,6 +182,27 @@ def prepare_run(
     candidate: Candidate, task: Task, context: VerifierContext, inputs: VariantInputs
 ) -> tuple[RunRequest, ExpectedRun] | Failure:
     """The request for one variant, or why its plan cannot be run."""
+    prepared = _prepare_plan(candidate, task, context, inputs)
+    if isinstance(prepared, Failure):
+        return prepared
+    plan, report = prepared
+    expected = context.oracle.expected(task, inputs, find_seeded_parameters(plan, report.reference.parameters))
+    share = _choose_share(report, task, context, inputs)
+    expected = evolve(
+        expected, share_of_tolerance=share, largest_safe=find_largest_safe(context.oracle.operator_names(task))
+    )
+    storages = fill_storages(plan, expected, context.store.get_blob)
+    if isinstance(storages, Failure):
+        return storages
+    seed = derive(context.oracle.seed, candidate.sha256, "layout", inputs.variant.value)
+    backwards = inputs.variant is Variant.REVERSED
+    return RunRequest(variant=inputs.variant, plan=plan, storages=storages, seed=seed, reverse=backwards), expected
+
+
+def _prepare_plan(
+    candidate: Candidate, task: Task, context: VerifierContext, inputs: VariantInputs
+) -> tuple[LaunchPlan, CompileReport] | Failure:
+    """The plan of one variant with the report that it is of, or why it cannot be run."""
     report = candidate.evidence.compile
     if report is None:
         raise ValueError("a run needs the compile probe's evidence")
@@ -155,19 +226,7 @@ def prepare_run(
         failure = judge_recording(recording, report, candidate.purity)
     if failure is None and context.backend == "interpret" and all(map(_is_sound, _plans(report))):
         failure = find_unseen_operator(report)
-    if failure is not None:
-        return failure
-    expected = context.oracle.expected(task, inputs, find_seeded_parameters(plan, report.reference.parameters))
-    share = _choose_share(report, task, context, inputs)
-    expected = evolve(
-        expected, share_of_tolerance=share, largest_safe=find_largest_safe(context.oracle.operator_names(task))
-    )
-    storages = fill_storages(plan, expected, context.store.get_blob)
-    if isinstance(storages, Failure):
-        return storages
-    seed = derive(context.oracle.seed, candidate.sha256, "layout", inputs.variant.value)
-    backwards = inputs.variant is Variant.REVERSED
-    return RunRequest(variant=inputs.variant, plan=plan, storages=storages, seed=seed, reverse=backwards), expected
+    return (plan, report) if failure is None else failure
 
 
 def _add_accesses(plan: LaunchPlan, report: CompileReport) -> LaunchPlan:

@@ -55,12 +55,18 @@ def from_bytes(data: bytes, view: View) -> NDArray[np.generic] | None:
 
 
 def fill_storages(
-    plan: LaunchPlan, expected: ExpectedRun, get_blob: Callable[[str], bytes | None]
+    plan: LaunchPlan,
+    expected: ExpectedRun,
+    get_blob: Callable[[str], bytes | None],
+    leave_out: BufferKind = BufferKind.TEMPORARY,
 ) -> dict[int, bytes] | Failure:
-    """Initial bytes of every buffer that is not a temporary, by index, or why the plan's claims do not hold."""
+    """Initial bytes of every buffer that is not a temporary, by index, or why the plan's claims do not hold.
+
+    Those of one kind more may be left to who fills them.
+    """
     storages: dict[int, bytes] = {}
     for index, buffer in enumerate(plan.buffers):
-        if buffer.kind is BufferKind.TEMPORARY:
+        if buffer.kind in (BufferKind.TEMPORARY, leave_out):
             continue
         data = _initial_bytes(buffer, expected, get_blob)
         if data is None or len(data) != buffer.num_elements * ITEM_BYTES.get(buffer.dtype, 0):

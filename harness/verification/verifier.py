@@ -34,11 +34,13 @@ from ...stages.syntax import judge_syntax
 from ..errors import TaskError, UsageError
 from ..gpu.backend import CudaBackend, choose_number
 from ..gpu.shared_oracle import SharedOracle
-from ..reference.oracle import MAX_CACHED_BYTES, Oracle
+from ..reference.oracle import Oracle
+from ..reference.task_facts import MAX_CACHED_BYTES
 from ..sandbox.sandbox import Sandbox
 from .checks.table import probe_checks
 from .context import VerifierContext
 from .evidence_store import EvidenceStore
+from .memory_budget import MemoryBudget, choose_gpu_bytes
 from .recordings import probe_compile
 from .runs import probe_tiny
 from .timing.timing import probe_measured, probe_simulated
@@ -158,18 +160,28 @@ class Verifier:
             raise UsageError(f"verifier.target: the sandbox compiles for {sandbox.target}, not {config.target}")
         store = store or EvidenceStore()
         kept_bytes = config.oracle_cache_mb << 20 or None
+        self.budget = MemoryBudget(config.memory_mb << 20)
         self.gpu_context: VerifierContext | None = None
         """Where plans are timed."""
         if cuda is not None:
             first = cuda.executors[0]
             shared = SharedOracle(config.seed, first.lock, f"cuda:{first.device}", kept_bytes)
-            self.gpu_context = VerifierContext(sandbox=sandbox, oracle=shared, store=store, cuda=cuda)
+            self.gpu_context = VerifierContext(
+                sandbox=sandbox,
+                oracle=shared,
+                store=store,
+                cuda=cuda,
+                budget=self.budget,
+                gpu_budget=MemoryBudget(choose_gpu_bytes(first.device)),
+            )
         if self.gpu_context is not None and config.backend != "interpret":
             self.context = self.gpu_context
         else:
             is_timed = self.gpu_context is not None and config.timing == "measured"
             oracle = Oracle(config.seed, kept_bytes or MAX_CACHED_BYTES)
-            self.context = VerifierContext(sandbox=sandbox, oracle=oracle, store=store, is_timed_elsewhere=is_timed)
+            self.context = VerifierContext(
+                sandbox=sandbox, oracle=oracle, store=store, is_timed_elsewhere=is_timed, budget=self.budget
+            )
         self.backend = self.context.backend
         self._memory = MemoryReturn()
 

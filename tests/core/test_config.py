@@ -12,16 +12,38 @@ from tritonrl.core.config import Config, ConfigError, RlConfig, fingerprint, ide
 LATER = {
     "against": "full:unseen",
     "policy.engine": "vllm",
+    "sft.method": "full",
     "sft.data": "pairs.jsonl",
+    "sft.level3_share": "0.1",
     "rl.audited_samples": "3",
+    "rl.algorithm": "rloo",
+    "rl.audit": "false",
+    "rl.timed": "false",
+    "rl.skip_solved": "true",
+    "rl.minibatches": "2",
+    "rl.warmup_steps": "0",
+    "rl.clip_low": "0.1",
+    "rl.clip_high": "0.3",
+    "rl.kl_coefficient": "0.1",
     "evaluation.evaluate_every": "2",
     "verifier.cross_check_interpreter": "false",
 }
 LATER_DEFAULTS = {
     "against": "''",
     "policy.engine": "own",
+    "sft.method": "lora",
     "sft.data": "''",
+    "sft.level3_share": "0.0",
     "rl.audited_samples": "0",
+    "rl.algorithm": "best-of-n",
+    "rl.audit": "true",
+    "rl.timed": "true",
+    "rl.skip_solved": "false",
+    "rl.minibatches": "1",
+    "rl.warmup_steps": "4",
+    "rl.clip_low": "0.2",
+    "rl.clip_high": "0.28",
+    "rl.kl_coefficient": "0",
     "evaluation.evaluate_every": "1",
     "verifier.cross_check_interpreter": "true",
 }
@@ -125,7 +147,7 @@ def test_the_tree_survives_json() -> None:
 def test_the_identity_drops_what_changes_no_result() -> None:
     """Neither threads, nor requests at once, nor memory for references change a fingerprint; any other key does."""
     config = Config()
-    without_effect = ("policy.threads", "policy.requests", "verifier.oracle_cache_mb")
+    without_effect = ("policy.threads", "policy.requests", "verifier.oracle_cache_mb", "verifier.memory_mb")
     assert fingerprint(with_overrides(config, dict.fromkeys(without_effect, "3"))) == fingerprint(config)
     assert fingerprint(evolve(config, seed=1)) != fingerprint(config)
     named = [

@@ -7,13 +7,22 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from attrs import define
+from attrs import Factory, define
 from tritonrl.core.candidate import Candidate, TimingReport
 from tritonrl.core.config import Config, merge
 from tritonrl.core.corpus import render
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.recipe.extensions import VerifierSpec
-from tritonrl.core.recipe.learner import OnDone, OnStep, Sampling, Training
+from tritonrl.core.recipe.learner import (
+    Answer,
+    Completion,
+    OnDone,
+    OnStep,
+    PolicyUpdate,
+    Sampling,
+    Training,
+    UpdateFigures,
+)
 from tritonrl.core.task import Task
 from tritonrl.core.text.prompts import assistant_message, user_message
 from tritonrl.core.verdict import StageResult, Verdict
@@ -54,7 +63,7 @@ class TeacherLearner:
     """Gives the teacher's solution or a broken one, by seed; each update makes it better.
 
     `failing_at` is the number of the call to `sample` that raises; `pause_s` is slept in each call; `context` is the
-    number of characters that fit.
+    number of characters that fit. Of the seeds that `cut_every` divides, drawn answers come to no end.
     """
 
     answers: dict[str, str]
@@ -64,6 +73,8 @@ class TeacherLearner:
     context: int = 100_000
     num_samplings: int = 0
     num_finetunings: int = 0
+    cut_every: int = 1_000_003
+    reinforced: list[tuple[Path | None, tuple[Answer, ...], Path | None]] = Factory(list)
 
     def fits(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
         return [len(prompt) + len(answer) <= self.context for prompt, answer in pairs]
@@ -80,6 +91,37 @@ class TeacherLearner:
             assistant_message(self.answers[prompt]) if seed % 5 <= skill else BROKEN
             for prompt, seed in zip(prompts, seeds, strict=True)
         ]
+
+    def draw(
+        self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling, on_done: OnDone
+    ) -> list[Completion]:
+        texts = self.sample(adapter, prompts, seeds, sampling, on_done)
+        return [
+            Completion(text=text, tokens=(seed % 7, 0), finished=seed % self.cut_every != 0)
+            for text, seed in zip(texts, seeds, strict=True)
+        ]
+
+    def reinforce(
+        self,
+        adapter: Path | None,
+        answers: Sequence[Answer],
+        update: PolicyUpdate,
+        start: Path | None,
+        target: Path,
+        on_step: OnStep,
+    ) -> UpdateFigures:
+        self.num_finetunings += 1
+        self.reinforced.append((adapter, tuple(answers), start))
+        target.mkdir(parents=True)
+        (target / "state.json").write_text(json.dumps({"skill": _skill(adapter) + 1}))
+        steps = tuple(range(update.minibatches))
+        return UpdateFigures(
+            losses=tuple(-0.5 for _ in steps),
+            gradient_norms=tuple(1.0 + step for step in steps),
+            clip_shares=tuple(0.25 for _ in steps),
+            kl=0.125,
+            entropy=1.5,
+        )
 
     def finetune(
         self, adapter: Path | None, pairs: Sequence[tuple[str, str]], training: Training, target: Path, on_step: OnStep

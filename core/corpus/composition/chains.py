@@ -20,6 +20,7 @@ from ..builder.operations import (
     SHIFT,
     SUBTRACT,
     Applied,
+    Operand,
     Operation,
     apply,
     make_operation,
@@ -101,6 +102,8 @@ class Chain:
     used: set[str] = field(factory=set)
     num_kernels: int = 0
     num_steps: int = 0
+    pointwise: tuple[tuple[Operation, ...], tuple[Operation, ...]] = (POINTWISE, _PLAIN)
+    """Functions of one value, and those with numbers, parameters or further inputs; as often one as the other."""
 
     @property
     def rank(self) -> int:
@@ -129,7 +132,10 @@ class Chain:
         return True
 
     def _point(self) -> bool:
-        operation = self.draw.choice(POINTWISE if self.draw.chance(0.5) else _PLAIN)
+        return self.take(self.draw.choice(self.pointwise[0 if self.draw.chance(0.5) else 1]))
+
+    def take(self, operation: Operation) -> bool:
+        """Add a pointwise function where it shows; returns whether it was added."""
         group = operation.group or operation.name
         if group in self.used or (operation.needs_mixed_signs and not self.is_mixed):
             return False
@@ -154,11 +160,11 @@ class Chain:
 
     def _find_operand(self, operation: Operation) -> str | None:
         """Return the kind of the operand, or None where there is none to be had."""
-        if operation in (BIAS, GAIN):
+        if operation.operand is Operand.VECTOR:
             return "channel" if self.axis >= 0 else None
         if operation is LEARNED_SCALE:
             return "scalar"
-        if operation in (RESIDUAL, SUBTRACT, GATE):
+        if operation.operand is Operand.TENSOR:
             return None if self.has_input or self.rank < 2 else "tensor"
         return ""
 

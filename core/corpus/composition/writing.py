@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...task import Example
+from ...task import Example, Task
 from ..builder.draw import Draw
 from ..builder.spec import Spec
 from ..builder.wording import Names, draw_names_among, make_task, write_solution
@@ -21,6 +21,15 @@ def write_program(spec: Spec, task_id: str, draw: Draw) -> Example:
     names = _name_constants(spec, wording.constants, draw)
     task = make_task(spec, task_id, describe(spec), reference, names)
     return Example(task=task, solution=write_solution(reference, kernel, ""), style=f"composed {kernel.style}")
+
+
+def write_task(spec: Spec, task_id: str, draw: Draw) -> Task:
+    """Write the reference alone, and the sentence, of a task that has no teacher."""
+    assert isinstance(spec, ProgramSpec)
+    wording = draw_wording(spec, draw)
+    write_forward(spec, wording, draw)
+    reference = make_reference(spec, wording)
+    return make_task(spec, task_id, describe(spec), reference, _name_constants(spec, wording.constants, draw))
 
 
 def _name_constants(spec: ProgramSpec, constants: dict[str, str], draw: Draw) -> Names:

@@ -5,6 +5,8 @@ Heads are convolutions, products, pooling or norms; then comes whatever the tens
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..builder.draw import Draw
 from ..builder.operations import ACTIVATIONS, UNARY, apply
 from ..builder.spec import Size, Spec, draw_size
@@ -29,8 +31,19 @@ from ..composition.sizes import (
 from ..composition.tensors import Shape, rename
 
 
-def add_convolution(program: Program, draw: Draw, kind: str, rank: int, is_plain: bool = False) -> int:
-    """Add an image and a convolution of it: "standard", "depthwise", "grouped", "pointwise" or "transposed"."""
+def add_convolution(
+    program: Program,
+    draw: Draw,
+    kind: str,
+    rank: int,
+    is_plain: bool = False,
+    part: float = 1.0,
+    lead: Callable[[int], int] = lambda x: x,
+) -> int:
+    """Add an image and a convolution of it: "standard", "depthwise", "grouped", "pointwise" or "transposed".
+
+    `part` is what the image has of the places that it could have; `lead` adds what comes before the convolution.
+    """
     is_transposed = kind.startswith("transposed")
     window = draw_window(draw, rank, is_transposed, is_plain)
     if kind == "pointwise":
@@ -42,17 +55,17 @@ def add_convolution(program: Program, draw: Draw, kind: str, rank: int, is_plain
     if kind == "depthwise":
         channels = draw_channels(draw, 8, 512 if rank < 3 else 64)
         places = places_for(window, batch.declared, channels.declared, channels.declared, channels.declared)
-        sides = draw_sides(draw, rank, places, least_side(window))
+        sides = draw_sides(draw, rank, part * places, least_side(window))
         shape = program.image(batch, channels, sides, "channels")
-        return program.convolution(program.input(shape), shape[1], window, -1, has_bias)
+        return program.convolution(lead(program.input(shape)), shape[1], window, -1, has_bias)
     is_first = groups == 1 and draw.chance(0.2)
     channels = draw_colors(draw) if is_first else draw_channels(draw, 8, widest, groups)
     filters = draw_channels(draw, 8, widest, groups)
     places = places_for(window, batch.declared, channels.declared, filters.declared, groups)
-    sides = draw_sides(draw, rank, places, least_side(window), is_transposed)
+    sides = draw_sides(draw, rank, part * places, least_side(window), is_transposed)
     shape = program.image(batch, channels, sides)
     found = program.dim("out_channels", filters)
-    return program.convolution(program.input(shape), found, window, groups, has_bias)
+    return program.convolution(lead(program.input(shape)), found, window, groups, has_bias)
 
 
 def draw_rank(draw: Draw) -> int:

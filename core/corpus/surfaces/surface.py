@@ -11,7 +11,7 @@ import re
 
 from attrs import evolve
 
-from ...task import Constants, Example
+from ...task import Constants, Example, Task
 from ..builder.draw import Draw
 from .descriptions import entitle, tell
 from .dialects import Dialect, dialects
@@ -71,7 +71,25 @@ def write_surface(example: Example, dialect: Dialect, draw: Draw) -> Example:
     program, parts = read_program(example.task.source), split_solution(example.solution)
     if program is None or parts is None or not has_same_constructor(parts[1], program):
         return example
-    inputs = _rename_inputs(program, words_in(example.task.source) | words_in(example.solution), draw)
+    task, inputs, attributes = _write_program(example.task, program, words_in(example.solution), dialect, draw)
+    return Example(
+        task=task,
+        solution=write_solution(parts, program, inputs, attributes),
+        style=f"{example.style}/{dialect.name}",
+    )
+
+
+def write_task_surface(task: Task, dialect: Dialect, draw: Draw) -> Task:
+    """Write a canonical task that has no teacher as an author of the dialect would."""
+    program = read_program(task.source)
+    return task if program is None else _write_program(task, program, set(), dialect, draw)[0]
+
+
+def _write_program(
+    task: Task, program: Program, taken: set[str], dialect: Dialect, draw: Draw
+) -> tuple[Task, dict[str, str], dict[str, str]]:
+    """Write the task anew, and return what inputs and attributes are called now; `taken` names stay free."""
+    inputs = _rename_inputs(program, words_in(task.source) | taken, draw)
     rename_parameters(program, draw)
     attributes = rename_attributes(program, draw)
     pass_numbers(program, dialect, draw)
@@ -92,24 +110,20 @@ def write_surface(example: Example, dialect: Dialect, draw: Draw) -> Example:
     if draw.chance(dialect.uniform_inputs):
         _draw_uniform(program)
     sizes = write_sizes(program, dialect, draw)
-    description = _rename_words(example.task.description, inputs)
+    description = _rename_words(task.description, inputs)
     source = Layout(program, dialect, tell(description, draw), draw).write(sizes)
     names = profile_names(sizes, source)
     if is_described and not shown:
         shown = tell(description, draw)
-    task = evolve(
-        example.task,
+    written = evolve(
+        task,
         description=shown,
         source=source,
-        tiny=_renamed(example.task.tiny, names),
-        small=_renamed(example.task.small, names),
-        larger=_renamed(example.task.larger, names),
+        tiny=_renamed(task.tiny, names),
+        small=_renamed(task.small, names),
+        larger=_renamed(task.larger, names),
     )
-    return Example(
-        task=task,
-        solution=write_solution(parts, program, inputs, attributes),
-        style=f"{example.style}/{dialect.name}",
-    )
+    return written, inputs, attributes
 
 
 def _renamed(constants: Constants, names: dict[str, str]) -> Constants:

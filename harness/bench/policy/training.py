@@ -30,10 +30,10 @@ from ....core.corpus import SUITES, Split, examples
 from ....core.text.prompts import assistant_message, user_message
 from ...policy.model.load import LoraShape, Policy, load_policy
 from ...policy.model.lora_adapters import attach_adapter
+from ...policy.training.descent import LossPoint
 from ...policy.training.distributed import ALONE, World, join_world, leave_world
 from ...policy.training.finetune import (
     Execution,
-    LossPoint,
     choose_execution,
     draw_batches,
     encode_pairs,

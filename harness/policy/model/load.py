@@ -52,7 +52,8 @@ class LoraShape:
 class Policy:
     """A causal language model with its tokenizer; `model` gains LoRA layers when an adapter is attached.
 
-    `cache` is what sampling keeps between calls (`SamplerCache`), or null.
+    `cache` is what sampling keeps between calls (`SamplerCache`), or null; `is_open` says that all weights are being
+    trained; `whose` and `own` are kept by `states`: whose weights are in place, and the policy's own where others are.
     """
 
     model: Any
@@ -61,6 +62,9 @@ class Policy:
     fingerprint: str
     lora: LoraShape | None = None
     cache: Any = field(default=None, init=False, eq=False, repr=False)
+    is_open: bool = field(default=False, init=False)
+    whose: Any = field(default=None, init=False, eq=False, repr=False)
+    own: Any = field(default=None, init=False, eq=False, repr=False)
 
     @property
     def base(self) -> Any:

@@ -58,9 +58,7 @@ def attach_adapter(policy: Policy, shape: LoraShape, seed: int) -> None:
         return
     from peft import LoraConfig, get_peft_model
 
-    if policy.lora is not None:
-        policy.model = policy.model.unload()
-        policy.lora = None
+    detach_adapter(policy)
     config = LoraConfig(
         r=shape.rank,
         lora_alpha=shape.alpha,
@@ -80,6 +78,13 @@ def attach_adapter(policy: Policy, shape: LoraShape, seed: int) -> None:
             module.lora_dropout["default"] = make_dropout(shape.dropout)
     policy.lora = shape
     reset_adapter(policy, seed)
+
+
+def detach_adapter(policy: Policy) -> None:
+    """Take the policy's adapter away, if it has one."""
+    if policy.lora is not None:
+        policy.model = policy.model.unload()
+        policy.lora = None
 
 
 def reset_adapter(policy: Policy, seed: int) -> None:

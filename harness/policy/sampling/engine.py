@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
-from attrs import frozen
 
+from ....core.recipe.learner import Completion
 from ..model.load import Policy
 from . import cache, continuous_batching
 from .cpu_decoder import follows_length, has_fused_form, make_decoder
@@ -31,15 +31,6 @@ COMPACTION_SHARE = 0.8
 """The batch is compacted when it would shrink to this share."""
 
 Tokens = Sequence[int]
-
-
-@frozen(kw_only=True)
-class Completion:
-    """One completion; `num_tokens` counts the end token, and `finished` says that there was one."""
-
-    text: str
-    num_tokens: int
-    finished: bool
 
 
 def sample(
@@ -205,4 +196,4 @@ def _finish(policy: Policy, tokens: list[int]) -> Completion:
     """The completion that the tokens are; the end and special tokens are left out of the text."""
     finished = bool(tokens) and tokens[-1] in policy.end_tokens
     text = policy.tokenizer.decode(tokens[:-1] if finished else tokens, skip_special_tokens=True)
-    return Completion(text=text, num_tokens=len(tokens), finished=finished)
+    return Completion(text=text, tokens=tuple(tokens), finished=finished)

@@ -114,6 +114,8 @@ class VllmEngine:
 
     def _request(self, adapter: Path) -> Any:
         """vLLM knows an adapter by a number, and keeps what it has loaded: other contents are another number."""
+        if (adapter / "base").exists() or not (adapter / "adapter_config.json").exists():
+            raise UsageError(f"{adapter}: weights of their own; with policy.engine = vllm name them with policy.name")
         digest = hashlib.sha256((adapter / "adapter_model.safetensors").read_bytes()).hexdigest()
         number = self.numbers.setdefault(digest, len(self.numbers) + 1)
         rank = int(json.loads((adapter / "adapter_config.json").read_text())["r"])

@@ -9,8 +9,7 @@ was not announced is captured when it comes.
 
 Capturing leaves the random streams as they were, so that dropout draws what it would draw without graphs.
 
-Gradients lie in one stretch of memory, with the loss at its end: it is what graphs add to, what one call sets to zero,
-and what several processes sum up.
+Graphs add to gradients that stay where they are (`gradients`).
 """
 
 from __future__ import annotations
@@ -27,28 +26,13 @@ from torch import Tensor
 from ..model.capturing import run_aside
 from ..model.transformer import Attend, attend_by_borders, by_lengths, has_kernel
 from .chunked_loss import answer_loss
+from .gradients import Gradients
 from .packing import Pair, join
 
 GRAIN = 1024
 """Rows are filled up to a multiple of so many tokens; a finer grain fills less up and captures more sizes."""
 _ANSWER_GRAIN = 512
 _DOCUMENT_GRAIN = 16
-
-
-class Gradients:
-    """The weights' gradients as parts of one tensor `flat`, and the `loss` that belongs to them, its last number."""
-
-    def __init__(self, weights: Sequence[Tensor]) -> None:
-        sizes = [weight.numel() for weight in weights]
-        self.flat = torch.zeros(sum(sizes) + 1, dtype=torch.float32, device=weights[0].device)
-        *parts, last = torch.split(self.flat, [*sizes, 1])
-        self.loss = last[0]
-        for weight, part in zip(weights, parts, strict=True):
-            weight.grad = part.view_as(weight)
-
-    def clear(self) -> None:
-        """Set all to zero."""
-        self.flat.zero_()
 
 
 @frozen(kw_only=True)
@@ -60,6 +44,25 @@ class Sizes:
     documents: int
 
 
+Objective = Callable[[Tensor, Tensor, "Tensor | None", Tensor], tuple[Tensor, Tensor]]
+"""(hidden states (answers, size), targets (answers,), head, numbers (kinds, answers)) -> loss, and the step's sums.
+
+`numbers` are what the objective asks of each token of an answer, its weight first: where that is zero, nothing counts.
+"""
+
+
+def weighted_loss(hidden: Tensor, targets: Tensor, head: Tensor | None, numbers: Tensor) -> tuple[Tensor, Tensor]:
+    """Fine-tuning's objective: the weighted sum of cross-entropies."""
+    assert head is not None
+    loss = answer_loss(hidden, targets, head, numbers[0])
+    return loss, loss.detach()[None]
+
+
+def even_weights(pairs: Sequence[Pair], num_answers: int) -> Tensor:
+    """Fine-tuning's numbers (1, answers): a token counts one of so many."""
+    return torch.full((1, sum(len(tokens) - prompt for tokens, prompt in pairs)), 1.0 / num_answers)
+
+
 @frozen(kw_only=True, eq=False)
 class Inputs:
     """What a graph reads: all of a row, where answers stand, what each counts, and where documents start and end."""
@@ -67,7 +70,7 @@ class Inputs:
     tokens: Tensor
     positions: Tensor
     answers: Tensor
-    weights: Tensor
+    numbers: Tensor
     borders: Tensor
 
 
@@ -84,8 +87,8 @@ def sizes_of(pairs: Sequence[Pair]) -> Sizes:
     return Sizes(tokens=rounded[0], answers=min(rounded[:2]), documents=rounded[2])
 
 
-def fill_up(pairs: Sequence[Pair], sizes: Sizes, num_answers: int) -> Inputs:
-    """The pairs as tensors of these sizes on the CPU; an answer's token counts one of `num_answers`, others nothing."""
+def fill_up(pairs: Sequence[Pair], sizes: Sizes, numbers: Tensor) -> Inputs:
+    """The pairs as tensors of these sizes on the CPU; places without an answer's token have zeros for numbers."""
     row = join(pairs)
     missing = sizes.tokens - len(row.tokens)
     spare = sizes.answers - len(row.answers)
@@ -95,7 +98,7 @@ def fill_up(pairs: Sequence[Pair], sizes: Sizes, num_answers: int) -> Inputs:
         tokens=torch.tensor([*row.tokens, *[0] * missing]),
         positions=torch.tensor([*row.positions, *range(missing)]),
         answers=torch.tensor([*row.answers, *[1] * spare]),
-        weights=torch.tensor([1.0 / num_answers] * len(row.answers) + [0.0] * spare),
+        numbers=torch.nn.functional.pad(numbers, (0, spare)),
         borders=torch.tensor(borders, dtype=torch.int32),
     )
 
@@ -103,7 +106,8 @@ def fill_up(pairs: Sequence[Pair], sizes: Sizes, num_answers: int) -> Inputs:
 class StaticSteps:
     """Adds what microbatches contribute to `gradients`; `longest` is the longest document's number of tokens.
 
-    The model computes as it does when a size is captured, so training has to be switched on before.
+    The model computes as it does when a size is captured, so training has to be switched on before. `objective` is
+    what is minimised, with so many `num_numbers` of each token.
     """
 
     def __init__(
@@ -112,7 +116,10 @@ class StaticSteps:
         head: Tensor,
         longest: int,
         gradients: Gradients,
+        objective: Objective = weighted_loss,
+        num_numbers: int = 1,
     ) -> None:
+        self.objective, self.num_numbers = objective, num_numbers
         self.hidden, self.head, self.longest, self.gradients = hidden, head, longest, gradients
         self.captures = head.is_cuda
         self.pool: Any = torch.cuda.graph_pool_handle() if self.captures else None
@@ -130,22 +137,23 @@ class StaticSteps:
             found.setdefault(sizes_of(pairs), pairs)
         for sizes in sorted(found, key=lambda one: (one.tokens, one.answers, one.documents), reverse=True):
             if sizes not in self.graphs:
-                self.graphs[sizes] = self._capture(fill_up(found[sizes], sizes, 1))
+                nothing = torch.zeros(self.num_numbers, sum(len(tokens) - prompt for tokens, prompt in found[sizes]))
+                self.graphs[sizes] = self._capture(fill_up(found[sizes], sizes, nothing))
                 on_captured()
 
-    def __call__(self, pairs: Sequence[Pair], num_answers: int) -> Tensor:
-        """The pairs' part of the loss of a batch with `num_answers` answer tokens."""
+    def __call__(self, pairs: Sequence[Pair], numbers: Tensor) -> Tensor:
+        """The pairs' part of a step's sums, the loss first; `numbers` (kinds, answers) are of their answers' tokens."""
         sizes = sizes_of(pairs)
-        filled = fill_up(pairs, sizes, num_answers)
+        filled = fill_up(pairs, sizes, numbers)
         if not self.captures:
             return self._run(filled)
         if sizes not in self.graphs:
             self.graphs[sizes] = self._capture(filled)
-        inputs, graph, loss = self.graphs[sizes]
+        inputs, graph, sums = self.graphs[sizes]
         for name in _INPUTS:
             getattr(inputs, name).copy_(getattr(filled, name).pin_memory(), non_blocking=True)
         graph.replay()
-        return loss
+        return sums
 
     def _run(self, inputs: Inputs) -> Tensor:
         """Forward and backward pass."""
@@ -156,20 +164,22 @@ class StaticSteps:
             attend = partial(attend_by_borders, borders=inputs.borders)
         hidden = self.hidden(inputs.tokens, inputs.positions, attend)
         targets = inputs.tokens[inputs.answers]
-        loss = answer_loss(hidden.index_select(0, inputs.answers - 1), targets, self.head, inputs.weights)
+        states = hidden.index_select(0, inputs.answers - 1)
+        loss, sums = self.objective(states, targets, self.head, inputs.numbers)
         torch.autograd.backward(loss)
-        return loss.detach()
+        return sums
 
     def _capture(self, filled: Inputs) -> tuple[Inputs, Any, Tensor]:
         device = self.head.device
         inputs = Inputs(**{name: getattr(filled, name).to(device) for name in _INPUTS})
-        kept = self.gradients.flat.clone()
+        kept = self.gradients.keep()
         # the run beside draws from the device's generator, a capture does not, and a replay draws as a run does
         with torch.random.fork_rng(devices=[device]):
             run_aside(lambda: self._run(inputs), device)
             graph = torch.cuda.CUDAGraph()
             # other threads may go on with what capturing forbids, as the one does that watches over the processes' sums
             with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
-                loss = self._run(inputs)
-        self.gradients.flat.copy_(kept)
-        return inputs, graph, loss
+                sums = self._run(inputs)
+        for stretch, before in kept:
+            stretch.copy_(before)
+        return inputs, graph, sums

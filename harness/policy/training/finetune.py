@@ -1,4 +1,4 @@
-"""Fine-tuning of a LoRA adapter on (prompt, answer) pairs: SFT, and the update of every RL round.
+"""Fine-tuning on (prompt, answer) pairs, of a LoRA adapter or of all weights: SFT, and best-of-n's updates.
 
 Decided here: the loss is the mean over the answers' tokens of a batch, their end token included; prompts carry none.
 AdamW starts anew with each call, without weight decay; the learning rate warms up linearly and then falls linearly to
@@ -9,25 +9,24 @@ Where the time goes, and what is done about it: padding (a batch's pairs follow 
 attention keeps them apart, `transformer`); the many small operations of LoRA (`fused_lora`); logits of prompts and
 gradients of logits (`chunked_loss`); waiting for the GPU, whose losses are read one step late; and launching a few
 thousand small kernels a step, which a captured graph does at once (`cuda_graphs`). The model computes in its own dtype,
-bfloat16 on a GPU; adapter, gradients and optimizer are float32. Layers are computed a second time for their gradients
-where their activations would not fit (`MEMORY_SHARE`), compiled where enough tokens follow (`COMPILED_FROM_TOKENS`),
-and steps captured where enough do (`CAPTURED_FROM_TOKENS`). Models that `transformer` does not know go through their
-own forward pass, padded.
+bfloat16 on a GPU; adapter, gradients and optimizer are float32 (`gradients`). Layers are computed a second time for
+their gradients where their activations would not fit (`MEMORY_SHARE`), compiled where enough tokens follow
+(`COMPILED_FROM_TOKENS`), and steps captured where enough do (`CAPTURED_FROM_TOKENS`). Models that `transformer` does
+not know go through their own forward pass, padded.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
 import torch
-from attrs import evolve, frozen
+from attrs import frozen
 from torch import Tensor
 from torch.nn import functional
 
-from ...errors import DivergedError
 from ..model.fused_lora import project_together
 from ..model.load import Policy
 from ..model.transformer import (
@@ -41,8 +40,10 @@ from ..model.transformer import (
 )
 from ..sampling.cache import free_for_training
 from .chunked_loss import answer_loss
-from .cuda_graphs import GRAIN, Gradients, StaticSteps
+from .cuda_graphs import GRAIN, StaticSteps, even_weights
+from .descent import Batch, LossPoint, descend, make_optimizer
 from .distributed import ALONE, World
+from .gradients import Gradients
 from .packing import Pair, cut, join, share
 
 CPU_TOKENS = 4096
@@ -55,17 +56,6 @@ COMPILED_FROM_TOKENS = 60_000_000
 """Compiling a layer takes some ten seconds, in which a small model reads a million tokens."""
 CAPTURED_FROM_TOKENS = 150_000
 """Capturing takes a few tenths of a second for each of a few sizes of batches."""
-
-
-@frozen(kw_only=True)
-class LossPoint:
-    """One optimizer step: the mean loss of the batch's answer tokens, and the tokens that were read."""
-
-    step: int
-    epoch: int
-    loss: float
-    learning_rate: float
-    num_tokens: int
 
 
 @frozen(kw_only=True)
@@ -136,12 +126,16 @@ class PackedLoss:
 
     def __call__(self, pairs: Sequence[Pair]) -> Tensor:
         """Summed loss of a microbatch."""
+        return answer_loss(*self.states(pairs), self.head)
+
+    def states(self, pairs: Sequence[Pair]) -> tuple[Tensor, Tensor]:
+        """The final hidden states (answers, size) that the answers' tokens (answers,) follow."""
         device = self.policy.device
         row = join(pairs)
         tokens, positions = torch.tensor([row.tokens, row.positions]).to(device)
         answers = torch.tensor(row.answers).to(device)
         hidden = self.hidden(tokens, positions, attend_within(row.lengths, device, self.dtype, self.longest))
-        return answer_loss(hidden.index_select(0, answers - 1), tokens[answers], self.head)
+        return hidden.index_select(0, answers - 1), tokens[answers]
 
     @property
     def head(self) -> Tensor:
@@ -167,11 +161,17 @@ def pad_rows(policy: Policy, pairs: Sequence[Pair]) -> tuple[Tensor, Tensor, Ten
     return rows.to(device), mask.to(device), answer.to(device)
 
 
-def padded_loss(policy: Policy, pairs: Sequence[Pair]) -> Tensor:
-    """Summed loss of the answers' tokens by the model's own forward pass, pairs padded on the right."""
+def padded_logits(policy: Policy, pairs: Sequence[Pair]) -> tuple[Tensor, Tensor]:
+    """The answers' tokens (answers,) and their logits (answers, vocabulary) by the model's own forward pass, padded."""
     rows, mask, answer = pad_rows(policy, pairs)
     logits = policy.model(input_ids=rows, attention_mask=mask, use_cache=False).logits[:, :-1]
-    return functional.cross_entropy(logits[answer[:, 1:]].float(), rows[:, 1:][answer[:, 1:]], reduction="sum")
+    return logits[answer[:, 1:]], rows[:, 1:][answer[:, 1:]]
+
+
+def padded_loss(policy: Policy, pairs: Sequence[Pair]) -> Tensor:
+    """Summed loss of the answers' tokens by the model's own forward pass, pairs padded on the right."""
+    logits, targets = padded_logits(policy, pairs)
+    return functional.cross_entropy(logits.float(), targets, reduction="sum")
 
 
 def make_loss(
@@ -202,7 +202,7 @@ def make_step(
         loss = PackedLoss(policy, max(longest, GRAIN), execution)
         steps = StaticSteps(loss.hidden, loss.head, max(longest, GRAIN), gradients)
         steps.prepare(coming, on_captured)
-        return steps
+        return lambda part, num_answers: steps(part, even_weights(part, num_answers))[0]
     compute = make_loss(policy, encoded, execution)
 
     def step(part: Sequence[Pair], num_answers: int) -> Tensor:
@@ -211,6 +211,13 @@ def make_step(
         return loss.detach()
 
     return step
+
+
+def trained_weights(policy: Policy) -> list[Tensor]:
+    """The adapter's weights, or all where they are open; raises ValueError where there is neither."""
+    if policy.lora is None and not policy.is_open:
+        raise ValueError("the policy has no adapter to train; attach one first, or open its weights")
+    return [weight for weight in policy.model.parameters() if weight.requires_grad]
 
 
 def draw_batches(encoded: Sequence[Pair], epochs: int, batch_size: int, seed: int) -> list[tuple[int, list[Pair]]]:
@@ -244,60 +251,40 @@ def train(
     execution: Execution | None = None,
     world: World = ALONE,
 ) -> tuple[LossPoint, ...]:
-    """Train the policy's adapter in place; the loss of every step.
+    """Train the policy's adapter, or its weights where they are open, in place; the loss of every step.
 
     `batch_size` counts the pairs of all processes. No pairs is no step. `on_captured` is called after each graph that
     is captured before the first step. Raises ValueError where the policy has no adapter, and DivergedError after a
-    step whose loss or gradient is no finite number: the adapter is of no use then.
+    step whose loss or gradient is no finite number: what was trained is of no use then.
     """
-    if policy.lora is None:
-        raise ValueError("the policy has no adapter to train; attach one first")
-    weights = [weight for weight in policy.model.parameters() if weight.requires_grad]
-    optimizer = torch.optim.AdamW(weights, lr=learning_rate, weight_decay=0.0, fused=True)
-    batches = draw_batches(encoded, epochs, batch_size, seed)
-    num_tokens = sum(len(tokens) for _, batch in batches for tokens, _ in batch)
+    weights = trained_weights(policy)
+    drawn = draw_batches(encoded, epochs, batch_size, seed)
+    num_tokens = sum(len(tokens) for _, batch in drawn for tokens, _ in batch)
     execution = execution or choose_execution(policy, num_tokens // world.size)
     free_for_training(policy, is_long=execution.capture or execution.compile)
     gradients = Gradients(weights)
     # all of this process's work, known before the first step
-    shares = [cut(share(batch, world.rank, world.size), execution.microbatch_tokens) for _, batch in batches]
-    late: list[tuple[Tensor, LossPoint]] = []
-    points: list[LossPoint] = []
-
-    def report(upto: int) -> None:
-        while len(late) > upto:
-            numbers, point = late.pop(0)
-            loss, norm = numbers.tolist()
-            if not math.isfinite(loss) or not math.isfinite(norm):
-                place = f"step {point.step + 1} of {len(batches)}"
-                rate = f"at a learning rate of {point.learning_rate:.2g}"
-                raise DivergedError(f"training diverged: loss {loss:.3g}, gradient {norm:.3g} in {place} {rate}")
-            points.append(evolve(point, loss=loss))
-            if on_step is not None:
-                on_step(points[-1])
-
+    shares = [cut(share(batch, world.rank, world.size), execution.microbatch_tokens) for _, batch in drawn]
     policy.model.train()
     devices = [policy.device] if policy.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed((seed + world.rank) % 2**63)
         compute = make_step(policy, encoded, execution, gradients, chain.from_iterable(shares), on_captured)
-        for step, (epoch, batch) in enumerate(batches):
-            rate = learning_rate * learning_rate_share(step, len(batches), warmup_share)
-            for group in optimizer.param_groups:
-                group["lr"] = rate
-            num_answers = sum(len(tokens) - prompt for tokens, prompt in batch)
-            gradients.clear()
-            for part in shares[step]:
+
+        def add(parts: Sequence[Sequence[Pair]], num_answers: int) -> None:
+            for part in parts:
                 gradients.loss.add_(compute(part, num_answers))
-            world.add_up(gradients.flat)
-            norm = torch.nn.utils.clip_grad_norm_(weights, max_gradient_norm)
-            optimizer.step()
-            num_read = sum(len(tokens) for tokens, _ in batch)
-            point = LossPoint(step=step, epoch=epoch, loss=0.0, learning_rate=rate, num_tokens=num_read)
-            late.append((torch.stack((gradients.loss, norm)), point))
-            # one step late, so that the GPU has work while the CPU waits for a number
-            report(upto=1)
-        report(upto=0)
-    optimizer.zero_grad(set_to_none=True)
+                gradients.gather()
+
+        batches = [
+            Batch(
+                epoch=epoch,
+                learning_rate=learning_rate * learning_rate_share(step, len(drawn), warmup_share),
+                num_tokens=sum(len(tokens) for tokens, _ in batch),
+                add=partial(add, shares[step], sum(len(tokens) - prompt for tokens, prompt in batch)),
+            )
+            for step, (epoch, batch) in enumerate(drawn)
+        ]
+        points = descend(batches, gradients, make_optimizer(gradients), world, max_gradient_norm, on_step)
     policy.model.eval()
-    return tuple(points)
+    return points

@@ -6,11 +6,14 @@ A pair is never cut. A row has no padding: whatever its length, its documents fi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from attrs import frozen
 
 Pair = tuple[list[int], int]
 """Tokens of a prompt with its answer, and how many of them are the prompt's."""
+P = TypeVar("P", bound=tuple[Any, ...])
+"""A pair, or a longer tuple that begins like one."""
 
 
 @frozen(kw_only=True)
@@ -39,9 +42,9 @@ def join(pairs: Sequence[Pair]) -> Row:
     )
 
 
-def cut(pairs: Sequence[Pair], limit: int) -> list[list[Pair]]:
+def cut(pairs: Sequence[P], limit: int) -> list[list[P]]:
     """The pairs in order, cut where the next one would exceed `limit` tokens; a longer pair is alone."""
-    batches: list[list[Pair]] = []
+    batches: list[list[P]] = []
     room = 0
     for pair in pairs:
         if not batches or len(pair[0]) > room:
@@ -52,7 +55,7 @@ def cut(pairs: Sequence[Pair], limit: int) -> list[list[Pair]]:
     return batches
 
 
-def share(pairs: Sequence[Pair], rank: int, size: int) -> list[Pair]:
+def share(pairs: Sequence[P], rank: int, size: int) -> list[P]:
     """What process `rank` of `size` computes of a batch: shares of about as many tokens; each pair is in one."""
     if size == 1:
         return list(pairs)

@@ -23,6 +23,8 @@ from ..reference import call_model, fake_reference, runs_with, trace_operators
 _MOST_BYTES = 256 << 20
 _MOST_FLOPS = 5e10
 _MOST_GROWTH = 2.2
+_QUICK_BYTES, _QUICK_FLOPS = 64 << 20, 1e10
+"""At such declared sizes all variants are run on a GPU: their inputs are drawn and transformed by a processor."""
 _FREE_BYTES, _FREE_FLOPS = 4 << 20, 1e8
 """So much is quick whatever the declared sizes take."""
 _STEP = 13
@@ -36,6 +38,12 @@ def is_within_reach(task: Task) -> bool:
     """Whether the reference can be computed at the declared sizes in about a second."""
     num_bytes, num_flops = measure(task)
     return num_bytes <= _MOST_BYTES and num_flops <= _MOST_FLOPS
+
+
+def is_quick(task: Task) -> bool:
+    """Whether a GPU's verifier can afford the declared sizes for every variant."""
+    num_bytes, num_flops = measure(task)
+    return num_bytes <= _QUICK_BYTES and num_flops <= _QUICK_FLOPS
 
 
 def with_declared(task: Task, constants: Constants) -> Task:

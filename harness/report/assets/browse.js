@@ -87,7 +87,7 @@
     if (entry.cut) parts.push(make("p", `${many(entry.cut, "more character")}, not shown.`));
     const task = tasks[entry.task];
     if (!task) return parts;
-    return [...parts, make("h4", "Task"), code(task.source, task.runs), make("h4", "Teacher"), code(task.teacher, task.teacherRuns)];
+    return [...parts, make("h4", "Task"), code(task.source, task.runs), ...(task.teacher ? [make("h4", "Teacher"), code(task.teacher, task.teacherRuns)] : [])];
   };
 
   const place = (entry) => `candidate-${entry.hash.slice(0, 16)}-${entry.task}`;

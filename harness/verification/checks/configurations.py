@@ -53,7 +53,7 @@ def _find_runs(
     candidate: Candidate, task: Task, context: VerifierContext, report: CompileReport
 ) -> Iterator[ConfigurationRun]:
     """Runs up to the first that objects."""
-    known = find_recording(report, context.profile, task.dtypes[0])
+    known = find_recording(report, context.profile_of(task), task.dtypes[0])
     seen: set[tuple[int, str]] = set()
     if known is not None and known.plan is not None:
         for choice, recording, found in _run_whole(candidate, task, context, known):
@@ -65,7 +65,7 @@ def _find_runs(
                 return
             seen.update(_words(named, choice))
     declared = find_recording(report, Profile.DECLARED, task.dtypes[0])
-    is_elsewhere = context.profile is not Profile.DECLARED and context.oracle.is_within_reach(task)
+    is_elsewhere = context.profile_of(task) is not Profile.DECLARED and context.oracle.is_within_reach(task)
     if declared is None or declared.plan is None or not is_elsewhere:
         return
     unseen = [choice for choice in _draw(candidate, context, declared) if not seen.issuperset(_words(declared, choice))]

@@ -99,6 +99,14 @@ def _find_reports(
     candidate: Candidate, task: Task, context: VerifierContext, variants: Sequence[VariantInputs]
 ) -> list[RunReport]:
     """Reports up to the first that objects; the samples that are not yet known are taken in one child."""
+    needed = sum(context.needed_bytes(task, inputs) for inputs in variants)
+    with context.budget.asked(min(needed, context.budget.num_bytes), task.task_id):
+        return _sample_each(candidate, task, context, variants)
+
+
+def _sample_each(
+    candidate: Candidate, task: Task, context: VerifierContext, variants: Sequence[VariantInputs]
+) -> list[RunReport]:
     reports: dict[Variant, RunReport] = {}
     samplers: dict[Variant, _Sampler] = {}
     for inputs in variants:

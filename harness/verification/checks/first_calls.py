@@ -48,11 +48,16 @@ def _find_runs(candidate: Candidate, task: Task, context: VerifierContext) -> It
     report = candidate.evidence.compile
     whole, declared = (
         find_recording(report, profile, task.dtypes[0]) if report is not None else None
-        for profile in (context.profile, Profile.DECLARED)
+        for profile in (context.profile_of(task), Profile.DECLARED)
     )
     if whole is not None and whole.plan is not None and whole.choices:
         yield from _run_whole(candidate, task, context, whole)
-    if declared is None or declared.plan is None or not declared.choices or context.profile is Profile.DECLARED:
+    if (
+        declared is None
+        or declared.plan is None
+        or not declared.choices
+        or context.profile_of(task) is Profile.DECLARED
+    ):
         return
     num_known = len(whole.choices) if whole is not None else 0
     if len(declared.choices) > num_known or _updates(declared.plan):

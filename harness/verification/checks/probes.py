@@ -40,6 +40,12 @@ def run_variants(candidate: Candidate, task: Task, context: VerifierContext, var
     whole = {inputs.variant for inputs in later_variants(task, context)} if context.cuda is not None else set()
     if whole & set(variants):
         whole -= {inputs.variant for inputs in find_uncompiled(candidate, task, context)}
+    if context.cuda is not None and context.profile_of(task) is not Profile.DECLARED:
+        # no other run is at the declared sizes, and it is the dearest: last
+        variants, whole = (
+            (*(v for v in variants if v is not Variant.DECLARED), Variant.DECLARED),
+            {*whole, Variant.DECLARED},
+        )
     runnable = [variant for variant in variants if variant not in SAMPLED_VARIANTS or variant in whole]
     left_out = find_inapplicable(candidate, task, context, runnable)
     wanted = [context.describe(variant, task) for variant in runnable if variant not in left_out]

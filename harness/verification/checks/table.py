@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from ....core.candidate import Candidate, CheckReport
+from ....core.candidate import Candidate, CheckReport, Variant
 from ....core.recipe.extensions import VerifierSpec
 from ....core.task import Task
 from ....stages.checks.setting import Setting
@@ -14,6 +14,7 @@ from ..context import VerifierContext
 from . import configurations, declared, first_calls
 from .probes import gather_interpreted, gather_knock_out, gather_recompile, gather_second_call, gather_variants
 
+_RUNS_TOGETHER = 2
 Gather = Callable[[Candidate, Task, VerifierContext, VerifierSpec], CheckReport | None]
 
 GATHER: dict[str, Gather] = {
@@ -45,7 +46,13 @@ def probe_checks(
             continue
         gather = partial(probe, candidate, task, context, spec)
         # a shared report hangs on what the verifier wants of it, and its probe stores the parts
-        report = gather() if check.is_shared else context.once(candidate, task, check.name, check.report, gather)
+        if check.is_shared:
+            report = gather()
+        else:
+            # a few runs on the ordinary inputs together
+            needed = _RUNS_TOGETHER * context.needed_bytes(task, context.describe(Variant.ORIGINAL, task))
+            with context.budget.asked(min(needed, context.budget.num_bytes), task.task_id):
+                report = context.once(candidate, task, check.name, check.report, gather)
         if report is None:
             continue
         candidate = candidate.with_report(check.name, report)

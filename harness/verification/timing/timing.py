@@ -30,6 +30,7 @@ from ....stages.plan_audit import check_structure
 from ....stages.roofline import Gpu, add_noise, estimate_plan_us, estimate_reference_us
 from ....stages.tolerance import TOLERANCES
 from ....stages.variants import describe
+from ...errors import TooLargeError
 from ...gpu.backend import CudaBackend
 from ...gpu.timing.protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
 from ...reference.oracle import ExpectedRun
@@ -111,8 +112,14 @@ def probe_measured(
         probe += ":refused"
 
     def gather() -> TimingReport:
-        waited = cuda.waited_s
-        report = _measure(candidate, task, context, cuda, timing, protocol, is_refused)
+        needed = 2 * context.needed_bytes(task, describe(Variant.TIMED, task.dtypes, Profile.DECLARED))
+        try:
+            with context.budget.asked(needed, task.task_id):
+                waited = cuda.waited_s
+                report = _measure(candidate, task, context, cuda, timing, protocol, is_refused)
+        except TooLargeError as error:
+            failure = Failure(outcome=Outcome.UNSUPPORTED, message=str(error))
+            return evolve(_blank(cuda, protocol), failure=failure)
         return evolve(report, seconds=max(0.0, report.seconds - (cuda.waited_s - waited)))
 
     report = context.once(candidate, task, probe, TimingReport, gather)
@@ -132,14 +139,7 @@ def _measure(
     is_refused: bool,
 ) -> TimingReport:
     began = time.perf_counter()
-    report = TimingReport(
-        simulated=False,
-        calibrated=protocol.is_calibrated,
-        candidate_us=(),
-        reference_us=(),
-        seconds=0.0,
-        device=cuda.device_name,
-    )
+    report = _blank(cuda, protocol)
     plan = _find_plan(candidate, task)
     if isinstance(plan, Failure):
         return evolve(report, failure=plan, seconds=time.perf_counter() - began)
@@ -180,6 +180,18 @@ def _measure(
     if failure is None and protocol.is_calibrated:
         report = evolve(report, reference=find_reference_timing(task, context, cuda, timing))
     return evolve(report, failure=failure, seconds=seconds)
+
+
+def _blank(cuda: CudaBackend, protocol: Protocol) -> TimingReport:
+    """A report of which nothing is measured yet."""
+    return TimingReport(
+        simulated=False,
+        calibrated=protocol.is_calibrated,
+        candidate_us=(),
+        reference_us=(),
+        seconds=0.0,
+        device=cuda.device_name,
+    )
 
 
 def _describe_reference(task: Task, context: VerifierContext) -> ReferenceSource:

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from tritonrl.cli import app
-from tritonrl.core.corpus import Split, examples
+from tritonrl.core.corpus import Split, tasks
 from tritonrl.core.text.prompts import user_message
 from tritonrl.harness.adapters.scorer import load_task
 from tritonrl.harness.datasets.formats import ROWS, export_problems, export_rows
@@ -17,7 +17,7 @@ from tritonrl.harness.datasets.kernelbench import read_kernelbench
 from tritonrl.harness.errors import UsageError
 from typer.testing import CliRunner
 
-EXAMPLES = list(islice(examples(Split.TRAIN, 1, 0), 2)) + list(islice(examples(Split.TRAIN, 2, 0), 2))
+TASKS = [*islice(tasks(Split.TRAIN, 1, 0), 2), *islice(tasks(Split.TRAIN, 2, 0), 2)]
 COLUMNS = {
     "trl": {"prompt", "task", "level", "family"},
     "verl": {"data_source", "prompt", "ability", "reward_model", "extra_info"},
@@ -29,8 +29,8 @@ COLUMNS = {
 @pytest.mark.parametrize("form", ROWS)
 def test_a_row_has_its_tools_columns_and_names_its_task(form: str) -> None:
     """The request is there, as chat messages where the tool takes them, and the id leads back to the task."""
-    task = EXAMPLES[0].task
-    row = ROWS[form](EXAMPLES[0], 3)
+    task = TASKS[0]
+    row = ROWS[form](TASKS[0], 3)
     assert row.keys() == COLUMNS[form]
     messages = [{"role": "user", "content": user_message(task)}]
     assert row.get("prompt", messages) == messages
@@ -47,22 +47,22 @@ def test_a_row_has_its_tools_columns_and_names_its_task(form: str) -> None:
 @pytest.mark.parametrize("form", ROWS)
 def test_both_kinds_of_file_hold_the_same_rows(form: str, tmp_path: Path) -> None:
     """JSONL and Parquet read back as the rows that were written; another ending is refused."""
-    rows = [ROWS[form](example, number) for number, example in enumerate(EXAMPLES)]
+    rows = [ROWS[form](task, number) for number, task in enumerate(TASKS)]
     for name in ("rows.jsonl", "rows.parquet"):
-        assert export_rows(tmp_path / name, EXAMPLES, form) == len(rows)
+        assert export_rows(tmp_path / name, TASKS, form) == len(rows)
     assert [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()] == rows
     assert pl.read_parquet(tmp_path / "rows.parquet").to_dicts() == rows
     with pytest.raises(UsageError, match=r"rows\.csv"):
-        export_rows(tmp_path / "rows.csv", EXAMPLES, form)
+        export_rows(tmp_path / "rows.csv", TASKS, form)
 
 
 def test_problems_read_back_as_kernelbenchs(tmp_path: Path) -> None:
     """Each level is a folder whose files are numbered from 1, and what is read is the reference program."""
-    assert export_problems(tmp_path, EXAMPLES) == 4
+    assert export_problems(tmp_path, TASKS) == 4
     problems, skipped = read_kernelbench(str(tmp_path))
     assert not skipped
     assert [(problem.level, problem.number) for problem in problems] == [(1, 1), (1, 2), (2, 1), (2, 2)]
-    assert [problem.code.strip() for problem in problems] == [example.task.source.strip() for example in EXAMPLES]
+    assert [problem.code.strip() for problem in problems] == [task.source.strip() for task in TASKS]
 
 
 @pytest.mark.parametrize(

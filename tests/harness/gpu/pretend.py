@@ -32,7 +32,9 @@ class _OnProcessor(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         if func is torch.Tensor.cuda:
             return args[0].clone()
-        if kwargs.get("device") == "cuda":
+        if func is torch.Tensor.to:
+            args = (args[0], *("cpu" if value == "cuda" else value for value in args[1:]))
+        if str(kwargs.get("device")).startswith("cuda"):
             kwargs["device"] = "cpu"
         return func(*args, **kwargs)
 

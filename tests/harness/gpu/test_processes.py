@@ -20,7 +20,7 @@ class MadeUpParent(Parent):
         self.sockets: list[socket.socket] = []
         self.children: list[subprocess.Popen[bytes]] = []
 
-    def fork(self, device: int) -> tuple[int, socket.socket]:
+    def fork(self, device: int, window: int) -> tuple[int, socket.socket]:
         """One more child."""
         ours, theirs = socket.socketpair()
         theirs.sendall(wire.encode({"name": "made up", "uuid": f"GPU-{os.getpid()}"}))

@@ -17,8 +17,17 @@ from tritonrl.harness.policy.model.lora_adapters import attach_adapter
 from tritonrl.harness.policy.model.transformer import attend_by_borders, attend_by_parts
 from tritonrl.harness.policy.training import cuda_graphs as steps_module
 from tritonrl.harness.policy.training import finetune as finetune_module
-from tritonrl.harness.policy.training.cuda_graphs import GRAIN, Gradients, Inputs, Sizes, StaticSteps, fill_up, sizes_of
+from tritonrl.harness.policy.training.cuda_graphs import (
+    GRAIN,
+    Inputs,
+    Sizes,
+    StaticSteps,
+    even_weights,
+    fill_up,
+    sizes_of,
+)
 from tritonrl.harness.policy.training.finetune import Execution, choose_execution, finetune, make_step
+from tritonrl.harness.policy.training.gradients import Gradients
 from tritonrl.harness.policy.training.packing import Pair
 
 MakePolicy = Callable[[str], Policy]
@@ -33,17 +42,17 @@ def test_rows_are_filled_up(shapes: list[tuple[int, float]], num_answers: int) -
         ([number] * length, max(1, int(share * (length - 1)))) for number, (length, share) in enumerate(shapes)
     ]
     sizes = sizes_of(pairs)
-    inputs = fill_up(pairs, sizes, num_answers)
+    inputs = fill_up(pairs, sizes, even_weights(pairs, num_answers))
     total = sum(length for length, _ in shapes)
     assert total <= sizes.tokens == len(inputs.tokens) == len(inputs.positions) < total + GRAIN
-    assert len(inputs.answers) == len(inputs.weights) == sizes.answers <= sizes.tokens
+    assert len(inputs.answers) == inputs.numbers.shape[1] == sizes.answers <= sizes.tokens
     borders = inputs.borders.tolist()
     assert len(borders) == sizes.documents + 1
     assert borders == sorted(borders)
     assert borders[: len(pairs) + 1] == [sum(length for length, _ in shapes[:end]) for end in range(len(pairs) + 1)]
     assert set(borders[len(pairs) + 1 :]) == {sizes.tokens}
     real = sum(len(tokens) - prompt for tokens, prompt in pairs)
-    assert float(inputs.weights.sum()) == pytest.approx(real / num_answers, rel=1e-4)
+    assert float(inputs.numbers.sum()) == pytest.approx(real / num_answers, rel=1e-4)
     assert int(inputs.positions.max()) < max(GRAIN, *(length for length, _ in shapes))
 
 
@@ -102,13 +111,13 @@ class RecordedSteps(StaticSteps):
         super().__init__(*arguments)
         self.captures = True
 
-    def __call__(self, pairs: Sequence[Pair], num_answers: int) -> torch.Tensor:
-        loss = super().__call__(pairs, num_answers)
+    def __call__(self, pairs: Sequence[Pair], numbers: torch.Tensor) -> torch.Tensor:
+        loss = super().__call__(pairs, numbers)
         type(self).num_computed += 1
         return loss
 
     def _capture(self, filled: Inputs) -> tuple[Inputs, Any, torch.Tensor]:
-        inputs, loss = copy_of(filled, torch.device("cpu")), torch.zeros(())
+        inputs, loss = copy_of(filled, torch.device("cpu")), torch.zeros(1)
         sizes = Sizes(tokens=len(filled.tokens), answers=len(filled.answers), documents=len(filled.borders) - 1)
         self.captured.append((sizes, self.num_computed))
         return inputs, SimpleNamespace(replay=lambda: loss.copy_(self._run(inputs))), loss
@@ -119,8 +128,8 @@ class LaunchedSteps(StaticSteps):
 
     def prepare(self, coming: object, on_captured: object = None) -> None: ...
 
-    def __call__(self, pairs: Sequence[Pair], num_answers: int) -> torch.Tensor:
-        return self._run(copy_of(fill_up(pairs, sizes_of(pairs), num_answers), self.head.device))
+    def __call__(self, pairs: Sequence[Pair], numbers: torch.Tensor) -> torch.Tensor:
+        return self._run(copy_of(fill_up(pairs, sizes_of(pairs), numbers), self.head.device))
 
 
 def copy_of(inputs: Inputs, device: torch.device) -> Inputs:

@@ -55,6 +55,9 @@ def test_training_shares_no_graph_with_the_evaluation(admission: Admission) -> N
     plain = [example.task for example in supervised_examples(config, root)]
     assert admission.graphs & {fingerprint_task(task) for task in plain}
     assert admission.refused
+    removed = admission.count_removed()
+    assert sum(entry["number"] for entry in removed) == len(admission.refused)
+    assert {entry["equals"].partition(" ")[0] for entry in removed} <= {t.task_id for t in evaluation_tasks(config)}
 
 
 def test_what_is_admitted_keeps_its_order() -> None:
@@ -69,6 +72,17 @@ def test_what_is_admitted_keeps_its_order() -> None:
     families = [task.family for task in round_tasks(root, 0, (1,) * 9, "core13", lambda t: t.family != "softmax")]
     assert "softmax" not in families
     assert len(families) == 9
+
+
+def test_processes_write_the_same_pairs_in_the_same_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many processes write them, and levels have the shares that the configuration says."""
+    monkeypatch.setattr("tritonrl.harness.study.task_draws.RENDERED_ASIDE", 1)
+    config = merge({"suite": "field", "sft": {"num_pairs": 20, "level2_share": 0.4, "level3_share": 0.1}})
+    drawn = list(supervised_examples(config, 3))
+    assert list(supervised_examples(config, 3, jobs=2)) == drawn
+    assert [example.task.level for example in drawn] == [1] * 10 + [2] * 8 + [3] * 2
+    with pytest.raises(UsageError, match="core13 has no level 3"):
+        list(supervised_examples(merge({"sft": {"level3_share": 0.1}}), 3))
 
 
 def test_nothing_left_to_train_on_is_a_usage_error() -> None:
@@ -115,6 +129,7 @@ def test_rows_that_equal_a_held_out_task_are_left_out(tmp_path: Path, admission:
     assert len(data.pairs) == 1
     assert dict(data.left_out) == {Flaw.SHARED: 1, Flaw.NOT_COMPARED: 1}
     assert "left out: 1 for the same computation as a task that is left out" in describe(data.plain())
+    assert "in evaluation as well: pairs from files" in describe(data.plain())
 
 
 def test_teachers_pairs_that_are_too_long_are_left_out_and_counted() -> None:

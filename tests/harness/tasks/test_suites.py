@@ -10,7 +10,14 @@ from tritonrl.core.config import ConfigError
 from tritonrl.core.corpus import Split, split_of
 from tritonrl.harness.errors import TaskError, UsageError
 from tritonrl.harness.settings import load_config, preset_names
-from tritonrl.harness.tasks.suites import corpus_examples, export_examples, find_example, find_task, task_from_file
+from tritonrl.harness.tasks.suites import (
+    corpus_examples,
+    corpus_tasks,
+    export_tasks,
+    find_example,
+    find_task,
+    task_from_file,
+)
 
 HEADS = """
 import torch
@@ -108,7 +115,7 @@ def test_suite_is_of_its_split_and_ids_render_again() -> None:
 
 def test_export_writes_tasks_that_load_again(tmp_path: Path) -> None:
     """Exported files are tasks in KernelBench's form, and prompts.jsonl has a line for each."""
-    assert export_examples(tmp_path, corpus_examples("core13:train", 0, 1)) == 2
+    assert export_tasks(tmp_path, corpus_tasks("core13:train", 0, 1)) == 2
     lines = [json.loads(line) for line in (tmp_path / "prompts.jsonl").read_text().splitlines()]
     for line in lines:
         assert find_task(str(tmp_path / f"{line['task']}.py")).source == find_task(line["task"]).source

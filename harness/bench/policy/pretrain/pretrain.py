@@ -30,7 +30,7 @@ from attrs import asdict, evolve, frozen
 from torch import Tensor
 from torch.nn import functional
 
-from .....core.corpus import SUITES, Split
+from .....core.corpus import TAUGHT_SUITES, Split
 from .....core.seeds import derive
 from ....policy.model.transformer import Attend, attend_densely, hidden_states, rotary_tables
 from .pairs import FAMILY_NAMES, PairsRequest, Rows, encode_pairs, pack, render_pairs
@@ -322,8 +322,8 @@ def parse_arguments(arguments: list[str]) -> tuple[Recipe, argparse.Namespace]:
         else:
             parser.add_argument(flag, type=type(default), default=default, help=f"default {default}")
     options = parser.parse_args(arguments)
-    if options.suite not in SUITES:
-        parser.error(f"--suite {options.suite}: must be one of {', '.join(SUITES)}")
+    if options.suite not in TAUGHT_SUITES:
+        parser.error(f"--suite {options.suite}: must be one of {', '.join(TAUGHT_SUITES)}")
     return Recipe(**{name: getattr(options, name) for name in asdict(Recipe())}), options
 
 

@@ -1,0 +1,148 @@
+"""The steps of an open task: those of every chain, new functions, steps before the head, and earlier values again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import define
+
+from ..builder.operations import GATE, RESIDUAL, SUBTRACT, Operation, apply
+from ..composition.chains import _PLAIN, POINTWISE, Chain
+from ..composition.tensors import rename
+from .operations import COMBINING, FURTHER, LEADING, LEADING_BINARY, NEW, NEW_BINARY, NEW_UNARY
+
+_SQUARING = frozenset({"signed_square", "squared_difference"})
+_ATTEMPTS = 30
+STEPS = ((*POINTWISE, *NEW_UNARY, *FURTHER), (*_PLAIN, *NEW_BINARY))
+"""What a chain of an open task may have; a third of it no older chain has."""
+
+
+@define
+class OpenChain(Chain):
+    """A chain that begins before its head and may read what it has computed again."""
+
+    pointwise: tuple[tuple[Operation, ...], tuple[Operation, ...]] = STEPS
+
+    def take(self, operation: Operation) -> bool:
+        """Add a pointwise function where it shows; returns whether it was added."""
+        is_extreme = operation.name in ("maximum", "minimum")
+        # of an extreme of many, or of a sum, the further input is never the larger
+        if is_extreme and (self.is_bounded or self.is_large or not self.is_mixed):
+            return False
+        return super().take(operation)
+
+    def take_one_of(self, operations: Sequence[Operation]) -> bool:
+        """Add one of the functions; returns whether one of those that were drawn could be added."""
+        return any(self.take(self.draw.choice(operations)) for _ in range(_ATTEMPTS))
+
+    def lead(self, binary: float = 0.3, more: float = 0.2) -> bool:
+        """Add a function of the input before a head, at times of two inputs, at times a second function."""
+        done = self.take_one_of(LEADING_BINARY if self.draw.chance(binary) else LEADING)
+        if done and self.draw.chance(more):
+            self.take_one_of(LEADING)
+        return done
+
+    def add_new(self) -> bool:
+        """Add a function that no older chain has."""
+        return self.take_one_of(NEW_UNARY if self.draw.chance(0.5) else NEW_BINARY)
+
+    def lengthen(self, num_steps: int, most_kernels: int = 0) -> None:
+        """Add so many more steps, at most `most_kernels` of them with a kernel of their own."""
+        self.extend(self.num_steps + num_steps, self.num_kernels + most_kernels)
+
+    def head(self, kind: str) -> bool:
+        """Add a kernel of its own: "reduce", "spread", "softmax", "normalize", "pool" or "scan"."""
+        match kind:
+            case "reduce":
+                return self._reduce()
+            case "spread":
+                return self._spread()
+            case "softmax":
+                return self._softmax()
+            case "normalize":
+                return self._normalize()
+            case "pool":
+                return self._pool()
+            case _:
+                return self._scan()
+
+    def head_of(self, *kinds: str) -> bool:
+        """Add one of these kernels; returns whether one of those that were drawn could be added."""
+        return any(self.head(self.draw.choice(kinds)) for _ in range(_ATTEMPTS))
+
+    def combine(self, earlier: int) -> bool:
+        """Add, multiply or compare the last value with an earlier one of its shape."""
+        program = self.program
+        if program.shape(earlier) != program.shape(self.x) or "tensor" in self.used or earlier == self.x:
+            return False
+        # what was computed meanwhile must not be called like what is read again
+        for place in range(earlier + 1, len(program.nodes)):
+            node = program.nodes[place]
+            if node.op != "input" and node.name == program.nodes[earlier].name:
+                program.nodes[place] = rename(node, "h")
+        operation = self.draw.choice(COMBINING)
+        self.used.add("tensor")
+        self.x = program.point(self.x, apply(operation, self.draw), "tensor", other=earlier)
+        self._note(operation)
+        self.is_centred, self.is_mixed = False, True
+        return True
+
+    def relate(self, functions: Sequence[Operation]) -> bool:
+        """Reduce the value, and add what comes of that to the value, or multiply or subtract it."""
+        program, earlier = self.program, self.x
+        dims, kinds = self._candidates(), ("mean", "mean", "max", "min")
+        if not dims or self.is_bounded:
+            return False
+        place = program.reduce(earlier, self.draw.choice(kinds), (self.draw.choice(dims),), keeps=True, name="s")
+        if self.draw.chance(0.6):
+            place = program.point(place, apply(self.draw.choice(functions), self.draw))
+        self.x = program.point(
+            earlier, apply(self.draw.choice((SUBTRACT, RESIDUAL, GATE)), self.draw), "tensor", other=place
+        )
+        self.used |= {"tensor", "squash", "rectify"}
+        self.num_kernels, self.num_steps, self.order = self.num_kernels + 1, self.num_steps + 2, 2
+        return True
+
+    def _spread(self) -> bool:
+        """Add a variance or a standard deviation along a dimension."""
+        dims = self._candidates()
+        if not dims or self.is_centred or self.soft >= 0:
+            return False
+        dim, keeps = self.draw.choice(dims), self.draw.chance(0.45)
+        self.x = self.program.reduce(self.x, self.draw.choice(("var", "std")), (dim,), keeps)
+        self._forget([dim], keeps)
+        self.is_mixed, self.is_bounded, self.is_large, self.order = False, False, False, 2 * max(1, self.order)
+        self.num_kernels += 1
+        return True
+
+    def _scan(self) -> bool:
+        """Add a cumulative sum along a dimension."""
+        dims = self._candidates()
+        if not dims or self.is_centred or self.soft >= 0:
+            return False
+        kind = self.draw.choice(("plain", "plain", "reverse"))
+        self.x = self.program.scan(self.x, kind, self.draw.choice(dims))
+        self.is_large, self.is_bounded = True, False
+        self.num_kernels += 1
+        return True
+
+    def position(self) -> bool:
+        """Add the position of an extreme, which ends the chain."""
+        dims = self._candidates()
+        if not dims or self.is_bounded:
+            return False
+        kind = self.draw.choice(("argmax", "argmin"))
+        self.x = self.program.position(self.x, kind, self.draw.choice(dims), self.draw.chance(0.3))
+        self.num_kernels += 1
+        return True
+
+    def _note(self, operation: Operation) -> None:
+        super()._note(operation)
+        if operation.name in _SQUARING:
+            self.order *= 2
+        elif operation.name in ("glu", "swiglu"):
+            self.order += 1
+        elif operation.name == "smooth_abs":
+            self.order = 0
+        if operation.name in NEW:
+            self.is_centred = False

@@ -1,0 +1,62 @@
+"""Policy-gradient learners as a table: how much each answer of a group is to become more, or less, likely.
+
+A group is the answers that were drawn for one task. Which learner does what:
+
+| learner | advantage of answer i | what a token of it weighs in a step of n answers |
+|---|---|---|
+| `rloo` | its reward minus the mean of the others' (2402.14740) | 1 / tokens of all n |
+| `grpo` | its reward minus the group's mean, over the group's standard deviation (2402.03300) | 1 / (n x its tokens) |
+| `dr-grpo` | its reward minus the group's mean (2503.20783) | 1 / (n x the most tokens that an answer may have) |
+
+So in `grpo` alone a long answer's tokens count less than a short one's, and a group of nearly equal rewards as much as
+any other. The sum of a group's advantages is zero, and equal rewards have none: they compare nothing.
+
+Groups are used by what they can teach about correctness. Where all answers are wrong, a reward that differs (partial
+credit) would prefer one wrong answer to another: such a group is left out. Where all are right, speed may differ;
+`skip_solved` leaves those out too. `best-of-n`, the study's learner, is `selection.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ..config import Algorithm
+
+
+def compute_advantages(algorithm: Algorithm, rewards: Sequence[float]) -> tuple[float, ...]:
+    """Return the advantage of each answer of a group; raises ValueError for an algorithm that has none."""
+    if algorithm == "best-of-n":
+        raise ValueError("best-of-n selects answers, and has no advantages")
+    if len(set(rewards)) < 2:
+        return (0.0,) * len(rewards)
+    num = len(rewards)
+    mean = math.fsum(rewards) / num
+    centred = [reward - mean for reward in rewards]
+    if algorithm == "rloo":
+        # minus the mean of the others is this, times the number of all over that of the others
+        return tuple(value * num / (num - 1) for value in centred)
+    if algorithm == "dr-grpo":
+        return tuple(centred)
+    deviation = math.sqrt(math.fsum(value * value for value in centred) / num)
+    return tuple(value / deviation if deviation > 0.0 else 0.0 for value in centred)
+
+
+def weigh_tokens(
+    algorithm: Algorithm, advantages: Sequence[float], lengths: Sequence[int], most_tokens: int
+) -> tuple[float, ...]:
+    """Return what each token of an answer weighs in a step of these answers; `lengths` are their numbers of tokens."""
+    if algorithm == "grpo":
+        return tuple(advantage / (len(lengths) * length) for advantage, length in zip(advantages, lengths, strict=True))
+    total = len(lengths) * most_tokens if algorithm == "dr-grpo" else sum(lengths)
+    return tuple(advantage / total for advantage in advantages)
+
+
+def is_mixed(correct: Sequence[bool]) -> bool:
+    """Return whether a group has right and wrong answers."""
+    return any(correct) and not all(correct)
+
+
+def is_used(correct: Sequence[bool], skip_solved: bool) -> bool:
+    """Return whether a group of answers is learned from by a policy gradient: not where all are wrong."""
+    return is_mixed(correct) or (all(correct) and not skip_solved)

@@ -1,0 +1,171 @@
+"""An exam's judging at real sizes, without a model: `tritonrl bench exam`.
+
+Each task has its teacher's answer, the same in other words, and wrong ones: texts that no verifier needs to run, and
+teachers with a plausible mistake. What is measured is what an exam costs: time, memory of the host and of the GPU, and
+what was refused because it does not fit.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+
+from attrs import frozen
+
+from ....core.config import Config
+from ....core.corpus import corrupt
+from ....core.recipe.extensions import AUDIT
+from ....core.task import Example, Task
+from ....core.verdict import Verdict
+from ...errors import TaskError, TooLargeError
+from ...reference.sizes.declared_sizes import measure
+from ..memory_watch import MemoryWatch
+from .mix import SPOILS, restyle
+from .sized_tasks import MOST_BYTES, sized_examples
+
+_MOST_DRAWS = 20
+
+
+@frozen(kw_only=True)
+class ExamFigures:
+    """What judging took; bytes are those of a task's inputs, parameters and results at the declared sizes."""
+
+    num_tasks: int
+    num_answers: int
+    num_correct: int
+    largest_task_bytes: int
+    median_task_bytes: int
+    prepare_s: float
+    judge_s: float
+    peak_bytes: int
+    peak_asked_bytes: int
+    peak_gpu_bytes: int
+    num_killed: int
+    too_large: tuple[str, ...]
+    bad_tasks: tuple[str, ...]
+    rejected_teachers: tuple[str, ...]
+    outcomes: tuple[tuple[str, int], ...]
+    slowest: tuple[tuple[str, float], ...]
+    """Tasks with the most seconds, over all of their answers."""
+    backend: str
+    jobs: int
+
+
+def measure_exam(
+    config: Config,
+    num_tasks: int,
+    num_samples: int,
+    suite: str,
+    levels: Sequence[int],
+    seed: int,
+    jobs: int,
+    most_bytes: int = MOST_BYTES,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> ExamFigures:
+    """Judge `num_samples` answers to each of `num_tasks` tasks of a suite, enlarged up to `most_bytes`."""
+    from ...verification.verifier import open_verifier
+
+    began = time.monotonic()
+    chosen = list(sized_examples(suite, seed, num_tasks, levels, most_bytes))
+    pairs = [(example.task, answer) for example in chosen for answer in answers_to(example, num_samples, seed)]
+    sizes = sorted(int(measure(example.task)[0]) for example in chosen)
+    prepared = time.monotonic()
+    too_large, bad = Counter[str](), list[str]()
+    verdicts: dict[int, Verdict] = {}
+    done = 0
+
+    def count() -> None:
+        nonlocal done
+        done += 1
+        if on_progress is not None:
+            on_progress(done, len(pairs))
+
+    def keep(index: int, verdict: Verdict) -> None:
+        verdicts[index] = verdict
+        count()
+
+    def refuse(_: int, error: TaskError) -> None:
+        if isinstance(error, TooLargeError):
+            too_large[str(error)] += 1
+        else:
+            bad.append(str(error))
+        count()
+
+    with open_verifier(config) as verifier, MemoryWatch() as watch:
+        verifier.verify_many(pairs, AUDIT, jobs, keep, refuse)
+        backend, budget = verifier.backend, verifier.budget
+    judged = time.monotonic()
+    teachers = {(example.task.task_id, example.solution) for example in chosen}
+    rejected = [
+        f"{task.task_id}: {verdicts[index].where}: {verdicts[index].objection}"
+        for index, (task, source) in enumerate(pairs)
+        if (task.task_id, source) in teachers and index in verdicts and not verdicts[index].correct
+    ]
+    return ExamFigures(
+        num_tasks=len(chosen),
+        num_answers=len(pairs),
+        num_correct=sum(verdict.correct for verdict in verdicts.values()),
+        largest_task_bytes=sizes[-1],
+        median_task_bytes=sizes[len(sizes) // 2],
+        prepare_s=prepared - began,
+        judge_s=judged - prepared,
+        peak_bytes=watch.peak_bytes,
+        peak_asked_bytes=budget.peak_bytes,
+        peak_gpu_bytes=watch.peak_gpu_bytes,
+        num_killed=watch.num_killed,
+        too_large=tuple(f"{reason} ({number} answers)" for reason, number in sorted(too_large.items())),
+        bad_tasks=tuple(sorted(set(bad))),
+        rejected_teachers=tuple(rejected),
+        outcomes=tuple(Counter(verdict.outcome.code for verdict in verdicts.values()).most_common()),
+        slowest=_find_slowest(pairs, verdicts),
+        backend=backend,
+        jobs=jobs,
+    )
+
+
+def answers_to(example: Example, num_samples: int, seed: int) -> Iterator[str]:
+    """Yield so many answers: the teacher's, the same in other words, then mistakes and texts of no use in turn."""
+    rng = random.Random(f"{seed}:{example.task.task_id}")
+    yield from (example.solution, restyle(example.solution))[:num_samples]
+    seen = {example.solution}
+    spoils = list(SPOILS.values())
+    for number in range(num_samples - 2):
+        answer = spoils[rng.randrange(len(spoils))](example, rng)
+        if number % 2 == 0:
+            for _ in range(_MOST_DRAWS):
+                wrong = corrupt(example.solution, rng)
+                if wrong not in seen:
+                    answer = wrong
+                    break
+        seen.add(answer)
+        yield answer
+
+
+def _find_slowest(
+    pairs: Sequence[tuple[Task, str]], verdicts: dict[int, Verdict], most: int = 5
+) -> tuple[tuple[str, float], ...]:
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for index, verdict in verdicts.items():
+        seconds[pairs[index][0].task_id] += verdict.seconds
+    return tuple(sorted(seconds.items(), key=lambda pair: -pair[1])[:most])
+
+
+def render(figures: ExamFigures) -> list[str]:
+    """Format the figures for a person."""
+    gpu = f", GPU {figures.peak_gpu_bytes / 1e9:.1f} GB" if figures.peak_gpu_bytes else ""
+    lines = [
+        f"{figures.num_answers} answers to {figures.num_tasks} tasks judged in {figures.judge_s:.0f} s "
+        f"({figures.num_answers / figures.judge_s:.1f}/s) on {figures.backend}, {figures.jobs} at once; "
+        f"{figures.prepare_s:.0f} s to make them",
+        f"tasks of {figures.median_task_bytes / 1e6:.0f} MB (median) to {figures.largest_task_bytes / 1e9:.1f} GB",
+        f"peak memory: host {figures.peak_bytes / 1e9:.1f} GB ({figures.peak_asked_bytes / 1e9:.1f} GB asked for){gpu}",
+        f"{figures.num_correct} correct, {len(figures.rejected_teachers)} teachers rejected, "
+        f"{figures.num_killed} processes killed by the kernel",
+        "outcomes: " + ", ".join(f"{name} {number}" for name, number in figures.outcomes),
+        "slowest: " + ", ".join(f"{name} {seconds:.0f} s" for name, seconds in figures.slowest),
+        f"{len(figures.too_large)} reasons of size",
+    ]
+    listed = (*figures.too_large, *figures.bad_tasks, *figures.rejected_teachers)
+    return lines + [f"  {entry}" for entry in listed]

@@ -1,0 +1,117 @@
+"""The optimizer's loop, whatever is learned: gradients of a batch, summed over processes, clipped, and one AdamW step.
+
+Figures are read one step late, so that a GPU has work while the CPU waits for a number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from attrs import evolve, frozen
+from torch import Tensor
+
+from ...errors import DivergedError
+from .distributed import World
+from .gradients import Gradients
+
+
+@frozen(kw_only=True)
+class LossPoint:
+    """One optimizer step: the mean loss of the batch's answer tokens, and the tokens that were read.
+
+    `gradient_norm` is that before clipping; `sums` are further figures of the step, where its loss has any.
+    """
+
+    step: int
+    epoch: int
+    loss: float
+    learning_rate: float
+    num_tokens: int
+    gradient_norm: float = 0.0
+    sums: tuple[float, ...] = ()
+
+
+@frozen(kw_only=True)
+class Batch:
+    """What one step is made of; `add` adds this process's share of its gradients and sums."""
+
+    epoch: int
+    learning_rate: float
+    num_tokens: int
+    add: Callable[[], None]
+
+
+def make_optimizer(gradients: Gradients) -> torch.optim.Optimizer:
+    """AdamW over the masters, without weight decay; each batch has its own learning rate."""
+    return torch.optim.AdamW(gradients.masters, lr=0.0, weight_decay=0.0, fused=True)
+
+
+def save_moments(optimizer: torch.optim.Optimizer, path: Path) -> None:
+    """Write what the optimizer knows of its steps, so that `load_moments` goes on with it."""
+    from safetensors.torch import save_file
+
+    states = optimizer.state_dict()["state"]
+    found = {
+        f"{number}.{name}": value.detach().cpu() for number, state in states.items() for name, value in state.items()
+    }
+    save_file({name: value.contiguous() for name, value in sorted(found.items())}, path)
+
+
+def load_moments(optimizer: torch.optim.Optimizer, path: Path) -> int:
+    """Go on with the moments of a file, where it is there; returns how many steps they are of."""
+    from safetensors.torch import load_file
+
+    if not path.is_file():
+        return 0
+    states: dict[int, dict[str, Tensor]] = {}
+    for key, value in load_file(path).items():
+        number, _, name = key.partition(".")
+        states.setdefault(int(number), {})[name] = value
+    optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
+    return int(states[0]["step"]) if states else 0
+
+
+def descend(
+    batches: Sequence[Batch],
+    gradients: Gradients,
+    optimizer: torch.optim.Optimizer,
+    world: World,
+    max_gradient_norm: float,
+    on_step: Callable[[LossPoint], None] | None = None,
+) -> tuple[LossPoint, ...]:
+    """Take a step for each batch; raises DivergedError after one whose loss or gradient is no finite number."""
+    late: list[tuple[Tensor, LossPoint]] = []
+    points: list[LossPoint] = []
+
+    def report(upto: int) -> None:
+        while len(late) > upto:
+            numbers, point = late.pop(0)
+            norm, loss, *sums = numbers.tolist()
+            if not math.isfinite(loss) or not math.isfinite(norm):
+                place = f"step {point.step + 1} of {len(batches)}"
+                rate = f"at a learning rate of {point.learning_rate:.2g}"
+                raise DivergedError(f"training diverged: loss {loss:.3g}, gradient {norm:.3g} in {place} {rate}")
+            points.append(evolve(point, loss=loss, gradient_norm=norm, sums=tuple(sums)))
+            if on_step is not None:
+                on_step(points[-1])
+
+    for step, batch in enumerate(batches):
+        for group in optimizer.param_groups:
+            group["lr"] = batch.learning_rate
+        gradients.clear()
+        batch.add()
+        world.add_up(gradients.flat)
+        norm = torch.nn.utils.clip_grad_norm_(gradients.masters, max_gradient_norm)
+        optimizer.step()
+        gradients.publish()
+        point = LossPoint(
+            step=step, epoch=batch.epoch, loss=0.0, learning_rate=batch.learning_rate, num_tokens=batch.num_tokens
+        )
+        late.append((torch.cat((norm[None], gradients.sums)), point))
+        report(upto=1)
+    report(upto=0)
+    gradients.release()
+    return tuple(points)

@@ -1,0 +1,172 @@
+"""Runs at declared sizes that are too large to pass through the host: on a GPU, whole, and compared there.
+
+Inputs are drawn on the GPU by the oracle and by the executor, from one seed. The reference's results stay there, and so
+does a copy of the plan's; they are compared piece by piece. Only parameters pass through the host, which are asked for,
+as the GPU's memory is, before anything is computed. What needs more than there is is refused with its size.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from attrs import evolve, frozen
+
+from ...core.candidate import Failure, RunReport, Variant
+from ...core.outcome import Outcome
+from ...core.plan import BufferKind, LaunchPlan, View
+from ...core.run import InitArgument, TensorSpec
+from ...core.seeds import derive
+from ...core.serialisation import fingerprint
+from ...core.task import Profile, Task
+from ...stages.judge_run import find_trespass
+from ...stages.roofline import ITEM_BYTES
+from ...stages.tolerance import find_largest_safe
+from ...stages.variants import VariantInputs
+from ..errors import TooLargeError
+from ..gpu.large import run_large
+from ..gpu.shared_oracle import SharedOracle
+from ..reference.device_comparison import compare_on_device
+from ..reference.device_draws import DrawnInputs
+from ..reference.oracle import ExpectedRun
+from ..reference.reference import torch_dtype
+from .context import BYTES_A_BYTE, VerifierContext
+from .storages import fill_storages
+
+IN_FLOAT64, AT_LEAST = 8.0, 4.0
+"""The GPU's memory that a run takes for each byte of inputs, parameters and results: with a reference in float64 and
+whatever it makes on the way, and at the least."""
+_MOST_TIMES_THE_REFERENCE = 4
+_SPARE_BYTES = 4 << 30
+
+Pair = tuple[View, torch.Tensor, torch.Tensor, str]
+"""A result's view in the plan, its values, the expected ones, and the reference's dtype."""
+
+
+@frozen(kw_only=True)
+class LargeRun:
+    """What a plan is run on and compared with; `dtype` is the one to compute the reference in."""
+
+    task: Task
+    drawn: DrawnInputs
+    model: torch.nn.Module
+    dtype: torch.dtype
+
+
+def is_large(task: Task, context: VerifierContext, inputs: VariantInputs) -> bool:
+    """Whether a variant's inputs are never in the host's memory."""
+    return (
+        context.cuda is not None
+        and inputs.variant is Variant.DECLARED
+        and context.profile_of(task) is not Profile.DECLARED
+    )
+
+
+def run_large_variant(
+    task: Task,
+    context: VerifierContext,
+    inputs: VariantInputs,
+    plan: LaunchPlan,
+    seeded_parameters: frozenset[str],
+    share_of_tolerance: float,
+) -> RunReport:
+    """Run a plan at the declared sizes and compare it by the audit's tolerance; raises TooLargeError."""
+    began = time.perf_counter()
+    oracle = context.oracle
+    largest_safe = find_largest_safe(oracle.operator_names(task))
+    seed = derive(oracle.seed, fingerprint(task), "inputs", inputs.stream)
+    computed_in = ""
+    with asked_for(task, context):
+        model = oracle.build_model(task, Profile.DECLARED, inputs.dtype, seeded_parameters)
+        drawn = DrawnInputs(task=task, dtype=inputs.dtype, seed=seed)
+        run = LargeRun(task=task, drawn=drawn, model=model, dtype=torch.float64)
+        found = compute_large(run, plan, context)
+        if isinstance(found, Failure):
+            return RunReport(variant=inputs.variant, seconds=time.perf_counter() - began, failure=found)
+        pairs, computed_in = found
+        comparisons = tuple(
+            evolve(
+                compare_on_device(actual, expected, view.dtype, dtype, largest_safe),
+                share_of_tolerance=share_of_tolerance,
+            )
+            for view, actual, expected, dtype in pairs
+        )
+        del pairs, found
+    return RunReport(
+        variant=inputs.variant,
+        seconds=time.perf_counter() - began,
+        comparisons=comparisons,
+        oracle_dtype=computed_in,
+    )
+
+
+@contextmanager
+def asked_for(task: Task, context: VerifierContext) -> Iterator[None]:
+    """Hold the memory of one large run, of the host and of the GPU."""
+    num_bytes = context.oracle.measure_bytes(task, Profile.DECLARED)
+    most = context.gpu_budget.num_bytes
+    needed = min(IN_FLOAT64 * num_bytes, most) if AT_LEAST * num_bytes <= most else AT_LEAST * num_bytes
+    of_host = min(BYTES_A_BYTE * context.oracle.measure_parameters(task), context.budget.num_bytes)
+    with context.gpu_budget.asked(needed, f"{task.task_id}, on the GPU"), context.budget.asked(of_host, task.task_id):
+        try:
+            yield
+        finally:
+            if torch.cuda.is_available() and torch.cuda.memory_reserved() > _SPARE_BYTES:
+                torch.cuda.empty_cache()
+
+
+def compute_large(run: LargeRun, plan: LaunchPlan, context: VerifierContext) -> tuple[list[Pair], str] | Failure:
+    """The plan's results beside the reference's, on the GPU, or why there are none."""
+    oracle, cuda, task = context.oracle, context.cuda, run.task
+    assert isinstance(oracle, SharedOracle)
+    assert cuda is not None
+    storages = _fill(run, plan, context)
+    if isinstance(storages, Failure):
+        return storages
+    expected, computed_in = oracle.compute_there(task, run.model, run.drawn, run.dtype)
+    dtypes = oracle.result_dtypes(task, run.drawn.dtype)
+    result, outputs = run_large(cuda, plan, storages, run.drawn, oracle.device)
+    failure = result.failure or find_trespass(plan, result.out_of_bounds, result.mutated)
+    if failure is not None:
+        if failure.outcome is Outcome.MEMORY_LIMIT and _is_modest(plan, task, context):
+            raise TooLargeError(f"{task.task_id}: the GPU's memory does not suffice for a run at its declared sizes")
+        return failure
+    if len(outputs) != len(plan.outputs) or len(outputs) != len(expected):
+        message = f"returns {len(plan.outputs)} tensors, the reference {len(expected)}"
+        return Failure(outcome=Outcome.WRONG_SIGNATURE, message=message)
+    views = [_read(data, view) for data, view in zip(outputs, plan.outputs, strict=True)]
+    return list(zip(plan.outputs, views, expected, dtypes, strict=True)), computed_in
+
+
+def _is_modest(plan: LaunchPlan, task: Task, context: VerifierContext) -> bool:
+    """Whether a plan takes no more memory than the task gives it reason to."""
+    num_bytes = sum(buffer.num_elements * ITEM_BYTES.get(buffer.dtype, 8) for buffer in plan.buffers)
+    return num_bytes <= _MOST_TIMES_THE_REFERENCE * context.oracle.measure_bytes(task, Profile.DECLARED)
+
+
+def _fill(run: LargeRun, plan: LaunchPlan, context: VerifierContext) -> dict[int, bytes] | Failure:
+    """The bytes of parameters and constants; inputs must be those that the task has."""
+    specs = context.oracle.build(run.task, Profile.DECLARED, run.drawn.dtype).inputs
+    for buffer in plan.buffers:
+        if buffer.kind is BufferKind.INPUT:
+            position = int(buffer.name) if buffer.name.isascii() and buffer.name.isdigit() else len(specs)
+            spec = specs[position] if position < len(specs) else None
+            if getattr(spec, "dtype", None) != buffer.dtype or _count_stored(spec) != buffer.num_elements:
+                message = f"no values fit {buffer.kind} {buffer.name!r} of the plan"
+                return Failure(outcome=Outcome.BROKEN_PROTOCOL, message=message)
+    parameters = {name: value.detach() for name, value in run.model.state_dict().items()}
+    values = ExpectedRun(inputs=(), parameters=parameters, expected=(), dtypes=())
+    return fill_storages(plan, values, context.store.get_blob, leave_out=BufferKind.INPUT)
+
+
+def _count_stored(spec: TensorSpec | InitArgument | None) -> int:
+    if not isinstance(spec, TensorSpec):
+        return -1
+    return math.prod(spec.shape) if spec.stride is None else spec.storage_size
+
+
+def _read(data: torch.Tensor, view: View) -> torch.Tensor:
+    return data.view(torch_dtype(view.dtype)).reshape(view.shape)

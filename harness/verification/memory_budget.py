@@ -1,0 +1,88 @@
+"""Memory that runs at large sizes ask for before anything of them is computed.
+
+A benchmark's problem may have inputs of several gigabytes, and as many candidates are verified at once as there are
+processors. So whoever is about to compute with much asks first, and waits in line while others hold it; what is more
+than there is at all is refused with its size. Nobody small waits, and no process is ended for want of memory.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..errors import TooLargeError
+
+FREE_BYTES = 64 << 20
+"""So much is never asked for."""
+_SHARE_OF_MEMORY = 0.4
+_SHARE_OF_GPU = 0.7
+_MOST_BYTES = 32 << 30
+
+
+class MemoryBudget:
+    """So many bytes of the host, for all threads of a verifier, first come first served."""
+
+    def __init__(self, num_bytes: int | None = None) -> None:
+        self.num_bytes = num_bytes or choose_bytes()
+        self.peak_bytes = 0
+        self.num_refused = 0
+        self._held_bytes = 0
+        self._line: deque[object] = deque()
+        self._change = threading.Condition()
+        self._own = threading.local()
+
+    @contextmanager
+    def asked(self, num_bytes: float, name: str) -> Iterator[None]:
+        """Hold so many bytes; raises TooLargeError for what never fits.
+
+        What a thread asks for while it holds some is taken to be a part of that: two that held some and waited for more
+        would wait for each other.
+        """
+        wanted = int(num_bytes)
+        if wanted <= FREE_BYTES or getattr(self._own, "holds", False):
+            yield
+            return
+        if wanted > self.num_bytes:
+            with self._change:
+                self.num_refused += 1
+            most = tell_bytes(self.num_bytes)
+            raise TooLargeError(f"{name}: needs {tell_bytes(wanted)} of memory, and {most} may be used")
+        ticket = object()
+        with self._change:
+            self._line.append(ticket)
+            self._change.wait_for(lambda: self._line[0] is ticket and self._held_bytes + wanted <= self.num_bytes)
+            self._line.popleft()
+            self._held_bytes += wanted
+            self.peak_bytes = max(self.peak_bytes, self._held_bytes)
+            self._change.notify_all()
+        self._own.holds = True
+        try:
+            yield
+        finally:
+            self._own.holds = False
+            with self._change:
+                self._held_bytes -= wanted
+                self._change.notify_all()
+
+
+def choose_bytes() -> int:
+    """Return what a verifier may use of this machine's memory for large runs."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1 << 30, min(_MOST_BYTES, int(_SHARE_OF_MEMORY * memory)))
+
+
+def choose_gpu_bytes(device: int) -> int:
+    """Return what large runs may use of a GPU's memory, beside executors with what they keep."""
+    import torch
+
+    return int(_SHARE_OF_GPU * torch.cuda.get_device_properties(device).total_memory)
+
+
+def tell_bytes(num_bytes: float) -> str:
+    """Return a size as people read it, such as `5.4 GB`."""
+    if num_bytes >= 1e8:
+        return f"{num_bytes / 1e9:.1f} GB"
+    return f"{num_bytes / 1e6:.1f} MB"

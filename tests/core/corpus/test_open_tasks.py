@@ -1,0 +1,130 @@
+"""Tasks without teachers: what is drawn, how it is split, and what it shares with tasks that have teachers."""
+
+from __future__ import annotations
+
+from itertools import islice, permutations
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tritonrl.core.corpus import (
+    SUITES,
+    TAUGHT,
+    TAUGHT_SUITES,
+    Split,
+    examples,
+    families,
+    has_teacher,
+    is_corpus_id,
+    is_novel,
+    render,
+    render_task,
+    split_of,
+    tasks,
+)
+from tritonrl.core.corpus.catalogue import _draw_spec
+from tritonrl.core.corpus.composition.tensors import ProgramSpec
+from tritonrl.core.corpus.open_tasks.kinship import count_elements, find_operations, is_open
+from tritonrl.core.task import Profile, Task
+from tritonrl.core.text.prompts import user_message
+from tritonrl.core.text.size_constants import with_constants
+
+FAMILIES = [(level, name) for level, names in SUITES["open"].items() for name in names]
+task_ids = st.builds(
+    lambda pair, seed: f"l{pair[0]}-{pair[1]}-{seed:016x}", st.sampled_from(FAMILIES), st.integers(0, 2**64 - 1)
+)
+
+
+def drawn(split: Split, count: int, seed: int = 1) -> list[Task]:
+    """Return `count` tasks a level."""
+    return [task for level, names in SUITES["open"].items() for task in islice(tasks(split, level, seed, names), count)]
+
+
+def run_reference(source: str) -> torch.Tensor:
+    """Return a reference's result; constructors are given a list, or a list and a dictionary."""
+    module: dict[str, Any] = {}
+    exec(compile(source, "reference", "exec"), module)
+    torch.manual_seed(0)
+    given = module["get_init_inputs"]()
+    positional, named = given if len(given) == 2 and isinstance(given[1], dict) else (given, {})
+    with torch.no_grad():
+        result: torch.Tensor = module["Model"](*positional, **named)(*module["get_inputs"]())
+    return result
+
+
+def spec_of(task_id: str) -> ProgramSpec:
+    spec = _draw_spec(task_id.split("-")[1], int(task_id.split("-")[2], 16))
+    assert isinstance(spec, ProgramSpec)
+    return spec
+
+
+@settings(max_examples=80, deadline=None)
+@given(task_ids)
+def test_an_open_task_runs_in_its_sizes(task_id: str) -> None:
+    """At tiny and at larger sizes the result is finite, and has the dimensions that the program says."""
+    spec, task = spec_of(task_id), render_task(task_id)
+    for profile in (Profile.TINY, Profile.LARGER):
+        result = run_reference(with_constants(task.source, task.constants(profile)))
+        assert result.isfinite().all()
+        assert result.ndim == len(spec.nodes[-1].shape)
+
+
+@settings(max_examples=200, deadline=None)
+@given(task_ids)
+def test_an_open_task_is_marked_small_and_without_a_solution(task_id: str) -> None:
+    """It has what no family with a teacher writes, at most 8 million elements a tensor, and cannot be rendered as a
+    pair."""
+    spec = spec_of(task_id)
+    assert is_open(spec)
+    computing = [node for node in spec.nodes if node.op != "input"]
+    assert 2 <= len(computing) <= (4 if spec.level == 1 else 12)
+    assert count_elements(spec) <= 1 << 23
+    assert is_corpus_id(task_id)
+    assert not has_teacher(task_id)
+    with pytest.raises(ValueError, match="no teacher"):
+        render(task_id)
+
+
+def test_no_training_task_has_the_operations_of_a_heldout_one() -> None:
+    """Splits share no multiset of operations, in whatever order and at whatever level."""
+    found = {split: {find_operations(spec_of(task.task_id)) for task in drawn(split, 300)} for split in Split}
+    for one, other in permutations(Split, 2):
+        assert not found[one] & found[other]
+    assert all(split_of(task) is Split.HELDOUT and is_novel(task) for task in drawn(Split.HELDOUT, 20))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from([(level, name) for level, names in families(4).items() for name in names if level < 3]),
+    st.integers(0, 2**64 - 1),
+)
+def test_no_task_with_a_teacher_is_marked(family: tuple[int, str], seed: int) -> None:
+    """What makes a task open is in no composed operator and no composed chain that has a teacher."""
+    assert not is_open(spec_of(f"l{family[0]}-{family[1]}-{seed:016x}"))
+
+
+def test_open_tasks_are_written_in_the_dialects_of_training() -> None:
+    """An id renders the same text again, prompts differ, and some of them say the task in English."""
+    found = drawn(Split.TRAIN, 200)
+    assert all(render_task(task.task_id) == task for task in found[::20])
+    assert len({user_message(task) for task in found}) == len(found)
+    assert 0.1 < sum(bool(task.description) for task in found) / len(found) < 0.6
+    text = "".join(task.source for task in found)
+    assert "super(Model, self)" in text
+    assert "nn.Module.__init__" in text
+
+
+def test_streams_of_tasks_and_of_examples_are_the_same() -> None:
+    """`tasks` has the tasks of `examples` where there are teachers; without, `examples` says that there are none."""
+    names = SUITES["field"][2]
+    assert list(islice(tasks(Split.TRAIN, 2, 3, names), 10)) == [
+        example.task for example in islice(examples(Split.TRAIN, 2, 3, names), 10)
+    ]
+    with pytest.raises(ValueError, match="no teacher"):
+        next(examples(Split.TRAIN, 1, 0, SUITES["open"][1]))
+    assert has_teacher("l1-softmax-00c0ffee12345678")
+    assert "open" not in TAUGHT_SUITES
+    assert TAUGHT["open"] in TAUGHT_SUITES
+    assert not {name for names in families().values() for name in names} & {name for _, name in FAMILIES}
