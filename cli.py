@@ -269,7 +269,8 @@ def show(
     from .harness.study.store import Results
 
     if source is not None:
-        print(find_source(Results(root=results), source))
+        # byte for byte, so that its hash is the candidate's
+        print(find_source(Results(root=results), source), end="")
         return
     view = cell_view(Results(root=results), cell, seed)
     if as_json:
