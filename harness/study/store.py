@@ -59,6 +59,8 @@ class RunIdentity:
     config: Config
     policy: str
     backend: str
+    start: str | None = None
+    """The identity of the state that training started from, where one was given."""
 
     def plain(self) -> dict[str, Any]:
         """As plain data, without what only describes the machine."""
@@ -68,6 +70,7 @@ class RunIdentity:
             "policy": self.policy,
             "backend": self.backend,
             "versions": {package: versions[package] for package in _RESULT_CHANGING},
+            **({} if self.start is None else {"start": self.start}),
             **self.training(),
         }
 
