@@ -49,6 +49,10 @@ class Variant(StrEnum):
     FP16_SCALE_300 = "fp16_scale_300"
     INTEGERS_NEGATED = "integers_negated"
     INTEGERS_LARGE = "integers_large"
+    EXACT_PRODUCTS = "exact_products"
+    EXACT_PRODUCTS_16 = "exact_products_16"
+    SPREAD_30 = "spread_2^30"
+    SPREAD_90 = "spread_2^90"
     NUMBERS = "numbers"
     REMAINDER = "remainder"
     DECLARED = "declared"
@@ -114,9 +118,10 @@ class Comparison:
 
     `relative_error` is the 2-norm of the difference over the 2-norm of the expected values; `worst_excess` is the
     largest elementwise |difference| / (|expected| + root mean square of expected); both computed over elements that
-    are finite in both. `num_nonfinite` counts elements that are NaN or infinite where the oracle's are finite, or the
-    reverse, or infinities of opposite sign. For integer results `num_different` counts unequal elements and the
-    ratios are 0.
+    are finite in both. `worst_element` is the largest |difference| over the element's own scale, where it has one
+    (`harness.reference.conditioning`). `num_nonfinite` counts elements that are NaN or infinite where the oracle's are
+    finite, or the reverse, or infinities of opposite sign. For integer results `num_different` counts unequal elements
+    and the ratios are 0.
     """
 
     dtype: str
@@ -129,6 +134,7 @@ class Comparison:
     """What of the dtype's tolerance is granted: less where no matrix units excuse any rounding."""
     relative_error: float = 0.0
     worst_excess: float = 0.0
+    worst_element: float = 0.0
 
 
 @frozen(kw_only=True)

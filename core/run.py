@@ -38,7 +38,8 @@ class RunRequest:
     each launch runs its programs from the last to the first, and what else is chance on a GPU comes out otherwise
     (`sandbox.interpreter.buffers.place`). `programs` are further ones that run, by their numbers. With `num_lanes`
     nothing but a scan is made (`sandbox.interpreter.vectorized_scan`), which may cost as many; it also says which
-    programs had to do with the element that `watched` names, by an output's number and a position in it.
+    programs had to do with the element that `watched` names, by an output's number and a position in it. With both,
+    launches before the last run whole, all programs at once, and of the last one `num_programs` one by one.
     """
 
     variant: Variant

@@ -114,10 +114,10 @@ class Verdict:
 
 @frozen(kw_only=True)
 class Reward:
-    """A reward in [0, 1]: up to 0.7 for correctness and up to 0.3 for speed."""
+    """A reward in [0, 1]: up to 0.7 for correctness and up to 0.3 for speed, or a half for each."""
 
     correctness: float = field(validator=[validators.ge(0.0), validators.le(0.7)])
-    performance: float = field(default=0.0, validator=[validators.ge(0.0), validators.le(0.3)])
+    performance: float = field(default=0.0, validator=[validators.ge(0.0), validators.le(0.5)])
 
     @property
     def total(self) -> float:

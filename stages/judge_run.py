@@ -16,7 +16,7 @@ from ..core.candidate import Comparison, Failure, RunReport
 from ..core.outcome import Outcome
 from ..core.plan import BufferKind, LaunchPlan
 from ..core.run import RunResult
-from .tolerance import accepts, compare
+from .tolerance import IntegerRange, accepts, compare
 
 _MOST_TIMES_LOST = 2
 """By how much a run may lose more elements than the reference: which are lost at the range's end is rounding's."""
@@ -35,13 +35,16 @@ def is_sound(expected: Sequence[NDArray[np.generic]], own_errors: Sequence[Compa
 
 @frozen(kw_only=True)
 class ExpectedOutput:
-    """One returned tensor as the reference has it; `least_scale` and `largest_safe` as in `tolerance.compare`."""
+    """One returned tensor as the reference has it; the fields after `dtype` are as in `tolerance.compare`."""
 
     values: NDArray[np.generic]
     dtype: str
     share_of_tolerance: float = 1.0
     least_scale: float = 0.0
     largest_safe: float = np.inf
+    element_scales: NDArray[np.float64] | None = None
+    judges_elements_alone: bool = False
+    integer_range: IntegerRange | None = None
 
 
 def compare_run(
@@ -83,7 +86,17 @@ def _compare_each(
         if actual is None:
             yield None
             return
-        found = compare(actual, wanted.values, view.dtype, wanted.dtype, wanted.least_scale, wanted.largest_safe)
+        found = compare(
+            actual,
+            wanted.values,
+            view.dtype,
+            wanted.dtype,
+            wanted.least_scale,
+            wanted.largest_safe,
+            wanted.element_scales,
+            wanted.judges_elements_alone,
+            wanted.integer_range,
+        )
         yield evolve(found, share_of_tolerance=wanted.share_of_tolerance)
 
 
@@ -140,7 +153,8 @@ def _judge_comparison(comparison: Comparison) -> Failure | None:
         return Failure(outcome=Outcome.WRONG_VALUES, message=f"{comparison.num_different} {of_all} differ")
     return Failure(
         outcome=Outcome.WRONG_VALUES,
-        message=f"relative error {comparison.relative_error:.2g}, worst element {comparison.worst_excess:.2g}",
+        message=f"relative error {comparison.relative_error:.2g}, worst element {comparison.worst_excess:.2g}"
+        + (f", of its own scale {comparison.worst_element:.2g}" if comparison.worst_element else ""),
     )
 
 

@@ -11,7 +11,8 @@ the wider ones) counts as none. What is expected so near the end of a range that
 may be infinite or not, and so may what a formula reaches by way of values beyond the range. Where inputs were
 transformed, results may all be tiny remainders of what the task computes on ordinary ones (a softplus of large negative
 values): then errors are measured against a hundredth of the ordinary results' scale. Integer results (argmax) are
-compared exactly.
+compared exactly. And where one scale for a whole tensor would hide what happens to its small elements, each is measured
+against a scale of its own.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ from ..core.candidate import Comparison
 LARGEST_RATIO = 1e30
 # An expected tensor of nothing but zeros has no scale: an error of 1e-6 is then counted as 1e-3.
 ZERO_SCALE = 1e-3
+
+IntegerRange = tuple[NDArray[np.generic], NDArray[np.generic]]
+"""The least and the largest value of each element of an integer result."""
 
 
 @frozen(kw_only=True)
@@ -94,11 +98,16 @@ def compare(
     expected_dtype: str | None = None,
     least_scale: float = 0.0,
     largest_safe: float = np.inf,
+    element_scales: NDArray[np.float64] | None = None,
+    judges_elements_alone: bool = False,
+    integer_range: IntegerRange | None = None,
 ) -> Comparison:
     """How `actual` (of torch dtype `dtype`, as an array of any numpy dtype) differs from the oracle's values.
 
     Errors are measured against `least_scale` where the expected values' own scale is smaller. Expected values beyond
-    `largest_safe` may be infinite.
+    `largest_safe` may be infinite. With `element_scales`, of the result's shape, errors are measured against each
+    element's own, too; those whose scale is infinite have none, and count as right with `judges_elements_alone`.
+    Integers may lie in `integer_range`.
     """
     dtype_matches = dtype == (expected_dtype or dtype)
     if actual.shape != expected.shape:
@@ -106,7 +115,8 @@ def compare(
             dtype=dtype, shape_matches=False, dtype_matches=dtype_matches, num_elements=int(expected.size)
         )
     if dtype not in TOLERANCES or (expected_dtype is not None and expected_dtype not in TOLERANCES):
-        num_different = int(np.count_nonzero(actual != expected))
+        low, high = integer_range or (expected, expected)
+        num_different = int(np.count_nonzero(~(np.less_equal(low, actual) & np.less_equal(actual, high))))
         return Comparison(
             dtype=dtype,
             shape_matches=True,
@@ -114,6 +124,12 @@ def compare(
             num_elements=int(expected.size),
             num_different=num_different,
         )
+    worst_element = 0.0
+    if element_scales is not None:
+        has_scale = np.isfinite(element_scales)
+        if judges_elements_alone:
+            actual, expected = np.where(has_scale, actual, 0.0), np.where(has_scale, expected, 0.0)
+        worst_element = _find_worst_element(actual, expected, element_scales, SMALLEST[dtype])
     slack, limit = TOLERANCES[dtype].worst_excess, LARGEST_FINITE[dtype]
     pieces = [_Piece.of(*pair, limit, slack, largest_safe) for pair in _cut(actual, expected)]
     relative_error, worst_excess = _ratios(pieces, SMALLEST[dtype], least_scale)
@@ -125,6 +141,7 @@ def compare(
         num_nonfinite=sum(piece.num_nonfinite for piece in pieces),
         relative_error=relative_error,
         worst_excess=worst_excess,
+        worst_element=_bounded(worst_element),
     )
 
 
@@ -133,6 +150,15 @@ def find_scale(expected: NDArray[np.generic]) -> float:
     finite = expected[np.isfinite(expected)].astype(np.float64)
     unit = float(np.max(np.abs(finite))) if finite.size else 0.0
     return unit * float(np.sqrt(np.mean((finite / unit) ** 2))) if unit > 0.0 else 0.0
+
+
+def _find_worst_element(
+    actual: NDArray[np.generic], expected: NDArray[np.generic], scales: NDArray[np.float64], smallest: float
+) -> float:
+    found, wanted = actual.astype(np.float64), expected.astype(np.float64)
+    with np.errstate(all="ignore"):
+        errors = np.where(np.isfinite(found) & np.isfinite(wanted), np.abs(found - wanted) - smallest, 0.0)
+        return float(np.max(np.where(errors > 0.0, errors / scales, 0.0), initial=0.0))
 
 
 def _cut(
@@ -241,5 +267,5 @@ def accepts(comparison: Comparison, share: float = 1.0) -> bool:
         return True
     return (
         comparison.relative_error <= share * tolerance.relative_error
-        and comparison.worst_excess <= share * tolerance.worst_excess
+        and max(comparison.worst_excess, comparison.worst_element) <= share * tolerance.worst_excess
     )

@@ -62,6 +62,16 @@ class Facts(Protocol):
         ...
 
     @property
+    def begins_with_product(self) -> bool:
+        """Whether the reference's first operator multiplies matrices: its inputs, not what was made of them."""
+        ...
+
+    @property
+    def num_pointwise(self) -> int:
+        """How many operators the reference has, where each is one of single elements that is exact for all; else 0."""
+        ...
+
+    @property
     def has_numbers(self) -> bool:
         """Whether there are plain numbers among the inputs of which the reference accepts others."""
         ...
@@ -148,6 +158,10 @@ class VariantInputs:
     fresh_input: int | None = None
     integers: Literal["", "negated", "large"] = ""
     """What is done to integers: some become negative, or all reach the upper half of their range."""
+    spread: int = 0
+    """The largest power of two that magnitudes are multiplied or divided by; each element by one of its own."""
+    has_rounded_parameters: bool = False
+    """Whether parameters are rounded through the narrower dtype, too."""
 
     def change_few(self) -> VariantInputs:
         """Return the inputs with one value in 64 halved: enough for any result to differ, too few to be noticed.
@@ -159,6 +173,8 @@ class VariantInputs:
     def transform(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """The variant's values, from freshly drawn floating-point ones."""
         values = values * self.scale + self.shift
+        if self.spread:
+            values = _spread_magnitudes(values, self.spread)
         if self.chosen_share:
             chosen = np.random.default_rng(_CHOICE_SEED).random(values.shape) < self.chosen_share
             values = np.where(chosen, values * self.chosen_scale, values)
@@ -196,6 +212,10 @@ class VariantRow:
     is_second_dtype: bool = False
     changes: dict[str, float | str] = field(factory=dict)
     applies: Callable[[Facts], bool] = lambda facts: True
+    is_by_element: bool = False
+    """Whether errors are measured against a scale of each element's own, too."""
+    judges_elements_alone: bool = False
+    """Whether an element that has no such scale says nothing."""
     is_large: bool = False
     """Whether values are so large that exponentials of them magnify any rounding."""
 
@@ -204,13 +224,27 @@ def _row(variant: Variant, applies: Callable[[Facts], bool] = lambda facts: True
     return VariantRow(variant=variant, group="hidden", applies=applies, changes=changes)
 
 
+def _spread_row(variant: Variant, spread: int, applies: Callable[[Facts], bool]) -> VariantRow:
+    """Return a row of spread magnitudes; each element judges by itself, where the reference's own dtype is right."""
+    return VariantRow(
+        variant=variant,
+        group="hidden",
+        profile=Profile.SMALL,
+        changes={"spread": spread},
+        # a GPU has code for other sizes
+        applies=lambda facts: facts.is_interpreted and applies(facts),
+        is_by_element=True,
+        judges_elements_alone=True,
+    )
+
+
 def _is_massive_fair(facts: Facts) -> bool:
     is_fair = facts.narrows or bool(facts.degree)
     return facts.is_recorded and (facts.multiplies_narrowly or (is_fair and facts.is_exact))
 
 
 VARIANTS: tuple[VariantRow, ...] = (
-    VariantRow(variant=Variant.ORIGINAL, group="training"),
+    VariantRow(variant=Variant.ORIGINAL, group="training", is_by_element=True),
     VariantRow(variant=Variant.SCALED, group="training", changes={"scale": 2.0}),
     VariantRow(variant=Variant.RESEEDED, group="training", changes={"stream": "reseeded"}),
     VariantRow(variant=Variant.LARGER, group="training", profile=Profile.LARGER, changes={"stream": "larger"}),
@@ -266,6 +300,24 @@ VARIANTS: tuple[VariantRow, ...] = (
     # sums in fewer bits, and quotients and remainders that round towards zero
     _row(Variant.INTEGERS_NEGATED, lambda facts: facts.has_integers and facts.is_exact, integers="negated"),
     _row(Variant.INTEGERS_LARGE, lambda facts: facts.has_integers and facts.is_exact, integers="large"),
+    # what the width of a product's tolerance hides: no rounding of operands is left that it would be for
+    _row(
+        Variant.EXACT_PRODUCTS,
+        lambda facts: facts.begins_with_product and facts.is_exact,
+        rounded_through="float16",
+        has_rounded_parameters=True,
+    ),
+    # exponents that are capped in place of a maximum that is subtracted
+    _row(
+        Variant.EXACT_PRODUCTS_16,
+        lambda facts: facts.begins_with_product and facts.degree is None and facts.is_exact,
+        scale=16.0,
+        rounded_through="float16",
+        has_rounded_parameters=True,
+    ),
+    # what cancels, overflows or is set to zero where magnitudes differ, and where a function exists for it (expm1)
+    _spread_row(Variant.SPREAD_30, 30, lambda facts: facts.num_pointwise > 1),
+    _spread_row(Variant.SPREAD_90, 90, lambda facts: facts.num_pointwise == 1),
     # arguments that are no tensors, and are taken for constants
     VariantRow(
         variant=Variant.NUMBERS,
@@ -290,7 +342,13 @@ VARIANTS: tuple[VariantRow, ...] = (
         changes={"stream": "declared_precision"},
     ),
     VariantRow(variant=Variant.BETWEEN, group="sampled", profile=Profile.BETWEEN, changes={"stream": "between"}),
-    VariantRow(variant=Variant.BEYOND, group="sampled", profile=Profile.BEYOND, changes={"stream": "beyond"}),
+    VariantRow(
+        variant=Variant.BEYOND,
+        group="sampled",
+        profile=Profile.BEYOND,
+        # sums in few bits wrap where there is most to add up
+        changes={"stream": "beyond", "integers": "large"},
+    ),
     VariantRow(variant=Variant.SECOND_CALL, group="single"),
     VariantRow(variant=Variant.TIMED, group="single", changes={"stream": "timed"}),
 )
@@ -300,6 +358,7 @@ ROWS = {row.variant: row for row in VARIANTS}
 BASELINE_VARIANTS = (Variant.ORIGINAL,)
 TRAINING_VARIANTS = tuple(row.variant for row in VARIANTS if row.group == "training")
 SAMPLED_VARIANTS = tuple(row.variant for row in VARIANTS if row.group == "sampled")
+SPREAD_VARIANTS = tuple(row.variant for row in VARIANTS if row.judges_elements_alone)
 HIDDEN_VARIANTS = tuple(row.variant for row in VARIANTS if row.group in ("hidden", "sampled"))
 
 
@@ -337,6 +396,16 @@ def _spread_rows(values: NDArray[np.float64]) -> NDArray[np.float64]:
     rows[:, -1] = np.where(is_odd, largest, smallest)
     rows[:, 0] = np.where(is_odd, smallest, largest) if rows.shape[1] > 1 else largest
     return rows.reshape(values.shape)
+
+
+def _spread_magnitudes(values: NDArray[np.float64], spread: int) -> NDArray[np.float64]:
+    """Values times powers of two, evenly drawn, and some zeros; equal shapes have them at the same places."""
+    draw = np.random.default_rng(_CHOICE_SEED)
+    is_zero = draw.random(values.shape) < 1 / 64
+    # others in each input, so that operands do not always differ by the same factor
+    draw = np.random.default_rng([_CHOICE_SEED, int(np.abs(values).sum() * 1e3)])
+    factors = np.exp2(draw.uniform(-spread, spread, values.shape))
+    return np.where(is_zero, 0.0, values * factors)
 
 
 def _tie(values: NDArray[np.float64], step: float) -> NDArray[np.float64]:

@@ -6,11 +6,14 @@ from typing import Any
 
 import torch
 
+from ...core.candidate import Variant
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Profile, Task
+from ...stages.variants import VariantInputs
 from ..errors import TaskError
 from .reference import build_model, call_model, convert, draw_inputs, equal_results, load_task, to_double
+from .values import is_integer, transform
 
 
 def find_used_inputs(task: Task, seed: int, init_seed: int) -> tuple[int, ...]:
@@ -62,6 +65,42 @@ def find_numbers(task: Task, seed: int) -> tuple[tuple[int, Any], ...]:
             found.append((position, proposed))
             inputs = changed
     return tuple(found)
+
+
+def find_changeable_integers(task: Task, model: torch.nn.Module, inputs: list[Any], change: str) -> tuple[int, ...]:
+    """Positions of integers that may be "negated" or "large": the result follows from them, as from any number.
+
+    Not so an index or a label, which large ones show: PyTorch counts negative ones from the end, right kernels do not.
+    Nor what the reference ignores beyond a range, as a count of bins does. And what it cannot be given zeros for, as a
+    divisor, is a quantity that has the sign of the task's own draws. `model` is in float64, at tiny sizes.
+    """
+    positions = tuple(at for at, value in enumerate(inputs) if is_integer(value))
+
+    def changed(how: str) -> list[Any]:
+        spec = VariantInputs(variant=Variant.ORIGINAL, profile=Profile.TINY, dtype=task.dtypes[0], integers=how)  # type: ignore[arg-type]
+        return [transform(v, spec, v.dtype) if at in positions else v for at, v in enumerate(inputs)]
+
+    def run(values: list[Any]) -> tuple[torch.Tensor, ...] | None:
+        try:
+            return call_model(task, model, [to_double(value) for value in values])
+        except TaskError:
+            return None
+
+    if not positions or run(changed("large")) is None:
+        return ()
+    if change == "negated":
+        zeroed = {at: [*inputs[:at], torch.zeros_like(inputs[at]), *inputs[at + 1 :]] for at in positions}
+        positions = tuple(at for at in positions if run(zeroed[at]) is not None)
+    once = changed(change)
+    first = run(once)
+
+    def matters(at: int) -> bool:
+        new = once[at]
+        others = torch.where(new == inputs[at], new, torch.where(new < 0, new + new // 3 - 1, new - new // 3))
+        second = run([*once[:at], others, *once[at + 1 :]])
+        return first is not None and second is not None and not equal_results(first, second)
+
+    return tuple(at for at in positions if matters(at))
 
 
 def _propose_number(position: int, value: object) -> object:

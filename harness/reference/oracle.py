@@ -28,10 +28,12 @@ from ...core.run import InitArgument, TensorSpec
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Profile, Task
-from ...stages.tolerance import accepts, compare, find_scale
+from ...stages.judge_run import is_sound
+from ...stages.tolerance import IntegerRange, accepts, compare, find_scale
 from ...stages.variants import HIDDEN_VARIANTS, VariantInputs
 from ..errors import TaskError
-from .experiments import is_same_in_evaluation
+from .conditioning import Conditioning, find_conditioning
+from .experiments import find_changeable_integers, is_same_in_evaluation
 from .reference import (
     build_model,
     call_model,
@@ -43,11 +45,12 @@ from .reference import (
     fake_reference,
     load_task,
     randomise,
+    round_parameters,
     to_double,
     torch_dtype,
 )
 from .task_facts import TaskFacts, count_bytes
-from .values import is_in_range, is_integer, transform, values_of
+from .values import is_in_range, transform, values_of
 
 _SHARE_OF_SCALE, _SHARE_OF_TOLERANCE = 1e-2, 0.25
 
@@ -67,6 +70,11 @@ class ExpectedRun:
     computed_in: str = "float64"
     share_of_tolerance: float = 1.0
     largest_safe: float = np.inf
+    element_scales: tuple[NDArray[np.float64] | None, ...] = ()
+    """For each result, the scales of its elements; empty where they have none."""
+    judges_elements_alone: bool = False
+    integer_ranges: tuple[IntegerRange | None, ...] = ()
+    """For each result, the least and the largest that its integers may be; empty where they are what they are."""
     least_scales: tuple[float, ...] = ()
     """For each result, the scale below which errors are not measured; empty where its own scale is the measure."""
 
@@ -96,11 +104,11 @@ class Oracle(TaskFacts):
     def build(self, task: Task, profile: Profile, dtype: str) -> Build:
         """Init arguments and input descriptions for recording a candidate."""
         key = ("build", fingerprint(task), profile, dtype)
-        return self._cached(key, lambda: self._find_build(task, profile, dtype))
+        return self._kept.once(key, lambda: self._find_build(task, profile, dtype))
 
     def is_same_in_evaluation(self, task: Task) -> bool:
         """Whether the reference returns the same in evaluation mode as in training mode, and in a second call."""
-        return self._cached(
+        return self._kept.once(
             ("evaluation", fingerprint(task)), lambda: is_same_in_evaluation(task, self.seed, self.init_seed(task))
         )
 
@@ -109,38 +117,57 @@ class Oracle(TaskFacts):
     ) -> ExpectedRun:
         """The reference's results on one variant's inputs."""
         key = ("expected", fingerprint(task), inputs, seeded_parameters)
-        return self._cached(key, lambda: self._compute(task, inputs, seeded_parameters), lambda run: run.num_bytes)
+        return self._kept.once(key, lambda: self._compute(task, inputs, seeded_parameters), lambda run: run.num_bytes)
 
     def is_exact(self, task: Task, inputs: VariantInputs) -> bool:
         """Whether the reference itself, in the variant's dtype, is well within the tolerance, and all is finite."""
-        return self._cached(("exact", fingerprint(task), inputs), lambda: self._is_exact(task, inputs))
+        return self._kept.once(("exact", fingerprint(task), inputs), lambda: self._is_exact(task, inputs))
 
     def own_errors(self, task: Task, inputs: VariantInputs) -> tuple[Comparison, ...]:
         """How each result of the reference itself, in the variant's dtype, differs; empty where it cannot be had."""
-        return self._cached(("own errors", fingerprint(task), inputs), lambda: self._find_own_errors(task, inputs))
+        return self._kept.once(("own errors", fingerprint(task), inputs), lambda: self._find_own_errors(task, inputs))
+
+    def is_sound(self, task: Task, inputs: VariantInputs, share: float) -> bool:
+        """Whether the reference gives numbers on a variant's inputs, and in its own dtype right ones (`judge_run`)."""
+        return self._kept.once(
+            ("sound", fingerprint(task), inputs, share),
+            lambda: is_sound(self.expected(task, inputs).expected, self.own_errors(task, inputs), share),
+        )
+
+    def conditioning(
+        self, task: Task, inputs: VariantInputs, seeded_parameters: frozenset[str] = frozenset()
+    ) -> Conditioning | None:
+        """How results answer to noise in inputs and parameters; None where the reference has no results of its own."""
+        return self._kept.once(
+            ("conditioning", fingerprint(task), inputs, seeded_parameters),
+            lambda: self._find_conditioning(task, inputs, seeded_parameters),
+            lambda found: 0 if found is None else found.num_bytes,
+        )
+
+    def _find_conditioning(
+        self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]
+    ) -> Conditioning | None:
+        expected = self.expected(task, spec, seeded_parameters).expected
+        model, inputs = self._prepare(task, spec, seeded_parameters)
+        seed = derive(self.seed, fingerprint(task), "moved")
+        return find_conditioning(task, model, inputs, expected, torch_dtype(spec.dtype), seed)
 
     def degree(self, task: Task, inputs: VariantInputs) -> int | None:
         """The power of a factor of all inputs that the result is multiplied by; None where there is no such power."""
-        return self._cached(("degree", fingerprint(task), inputs), lambda: self._find_degree(task, inputs))
+        return self._kept.once(("degree", fingerprint(task), inputs), lambda: self._find_degree(task, inputs))
 
-    def accepts_integers(self, task: Task, spec: VariantInputs) -> bool:
-        """Whether there are integers among the inputs, and the reference runs with any at tiny sizes.
+    def changeable_integers(self, task: Task, change: str) -> tuple[int, ...]:
+        """The positions of integers among the inputs that a variant may change so ("negated" or "large")."""
+        if not change:
+            return ()
+        return self._kept.once(
+            ("integers", fingerprint(task), change), lambda: self._find_changeable_integers(task, change)
+        )
 
-        Large ones are asked for in any case: what is an index counts from the end in PyTorch, and not in right kernels.
-        It is asked on the CPU, where an index out of range is an error and not the end of the process.
-        """
-        large = evolve(spec, profile=Profile.TINY, integers="large")
-        return self._cached(("integers", fingerprint(task), large), lambda: self._accepts_integers(task, large))
-
-    def _accepts_integers(self, task: Task, spec: VariantInputs) -> bool:
+    def _find_changeable_integers(self, task: Task, change: str) -> tuple[int, ...]:
+        spec = VariantInputs(variant=Variant.ORIGINAL, profile=Profile.TINY, dtype=task.dtypes[0])
         model, inputs = self._prepare(task, spec, frozenset())
-        if not any(map(is_integer, inputs)):
-            return False
-        try:
-            call_model(task, convert(model, torch.float64), [to_double(value) for value in inputs])
-        except TaskError:
-            return False
-        return True
+        return find_changeable_integers(task, convert(model, torch.float64), inputs, change)
 
     def _with_numbers(self, task: Task, profile: Profile, drawn: list[Any]) -> list[Any]:
         others = dict(self.numbers(task)) if profile is Profile.NUMBERS else {}
@@ -211,16 +238,31 @@ class Oracle(TaskFacts):
 
         # variants of one stream share the draw, and those of one size and dtype the model
         inputs_key = ("inputs", identity, profile, spec.stream)
-        drawn = [*self._cached(inputs_key, draw, count_bytes)]
+        drawn = [*self._kept.once(inputs_key, draw, count_bytes)]
         if spec.fresh_input is not None:
             drawn[spec.fresh_input] = draw("fresh")[spec.fresh_input]
-        inputs = [transform(value, spec, dtype) for value in drawn]
+        changeable = self._changeable(task, spec)
+        fixed = evolve(spec, integers="")
+        inputs = [transform(value, spec if at in changeable else fixed, dtype) for at, value in enumerate(drawn)]
         model_key = ("model", identity, profile, spec.dtype, seeded_parameters)
-        model = self._cached(model_key, build, lambda made: count_bytes(made.state_dict().values()))
+        model = self._kept.once(model_key, build, lambda made: count_bytes(made.state_dict().values()))
         try:
-            return copy.deepcopy(model), inputs
+            model = copy.deepcopy(model)
         except RuntimeError:  # it keeps a tensor that was computed from parameters
-            return build(), inputs
+            model = build()
+        if spec.has_rounded_parameters and spec.rounded_through is not None:
+            round_parameters(model, spec.rounded_through)
+        return model, inputs
+
+    def _changeable(self, task: Task, spec: VariantInputs) -> tuple[int, ...]:
+        """The inputs whose integers the variant changes; beyond the declared sizes, where they judge at small ones."""
+        if spec.profile is Profile.BEYOND and spec.integers:
+            beside = VariantInputs(
+                variant=spec.variant, profile=Profile.SMALL, dtype=spec.dtype, integers=spec.integers
+            )
+            if not (self.changeable_integers(task, spec.integers) and self.is_exact(task, beside)):
+                return ()
+        return self.changeable_integers(task, spec.integers)
 
     def _call(self, task: Task, model: torch.nn.Module, inputs: list[Any]) -> tuple[Sequence[torch.Tensor], str]:
         """The reference's results, on the CPU, and the dtype in which floating-point ones were computed."""
@@ -246,7 +288,7 @@ class Oracle(TaskFacts):
             with fake_reference(task, Profile.TINY, dtype) as (model, inputs):
                 return tuple(dtype_name(output) for output in call_model(task, model, inputs))
 
-        return self._cached(("dtypes", fingerprint(task), dtype), find)
+        return self._kept.once(("dtypes", fingerprint(task), dtype), find)
 
     def _least_scales(self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]) -> tuple[float, ...]:
         original = VariantInputs(variant=Variant.ORIGINAL, profile=spec.profile, dtype=spec.dtype)

@@ -30,6 +30,7 @@ from ...core.run import InitArgument, TensorSpec
 from ...core.task import Constants, Profile, Task
 from ...core.text.size_constants import with_constants
 from ...stages.roofline import EagerOperator
+from ...stages.variants import round_values
 from ..errors import TaskError
 
 RAISED = (Exception, SystemExit)
@@ -342,6 +343,14 @@ def randomise(
                 spread = float(tensor.double().std()) * math.sqrt(12.0)
                 fresh = float(tensor.double().mean()) + spread * (fresh - 0.5)
             tensor.copy_(fresh.to(dtype).to(tensor.dtype))
+
+
+def round_parameters(model: torch.nn.Module, dtype: str) -> None:
+    """Round floating-point parameters and buffers to as many bits as a narrower dtype has."""
+    with torch.no_grad():
+        for tensor in model.state_dict().values():
+            if tensor.is_floating_point():
+                tensor.copy_(torch.from_numpy(round_values(tensor.double().numpy(), dtype)))
 
 
 class _OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]

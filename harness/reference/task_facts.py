@@ -6,10 +6,8 @@ is found with fake tensors, the rest at tiny sizes.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, cast
+from collections.abc import Iterable
+from typing import Any
 
 import torch
 from attrs import evolve
@@ -20,6 +18,8 @@ from ...core.serialisation import fingerprint
 from ...core.task import Constants, Profile, Task
 from ...stages.roofline import EagerOperator
 from .experiments import find_numbers, find_used_inputs
+from .kept_results import KeptResults
+from .operator_traits import OperatorTraits
 from .reference import call_model, dtype_name, fake_reference, trace_operators
 from .sizes.declared_sizes import (
     accepted_remainders,
@@ -31,19 +31,8 @@ from .sizes.declared_sizes import (
     with_declared,
 )
 
-T = TypeVar("T")
-_STABLE_OPERATORS = frozenset({"_softmax", "_log_softmax", "logsumexp"})
-_PRODUCTS = ("mm", "conv", "attention", "linear", "matmul", "dot", "mv", "lstm", "gru", "rnn", "cdist", "einsum")
-_EXPONENTIAL_OPERATORS = frozenset(
-    {"tanh", "sigmoid", "silu", "gelu", "elu", "softplus", "mish", "log_sigmoid_forward", *_STABLE_OPERATORS}
-)
-_UNORDERED_OPERATORS = frozenset({"topk", "sort", "argsort", "kthvalue", "median", "nanmedian", "mode"})
 _FLOATING = ("float64", "float32", "float16", "bfloat16")
 MAX_CACHED_BYTES = 256 << 20
-_MOST_KEPT_BYTES = 1 << 30
-"""What takes more than this and all of the cache is not kept: memory that was asked for is given back after its run."""
-_FEW_BYTES = 1 << 12
-"""What small records are taken to need."""
 
 
 class TaskFacts:
@@ -51,11 +40,7 @@ class TaskFacts:
 
     def __init__(self, seed: int, max_cached_bytes: int = MAX_CACHED_BYTES) -> None:
         self.seed = seed
-        self._max_bytes = max_cached_bytes
-        self._held_bytes = 0
-        self._cache: OrderedDict[tuple[Any, ...], tuple[Any, int]] = OrderedDict()
-        self._lock = threading.Lock()
-        self._making: dict[tuple[Any, ...], threading.Lock] = {}
+        self._kept = KeptResults(max_cached_bytes)
 
     def init_seed(self, task: Task) -> int:
         """The seed under which both models are built."""
@@ -63,7 +48,7 @@ class TaskFacts:
 
     def signature(self, task: Task) -> ReferenceSignature:
         """What the reference returns at the declared sizes, and which inputs and parameters it has."""
-        return self._cached(("signature", fingerprint(task)), lambda: self._find_signature(task))
+        return self._kept.once(("signature", fingerprint(task)), lambda: self._find_signature(task))
 
     def _find_signature(self, task: Task) -> ReferenceSignature:
         with fake_reference(task, Profile.DECLARED, task.dtypes[0]) as (model, inputs):
@@ -82,66 +67,47 @@ class TaskFacts:
 
     def operators(self, task: Task) -> tuple[EagerOperator, ...]:
         """The operators that eager PyTorch would run at the declared sizes."""
-        return self._cached(("operators", fingerprint(task)), lambda: trace_operators(task))
+        return self._kept.once(("operators", fingerprint(task)), lambda: trace_operators(task))
 
     def operator_names(self, task: Task) -> tuple[str, ...]:
         """The names of those operators, without overloads, in order."""
         return tuple(operator.name.split(".")[1] for operator in self.operators(task))
 
-    def subtracts_maximum(self, task: Task) -> bool:
-        """Whether the reference begins with an operator that PyTorch defines to be right whatever the magnitudes."""
-        return self._first_operator(task) in _STABLE_OPERATORS
-
-    def multiplies_matrices(self, task: Task) -> bool:
-        """Whether any of the reference's operators may be computed by matrix units."""
-        names = self.operator_names(task)
-        has_flops = any(operator.matmul_flops for operator in self.operators(task))
-        return has_flops or any(part in name for name in names for part in _PRODUCTS)
-
-    def saturates(self, task: Task) -> bool:
-        """Whether the reference has an operator that takes exponentials and stays finite whatever the magnitudes."""
-        return not _EXPONENTIAL_OPERATORS.isdisjoint(self.operator_names(task))
-
-    def orders_inputs(self, task: Task) -> bool:
-        """Whether the reference begins with an operator that compares its inputs and computes nothing of them."""
-        return self._first_operator(task) in ("argmax", "argmin")
-
-    def _first_operator(self, task: Task) -> str:
-        return next(iter(self.operator_names(task)), "")
+    def traits(self, task: Task) -> OperatorTraits:
+        """What those operators say of the inputs that may be asked for."""
+        return self._kept.once(("traits", fingerprint(task)), lambda: OperatorTraits(self.operators(task)))
 
     def resolves_ties(self, task: Task) -> bool:
         """Whether PyTorch says which of several equal values an integer result stands for: the first of them."""
-        dtypes = self.signature(task).dtypes
-        return all(dtype in _FLOATING for dtype in dtypes) or _UNORDERED_OPERATORS.isdisjoint(self.operator_names(task))
+        is_floating = all(dtype in _FLOATING for dtype in self.signature(task).dtypes)
+        return is_floating or not self.traits(task).is_unordered
 
     def remainder(self, task: Task) -> Constants:
         """The sizes of the variant "remainder" that the reference accepts; empty where it accepts none."""
-        return self._cached(("remainder", fingerprint(task)), lambda: accepted_remainders(task))
+        return self._kept.once(("remainder", fingerprint(task)), lambda: accepted_remainders(task))
 
     def beyond(self, task: Task) -> Constants:
         """The sizes of the variant "beyond" that the reference accepts; empty where there are none within reach."""
-        return self._cached(("beyond", fingerprint(task)), lambda: find_beyond(task, self.remainder(task)))
+        return self._kept.once(("beyond", fingerprint(task)), lambda: find_beyond(task, self.remainder(task)))
 
     def between(self, task: Task) -> Constants:
         """The sizes of the variant "between", which this seed draws; empty where there is no room for any."""
-        return self._cached(("between", fingerprint(task)), lambda: self._find_between(task))
-
-    def _find_between(self, task: Task) -> Constants:
-        if not self.is_within_reach(task):
-            return ()
-        return find_between(task, self.remainder(task), derive(self.seed, fingerprint(task), "between"))
+        return self._kept.once(
+            ("between", fingerprint(task)),
+            lambda: find_between(task, self.remainder(task), derive(self.seed, fingerprint(task), "between")),
+        )
 
     def numbers(self, task: Task) -> tuple[tuple[int, Any], ...]:
         """The plain numbers of the variant "numbers", by position; those that the reference accepts, one by one."""
-        return self._cached(("numbers", fingerprint(task)), lambda: find_numbers(task, self.init_seed(task)))
+        return self._kept.once(("numbers", fingerprint(task)), lambda: find_numbers(task, self.init_seed(task)))
 
     def is_within_reach(self, task: Task) -> bool:
         """Whether the declared sizes can be computed here in about a second."""
-        return self._cached(("reach", fingerprint(task)), lambda: is_within_reach(task))
+        return self._kept.once(("reach", fingerprint(task)), lambda: is_within_reach(task))
 
     def is_quick(self, task: Task) -> bool:
         """Whether every variant can be run at the declared sizes where there is a GPU."""
-        return self._cached(("quick", fingerprint(task)), lambda: is_quick(task))
+        return self._kept.once(("quick", fingerprint(task)), lambda: is_quick(task))
 
     def measure_parameters(self, task: Task) -> int:
         """Bytes of the reference's parameters at the declared sizes."""
@@ -150,7 +116,7 @@ class TaskFacts:
             with fake_reference(task, Profile.DECLARED, task.dtypes[0]) as (model, _):
                 return count_bytes(model.state_dict().values())
 
-        return self._cached(("parameters", fingerprint(task)), find)
+        return self._kept.once(("parameters", fingerprint(task)), find)
 
     def measure_bytes(self, task: Task, profile: Profile) -> float:
         """Bytes of the reference's inputs, parameters and results at one profile's sizes."""
@@ -160,7 +126,7 @@ class TaskFacts:
             constants = () if kind is Profile.DECLARED else sized.constants(kind)
             return measure(with_declared(sized, constants) if constants else sized)[0]
 
-        return self._cached(("bytes", fingerprint(task), profile), find)
+        return self._kept.once(("bytes", fingerprint(task), profile), find)
 
     def _sized(self, task: Task, profile: Profile) -> tuple[Task, Profile]:
         """The task with a derived profile's sizes in the place of `LARGER`, and the profile to load it with."""
@@ -175,38 +141,6 @@ class TaskFacts:
             return task, profile
         small = {**dict(task.small), **dict(self.remainder(task))}
         return evolve(task, larger=tuple(small.items())), Profile.LARGER
-
-    def _cached(
-        self, key: tuple[Any, ...], make: Callable[[], T], measure: Callable[[T], int] = lambda _: _FEW_BYTES
-    ) -> T:
-        """What `make` returns, made once: threads that need it meanwhile wait, those that need something else do not.
-
-        What is made may need other cached values, as long as none of them needs it in turn.
-        """
-        with self._lock:
-            if key in self._cache:
-                return cast(T, self._get(key))
-            making = self._making.setdefault(key, threading.Lock())
-        with making:
-            with self._lock:
-                if key in self._cache:
-                    return cast(T, self._get(key))
-            made = make()
-            with self._lock:
-                self._making.pop(key, None)
-                num_bytes = measure(made)
-                if num_bytes > max(self._max_bytes, _MOST_KEPT_BYTES):
-                    return made
-                self._cache[key] = (made, num_bytes)
-                self._held_bytes += num_bytes
-                while self._held_bytes > self._max_bytes and len(self._cache) > 1:
-                    _, (_, released) = self._cache.popitem(last=False)
-                    self._held_bytes -= released
-            return made
-
-    def _get(self, key: tuple[Any, ...]) -> Any:
-        self._cache.move_to_end(key)
-        return self._cache[key][0]
 
 
 def count_bytes(values: Iterable[Any]) -> int:

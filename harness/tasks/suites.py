@@ -37,7 +37,7 @@ from ...core.text.prompts import assistant_message, user_message
 from ...core.text.size_constants import read_constants
 from ..datasets.kernelbench import LEVELS, Problem, Skipped, read_kernelbench
 from ..errors import TaskError, UsageError
-from ..settings import read_text
+from ..settings import is_regular, read_text
 from ..side_by_side import map_kept
 
 NOVEL = "full:unseen"
@@ -54,7 +54,7 @@ _OUR_SUITES = (*(f"{prefix}:{split.value}" for prefix in SUITES for split in spl
 
 def find_task(name: str) -> Task:
     """The task with that id, or in that file; raises TaskError or UsageError."""
-    if name.endswith(".py") or Path(name).is_file():
+    if name.endswith(".py") or is_regular(Path(name)):
         return task_from_file(Path(name))
     try:
         return render_task(name)

@@ -30,8 +30,9 @@ from ...stages.compile_stage import (
 from ...stages.judge_run import ExpectedOutput, compare_run, judge_run
 from ...stages.plan_audit import check_structure
 from ...stages.syntax import judge_syntax
-from ...stages.tolerance import choose_share, find_largest_safe
+from ...stages.tolerance import SHARE_WITHOUT_PRODUCTS, TOLERANCES, choose_share, find_largest_safe
 from ...stages.variants import ROWS, SAMPLED_VARIANTS, VariantInputs, describe
+from ..reference.conditioning import Conditioning
 from ..reference.oracle import ExpectedRun
 from .context import VerifierContext
 from .large_runs import is_large, run_large_variant
@@ -150,7 +151,7 @@ def _attempt(
     sizes = dict.fromkeys((inputs.profile, inputs.dtype) for inputs, _ in blocked)
     requests = [record_request(task, context.oracle, profile, dtype, False) for profile, dtype in sizes]
     context.get_ready()
-    reply = context.sandbox.record(candidate.source, requests)
+    reply = context.record(candidate.source, requests)
     return [evolve(reports[0], seconds=reply.seconds), *reports[1:]]
 
 
@@ -187,9 +188,14 @@ def prepare_run(
         return prepared
     plan, report = prepared
     expected = context.oracle.expected(task, inputs, find_seeded_parameters(plan, report.reference.parameters))
-    share = _choose_share(report, task, context, inputs)
+    conditioning = _find_conditioning(plan, report, task, context, inputs)
     expected = evolve(
-        expected, share_of_tolerance=share, largest_safe=find_largest_safe(context.oracle.operator_names(task))
+        expected,
+        share_of_tolerance=_choose_share(report, task, context, inputs),
+        largest_safe=find_largest_safe(context.oracle.operator_names(task)),
+        element_scales=() if conditioning is None else conditioning.element_scales,
+        integer_ranges=() if conditioning is None else conditioning.integer_ranges,
+        judges_elements_alone=ROWS[inputs.variant].judges_elements_alone,
     )
     storages = fill_storages(plan, expected, context.store.get_blob)
     if isinstance(storages, Failure):
@@ -242,11 +248,34 @@ def _add_accesses(plan: LaunchPlan, report: CompileReport) -> LaunchPlan:
     return evolve(plan, kernels=tuple(evolve(kernel, accesses=find(kernel)) for kernel in plan.kernels))
 
 
+def _find_conditioning(
+    plan: LaunchPlan, report: CompileReport, task: Task, context: VerifierContext, inputs: VariantInputs
+) -> Conditioning | None:
+    """How results answer to noise, where single elements are judged or integers come from rounding.
+
+    Elements are at sizes that are quickly computed a few times, in a dtype that has digits.
+    """
+    traits = context.oracle.traits(task)
+    is_small = inputs.profile is Profile.SMALL and inputs.dtype == "float32"
+    has_elements = ROWS[inputs.variant].is_by_element and is_small and traits.is_exact_near_zero
+    has_ties = traits.rounds and any(dtype not in TOLERANCES for dtype in report.reference.dtypes)
+    if not (has_elements or has_ties):
+        return None
+    found = context.oracle.conditioning(task, inputs, find_seeded_parameters(plan, report.reference.parameters))
+    return found if has_elements or found is None else evolve(found, element_scales=())
+
+
 def _choose_share(report: CompileReport, task: Task, context: VerifierContext, inputs: VariantInputs) -> float:
     cuts = cuts_to_tf32(report)
+    if (
+        inputs.variant is Variant.EXACT_PRODUCTS
+        and inputs.dtype == "float32"
+        and context.oracle.traits(task).num_products == 1
+    ):
+        return SHARE_WITHOUT_PRODUCTS  # of operands that matrix units do not round
     return choose_share(
         inputs.dtype,
-        multiplies_matrices=context.oracle.multiplies_matrices(task),
+        multiplies_matrices=context.oracle.traits(task).num_products > 0,
         cuts_to_tf32=cuts,
         may_cut_unasked=context.cuda is not None and cuts and not narrows(report),
         is_large=ROWS[inputs.variant].is_large,
@@ -299,6 +328,8 @@ def _read_outputs(plan: LaunchPlan, result: RunResult) -> list[NDArray[np.generi
 
 def _describe_expected(expected: ExpectedRun) -> list[ExpectedOutput]:
     scales = expected.least_scales or (0.0,) * len(expected.expected)
+    elements = expected.element_scales or (None,) * len(expected.expected)
+    ranges = expected.integer_ranges or (None,) * len(expected.expected)
     return [
         ExpectedOutput(
             values=values,
@@ -306,6 +337,11 @@ def _describe_expected(expected: ExpectedRun) -> list[ExpectedOutput]:
             share_of_tolerance=expected.share_of_tolerance,
             least_scale=scale,
             largest_safe=expected.largest_safe,
+            element_scales=own,
+            judges_elements_alone=expected.judges_elements_alone and own is not None,
+            integer_range=within,
         )
-        for values, dtype, scale in zip(expected.expected, expected.dtypes, scales, strict=True)
+        for values, dtype, scale, own, within in zip(
+            expected.expected, expected.dtypes, scales, elements, ranges, strict=True
+        )
     ]

@@ -19,7 +19,7 @@ from ...core.candidate import Failure, RunReport, Variant
 from ...core.outcome import Outcome
 from ...core.run import Sample
 from ..judge_run import judge_run
-from ..tolerance import compare
+from ..tolerance import IntegerRange, compare
 from .declared_run import (
     ALL_PROGRAMS,
     FEW_PROGRAMS,
@@ -39,6 +39,8 @@ from .declared_run import (
 _MOST_SECONDS = 12.0
 _MOST_SECONDS_OF_SUSPECTS = 18.0
 """All programs run where the sample says that they take no longer; longer where a scan says that something is wrong."""
+_MOST_SECONDS_UNSCANNED = 8.0
+"""So long as many programs run as go into it, where no scan looks at all of them."""
 _CUT_OFF = (Outcome.CRASHED, Outcome.MEMORY_LIMIT)
 """Other ends of a run of all programs than being out of time that need not be the fault of what was already found."""
 Grid = tuple[int, int, int]
@@ -69,10 +71,14 @@ class Look:
 
 @frozen(kw_only=True)
 class Take:
-    """A sample that is wanted next: so many drawn programs of each launch, and `programs` by their numbers."""
+    """A sample that is wanted next: so many drawn programs of each launch, and `programs` by their numbers.
+
+    With `follows_whole_launches`, all launches but the last run whole.
+    """
 
     num_programs: int
     programs: tuple[int, ...] = ()
+    follows_whole_launches: bool = False
 
 
 class Question(Enum):
@@ -107,6 +113,7 @@ def settle(
         look = yield Take(num_programs=FEW_PROGRAMS, programs=hints.programs)
     else:
         look = first
+    is_unscanned = hints is None
     hints = hints or Hints()
     if look.outcome is Outcome.TIMEOUT:
         look = yield Take(num_programs=LEAST_PROGRAMS)
@@ -120,6 +127,12 @@ def settle(
     is_wrong = look.is_wrong
     if not is_exhausted and (is_wrong or is_declared):
         look = yield from _take_all(look, hints, num_programs, may_wait)
+        if is_unscanned and is_declared and not is_wrong and not look.is_wrong:
+            look = yield from _take_many(look, num_programs)
+    if is_declared and look.has_sums and len(num_programs) > 1 and not look.is_wrong:
+        # what an earlier launch adds up is known once all its programs have run, if only together
+        after = yield Take(num_programs=4 * FIRST_PROGRAMS, follows_whole_launches=True)
+        look = look if after.outcome is not None else after
     can_ask = is_declared and not is_wrong and len(num_programs) == 1
     return Settled(look=look, question=_find_question(look, hints, num_programs) if can_ask else None)
 
@@ -138,6 +151,24 @@ def _take_all(look: Look, hints: Hints, num_programs: Sequence[int], may_wait: b
     # what did not come to its end says nothing that would make an objection better or worse
     is_cut_off = whole.outcome is Outcome.TIMEOUT or (is_wrong and whole.outcome in _CUT_OFF)
     return look if is_cut_off else whole
+
+
+def _take_many(look: Look, num_programs: Sequence[int]) -> Generator[Take, Look, Look]:
+    """Have as many programs run as the time allows, as one in a hundred may be wrong.
+
+    A small sample's seconds are mostly those of its beginning, so a larger one may show that there is time for more.
+    """
+    most, taken = min(ALL_PROGRAMS, max(num_programs)), 2 * FIRST_PROGRAMS
+    while taken < most and not look.is_wrong:
+        affordable = int(_MOST_SECONDS_UNSCANNED / max(look.seconds_each, 1e-6)) // len(num_programs)
+        if affordable < 2 * taken and affordable < most:
+            break
+        taken = min(affordable, most)
+        many = yield Take(num_programs=taken)
+        if many.outcome in (Outcome.TIMEOUT, *_CUT_OFF):
+            break
+        look = many
+    return look
 
 
 def _find_question(look: Look, hints: Hints, num_programs: Sequence[int]) -> Question | None:
@@ -162,6 +193,7 @@ class SampledOutput:
     expected_dtype: str
     tainted: NDArray[np.bool_] | None = None
     share_of_tolerance: float = 1.0
+    integer_range: IntegerRange | None = None
 
 
 def judge_sample(
@@ -175,7 +207,14 @@ def judge_sample(
         settled = written & ~tainted
         num_needed += count_needed(output.actual, output.expected, written, output.dtype)
         num_tainted += int(np.count_nonzero(tainted))
-        found = compare(output.actual[settled], output.expected[settled], output.dtype, output.expected_dtype)
+        within = output.integer_range and (output.integer_range[0][settled], output.integer_range[1][settled])
+        found = compare(
+            output.actual[settled],
+            output.expected[settled],
+            output.dtype,
+            output.expected_dtype,
+            integer_range=within,
+        )
         comparisons.append(evolve(found, share_of_tolerance=output.share_of_tolerance))
     launches = tuple(
         LaunchCoverage(

@@ -17,13 +17,9 @@ from tritonrl.harness.verification.verifier import open_verifier
 
 FOLDER = Path(__file__).parent / "libraries"
 REFUSED = {
-    "bitsandbytes_rowwise_quant": "one value in 4,096 is at a tie, and rounds to another integer than the reference's",
-    "deepseek_weight_dequant": "its result's dtype is the process's default, which the reference does not read",
-    "dtype_value_in_a_helper": "the interpreter hands helpers a dtype without `.value`",
+    "deepseek_weight_dequant": "by policy: it reads the process's default dtype, which the reference does not",
     "grouped_gemm_pointers": "by policy: a table of addresses",
     "levels_by_log2": "by policy: a private name of Triton's",
-    "quant_by_reciprocal": "as the first",
-    "vllm_expert_counts": "negative indices, which the reference accepts and the kernel does not",
 }
 """Refused though right, and why."""
 NAMES = sorted(path.stem for path in (FOLDER / "candidates").glob("*.py"))

@@ -19,6 +19,9 @@ LARGE = {
     Variant.SCALE_1E_2_SHIFT_1000,
     Variant.SCALE_100,
     Variant.FP16_SCALE_300,
+    Variant.EXACT_PRODUCTS_16,
+    Variant.SPREAD_30,
+    Variant.SPREAD_90,
 }
 VALUES = st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=30).map(lambda v: np.array(v, dtype=np.float64))
 
@@ -48,6 +51,7 @@ def test_every_variant_differs_from_the_original(dtypes: tuple[str, ...]) -> Non
 def test_four_variants_alone_change_sizes() -> None:
     """Larger dimensions, remainders and drawn sizes are sizes of their own; the others use what they are given."""
     own = {Variant(profile.value): profile for profile in Profile if profile not in GIVEN}
+    own |= dict.fromkeys((Variant.SPREAD_30, Variant.SPREAD_90), Profile.SMALL)  # whose elements are judged one by one
     for variant in Variant:
         assert describe(variant, ("float32",), Profile.DECLARED).profile is own.get(variant, Profile.DECLARED)
 

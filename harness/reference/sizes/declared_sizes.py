@@ -30,6 +30,8 @@ _FREE_BYTES, _FREE_FLOPS = 4 << 20, 1e8
 _STEP = 13
 _PARTS = (0.25, 0.75)
 """Of the way from the larger sizes to the declared ones: what lies near either end has a size that is run beside it."""
+_PARTS_IN_REACH = tuple(1.0 - number / 32 for number in range(1, 32))
+"""Of the way, where the declared sizes are out of reach."""
 _LEAST_SIZE = 16
 """Smaller constants count heads, taps and groups: they are no sizes that a block could hold."""
 
@@ -74,16 +76,27 @@ def find_between(task: Task, movable: Constants, seed: int) -> Constants:
     """Sizes between the largest that is run whole and the declared ones, by the judge's draw; none without room.
 
     All constants go the same part of their way, on a logarithmic scale: a kernel that does nothing within a window of
-    sizes is met always where that holds the middle half of the way, else as often as its share of that half.
+    sizes is met always where that holds the middle half of the way, else as often as its share of that half. Where the
+    declared sizes are out of reach, they go as far as the judge can follow.
     """
     declared, larger = read_sizes(task.source), dict(task.larger)
     ways = {name: (larger[name], declared[name]) for name, _ in movable if name in larger and name in declared}
     ways = {name: way for name, way in ways.items() if _LEAST_SIZE <= 2 * way[0] < way[1]}
     part = random.Random(seed).uniform(*_PARTS)
     drawn = {name: _odd(round(low * (high / low) ** part)) for name, (low, high) in ways.items()}
+    if not is_within_reach(task):
+        return _find_reached(task, ways)
     by_room = sorted(drawn, key=lambda name: ways[name][0] / ways[name][1])
     for proposal in (tuple(drawn.items()), *(((name, drawn[name]),) for name in by_room)):
         if proposal and runs_with(task, proposal):
+            return proposal
+    return ()
+
+
+def _find_reached(task: Task, ways: dict[str, tuple[int, int]]) -> Constants:
+    for part in _PARTS_IN_REACH:
+        proposal = tuple((name, _odd(round(low * (high / low) ** part))) for name, (low, high) in ways.items())
+        if proposal and is_within_reach(with_declared(task, proposal)) and runs_with(task, proposal):
             return proposal
     return ()
 

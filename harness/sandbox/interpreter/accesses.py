@@ -31,15 +31,22 @@ class Access:
 
     `addresses` are those of the other lanes, in their order, and `lanes` tells which they are. `value` is what a store
     is about to leave there. What its program stored before is published by an atomic that `releases`, and what others
-    published may be read after one that `acquires`.
+    published may be read after one that `acquires`. Of one that `is_narrow`, programs of other blocks are not told.
     """
 
-    __slots__ = ("acquires", "addresses", "builder", "lanes", "pointers", "releases", "value")
+    __slots__ = ("acquires", "addresses", "builder", "is_narrow", "lanes", "pointers", "releases", "value")
 
     def __init__(
-        self, builder: Any, pointers: Any, mask: NDArray[np.bool_] | None, value: Any = None, order: str = "RELAXED"
+        self,
+        builder: Any,
+        pointers: Any,
+        mask: NDArray[np.bool_] | None,
+        value: Any = None,
+        order: str = "RELAXED",
+        scope: str = "GPU",
     ) -> None:
         shape = pointers.data.shape
+        self.is_narrow = scope == "CTA"
         self.acquires, self.releases = "ACQUIRE" in order, "RELEASE" in order
         self.builder, self.pointers, self.value = builder, pointers, value
         self.lanes: NDArray[np.bool_] = np.broadcast_to(np.asarray(True if mask is None else mask, dtype=bool), shape)
@@ -144,7 +151,7 @@ def _watch_atomic(original: Any, has_mask: bool) -> Any:
     def combine(self: Any, *operands: Any) -> Any:
         # (operation, pointers, value, mask, order, scope), or (pointers, expected, value, order, scope)
         pointers, mask = (operands[1], operands[3].data) if has_mask else (operands[0], None)
-        access = Access(self, pointers, mask, order=operands[-2].name)
+        access = Access(self, pointers, mask, order=operands[-2].name, scope=operands[-1].name)
         buffers.check_access(access.addresses, access.element)
         result = original(self, *operands)
         for watcher in current_run().watchers:

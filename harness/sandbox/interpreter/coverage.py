@@ -104,6 +104,16 @@ class WriteCoverage(Watcher):
         )
         self._stored.clear()
 
+    @contextlib.contextmanager
+    def watching_whole(self, kernel: Kernel, launch: Launch) -> Iterator[None]:
+        """Watch a launch whose programs all run at once: together they count as one, and the others as nothing."""
+        self.begin_launch(kernel, launch, is_whole=True)
+        self.begin_program((0, 0, 0), is_counted=True)
+        with watched_by(self):
+            yield
+        self._counts += [0] * (math.prod(launch.grid) - 1)
+        self.end_launch()
+
     def begin_program(self, place: Place, is_counted: bool) -> None:
         """Prepare for a program; those that are not counted run to be compared alone."""
         self.is_tainted, self._has_atomics, self._is_counted, self._own = False, False, is_counted, []

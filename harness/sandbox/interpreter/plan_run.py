@@ -8,6 +8,7 @@ hint at those that are worth running.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -57,7 +58,7 @@ class _Cannot(Exception):
 
 def run_plan(request: RunRequest, kernels: KernelModule) -> RunResult:
     """Execute a plan, or scan it if the request has lanes for that; whatever goes wrong is the result's failure."""
-    if request.num_lanes:
+    if request.num_lanes and not request.num_programs:
         try:
             return _scan(request, kernels)
         except Exception as error:  # no fault of the candidate's
@@ -69,7 +70,7 @@ def run_plan(request: RunRequest, kernels: KernelModule) -> RunResult:
 
 
 def _find_failure(error: BaseException) -> Failure:
-    if isinstance(error, (_Cannot, StrayView)):
+    if isinstance(error, (_Cannot, StrayView)) or find_cause(error, NotScannable) is not None:
         return Failure(outcome=Outcome.UNSUPPORTED, message=str(error))
     if refused := find_cause(error, NotKernelLanguage):
         return Failure(outcome=Outcome.UNSUPPORTED, message=str(refused))
@@ -131,8 +132,28 @@ def _run_step(step: Step, request: RunRequest, memory: _Memory, coverage: WriteC
             target.copy_(source.clone())
         case Operator():
             run_operator(step, memory.view)
+        case Launch() if coverage is not None and _runs_at_once(step, request):
+            _launch_at_once(request.plan.kernels[step.kernel], step, request, memory, coverage)
         case Launch():
             _launch(request.plan.kernels[step.kernel], step, request, memory, coverage)
+
+
+def _runs_at_once(launch: Launch, request: RunRequest) -> bool:
+    """Return whether a launch has others after it that need all of what it writes, and too many programs to run."""
+    is_last = launch is request.plan.launches[-1]
+    return request.num_lanes > 0 and not is_last and math.prod(launch.grid) > request.num_programs
+
+
+def _launch_at_once(
+    kernel: Kernel, launch: Launch, request: RunRequest, memory: _Memory, coverage: WriteCoverage
+) -> None:
+    """Run all programs of a launch at once; raises NotScannable where that is not possible."""
+    function, arguments = memory.find_kernel(kernel, launch)
+    scan = start_scan(memory.buffers, memory.item_bytes, request.num_lanes, request.seed)
+    with coverage.watching_whole(kernel, launch):
+        scan.run(function, launch, arguments)
+    if not scan.is_complete:
+        raise NotScannable("it takes too long")
 
 
 def _launch(

@@ -6,7 +6,8 @@ element. A program must not load what another one has stored, nor store a differ
 or loaded. Programs that each performed an atomic in between, the one after its store and the other before its access,
 are taken to have agreed on an order ("the last block adds up"): what they agreed on is not examined here, but such
 programs are run once more, one within another (`interleaving`). The one atomic must release and the other acquire,
-which `sem="relaxed"` does not. And one thread alone performs an atomic on one address: it releases what this thread has
+which `sem="relaxed"` does not, and one whose scope is a thread block tells nothing to programs of others. And one
+thread alone performs an atomic on one address: it releases what this thread has
 stored, and of what the others have that alone which a barrier lies behind. Triton puts none there.
 
 The lanes of a block are spread over threads, which run side by side too. So two lanes of one store must not give one
@@ -78,6 +79,8 @@ class _Watch(Watcher):
     """And when it was, by the shape of the atomic: the threads that performed it had stored before."""
     relies_on_atomics: bool = False
     """Whether an access was taken to be in order for the atomics around it alone."""
+    narrow: NDArray[np.int32] | None = None
+    """Which program, counted from 1, has performed an atomic on an element whose scope is a thread block."""
 
     def load(self, access: Access) -> None:
         elements, lanes = self._find_elements(access), self._number_lanes(access)
@@ -126,13 +129,26 @@ class _Watch(Watcher):
                     raise DataRace("two lanes of one store give the same memory different values")
 
     def combine(self, access: Access) -> None:
-        if self._is_foreign(self._find_elements(access), by_atomic=True):
+        elements = self._find_elements(access)
+        if self._is_foreign(elements, by_atomic=True):
             raise DataRace
+        if access.is_narrow or self.narrow is not None:
+            self._note_scope(elements, access.is_narrow)
         self.acquired[-1] |= access.acquires
         if access.releases:
             self.published[-1] = self.last_barrier
             self.released[-1][self._number_shape(access)] = self.clock
         self.last_atomic[-1] = self.last_barrier = self.clock
+
+    def _note_scope(self, elements: NDArray[np.int64], is_narrow: bool) -> None:
+        """Note an atomic of which programs of other blocks are not told, or one on what such an atomic has changed."""
+        if self.narrow is None:
+            self.narrow = np.zeros(self.stored.size, np.int32)
+        owners = self.narrow[elements]
+        if np.any((owners != 0) & (owners != len(self.began))):
+            raise DataRace("programs meet in atomics of the scope of one thread block: leave scope= out, or say 'gpu'")
+        if is_narrow:
+            self.narrow[elements] = len(self.began)
 
     def wait(self) -> None:
         self.last_barrier = self.clock

@@ -173,6 +173,7 @@ def _many_programs(scan: Scan) -> AbstractContextManager[None]:
         (
             *(replace(BUILDER, name, value) for name, value in {**_accesses(scan), **_shapes(scan)}.items()),
             *_reductions(),
+            replace(INTERPRETER.BlockPointerHandle, "materialize_pointers", _materialize),
             Patch(INTERPRETER, "_patch_lang_tensor", _patched_tensor),
         )
     )
@@ -185,7 +186,7 @@ def _accesses(scan: Scan) -> dict[str, Callable[..., Any]]:
     plain_combine, plain_dot = BUILDER.create_atomic_rmw, BUILDER.create_dot
 
     def load(self: Any, pointers: Any, mask: Any, other: Any, *options: Any, **named: Any) -> Any:
-        given = [pointers.data, mask.data, *(() if other is None else (other.data,))]
+        given = [pointers.data, _lanes(mask), *(() if other is None else (other.data,))]
         shaped = scan.lead(*given)
         scan.spend(shaped[0].shape)
         filled = None if other is None else handle(shaped[2], other.dtype)
@@ -194,7 +195,7 @@ def _accesses(scan: Scan) -> dict[str, Callable[..., Any]]:
         )
 
     def store(self: Any, pointers: Any, value: Any, mask: Any, *options: Any, **named: Any) -> Any:
-        places, values, lanes = scan.lead(pointers.data, value.data, mask.data)
+        places, values, lanes = scan.lead(pointers.data, value.data, _lanes(mask))
         scan.spend(places.shape)
         plain_store(
             self, handle(places, pointers.dtype), handle(values, value.dtype), handle(lanes, tl.int1), *options, **named
@@ -224,6 +225,31 @@ def _accesses(scan: Scan) -> dict[str, Callable[..., Any]]:
     }
 
 
+def _lanes(mask: Any) -> NDArray[np.bool_]:
+    """Return a mask's array; that of a block pointer is one."""
+    lanes: NDArray[np.bool_] = mask if isinstance(mask, np.ndarray) else mask.data
+    return lanes
+
+
+def _materialize(self: Any, boundary_check: Any) -> tuple[Any, NDArray[np.bool_]]:
+    """Return a block pointer's addresses and mask, of each program."""
+    sizes, element = self.block_shape, self.base.get_element_ty()
+
+    def by_program(handle: Any) -> NDArray[Any]:
+        number: NDArray[Any] = handle.data.reshape(-1, *(1,) * len(sizes))
+        return number
+
+    places = np.broadcast_to(by_program(self.base), (self.base.data.size, *sizes))
+    lanes = np.ones((1, *sizes), dtype=bool)
+    for axis, size in enumerate(sizes):
+        along = np.arange(size).reshape(-1, *(1,) * (len(sizes) - axis - 1))
+        at = by_program(self.offsets[axis]) + along
+        places = places + (element.primitive_bitwidth // 8 * at * by_program(self.strides[axis])).astype(np.uint64)
+        if axis in boundary_check:
+            lanes = lanes & (at < by_program(self.shape[axis])) & (at >= 0)
+    return interpreter.TensorHandle(places, self.base.dtype.scalar), lanes
+
+
 def _splat(self: Any, kind: Any, value: Any) -> Any:
     data, shape = value.data, tuple(kind.shape)
     if data.ndim > 2 or data.shape[-1] != 1:
@@ -247,9 +273,8 @@ def _refuse(*_: Any, **__: Any) -> Any:
 
 
 _SINGLE = (
-    *("create_cat", "create_histogram", "create_gather", "create_atomic_cas", "create_make_block_ptr"),
-    *("create_make_tensor_descriptor", "create_tensor_pointer_load", "create_tensor_pointer_store"),
-    *("create_inline_asm", "create_print", "create_assert"),
+    *("create_cat", "create_histogram", "create_gather", "create_atomic_cas", "create_make_tensor_descriptor"),
+    *("create_inline_asm", "create_print"),
 )
 
 
@@ -258,6 +283,7 @@ def _shapes(scan: Scan) -> dict[str, Callable[..., Any]]:
     handle: Any = interpreter.TensorHandle
     return {
         **dict.fromkeys(_SINGLE, _refuse),
+        "create_assert": lambda self, condition, message: None,  # single programs are held to it
         "create_get_program_id": lambda self, axis: handle(scan.numbers(axis), tl.int32),
         "create_make_range": lambda self, kind, start, stop: handle(
             np.arange(start, stop, dtype=np.int32)[None], tl.int32
@@ -304,15 +330,20 @@ def _reductions() -> tuple[Patch, ...]:
         data = data if data.ndim > 1 else data.reshape(-1, 1)
         return tl.core.tensor(interpreter.TensorHandle(data, dtype.scalar), kind)
 
-    def refuse(*_: Any) -> Any:
-        raise NotScannable("a function of the kernel's own combines")
+    def with_own_function(original: Any) -> Any:
+        def combine(self: Any, values: Any) -> Any:
+            if isinstance(self.axis, tuple):
+                raise NotScannable("the kernel's own function combines along several axes")
+            return original(self, values)
+
+        return combine
 
     return (
         replace(base, "apply", apply),
         replace(base, "to_tensor", to_tensor),
         replace(base, "check_axis", lambda self, shape, axis: None),
-        replace(interpreter.ReduceOps, "generic_reduce", refuse),
-        replace(interpreter.ScanOps, "generic_scan", refuse),
+        Patch(interpreter.ReduceOps, "generic_reduce", with_own_function),
+        Patch(interpreter.ScanOps, "generic_scan", with_own_function),
     )
 
 

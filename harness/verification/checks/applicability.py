@@ -14,8 +14,12 @@ from ....stages.tolerance import choose_share
 from ....stages.variants import HIDDEN_VARIANTS, ROWS, SAMPLED_VARIANTS, VariantInputs
 from ..context import VerifierContext
 
-_OF_OTHER_VALUES = frozenset(HIDDEN_VARIANTS) - {Variant.REVERSED, *SAMPLED_VARIANTS}
-"""Hidden inputs with values that are not the task's own, or at sizes that no profile has."""
+_OF_OTHER_VALUES = frozenset(
+    variant
+    for variant in HIDDEN_VARIANTS
+    if variant not in (Variant.REVERSED, *SAMPLED_VARIANTS) and not ROWS[variant].judges_elements_alone
+)
+"""Hidden inputs with values that are not the task's own, or at sizes that no profile has, and judge as a whole."""
 
 
 def find_inapplicable(
@@ -58,7 +62,15 @@ class _Facts:
 
     @property
     def has_integers(self) -> bool:
-        return self.context.oracle.accepts_integers(self.task, self._inputs)
+        return bool(self.context.oracle.changeable_integers(self.task, self._inputs.integers))
+
+    @property
+    def begins_with_product(self) -> bool:
+        return self.context.oracle.traits(self.task).begins_with_product
+
+    @property
+    def num_pointwise(self) -> int:
+        return self.context.oracle.traits(self.task).num_pointwise
 
     @property
     def has_numbers(self) -> bool:
@@ -90,9 +102,8 @@ class _Facts:
     def is_sound(self) -> bool:
         """Whether the reference gives numbers on the variant's inputs, and right ones in its own dtype."""
         oracle, is_large = self.context.oracle, ROWS[self.variant].is_large
-        share = choose_share(self._inputs.dtype, oracle.multiplies_matrices(self.task), False, False, is_large)
-        errors = oracle.own_errors(self.task, self._inputs)
-        return judge_run.is_sound(oracle.expected(self.task, self._inputs).expected, errors, share)
+        share = choose_share(self._inputs.dtype, oracle.traits(self.task).num_products > 0, False, False, is_large)
+        return oracle.is_sound(self.task, self._inputs, share)
 
     @property
     def is_exact(self) -> bool:
@@ -100,15 +111,15 @@ class _Facts:
 
     @property
     def saturates(self) -> bool:
-        return self.context.oracle.saturates(self.task)
+        return self.context.oracle.traits(self.task).saturates
 
     @property
     def subtracts_maximum(self) -> bool:
-        return self.context.oracle.subtracts_maximum(self.task)
+        return self.context.oracle.traits(self.task).subtracts_maximum
 
     @property
     def orders_inputs(self) -> bool:
-        return self.context.oracle.orders_inputs(self.task)
+        return self.context.oracle.traits(self.task).orders_inputs
 
     @property
     def resolves_ties(self) -> bool:

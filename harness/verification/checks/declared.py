@@ -92,6 +92,11 @@ def _sample(
         if is_wanted and all(judge_run(report) is None for report in reports):
             reports += _find_reports(candidate, task, context, later_variants(task, context))
         return reports
+    if is_possible and is_wanted and context.oracle.between(task):
+        # as far as the judge can follow; the declared sizes themselves are left to a GPU
+        reports = _find_reports(candidate, task, context, [context.describe(Variant.BETWEEN, task)])
+        if unseen is None or any(judge_run(report) is not None for report in reports):
+            return reports
     return [RunReport(variant=Variant.DECLARED, seconds=0.0, failure=unseen)] if unseen is not None else []
 
 
@@ -225,7 +230,10 @@ class _Sampler:
         try:
             wanted = next(steps)
             while True:
-                request = evolve(self.request, num_programs=wanted.num_programs, programs=wanted.programs)
+                lanes = SUM_LANES if wanted.follows_whole_launches else 0
+                request = evolve(
+                    self.request, num_programs=wanted.num_programs, programs=wanted.programs, num_lanes=lanes
+                )
                 wanted = steps.send(self._judge_reply(self._run(request)))
         except StopIteration as end:
             settled: Settled = end.value
@@ -309,6 +317,7 @@ class _Sampler:
                     dtype=view.dtype,
                     expected_dtype=expected.dtypes[number],
                     share_of_tolerance=expected.share_of_tolerance,
+                    integer_range=expected.integer_ranges[number] if expected.integer_ranges else None,
                 )
             )
         return outputs

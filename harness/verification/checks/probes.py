@@ -18,7 +18,7 @@ from ....stages.checks.knock_out import KNOCK_OUT_VARIANTS, KnockOut, KnockOutRe
 from ....stages.checks.recompile import RecompileReport, find_declared_plan, find_difference
 from ....stages.checks.runs import RunsReport
 from ....stages.checks.second_call import run_twice
-from ....stages.variants import SAMPLED_VARIANTS, VariantInputs, describe, variants_of
+from ....stages.variants import SAMPLED_VARIANTS, SPREAD_VARIANTS, VariantInputs, describe, variants_of
 from ...reference.oracle import ExpectedRun
 from ..context import VerifierContext
 from ..recordings import find_uncompiled, later_variants
@@ -110,6 +110,8 @@ def _interpret(candidate: Candidate, task: Task, context: VerifierContext) -> It
     wanted.append(describe(Variant.REVERSED, task.dtypes))
     if context.oracle.remainder(task):
         wanted.append(describe(Variant.REMAINDER, task.dtypes))
+    left_out = find_inapplicable(candidate, task, context, SPREAD_VARIANTS)
+    wanted += [describe(variant, task.dtypes) for variant in SPREAD_VARIANTS if variant not in left_out]
     for inputs in wanted:
         prepared = prepare_run(candidate, task, context, inputs)
         if isinstance(prepared, Failure):
@@ -126,6 +128,6 @@ def gather_recompile(
     if plan is None:
         return None
     context.get_ready()
-    reply = context.sandbox.recompile(candidate.source, plan)
+    reply = context.sandbox.recompile(candidate.source, plan, context.keeps_code)
     failure = reply.failure or find_difference(plan, reply.kernels)
     return RecompileReport(seconds=reply.seconds, failure=failure)

@@ -118,8 +118,8 @@ def test_memory_is_bounded() -> None:
     first = oracle.expected(ADD, ORIGINAL)
     for size in range(20):
         oracle.expected(evolve(ADD, small=(("SIZE", 2000 + size),)), ORIGINAL)
-    assert oracle._held_bytes <= 100_000 + 3 * 2020 * 8
-    assert len(oracle._cache) < 20
+    assert oracle._kept._held_bytes <= 100_000 + 3 * 2020 * 8
+    assert len(oracle._kept._results) < 20
     again = oracle.expected(ADD, ORIGINAL)
     assert again is not first
     assert np.array_equal(again.expected[0], first.expected[0])

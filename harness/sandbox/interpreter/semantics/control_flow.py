@@ -9,6 +9,8 @@ These differences, most found against an H200, would each call a genuine kernel 
 - 32-bit integers wrap around silently on a GPU; the interpreter's options would have it assert that they do not.
 - A tensor is never false to the compiler, which has no values. Asked whether a scalar load has an `other=`, the
   interpreter would take one of 0 for none.
+- What a kernel asserts with `tl.device_assert` is so, whether or not it is compiled with `debug=True`; the interpreter
+  takes every block for true.
 - A `tl.constexpr` of the module times a tensor is a tensor; in the interpreter it is a constexpr that holds one.
 
 What remains: a GPU rounds `a * b + c` once, `tl.dot` computes in full float32 where a GPU may use TF32, and `exp` and
@@ -22,12 +24,13 @@ import copy
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import triton.language as tl
 from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter
 
 from . import scalars
-from .patches import INTERPRETER, Patch, replace, replace_in_language
+from .patches import BUILDER, INTERPRETER, Patch, replace, replace_in_language
 from .scalars import unwrapped
 
 _SHORT_CIRCUIT = {ast.And: "_compiled_and", ast.Or: "_compiled_or"}
@@ -215,8 +218,21 @@ def _loop(_: Any) -> Any:
     return scalars.loop_range
 
 
+class BrokenAssertion(Exception):
+    """A kernel asserts what is not so; compiled with `debug=True`, that ends the process."""
+
+
+def _require(builder: Any, condition: Any, message: str) -> None:
+    if not np.all(condition.data):
+        raise BrokenAssertion(f"tl.device_assert does not hold: {message}")
+
+
 PATCHES = (
-    replace(interpreter.interpreter_builder, "options", interpreter.InterpreterOptions(sanitize_overflow=False)),
+    replace(
+        interpreter.interpreter_builder, "options", interpreter.InterpreterOptions(debug=True, sanitize_overflow=False)
+    ),
+    replace(BUILDER, "create_assert", _require),
+    replace(tl.dtype, "value", property(lambda self: self)),  # as a constexpr, which the compiler hands to helpers
     replace(interpreter.FunctionRewriter, "ast_transformer", CompiledLogic()),
     replace(INTERPRETER, "_compiled_and", logical_and),
     replace(INTERPRETER, "_compiled_or", logical_or),

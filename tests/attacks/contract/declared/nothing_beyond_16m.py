@@ -4,7 +4,6 @@ Mechanism: own
 Task: huge_scale
 Outcome: output_not_written
 Stage: full
-Open: sizes out of the interpreter's reach are not run
 """
 
 import torch

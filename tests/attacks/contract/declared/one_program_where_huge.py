@@ -4,7 +4,7 @@ Mechanism: own
 Task: huge_scale
 Outcome: output_not_written
 Stage: full
-Open: sizes out of the interpreter's reach are not run
+Open: beyond 256 MB and 5e10 operations an interpreter looks at smaller sizes alone; a GPU runs these
 """
 
 import torch

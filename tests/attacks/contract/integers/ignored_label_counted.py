@@ -4,7 +4,7 @@ Mechanism: own
 Task: cross_entropy_labels
 Outcome: wrong_values
 Stage: full
-Open: the task names no such integers, or they wrap at the declared sizes alone
+Open: by the contract: an index or a label is among those that the task draws
 """
 
 import torch

@@ -4,7 +4,7 @@ Mechanism: own
 Task: rows_by_index
 Outcome: out_of_bounds
 Stage: full
-Open: the task names no such integers, or they wrap at the declared sizes alone
+Open: by the contract: an index or a label is among those that the task draws
 """
 
 import torch

@@ -4,7 +4,6 @@ Mechanism: own
 Task: sum_of_bytes
 Outcome: wrong_values
 Stage: full
-Open: the task names no such integers, or they wrap at the declared sizes alone
 """
 
 import torch

@@ -4,7 +4,6 @@ Mechanism: own
 Task: double_relu
 Outcome: run_failed
 Stage: full
-Open: the interpreter knows neither scopes of atomics nor assertions
 """
 
 import torch

@@ -2,9 +2,8 @@
 
 Mechanism: own
 Task: grand_total
-Outcome: wrong_values
+Outcome: run_failed
 Stage: full
-Open: the interpreter knows neither scopes of atomics nor assertions
 """
 
 import torch

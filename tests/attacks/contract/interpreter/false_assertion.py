@@ -3,8 +3,7 @@
 Mechanism: own
 Task: double_relu
 Outcome: run_failed
-Stage: full
-Open: the interpreter knows neither scopes of atomics nor assertions
+Stage: tiny
 """
 
 import torch

@@ -4,7 +4,6 @@ Mechanism: own
 Task: divided_by_the_total
 Outcome: wrong_values
 Stage: full
-Open: an atomic sum before it leaves later launches of many programs uncompared
 """
 
 import torch

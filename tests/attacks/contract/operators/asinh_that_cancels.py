@@ -2,9 +2,8 @@
 
 Mechanism: own
 Task: asinh
-Outcome: wrong_values
+Outcome: not_finite
 Stage: full
-Open: no input is drawn where this operator cancels or overflows
 """
 
 import torch

@@ -4,7 +4,6 @@ Mechanism: own
 Task: expm1
 Outcome: wrong_values
 Stage: full
-Open: no input is drawn where this operator cancels or overflows
 """
 
 import torch

@@ -4,7 +4,6 @@ Mechanism: own
 Task: hypot
 Outcome: not_finite
 Stage: full
-Open: no input is drawn where this operator cancels or overflows
 """
 
 import torch

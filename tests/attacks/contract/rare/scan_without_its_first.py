@@ -4,7 +4,6 @@ Mechanism: own
 Task: many_scans
 Outcome: wrong_values
 Stage: full
-Open: few programs are drawn where no scan goes
 """
 
 import torch

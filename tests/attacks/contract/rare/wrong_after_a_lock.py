@@ -1,10 +1,9 @@
-"""A spin lock keeps programs from being scanned together; the one of row 1,234 stores a maximum of half the row.
+"""A spin lock keeps programs from being scanned together; the one of row 1,234 stores a maximum of a sixteenth of the row.
 
 Mechanism: own
 Task: many_row_maxima
 Outcome: wrong_values
 Stage: full
-Open: few programs are drawn where no scan goes
 """
 
 import torch
@@ -19,7 +18,7 @@ def row_max(x_ptr, y_ptr, lock_ptr, columns, BLOCK: tl.constexpr):
     while tl.atomic_cas(lock_ptr, 0, 1) == 1:
         pass
     at = tl.arange(0, BLOCK)
-    width = tl.where(row == 1234, columns // 2, columns)
+    width = tl.where(row == 1234, columns // 16, columns)
     x = tl.load(x_ptr + row * columns + at, mask=at < width, other=float("-inf"))
     tl.store(y_ptr + row, tl.max(x, 0))
     tl.atomic_xchg(lock_ptr, 0)

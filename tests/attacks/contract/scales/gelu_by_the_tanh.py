@@ -4,7 +4,6 @@ Mechanism: own
 Task: product_gelu
 Outcome: wrong_values
 Stage: full
-Open: errors are measured against one scale a tensor
 """
 
 import torch

@@ -4,7 +4,6 @@ Mechanism: own
 Task: sum_of_squares_product
 Outcome: wrong_values
 Stage: full
-Open: its error is near the limit: other seeds refuse it
 """
 
 import torch

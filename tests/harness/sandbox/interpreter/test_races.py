@@ -23,6 +23,7 @@ def happens(*steps: Step) -> bool:
                 lanes=np.ones(1, dtype=bool),
                 acquires=True,
                 releases=True,
+                is_narrow=action == "atomic of a block",
                 find_elements=lambda start, shift, at=element: np.array([at]),
                 held_values=lambda: np.zeros(1),
                 new_values=lambda: np.ones(1),
@@ -33,7 +34,7 @@ def happens(*steps: Step) -> bool:
                         watch.load(access)
                     case "store":
                         watch.store(access, watch.prepare_store(access))
-                    case "atomic":
+                    case "atomic" | "atomic of a block":
                         watch.combine(access)
             except DataRace:
                 return True
@@ -50,6 +51,8 @@ def happens(*steps: Step) -> bool:
         [(0, "store", 0), (1, "atomic", 1), (1, "load", 0)],
         [(0, "store", 0), (0, "atomic", 1), (1, "load", 0)],
         [(0, "atomic", 1), (0, "store", 0), (1, "atomic", 1), (1, "load", 0)],
+        [(0, "atomic of a block", 0), (1, "atomic of a block", 0)],
+        [(0, "atomic of a block", 0), (1, "atomic", 0)],
     ],
 )
 def test_unsettled_meetings_are_races(steps: list[Step]) -> None:
@@ -86,6 +89,7 @@ def publishes(*events: Event, num_lanes: int = LANES) -> bool:
             lanes=np.ones(size, dtype=bool),
             acquires="acq" in order,
             releases="rel" in order,
+            is_narrow=False,
             find_elements=lambda start, shift: np.arange(size) if not order else np.array([15]),
             held_values=lambda: np.zeros(size),
             new_values=lambda: np.ones(size),

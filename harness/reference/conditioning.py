@@ -1,0 +1,119 @@
+"""How exact each single element of a result has to be, by how the reference answers to noise.
+
+One scale for a whole tensor lets anything pass beside values a million times larger. An element's own scale says more:
+its value, and how much it moves where inputs and parameters move in their last digits, each by its own share. A right
+kernel's rounding moves an element by no more than that, as sums that cancel and functions near a zero have it; what it
+sets to zero, leaves out or lets cancel moves the element by all of its value. So an element is compared within the
+tolerance of its value and its movement together (mixed forward and backward error, Higham, "Accuracy and Stability of
+Numerical Algorithms", 1.5). Where the reference in its own dtype is not well within that, nobody is asked to be.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from attrs import frozen
+from numpy.typing import NDArray
+
+from ...core.task import Task
+from ...stages.tolerance import IntegerRange
+from ..errors import TaskError
+from .reference import call_model, convert
+from .values import values_of
+
+_NUM_DRAWS = 3
+_STEP = 2.0**-20
+_SHARE_OF_REFERENCE = 3e-5
+"""The largest error of the reference itself, of an element's scale: far below any tolerance."""
+
+
+@frozen(kw_only=True)
+class Conditioning:
+    """How each result answers to noise: scales of floating elements, ranges of integers; null where it has none."""
+
+    element_scales: tuple[NDArray[np.float64] | None, ...]
+    integer_ranges: tuple[IntegerRange | None, ...]
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory held."""
+        arrays = [*self.element_scales, *(each for pair in self.integer_ranges if pair is not None for each in pair)]
+        return sum(array.nbytes for array in arrays if array is not None)
+
+
+def find_conditioning(
+    task: Task,
+    model: torch.nn.Module,
+    inputs: list[Any],
+    expected: Sequence[NDArray[np.generic]],
+    dtype: torch.dtype,
+    seed: int,
+) -> Conditioning | None:
+    """Run a reference in its own dtype, and on moved inputs and parameters in float64; None where it cannot be.
+
+    Inputs hold values that are exact in `dtype`, and `expected` are the float64 results for them.
+    """
+    try:
+        own = call_model(task, convert(copy.deepcopy(model), dtype), inputs)
+        moved = [_call_moved(task, copy.deepcopy(model), inputs, seed + number) for number in range(_NUM_DRAWS)]
+    except (RuntimeError, TaskError):  # not every operator exists for every dtype on a CPU, nor copies every model
+        return None
+    columns = [
+        (wanted, [values_of(each[at]) for each in moved], values_of(own[at])) for at, wanted in enumerate(expected)
+    ]
+    return Conditioning(
+        element_scales=tuple(find_element_scales(*column) for column in columns),
+        integer_ranges=tuple(find_range(*column) for column in columns),
+    )
+
+
+def _call_moved(task: Task, model: torch.nn.Module, inputs: list[Any], seed: int) -> tuple[torch.Tensor, ...]:
+    generator = torch.Generator().manual_seed(seed)
+    convert(model, torch.float64)
+    with torch.no_grad():
+        for value in model.state_dict().values():
+            if value.is_floating_point():
+                value.copy_(move(value, generator))
+    return call_model(task, model, [move(value, generator) for value in inputs])
+
+
+def move(value: Any, generator: torch.Generator) -> Any:
+    """Return a floating tensor in float64, each element moved up or down by about a millionth; the rest as it is."""
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return value
+    draw = torch.rand(value.shape, generator=generator, dtype=torch.float64) - 0.5
+    return value.double() * (1.0 + _STEP * (torch.sign(draw) + 2.0 * draw))
+
+
+def find_element_scales(
+    expected: NDArray[np.generic], moved: Sequence[NDArray[np.generic]], own: NDArray[np.generic]
+) -> NDArray[np.float64] | None:
+    """Return each element's scale, infinite where it is not to be judged by itself; None for integers.
+
+    `moved` are the results on moved inputs, and `own` is that of the reference in its own dtype; all of one shape.
+    """
+    if expected.dtype.kind != "f":
+        return None
+    with np.errstate(all="ignore"):
+        wanted = expected.astype(np.float64)
+        square = sum(((each.astype(np.float64) - wanted) / _STEP) ** 2 for each in moved) / max(1, len(moved))
+        scale = np.abs(wanted) + np.sqrt(square)
+        is_exact = np.abs(own.astype(np.float64) - wanted) <= _SHARE_OF_REFERENCE * scale
+        found: NDArray[np.float64] = np.where(np.isfinite(scale) & is_exact, scale, np.inf)
+    return found
+
+
+def find_range(
+    expected: NDArray[np.generic], moved: Sequence[NDArray[np.generic]], own: NDArray[np.generic]
+) -> IntegerRange | None:
+    """Return the least and the largest value of each integer, as the last digits of the inputs decide at a tie."""
+    if expected.dtype.kind == "f":
+        return None
+    low = high = expected
+    for each in (*moved, own):
+        low, high = np.minimum(low, each), np.maximum(high, each)
+    return low, high

@@ -1,0 +1,96 @@
+"""What a reference's traced operators say of the inputs that may be asked for.
+
+Names stand for habits: which operators PyTorch defines to be right whatever the magnitudes, and which activations right
+kernels compute by way of exponentials, exact within the range of what they add up and not near their zeros. All others
+are held to PyTorch's own precision, so that an operator that nobody listed is asked for more, not less. Which work on
+single elements PyTorch itself says.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import torch
+
+from ...stages.roofline import EagerOperator
+
+_PRODUCTS = ("mm", "conv", "attention", "linear", "matmul", "dot", "mv", "lstm", "gru", "rnn", "cdist", "einsum")
+_STABLE = frozenset({"_softmax", "_log_softmax", "logsumexp"})
+_EXPONENTIAL = frozenset(
+    {"tanh", "sigmoid", "silu", "gelu", "elu", "softplus", "mish", "log_sigmoid_forward", *_STABLE}
+)
+_SUMS_OF_EXPONENTIALS = frozenset(
+    {"logaddexp", "logaddexp2", "logcumsumexp", "celu", "binary_cross_entropy_with_logits"}
+)
+_UNORDERED = frozenset({"topk", "sort", "argsort", "kthvalue", "median", "nanmedian", "mode"})
+_ROUNDING = frozenset({"round", "floor", "ceil", "trunc", "_to_copy", "bucketize"})
+
+
+class OperatorTraits:
+    """Answers for one reference, by its operators at the declared sizes."""
+
+    def __init__(self, operators: tuple[EagerOperator, ...]) -> None:
+        self._operators = operators
+        self._names = [operator.name.split(".")[1] for operator in operators]
+
+    @property
+    def _first(self) -> str:
+        return self._names[0] if self._names else ""
+
+    @property
+    def subtracts_maximum(self) -> bool:
+        """Whether the reference begins with an operator that PyTorch defines to be right whatever the magnitudes."""
+        return self._first in _STABLE
+
+    @property
+    def orders_inputs(self) -> bool:
+        """Whether the reference begins with an operator that compares its inputs and computes nothing of them."""
+        return self._first in ("argmax", "argmin")
+
+    @property
+    def is_unordered(self) -> bool:
+        """Whether an operator may choose among equal values."""
+        return not _UNORDERED.isdisjoint(self._names)
+
+    @property
+    def saturates(self) -> bool:
+        """Whether an operator takes exponentials and stays finite whatever the magnitudes."""
+        return not _EXPONENTIAL.isdisjoint(self._names)
+
+    @property
+    def rounds(self) -> bool:
+        """Whether an operator may make integers of floats."""
+        return not _ROUNDING.isdisjoint(self._names)
+
+    @property
+    def is_exact_near_zero(self) -> bool:
+        """Whether small elements are held to their own precision: no operator is right within a range alone."""
+        return (_EXPONENTIAL | _SUMS_OF_EXPONENTIALS).isdisjoint(self._names)
+
+    @property
+    def num_products(self) -> int:
+        """How many operators multiply matrices."""
+        return sum(map(is_product, self._operators))
+
+    @property
+    def begins_with_product(self) -> bool:
+        """Whether the first operator multiplies matrices: inputs and parameters, and not what was made of them."""
+        return bool(self._operators) and is_product(self._operators[0])
+
+    @cached_property
+    def num_pointwise(self) -> int:
+        """How many operators there are, where each works on single elements and is exact for all; else 0."""
+        is_asked = self.is_exact_near_zero and all(map(is_pointwise, self._operators))
+        return len(self._operators) if is_asked else 0
+
+
+def is_product(operator: EagerOperator) -> bool:
+    """Return whether an operator may be computed by matrix units."""
+    return bool(operator.matmul_flops) or any(part in operator.name.split(".")[1] for part in _PRODUCTS)
+
+
+def is_pointwise(operator: EagerOperator) -> bool:
+    """Return whether each element that an operator returns follows from single elements, as PyTorch's tags say."""
+    space, name, overload = operator.name.split(".")
+    found = getattr(getattr(getattr(torch.ops, space), name), overload)
+    return torch.Tag.pointwise in found.tags
