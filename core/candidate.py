@@ -97,6 +97,8 @@ class ReferenceSignature:
     dtypes: tuple[str, ...]
     used_inputs: tuple[int, ...]
     parameters: tuple[str, ...] = ()
+    num_bytes: int = 0
+    """Of inputs, parameters and results; 0 where it was recorded before they were counted."""
 
 
 @frozen(kw_only=True)

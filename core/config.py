@@ -29,6 +29,8 @@ PolicyDtype = Literal["auto", "float32", "bfloat16"]
 SftMethod = Literal["lora", "full"]
 Algorithm = Literal["best-of-n", "rloo", "grpo", "dr-grpo"]
 Schedule = Literal["step", "accuracy"]
+FamilyDraws = Literal["turns", "success"]
+Goal = Literal["graded", "correctness", "speed"]
 Backend = Literal["auto", "interpret", "cuda"]
 TimingMode = Literal["none", "simulated", "measured"]
 Compiling = Literal["none", "default", "max-autotune"]
@@ -136,7 +138,11 @@ class RlConfig:
 
 @frozen(kw_only=True)
 class CurriculumConfig:
-    """Shares of Level 2 tasks; `fixed_share` is for cells without extension C, the rest for cells with it."""
+    """Shares of Level 2 tasks; `fixed_share` is for cells without extension C, the rest for cells with it.
+
+    `families`, in any cell: they take turns, or each is drawn by the success at it so far, most where half is right;
+    `family_floor` is the least that one weighs then, beside 1 for the most.
+    """
 
     fixed_share: float = real(0.3, 0.0, 1.0)
     start_share: float = real(0.1, 0.0, 1.0)
@@ -145,6 +151,10 @@ class CurriculumConfig:
     window: int = integer(5, 1)
     step: float = real(0.05, 0.0, 1.0)
     schedule: Schedule = field(default="step", validator=check_choice)
+    families: FamilyDraws = field(
+        default="turns", validator=check_choice, metadata={"in_fingerprint": "where it is set"}
+    )
+    family_floor: float = real(0.1, 0.0, 1.0, open_low=True, in_fingerprint="where it is set")
 
     def __attrs_post_init__(self) -> None:
         _require_at_most(self, "start_share", "end_share")
@@ -155,11 +165,16 @@ class RewardConfig:
     """Speedups (reference time over candidate time) where the performance bonus starts, and where it is full.
 
     `uniform_alpha` is what a speedup of 1 is worth beside correctness in the control with the uniform reward.
+
+    `goal`: what a cell's extensions say ("graded"); correctness alone, which needs no timing; or speed, which is
+    correctness alone in the first `speed_after` rounds, and then as much again for the speedup of what is right.
     """
 
     speedup_floor: float = real(0.5, 0.0, open_low=True)
     speedup_cap: float = real(4.0, 0.0, open_low=True)
     uniform_alpha: float = real(0.1, 0.0, 100.0)
+    goal: Goal = field(default="graded", validator=check_choice, metadata={"in_fingerprint": "where it is set"})
+    speed_after: int = integer(0, 0, in_fingerprint="where it is set")
 
     def __attrs_post_init__(self) -> None:
         _require_at_most(self, "speedup_floor", "speedup_cap")
@@ -284,6 +299,10 @@ class Config:
     timing: TimingConfig = field(factory=TimingConfig)
     evaluation: EvaluationConfig = field(factory=EvaluationConfig)
     limits: LimitsConfig = field(factory=LimitsConfig)
+
+    def __attrs_post_init__(self) -> None:
+        if self.reward.goal == "speed" and (self.verifier.timing == "none" or not self.rl.timed):
+            raise ConfigError("reward.goal: speed needs verifier.timing = simulated or measured, and rl.timed")
 
 
 def parse_toml(text: str, base: Config | None = None, name: str = "") -> Config:

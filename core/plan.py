@@ -109,7 +109,7 @@ class Kernel:
     qualname: str
     source_sha256: str
     binary: str | None = None
-    """SHA-256 of the compiled code's blob."""
+    """SHA-256 of the compiled code's blob; of its PTX where nobody wants to load it."""
     options: tuple[tuple[str, int | float | str | bool | None], ...] = ()
     entry_point: str | None = None
     num_warps: int | None = None

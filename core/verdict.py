@@ -44,6 +44,8 @@ class Verdict:
     """The measured ratio to `torch.compile` of the reference; `speedup` is the one to the eager reference."""
     torch_operators: int | None = None
     """PyTorch operators that compute in the declared plan; null where no plan was recorded."""
+    declared: str | None = None
+    """What was seen at the declared sizes, such as "not run (5.4 GB)"; null where it is not correct."""
 
     def _passed(self, stage: Stage) -> bool:
         return any(result.stage is stage and result.passed for result in self.stages)
@@ -112,10 +114,10 @@ class Verdict:
 
 @frozen(kw_only=True)
 class Reward:
-    """A reward in [0, 1]: up to 0.7 for correctness and up to 0.3 for speed."""
+    """A reward in [0, 1]: up to 0.7 for correctness and up to 0.3 for speed, or a half for each."""
 
     correctness: float = field(validator=[validators.ge(0.0), validators.le(0.7)])
-    performance: float = field(default=0.0, validator=[validators.ge(0.0), validators.le(0.3)])
+    performance: float = field(default=0.0, validator=[validators.ge(0.0), validators.le(0.5)])
 
     @property
     def total(self) -> float:

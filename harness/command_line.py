@@ -22,7 +22,8 @@ from .errors import TritonrlError, UsageError
 P = ParamSpec("P")
 
 Preset = Annotated[
-    str | None, typer.Option("--preset", help="Settings shipped with the package: quick, study, paper or full.")
+    str | None,
+    typer.Option("--preset", help="Settings shipped with the package: quick, study, paper, full, field or rl."),
 ]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file over the preset.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One key, such as rl.rounds=3.")]

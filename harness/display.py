@@ -276,11 +276,14 @@ class Rich:
         return "  ".join(running)
 
 
+def choose_kind(kind: DisplayKind | None) -> DisplayKind:
+    """Choose a kind of display: that one, or the live one on a terminal and plain lines elsewhere."""
+    return kind or (DisplayKind.RICH if sys.stderr.isatty() else DisplayKind.PLAIN)
+
+
 def open_display(kind: DisplayKind | None) -> Progress:
     """Open the display of that kind; by default the live one on a terminal and plain lines elsewhere."""
-    if kind is None:
-        kind = DisplayKind.RICH if sys.stderr.isatty() else DisplayKind.PLAIN
-    match kind:
+    match choose_kind(kind):
         case DisplayKind.RICH:
             return Rich()
         case DisplayKind.PLAIN:

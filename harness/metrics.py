@@ -104,8 +104,14 @@ class Tracker:
             self._run = None
 
 
-def open_progress(kind: DisplayKind | None, names: Sequence[str], out: Path | None, writer: str = "") -> Progress:
-    """Open a display whose events go to the sinks of these names too, in a results folder.
+def open_progress(
+    kind: DisplayKind | None,
+    names: Sequence[str],
+    out: Path | None,
+    writer: str = "",
+    shown: Progress | None = None,
+) -> Progress:
+    """Open a display, or use the one that is `shown`; its events go to the sinks of these names too, in a folder.
 
     `writer` tells processes on several machines apart. Raises UsageError for a sink that is none, is not installed, or
     has no folder.
@@ -113,7 +119,7 @@ def open_progress(kind: DisplayKind | None, names: Sequence[str], out: Path | No
     if names and out is None:
         raise UsageError("--log: say with --out where the results are kept")
     sinks = [_open_sink(name, out, writer) for name in dict.fromkeys(names) if out is not None]
-    display = open_display(kind)
+    display = open_display(kind) if shown is None else shown
     return Logged(display, sinks) if sinks else display
 
 

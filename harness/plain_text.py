@@ -25,6 +25,8 @@ def render_verdict(plain: Mapping[str, Any]) -> list[str]:
         speedup += f" (simulated timing: {plain['estimated_speedup']:.2f})"
     if plain.get("compiled_speedup") is not None:
         speedup += f" (over torch.compile {plain['compiled_speedup']:.2f})"
+    if plain.get("declared"):
+        lines.append(f"  declared: {plain['declared']}")
     return [
         *lines,
         f"  reward {plain['reward']:.2f}, speedup {speedup}, backend {plain['backend']}, seed {plain['seed']}",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
 
@@ -15,6 +16,20 @@ from attrs import evolve
 from ..core.config import Config, parse_toml, with_overrides
 from ..core.serialisation import to_plain
 from .errors import UsageError
+
+
+class ExecutorKind(StrEnum):
+    """Where the cells of a grid run."""
+
+    LOCAL = "local"
+    RAY = "ray"
+    SLURM = "slurm"
+
+
+def require_results(root: Path) -> None:
+    """Raise UsageError where a folder holds nothing of a run; no table is read for that."""
+    if not (root / "run.json").exists():
+        raise UsageError(f"{root}: no results here (run `tritonrl ablate --out {root}` first)")
 
 
 def preset_names() -> tuple[str, ...]:
@@ -60,6 +75,14 @@ def read_text(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise UsageError(f"{path}: {reason}") from None
+
+
+def is_regular(path: Path) -> bool:
+    """Return whether a file is there: a pipe would be waited for, and some texts are no name of any file."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def read_lines(path: Path) -> list[str]:

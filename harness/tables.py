@@ -78,6 +78,7 @@ _JUDGEMENT: dict[str, pl.DataType] = {
     "compiled": _BOOL,
     "correct": _BOOL,
     "torch_operators": _INT,  # that compute in the declared plan; null where none was recorded
+    "declared": _TEXT,  # what was seen at the declared sizes; null where it is not correct, and in earlier runs
 }
 _SPEEDUPS: dict[str, pl.DataType] = {"speedup": _REAL, "estimated_speedup": _REAL}
 _SAMPLE_KEY = ("cell", "seed", "phase", "round", "slot", "sample")

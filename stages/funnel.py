@@ -14,6 +14,7 @@ from ..core.outcome import Outcome, Stage
 from ..core.verdict import StageResult, Verdict
 from .compile_stage import judge_compile
 from .decision import skip
+from .declared_sizes import describe_declared
 from .run_stages import judge_full, judge_tiny
 from .syntax import judge_syntax
 from .timing_stage import TRIM, compiled_speedup_of, judge_timing, speedup_of
@@ -47,6 +48,7 @@ def fold(candidate: Candidate, stop_early: bool, backend: str = "interpret", tri
         failed = failed or not result.passed
     speedup, estimated_speedup = _speedups(candidate, trim) if not failed else (None, None)
     timing = candidate.evidence.timing
+    is_right = all(result.passed for result in results if result.stage is not Stage.TIMING)
     return Verdict(
         task_id=candidate.task_id,
         candidate=candidate.sha256,
@@ -56,6 +58,7 @@ def fold(candidate: Candidate, stop_early: bool, backend: str = "interpret", tri
         estimated_speedup=estimated_speedup,
         compiled_speedup=compiled_speedup_of(timing, trim) if timing is not None and not failed else None,
         torch_operators=_count_operators(candidate),
+        declared=describe_declared(candidate, backend) if is_right else None,
     )
 
 

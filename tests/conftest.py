@@ -72,6 +72,14 @@ def sandboxes() -> Iterator[SharedSandboxes]:
     shared.close()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What is kept for a user's next time is kept for this session alone."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def sandbox(sandboxes: SharedSandboxes) -> Sandbox:
     """The sandbox with the default limits."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,23 @@ def test_every_public_name_is_there(name: str) -> None:
     found = getattr(tritonrl, name)
     assert name in dir(tritonrl)
     assert found.__doc__
+
+
+def test_an_installation_has_every_package_and_its_data() -> None:
+    """Setuptools is told of each folder with modules, and of each file that lies beside modules."""
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    roots = told["package-dir"]
+
+    def place(package: str) -> Path:
+        top, *below = package.split(".")
+        return ROOT / roots[top] / "/".join(below)
+
+    files = {path for top in ("core", "stages", "harness") for path in (ROOT / top).rglob("*.*") if path.is_file()}
+    modules = {path for path in files if path.suffix == ".py"}
+    assert {place(package) for package in told["packages"]} == {ROOT, *(path.parent for path in modules)}
+    globs = [(place(package), glob) for package, all_globs in told["package-data"].items() for glob in all_globs]
+    data = {path for folder, glob in globs for path in folder.glob(glob)}
+    assert {path for path in files - modules if "__pycache__" not in path.parts} <= data
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -17,6 +17,7 @@ FLOORS = (
     (
         "errors",
         "work",
+        "lending",
         "side_by_side",
         "tables",
         "settings",
@@ -34,7 +35,7 @@ FLOORS = (
     ("study",),
     ("evaluation", "analysis", "plain_text", "service"),
     ("report",),
-    ("bench", "adapters", "doctor", "gpu_check", "verify_command"),
+    ("bench", "adapters", "doctor", "gpu_check", "reinforcement", "verify_command"),
 )
 """What harness holds, lowest first: nothing imports what is on a floor above its own."""
 OTHER_NAMES = {"cuda": "gpu", "exam": "evaluation", "benchmarks": "bench", "phases": "study"}

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ EXAMPLE = next(iter(examples(Split.TRAIN, 1, 0, families=("softmax",))))
 TASK = EXAMPLE.task.task_id
 BROKEN = "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
 KEYS = {"task", "candidate", "backend", "stages", "reached", "valid", "compiled", "correct", "speedup", "reward"}
-KEYS |= {"torch_operators", "seed"}
+KEYS |= {"torch_operators", "declared", "seed"}
 COMMANDS = [
     *(["verify"], ["ablate"], ["report"], ["pack"], ["unpack"], ["sft"], ["rl"], ["eval"], ["sample"], ["show"]),
     ["doctor"],
@@ -40,6 +41,7 @@ COMMANDS = [
         ["bench", "mutants"],
         ["bench", "false-rejects"],
         ["bench", "soak"],
+        ["bench", "exam"],
     ),
 ]
 
@@ -364,7 +366,8 @@ def test_show_prints_a_cell_and_a_source(finished: Path) -> None:
     candidates = json.loads(result.stdout)["candidates"]
     assert {candidate["outcome"] for candidate in candidates} == {"no_kernel", "passed"}
     good = next(candidate for candidate in candidates if candidate["correct"])
-    assert "triton.jit" in invoke("show", finished / "out", "msct", "--source", good["candidate"][:16]).stdout
+    source = invoke("show", finished / "out", "msct", "--source", good["candidate"][:16]).stdout
+    assert sha256(source.encode()).hexdigest() == good["candidate"]
     assert "no_kernel" in invoke("show", finished / "out", "msct").stdout
     missing = invoke("show", finished / "out", "mc")
     assert missing.exit_code == 2

@@ -20,6 +20,12 @@ Two variations have another reward, for a correct candidate, and 0 for any other
   where alpha * cap would leave the range), so that means of rewards compare; selection looks at the order alone.
 - binary: 0.7, however fast.
 
+The configuration's goal goes before both. With `correctness` a right candidate earns 0.7 and any other nothing, so that
+nothing need be timed. With `speed` a right one earns 0.5, and besides 0.5 * clip(log(s / f) / log(c / f), 0, 1): with
+the floor at 1/8 and the cap at 8, each doubling is worth 0.083, and parity 0.25. A right candidate is worth more than
+any wrong one, however slow it is. Two right ones differ by their logarithms, which the error of a timing enters with
+its own small size (1% is worth 0.001); a learner that divides by a group's standard deviation would magnify it.
+
 The noise sweep injects timing noise of a known size into a speedup. Each of the two runtimes is multiplied by a
 log-normal factor of median 1 and the given coefficient of variation, drawn independently, as two noisy measurements
 are. The draw depends on the seed alone and the size only scales it, so that with one seed the noise of 30% is that of
@@ -33,7 +39,7 @@ import math
 import numpy as np
 from attrs import evolve
 
-from ..config import RewardConfig
+from ..config import Goal, RewardConfig
 from ..verdict import Reward, Verdict
 from .extensions import CellSpec, RewardSpec, Variation
 
@@ -43,8 +49,19 @@ CORRECT = 0.7
 BONUS = 0.3
 
 
-def reward_of(verdict: Verdict, cell: CellSpec, config: RewardConfig) -> Reward:
-    """The reward of a verdict in a cell."""
+HALF = 0.5
+
+
+def goal_of(config: RewardConfig, round_index: int) -> Goal:
+    """Return the goal of a round, counted from 0: that of speed comes after rounds of correctness."""
+    is_early = config.goal == "speed" and round_index < config.speed_after
+    return "correctness" if is_early else config.goal
+
+
+def reward_of(verdict: Verdict, cell: CellSpec, config: RewardConfig, goal: Goal = "graded") -> Reward:
+    """Return the reward of a verdict in a cell."""
+    if goal != "graded":
+        return _reward_goal(verdict, goal, config)
     if cell.variation is Variation.UNIFORM:
         return _uniform(verdict, config)
     if cell.variation is Variation.BINARY:
@@ -63,6 +80,14 @@ def combine(verdict: Verdict, spec: RewardSpec, config: RewardConfig) -> Reward:
     return Reward(correctness=COMPILED if verdict.compiled else 0.0)
 
 
+def _reward_goal(verdict: Verdict, goal: Goal, config: RewardConfig) -> Reward:
+    if not verdict.correct:
+        return Reward(correctness=0.0)
+    if goal == "correctness":
+        return Reward(correctness=CORRECT)
+    return Reward(correctness=HALF, performance=HALF * speed_share(_known_speedup(verdict), config))
+
+
 def _known_speedup(verdict: Verdict) -> float | None:
     return verdict.speedup if verdict.speedup is not None else verdict.estimated_speedup
 
@@ -79,15 +104,20 @@ def _uniform(verdict: Verdict, config: RewardConfig) -> Reward:
 
 def performance_bonus(speedup: float | None, config: RewardConfig) -> float:
     """The bonus for a speedup, in [0, 0.3]; 0 for null and for anything that is no positive number."""
+    return BONUS * speed_share(speedup, config)
+
+
+def speed_share(speedup: float | None, config: RewardConfig) -> float:
+    """Return where a speedup's logarithm lies between those of floor and cap, clipped to [0, 1]; 0 for no number."""
     if speedup is None or math.isnan(speedup) or speedup <= config.speedup_floor:
         return 0.0
     if speedup >= config.speedup_cap:
-        return BONUS
+        return 1.0
     # differences of logarithms, because a quotient of extremes overflows
     share = (math.log(speedup) - math.log(config.speedup_floor)) / (
         math.log(config.speedup_cap) - math.log(config.speedup_floor)
     )
-    return BONUS * min(max(share, 0.0), 1.0)
+    return min(max(share, 0.0), 1.0)
 
 
 def noise_factor(cv: float, seed: int) -> float:

@@ -11,6 +11,8 @@ by verl's own loader and reward manager.
 
 from __future__ import annotations
 
+from typing import Any
+
 from tritonrl import compute_score, compute_scores
 
 __all__ = ["compute_score", "compute_scores"]
@@ -38,27 +40,27 @@ def main(parquet: str) -> None:
     rows = RLHFDataset(
         parquet, tokenizer, OmegaConf.create({"max_prompt_length": 2048, "filter_overlong_prompts": False})
     )
-    manager = get_reward_manager_cls("naive")(config, tokenizer, get_custom_reward_fn(config))
-    results = []
-    for number in range(len(rows)):
-        row = rows[number]
-        answer = assistant_message(render(row["reward_model"]["ground_truth"]).solution)
-        tokens = torch.tensor([tokenizer.encode(answer, add_special_tokens=False)])
-        batch = DataProto.from_dict(
-            tensors={"responses": tokens, "attention_mask": torch.ones_like(tokens), "prompts": tokens[:, :0]},
-            non_tensors={
-                key: np.array([row[key]], dtype=object) for key in ("data_source", "reward_model", "extra_info")
-            },
-        )
-        results.append(asyncio.run(manager.run_single(batch)))
-    print(
-        json.dumps(
-            {
-                "scores": [result["reward_score"] for result in results],
-                "logged": sorted(results[0]["reward_extra_info"]),
-            }
-        )
-    )
+
+    async def score() -> list[dict[str, Any]]:
+        # a manager keeps the event loop in which it is made
+        manager = get_reward_manager_cls("naive")(config, tokenizer, get_custom_reward_fn(config))
+        found = []
+        for number in range(len(rows)):
+            row = rows[number]
+            answer = assistant_message(render(row["reward_model"]["ground_truth"]).solution)
+            tokens = torch.tensor([tokenizer.encode(answer, add_special_tokens=False)])
+            batch = DataProto.from_dict(
+                tensors={"responses": tokens, "attention_mask": torch.ones_like(tokens), "prompts": tokens[:, :0]},
+                non_tensors={
+                    key: np.array([row[key]], dtype=object) for key in ("data_source", "reward_model", "extra_info")
+                },
+            )
+            found.append(await manager.run_single(batch))
+        return found
+
+    results = asyncio.run(score())
+    scores = [result["reward_score"] for result in results]
+    print(json.dumps({"scores": scores, "logged": sorted(results[0]["reward_extra_info"])}))
 
 
 if __name__ == "__main__":

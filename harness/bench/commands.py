@@ -53,14 +53,17 @@ def bench_verify(
 @bench_app.command("fuzz")
 @guarded
 def bench_fuzz(
-    completions: Annotated[int, typer.Option("--completions", min=1, help="Through extraction and AST stage.")] = 1500,
+    completions: Annotated[
+        int, typer.Option("--completions", "-n", min=1, help="Through extraction and AST stage.")
+    ] = 1500,
     funnel: Annotated[int, typer.Option("--funnel", min=0, help="How many of them through every stage.")] = 40,
+    lines: Annotated[int, typer.Option("--lines", min=0, help="Lines of batches, and as many messages.")] = 2000,
     seed: BenchSeed = 0,
     jobs: Jobs = None,
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """Feed the verifier random and spoilt completions: nothing may crash or hang it.
+    """Feed the verifier random and spoilt completions, lines and messages: nothing may crash or hang it.
 
     Exit 1 where something did; a completion is found again by its seed and number.
 
@@ -70,7 +73,8 @@ def bench_fuzz(
     from ..tasks.batch import default_jobs
     from .verifier.fuzz import fuzz_verifier, render
 
-    figures = fuzz_verifier(load_config(settings=settings or []), completions, funnel, seed, jobs or default_jobs())
+    config = load_config(settings=settings or [])
+    figures = fuzz_verifier(config, completions, funnel, seed, jobs or default_jobs(), lines)
     print_figures(figures, render(figures), as_json)
     raise typer.Exit(1 if figures.findings else 0)
 

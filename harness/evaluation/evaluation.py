@@ -122,9 +122,11 @@ class Evaluation:
         finished = self._find_finished()
         if finished is not None:
             return finished
-        suite = self._prepare()
+        suite = self._prepare(is_sized=False)
         with self.open_context() as (context, by_suite):
             attempts = self._draw(context, suite)
+            suite = self._prepare()
+            attempts = _of_tasks(attempts, suite)
             rows = _judge(context, attempts, suite, self.identity.criterion, by_suite)
             by_turn = [_share_correct(rows)]
             for turn in range(2, self.identity.turns + 1):
@@ -137,7 +139,7 @@ class Evaluation:
         finished = self._find_finished()
         if finished is not None:
             return finished.frame.height
-        suite = self._prepare()
+        suite = self._prepare(is_sized=False)
         with self.open_context() as (context, _):
             return len(self._draw(context, suite))
 
@@ -146,10 +148,11 @@ class Evaluation:
         _require_same(self.results, self.identity, self.questions)
         return read_finished(self.results.root)
 
-    def _prepare(self) -> Suite:
+    def _prepare(self, is_sized: bool = True) -> Suite:
+        """The suite, without sizes to judge at while answers are drawn: no reference is run for them."""
         self.results.sweep()
-        self.progress.phase("preparing tasks", 0)
-        suite = _load(self.identity, self.questions, self.progress.advance)
+        self.progress.phase("preparing tasks" if is_sized else "reading tasks", 0)
+        suite = _load(self.identity, self.questions, self.progress.advance, is_sized)
         if not suite.tasks:
             reasons = "; ".join(f"{entry.name}: {entry.reason}" for entry in suite.skipped[:3])
             raise UsageError(f"--suite {suite.name}: no task to ask{f' ({reasons})' if reasons else ''}")
@@ -262,7 +265,18 @@ def _options(questions: TaskSelection) -> dict[str, Any]:
     }
 
 
-def _load(identity: EvaluationIdentity, questions: TaskSelection, on_prepared: Callable[[int], None]) -> Suite:
+def _of_tasks(attempts: Sequence[Attempt], suite: Suite) -> list[Attempt]:
+    """The answers to tasks that can be judged, with these as the judge has them."""
+    tasks = {entry.index: entry.task for entry in suite.tasks}
+    return [evolve(each, task=tasks[each.slot]) for each in attempts if each.slot in tasks]
+
+
+def _load(
+    identity: EvaluationIdentity,
+    questions: TaskSelection,
+    on_prepared: Callable[[int], None],
+    is_sized: bool = True,
+) -> Suite:
     if questions.suite is None:
         asked = evaluation_tasks(identity.config)
         return Suite(name="held-out tasks", tasks=tuple(SuiteTask(index=i, task=t) for i, t in enumerate(asked)))
@@ -273,6 +287,7 @@ def _load(identity: EvaluationIdentity, questions: TaskSelection, on_prepared: C
         seed=identity.config.seed,
         picks=questions.picks,
         on_done=on_prepared,
+        is_sized=is_sized,
     )
 
 

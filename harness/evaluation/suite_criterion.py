@@ -33,7 +33,7 @@ from ...core.serialisation import fingerprint
 from ...core.task import Profile, Task
 from ...stages.compile_stage import find_recording
 from ...stages.plan_audit import check_structure
-from ..errors import TaskError
+from ..errors import TaskError, TooLargeError
 from ..reference.device_comparison import find_excess_on_device
 from ..reference.device_draws import DrawnInputs
 from ..reference.oracle import ExpectedRun
@@ -71,6 +71,9 @@ def judge_by_suite(task: Task, source: str, context: VerifierContext) -> SuiteVe
         began = time.perf_counter()
         try:
             verdict = _judge(candidate, task, context)
+        except TooLargeError as error:
+            # there may be more memory the next time
+            return SuiteVerdict(correct=None, sizes=Profile.DECLARED, message=str(error))
         except TaskError as error:
             verdict = SuiteVerdict(correct=None, sizes=Profile.DECLARED, message=str(error))
         verdict = evolve(verdict, seconds=time.perf_counter() - began)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import polars as pl
-from attrs import frozen
+from attrs import field, frozen
 
 from ...core.outcome import Outcome
 from ...core.statistics.intervals import fast_p, pass_at_k
@@ -62,6 +62,8 @@ class EvaluationSummary:
     sizes: dict[str, int]
     only_suite: dict[str, int]
     only_audit: int
+    declared: dict[str, int] = field(factory=dict)
+    """Correct samples by what was seen at the declared sizes."""
 
 
 def summarise(frame: pl.DataFrame) -> EvaluationSummary:
@@ -81,6 +83,7 @@ def summarise(frame: pl.DataFrame) -> EvaluationSummary:
         sizes=dict(judged.iter_rows()),
         only_suite=dict(alone.iter_rows()),
         only_audit=frame.filter(right & ~accepted).height,
+        declared=dict(Counter(text.partition(" (")[0] for text in frame.filter(right)["declared"].drop_nulls())),
     )
 
 
@@ -129,6 +132,9 @@ def render_evaluation(summary: EvaluationSummary, skipped: Sequence[tuple[str, s
             f" {_percent(rates.fast_1):>7}{own}"
         )
     lines += render_failures(summary.failures)
+    if summary.declared:
+        told = ", ".join(f"{number} {what}" for what, number in summary.declared.items())
+        lines.append(f"correct samples at the declared sizes: {told}")
     if by_suite:
         lines += _render_disagreement(summary)
     if skipped:

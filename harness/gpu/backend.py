@@ -16,7 +16,7 @@ import os
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import Enum, auto
@@ -55,10 +55,7 @@ class Turn(Enum):
 
 
 class CudaBackend:
-    """Executors for some GPUs, `per_gpu` on each (by default as many as processors and memory allow).
-
-    Thread-safe, a context manager.
-    """
+    """Executors for some GPUs, `per_gpu` on each (by default as processors and memory allow); for many threads."""
 
     def __init__(
         self,
@@ -68,8 +65,7 @@ class CudaBackend:
         per_gpu: int | None = None,
         parent: Parent | None = None,
     ) -> None:
-        self._get_blob = get_blob
-        self.limit_s = limit_s
+        self._begin(get_blob, limit_s)
         devices = list(devices)
         number = per_gpu or choose_number(devices)
         self._parent = parent or Parent()
@@ -80,16 +76,21 @@ class CudaBackend:
         except BaseException:
             self._parent.close()
             raise
-        self.seconds: defaultdict[str, float] = defaultdict(float)
-        """What requests took so far, by kind, and what threads waited for their executor and its turn."""
-        self._reference_executor: Executor | None = None
-        self.measuring_references = threading.RLock()
         self._free = list(self.executors)
+        self._known: dict[str, Executor] = {}
+        self._measuring_references = threading.RLock()
+
+    def _begin(self, get_blob: GetBlob, limit_s: float) -> None:
+        """Set up what a backend on another process's executors has too."""
+        self._get_blob = get_blob
+        self.limit_s = limit_s
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        """What requests took so far, by kind, and what was waited for."""
+        self.reference_executor: Executor | None = None
+        self.busy_until: defaultdict[int, float] = defaultdict(float)
+        """When the last exclusive turn on each GPU ended, on the monotonic clock."""
         self._change = threading.Condition()
         self._waited = threading.local()
-        self._busy_until: defaultdict[int, float] = defaultdict(float)
-        """When the last exclusive turn on each GPU ended, on the monotonic clock."""
-        self._known: dict[str, Executor] = {}
 
     def _open(self, device: int) -> Executor:
         """An executor that has loaded what the first plan would have to."""
@@ -114,7 +115,7 @@ class CudaBackend:
 
     def close(self) -> None:
         """End all executors."""
-        for executor in (*self.executors, self._reference_executor):
+        for executor in (*self.executors, self.reference_executor):
             if executor is not None:
                 executor.close()
         self._parent.close()
@@ -258,12 +259,12 @@ class CudaBackend:
         with self.measuring_references:
             header = {"kind": "prepare reference", "request": to_plain(request)}
             try:
-                if self._reference_executor is None:
+                executor = self.reference_executor
+                if executor is None:
                     with self.executors[0].lock.shared():
-                        self._reference_executor = self._parent.start(self.executors[0].device)
+                        executor = self.start_reference_executor()
                     if request.compiling != "none":
-                        self._reference_executor.ask({"kind": "load compiler"}, [], _COMPILE_LIMIT_S)
-                executor = self._reference_executor
+                        executor.ask({"kind": "load compiler"}, [], _COMPILE_LIMIT_S)
                 with executor.lock.shared():
                     reply, _ = executor.ask(header, [], _COMPILE_LIMIT_S)
                 if reply["failure"] is None:
@@ -275,6 +276,22 @@ class CudaBackend:
         if reply["failure"] is not None:
             return evolve(from_plain(reply["failure"], Failure), outcome=Outcome.UNSUPPORTED)
         return evolve(from_plain(reply["timing"], ReferenceTiming), seconds=time.perf_counter() - began)
+
+    @property
+    def measuring_references(self) -> AbstractContextManager[object]:
+        """The turn of whoever measures references; may be taken again within."""
+        return self._measuring_references
+
+    def start_reference_executor(self) -> Executor:
+        """Open the references' executor, in the turn of whoever measures them."""
+        self.reference_executor = self._parent.start(self.executors[0].device)
+        return self.reference_executor
+
+    def note_turn(self, device: int, busy_until: float, seconds: Mapping[str, float]) -> None:
+        """Count what a borrower's turn took, and when it was last alone on a GPU."""
+        with self._change:
+            self.busy_until[device] = max(self.busy_until[device], busy_until)
+            self.seconds.update({kind: self.seconds[kind] + taken for kind, taken in seconds.items()})
 
     @contextmanager
     def executor(self, subject: str = "") -> Iterator[Executor]:
@@ -312,7 +329,7 @@ class CudaBackend:
         with turns[turn]():
             has_turn = time.perf_counter()
             if turn is Turn.ALONE:
-                header = {**header, "busy_until": self._busy_until[executor.device]}
+                header = {**header, "busy_until": self.busy_until[executor.device]}
             try:
                 if not executor.is_up:
                     # a context that opens shows in what others time: 0.3 us, while it does (H200)
@@ -321,7 +338,7 @@ class CudaBackend:
                 return executor.ask(header, blobs, limit_s or self.limit_s)
             finally:
                 if turn is Turn.ALONE:
-                    self._busy_until[executor.device] = time.monotonic()
+                    self.busy_until[executor.device] = time.monotonic()
                 with self._change:
                     self._count_wait(WAITING_FOR_TURN, has_turn - began)
                     self.seconds[str(header["kind"])] += time.perf_counter() - has_turn

@@ -40,8 +40,10 @@ def run_large(
             result = read_run_result(reply["result"], [])
             if result.out_of_bounds:  # the child has ended
                 return result, []
-            outputs = [_fetch(cuda, executor, number, size, device) for number, size in enumerate(reply["sizes"])]
-            cuda.ask(executor, {"kind": "let go"}, [])
+            try:
+                outputs = [_fetch(cuda, executor, number, size, device) for number, size in enumerate(reply["sizes"])]
+            finally:
+                cuda.ask(executor, {"kind": "let go"}, [])
             return result, outputs
     except Lost as lost:
         return RunResult(variant=Variant.DECLARED, failure=lost.failure), []

@@ -20,7 +20,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...core.candidate import Failure
 from ...core.outcome import Outcome
@@ -30,6 +31,9 @@ from ..errors import SandboxError
 from ..sandbox import wire
 from .gpu_lock import GpuLock
 from .window import make_window, open_window
+
+if TYPE_CHECKING:
+    import torch
 
 _START_TIMEOUT_S = 120.0
 _END_TIMEOUT_S = 10.0
@@ -109,21 +113,24 @@ class Executor:
 
     def __init__(self, parent: Parent, device: int) -> None:
         self.device = device
-        self.name = ""
+        self.name = self.uuid = ""
         self.has_served = False
         """Whether plans have run in the child's context, which may have spoilt it for others."""
         self.restarts_s: list[float] = []
         """How long each successor took to be up."""
         self._parent = parent
-        self._connection: socket.socket | None = None
-        self._child = -1
-        self._window = make_window()
-        self.window = open_window(self._window)
-        """Memory that the child writes and we read: results of large runs, by the piece."""
+        self.connection: socket.socket | None = None
+        self.child = -1
+        self.window_descriptor = make_window()
         self._open()
 
+    @cached_property
+    def window(self) -> torch.Tensor:
+        """Memory that the child writes and we read: results of large runs, by the piece."""
+        return open_window(self.window_descriptor)
+
     def _open(self) -> None:
-        self._child, connection = self._parent.fork(self.device, self._window)
+        self.child, connection = self._parent.fork(self.device, self.window_descriptor)
         connection.settimeout(_START_TIMEOUT_S)
         try:
             header, _ = wire.read(connection.recv, 1 << 16)
@@ -132,37 +139,43 @@ class Executor:
         self._parent.expect("uuid" in header)
         if not self.name:
             # once: a successor may come within a turn
-            self.name, self.lock = str(header["name"]), GpuLock(str(header["uuid"]))
-        self._connection = connection
+            self.name, self.uuid = str(header["name"]), str(header["uuid"])
+            self.lock = GpuLock(self.uuid)
+        self.connection = connection
 
     @property
     def is_up(self) -> bool:
         """Whether there is a child; if not, the next request opens one."""
-        return self._connection is not None
+        return self.connection is not None
 
     def open(self) -> None:
         """Have a child, a successor where the last one ended."""
-        if self._connection is None:
+        if self.connection is None:
             began = time.perf_counter()
             self._open()
             self.restarts_s.append(time.perf_counter() - began)
 
     def close(self) -> None:
         """End the child."""
-        if self._connection is None:
+        if self.connection is None:
             return
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self._child, signal.SIGKILL)
-        self._connection.close()
-        self._connection = None
+            os.kill(self.child, signal.SIGKILL)
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Forget the child, which ends where nobody else has a connection to it."""
+        if self.connection is not None:
+            self.connection.close()
+        self.connection = None
         self.has_served = False
 
     def end(self) -> None:
         """End the child, and wait until what it held is free."""
-        if self._connection is None:
+        if self.connection is None:
             return
         with contextlib.suppress(ProcessLookupError):
-            handle = os.pidfd_open(self._child)
+            handle = os.pidfd_open(self.child)
             try:
                 self.close()
                 select.select([handle], [], [], _END_TIMEOUT_S)
@@ -173,7 +186,7 @@ class Executor:
     def ask(self, header: dict[str, Any], blobs: Sequence[bytes], limit_s: float) -> tuple[dict[str, Any], list[bytes]]:
         """One request's reply; raises Lost where the plan took the child down, SandboxError where nothing works."""
         self.open()
-        connection = self._connection
+        connection = self.connection
         assert connection is not None
         connection.settimeout(limit_s)
         try:

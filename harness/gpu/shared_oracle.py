@@ -31,13 +31,21 @@ _MOST_CACHED_BYTES = 8 << 30
 
 
 class SharedOracle(Oracle):
-    """An oracle that computes on a GPU, in its turn."""
+    """An oracle that computes on a GPU, in its turn; `has_neighbours`: others of the same kind want its memory."""
 
-    def __init__(self, seed: int, lock: GpuLock, device: str = "cuda:0", max_cached_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        lock: GpuLock,
+        device: str = "cuda:0",
+        max_cached_bytes: int | None = None,
+        has_neighbours: bool = False,
+    ) -> None:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         usual = max(MAX_CACHED_BYTES, min(_MOST_CACHED_BYTES, memory // _SHARE_OF_MEMORY))
         super().__init__(seed, max_cached_bytes or usual)
         self._gpu_lock = lock
+        self._has_neighbours = has_neighbours
         self.device = device
 
     def _call(self, task: Task, model: torch.nn.Module, inputs: list[Any]) -> tuple[Sequence[torch.Tensor], str]:
@@ -48,6 +56,9 @@ class SharedOracle(Oracle):
                 return self._call_in(torch.float64, task, model, inputs), "float64"
             except torch.cuda.OutOfMemoryError:
                 pass  # its traceback would hold what did not fit
+            finally:
+                if self._has_neighbours:
+                    torch.cuda.empty_cache()
             model.cpu()
             torch.cuda.empty_cache()
             forbid_tf32()

@@ -56,11 +56,13 @@ class TaskFacts:
             shapes = tuple(tuple(output.shape) for output in outputs)
             dtypes = tuple(dtype_name(output) for output in outputs)
             parameters = tuple(model.state_dict().keys())
+            num_bytes = count_bytes((*inputs, *model.state_dict().values(), *outputs))
         return ReferenceSignature(
             shapes=shapes,
             dtypes=dtypes,
             used_inputs=find_used_inputs(task, self.seed, self.init_seed(task)),
             parameters=parameters,
+            num_bytes=num_bytes,
         )
 
     def operators(self, task: Task) -> tuple[EagerOperator, ...]:

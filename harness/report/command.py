@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,9 +12,16 @@ import typer
 
 from ..command_line import guarded, open_console
 from ..errors import UsageError
+from ..settings import require_results
 
 if TYPE_CHECKING:
     from ..study.store import Results
+
+
+class ReportFormat(StrEnum):
+    RICH = "rich"
+    MARKDOWN = "markdown"
+    JSON = "json"
 
 
 @guarded
@@ -36,12 +44,13 @@ def report(
 
     Example: tritonrl report results/paper --publish results --excerpt README.md
     """
-    from ..analysis.analysis import analyse
-    from ..study.store import Results
-    from .sections import ReportFormat, as_json, as_markdown, print_report
-
     if form is not None and form not in set(ReportFormat):
         raise UsageError(f"--format {form}: must be one of {', '.join(ReportFormat)}")
+    require_results(results)
+    from ..analysis.analysis import analyse
+    from ..study.store import Results
+    from .sections import as_json, as_markdown, print_report
+
     folder = Results(root=results)
     # the page first: a path that cannot be written is said before anything is printed
     if html is not None:

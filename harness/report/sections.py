@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ...core.recipe.extensions import LETTERS
@@ -105,12 +104,6 @@ def _questions(analysis: Analysis) -> Prose:
         title="Research questions",
         lines=tuple(f"{answer.question} {answer.answer}" for answer in analysis.answers),
     )
-
-
-class ReportFormat(StrEnum):
-    RICH = "rich"
-    MARKDOWN = "markdown"
-    JSON = "json"
 
 
 def as_markdown(analysis: Analysis) -> str:

@@ -10,14 +10,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import json
 import os
 import secrets
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -33,7 +30,6 @@ from ...core.config import LimitsConfig
 from ...core.outcome import Outcome
 from ...core.plan import LaunchPlan
 from ...core.run import RunReply, RunRequest, RunResult
-from ...core.seeds import derive
 from ...core.serialisation import from_plain, to_plain
 from ..errors import SandboxError, UsageError
 from . import wire
@@ -42,15 +38,25 @@ from .confinement.confinement import Capability, Protections, describe_protectio
 from .recording.target import parse_target
 from .wire import RecompileReply, RecordReply, RecordRequest, TraceReply
 from .zygote import MAX_ANSWER_BYTES
+from .zygote_process import BorrowedZygote, ZygoteProcess
 
-_START_TIMEOUT_S = 120.0
 _GRACE_S = 30.0
 _CONFINED = b"C"
-_INHERITED = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
-"""All that a child has of the judge's environment, so that it finds no token of the user's there."""
+_LENT = ("compile", "interpret")
 _WAITS_FOR_MEMORY_S = (1.0, 4.0, 10.0)
 Answer = tuple[dict[str, Any], list[bytes]]
 Reply = TypeVar("Reply", RecordReply, RecompileReply, RunReply, TraceReply)
+
+
+@frozen(kw_only=True)
+class Loan:
+    """A sandbox's part that another process needs to run jobs in it, beside its zygotes' sockets."""
+
+    limits: LimitsConfig
+    target: str
+    root: str
+    generation: int
+    """How often the owner has had to start its zygotes anew."""
 
 
 @frozen(kw_only=True)
@@ -62,67 +68,6 @@ class _Died:
     """Whether by a signal that its zygote has not sent."""
 
 
-class _ZygoteProcess:
-    """A running zygote and its control socket."""
-
-    def __init__(self, mode: str, target: str, root: str, without: Collection[str], seed: int) -> None:
-        self.lock = threading.Lock()
-        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        scratch = os.path.join(root, f"zygote-{mode}-{secrets.token_hex(4)}")
-        os.mkdir(scratch, 0o700)
-        environment = {name: value for name, value in os.environ.items() if name in _INHERITED}
-        environment |= {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "PYTHONNOUSERSITE": "1"}
-        environment["PYTHONHASHSEED"] = str(derive(seed, "hash") % 2**32)
-        environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        environment |= {"PYTHONDONTWRITEBYTECODE": "1", "TRITON_INTERPRET": "1"}
-        environment |= {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}  # no candidate meets a GPU
-        if mode == "compile":
-            del environment["TRITON_INTERPRET"]
-        command = [sys.executable, "-m", f"{__package__}.zygote", "--control", str(theirs.fileno())]
-        command += ["--mode", mode, "--target", target, "--scratch", scratch]
-        command += [word for name in without for word in ("--without", name)]
-        self.log = tempfile.TemporaryFile(dir=root)  # noqa: SIM115 (closed with the zygote)
-        with theirs:
-            self.process = subprocess.Popen(
-                command,
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=self.log,
-                stderr=self.log,
-                env=environment,
-                start_new_session=True,
-            )
-        self.control.settimeout(_START_TIMEOUT_S)
-        try:
-            packet = self.control.recv(1 << 16)
-        except TimeoutError:
-            packet = b""
-        if not packet:
-            self.close()
-            raise SandboxError(f"the {mode} zygote did not start: {self.last_words()}")
-        self.protections: dict[str, Any] = json.loads(packet)["ready"]
-
-    def last_words(self) -> str:
-        """Return the last line that the zygote printed."""
-        self.log.seek(0)
-        lines = self.log.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
-
-    def submit(self, order: dict[str, Any], connection: socket.socket) -> None:
-        """Hand over a job's socket; raises OSError where the zygote is gone."""
-        with self.lock:
-            socket.send_fds(self.control, [json.dumps(order).encode()], [connection.fileno()])
-
-    def close(self) -> None:
-        """End the zygote: the closed control socket tells it to, and a signal does if it will not listen."""
-        self.control.close()
-        try:
-            self.process.wait(5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
-
 class Sandbox:
     """Runs candidates' code in confined children; a context manager.
 
@@ -131,7 +76,13 @@ class Sandbox:
     """
 
     def __init__(
-        self, limits: LimitsConfig | None = None, target: str = "sm_90", *, without: Collection[str] = (), seed: int = 0
+        self,
+        limits: LimitsConfig | None = None,
+        target: str = "sm_90",
+        *,
+        without: Collection[str] = (),
+        seed: int = 0,
+        _root: str | None = None,
     ) -> None:
         self.limits = limits or LimitsConfig()
         try:
@@ -142,11 +93,12 @@ class Sandbox:
         self._seed = seed
         self._lock = threading.Lock()
         self._starting = {mode: threading.Lock() for mode in ("compile", "interpret", "trace")}
-        self._zygotes: dict[str, _ZygoteProcess] = {}
+        self._zygotes: dict[str, ZygoteProcess | BorrowedZygote] = {}
         self._closed = False
-        self._one_by_one = threading.Lock()
         self._starter: threading.Thread | None = None
-        self._root, self._root_lock = _make_root()
+        self._generation = 0
+        self._is_borrowed = _root is not None
+        self._root, self._root_lock = _make_root() if _root is None else (_root, -1)
 
     def __enter__(self) -> Sandbox:
         return self
@@ -165,11 +117,34 @@ class Sandbox:
             zygotes, self._zygotes = list(self._zygotes.values()), {}
         for zygote in zygotes:
             zygote.close()
-            zygote.log.close()
-        shutil.rmtree(self._root, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            os.close(self._root_lock)
-        self._root_lock = -1
+        if not self._is_borrowed:
+            shutil.rmtree(self._root, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                os.close(self._root_lock)
+            self._root_lock = -1
+
+    def lend(self) -> tuple[Loan, list[socket.socket]]:
+        """Return the loan and the sockets for `borrow` in another process; whoever closes the sandbox ends it there."""
+        self.start()
+        controls = [self._zygote(mode).control for mode in _LENT]
+        return Loan(limits=self.limits, target=self.target, root=self._root, generation=self._generation), controls
+
+    @classmethod
+    def borrow(cls, loan: Loan, controls: Sequence[socket.socket]) -> Sandbox:
+        """Return a sandbox that runs jobs in another process's zygotes, and starts none: broken ones are an error."""
+        sandbox = cls(loan.limits, loan.target, _root=loan.root)
+        sandbox._zygotes.update({mode: BorrowedZygote(each) for mode, each in zip(_LENT, controls, strict=True)})
+        return sandbox
+
+    def renew(self, loan: Loan) -> None:
+        """Start zygotes anew that a borrower found broken, unless that was done since the loan."""
+        with self._lock:
+            if loan.generation != self._generation:
+                return
+            self._generation += 1
+            zygotes, self._zygotes = list(self._zygotes.values()), {}
+        for zygote in zygotes:
+            zygote.close()
 
     def start(self, *modes: str) -> None:
         """Start zygotes ahead of need ("compile", "interpret", "trace"; none named: the first two), side by side."""
@@ -187,8 +162,11 @@ class Sandbox:
         self._starter = threading.Thread(target=start, name="start zygotes")
         self._starter.start()
 
-    def record(self, source: str, requests: Sequence[RecordRequest]) -> RecordReply:
-        """Record the candidate's forward pass once for each request, in one child, up to a decisive failure."""
+    def record(self, source: str, requests: Sequence[RecordRequest], assembles: bool = True) -> RecordReply:
+        """Record the candidate's forward pass once for each request, in one child, up to a decisive failure.
+
+        Unless it `assembles`, compiled kernels end as PTX, which no GPU can load.
+        """
 
         def read(header: dict[str, Any], blobs: list[bytes]) -> RecordReply:
             recordings = tuple(from_plain(plain, Recording) for plain in list(header["recordings"]))
@@ -197,12 +175,13 @@ class Sandbox:
                 raise ValueError("not as many recordings as requests")
             return RecordReply(recordings=recordings, blobs={hashlib.sha256(blob).hexdigest(): blob for blob in blobs})
 
-        order = {"source": source, "requests": [to_plain(request) for request in requests]}
+        plains = [to_plain(request) for request in requests]
+        order = {"source": source, "requests": plains, "assembles": assembles}
         return self._ask(RecordReply, "compile", order, read)
 
-    def recompile(self, source: str, plan: LaunchPlan) -> RecompileReply:
-        """Compile the plan's launches from the source's text, in a child that runs no host code."""
-        order = {"source": source, "plan": to_plain(plan)}
+    def recompile(self, source: str, plan: LaunchPlan, assembles: bool = True) -> RecompileReply:
+        """Compile the plan's launches from the source's text, in a child that runs no host code, as it was recorded."""
+        order = {"source": source, "plan": to_plain(plan), "assembles": assembles}
         return self._ask(RecompileReply, "compile", order, lambda header, _: from_plain(header, RecompileReply))
 
     def run(self, source: str, requests: Sequence[RunRequest]) -> RunReply:
@@ -257,18 +236,19 @@ class Sandbox:
 
     def capabilities(self) -> tuple[Capability, ...]:
         """Return the contract's protections, and whether each is active on this machine."""
-        return describe_protections(Protections(**self._zygote("compile").protections))
+        zygote = self._zygote("compile")
+        assert isinstance(zygote, ZygoteProcess)
+        return describe_protections(Protections(**zygote.protections))
 
-    def _zygote(self, mode: str) -> _ZygoteProcess:
+    def _zygote(self, mode: str) -> ZygoteProcess | BorrowedZygote:
         with self._starting[mode]:
             if self._closed:
                 raise SandboxError("the sandbox is closed")
             zygote = self._zygotes.get(mode)
-            if zygote is None or zygote.process.poll() is not None:
+            if zygote is None or not zygote.is_up:
                 if zygote is not None:
                     zygote.close()
-                    zygote.log.close()
-                self._zygotes[mode] = zygote = _ZygoteProcess(mode, self.target, self._root, self._without, self._seed)
+                self._zygotes[mode] = zygote = ZygoteProcess(mode, self.target, self._root, self._without, self._seed)
             return zygote
 
     def _job(self, mode: str, header: dict[str, Any], blobs: list[bytes]) -> Answer | _Died:
@@ -276,7 +256,7 @@ class Sandbox:
         found, is_short = self._watched(mode, header, blobs)
         if not is_short:
             return found
-        with self._one_by_one:
+        with self._one_by_one():
             for wait_s in _WAITS_FOR_MEMORY_S:
                 time.sleep(wait_s)
                 found, is_short = self._watched(mode, header, blobs)
@@ -284,6 +264,13 @@ class Sandbox:
                     return found
         message = f"the machine had too little memory for it, {len(_WAITS_FOR_MEMORY_S) + 1} times"
         return _Died(failure=Failure(outcome=Outcome.MEMORY_LIMIT, message=message))
+
+    @contextlib.contextmanager
+    def _one_by_one(self) -> Iterator[None]:
+        """Hold a lock among all threads and processes that use these zygotes."""
+        with open(os.path.join(self._root, "one-by-one"), "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     def _watched(self, mode: str, header: dict[str, Any], blobs: list[bytes]) -> tuple[Answer | _Died, bool]:
         """Return a job's answer, and whether it died while the kernel ended processes for want of memory."""
@@ -306,7 +293,7 @@ class Sandbox:
                 status, (answer,) = wire.read(ours.recv, 1 << 32)
                 return self._interpret(status, answer, token)
             except (OSError, ValueError) as error:
-                if attempt == 2 or self._closed:
+                if attempt == 2 or self._closed or self._is_borrowed:
                     raise SandboxError(f"the {mode} zygote is broken: {error}; {zygote.last_words()}") from error
                 zygote.close()
                 shutil.rmtree(scratch, ignore_errors=True)

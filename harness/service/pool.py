@@ -31,9 +31,12 @@ ITEM_TIMEOUT_S = 900.0
 MAX_KEPT = 20_000
 """Verdicts that are remembered, of about a kilobyte each."""
 RESTART_WAIT_S = 1.0
+BROKEN_WAIT_S = 30.0
+"""Where no worker starts, so that the log is not filled with one reason."""
 WORKER = f"{__package__}.worker"
 """The module that a worker process runs."""
 _LINE_BYTES = 64 << 20
+_END_S = 1.0
 
 
 class Refused(Exception):
@@ -154,13 +157,9 @@ class WorkerPool:
                 else:
                     self._note_failed_start()
             finally:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
-                assert process.stdin is not None
-                process.stdin.close()
-                await process.wait()
+                await _end(process)
             self.num_restarts += 1
-            await asyncio.sleep(RESTART_WAIT_S)
+            await asyncio.sleep(BROKEN_WAIT_S if self.is_broken else RESTART_WAIT_S)
 
     async def _spawn(self) -> Process:
         # one thread a worker, and none that spins while it waits: there is a worker for each processor
@@ -238,3 +237,16 @@ class WorkerPool:
             return None
         reply: dict[str, Any] = json.loads(line)
         return reply
+
+
+async def _end(process: Process) -> None:
+    """Wait for a worker that ends by itself, or kill it."""
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        # to signal one that has ended would take its exit status from asyncio, which warns of that
+        await asyncio.wait_for(process.wait(), _END_S)
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()

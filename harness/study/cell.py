@@ -36,7 +36,7 @@ def run_start(context: CellContext, seed: int) -> CellResult:
     """Train the supervised start of a seed and evaluate it."""
     started = time.monotonic()
     journal = Journal(cell=SFT, seed=seed)
-    model = _supervise(context, journal)
+    model = supervise(context, journal)
     _evaluate(context, journal, model, SFT)
     return _finish(journal, model, started)
 
@@ -45,7 +45,7 @@ def run_cell(context: CellContext, spec: CellSpec, seed: int) -> CellResult:
     """Run one cell from the shared start to its evaluation."""
     started = time.monotonic()
     journal = Journal(cell=str(spec), seed=seed)
-    model = _supervise(context, Journal(cell=SFT, seed=seed))
+    model = supervise(context, Journal(cell=SFT, seed=seed))
     begun, state = model, start(context.config.curriculum, spec.extensions.curriculum)
     for round_index in range(context.config.rl.rounds):
         model, state = run_round(context, journal, spec, model, state, round_index, begun)
@@ -60,7 +60,10 @@ def _finish(journal: Journal, model: Model, started: float) -> CellResult:
     return CellResult(rows=journal.rows, seconds=journal.seconds, wall_s=wall_s, adapter=model.folder)
 
 
-def _supervise(context: CellContext, journal: Journal) -> Model:
+def supervise(context: CellContext, journal: Journal) -> Model:
+    """Train the supervised start of a seed, or find it trained; without one, the given model or the base model."""
+    if context.given is not None:
+        return context.given
     config: SftConfig = context.config.sft
     if config.num_pairs == 0:
         return Model()
@@ -94,7 +97,9 @@ def _supervise(context: CellContext, journal: Journal) -> Model:
 
 
 def _evaluate(context: CellContext, journal: Journal, model: Model, phase: str, round_index: int | None = None) -> None:
-    """Evaluate the model that ends a phase, or the one that a round has left."""
+    """Evaluate the model that ends a phase, or the one that a round has left, where cells are to be."""
+    if not context.examines:
+        return
     config = context.config.evaluation
     num_samples = config.samples_per_task if round_index is None else config.round_samples
     tasks = evaluation_tasks(context.config)

@@ -208,7 +208,12 @@ def run_places(
     waiting = [place for place in order if results.cell_status(*place) is None]
     if waiting:
         context = open_context()
-        run = RunIdentity(config=config, policy=context.learner.fingerprint, backend=context.judge.backend)
+        run = RunIdentity(
+            config=config,
+            policy=context.learner.fingerprint,
+            backend=context.judge.backend,
+            start=None if context.given is None else context.given.key,
+        )
         if config.sft.data and config.sft.num_pairs and results.recorded() is None:
             # the folder is nobody's yet, and would be that of data of which nothing can be used
             admission = open_admission(config, context.work, context.progress)

@@ -26,8 +26,20 @@ from .store import Results
 
 
 @frozen(kw_only=True)
+class Model:
+    """A state of the model: the key of the work that made it and its files; both null for the base model."""
+
+    key: str | None = None
+    folder: Path | None = None
+
+
+@frozen(kw_only=True)
 class CellContext:
-    """The configuration, model, verifier and stores that a cell runs with."""
+    """The configuration, model, verifier and stores that a cell runs with.
+
+    `given` is the model that reinforcement learning starts from in place of a supervised start's. `examines` says that
+    cells end with an evaluation on the configuration's held-out tasks.
+    """
 
     config: Config
     learner: Learner
@@ -35,14 +47,8 @@ class CellContext:
     work: WorkStore
     progress: Progress
     jobs: int = 1
-
-
-@frozen(kw_only=True)
-class Model:
-    """A state of the model: the key of the work that made it and its files; both null for the base model."""
-
-    key: str | None = None
-    folder: Path | None = None
+    given: Model | None = None
+    examines: bool = True
 
 
 @contextmanager

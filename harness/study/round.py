@@ -2,22 +2,90 @@
 
 from __future__ import annotations
 
-from attrs import evolve
+from attrs import evolve, frozen
 
-from ...core.recipe.curriculum import CurriculumState, advance, draw_levels
-from ...core.recipe.extensions import AUDIT_UNTIMED, CellSpec
+from ...core.config import Config
+from ...core.recipe.curriculum import CurriculumState, advance, count_successes, draw_levels
+from ...core.recipe.extensions import AUDIT_UNTIMED, CellSpec, VerifierSpec
 from ...core.recipe.learner import Sampling
-from ...core.recipe.reward import noise_factor, reward_of, with_noise
+from ...core.recipe.reward import goal_of, noise_factor, reward_of, with_noise
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Task
 from ...core.text.extraction import extract
+from ...core.verdict import Reward, Verdict
 from .contamination import open_admission
 from .learning import Sample, choose, draw, learn, learning_columns
 from .live_figures import round_figures
 from .pipeline import CellContext, Model, verify
 from .rows import Attempt, Journal, Seconds, candidate_row, round_row, stage_rows, timing_rows
-from .task_draws import root_seed, round_tasks
+from .task_draws import family_of, root_seed, round_families, round_tasks
+
+
+@frozen(kw_only=True, eq=False)
+class Drawn:
+    """A round's samples, a group a task, with what the training verifier made of each.
+
+    `spec` is how they were verified; `factors` are what injected noise multiplied speedups by.
+    """
+
+    groups: tuple[tuple[Sample, ...], ...]
+    slots: tuple[int, ...]
+    verdicts: tuple[Verdict, ...]
+    rewards: tuple[Reward, ...]
+    factors: tuple[float | None, ...]
+    spec: VerifierSpec
+
+
+def draw_round(
+    context: CellContext, journal: Journal, cell: CellSpec, model: Model, state: CurriculumState, round_index: int
+) -> Drawn:
+    """Draw a round's tasks and the model's answers to them, verify these and reward them."""
+    config = context.config.rl
+    root = root_seed(context.config, journal.seed)
+    levels = draw_levels(state.level2_share, config.tasks_per_round, derive(root, "levels", round_index))
+    admission = open_admission(context.config, context.work, context.progress)
+    admits = None if admission is None else admission.admits
+    families = round_families(context.config, state, root, round_index, levels)
+    tasks = round_tasks(root, round_index, levels, context.config.suite, admits, families)
+    goal = goal_of(context.config.reward, round_index)
+    prefix = round_name(context.config, round_index)
+    sampling = Sampling(
+        temperature=config.temperature, top_p=config.top_p, max_new_tokens=context.config.policy.max_new_tokens
+    )
+    size = config.samples_per_task
+    seeds = [derive(root, "sample", round_index, slot, number) for slot in range(len(tasks)) for number in range(size)]
+    spread = [task for task in tasks for _ in range(size)]
+    completions = draw(context, journal, model, spread, seeds, sampling, prefix)
+    sources = [extract(completion.text) or "" for completion in completions]
+    pairs = list(zip(spread, sources, strict=True))
+    spec = cell.verifier if config.timed and goal != "correctness" else evolve(cell.verifier, timed=False)
+    verdicts = verify(context, journal, pairs, spec, f"{prefix}: verifying")
+    factors = [_noise(cell, root, *pair) for pair in pairs]
+    verdicts = [
+        verdict if factor is None else with_noise(verdict, factor)
+        for verdict, factor in zip(verdicts, factors, strict=True)
+    ]
+    rewards = [reward_of(verdict, cell, context.config.reward, goal) for verdict in verdicts]
+    samples = [
+        Sample(task=task, completion=completion, source=source, is_correct=verdict.correct, reward=reward.total)
+        for task, completion, source, verdict, reward in zip(
+            spread, completions, sources, verdicts, rewards, strict=True
+        )
+    ]
+    return Drawn(
+        groups=tuple(tuple(samples[first : first + size]) for first in range(0, len(samples), size)),
+        slots=tuple(slot for slot in range(len(tasks)) for _ in range(size)),
+        verdicts=tuple(verdicts),
+        rewards=tuple(rewards),
+        factors=tuple(factors),
+        spec=spec,
+    )
+
+
+def round_name(config: Config, round_index: int) -> str:
+    """Return how a round is called in progress."""
+    return f"round {round_index + 1}/{config.rl.rounds}"
 
 
 def run_round(
@@ -33,52 +101,54 @@ def run_round(
 
     `begun` is the model with which reinforcement learning began.
     """
-    config, extensions = context.config.rl, cell.extensions
-    root = root_seed(context.config, journal.seed)
-    levels = draw_levels(state.level2_share, config.tasks_per_round, derive(root, "levels", round_index))
-    admission = open_admission(context.config, context.work, context.progress)
-    admits = None if admission is None else admission.admits
-    tasks = round_tasks(root, round_index, levels, context.config.suite, admits)
+    config = context.config.rl
     before = Seconds(journal.seconds.sample, journal.seconds.verify, journal.seconds.train)
-
-    prefix = f"round {round_index + 1}/{config.rounds}"
-    sampling = Sampling(
-        temperature=config.temperature, top_p=config.top_p, max_new_tokens=context.config.policy.max_new_tokens
+    drawn = draw_round(context, journal, cell, model, state, round_index)
+    audits = _audit(context, drawn, round_index)
+    chosen = choose(drawn.groups, config)
+    attempts = _record(context, journal, drawn, audits, set(chosen), round_index)
+    trained, update = learn(context, journal, model, drawn.groups, chosen, round_index, begun)
+    spent = Seconds(
+        journal.seconds.sample - before.sample,
+        journal.seconds.verify - before.verify,
+        journal.seconds.train - before.train,
     )
-    seeds = [
-        derive(root, "sample", round_index, slot, number)
-        for slot in range(len(tasks))
-        for number in range(config.samples_per_task)
-    ]
-    spread = [(slot, task) for slot, task in enumerate(tasks) for _ in range(config.samples_per_task)]
-    completions = draw(context, journal, model, [task for _, task in spread], seeds, sampling, prefix)
-    sources = [extract(completion.text) or "" for completion in completions]
-    pairs = list(zip([task for _, task in spread], sources, strict=True))
-    spec = cell.verifier if config.timed else evolve(cell.verifier, timed=False)
-    verdicts = verify(context, journal, pairs, spec, f"{prefix}: verifying")
-    num_audited = config.audited_samples or config.samples_per_task
-    audited = [index for index in range(len(pairs)) if config.audit and index % config.samples_per_task < num_audited]
-    # the audit is not part of what the cell would cost, so its seconds are not counted as the cell's
-    found = verify(context, None, [pairs[index] for index in audited], AUDIT_UNTIMED, f"{prefix}: auditing")
-    audits = dict(zip(audited, found, strict=True))
-    factors = [_noise(cell, root, *pair) for pair in pairs]
-    verdicts = [
-        verdict if factor is None else with_noise(verdict, factor)
-        for verdict, factor in zip(verdicts, factors, strict=True)
-    ]
-    rewards = [reward_of(verdict, cell, context.config.reward) for verdict in verdicts]
+    share, learned = state.level2_share, learning_columns(drawn.groups, update)
+    row = round_row(
+        journal.cell, journal.seed, round_index, share, attempts, drawn.verdicts, audits, drawn.rewards, chosen
+    )
+    figures = round_figures(drawn.verdicts, drawn.rewards, learned, share, spent)
+    context.progress.metrics("round", round_index + 1, figures)
+    seconds = {"sample_s": spent.sample, "verify_s": spent.verify, "train_s": spent.train}
+    journal.add("rounds", {**row, **learned, **seconds})
+    state = advance(state, row["level1_accuracy"], context.config.curriculum, cell.extensions.curriculum)
+    answers = [(family_of(sample.task), sample.is_correct) for group in drawn.groups for sample in group]
+    state = count_successes(state, answers)
+    return trained, state
 
-    samples = [
-        Sample(task=task, completion=completion, source=source, is_correct=verdict.correct, reward=reward.total)
-        for (_, task), completion, source, verdict, reward in zip(
-            spread, completions, sources, verdicts, rewards, strict=True
-        )
-    ]
-    groups = [
-        samples[first : first + config.samples_per_task] for first in range(0, len(samples), config.samples_per_task)
-    ]
-    chosen = choose(groups, config)
-    kept = set(chosen)
+
+def _audit(context: CellContext, drawn: Drawn, round_index: int) -> dict[int, Verdict]:
+    """The audit's verdicts of the samples that it is asked about, by their positions."""
+    config = context.config.rl
+    num_audited = config.audited_samples or config.samples_per_task
+    samples = [sample for group in drawn.groups for sample in group]
+    audited = [index for index in range(len(samples)) if config.audit and index % config.samples_per_task < num_audited]
+    pairs = [(samples[index].task, samples[index].source) for index in audited]
+    # the audit is not part of what the cell would cost, so its seconds are not counted as the cell's
+    found = verify(context, None, pairs, AUDIT_UNTIMED, f"{round_name(context.config, round_index)}: auditing")
+    return dict(zip(audited, found, strict=True))
+
+
+def _record(
+    context: CellContext,
+    journal: Journal,
+    drawn: Drawn,
+    audits: dict[int, Verdict],
+    kept: set[int],
+    round_index: int,
+) -> list[Attempt]:
+    """Add the rows of a round's samples to the journal."""
+    samples = [sample for group in drawn.groups for sample in group]
     attempts = [
         Attempt(
             cell=journal.cell,
@@ -86,43 +156,25 @@ def run_round(
             phase="rl",
             round=round_index,
             slot=slot,
-            task=task,
-            sample=index % config.samples_per_task,
-            source=source,
+            task=sample.task,
+            sample=index % context.config.rl.samples_per_task,
+            source=sample.source,
         )
-        for index, ((slot, task), source) in enumerate(zip(spread, sources, strict=True))
+        for index, (slot, sample) in enumerate(zip(drawn.slots, samples, strict=True))
     ]
-    for index, attempt in enumerate(attempts):
+    for index, (attempt, verdict) in enumerate(zip(attempts, drawn.verdicts, strict=True)):
         audit = audits.get(index)
-        row = candidate_row(attempt, verdicts[index], audit, rewards[index], index in kept)
-        journal.add("candidates", {**row, "noise_factor": factors[index]})
-        journal.add("stages", *stage_rows(attempt, "training", verdicts[index]))
+        row = candidate_row(attempt, verdict, audit, drawn.rewards[index], index in kept)
+        journal.add("candidates", {**row, "noise_factor": drawn.factors[index]})
+        journal.add("stages", *stage_rows(attempt, "training", verdict))
         if audit is not None:
             journal.add("stages", *stage_rows(attempt, "audit", audit))
-        if verdicts[index].correct and spec.timed and context.config.verifier.timing != "none":
+        if verdict.correct and drawn.spec.timed and context.config.verifier.timing != "none":
             # read back from the evidence store: the verdict has the ratio, the evidence its trials
-            evidence = context.judge.gather(attempt.task, attempt.source, spec).evidence
+            evidence = context.judge.gather(attempt.task, attempt.source, drawn.spec).evidence
             journal.add("timings", *timing_rows(attempt, "training", evidence.timing))
-        journal.add("sources", {"candidate": verdicts[index].candidate, "source": attempt.source})
-
-    trained, update = learn(context, journal, model, groups, chosen, round_index, begun)
-    spent = Seconds(
-        journal.seconds.sample - before.sample,
-        journal.seconds.verify - before.verify,
-        journal.seconds.train - before.train,
-    )
-    row = round_row(
-        journal.cell, journal.seed, round_index, state.level2_share, attempts, verdicts, audits, rewards, chosen
-    )
-    learned = learning_columns(groups, update)
-    figures = round_figures(verdicts, rewards, learned, state.level2_share, spent)
-    context.progress.metrics("round", round_index + 1, figures)
-    journal.add(
-        "rounds", {**row, **learned, "sample_s": spent.sample, "verify_s": spent.verify, "train_s": spent.train}
-    )
-    accuracy = row["level1_accuracy"]
-    state = advance(state, accuracy, context.config.curriculum, extensions.curriculum)
-    return trained, state
+        journal.add("sources", {"candidate": verdict.candidate, "source": attempt.source})
+    return attempts
 
 
 def _noise(cell: CellSpec, root: int, task: Task, source: str) -> float | None:

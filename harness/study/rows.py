@@ -68,6 +68,7 @@ def _judgement(verdict: Verdict) -> dict[str, Any]:
         "compiled": verdict.compiled,
         "correct": verdict.correct,
         "torch_operators": verdict.torch_operators,
+        "declared": verdict.declared,
         "speedup": verdict.speedup,
         "estimated_speedup": verdict.estimated_speedup,
     }

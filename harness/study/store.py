@@ -30,6 +30,7 @@ from ...core.recipe.extensions import CellSpec
 from ...core.serialisation import canonical_json, differences, fingerprint
 from ..errors import DriftError, UsageError
 from ..legacy import translate_run
+from ..settings import require_results
 from ..tables import TABLES, DamagedTableError, Row, check_table, read_table, write_table
 from ..work import WorkStore, sweep_partials, write_atomically
 from .rows import SFT, CellResult, Seconds
@@ -58,6 +59,8 @@ class RunIdentity:
     config: Config
     policy: str
     backend: str
+    start: str | None = None
+    """The identity of the state that training started from, where one was given."""
 
     def plain(self) -> dict[str, Any]:
         """As plain data, without what only describes the machine."""
@@ -67,6 +70,7 @@ class RunIdentity:
             "policy": self.policy,
             "backend": self.backend,
             "versions": {package: versions[package] for package in _RESULT_CHANGING},
+            **({} if self.start is None else {"start": self.start}),
             **self.training(),
         }
 
@@ -121,9 +125,8 @@ class Results:
 
     def require_run(self) -> dict[str, Any]:
         """What `run.json` says of an ablation; raises UsageError where there is none, or an exam."""
-        recorded = self.recorded()
-        if recorded is None:
-            raise UsageError(f"{self.root}: no results here (run `tritonrl ablate --out {self.root}` first)")
+        require_results(self.root)
+        recorded = self.recorded() or {}
         if "exam" in recorded:
             raise UsageError(f"{self.root}: an exam's folder (read it with `tritonrl eval --read {self.root}`)")
         return recorded

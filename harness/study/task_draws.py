@@ -11,6 +11,7 @@ import numpy as np
 
 from ...core.config import Config
 from ...core.corpus import SUITES, TAUGHT, Split, example_ids, examples, render, tasks
+from ...core.recipe.curriculum import CurriculumState, draw_families
 from ...core.seeds import derive
 from ...core.task import Example, Task
 from ..errors import UsageError
@@ -52,19 +53,24 @@ def evaluated_rounds(config: Config) -> range:
 
 
 def round_tasks(
-    root: int, round_index: int, levels: Sequence[int], suite: str = "core13", admits: Admits | None = None
+    root: int,
+    round_index: int,
+    levels: Sequence[int],
+    suite: str = "core13",
+    admits: Admits | None = None,
+    chosen: Sequence[str] = (),
 ) -> tuple[Task, ...]:
     """The tasks of a round; slot `i` at a level is the same task in every cell.
 
-    Families take turns over the slots of all rounds, in an order that the seed shuffles; one that has no task which is
-    admitted gives its turn to the next. Raises UsageError where none has.
+    Families take turns over the slots of all rounds, in an order that the seed shuffles, or are `chosen` for each slot;
+    one that has no task which is admitted gives its turn to the next. Raises UsageError where none has.
     """
     found = []
     for slot, level in enumerate(levels):
         families = SUITES[suite][level]
         order = permutation(derive(root, "family order", level), len(families))
         seed = derive(root, "draw", round_index, slot, level)
-        turn = round_index * len(levels) + slot
+        turn = order.index(families.index(chosen[slot])) if chosen else round_index * len(levels) + slot
         drawn = (
             _first_admitted(tasks(Split.TRAIN, level, seed, (families[order[place % len(families)]],)), admits)
             for place in range(turn, turn + len(families))
@@ -74,6 +80,21 @@ def round_tasks(
             raise UsageError(f"against: no family of level {level} has a task left to train on")
         found.append(task)
     return tuple(found)
+
+
+def round_families(
+    config: Config, state: CurriculumState, root: int, round_index: int, levels: Sequence[int]
+) -> tuple[str, ...]:
+    """The families of a round's slots where the policy's success decides them; nothing where they take turns."""
+    if config.curriculum.families == "turns":
+        return ()
+    seed = derive(root, "families", round_index)
+    return draw_families(state, SUITES[config.suite], levels, config.curriculum.family_floor, seed)
+
+
+def family_of(task: Task) -> str:
+    """The name that its suite gives the family of a task."""
+    return task.task_id.split("-")[1]
 
 
 def _first_admitted(drawn: Iterator[Drawn], admits: Admits | None) -> Drawn | None:

@@ -15,7 +15,7 @@ from ...core.recipe.reward import combine
 from ...core.task import Task
 from ...core.verdict import Verdict
 from ..errors import UsageError
-from ..settings import read_lines, read_text
+from ..settings import is_regular, read_lines, read_text
 
 T = TypeVar("T")
 
@@ -48,6 +48,7 @@ def verdict_plain(verdict: Verdict, spec: VerifierSpec, config: Config) -> dict[
         "correct": verdict.correct,
         "speedup": verdict.speedup,
         "torch_operators": verdict.torch_operators,
+        "declared": verdict.declared,
         "reward": combine(verdict, RewardSpec(partial_credit=spec.stop_early), config.reward).total,
     }
     if config.verifier.timing == "simulated":
@@ -140,10 +141,10 @@ def _report(problem: str, on_bad_line: Callable[[str], None] | None) -> None:
 
 def _find_task(path: Path, name: str) -> str:
     """Return an id as it is, and the path of a task's file. Raises UsageError for no file."""
-    if not name.endswith(".py") and not _is_regular(path.parent / name):
+    if not name.endswith(".py") and not is_regular(path.parent / name):
         return name
     for place in (path.parent / name, Path(name)):
-        if _is_regular(place):
+        if is_regular(place):
             return str(place)
     raise UsageError(f"{name}: no such file")
 
@@ -157,14 +158,6 @@ def _find_candidate(path: Path, name: str) -> Path:
         raise UsageError(f"{name}: not a path") from None
     if not found.is_relative_to(folder):
         raise UsageError(f"{name}: outside of the batch's folder")
-    if not _is_regular(found):
+    if not is_regular(found):
         raise UsageError(f"{name}: no such file")
     return found
-
-
-def _is_regular(path: Path) -> bool:
-    # a pipe would be waited for, and a name with NUL or half a surrogate pair is no name
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False

@@ -37,7 +37,7 @@ from ...core.text.prompts import assistant_message, user_message
 from ...core.text.size_constants import read_constants
 from ..datasets.kernelbench import LEVELS, Problem, Skipped, read_kernelbench
 from ..errors import TaskError, UsageError
-from ..settings import read_text
+from ..settings import is_regular, read_text
 from ..side_by_side import map_kept
 
 NOVEL = "full:unseen"
@@ -54,7 +54,7 @@ _OUR_SUITES = (*(f"{prefix}:{split.value}" for prefix in SUITES for split in spl
 
 def find_task(name: str) -> Task:
     """The task with that id, or in that file; raises TaskError or UsageError."""
-    if name.endswith(".py") or Path(name).is_file():
+    if name.endswith(".py") or is_regular(Path(name)):
         return task_from_file(Path(name))
     try:
         return render_task(name)
@@ -144,6 +144,7 @@ def load_suite(
     seed: int = 0,
     picks: Sequence[int] | None = None,
     on_done: Callable[[int], None] | None = None,
+    is_sized: bool = True,
 ) -> Suite:
     """A suite by its name; raises UsageError where there is none.
 
@@ -151,14 +152,17 @@ def load_suite(
     `kernelbench:FOLDER|PARQUET|HUB_NAME`.
     `levels`: these alone; `num`: so many of each (of a corpus, which has no end, 10); `seed`: which a corpus draws;
     `picks`: those places of the suite alone, KernelBench's being ordered by level and number (100 is the first of
-    Level 2), a corpus' as far as `num` goes; `on_done`: called with the number of tasks prepared.
+    Level 2), a corpus' as far as `num` goes; `on_done`: called with the number of tasks prepared. Without
+    `is_sized` tasks of a suite that is not ours are as a model sees them, and nothing is computed for them.
     """
     if is_ours(name):
         return Suite(name=name, tasks=tuple(_draw(name, levels, num, seed, picks)))
     problems, skipped = read_kernelbench(name.partition(":")[2])
     chosen = list(_choose(problems, levels, num, picks))
     tasks = []
-    found = map_kept(prepare_problem, [to_plain(problem) for _, problem in chosen], on_done)
+    found = map_kept(
+        prepare_problem if is_sized else describe_problem, [to_plain(problem) for _, problem in chosen], on_done
+    )
     for (index, problem), prepared in zip(chosen, found, strict=True):
         if "reason" in prepared:
             skipped.append(Skipped(name=problem.name, reason=prepared["reason"]))
@@ -237,12 +241,26 @@ def prepare_problem(plain: dict[str, Any]) -> Any:
         return {"reason": str(error)}
 
 
+def describe_problem(plain: dict[str, Any]) -> Any:
+    """Return a problem as a model sees it, as plain data, or the reason why it is none; runs without values."""
+    problem = from_plain(plain, Problem)
+    try:
+        task = _published_task(problem, problem.code)
+        return to_plain(SuiteTask(index=0, task=evolve(task, dtypes=(declared_dtype(task),))))
+    except TaskError as error:
+        return {"reason": str(error)}
+
+
+def _published_task(problem: Problem, source: str) -> Task:
+    text = problem.name.replace("_", " ")
+    return Task(task_id=problem.task_id, level=problem.level, family="kernelbench", description=text, source=source)
+
+
 def _prepare(problem: Problem) -> SuiteTask:
     from ..reference.sizes.declared_sizes import is_within_reach, with_declared
 
-    text = problem.name.replace("_", " ")
     source = _with_names(problem.task_id, problem.code)
-    task = _sized_task(problem.task_id, problem.level, "kernelbench", text, source)
+    task = _with_sizes(_published_task(problem, source))
     # what any backend needs: the judge finds out at tiny sizes which inputs matter
     if not is_within_reach(with_declared(task, task.tiny)):
         has_sizes = bool(read_constants(source))
@@ -264,7 +282,8 @@ def task_from_file(path: Path) -> Task:
 def task_from_source(name: str, source: str) -> Task:
     """A task from the text of such a file; raises TaskError."""
     task_id = f"file-{name}-{hashlib.sha256(source.encode()).hexdigest()[:12]}"
-    return _sized_task(task_id, 1, "file", name, _with_names(task_id, source, in_functions=False))
+    named = _with_names(task_id, source, in_functions=False)
+    return _with_sizes(Task(task_id=task_id, level=1, family="file", description=name, source=named))
 
 
 def _with_names(task_id: str, source: str, in_functions: bool = True) -> str:
@@ -275,13 +294,11 @@ def _with_names(task_id: str, source: str, in_functions: bool = True) -> str:
         raise TaskError(f"{task_id}: {error}") from None
 
 
-def _sized_task(task_id: str, level: int, family: str, description: str, source: str) -> Task:
-    """A task from source in KernelBench's form, its sizes found by shrinking; raises TaskError."""
+def _with_sizes(task: Task) -> Task:
+    """The task with its dtype, and with sizes found by shrinking; raises TaskError."""
     from ..reference.sizes.quick_sizes import with_quick_sizes
 
-    constants = read_constants(source)
-    task = Task(task_id=task_id, level=level, family=family, description=description, source=source)
-    return with_quick_sizes(evolve(task, dtypes=(declared_dtype(task),)), constants)
+    return with_quick_sizes(evolve(task, dtypes=(declared_dtype(task),)), read_constants(task.source))
 
 
 def declared_dtype(task: Task) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from attrs import field, frozen
@@ -15,6 +15,7 @@ from ...stages.variants import VariantInputs, describe
 from ..gpu.backend import CudaBackend
 from ..reference.oracle import Oracle
 from ..sandbox.sandbox import Sandbox
+from ..sandbox.wire import RecordReply, RecordRequest
 from .evidence_store import EvidenceStore, evidence_key
 from .memory_budget import MemoryBudget
 
@@ -75,6 +76,10 @@ class VerifierContext:
     def needed_bytes(self, task: Task, inputs: VariantInputs) -> float:
         """The host's memory that one run takes: its values on their way between oracle, executor and comparison."""
         return BYTES_A_BYTE * self.oracle.measure_bytes(task, inputs.profile)
+
+    def record(self, source: str, requests: Sequence[RecordRequest]) -> RecordReply:
+        """Record passes in the sandbox; code that nobody will load is not assembled."""
+        return self.sandbox.record(source, requests, assembles=self.keeps_code)
 
     def get_ready(self) -> None:
         """Start the sandbox's processes before the first use, so that no candidate's seconds include it."""

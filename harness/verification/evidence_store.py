@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import tempfile
 import threading
 import zlib
 from collections.abc import Iterable, Mapping
@@ -25,7 +26,7 @@ from ...core.serialisation import canonical_json, fingerprint, from_plain, to_pl
 from ..errors import DriftError
 
 T = TypeVar("T")
-EVIDENCE_VERSION = 21
+EVIDENCE_VERSION = 22
 _BUSY_TIMEOUT_S = 60.0
 
 
@@ -63,22 +64,25 @@ def _version(package: str) -> str:
 
 
 class EvidenceStore:
-    """Records and blobs by key in one SQLite file, or in memory without a path; a context manager."""
+    """Records and blobs by key in one SQLite file; a context manager.
+
+    Without a path the file is a temporary one, which other processes may open and which ends with this store.
+    """
 
     def __init__(self, path: Path | None = None) -> None:
-        self.path = path
         self._lock = threading.Lock()
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
+        self._folder = None if path is not None else tempfile.TemporaryDirectory(prefix="tritonrl-evidence-")
+        self.path = path or Path(self._folder.name if self._folder else "", "evidence.sqlite")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         self._connection = sqlite3.connect(
-            str(path) if path is not None else ":memory:",
+            str(self.path),
             timeout=_BUSY_TIMEOUT_S,
             check_same_thread=False,
             isolation_level=None,
         )
         try:
             self._connection.execute("PRAGMA journal_mode=WAL")
-            self._connection.execute("PRAGMA synchronous=NORMAL")
+            self._connection.execute(f"PRAGMA synchronous={'NORMAL' if path is not None else 'OFF'}")
             for table in ("evidence", "blobs"):
                 self._connection.execute(
                     f"CREATE TABLE IF NOT EXISTS {table} (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
@@ -99,6 +103,8 @@ class EvidenceStore:
         """Close the file."""
         with self._lock:
             self._connection.close()
+        if self._folder is not None:
+            self._folder.cleanup()
 
     def get(self, key: str, kind: type[T]) -> T | None:
         """The record of class `kind` under `key`, or None."""

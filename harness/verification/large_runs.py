@@ -113,6 +113,9 @@ def asked_for(task: Task, context: VerifierContext) -> Iterator[None]:
     with context.gpu_budget.asked(needed, f"{task.task_id}, on the GPU"), context.budget.asked(of_host, task.task_id):
         try:
             yield
+        except torch.cuda.OutOfMemoryError as error:
+            message = f"{task.task_id}: the GPU's memory does not suffice at its declared sizes"
+            raise TooLargeError(message) from error
         finally:
             if torch.cuda.is_available() and torch.cuda.memory_reserved() > _SPARE_BYTES:
                 torch.cuda.empty_cache()

@@ -13,7 +13,11 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from attrs import frozen
+
+from ...stages.declared_sizes import tell_bytes
 from ..errors import TooLargeError
+from ..lending import Borrower, Reply
 
 FREE_BYTES = 64 << 20
 """So much is never asked for."""
@@ -23,7 +27,7 @@ _MOST_BYTES = 32 << 30
 
 
 class MemoryBudget:
-    """So many bytes of the host, for all threads of a verifier, first come first served."""
+    """So many bytes of the host, for all threads and workers of a verifier, first come first served."""
 
     def __init__(self, num_bytes: int | None = None) -> None:
         self.num_bytes = num_bytes or choose_bytes()
@@ -33,6 +37,11 @@ class MemoryBudget:
         self._line: deque[object] = deque()
         self._change = threading.Condition()
         self._own = threading.local()
+
+    @property
+    def num_waiting(self) -> int:
+        """How many stand in line."""
+        return len(self._line)
 
     @contextmanager
     def asked(self, num_bytes: float, name: str) -> Iterator[None]:
@@ -50,22 +59,77 @@ class MemoryBudget:
                 self.num_refused += 1
             most = tell_bytes(self.num_bytes)
             raise TooLargeError(f"{name}: needs {tell_bytes(wanted)} of memory, and {most} may be used")
-        ticket = object()
-        with self._change:
-            self._line.append(ticket)
-            self._change.wait_for(lambda: self._line[0] is ticket and self._held_bytes + wanted <= self.num_bytes)
-            self._line.popleft()
-            self._held_bytes += wanted
-            self.peak_bytes = max(self.peak_bytes, self._held_bytes)
-            self._change.notify_all()
+        self.take(wanted)
         self._own.holds = True
         try:
             yield
         finally:
             self._own.holds = False
-            with self._change:
-                self._held_bytes -= wanted
-                self._change.notify_all()
+            self.give_back(wanted)
+
+    def take(self, num_bytes: int) -> None:
+        """Wait in line for so many bytes."""
+        ticket = object()
+        with self._change:
+            self._line.append(ticket)
+            self._change.wait_for(lambda: self._line[0] is ticket and self._held_bytes + num_bytes <= self.num_bytes)
+            self._line.popleft()
+            self._held_bytes += num_bytes
+            self.peak_bytes = max(self.peak_bytes, self._held_bytes)
+            self._change.notify_all()
+
+    def give_back(self, num_bytes: int) -> None:
+        """Let others have what was taken."""
+        with self._change:
+            self._held_bytes -= num_bytes
+            self._change.notify_all()
+
+
+class BudgetSession:
+    """The owner's side of a worker that asks for memory: a positive number takes bytes, a negative one gives back."""
+
+    def __init__(self, budget: MemoryBudget) -> None:
+        self._budget = budget
+        self._held_bytes = 0
+
+    def answer(self, message: int) -> Reply:
+        """Take or give back."""
+        if message > 0:
+            self._budget.take(message)
+        else:
+            self._budget.give_back(-message)
+        self._held_bytes += message
+        return None, ()
+
+    def close(self) -> None:
+        """Give back what a worker held when it ended."""
+        self._budget.give_back(self._held_bytes)
+
+
+class BorrowedBudget(MemoryBudget):
+    """Another process's budget, asked under this name."""
+
+    def __init__(self, num_bytes: int, borrower: Borrower, name: str) -> None:
+        super().__init__(num_bytes)
+        self._borrower = borrower
+        self._name = name
+
+    def take(self, num_bytes: int) -> None:
+        """Wait in the owner's line."""
+        self._borrower.ask(self._name, num_bytes)
+
+    def give_back(self, num_bytes: int) -> None:
+        """Tell the owner."""
+        self._borrower.ask(self._name, -num_bytes)
+
+
+@frozen(kw_only=True)
+class Share:
+    """A worker's part of what is one verifier's: so many have a part of each budget, and of what is kept."""
+
+    num_sharing: int
+    budget: MemoryBudget
+    gpu_budget: MemoryBudget
 
 
 def choose_bytes() -> int:
@@ -79,10 +143,3 @@ def choose_gpu_bytes(device: int) -> int:
     import torch
 
     return int(_SHARE_OF_GPU * torch.cuda.get_device_properties(device).total_memory)
-
-
-def tell_bytes(num_bytes: float) -> str:
-    """Return a size as people read it, such as `5.4 GB`."""
-    if num_bytes >= 1e8:
-        return f"{num_bytes / 1e9:.1f} GB"
-    return f"{num_bytes / 1e6:.1f} MB"

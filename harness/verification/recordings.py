@@ -36,7 +36,7 @@ def probe_compile(candidate: Candidate, task: Task, context: VerifierContext, st
     if report is None:
         context.get_ready()
         requests = _record_requests(task, context, stop_early)
-        reply = context.sandbox.record(candidate.source, requests)
+        reply = context.record(candidate.source, requests)
         report = CompileReport(
             recordings=reply.recordings,
             reference=context.oracle.signature(task),
@@ -88,7 +88,7 @@ def _record_together(
     candidate: Candidate, context: VerifierContext, requests: Sequence[RecordRequest]
 ) -> list[Recording]:
     context.get_ready()
-    reply = context.sandbox.record(candidate.source, requests)
+    reply = context.record(candidate.source, requests)
     if reply.failure is not None:
         return [Recording(profile=each.profile, dtype=each.dtype, failure=reply.failure) for each in requests]
     keep_blobs(context, reply.recordings, reply.blobs)
@@ -139,7 +139,7 @@ def record_own_values(candidate: Candidate, task: Task, context: VerifierContext
         is_compiled = plan.target is not None
         request = record_request(task, context.oracle, recording.profile, recording.dtype, is_compiled)
         context.get_ready()
-        reply = context.sandbox.record(candidate.source, [evolve(request, with_values=True)])
+        reply = context.record(candidate.source, [evolve(request, with_values=True)])
         failure = reply.failure
         found = reply.recordings[0] if failure is None else evolve(recording, plan=None, failure=failure)
         if found.plan is not None and _without_values(found.plan) != _without_values(plan):

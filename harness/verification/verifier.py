@@ -9,13 +9,12 @@ the evidence store. A bad candidate is a verdict; a bad task is a `TaskError`; a
 from __future__ import annotations
 
 import ctypes
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import ExitStack, contextmanager
-from functools import lru_cache, partial
+import weakref
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 from attrs import evolve
@@ -40,12 +39,14 @@ from ..sandbox.sandbox import Sandbox
 from .checks.table import probe_checks
 from .context import VerifierContext
 from .evidence_store import EvidenceStore
-from .memory_budget import MemoryBudget, choose_gpu_bytes
+from .memory_budget import MemoryBudget, Share, choose_gpu_bytes
 from .recordings import probe_compile
 from .runs import probe_tiny
 from .timing.timing import probe_measured, probe_simulated
+from .workers import GPU_MEMORY, HOST_MEMORY, WorkerPool
 
 Probe = Callable[[Candidate], Candidate]
+_LEAST_KEPT_BYTES = 64 << 20
 
 
 def choose_backend(config: VerifierConfig) -> str:
@@ -85,7 +86,7 @@ def open_verifier(
             devices, limit_s = range(torch.cuda.device_count()), config.limits.wall_s
             number = choose_number(devices, num_sharing)
             cuda = stack.enter_context(CudaBackend(store.get_blob, devices, limit_s, number))
-        yield Verifier(config.verifier, config.timing, sandbox, store, cuda)
+        yield stack.enter_context(closing(Verifier(config.verifier, config.timing, sandbox, store, cuda)))
 
 
 def _needs_gpu(config: VerifierConfig) -> bool:
@@ -136,7 +137,9 @@ class Verifier:
 
     Without a store, evidence is kept in memory for the verifier's lifetime. Plans run where there are executors for
     GPUs, unless the configuration says "interpret": then they are interpreted all the same, and what is right is timed
-    on a GPU, whose timed runs are judged. Interpreting takes processors, of which there are more than GPUs.
+    on a GPU, whose timed runs are judged. Interpreting takes processors, of which there are more than GPUs. So many
+    candidates at once take worker processes (`workers`), which `close` ends; each of these has a `share` of what
+    is one verifier's.
     """
 
     def __init__(
@@ -146,6 +149,7 @@ class Verifier:
         sandbox: Sandbox,
         store: EvidenceStore | None = None,
         cuda: CudaBackend | None = None,
+        share: Share | None = None,
     ) -> None:
         if config.timing == "measured" and cuda is None:
             raise UsageError(
@@ -159,20 +163,23 @@ class Verifier:
         if sandbox.target != config.target:
             raise UsageError(f"verifier.target: the sandbox compiles for {sandbox.target}, not {config.target}")
         store = store or EvidenceStore()
-        kept_bytes = config.oracle_cache_mb << 20 or None
-        self.budget = MemoryBudget(config.memory_mb << 20)
+        kept_bytes = config.oracle_cache_mb << 20 or (None if share is None else MAX_CACHED_BYTES)
+        if kept_bytes is not None and share is not None:
+            kept_bytes = max(_LEAST_KEPT_BYTES, kept_bytes // share.num_sharing)
+        self.budget = MemoryBudget(config.memory_mb << 20) if share is None else share.budget
         self.gpu_context: VerifierContext | None = None
         """Where plans are timed."""
         if cuda is not None:
             first = cuda.executors[0]
-            shared = SharedOracle(config.seed, first.lock, f"cuda:{first.device}", kept_bytes)
+            device = f"cuda:{first.device}"
+            shared = SharedOracle(config.seed, first.lock, device, kept_bytes, has_neighbours=share is not None)
             self.gpu_context = VerifierContext(
                 sandbox=sandbox,
                 oracle=shared,
                 store=store,
                 cuda=cuda,
                 budget=self.budget,
-                gpu_budget=MemoryBudget(choose_gpu_bytes(first.device)),
+                gpu_budget=MemoryBudget(choose_gpu_bytes(first.device)) if share is None else share.gpu_budget,
             )
         if self.gpu_context is not None and config.backend != "interpret":
             self.context = self.gpu_context
@@ -184,6 +191,21 @@ class Verifier:
             )
         self.backend = self.context.backend
         self._memory = MemoryReturn()
+        self._pool: WorkerPool | None = None
+        self._pool_lock = threading.Lock()
+
+    def get_ready(self, jobs: int = 1) -> None:
+        """Start what takes seconds before the first candidate: the sandbox's processes, and workers for many jobs."""
+        self.context.get_ready()
+        if jobs > 1:
+            self._workers().start(jobs)
+
+    def close(self) -> None:
+        """End the worker processes; sandbox and store stay their owner's."""
+        with self._pool_lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
 
     def verify(self, task: Task, source: str, spec: VerifierSpec) -> Verdict:
         """The verdict on one source text."""
@@ -236,43 +258,47 @@ class Verifier:
         `on_done(index, verdict)` is called in this thread as verdicts arrive, once for each pair. So is `on_bad_task`
         where a reference fails, and the pair has no verdict; without it the error is raised.
         """
-        import torch
-
         indices: dict[tuple[str, str], list[int]] = {}
         for index, (task, source) in enumerate(pairs):
             indices.setdefault((fingerprint(task), source), []).append(index)
+        groups = list(indices.values())
         verdicts: dict[int, Verdict] = {}
-
-        def finish(same: list[int], verdict: Verdict) -> None:
-            for index in same:
-                verdicts[index] = verdict
-                if on_done is not None:
-                    on_done(index, verdict)
-
-        def finish_by(same: list[int], verify: Callable[[], Verdict]) -> None:
-            try:
-                verdict = verify()
-            except TaskError as error:
-                if on_bad_task is None:
-                    raise
-                for index in same:
-                    on_bad_task(index, error)
-            else:
-                finish(same, verdict)
-
-        if jobs <= 1:
-            for same in indices.values():
-                finish_by(same, partial(self.verify, *pairs[same[0]], spec))
-        else:
-            num_threads = torch.get_num_threads()
-            # each thread with threads of its own would spend more time waiting for them than they save
-            pool = ThreadPoolExecutor(jobs, "verify", torch.set_num_threads, (1,))
-            try:
-                running = {pool.submit(self.verify, *pairs[same[0]], spec): same for same in indices.values()}
-                for future in as_completed(running):
-                    finish_by(running[future], future.result)
-            finally:
-                # after an error or an interrupt, what has not begun is dropped
-                pool.shutdown(wait=True, cancel_futures=sys.exc_info()[0] is not None)
-                torch.set_num_threads(num_threads)
+        firsts = [pairs[group[0]] for group in groups]
+        is_shared = jobs > 1 and len(groups) > 1
+        answers = self._workers().verify(firsts, spec, jobs) if is_shared else self._verify_each(firsts, spec)
+        with closing(answers):
+            for number, answer in answers:
+                for index in groups[number]:
+                    if isinstance(answer, Verdict):
+                        verdicts[index] = answer
+                        if on_done is not None:
+                            on_done(index, answer)
+                    elif on_bad_task is not None:
+                        on_bad_task(index, answer)
+                    else:
+                        raise answer
         return [verdicts[index] for index in range(len(pairs)) if index in verdicts]
+
+    def _verify_each(
+        self, pairs: Sequence[tuple[Task, str]], spec: VerifierSpec
+    ) -> Generator[tuple[int, Verdict | TaskError]]:
+        for number, (task, source) in enumerate(pairs):
+            try:
+                yield number, self.verify(task, source, spec)
+            except TaskError as error:
+                yield number, error
+
+    def _workers(self) -> WorkerPool:
+        with self._pool_lock:
+            if self._pool is None:
+                context = self.gpu_context or self.context
+                self._pool = WorkerPool(
+                    self.config,
+                    self.timing,
+                    context.sandbox,
+                    context.store.path,
+                    context.cuda,
+                    {HOST_MEMORY: context.budget, GPU_MEMORY: context.gpu_budget},
+                )
+                weakref.finalize(self, self._pool.close)
+            return self._pool

@@ -25,6 +25,10 @@ LATER = {
     "rl.clip_low": "0.1",
     "rl.clip_high": "0.3",
     "rl.kl_coefficient": "0.1",
+    "curriculum.families": "success",
+    "curriculum.family_floor": "0.2",
+    "reward.goal": "correctness",
+    "reward.speed_after": "4",
     "evaluation.evaluate_every": "2",
     "verifier.cross_check_interpreter": "false",
 }
@@ -44,6 +48,10 @@ LATER_DEFAULTS = {
     "rl.clip_low": "0.2",
     "rl.clip_high": "0.28",
     "rl.kl_coefficient": "0",
+    "curriculum.families": "turns",
+    "curriculum.family_floor": "0.1",
+    "reward.goal": "graded",
+    "reward.speed_after": "0",
     "evaluation.evaluate_every": "1",
     "verifier.cross_check_interpreter": "true",
 }

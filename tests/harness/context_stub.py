@@ -10,7 +10,7 @@ from pathlib import Path
 from attrs import Factory, define
 from tritonrl.core.candidate import Candidate, TimingReport
 from tritonrl.core.config import Config, merge
-from tritonrl.core.corpus import render
+from tritonrl.core.corpus import has_teacher, render
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.recipe.extensions import VerifierSpec
 from tritonrl.core.recipe.learner import (
@@ -31,6 +31,8 @@ from tritonrl.harness.study.pipeline import CellContext
 from tritonrl.harness.study.store import Results
 from tritonrl.harness.study.task_draws import evaluation_tasks, root_seed, round_tasks
 
+KERNEL = "import triton\n\n\n@triton.jit\ndef kernel():\n    pass\n\n\nclass ModelNew:\n    pass\n"
+"""What stands for an answer to a task without a teacher."""
 BROKEN = "```python\nclass ModelNew:\n    pass\n```"
 
 
@@ -49,13 +51,16 @@ def tiny_config(**changes: object) -> Config:
 
 
 def solutions(config: Config, seeds: Sequence[int]) -> dict[str, str]:
-    """Teacher solutions by prompt, for every task that a run of these seeds can draw."""
+    """Teacher solutions by prompt, or what stands for one, for every task that a run of these seeds can draw."""
     tasks = list(evaluation_tasks(config))
     for seed in seeds:
         for number in range(config.rl.rounds):
             for level in (1, 2):
-                tasks += round_tasks(root_seed(config, seed), number, [level] * config.rl.tasks_per_round)
-    return {user_message(task): render(task.task_id).solution for task in tasks}
+                levels = [level] * config.rl.tasks_per_round
+                tasks += round_tasks(root_seed(config, seed), number, levels, config.suite)
+    return {
+        user_message(task): render(task.task_id).solution if has_teacher(task.task_id) else KERNEL for task in tasks
+    }
 
 
 @define

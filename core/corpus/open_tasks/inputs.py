@@ -62,8 +62,10 @@ def begin_pooling(draw: Draw, leads: float) -> OpenChain:
     chain = OpenChain(program=program, draw=draw, x=x, axis=1, is_image=True)
     if draw.chance(leads):
         chain.lead()
-    # the largest of bounded values is their bound
-    chain.x = program.pool(chain.x, "avg" if chain.is_bounded else draw.choice(("max", "avg")), window)
+    # the largest of bounded values is their bound, and that of values of both signs has one
+    kind = "avg" if chain.is_bounded else draw.choice(("max", "avg"))
+    chain.x = program.pool(chain.x, kind, window)
+    chain.is_mixed = chain.is_mixed and kind == "avg"
     chain.used.add("pool")
     return chain
 

@@ -72,7 +72,7 @@ def measure_agreement(
         own = evolve(config.verifier, backend=backend, timing="none", cross_check_interpreter=False)
         chosen = evolve(config, verifier=own)
         with open_verifier(chosen) as verifier:
-            verifier.context.get_ready()
+            verifier.get_ready(jobs)
             if not mix:
                 # four of a task's ten candidates get so far
                 mix = [c for c in make_mix(verifier, -(-num_candidates // 8), seed, jobs) if _reaches_a_kernel(c)]

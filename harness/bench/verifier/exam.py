@@ -20,7 +20,6 @@ from ....core.recipe.extensions import AUDIT
 from ....core.task import Example, Task
 from ....core.verdict import Verdict
 from ...errors import TaskError, TooLargeError
-from ...reference.sizes.declared_sizes import measure
 from ..memory_watch import MemoryWatch
 from .mix import SPOILS, restyle
 from .sized_tasks import MOST_BYTES, sized_examples
@@ -68,9 +67,9 @@ def measure_exam(
     from ...verification.verifier import open_verifier
 
     began = time.monotonic()
-    chosen = list(sized_examples(suite, seed, num_tasks, levels, most_bytes))
+    sized = sized_examples(suite, seed, num_tasks, levels, most_bytes)
+    chosen, sizes = [one.example for one in sized], sorted(int(one.num_bytes) for one in sized)
     pairs = [(example.task, answer) for example in chosen for answer in answers_to(example, num_samples, seed)]
-    sizes = sorted(int(measure(example.task)[0]) for example in chosen)
     prepared = time.monotonic()
     too_large, bad = Counter[str](), list[str]()
     verdicts: dict[int, Verdict] = {}

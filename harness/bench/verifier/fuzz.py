@@ -19,6 +19,7 @@ from ....core.task import Task
 from ....core.text.extraction import extract
 from ...tasks.suites import corpus_examples
 from ...verification.verifier import Verifier, open_verifier
+from . import fuzz_lines
 from .fuzz_reading import choose_for_funnel, read_apart, read_texts
 from .fuzz_texts import fuzzed
 
@@ -34,6 +35,7 @@ class FuzzFigures:
     seed: int
     num_completions: int
     num_funnel: int
+    num_lines: int
     outcomes: dict[str, int]
     """Completions by the AST stage's outcome; "none" counts those without code."""
     funnel_outcomes: dict[str, int]
@@ -46,11 +48,18 @@ def verify_texts(verifier: Verifier, pairs: Sequence[tuple[Task, str]], jobs: in
     return [verdict.outcome.code for verdict in verifier.verify_many(pairs, EVERYTHING, jobs)]
 
 
-def fuzz_verifier(config: Config, num_completions: int, num_funnel: int, seed: int, jobs: int) -> FuzzFigures:
-    """Fuzz extraction and the AST stage with `num_completions`, and the whole funnel with some of them."""
+def fuzz_verifier(
+    config: Config, num_completions: int, num_funnel: int, seed: int, jobs: int, num_lines: int = 0
+) -> FuzzFigures:
+    """Fuzz extraction and the AST stage with `num_completions`, and the whole funnel with some of them.
+
+    `num_lines` lines of batches are read, and as many messages of children and clients.
+    """
     examples = tuple(corpus_examples("core13:train", seed, _TASKS_A_LEVEL))
     results = read_apart(partial(read_texts, examples, seed), num_completions, jobs)
     findings = [result.finding for result in results if result.finding]
+    if num_lines:
+        findings += fuzz_lines.read_apart(examples[0].task.task_id, examples[0].solution, seed, num_lines)
     funnel: Counter[str] = Counter()
     with open_verifier(config) as verifier:
         numbers = choose_for_funnel(results, num_funnel)
@@ -68,6 +77,7 @@ def fuzz_verifier(config: Config, num_completions: int, num_funnel: int, seed: i
         seed=seed,
         num_completions=len(results),
         num_funnel=len(numbers),
+        num_lines=num_lines,
         outcomes=dict(Counter(result.outcome or "none" for result in results).most_common()),
         funnel_outcomes=dict(funnel.most_common()),
         slowest_cpu_s=max((result.cpu_s for result in results), default=0.0),
@@ -85,6 +95,7 @@ def render(figures: FuzzFigures) -> list[str]:
         f"{figures.num_completions} completions, seed {figures.seed}; the slowest took {figures.slowest_cpu_s:.2f} s",
         f"  extraction and AST stage: {counts(figures.outcomes)}",
         f"  whole funnel ({figures.num_funnel}): {counts(figures.funnel_outcomes)}",
+        f"{figures.num_lines} lines of batches, and as many messages",
         f"{len(figures.findings)} findings",
         *(f"  {finding}" for finding in figures.findings),
     ]

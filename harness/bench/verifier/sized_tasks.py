@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import Any
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from ....core.seeds import derive
+from ....core.serialisation import from_plain, to_plain
 from ....core.task import Example, Task
 from ....core.text.size_constants import read_sizes
 from ...errors import TaskError
 from ...reference.sizes.declared_sizes import measure, with_declared
+from ...side_by_side import map_side_by_side
 from ...tasks.suites import corpus_examples
 
 LEAST_BYTES, MOST_BYTES = 16 << 20, 14 << 30
@@ -27,19 +30,40 @@ _LEAST_SIZE = 8
 _MOST_DOUBLINGS = 24
 
 
+@frozen(kw_only=True)
+class Sized:
+    """An example at its size: bytes of inputs, parameters and results."""
+
+    example: Example
+    num_bytes: float
+
+
 def sized_examples(
     suite: str, seed: int, count: int, levels: Sequence[int], most_bytes: int = MOST_BYTES
-) -> Iterator[Example]:
-    """Yield so many examples of a suite, levels in turn, each at a size of its own up to `most_bytes`."""
+) -> list[Sized]:
+    """Draw so many examples of a suite, levels in turn, each at a size of its own up to `most_bytes`."""
     per_level = -(-count // len(levels))
     drawn = [list(corpus_examples(suite, seed, per_level, (level,))) for level in levels]
-    turns = [of_level[place] for place in range(per_level) for of_level in drawn]
-    for number, example in enumerate(turns[:count]):
-        yield evolve(example, task=enlarge(example.task, derive(seed, "sized", number), most_bytes))
+    chosen = [of_level[place] for place in range(per_level) for of_level in drawn][:count]
+    items = [
+        {"task": to_plain(example.task), "seed": derive(seed, "sized", number), "most_bytes": most_bytes}
+        for number, example in enumerate(chosen)
+    ]
+    found = map_side_by_side(enlarge_plain, items)
+    return [
+        Sized(example=evolve(example, task=from_plain(plain["task"], Task)), num_bytes=plain["num_bytes"])
+        for example, plain in zip(chosen, found, strict=True)
+    ]
 
 
-def enlarge(task: Task, seed: int, most_bytes: int = MOST_BYTES) -> Task:
-    """The task with larger declared sizes, a drawn number of bytes in all; as it is where nothing can be doubled."""
+def enlarge_plain(item: dict[str, Any]) -> dict[str, Any]:
+    """Return `enlarge` of plain data, as plain data."""
+    task, num_bytes = enlarge(from_plain(item["task"], Task), item["seed"], item["most_bytes"])
+    return {"task": to_plain(task), "num_bytes": num_bytes}
+
+
+def enlarge(task: Task, seed: int, most_bytes: int = MOST_BYTES) -> tuple[Task, float]:
+    """The task with larger declared sizes, and its bytes: a drawn number, or less where nothing more can be doubled."""
     draw = random.Random(seed)
     low, high = math.log(min(LEAST_BYTES, most_bytes)), math.log(most_bytes)
     wanted = math.exp(draw.uniform(low, high))
@@ -58,4 +82,4 @@ def enlarge(task: Task, seed: int, most_bytes: int = MOST_BYTES) -> Task:
             names.remove(name)
         else:
             task, num_bytes = larger, found
-    return task
+    return task, num_bytes

@@ -89,7 +89,7 @@ def measure_verifiers(
     # what becomes of a candidate does not depend on how quick it is
     untimed = evolve(config, verifier=evolve(config.verifier, timing="none"))
     with open_verifier(untimed) as verifier:
-        verifier.context.get_ready()
+        verifier.get_ready()
         mix = make_mix(verifier, num_tasks, seed, jobs)
         backend = verifier.backend
         first_result_ms = measure_first_results(verifier.context.sandbox)
@@ -130,7 +130,7 @@ def make_mix(verifier: Verifier, num_tasks: int, seed: int, jobs: int) -> list[L
 def _measure(name: str, spec: VerifierSpec, config: Config, mix: Sequence[Labelled], jobs: int) -> PassFigures:
     pairs = [(candidate.task, candidate.source) for candidate in mix]
     with open_verifier(config) as verifier:
-        verifier.context.get_ready()
+        verifier.get_ready(jobs)
         references_s = _measure_references(verifier, mix)
         cuda = verifier.gpu_context.cuda if verifier.gpu_context is not None else None
         gpu_before = dict(cuda.seconds) if cuda is not None else {}

@@ -79,8 +79,9 @@
     const linked = make("dd");
     linked.append(link);
     judges.append(make("dt", "Link"), linked);
+    const commands = `tritonrl show RESULTS ${entry.cells[0]} --source ${entry.hash.slice(0, 12)} > candidate.py\ntritonrl verify candidate.py --task ${entry.task}`;
     const again = make("dd");
-    again.append(make("code", `tritonrl show RESULTS ${entry.cells[0]} --source ${entry.hash.slice(0, 12)} > candidate.py && tritonrl verify candidate.py --task ${entry.task}`));
+    again.append(code(commands, [commands.length, 0]));
     judges.append(make("dt", "Verify it again"), again);
     const parts = [judges, make("h4", "Candidate"), entry.source ? code(entry.source, entry.runs) : make("p", "The completion held no code.")];
     if (entry.cut) parts.push(make("p", `${many(entry.cut, "more character")}, not shown.`));

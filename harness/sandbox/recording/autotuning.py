@@ -32,7 +32,6 @@ from ....core.outcome import Outcome
 from .host_state import Snapshot, find_changes
 from .launches import LaunchRecorder
 from .refusal import Refusal
-from .target import find_registers
 
 _NEVER_CHOSEN = (Outcome.OUT_OF_RESOURCES, Outcome.COMPILE_FAILED)
 _MEASURED = ("bench_time", "cache", "configs_timings")
@@ -286,9 +285,9 @@ class _Warmed:
 
     def find(self, name: str) -> Any:
         """Return the registers of a thread, or the compiler's facts about the code."""
-        made = self.recorder.make(self.kernel, self.args, self.kwargs)
         if name == "n_regs":
-            return find_registers(made.asm[self.recorder.target.binary])
+            return self.recorder.find_registers(self.kernel, self.args, self.kwargs)
+        made = self.recorder.make(self.kernel, self.args, self.kwargs)
         known = ("shared", "num_warps", "num_ctas", "num_stages", "name")
         return SimpleNamespace(**{key: getattr(made.metadata, key) for key in known if hasattr(made.metadata, key)})
 

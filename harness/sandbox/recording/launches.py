@@ -26,10 +26,11 @@ from triton.runtime.jit import JITFunction
 from ....core.outcome import Outcome
 from ....core.plan import Argument, ArgumentKind, Kernel, Launch, Step, View
 from ..candidate_module import find_disguise, identify, message_of, named_by_its_text
+from .assembler import Assembler
 from .compiled_kernel import find_accesses, find_effects
 from .fake_tensors import HostConstants
 from .refusal import Refusal
-from .target import MAX_THREADS, Target, count_resident, find_registers
+from .target import MAX_THREADS, Target, count_resident
 
 
 @frozen(kw_only=True)
@@ -63,6 +64,7 @@ class LaunchRecorder:
 
     def __init__(self, target: Target) -> None:
         self.target = target
+        self.assembler = Assembler()
         self.compile = False
         self.note_view: Callable[[torch.Tensor], View] | None = None
         self.steps: list[Step] = []
@@ -78,6 +80,7 @@ class LaunchRecorder:
     def install(self) -> None:
         """Interpose for the rest of this process."""
         recorder = self
+        self.assembler.install()
 
         def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
             # a warm-up compiles and launches nothing
@@ -118,7 +121,8 @@ class LaunchRecorder:
         self._check_threads(record.qualname, kwargs.get("num_warps"))
         if self.compile:
             record, signature = self._compile(kernel, args, kwargs)
-            self._check_residency(record, shape)
+            if record.is_cooperative and self.target.backend == "cuda":
+                self._check_residency(record, shape, self.find_registers(kernel, args, kwargs))
         if 0 in shape:
             return  # an empty grid launches nothing
         arguments = tuple(
@@ -182,13 +186,23 @@ class LaunchRecorder:
         """Return what Triton compiles a launch to; raises Refusal."""
         wrapped = [_wrap(value) for value in args]
         options = {name: _wrap(value) for name, value in kwargs.items()}
+
+        def compile_it() -> Any:
+            return self.compile_kernel(kernel, *wrapped, grid=(1,), warmup=True, **options)
+
         try:
             with named_by_its_text(kernel):
-                return self.compile_kernel(kernel, *wrapped, grid=(1,), warmup=True, **options)
+                made = compile_it()
+                self.assembler.check(kernel, made, compile_it)
+                return made
         except Refusal:
             raise
         except Exception as error:
             raise Refusal(_compile_outcome(error), _compile_message(error)) from error
+
+    def find_registers(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+        """Return how many registers a thread of the launch takes; raises Refusal."""
+        return self.assembler.find_registers(kernel, lambda: self.make(kernel, args, kwargs), self.target.binary)
 
     def _compile(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Kernel, dict[str, str]]:
         made = self.make(kernel, args, kwargs)
@@ -222,11 +236,8 @@ class LaunchRecorder:
                 f"hardware limit {MAX_THREADS} ({self.target.name})",
             )
 
-    def _check_residency(self, record: Kernel, shape: tuple[int, int, int]) -> None:
-        if not record.is_cooperative or self.target.backend != "cuda":
-            return
+    def _check_residency(self, record: Kernel, shape: tuple[int, int, int], registers: int) -> None:
         num_programs = math.prod(shape) * record.num_ctas
-        registers = find_registers(self.blobs[record.binary or ""])
         most = count_resident(self.target, record.num_warps or 1, record.shared_bytes or 0, registers)
         if num_programs > most:
             raise Refusal(

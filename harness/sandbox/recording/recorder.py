@@ -68,6 +68,7 @@ def prepare(target_name: str, scratch: str) -> Any:
     table = list_circumstances()
 
     def perform(request: dict[str, Any], blobs: list[bytes], folder: str) -> tuple[dict[str, Any], list[bytes]]:
+        recorder.assembler.begin(is_left_out=not request["assembles"])
         if "plan" in request:
             plan = from_plain(request["plan"], LaunchPlan)
             return recompile(request["source"], plan, folder, recorder.compile_kernel, target.binary), []
@@ -79,7 +80,11 @@ def prepare(target_name: str, scratch: str) -> Any:
     warm = {"profile": "small", "dtype": "float32", "init_json": '{"args": [32, 32], "kwargs": {}}', "seed": 0}
     for compile, profile in ((True, "declared"), (False, "small")):
         perform(
-            {"source": CANDIDATE, "requests": [{**warm, "profile": profile, "inputs": [spec], "compile": compile}]},
+            {
+                "source": CANDIDATE,
+                "requests": [{**warm, "profile": profile, "inputs": [spec], "compile": compile}],
+                "assembles": True,
+            },
             [],
             scratch,
         )

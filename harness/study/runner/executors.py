@@ -11,13 +11,13 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
 
 from attrs import evolve, frozen
 
 from ...display import CellState, DisplayKind, Progress
 from ...errors import UsageError
+from ...settings import ExecutorKind
 from ...tables import TABLES, read_table
 from ..grid import GridOutcome, count_outcome
 from ..rows import SFT
@@ -28,12 +28,6 @@ Place = tuple[str, int]
 _TAIL_LINES = 5
 WORKER = "tritonrl.harness.study.runner.worker"
 """The module that a job runs."""
-
-
-class ExecutorKind(StrEnum):
-    LOCAL = "local"
-    RAY = "ray"
-    SLURM = "slurm"
 
 
 @frozen(kw_only=True)

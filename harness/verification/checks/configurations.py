@@ -154,7 +154,7 @@ def record_choices(
     recordings: list[Recording] = []
     while groups:
         group = groups.pop(0)
-        reply = context.sandbox.record(candidate.source, [evolve(base, choice=choice) for choice in group])
+        reply = context.record(candidate.source, [evolve(base, choice=choice) for choice in group])
         if reply.failure is not None and len(group) > 1:
             groups = [[choice] for choice in group]
         elif reply.failure is not None:

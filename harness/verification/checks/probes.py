@@ -128,6 +128,6 @@ def gather_recompile(
     if plan is None:
         return None
     context.get_ready()
-    reply = context.sandbox.recompile(candidate.source, plan)
+    reply = context.sandbox.recompile(candidate.source, plan, context.keeps_code)
     failure = reply.failure or find_difference(plan, reply.kernels)
     return RecompileReport(seconds=reply.seconds, failure=failure)

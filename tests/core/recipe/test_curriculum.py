@@ -1,11 +1,20 @@
 """The curriculum's share of Level 2 tasks, as a state machine and as slots of a round."""
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tritonrl.core.config import CurriculumConfig, Schedule
-from tritonrl.core.recipe.curriculum import advance, draw_levels, start
+from tritonrl.core.recipe.curriculum import (
+    advance,
+    count_successes,
+    draw_families,
+    draw_levels,
+    start,
+    weigh_families,
+)
 
 CONFIG = CurriculumConfig()
 
@@ -107,3 +116,49 @@ def test_rounding_is_right_on_average() -> None:
     counts = [draw_levels(0.15, 10, seed).count(2) for seed in range(2000)]
     assert sum(counts) / len(counts) == pytest.approx(1.5, abs=0.05)
     assert {draw_levels(0.3, 10, seed).count(2) for seed in range(200)} == {3}
+
+
+NAMES = ("a", "b", "c", "d", "e")
+answers = st.lists(st.tuples(st.sampled_from(NAMES), st.booleans()), max_size=60)
+
+
+@given(st.lists(answers, max_size=5), st.floats(0.01, 1.0))
+def test_weights_lie_between_the_floor_and_one(rounds: list[list[tuple[str, bool]]], floor: float) -> None:
+    """Whatever was right, no family is lost, and one that was never drawn weighs most."""
+    state = start(CONFIG, False)
+    for played in rounds:
+        state = count_successes(state, played)
+    weights = weigh_families(state, (*NAMES, "never drawn"), floor)
+    assert all(floor <= weight <= 1.0 for weight in weights)
+    assert weights[-1] == 1.0
+    assert state.level2_share == start(CONFIG, False).level2_share
+
+
+def test_what_is_half_right_weighs_most_and_old_answers_are_forgotten() -> None:
+    """p (1 - p) of the answers so far; what was mastered long ago and fails now weighs more again."""
+    state = count_successes(
+        start(CONFIG, False), [("a", True)] * 50 + [("b", True)] * 25 + [("b", False)] * 25 + [("c", False)] * 50
+    )
+    a, b, c = weigh_families(state, ("a", "b", "c"), 0.1)
+    assert b == pytest.approx(1.0)
+    assert a == c == 0.1
+    for _ in range(12):
+        state = count_successes(state, [("a", False)] * 4 + [("a", True)] * 4)
+    assert weigh_families(state, ("a",), 0.1)[0] > 0.9
+
+
+@given(st.lists(st.integers(1, 2), max_size=40), answers, st.floats(0.05, 1.0), st.integers(0, 2**63 - 1))
+def test_slots_are_shared_out_by_weight(
+    levels: list[int], played: list[tuple[str, bool]], floor: float, seed: int
+) -> None:
+    """Each family of a level gets its part of the level's slots, a fraction more or less, and the seed decides them."""
+    state = count_successes(start(CONFIG, False), played)
+    families = {1: NAMES[:3], 2: NAMES[3:]}
+    chosen = draw_families(state, families, levels, floor, seed)
+    assert chosen == draw_families(state, families, levels, floor, seed)
+    for level, names in families.items():
+        own = Counter(name for name, other in zip(chosen, levels, strict=True) if other == level)
+        assert set(own) <= set(names)
+        weights = weigh_families(state, names, floor)
+        for name, weight in zip(names, weights, strict=True):
+            assert abs(own[name] - own.total() * weight / sum(weights)) < 1.0 + 1e-6

@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tritonrl.core.config import RewardConfig
+from tritonrl.core.config import Config, ConfigError, Goal, RewardConfig, VerifierConfig
 from tritonrl.core.outcome import Outcome, Stage
-from tritonrl.core.recipe.extensions import RewardSpec
-from tritonrl.core.recipe.reward import combine, performance_bonus
+from tritonrl.core.recipe.extensions import CellSpec, RewardSpec
+from tritonrl.core.recipe.reward import combine, goal_of, performance_bonus, reward_of
 from tritonrl.core.verdict import StageResult, Verdict
 
 CONFIG = RewardConfig()
@@ -64,3 +64,50 @@ def test_a_measurement_counts_before_an_estimate() -> None:
     assert combine(verdict(passed, 1.0, 4.0), PARTIAL, CONFIG).performance == pytest.approx(0.1)
     assert combine(verdict(passed, None, 4.0), PARTIAL, CONFIG).performance == 0.3
     assert combine(verdict(passed), PARTIAL, CONFIG).performance == 0.0
+
+
+RIGHT, WRONG = (True,) * 4, (True, True, True, False)
+SPEED = RewardConfig(goal="speed", speedup_floor=0.125, speedup_cap=8.0)
+CELLS = st.sampled_from([CellSpec.parse(name) for name in ("none", "s", "msct")])
+
+
+@given(verdicts, CELLS)
+def test_correctness_alone_is_one_value(given_verdict: Verdict, cell: CellSpec) -> None:
+    """With that goal neither speed nor progress earns anything, in any cell."""
+    total = reward_of(given_verdict, cell, CONFIG, "correctness").total
+    assert total == (0.7 if given_verdict.correct else 0.0)
+
+
+@given(st.floats(0.0, 1e300), st.floats(0.0, 1e300), CELLS)
+def test_speed_orders_what_is_right(one: float, other: float, cell: CellSpec) -> None:
+    """With the goal of speed a faster right kernel is never worth less, and each more than any wrong one."""
+    low, high = (reward_of(verdict(RIGHT, s), cell, SPEED, "speed").total for s in sorted((one, other)))
+    assert 0.5 <= low <= high <= 1.0
+    assert reward_of(verdict(WRONG, high), cell, SPEED, "speed").total == 0.0
+
+
+@given(st.floats(0.125, 4.0), st.floats(1.0, 2.0))
+def test_speed_is_a_ratio(speedup: float, ratio: float) -> None:
+    """Between floor and cap, so many times faster is worth the same from anywhere, the error of a timing little."""
+
+    def total(s: float) -> float:
+        return reward_of(verdict(RIGHT, s), CellSpec.parse("none"), SPEED, "speed").total
+
+    assert total(speedup * ratio) - total(speedup) == pytest.approx(total(ratio) - total(1.0), abs=1e-9)
+    assert total(1.01) - total(1.0) < 0.002
+
+
+def test_speed_comes_after_correctness() -> None:
+    """The first rounds of that goal are those of correctness; other goals are the same in all rounds."""
+    config = RewardConfig(goal="speed", speed_after=2)
+    assert [goal_of(config, number) for number in range(4)] == ["correctness", "correctness", "speed", "speed"]
+    goals: tuple[Goal, ...] = ("graded", "correctness")
+    for goal in goals:
+        assert {goal_of(RewardConfig(goal=goal, speed_after=2), number) for number in range(4)} == {goal}
+
+
+def test_speed_needs_a_timing() -> None:
+    """A configuration that would reward a speed that nobody measures is refused."""
+    with pytest.raises(ConfigError, match=r"reward\.goal: speed needs"):
+        Config(reward=RewardConfig(goal="speed"))
+    assert Config(reward=RewardConfig(goal="speed"), verifier=VerifierConfig(timing="simulated")).rl.timed

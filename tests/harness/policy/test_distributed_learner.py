@@ -26,7 +26,7 @@ COMMAND = """
 import json, sys
 from pathlib import Path
 from tritonrl.core.config import PolicyConfig
-from tritonrl.core.recipe.learner import Sampling, Training
+from tritonrl.core.recipe.learner import Answer, PolicyUpdate, Sampling, Training
 from tritonrl.harness.policy.distributed_learner import rank_zero_runs, load_learner
 
 config, out = PolicyConfig(threads=1), Path(sys.argv[1])
@@ -40,13 +40,23 @@ with rank_zero_runs(config) as leads:
         losses = learner.finetune(None, pairs, training, out / "adapter", told.append)
         texts = learner.sample(out / "adapter", prompts, range(5), Sampling(temperature=0.8, top_p=1.0,
                                max_new_tokens=24), told.append)
-        (out / "found.json").write_text(json.dumps([losses, texts, told[-1]]))
+        drawn = learner.draw(out / "adapter", prompts, range(5), Sampling(temperature=0.8, top_p=1.0,
+                             max_new_tokens=24), told.append)
+        assert [one.text for one in drawn] == texts
+        answers = [Answer(prompt=prompt, tokens=one.tokens, advantage=1.0 - 0.5 * number)
+                   for number, (prompt, one) in enumerate(zip(prompts, drawn))]
+        update = PolicyUpdate(algorithm="rloo", minibatches=2, learning_rate=1e-3, warmup_steps=1, clip_low=0.2,
+                              clip_high=0.28, kl_coefficient=0.1, temperature=0.8, most_tokens=24, lora_rank=4,
+                              lora_alpha=8, lora_dropout=0.0, seed=7)
+        figures = learner.reinforce(out / "adapter", answers, update, None, out / "next/adapter", lambda _: None)
+        learned = [*figures.losses, *figures.gradient_norms, figures.kl, figures.entropy]
+        (out / "found.json").write_text(json.dumps([losses, texts, told[-1], learned]))
         print("the command has run")
 """
 
 
 def test_launched_processes_do_what_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two processes of torchrun train and sample what one does; the command itself runs in one of them alone."""
+    """Two processes of torchrun train, sample and reinforce what one does; the command itself runs in one alone."""
     script, two, one = (tmp_path / name for name in ("command.py", "two", "one"))
     script.write_text(COMMAND)
     two.mkdir()
@@ -56,12 +66,13 @@ def test_launched_processes_do_what_one_does(tmp_path: Path, monkeypatch: pytest
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("the command has run") == 1
-    losses, texts, last = json.loads((two / "found.json").read_text())
+    losses, texts, last, learned = json.loads((two / "found.json").read_text())
 
     one.mkdir()
     monkeypatch.setattr(sys, "argv", [str(script), str(one)])
     runpy.run_path(str(script))
-    expected, written, _ = json.loads((one / "found.json").read_text())
+    expected, written, _, alone = json.loads((one / "found.json").read_text())
+    assert learned == pytest.approx(alone, rel=1e-3, abs=1e-5)
     assert len(losses) == 3
     assert losses == pytest.approx(expected, rel=1e-4)
     assert texts == written
@@ -88,7 +99,7 @@ class Spoken:
         return message
 
 
-@pytest.mark.parametrize("call", ["sample", "finetune"])
+@pytest.mark.parametrize("call", ["sample", "draw", "finetune", "reinforce"])
 def test_an_error_in_process_0_ends_the_command(monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     """The others wait in the middle of a call, so its failure is no cell's; a training that diverges is one."""
     leader = object.__new__(distributed_learner.RankZeroLearner)
@@ -100,7 +111,7 @@ def test_an_error_in_process_0_ends_the_command(monkeypatch: pytest.MonkeyPatch,
 
         monkeypatch.setattr(PolicyLearner, call, fail)
         with pytest.raises(expected) as raised:
-            getattr(leader, call)(None, [], [], None, None)
+            getattr(leader, call)(None, [], [], None, None, *([None] if call == "reinforce" else []))
         assert isinstance(raised.value, DivergedError) or "process 0 failed" in str(raised.value)
         assert "\n" not in str(raised.value)
 

@@ -135,12 +135,16 @@ def test_candidates_can_be_searched(browser: Any, page_path: Path, results: Resu
     page.fill("#filters input", candidate)
     assert entries.count() == results.read("evaluation").filter(pl.col("candidate") == candidate)["task"].n_unique()
     entries.first.locator("summary").click()
-    code = entries.first.locator("pre code")
+    shown = entries.first.locator("details")
+    assert shown.locator("h4").all_inner_texts() == ["Candidate", "Task", "Teacher"]
+    code, reference, teacher = shown.locator("> pre code").all()
     assert (
         code.inner_text().strip()
         == results.read("sources").filter(pl.col("candidate") == candidate)["source"][0].strip()
     )
     assert code.locator("span.keyword").count() > 0
+    assert "class Model(" in reference.inner_text()
+    assert "class ModelNew(" in teacher.inner_text()
     page.fill("#filters input", "")
     page.select_option("#filters select[name=verdict]", "differs")
     pairs = results.read("candidates").filter(pl.col("correct") != pl.col("audit_correct"))
@@ -182,3 +186,16 @@ def test_it_prints(browser: Any, page_path: Path) -> None:
     assert not page.locator("nav").is_visible()
     assert not page.locator("#filters").is_visible()
     assert len(page.pdf(format="A4")) > 100_000
+
+
+def test_a_link_shows_one_candidate(browser: Any, page_path: Path) -> None:
+    """The address that a candidate gives of itself opens the page at it, alone and unfolded."""
+    page, _ = opened(browser, page_path)
+    href = page.locator("#entries a[href^='#candidate-']").nth(3).get_attribute("href")
+    linked = browser.new_context().new_page()
+    linked.goto(f"{page_path.as_uri()}{href}")
+    assert linked.locator("#entries > li").count() == 1
+    assert linked.locator(f"[id='{href.removeprefix('#')}'] > details").get_attribute("open") is not None
+    shown, verified = linked.locator("#entries dd code").inner_text().splitlines()
+    assert shown.startswith("tritonrl show RESULTS ")
+    assert verified.startswith("tritonrl verify candidate.py --task ")

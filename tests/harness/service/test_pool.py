@@ -60,8 +60,8 @@ def test_equal_items_are_verified_once() -> None:
     assert replies[0] == replies[2] == replies[3] == replies[4]
 
 
-def test_another_worker_does_what_a_dead_one_was_at(tmp_path: Path) -> None:
-    """The item of a worker that ends is verified by its successor, and all others are too."""
+def test_another_worker_does_what_a_dead_one_was_at(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The item of a worker that ends is verified by its successor, and all others are too; asyncio has no complaint."""
 
     async def steps(pool: WorkerPool) -> tuple[list[dict[str, Any]], int, int]:
         replies = await pool.verify(items(f"once {tmp_path / 'died'}", "a", "b", "c"), AUDIT, "me")
@@ -71,6 +71,7 @@ def test_another_worker_does_what_a_dead_one_was_at(tmp_path: Path) -> None:
     assert [reply["candidate"].split()[0] for reply in replies] == ["once", "a", "b", "c"]
     assert (num_restarts, num_verified) == (1, 4)
     assert [reply["number"] for reply in replies] == [0, 1, 2, 3]
+    assert not caplog.messages
 
 
 def test_what_ends_every_worker_is_given_up() -> None:

@@ -169,11 +169,11 @@ def slow_down(sandbox: Sandbox, takes_all: bool, monkeypatch: pytest.MonkeyPatch
     """Its compiler is killed at sizes beyond the declared ones, or uses up everybody's time there."""
     record = sandbox.record
 
-    def record_slowly(source: str, requests: Sequence[RecordRequest]) -> RecordReply:
+    def record_slowly(source: str, requests: Sequence[RecordRequest], assembles: bool = True) -> RecordReply:
         slow = [number for number, each in enumerate(requests) if each.compile and each.profile is Profile.BEYOND]
         if slow and takes_all:
             return RecordReply(failure=Failure(outcome=Outcome.TIMEOUT, message="still running after 30 s"))
-        reply = record(source, requests)
+        reply = record(source, requests, assembles)
         recordings = list(reply.recordings)
         for number in slow:
             failure = Failure(outcome=Outcome.COMPILE_FAILED, message="`ptxas` failed with error code -9")

@@ -93,7 +93,7 @@ class MadeUpGpu(CudaBackend):
     """Its timed runs return zeros."""
 
     def __init__(self) -> None:
-        self.measuring_references = threading.RLock()
+        self._measuring_references = threading.RLock()
         self.asked: list[tuple[bool, bool]] = []
 
     @property

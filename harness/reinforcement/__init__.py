@@ -1,0 +1,1 @@
+"""`tritonrl rl`: reinforcement learning alone, examined before and after, with its curves."""

@@ -1,0 +1,163 @@
+"""The command `tritonrl rl`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..command_line import (
+    ConfigFile,
+    Display,
+    Jobs,
+    Json,
+    Log,
+    Out,
+    Preset,
+    Settings,
+    parse_extensions,
+    print_result,
+    resumable,
+)
+from ..display import DisplayKind
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from ...core.config import Config
+    from ...core.recipe.extensions import CellSpec
+    from .exams import ExamPlan
+
+CHEAP = "none+stop-early"
+"""One input, no later stage after a failure, all or nothing: what a sample's verdict costs least with."""
+
+
+@resumable
+def rl(
+    suite: Annotated[
+        str | None, typer.Option("--suite", help="Train on SUITE:train, such as open:train (default: the preset's).")
+    ] = None,
+    adapter: Annotated[
+        Path | None,
+        typer.Option("--adapter", help="Start from this state (an adapter, or all weights) in place of an SFT."),
+    ] = None,
+    cell: Annotated[
+        str | None, typer.Option("--cell", help=f"What training verifies and rewards with (default: {CHEAP}).")
+    ] = None,
+    extensions: Annotated[
+        str | None, typer.Option("--extensions", help="The cell by its extensions alone, such as ms, or none.")
+    ] = None,
+    eval_suite: Annotated[
+        str | None,
+        typer.Option("--eval-suite", help="Examine start and end by this, such as open:heldout, kernelbench:FOLDER."),
+    ] = None,
+    eval_limit: Annotated[int | None, typer.Option("--eval-limit", min=1, help="Exam tasks a level at most.")] = None,
+    eval_samples: Annotated[
+        int, typer.Option("--eval-samples", min=1, help="Samples an exam task: 10 for pass@10.")
+    ] = 10,
+    eval_temperatures: Annotated[
+        str | None,
+        typer.Option("--eval-temperatures", help="Such as 0.2,0.8 (default: evaluation.temperature,rl.temperature)."),
+    ] = None,
+    reward_only: Annotated[
+        bool, typer.Option("--reward-only", help="Only say how the start's rewards are distributed; learn nothing.")
+    ] = False,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of tasks, samples and updates.")] = 0,
+    preset: Preset = None,
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    out: Out = Path("results/rl"),
+    display: Display = None,
+    log: Log = None,
+    jobs: Jobs = None,
+    as_json: Json = False,
+) -> None:
+    """Reinforcement learning alone: a start, rounds of sampling, verifying and learning, and exams before and after.
+
+    rl.algorithm is best-of-n (fine-tuning on the best samples), or a policy gradient: rloo, grpo, dr-grpo. First look
+    what the start earns: where nearly no task has right and wrong samples, there is nothing to learn from.
+
+    Example: tritonrl rl --suite open:train --adapter sft/adapter --preset rl --reward-only --out results/rloo
+
+    Example: tritonrl rl --suite open:train --adapter sft/adapter --preset rl --eval-suite open:heldout --eval-limit 100
+    --out results/rloo
+
+    The same command resumes. In --out: adapter (loads in peft, transformers and vLLM), rl.html with the curves,
+    rl.json, exams, and tables that `tritonrl report`, `show` and `pack` read. --log jsonl keeps figures by round.
+    Without --eval-suite start and end are evaluated on the preset's held-out tasks.
+
+    Without --adapter the start is the configuration's SFT (sft.num_pairs=0: the policy as it is). On several GPUs:
+    accelerate launch --num_processes 4 -m tritonrl.cli rl ...
+    """
+    from ..settings import load_config
+
+    # what is wrong with the arguments is found before what takes longer is imported
+    given = [*(settings or [])]
+    if suite is not None:
+        given.append(f"suite={_read_training_suite(suite)}")
+    if adapter is not None:
+        given.append("sft.num_pairs=0")
+    config = load_config(preset, config_file, given)
+    spec = _read_cell(cell, extensions)
+    from ..policy.distributed_learner import rank_zero_runs
+    from .run import RunPlan, preview_rewards, run_reinforcement
+
+    exams = None if eval_suite is None else _plan_exams(config, eval_suite, eval_limit, eval_samples, eval_temperatures)
+    plan = RunPlan(config=config, cell=spec, seed=seed, out=out, given=adapter, exams=exams)
+    shown = DisplayKind.NONE if as_json else display
+    from ...core.serialisation import to_plain
+    from .exams import render_changes
+    from .groups import render_groups
+
+    with rank_zero_runs(config.policy) as leads:
+        if not leads:
+            return
+        if reward_only:
+            figures = preview_rewards(plan, shown, jobs, log or ())
+            print_result(to_plain(figures), render_groups(figures), as_json)
+            return
+        found = run_reinforcement(plan, shown, jobs, log or ())
+    lines = [] if found.message is None else [f"{spec} seed {seed}: failed, {found.message}"]
+    if found.changes:
+        lines += render_changes(found.changes)
+    lines += [f"{name}: {path}" for name, path in (("adapter", found.adapter), ("page", found.page)) if path]
+    lines += [f"tritonrl report {out}"] if found.message is None else []
+    paths = {"adapter": found.adapter and str(found.adapter), "page": found.page and str(found.page)}
+    plain = {"out": str(out), **found.outcome.counts(), **paths, "changes": to_plain(found.changes)}
+    print_result(plain, lines, as_json)
+    raise typer.Exit(1 if found.outcome.num_failed + found.outcome.num_unfinished else 0)
+
+
+def _read_training_suite(name: str) -> str:
+    """The suite whose training tasks are drawn; raises UsageError for another split."""
+    suite, separator, split = name.partition(":")
+    if separator and split != "train":
+        raise UsageError(f"--suite {name}: training draws from a suite's training tasks, such as {suite}:train")
+    return suite
+
+
+def _read_cell(cell: str | None, extensions: str | None) -> CellSpec:
+    from ...core.recipe.extensions import CellSpec
+
+    if extensions is not None:
+        if cell is not None:
+            raise UsageError("--extensions: --cell says them too; leave out one")
+        return CellSpec(extensions=parse_extensions(extensions))
+    try:
+        return CellSpec.parse(cell or CHEAP)
+    except ValueError as error:
+        raise UsageError(f"--cell {cell}: {error}") from None
+
+
+def _plan_exams(config: Config, suite: str, limit: int | None, samples: int, temperatures: str | None) -> ExamPlan:
+    from ..tasks.suites import require_suite
+    from .exams import ExamPlan
+
+    require_suite(suite)
+    chosen: tuple[float, ...] = (config.evaluation.temperature, config.rl.temperature)
+    if temperatures is not None:
+        try:
+            chosen = tuple(float(text) for text in temperatures.split(","))
+        except ValueError:
+            raise UsageError(f"--eval-temperatures {temperatures}: expected numbers, such as 0.2,0.8") from None
+    return ExamPlan(suite=suite, limit=limit, samples=samples, temperatures=tuple(dict.fromkeys(chosen)))

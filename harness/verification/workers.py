@@ -1,0 +1,325 @@
+"""Worker processes from the side of who asks: forked by need, kept for the next time, and given one candidate each.
+
+Python runs one thread at a time, so threads judge three to six candidates a second however many processors there are.
+Candidates of one task go to one worker, which computes the task's reference once; a worker that has nothing left to do
+takes one from the longest queue, and computes it once more. A worker that dies costs its candidate another attempt,
+and a candidate that ends `MAX_ATTEMPTS` of them is its task's problem, no other candidate's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import queue
+import socket
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field, frozen
+
+from ...core.config import TimingConfig, VerifierConfig
+from ...core.recipe.extensions import VerifierSpec
+from ...core.serialisation import fingerprint
+from ...core.task import Task
+from ...core.verdict import Verdict
+from ..errors import SandboxError, TaskError
+from ..gpu.backend import CudaBackend
+from ..gpu.lent_executors import EXECUTORS, ExecutorLoan, ExecutorSession, describe_loan
+from ..lending import Session, lend
+from ..sandbox.sandbox import Loan, Sandbox
+from .memory_budget import BudgetSession, MemoryBudget
+
+MAX_ATTEMPTS = 3
+READY = b"r"
+HOST_MEMORY, GPU_MEMORY = "memory", "GPU memory"
+MAX_SOCKETS = 8
+_START_TIMEOUT_S = 120.0
+_NURSERY = f"{__package__}.worker"
+
+
+@frozen(kw_only=True)
+class WorkerOrder:
+    """How a worker is to verify."""
+
+    config: VerifierConfig
+    timing: TimingConfig
+    loan: Loan
+    evidence: Path
+    executors: ExecutorLoan | None
+    budgets: dict[str, int]
+    """Bytes by the names under which the owner is asked for some."""
+    num_workers: int
+    """So many share what is kept of references."""
+
+
+@frozen(kw_only=True)
+class Question:
+    """A candidate to verify; `task` is pickled, since a worker remembers tasks by their text."""
+
+    task: bytes
+    source: str
+    spec: VerifierSpec
+
+
+@frozen(kw_only=True)
+class Broken:
+    """A worker's last answer: its sandbox or a GPU does not work, and it ends."""
+
+    message: str
+
+
+class Nursery:
+    """The process that forks workers; threads take turns with it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # one thread a worker, and none that spins while it waits: there is a worker for each processor
+        threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", _NURSERY, "--control", str(theirs.fileno())],
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=2,  # what a reference prints is no verdict
+                env={**os.environ, **threads},
+                start_new_session=True,
+            )
+        self._control.settimeout(_START_TIMEOUT_S)
+        self._is_ready = False
+
+    def fork(self, sockets: Sequence[socket.socket]) -> Connection:
+        """Return the connection to a new worker, which is handed these sockets; raises SandboxError."""
+        ours, theirs = socket.socketpair()
+        with theirs, self._lock:
+            try:
+                if not self._is_ready:
+                    self._is_ready = self._control.recv(1) == READY
+                descriptors = [each.fileno() for each in (theirs, *sockets)]
+                socket.send_fds(self._control, [b"w"], descriptors)
+                is_forked = bool(self._control.recv(16))
+            except OSError as error:
+                raise SandboxError(f"the workers' process did not start: {error}") from error
+        if not is_forked:
+            raise SandboxError("the workers' process has ended; its words are above")
+        return Connection(ours.detach())
+
+    def close(self) -> None:
+        """End the process, and with it its workers."""
+        self._control.close()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+@define(eq=False)
+class _Worker:
+    """A process and the tasks that it had."""
+
+    connection: Connection
+    loan: Loan
+    known: set[str] = field(factory=set)
+
+    def ask(self, question: Question) -> Any:
+        """Return the answer; None where the worker has ended."""
+        try:
+            self.connection.send(question)
+            return self.connection.recv()
+        except (EOFError, OSError):
+            return None
+
+
+@frozen(kw_only=True)
+class Item:
+    """A candidate that waits; `key` is its task's fingerprint."""
+
+    number: int
+    task: Task
+    key: str
+    question: Question
+
+
+class Schedule:
+    """What waits, by task; thread-safe."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self._lock = threading.Lock()
+        self._waiting: dict[str, deque[Item]] = {}
+        for item in items:
+            self._waiting.setdefault(item.key, deque()).append(item)
+        self._is_claimed: set[str] = set()
+
+    def take(self, known: set[str]) -> Item | None:
+        """Return an item for a worker that had these tasks: of them, of one that nobody has, or of the longest."""
+        with self._lock:
+            open_keys = [key for key, items in self._waiting.items() if items]
+            if not open_keys:
+                return None
+            free = [key for key in open_keys if key not in self._is_claimed]
+            longest = max(open_keys, key=lambda key: len(self._waiting[key]))
+            key = next((key for key in open_keys if key in known), free[0] if free else longest)
+            self._is_claimed.add(key)
+            item = self._waiting[key].popleft()
+        known.add(key)
+        return item
+
+    def drop(self) -> None:
+        """Forget what has not begun."""
+        with self._lock:
+            self._waiting.clear()
+
+
+class WorkerPool:
+    """Worker processes for one verifier, whose sandbox, evidence and executors they share; safe to use from threads."""
+
+    def __init__(
+        self,
+        config: VerifierConfig,
+        timing: TimingConfig,
+        sandbox: Sandbox,
+        evidence: Path,
+        cuda: CudaBackend | None,
+        budgets: Mapping[str, MemoryBudget],
+    ) -> None:
+        self._config = config
+        self._timing = timing
+        self._sandbox = sandbox
+        self._evidence = evidence
+        self._cuda = cuda
+        self._budgets = budgets
+        self._lock = threading.Lock()
+        self._idle: list[_Worker] = []
+        self._nursery: Nursery | None = None
+        self._is_closed = False
+
+    def close(self) -> None:
+        """End all workers; what they are at is lost."""
+        with self._lock:
+            self._is_closed = True
+            nursery, self._nursery = self._nursery, None
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.connection.close()
+        if nursery is not None:
+            nursery.close()
+
+    def start(self, num_workers: int) -> None:
+        """Have so many workers wait for candidates."""
+        self.start_soon()
+        for worker in [self._find_worker(num_workers) for _ in range(num_workers)]:
+            self._give_back(worker)
+
+    def start_soon(self) -> None:
+        """Start the process that forks workers, which takes seconds, without waiting for it."""
+        with self._lock:
+            if self._nursery is None and not self._is_closed:
+                self._nursery = Nursery()
+
+    def verify(
+        self, pairs: Sequence[tuple[Task, str]], spec: VerifierSpec, jobs: int
+    ) -> Generator[tuple[int, Verdict | TaskError]]:
+        """Yield each pair's number with its verdict or its task's failure, as they are done, `jobs` at once.
+
+        Raises SandboxError where workers or their sandbox do not work. What has not begun when the iteration ends is
+        dropped.
+        """
+        texts: dict[str, bytes] = {}
+        items = []
+        for number, (task, source) in enumerate(pairs):
+            key = fingerprint(task)
+            text = texts.setdefault(key, pickle.dumps(task))
+            question = Question(task=text, source=source, spec=spec)
+            items.append(Item(number=number, task=task, key=key, question=question))
+        schedule = Schedule(items)
+        answers: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
+        num_workers = min(jobs, len(items))
+        self.start_soon()
+        for _ in range(num_workers):
+            arguments = (schedule, answers, num_workers)
+            threading.Thread(target=self._work, args=arguments, name="worker", daemon=True).start()
+        try:
+            for _ in items:
+                number, answer = answers.get()
+                if isinstance(answer, BaseException) and not isinstance(answer, TaskError):
+                    raise answer
+                yield number, answer
+        finally:
+            schedule.drop()
+
+    def _work(self, schedule: Schedule, answers: queue.SimpleQueue[tuple[int, Any]], num_workers: int) -> None:
+        """Have one worker after the other do what waits."""
+        worker: _Worker | None = None
+        try:
+            worker = self._find_worker(num_workers)
+            while (item := schedule.take(worker.known)) is not None:
+                worker, answer = self._ask(worker, item, num_workers)
+                answers.put((item.number, answer))
+        except BaseException as error:
+            answers.put((-1, error))
+            worker = None
+        finally:
+            if worker is not None:
+                self._give_back(worker)
+
+    def _ask(self, worker: _Worker, item: Item, num_workers: int) -> tuple[_Worker, Any]:
+        """Return a candidate's answer, and the worker that gave it; another one where the first has died."""
+        problem = ""
+        for _ in range(MAX_ATTEMPTS):
+            answer = worker.ask(item.question)
+            if answer is not None and not isinstance(answer, Broken):
+                return worker, answer
+            worker.connection.close()
+            problem = answer.message if isinstance(answer, Broken) else ""
+            if problem:
+                self._sandbox.renew(worker.loan)
+            worker = self._find_worker(num_workers)
+            worker.known.add(item.key)
+        if problem:
+            raise SandboxError(problem)
+        return worker, TaskError(f"{item.task.task_id}: {MAX_ATTEMPTS} workers ended at one of its candidates")
+
+    def _find_worker(self, num_workers: int) -> _Worker:
+        with self._lock:
+            if self._is_closed or self._nursery is None:
+                raise SandboxError("the verifier is closed")
+            nursery = self._nursery
+            if self._idle:
+                return self._idle.pop()
+        loan, controls = self._sandbox.lend()
+        cuda = self._cuda
+        sessions: dict[str, Callable[[], Session]] = {
+            name: partial(BudgetSession, budget) for name, budget in self._budgets.items()
+        }
+        if cuda is not None:
+            sessions[EXECUTORS] = partial(ExecutorSession, cuda)
+        with lend(sessions) as lent:
+            connection = nursery.fork([lent, *controls])
+        order = WorkerOrder(
+            config=self._config,
+            timing=self._timing,
+            loan=loan,
+            evidence=self._evidence,
+            executors=None if cuda is None else describe_loan(cuda),
+            budgets={name: budget.num_bytes for name, budget in self._budgets.items()},
+            num_workers=num_workers,
+        )
+        with contextlib.suppress(OSError):  # that it ended shows when it is asked
+            connection.send(order)
+        return _Worker(connection=connection, loan=loan)
+
+    def _give_back(self, worker: _Worker) -> None:
+        with self._lock:
+            if not self._is_closed:
+                self._idle.append(worker)
+                return
+        worker.connection.close()

@@ -1,0 +1,120 @@
+"""Memory is asked for before it is used: in line, within what there is, and refused with its size beyond that."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+from tritonrl.core.config import Config, TimingConfig, VerifierConfig
+from tritonrl.core.recipe.extensions import AUDIT
+from tritonrl.core.task import Profile
+from tritonrl.harness.bench.memory_watch import MemoryWatch
+from tritonrl.harness.errors import TaskError, TooLargeError
+from tritonrl.harness.reference.oracle import Oracle
+from tritonrl.harness.sandbox.sandbox import Sandbox
+from tritonrl.harness.verification.memory_budget import FREE_BYTES, MemoryBudget
+from tritonrl.harness.verification.verifier import Verifier
+
+from ..kernels import POINTWISE, pointwise
+
+MB = 1 << 20
+
+
+@given(sizes=st.lists(st.integers(FREE_BYTES + 1, 400 * MB), min_size=1, max_size=12))
+def test_no_more_is_held_than_there_is(sizes: list[int]) -> None:
+    """Whatever threads ask for at once, together they hold what there is at most, and each that fits has its turn."""
+    budget = MemoryBudget(400 * MB)
+    held, most, lock = 0, 0, threading.Lock()
+
+    def use(size: int) -> None:
+        nonlocal held, most
+        with budget.asked(size, "a task"):
+            with lock:
+                held += size
+                most = max(most, held)
+            with lock:
+                held -= size
+
+    with ThreadPoolExecutor(len(sizes)) as pool:
+        list(pool.map(use, sizes))
+    assert most <= 400 * MB
+    assert budget.peak_bytes <= 400 * MB
+
+
+def test_what_never_fits_is_refused_with_its_size() -> None:
+    """Nobody waits for what there will never be, and little is not asked for at all."""
+    budget = MemoryBudget(200 * MB)
+    told = r"attention: needs 5\.4 GB of memory, and 0\.2 GB may be used"
+    with pytest.raises(TooLargeError, match=told), budget.asked(5.4e9, "attention"):
+        pytest.fail("had it")
+    assert budget.num_refused == 1
+    with budget.asked(FREE_BYTES, "small"):
+        assert budget.peak_bytes == 0
+
+
+def _wait_for(budget: MemoryBudget, number: int) -> None:
+    """Until so many stand in line."""
+    while budget.num_waiting < number:
+        time.sleep(0.01)
+
+
+def test_who_comes_first_is_served_first() -> None:
+    """Small runs do not overtake a large one for ever."""
+    budget = MemoryBudget(200 * MB)
+    order: list[str] = []
+
+    def large() -> None:
+        with budget.asked(200 * MB, "large"):
+            order.append("large")
+
+    def small() -> None:
+        with budget.asked(100 * MB, "small"):
+            order.append("small")
+
+    with budget.asked(150 * MB, "first"):
+        threads = [threading.Thread(target=large, daemon=True)]
+        threads[0].start()
+        _wait_for(budget, 1)
+        threads.append(threading.Thread(target=small, daemon=True))
+        threads[1].start()
+        _wait_for(budget, 2)
+    for thread in threads:
+        thread.join(5.0)
+    assert order == ["large", "small"]
+
+
+def test_who_holds_some_does_not_wait_for_more() -> None:
+    """A part of what is held is not counted twice, since two that waited so would wait for each other."""
+    budget = MemoryBudget(200 * MB)
+    with budget.asked(150 * MB, "all"), budget.asked(150 * MB, "a part"):
+        assert budget.peak_bytes == 150 * MB
+
+
+def test_a_tasks_bytes_are_known_without_computing_anything() -> None:
+    """Inputs, parameters and results are counted at any profile's sizes."""
+    huge = evolve(POINTWISE, source=POINTWISE.source.replace("1024", "1048576"))
+    assert Oracle(0).measure_bytes(huge, Profile.DECLARED) == 2 * 4 * 1048576 * 2048
+    assert Oracle(0).measure_bytes(huge, Profile.SMALL) == 2 * 4 * 9 * 33
+
+
+@pytest.mark.slow
+def test_large_tasks_cost_neither_memory_nor_their_neighbours_verdict() -> None:
+    """With little to use, sizes that can be looked at are looked at in turn, and of those that cannot it is said."""
+    tasks = [POINTWISE, evolve(POINTWISE, task_id="wide", source=POINTWISE.source.replace("2048", "8192"))]
+    tasks.append(evolve(POINTWISE, task_id="huge", source=POINTWISE.source.replace("1024", "1048576")))
+    config = evolve(VerifierConfig(backend="interpret"), memory_mb=300)
+    with Sandbox(Config().limits) as sandbox, MemoryWatch() as watch:
+        verifier = Verifier(config, TimingConfig(), sandbox)
+        pairs = [(task, pointwise()) for task in tasks for _ in range(2)]
+        refused: list[TaskError] = []
+        verdicts = verifier.verify_many(pairs, AUDIT, 4, on_bad_task=lambda _, error: refused.append(error))
+    assert [verdict.correct for verdict in verdicts] == [True] * 6
+    assert [verdict.declared for verdict in verdicts][::2] == ["sampled", "sampled", "not run (17.2 GB)"]
+    assert not refused
+    assert verifier.budget.peak_bytes <= 300 << 20
+    assert watch.peak_bytes < 3 << 30

@@ -1,0 +1,114 @@
+"""Worker processes: the verdicts of one process, tasks that stay together, and deaths that cost an attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+from tritonrl.core.config import TimingConfig, VerifierConfig
+from tritonrl.core.recipe.extensions import AUDIT, VerifierSpec
+from tritonrl.core.task import Task
+from tritonrl.core.verdict import Verdict
+from tritonrl.harness.errors import SandboxError, TaskError
+from tritonrl.harness.sandbox.sandbox import Sandbox
+from tritonrl.harness.verification.evidence_store import EvidenceStore
+from tritonrl.harness.verification.verifier import Verifier
+from tritonrl.harness.verification.workers import Item, Question, Schedule
+
+from ..kernels import ADD, NORM, POINTWISE, add, norm, pointwise
+
+STAGED = VerifierSpec(stop_early=True)
+CONFIG = VerifierConfig(timing="simulated")
+
+
+@pytest.fixture(scope="module")
+def verifier(sandbox: Sandbox) -> Iterator[Verifier]:
+    """A verifier whose workers end with the module."""
+    found = Verifier(CONFIG, TimingConfig(), sandbox)
+    yield found
+    found.close()
+
+
+def dying(name: str, condition: str) -> Task:
+    """A task whose reference ends its process under a condition."""
+    start = f"import os, signal, pathlib\nif {condition}:\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    return evolve(ADD, task_id=name, source=start + ADD.source)
+
+
+def without_seconds(verdict: Verdict) -> Verdict:
+    """The verdict but for what depends on the clock."""
+    return evolve(verdict, stages=tuple(evolve(result, seconds=0.0) for result in verdict.stages))
+
+
+def test_workers_give_the_verdicts_of_one_process(sandbox: Sandbox, verifier: Verifier) -> None:
+    """With the same seed, each verdict is the same but for seconds, and the evidence is there for whoever asks next."""
+    pairs = [(ADD, add()), (NORM, norm()), (ADD, add("x - y")), (ADD, "def f(:"), (POINTWISE, pointwise())]
+    shared = verifier.verify_many(pairs, AUDIT, jobs=2)
+    alone = Verifier(CONFIG, TimingConfig(), sandbox, EvidenceStore()).verify_many(pairs, AUDIT)
+    assert [without_seconds(verdict) for verdict in shared] == [without_seconds(verdict) for verdict in alone]
+    again = verifier.verify_many(pairs, AUDIT)
+    assert [r.seconds for r in again[0].stages[1:4]] == [r.seconds for r in shared[0].stages[1:4]]
+
+
+def test_a_worker_that_dies_costs_its_candidate_another_attempt(verifier: Verifier, tmp_path: Path) -> None:
+    """The next worker gives the verdict."""
+    mark = str(tmp_path / "mark")
+    once = dying("dies once", f"not os.path.exists({mark!r}) and not pathlib.Path({mark!r}).touch()")
+    verdicts = verifier.verify_many([(once, add()), (ADD, add())], STAGED, jobs=2)
+    assert [verdict.correct for verdict in verdicts] == [True, True]
+
+
+def test_a_task_that_ends_every_worker_is_its_own_problem(verifier: Verifier) -> None:
+    """Its candidate has an error, and its neighbours their verdicts."""
+    bad: list[tuple[int, TaskError]] = []
+    pairs = [(ADD, add()), (dying("always dies", "True"), add()), (NORM, norm())]
+    verdicts = verifier.verify_many(pairs, STAGED, 2, on_bad_task=lambda *found: bad.append(found))
+    assert [verdict.task_id for verdict in verdicts] == [ADD.task_id, NORM.task_id]
+    ((index, error),) = bad
+    assert index == 1
+    assert str(error) == "always dies: 3 workers ended at one of its candidates"
+
+
+def test_zygotes_that_end_are_started_anew(sandbox: Sandbox, verifier: Verifier) -> None:
+    """Workers that had borrowed them end too, and their successors borrow the new ones."""
+    pairs = [(ADD, f"# {number}\n{add()}") for number in range(3)]
+    assert all(verdict.correct for verdict in verifier.verify_many(pairs, STAGED, jobs=2))
+    for zygote in sandbox._zygotes.values():
+        zygote.process.kill()  # type: ignore[union-attr]
+        zygote.process.wait()  # type: ignore[union-attr]
+    pairs = [(ADD, f"# again {number}\n{add()}") for number in range(3)]
+    assert all(verdict.correct for verdict in verifier.verify_many(pairs, STAGED, jobs=2))
+
+
+def test_a_closed_verifier_has_no_workers(sandbox: Sandbox) -> None:
+    """Whoever asks after the end is told so."""
+    closed = Verifier(CONFIG, TimingConfig(), sandbox)
+    pool = closed._workers()
+    closed.close()
+    with pytest.raises(SandboxError, match="closed"):
+        list(pool.verify([(ADD, add())], STAGED, 2))
+
+
+def items(*keys: str) -> list[Item]:
+    """Items of the tasks with these keys, numbered."""
+    question = Question(task=b"", source="", spec=STAGED)
+    return [Item(number=number, task=ADD, key=key, question=question) for number, key in enumerate(keys)]
+
+
+def test_candidates_of_a_task_meet_one_worker_until_another_has_nothing_to_do() -> None:
+    """Each worker begins a task of its own; the one that is done first helps with the longest."""
+    schedule = Schedule(items("a", "b", "a", "c", "a", "a"))
+    first: set[str] = set()
+    second: set[str] = set()
+    taken = [schedule.take(worker) for worker in (first, second, first, second, second, first, second)]
+    assert [item.number if item else None for item in taken] == [0, 1, 2, 3, 4, 5, None]
+    assert (first, second) == ({"a"}, {"a", "b", "c"})
+
+
+def test_what_is_dropped_is_not_begun() -> None:
+    """After the end of an iteration, workers find nothing."""
+    schedule = Schedule(items("a", "b"))
+    schedule.drop()
+    assert schedule.take(set()) is None
