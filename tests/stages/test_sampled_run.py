@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.candidate import Comparison, Failure, RunReport, Variant
@@ -164,3 +165,22 @@ def test_a_scan_names_the_program_that_is_wrong(wrong: int) -> None:
     assert read_hints([output], [(8, 1, 1)], few) is None
     assert judge_sum(output, actual, wrong, 3) is not None
     assert judge_sum(output, expected.astype(np.float32), wrong, 3) is None
+
+
+def test_where_nothing_can_be_scanned_as_many_programs_run_as_there_is_time_for() -> None:
+    """All of a thousand quick programs, and no more than the first few of slow ones."""
+    quick, slow = (evolve(compared(), seconds_each=seconds) for seconds in (1e-3, 1.0))
+    _, taken = follow(compared(), None, [1000], [quick])
+    assert taken[-1].num_programs == 1000
+    _, taken = follow(compared(), None, [1000], [slow])
+    assert [take.num_programs for take in taken] == [FIRST_PROGRAMS]
+
+
+def test_a_later_launch_is_compared_after_all_of_what_an_earlier_one_adds_up() -> None:
+    """Where that objects, the candidate is wrong; where it cannot be had, the first sample counts."""
+    unknown = evolve(compared(), has_sums=True)
+    settled, taken = follow(unknown, Hints(), [ALL_PROGRAMS, ALL_PROGRAMS], [compared(WRONG)])
+    assert taken[-1].follows_whole_launches
+    assert settled.look.is_wrong
+    settled, _ = follow(unknown, Hints(), [ALL_PROGRAMS, ALL_PROGRAMS], [failed(Outcome.UNSUPPORTED)])
+    assert not settled.look.is_wrong

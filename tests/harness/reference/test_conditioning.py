@@ -1,0 +1,78 @@
+"""Each element's own scale: its value and its answer to noise, where the reference itself is exact."""
+
+from __future__ import annotations
+
+import numpy as np
+from tritonrl.core.candidate import Variant
+from tritonrl.core.task import Task
+from tritonrl.harness.reference.conditioning import find_range
+from tritonrl.harness.reference.oracle import Oracle
+from tritonrl.stages.tolerance import compare
+from tritonrl.stages.variants import describe
+
+PROGRAM = """
+import torch
+import torch.nn as nn
+
+N = 512
+
+
+class Model(nn.Module):
+    def forward(self, {arguments}):
+        return {result}
+
+
+def get_inputs():
+    return [{inputs}]
+"""
+
+
+def task(arguments: str, result: str, inputs: str) -> Task:
+    """A task of one expression."""
+    source = PROGRAM.format(arguments=arguments, result=result, inputs=inputs)
+    return Task(task_id="one", level=1, family="one", description="One expression.", source=source)
+
+
+def test_a_small_element_beside_large_ones_has_a_scale_of_its_own() -> None:
+    """Columns of zeros are seen whatever the other columns are, and ordinary rounding is not."""
+    scaled = task("x, s", "x * s", "torch.randn(N), torch.logspace(-6, 6, N)")
+    oracle, inputs = Oracle(0), describe(Variant.ORIGINAL, ("float32",))
+    found, wanted = oracle.conditioning(scaled, inputs), oracle.expected(scaled, inputs).expected[0]
+    assert found is not None
+    rounded = wanted.astype(np.float32)
+    assert compare(rounded, wanted, "float32", element_scales=found.element_scales[0]).worst_element < 1e-6
+    rounded[:10] = 0.0
+    lacking = compare(rounded, wanted, "float32", element_scales=found.element_scales[0])
+    assert lacking.worst_excess < 1e-4 < 0.1 < lacking.worst_element
+
+
+def test_what_cancels_is_measured_by_what_it_cancels_from() -> None:
+    """A difference of nearly equal numbers need not be exact, where the inputs' last digits decide it."""
+    difference = task("x, y", "x - y", "torch.randn(N), torch.randn(N)")
+    oracle, inputs = Oracle(0), describe(Variant.ORIGINAL, ("float32",))
+    found, run = oracle.conditioning(difference, inputs), oracle.expected(difference, inputs)
+    assert found is not None
+    assert found.element_scales[0] is not None
+    assert run.inputs[0] is not None
+    assert (found.element_scales[0] > 0.2 * np.abs(run.inputs[0].double().numpy())).all()
+
+
+def test_an_integer_at_a_tie_may_be_either() -> None:
+    """What moved inputs make of it is right, and nothing beyond."""
+    wanted = np.array([2, 7])
+    within = find_range(wanted, [np.array([3, 7]), np.array([2, 7])], wanted)
+    assert compare(np.array([3, 7]), wanted, "int32", integer_range=within).num_different == 0
+    assert compare(np.array([4, 8]), wanted, "int32", integer_range=within).num_different == 2
+
+
+def test_integers_keep_what_the_task_says_of_them() -> None:
+    """Numbers get either sign, divisors keep theirs, and neither indices nor ignored ids change at all."""
+    ints = "torch.randint(0, 9, (N,)), torch.randint(1, 9, (N,))"
+    oracle = Oracle(0)
+    quotient = task("x, y", "torch.div(x, y, rounding_mode='floor')", ints)
+    assert oracle.changeable_integers(quotient, "negated") == (0,)
+    assert oracle.changeable_integers(quotient, "large") == (0, 1)
+    gather = task("x, y", "x[y]", ints)
+    assert oracle.changeable_integers(gather, "negated") == ()
+    counts = task("x", "(x[:, None] == torch.arange(9)).sum(0)", "torch.randint(0, 9, (N,))")
+    assert oracle.changeable_integers(counts, "negated") == oracle.changeable_integers(counts, "large") == ()
