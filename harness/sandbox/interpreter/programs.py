@@ -77,8 +77,12 @@ def run_programs(
 def find_cause(error: BaseException | None, kind: type[Raised]) -> Raised | None:
     """Return the exception of that kind that an error is, or comes from.
 
-    The interpreter wraps what a program raises.
+    The interpreter wraps what a program raises, and what is raised again may come from itself.
     """
+    seen: set[int] = set()
     while error is not None and not isinstance(error, kind):
+        seen.add(id(error))
         error = error.__cause__ or error.__context__
+        if id(error) in seen:
+            return None
     return error
