@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 from attrs import evolve
 from tritonrl.core.candidate import Variant
-from tritonrl.core.corpus.catalogue import ALL_FAMILIES, Split, examples
+from tritonrl.core.corpus import ALL_FAMILIES, Split, examples
 from tritonrl.core.task import Task
 from tritonrl.harness.tasks.validation import _is_idle, validate_task
 from tritonrl.harness.verification.verifier import Verifier
