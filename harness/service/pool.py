@@ -249,4 +249,6 @@ async def _end(process: Process) -> None:
     except TimeoutError:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-        await process.wait()
+        # asyncio tells of an end when the pipes are closed too, and somebody else's fork may hold them open
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), _END_S)
