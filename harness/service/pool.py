@@ -230,7 +230,9 @@ class WorkerPool:
         """Return the worker's next reply, or None where it has ended or takes too long."""
         assert process.stdout is not None
         try:
-            line = await asyncio.wait_for(process.stdout.readline(), ITEM_TIMEOUT_S)
+            # not wait_for, which loses a cancellation that comes as the line does
+            async with asyncio.timeout(ITEM_TIMEOUT_S):
+                line = await process.stdout.readline()
         except TimeoutError:
             return None
         if not line.endswith(b"\n"):
@@ -245,10 +247,9 @@ async def _end(process: Process) -> None:
     process.stdin.close()
     try:
         # to signal one that has ended would take its exit status from asyncio, which warns of that
-        await asyncio.wait_for(process.wait(), _END_S)
+        async with asyncio.timeout(_END_S):
+            await process.wait()
     except TimeoutError:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-        # asyncio tells of an end when the pipes are closed too, and somebody else's fork may hold them open
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), _END_S)
+        await process.wait()

@@ -32,7 +32,7 @@ def run(
         async with WorkerPool(config=Config(), num_workers=workers, limits=limits, evidence=Path("evidence")) as pool:
             return await steps(pool)
 
-    return asyncio.run(asyncio.wait_for(with_pool(), 240))
+    return asyncio.run(asyncio.wait_for(with_pool(), 60))
 
 
 def items(*candidates: str) -> list[dict[str, Any]]:
