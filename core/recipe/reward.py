@@ -47,8 +47,6 @@ COMPILED = 0.3
 RUNS = 0.5
 CORRECT = 0.7
 BONUS = 0.3
-
-
 HALF = 0.5
 
 

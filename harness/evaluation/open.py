@@ -16,20 +16,12 @@ from typing import Any
 from attrs import frozen
 
 from ...core.config import Config, identity, merge
-from ...core.recipe.learner import (
-    COMPLETIONS,
-    Answer,
-    Completion,
-    OnStep,
-    PolicyUpdate,
-    Sampling,
-    Training,
-    UpdateFigures,
-)
+from ...core.recipe.learner import COMPLETIONS, Sampling
 from ...core.serialisation import differences
 from ..display import DisplayKind
 from ..errors import UsageError
 from ..metrics import open_progress
+from ..policy.untrained import Untrained
 from ..study.pipeline import CellContext, open_context
 from ..study.store import Results
 from ..tasks.batch import default_jobs
@@ -108,15 +100,16 @@ _DRAWN_BY = ("seed", "policy", "evaluation")
 
 
 @frozen(kw_only=True)
-class Absent:
+class Absent(Untrained):
     """A `Learner` that was elsewhere: it has an identity, and all that it wrote is known already."""
 
     folder: Path
     fingerprint: str
 
-    def fits(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
-        """As a model that is not here cannot say; raises UsageError."""
-        raise UsageError(f"--answers {self.folder}: the model is not here")
+    @property
+    def refusal(self) -> str:
+        """Return why nothing is trained."""
+        return f"--answers {self.folder}: the model is not here"
 
     def sample(
         self,
@@ -128,40 +121,6 @@ class Absent:
     ) -> list[str]:
         """Called for what was not taken over; raises UsageError."""
         raise UsageError(f"--answers {self.folder}: not all of its answers are drawn; end that exam's command first")
-
-    def draw(
-        self,
-        adapter: Path | None,
-        prompts: Sequence[str],
-        seeds: Sequence[int],
-        sampling: Sampling,
-        on_done: Callable[[int], None],
-    ) -> list[Completion]:
-        """As a model that is not here cannot; raises UsageError."""
-        raise UsageError(f"--answers {self.folder}: the model is not here")
-
-    def reinforce(
-        self,
-        adapter: Path | None,
-        answers: Sequence[Answer],
-        update: PolicyUpdate,
-        start: Path | None,
-        target: Path,
-        on_step: OnStep,
-    ) -> UpdateFigures:
-        """As a model that is not here cannot; raises UsageError."""
-        raise UsageError(f"--answers {self.folder}: the model is not here")
-
-    def finetune(
-        self,
-        adapter: Path | None,
-        pairs: Sequence[tuple[str, str]],
-        training: Training,
-        target: Path,
-        on_step: OnStep,
-    ) -> list[float]:
-        """As a model that is not here cannot; raises UsageError."""
-        raise UsageError(f"--answers {self.folder}: the model is not here")
 
 
 @frozen(kw_only=True)

@@ -15,16 +15,17 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
 
-from ...core.recipe.learner import Answer, Completion, OnStep, PolicyUpdate, Sampling, Training, UpdateFigures
+from ...core.recipe.learner import Sampling
 from ...core.serialisation import fingerprint, to_plain
 from ..errors import TritonrlError, UsageError
 from ..http_client import describe, post_json
 from ..work import WorkStore, work_key
+from .untrained import Untrained
 
 PREFIX = "openai:"
 KEY_VARIABLE = "OPENAI_API_KEY"
@@ -54,7 +55,7 @@ def parse_name(name: str) -> tuple[str, str]:
     return model, url.rstrip("/")
 
 
-class ApiModel:
+class ApiModel(Untrained):
     """A model that a server has; its answers are kept in `work`."""
 
     def __init__(
@@ -72,46 +73,10 @@ class ApiModel:
         """Identity of the model as far as a client knows it: its name and the server's address."""
         return fingerprint({"api": "openai", "model": self.model, "url": self.url})
 
-    def fits(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
-        """Raise UsageError: nothing is trained on here."""
-        self._refuse_training()
-
-    def draw(
-        self,
-        adapter: Path | None,
-        prompts: Sequence[str],
-        seeds: Sequence[int],
-        sampling: Sampling,
-        on_done: Callable[[int], None],
-    ) -> list[Completion]:
-        """Raise UsageError: nothing is trained here."""
-        self._refuse_training()
-
-    def reinforce(
-        self,
-        adapter: Path | None,
-        answers: Sequence[Answer],
-        update: PolicyUpdate,
-        start: Path | None,
-        target: Path,
-        on_step: OnStep,
-    ) -> UpdateFigures:
-        """Raise UsageError: nothing is trained here."""
-        self._refuse_training()
-
-    def finetune(
-        self,
-        adapter: Path | None,
-        pairs: Sequence[tuple[str, str]],
-        training: Training,
-        target: Path,
-        on_step: OnStep,
-    ) -> list[float]:
-        """Raise UsageError: nothing is trained here."""
-        self._refuse_training()
-
-    def _refuse_training(self) -> NoReturn:
-        raise UsageError(f"policy.name: {PREFIX}{self.model}: a model behind an API is sampled and not trained")
+    @property
+    def refusal(self) -> str:
+        """Return why nothing is trained."""
+        return f"policy.name: {PREFIX}{self.model}: a model behind an API is sampled and not trained"
 
     def sample(
         self,

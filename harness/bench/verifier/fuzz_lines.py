@@ -26,8 +26,8 @@ from ...sandbox import wire
 from ...sandbox.sandbox import read_run_result
 from ...service.messages import read_request, verdict_from_plain
 from ...tasks.batch import read_batch
+from .fuzz_reading import SLOW_S
 
-SLOW_S = 5.0
 _START_S, _SECONDS_A_LINE = 60.0, 0.5
 _MOST_MB = 1024
 _FINDINGS = "findings.json"
