@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import ceil
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from attrs import frozen
 
 from ..candidate import Candidate
-from ..config import Algorithm
+from ..config import Algorithm, SftMethod
 from ..serialisation import to_plain
 from ..task import Task
 from ..verdict import Verdict
@@ -107,7 +107,7 @@ class Training:
     lora_alpha: int
     lora_dropout: float
     seed: int
-    method: Literal["lora", "full"] = "lora"
+    method: SftMethod = "lora"
     """Whether an adapter is trained, or all weights."""
 
     def identify(self) -> dict[str, Any]:

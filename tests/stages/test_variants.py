@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tritonrl.core.candidate import Variant
 from tritonrl.core.recipe.extensions import AUDIT, VerifierSpec
 from tritonrl.core.task import Profile, Task
-from tritonrl.stages.variants import TRAINING_VARIANTS, describe, round_values, variants_of
+from tritonrl.stages.variants import SPREAD_VARIANTS, TRAINING_VARIANTS, describe, round_values, variants_of
 
 GIVEN = (Profile.DECLARED, Profile.TINY, Profile.SMALL)
 LARGE = {
@@ -125,6 +125,19 @@ def test_rounding_to_half_is_numpys(values: np.ndarray) -> None:
     """Within the range of normal halves, rounding through float16 is numpy's own conversion."""
     kept = values[(np.abs(values) < 6e4) & (np.abs(values) > 1e-4)]
     assert np.array_equal(round_values(kept, "float16"), kept.astype(np.float16).astype(np.float64))
+
+
+@given(st.lists(st.floats(), min_size=1, max_size=50), st.sampled_from(SPREAD_VARIANTS))
+def test_magnitudes_are_spread_whatever_the_inputs_hold(drawn: list[float], variant: Variant) -> None:
+    """A mask's infinities, NaN and sums that overflow are inputs like others: each is a power of two off, or zero."""
+    values, inputs = np.array(drawn), describe(variant, ("float32",))
+    with np.errstate(all="ignore"):
+        found = inputs.transform(values)
+        assert np.array_equal(found, inputs.transform(values), equal_nan=True)
+        moved = np.isfinite(values) & (values != 0.0) & np.isfinite(found) & (np.abs(found) > 1e-290)
+        factors = np.abs(np.log2(np.abs(found[moved])) - np.log2(np.abs(values[moved])))
+    assert (factors <= inputs.spread + 1e-9).all()
+    assert (np.isinf(values) <= (np.isinf(found) | (found == 0.0))).all()
 
 
 @given(st.lists(st.integers(-9, 9), max_size=12))
