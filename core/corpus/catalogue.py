@@ -7,13 +7,12 @@ that no training task has, at any size. `novelty` says which held-out tasks no t
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 
 from ..task import Example, Task
-from .builder.draw import MASK_64, Draw, mix
+from .builder.draw import MASK_64, Draw, digest, mix
 from .builder.spec import Spec
 from .composition.kinship import (
     OPERATORS_WITH_RESERVED,
@@ -26,7 +25,7 @@ from .composition.kinship import (
 from .composition.tensors import ProgramSpec
 from .composition.writing import write_task
 from .novelty import RESERVED, find_kin, is_reserved
-from .open_tasks.kinship import find_operations
+from .open_tasks.kinship import find_operations, is_marked
 from .registry import FAMILIES, SURFACES, TABLE, TAUGHT
 from .surfaces import draw_dialect, write_surface, write_task_surface
 
@@ -139,14 +138,10 @@ def render_task(task_id: str) -> Task:
     return _write_task(_draw_spec(name, seed), task_id, name, seed)
 
 
-def _digest(identity: object) -> int:
-    return int.from_bytes(hashlib.blake2b(repr(identity).encode(), digest_size=8).digest(), "big")
-
-
 def _split_program(spec: ProgramSpec) -> Split:
     """Split a composed task: what an older family may hold out of training is held out here too."""
-    if TABLE[spec.family].write is None:
-        return _split_composition(("open", *find_operations(spec)))
+    if is_marked(spec):
+        return _split_marked(find_operations(spec))
     if spec.level == 1:
         return Split.HELDOUT if is_reserved_operator(spec) else _split_composition(spec.identity)
     if spec.level == 3:
@@ -168,10 +163,18 @@ def _split(spec: Spec) -> Split:
 
 
 def _split_composition(composition: tuple[object, ...]) -> Split:
-    percent = _digest(composition) % 100
+    percent = digest(composition) % 100
     if percent < 90:
         return Split.TRAIN
     return Split.VALIDATION if percent < 95 else Split.HELDOUT
+
+
+def _split_marked(operations: tuple[str, ...]) -> Split:
+    """Split what has a mark: compositions of two operations are few, so more of them are held out."""
+    percent = digest(("open", *operations)) % 100
+    if percent < 70:
+        return Split.TRAIN
+    return Split.VALIDATION if percent < 80 else Split.HELDOUT
 
 
 def split_of(task: Task) -> Split:
@@ -186,7 +189,7 @@ def is_novel(task: Task) -> bool:
 
 def _is_novel(spec: Spec) -> bool:
     if isinstance(spec, ProgramSpec):
-        if TABLE[spec.family].write is None:
+        if is_marked(spec):
             return _split(spec) is Split.HELDOUT
         if spec.level == 1:
             return is_reserved_operator(spec)
@@ -238,14 +241,14 @@ def _stream(
     if unknown or not chosen:
         raise ValueError(f"no family of level {level}: {', '.join(unknown) or '(none given)'}")
     # a family's stream is the same in all suites: they have the same tasks in different words
-    streams = {name: Draw(_digest((seed, level, _split_name(name)[1]))) for name in chosen}
+    streams = {name: Draw(digest((seed, level, _split_name(name)[1]))) for name in chosen}
     seen: set[int] = set()
     while True:
         for name in chosen:
             while True:
                 render_seed = streams[name].bits() & MASK_64
                 spec = _draw_spec(name, render_seed)
-                if is_wanted(spec) and (identity := _digest(spec.identity)) not in seen:
+                if is_wanted(spec) and (identity := digest(spec.identity)) not in seen:
                     break
             seen.add(identity)
             yield spec, f"l{level}-{name}-{render_seed:016x}", name, render_seed

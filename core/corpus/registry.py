@@ -40,7 +40,7 @@ from .families.rows import draw_map, draw_norm_chain, draw_reduction, draw_reduc
 from .families.scans import draw_scan, write_scan
 from .families.strips import draw_dim_argmax, draw_dim_reduction, draw_dim_softmax, draw_lp_norm, write_strips
 from .families.totals import draw_frobenius_norm, draw_full_reduction, write_total
-from .open_tasks.grammar import OPEN_FAMILIES
+from .open_tasks.grammar import LESSONS, OPEN_FAMILIES
 
 
 @frozen(kw_only=True)
@@ -148,6 +148,7 @@ TABLE: dict[str, Family] = {
     "pool_then": Family(level=2, draw=operators.draw_pooling_chain, write=write_program, part=4),
     "norm_then": Family(level=2, draw=operators.draw_norm_chain, write=write_program, part=4),
     **{name: Family(level=3, draw=draw, write=write_program, part=4) for name, draw in NETWORKS.items()},
+    **{name: Family(level=level, draw=draw, write=write_program, part=4) for name, (level, draw) in LESSONS.items()},
     **{name: Family(level=level, draw=draw, write=None, part=5) for name, (level, draw) in OPEN_FAMILIES.items()},
 }
 

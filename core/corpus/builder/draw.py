@@ -6,6 +6,7 @@ draws from sixty-four bits of arithmetic of its own.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -19,6 +20,11 @@ def mix(value: int) -> int:
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & MASK_64
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & MASK_64
     return value ^ (value >> 31)
+
+
+def digest(identity: object) -> int:
+    """Return 64 bits that depend on what is written of `identity` alone: the same in every process."""
+    return int.from_bytes(hashlib.blake2b(repr(identity).encode(), digest_size=8).digest(), "big")
 
 
 class Draw:

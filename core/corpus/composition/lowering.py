@@ -7,6 +7,7 @@ there before the kernel runs. Views cost nothing. Kernels of one text are writte
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from attrs import Factory, define, frozen
 
@@ -314,7 +315,7 @@ class Lowering:
             name = applied.operation.name
             operands = (("offset" if name == "bias" else name, f"self.{attribute}"),)
         elif kind:
-            operands = ((_OPERAND_NAMES.get(kind, "r"), self.variables[node.inputs[1]]),)
+            operands = ((_OPERAND_NAMES.get(kind, "r"), self._fill(node)),)
         operands = tuple((_call(name, taken), argument) for name, argument in operands)
         return Step(
             applied=applied,
@@ -323,6 +324,13 @@ class Lowering:
             kind=kind,
             axis=node.number("axis"),
         )
+
+    def _fill(self, node: Node) -> str:
+        """Write a step's further tensor, expanded where it has one element for several."""
+        whole, other = (prod(dim.declared for dim in self.spec.nodes[place].shape) for place in node.inputs)
+        text = self.variables[node.inputs[1]]
+        is_less = node.option("operand") == "tensor" and other < whole
+        return f"{text}.expand({self.variables[node.inputs[0]]}.shape).contiguous()" if is_less else text
 
 
 def _call(name: str, taken: set[str]) -> str:

@@ -1,1 +1,1 @@
-"""Tasks without teachers: a grammar of heads and steps that no family with a teacher can write."""
+"""Tasks without teachers: a grammar of heads and steps beyond the older families, and pairs that teach their parts."""

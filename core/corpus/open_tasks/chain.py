@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from attrs import define
 
-from ..builder.operations import GATE, RESIDUAL, SUBTRACT, Operation, apply
+from ..builder.operations import Operation, apply
 from ..composition.chains import _PLAIN, POINTWISE, Chain
 from ..composition.tensors import rename
-from .operations import COMBINING, FURTHER, LEADING, LEADING_BINARY, NEW, NEW_BINARY, NEW_UNARY
+from .operations import COMBINING, FURTHER, LEADING, LEADING_BINARY, NEW, NEW_BINARY, NEW_UNARY, RELATING
 
 _SQUARING = frozenset({"signed_square", "squared_difference"})
 _ATTEMPTS = 30
@@ -23,6 +23,11 @@ class OpenChain(Chain):
 
     pointwise: tuple[tuple[Operation, ...], tuple[Operation, ...]] = STEPS
 
+    @property
+    def num_operations(self) -> int:
+        """Return how many nodes compute."""
+        return sum(node.op not in ("input", "dropout") for node in self.program.nodes)
+
     def take(self, operation: Operation) -> bool:
         """Add a pointwise function where it shows; returns whether it was added."""
         is_extreme = operation.name in ("maximum", "minimum")
@@ -35,12 +40,9 @@ class OpenChain(Chain):
         """Add one of the functions; returns whether one of those that were drawn could be added."""
         return any(self.take(self.draw.choice(operations)) for _ in range(_ATTEMPTS))
 
-    def lead(self, binary: float = 0.3, more: float = 0.2) -> bool:
-        """Add a function of the input before a head, at times of two inputs, at times a second function."""
-        done = self.take_one_of(LEADING_BINARY if self.draw.chance(binary) else LEADING)
-        if done and self.draw.chance(more):
-            self.take_one_of(LEADING)
-        return done
+    def lead(self, binary: float = 0.3) -> bool:
+        """Add a function of the input before a head, at times of two inputs."""
+        return self.take_one_of(LEADING_BINARY if self.draw.chance(binary) else LEADING)
 
     def add_new(self) -> bool:
         """Add a function that no older chain has."""
@@ -88,17 +90,18 @@ class OpenChain(Chain):
         return True
 
     def relate(self, functions: Sequence[Operation]) -> bool:
-        """Reduce the value, and add what comes of that to the value, or multiply or subtract it."""
+        """Reduce the value, at times apply a function, and add what comes of that, or multiply or subtract by it."""
         program, earlier = self.program, self.x
-        dims, kinds = self._candidates(), ("mean", "mean", "max", "min")
+        dims, kinds = self._candidates(), ("mean", "mean", "max", "min", "std")
         if not dims or self.is_bounded:
             return False
-        place = program.reduce(earlier, self.draw.choice(kinds), (self.draw.choice(dims),), keeps=True, name="s")
-        if self.draw.chance(0.6):
+        kind = self.draw.choice(kinds)
+        place = program.reduce(earlier, kind, (self.draw.choice(dims),), keeps=True, name="s")
+        if functions and self.draw.chance(0.4):
             place = program.point(place, apply(self.draw.choice(functions), self.draw))
-        self.x = program.point(
-            earlier, apply(self.draw.choice((SUBTRACT, RESIDUAL, GATE)), self.draw), "tensor", other=place
-        )
+        # an extreme of many is never the lesser, or never the larger
+        ways = RELATING if kind in ("max", "min") else (*RELATING, *NEW_BINARY[:2])
+        self.x = program.point(earlier, apply(self.draw.choice(ways), self.draw), "tensor", other=place)
         self.used |= {"tensor", "squash", "rectify"}
         self.num_kernels, self.num_steps, self.order = self.num_kernels + 1, self.num_steps + 2, 2
         return True
@@ -123,16 +126,6 @@ class OpenChain(Chain):
         kind = self.draw.choice(("plain", "plain", "reverse"))
         self.x = self.program.scan(self.x, kind, self.draw.choice(dims))
         self.is_large, self.is_bounded = True, False
-        self.num_kernels += 1
-        return True
-
-    def position(self) -> bool:
-        """Add the position of an extreme, which ends the chain."""
-        dims = self._candidates()
-        if not dims or self.is_bounded:
-            return False
-        kind = self.draw.choice(("argmax", "argmin"))
-        self.x = self.program.position(self.x, kind, self.draw.choice(dims), self.draw.chance(0.3))
         self.num_kernels += 1
         return True
 

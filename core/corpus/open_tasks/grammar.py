@@ -1,16 +1,21 @@
-"""The families of open tasks: heads with steps before and after them, at Level 1 two or three operations.
+"""Chains that are open tasks or teach their parts: at Level 1 two operations, at Level 2 three or four.
 
-Every task has a mark that no program of a family with a teacher has (`kinship.is_open`): a step before the head, a
-function that no other chain has, a step after an operator that elsewhere stands alone, or an earlier value again.
+Every chain has a mark that no program of an older family has (`kinship.is_marked`): a function before the head, a
+function that no older chain has, a step after an operator that elsewhere stands alone, or an earlier value again. Which
+are open tasks, and which are pairs, says the hash of their operations (`kinship.is_open`). Open tasks have a family for
+each kind of head; the pairs have few families, so that they are a small part of what a policy is taught.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..builder.draw import Draw
-from ..builder.operations import RESIDUAL
+from ..builder.operations import apply
 from ..builder.spec import Spec
+from ..composition.program import Program
+from ..composition.tensors import ProgramSpec
+from ..families.operators import add_tensor
 from .chain import OpenChain
 from .inputs import (
     MOST_ELEMENTS,
@@ -22,16 +27,19 @@ from .inputs import (
     begin_product,
     draw_tensor_rank,
 )
-from .kinship import count_elements, is_open
-from .operations import LEADING, NEW_BINARY
+from .kinship import count_elements, count_operations, is_marked, is_open
+from .operations import FURTHER, LEADING, NEW_BINARY, NEW_UNARY
 
-_SHORT, _LONG = (0, 0, 1), (2, 2, 2, 3, 3, 4)
+ChainDraw = Callable[[Draw], OpenChain]
+SpecDraw = Callable[[Draw, str], Spec]
+NUM_OPERATIONS: dict[int, tuple[int, ...]] = {1: (2,), 2: (3, 3, 4)}
+"""By level; one of them is drawn."""
 
 
 def _draw_map(draw: Draw) -> OpenChain:
     chain = begin(draw, draw_tensor_rank(draw))
     chain.add_new()
-    chain.lengthen(draw.choice((1, 1, 2)))
+    chain.lengthen(1)
     return chain
 
 
@@ -39,31 +47,37 @@ def _draw_reduction(draw: Draw) -> OpenChain:
     chain = begin(draw, draw_tensor_rank(draw))
     chain.lead()
     chain.head_of("reduce", "reduce", "reduce", "spread")
-    chain.lengthen(draw.choice(_SHORT))
     return chain
 
 
 def _draw_softmax(draw: Draw) -> OpenChain:
-    chain = begin(draw, draw_tensor_rank(draw))
-    leads = draw.chance(0.7)
+    return _draw_alone(draw, begin(draw, draw_tensor_rank(draw)), "softmax")
+
+
+def _draw_scan(draw: Draw) -> OpenChain:
+    return _draw_alone(draw, begin(draw, draw.choice((2, 2, 3, 4))), "scan")
+
+
+def _draw_alone(draw: Draw, chain: OpenChain, kind: str) -> OpenChain:
+    """Draw a head that stands alone elsewhere, with a function before it or a step after it."""
+    leads = draw.chance(0.6)
     if leads:
         chain.lead()
-    chain.head("softmax")
-    chain.lengthen(draw.choice(_SHORT) if leads else 1)
+    chain.head(kind)
+    if not leads:
+        chain.lengthen(1)
     return chain
 
 
 def _draw_norm(draw: Draw) -> OpenChain:
     """Draw a norm after a function, or with what it was of as a residual."""
     chain = _begin_any(draw)
-    given, leads = chain.x, draw.chance(0.6)
+    given, leads = chain.x, draw.chance(0.7)
     if leads:
-        chain.lead(binary=0.0 if draw.chance(0.5) else 0.5)
+        chain.lead()
     chain.head("normalize")
-    if not leads or draw.chance(0.2):
+    if not leads:
         chain.combine(given)
-    else:
-        chain.lengthen(draw.choice(_SHORT))
     return chain
 
 
@@ -71,24 +85,6 @@ def _begin_any(draw: Draw) -> OpenChain:
     if draw.chance(0.5):
         return begin(draw, draw.choice((2, 2, 3)))
     return begin_image(draw, draw.choice((1, 2, 4, 4, 8)))
-
-
-def _draw_scan(draw: Draw) -> OpenChain:
-    chain = begin(draw, draw.choice((2, 2, 3, 4)))
-    leads = draw.chance(0.6)
-    if leads:
-        chain.lead()
-    chain.head("scan")
-    chain.lengthen(draw.choice(_SHORT) if leads else 1)
-    return chain
-
-
-def _draw_position(draw: Draw) -> OpenChain:
-    """Draw the position of an extreme of what does not rise with the input alone."""
-    chain = begin(draw, draw_tensor_rank(draw))
-    chain.take_one_of((RESIDUAL, *NEW_BINARY))
-    chain.position()
-    return chain
 
 
 def _draw_pooling(draw: Draw) -> OpenChain:
@@ -101,7 +97,7 @@ def _draw_pooling(draw: Draw) -> OpenChain:
 
 def _draw_product(draw: Draw) -> OpenChain:
     leads = draw.chance(0.5)
-    begins = begin_linear if draw.chance(0.4) else begin_product
+    begins = begin_linear if draw.chance(0.5) else begin_product
     chain = begins(draw, float(leads))
     if not leads:
         chain.add_new()
@@ -111,47 +107,46 @@ def _draw_product(draw: Draw) -> OpenChain:
 def _draw_relation(draw: Draw) -> OpenChain:
     """Draw a value together with its own reduction."""
     chain = begin(draw, draw_tensor_rank(draw))
-    chain.relate(LEADING)
+    chain.relate(())
     return chain
 
 
-def _finish(chain: OpenChain, leads: bool, more_kernels: int) -> OpenChain:
-    """Add the steps of a chain, among them a new one where nothing came before the head."""
+def _finish(chain: OpenChain, has_mark: bool) -> OpenChain:
+    """Add the steps of a chain, among them a new one where nothing has marked it."""
     draw = chain.draw
-    num_steps = draw.choice(_LONG)
-    before = num_steps if leads else draw.between(0, num_steps - 1)
-    kernels = more_kernels if draw.chance(0.35) else 0
-    chain.lengthen(before, kernels)
-    if not leads:
+    missing = draw.choice(NUM_OPERATIONS[2]) - chain.num_operations
+    before = missing if has_mark else draw.between(0, max(0, missing - 1))
+    chain.lengthen(before, int(draw.chance(0.25)))
+    if not has_mark:
         chain.add_new()
-        chain.lengthen(num_steps - before - 1)
+        chain.lengthen(missing - before - 1)
     return chain
 
 
 def _draw_convolution_chain(draw: Draw) -> OpenChain:
     leads = draw.chance(0.4)
     kinds = ("standard",) * 5 + ("depthwise", "pointwise", "grouped")
-    return _finish(begin_convolution(draw, kinds, float(leads)), leads, 1)
+    return _finish(begin_convolution(draw, kinds, float(leads)), leads)
 
 
 def _draw_transposed_chain(draw: Draw) -> OpenChain:
     leads = draw.chance(0.4)
-    return _finish(begin_convolution(draw, ("transposed",), float(leads)), leads, 1)
+    return _finish(begin_convolution(draw, ("transposed",), float(leads)), leads)
 
 
 def _draw_linear_chain(draw: Draw) -> OpenChain:
     leads = draw.chance(0.4)
-    return _finish(begin_linear(draw, float(leads)), leads, 1)
+    return _finish(begin_linear(draw, float(leads)), leads)
 
 
 def _draw_product_chain(draw: Draw) -> OpenChain:
     leads = draw.chance(0.4)
-    return _finish(begin_product(draw, float(leads)), leads, 1)
+    return _finish(begin_product(draw, float(leads)), leads)
 
 
 def _draw_pooling_chain(draw: Draw) -> OpenChain:
     leads = draw.chance(0.6)
-    return _finish(begin_pooling(draw, float(leads)), leads, 1)
+    return _finish(begin_pooling(draw, float(leads)), leads)
 
 
 def _draw_norm_chain(draw: Draw) -> OpenChain:
@@ -162,7 +157,7 @@ def _draw_norm_chain(draw: Draw) -> OpenChain:
         chain.lead()
     chain.head("normalize")
     combines = draw.chance(0.5) and chain.combine(given)
-    return _finish(chain, leads or combines, 1)
+    return _finish(chain, leads or combines)
 
 
 def _draw_reduction_chain(draw: Draw) -> OpenChain:
@@ -170,7 +165,7 @@ def _draw_reduction_chain(draw: Draw) -> OpenChain:
     chain = begin(draw, draw.choice((3, 3, 4, 4, 5, 2)))
     chain.lead()
     chain.head_of("reduce", "reduce", "reduce", "spread", "scan")
-    return _finish(chain, True, 1)
+    return _finish(chain, True)
 
 
 def _draw_softmax_chain(draw: Draw) -> OpenChain:
@@ -183,24 +178,23 @@ def _draw_softmax_chain(draw: Draw) -> OpenChain:
     combines = draw.chance(0.4) and chain.combine(given)
     if combines:
         chain.soft = -1
-    return _finish(chain, leads or combines, 1)
+    return _finish(chain, leads or combines)
 
 
 def _draw_relation_chain(draw: Draw) -> OpenChain:
     """Draw a value together with its own reduction, then steps."""
     chain = begin(draw, draw_tensor_rank(draw))
     chain.relate(LEADING)
-    return _finish(chain, True, 1)
+    return _finish(chain, True)
 
 
-_LEVELS: dict[int, dict[str, Callable[[Draw], OpenChain]]] = {
+_CHAINS: dict[int, dict[str, ChainDraw]] = {
     1: {
         "open_map": _draw_map,
         "open_reduction": _draw_reduction,
         "open_softmax": _draw_softmax,
         "open_norm": _draw_norm,
         "open_scan": _draw_scan,
-        "open_position": _draw_position,
         "open_pooling": _draw_pooling,
         "open_product": _draw_product,
         "open_relation": _draw_relation,
@@ -217,21 +211,71 @@ _LEVELS: dict[int, dict[str, Callable[[Draw], OpenChain]]] = {
         "open_relation_chain": _draw_relation_chain,
     },
 }
+_LESSONS: dict[int, dict[str, tuple[ChainDraw, ...]]] = {
+    1: {
+        "two_functions": (_draw_map,),
+        "function_and_rows": (_draw_reduction, _draw_softmax, _draw_norm, _draw_scan, _draw_relation),
+        "function_and_layer": (_draw_pooling, _draw_product),
+    },
+    2: {
+        "functions_and_rows": (_draw_norm_chain, _draw_reduction_chain, _draw_softmax_chain, _draw_relation_chain),
+        "functions_and_product": (_draw_linear_chain, _draw_product_chain, _draw_pooling_chain),
+        "functions_and_conv": (_draw_convolution_chain, _draw_transposed_chain),
+    },
+}
 
 
-def _draw_marked(level: int, draw_chain: Callable[[Draw], OpenChain]) -> Callable[[Draw, str], Spec]:
-    """Return the family's draws that have a mark and are small; most are, and the others are drawn anew."""
+def _draw_marked(level: int, chains: Sequence[ChainDraw], has_teacher: bool) -> SpecDraw:
+    """Return the draws of a family that have a mark, are small, and belong to open tasks or to pairs."""
+
+    def belongs(spec: ProgramSpec) -> bool:
+        return (
+            is_marked(spec)
+            and is_open(spec) is not has_teacher
+            and count_operations(spec) in NUM_OPERATIONS[level]
+            and count_elements(spec) <= 2 * MOST_ELEMENTS
+        )
 
     def draw_one(draw: Draw, family: str) -> Spec:
         while True:
-            spec = draw_chain(draw).program.finish(level, family)
-            if is_open(spec) and count_elements(spec) <= 2 * MOST_ELEMENTS:
+            spec = draw.choice(chains)(draw).program.finish(level, family)
+            if belongs(spec):
                 return spec
 
     return draw_one
 
 
-OPEN_FAMILIES: dict[str, tuple[int, Callable[[Draw, str], Spec]]] = {
-    name: (level, _draw_marked(level, chain)) for level, chains in _LEVELS.items() for name, chain in chains.items()
+def _draw_function(draw: Draw, family: str) -> Spec:
+    """Draw a function of one tensor that open tasks have as a step."""
+    program = Program()
+    x = add_tensor(program, draw, draw_tensor_rank(draw))
+    program.point(x, apply(draw.choice((*NEW_UNARY, *FURTHER)), draw))
+    return program.finish(1, family)
+
+
+def _draw_combination(draw: Draw, family: str) -> Spec:
+    """Draw a function of two tensors that open tasks have as a step."""
+    program = Program()
+    x = add_tensor(program, draw, draw_tensor_rank(draw))
+    other = program.input(program.shape(x), draw.choice(("r", "y", "other")))
+    program.point(x, apply(draw.choice(NEW_BINARY), draw), "tensor", other=other)
+    return program.finish(1, family)
+
+
+OPEN_FAMILIES: dict[str, tuple[int, SpecDraw]] = {
+    name: (level, _draw_marked(level, (chain,), has_teacher=False))
+    for level, chains in _CHAINS.items()
+    for name, chain in chains.items()
 }
-"""By name: the level, and how a task is drawn."""
+"""Tasks without teachers by name: the level, and how a task is drawn."""
+
+LESSONS: dict[str, tuple[int, SpecDraw]] = {
+    "any_function": (1, _draw_function),
+    "any_combination": (1, _draw_combination),
+    **{
+        name: (level, _draw_marked(level, chains, has_teacher=True))
+        for level, families in _LESSONS.items()
+        for name, chains in families.items()
+    },
+}
+"""Pairs that teach what open tasks are made of: each function alone, and compositions that no open task has."""

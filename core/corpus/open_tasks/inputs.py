@@ -120,7 +120,7 @@ def begin_product(draw: Draw, leads: float) -> OpenChain:
     b = program.input(right, names[1])
     chain = OpenChain(program=program, draw=draw, x=a, axis=len(left) - 1)
     if draw.chance(leads):
-        chain.lead(binary=0.0, more=0.0)
+        chain.lead(binary=0.0)
     chain.x = program.matmul(chain.x, b, layout, name="x")
     chain.axis, chain.order = len(lead) + 1, chain.order + 1
     return _mixed(chain)

@@ -1,17 +1,21 @@
-"""Which open tasks may be one computation, and what no task with a teacher has.
+"""Which compositions are open tasks: a program with a mark, where the hash of its operations says so.
+
+A mark is what no program of an older family has, and a pair that teaches parts of open tasks (`lessons`) is one with a
+mark whose hash says otherwise. So no pair has an open task's operations, drawn or not yet drawn.
 
 Two programs of one operation graph have one multiset of operations, up to names of the same function and to layers that
-have others built in. So the split of an open task comes from that multiset alone, whatever the order, the sizes and
-the numbers: a held-out task is of operations that no training task has together, in any order. It is coarser than the
-graph, and needs no graph.
+have others built in. Mark, hash and split come from that multiset alone, whatever the order, the sizes and the numbers:
+a held-out task is of operations that no training task has together, in any order. It is coarser than the graph, and
+needs no graph.
 """
 
 from __future__ import annotations
 
 from math import prod
 
+from ..builder.draw import digest
 from ..composition.tensors import Node, ProgramSpec
-from .operations import LEADING, LEADING_BINARY, NEW
+from .operations import MARKS
 
 _VIEWS = frozenset({"input", "dropout", "flatten", "tokens"})
 _BUILT_IN = frozenset({"bias", "gain"})
@@ -28,30 +32,33 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "swiglu": ("gate", "silu"),
     "squared_difference": ("subtract", "square"),
     "distance": ("subtract", "abs"),
-    "signed_square": ("abs", "again gate"),
     "hardsigmoid": ("shift", "clamp", "scale"),
     "logsigmoid": ("softplus",),
 }
-_LEADS = frozenset(operation.name for operation in (*LEADING, *LEADING_BINARY))
-_NUMBERS = frozenset({"scale", "divide", "shift"})
+_PRODUCTS = frozenset({"matmul", "conv", "conv transposed"})
 _ALONE = frozenset({"softmax", "scan"})
-"""Operators after which no family with a teacher has a step, where they come first."""
+"""Operators after which no older family has a step, where they come first."""
+_BEFORE, _BACK, _FIRST = "before ", "back to ", "first "
+_PAIRS_OF_THREE = 1
+"""Of three compositions with a mark, those that pairs may have."""
 
 
 def find_operations(spec: ProgramSpec) -> tuple[str, ...]:
-    """Return the multiset of a program's operations, sorted."""
+    """Return the multiset of a program's operations, sorted; those of an input, or of an earlier value, say so."""
+    heads = [place for place, node in enumerate(spec.nodes) if node.op not in ("point", *_VIEWS)]
     found: list[str] = []
-    for node in spec.nodes:
+    for place, node in enumerate(spec.nodes):
         if node.op not in _VIEWS:
-            found += _name(node, spec)
+            found += _name(place, node, spec, bool(heads))
     merged = {name for name in found if name in _MERGED}
     return tuple(sorted([*merged, *(name for name in found if name not in _BUILT_IN and name not in _MERGED)]))
 
 
-def _name(node: Node, spec: ProgramSpec) -> tuple[str, ...]:
+def _name(place: int, node: Node, spec: ProgramSpec, has_head: bool) -> tuple[str, ...]:
     if node.applied is not None:
         names = _PARTS.get(node.applied.operation.name, (node.applied.operation.name,))
-        return tuple(f"again {name}" for name in names) if _reads_again(node, spec) else names
+        role = _find_role(place, node, spec, has_head)
+        return tuple(f"{role}{name}" for name in names)
     kind = str(node.option("kind"))
     match node.op:
         case "conv":
@@ -62,17 +69,21 @@ def _name(node: Node, spec: ProgramSpec) -> tuple[str, ...]:
             return ("norm",)
         case "softmax" if kind.endswith("normalize"):
             return ("norm",)
-        case _:
-            return (f"{node.op} {kind}",)
+        case op:
+            is_first = op in _ALONE and _find_heads(place, spec) == {place}
+            return (f"{_FIRST if is_first else ''}{op} {kind}",)
 
 
-def _reads_again(node: Node, spec: ProgramSpec) -> bool:
-    """Return whether a pointwise function reads a value that the other one was computed from, or the other way."""
-    return len(node.inputs) > 1 and _is_inside(min(node.inputs), max(node.inputs), spec)
+def _find_role(place: int, node: Node, spec: ProgramSpec, has_head: bool) -> str:
+    """Return whether a function comes before every head, or reads an earlier value again, made by a head or not."""
+    if len(node.inputs) > 1 and min(node.inputs) in _sources(max(node.inputs), spec):
+        return "again " if _find_heads(min(node.inputs), spec) else _BACK
+    return _BEFORE if has_head and not _find_heads(place, spec) else ""
 
 
-def _is_inside(earlier: int, later: int, spec: ProgramSpec) -> bool:
-    return earlier in _sources(later, spec)
+def _find_heads(place: int, spec: ProgramSpec) -> set[int]:
+    """Return the places of the heads that a value was computed by."""
+    return {at for at in _sources(place, spec) if spec.nodes[at].op not in ("point", *_VIEWS)}
 
 
 def _sources(place: int, spec: ProgramSpec) -> set[int]:
@@ -83,15 +94,21 @@ def _sources(place: int, spec: ProgramSpec) -> set[int]:
     return found
 
 
-def _returns(node: Node, spec: ProgramSpec) -> bool:
-    """Return whether a pointwise function reads what a head has made of a value, and that value, which no head made."""
-    if not _reads_again(node, spec):
+def is_marked(spec: ProgramSpec) -> bool:
+    """Return whether a program has what none of an older family has: two operations or more, one of them a mark.
+
+    Numbers change no function: one of two inputs that is scaled afterwards is still what other families have alone.
+    Networks of Level 3 may have marks, and have two products or more.
+    """
+    names = find_operations(spec)
+    if sum(name not in _MERGED for name in names) < 2 or sum(name in _PRODUCTS for name in names) > 1:
         return False
-    own, other = (
-        {at for at in _sources(place, spec) if spec.nodes[at].op not in ("point", *_VIEWS)}
-        for place in (min(node.inputs), max(node.inputs))
-    )
-    return not own and bool(other)
+    return any(name in MARKS or name.startswith((_BEFORE, _BACK, _FIRST)) for name in names)
+
+
+def is_open(spec: ProgramSpec) -> bool:
+    """Return whether a program is for open tasks: two of three multisets with a mark, by their hash."""
+    return is_marked(spec) and digest(("taught", *find_operations(spec))) % 3 >= _PAIRS_OF_THREE
 
 
 def count_elements(spec: ProgramSpec) -> int:
@@ -99,21 +116,6 @@ def count_elements(spec: ProgramSpec) -> int:
     return max(prod(dim.declared for dim in node.shape) for node in spec.nodes)
 
 
-def is_open(spec: ProgramSpec) -> bool:
-    """Return whether a program has what none of Levels 1 and 2 has that has a teacher.
-
-    Networks of Level 3 may read their input again, and have two products or more, where an open task has one at most.
-    """
-    computing = [node for node in spec.nodes if node.op not in _VIEWS]
-    if len(computing) < 2:
-        return False
-    names = [node.applied.operation.name if node.applied else "" for node in computing]
-    # numbers change no function: one of two inputs that is scaled afterwards is still what other families have alone
-    if any(name in NEW for name in names) and sum(name not in _NUMBERS for name in names) > 1:
-        return True
-    has_head = not all(names)
-    if has_head and names[0] in _LEADS:
-        return True
-    if computing[0].op in _ALONE and computing[1].applied is not None:
-        return True
-    return any(_returns(node, spec) for node in computing if node.applied is not None)
+def count_operations(spec: ProgramSpec) -> int:
+    """Return how many nodes compute."""
+    return sum(node.op not in _VIEWS for node in spec.nodes)

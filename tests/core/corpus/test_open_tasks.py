@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice, permutations
 from typing import Any
 
@@ -26,8 +27,16 @@ from tritonrl.core.corpus import (
 )
 from tritonrl.core.corpus.catalogue import _draw_spec
 from tritonrl.core.corpus.composition.tensors import ProgramSpec
-from tritonrl.core.corpus.open_tasks.kinship import count_elements, find_operations, is_open
-from tritonrl.core.task import Profile, Task
+from tritonrl.core.corpus.open_tasks.grammar import LESSONS, NUM_OPERATIONS
+from tritonrl.core.corpus.open_tasks.kinship import (
+    count_elements,
+    count_operations,
+    find_operations,
+    is_marked,
+    is_open,
+)
+from tritonrl.core.corpus.open_tasks.operations import MARKS
+from tritonrl.core.task import Example, Profile, Task
 from tritonrl.core.text.prompts import user_message
 from tritonrl.core.text.size_constants import with_constants
 
@@ -40,6 +49,11 @@ task_ids = st.builds(
 def drawn(split: Split, count: int, seed: int = 1) -> list[Task]:
     """Return `count` tasks a level."""
     return [task for level, names in SUITES["open"].items() for task in islice(tasks(split, level, seed, names), count)]
+
+
+def pairs(level: int, family: str) -> Iterator[Example]:
+    """Return the pairs of a family for training."""
+    return examples(Split.TRAIN, level, 1, (family,))
 
 
 def run_reference(source: str) -> torch.Tensor:
@@ -78,8 +92,7 @@ def test_an_open_task_is_marked_small_and_without_a_solution(task_id: str) -> No
     pair."""
     spec = spec_of(task_id)
     assert is_open(spec)
-    computing = [node for node in spec.nodes if node.op != "input"]
-    assert 2 <= len(computing) <= (4 if spec.level == 1 else 12)
+    assert count_operations(spec) in NUM_OPERATIONS[spec.level]
     assert count_elements(spec) <= 1 << 23
     assert is_corpus_id(task_id)
     assert not has_teacher(task_id)
@@ -97,12 +110,47 @@ def test_no_training_task_has_the_operations_of_a_heldout_one() -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(
-    st.sampled_from([(level, name) for level, names in families(4).items() for name in names if level < 3]),
+    st.sampled_from([(level, name) for level, names in families(4).items() for name in names]),
     st.integers(0, 2**64 - 1),
 )
-def test_no_task_with_a_teacher_is_marked(family: tuple[int, str], seed: int) -> None:
-    """What makes a task open is in no composed operator and no composed chain that has a teacher."""
-    assert not is_open(spec_of(f"l{family[0]}-{family[1]}-{seed:016x}"))
+def test_no_composed_task_with_a_teacher_is_open(family: tuple[int, str], seed: int) -> None:
+    """Only the lessons have marks, in compositions that their hash leaves to pairs."""
+    spec = spec_of(f"l{family[0]}-{family[1]}-{seed:016x}")
+    assert not is_open(spec)
+    assert not is_marked(spec) or family[1] in LESSONS
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from([(level, name) for level, names in families(1, 2, 3).items() for name in names if level == 2]),
+    st.integers(0, 2**64 - 1),
+)
+def test_no_older_chain_has_a_function_that_marks(family: tuple[int, str], seed: int) -> None:
+    """Chains of the families before the fourth part, which are no graphs, have none of the marks' functions."""
+    chain = _draw_spec(family[1], seed).chain
+    assert not {applied.operation.name for applied in chain} & MARKS
+
+
+def test_lessons_are_a_small_part_of_the_pairs_and_have_every_function() -> None:
+    """Each function of open tasks is in a pair, and so are those before a head, after one, and of an earlier value."""
+    assert len(LESSONS) <= 0.12 * sum(len(names) for level, names in SUITES["field"].items() if level < 3)
+    names = [(level, name) for name, (level, _) in LESSONS.items()]
+    found = [spec_of(each.task.task_id) for level, name in names for each in islice(pairs(level, name), 150)]
+    operations = {operation for spec in found for operation in find_operations(spec)}
+    assert operations >= MARKS
+    for role in ("before ", "back to ", "first softmax", "first scan"):
+        assert any(operation.startswith(role) for operation in operations)
+
+
+def test_no_pair_has_the_operations_of_an_open_task() -> None:
+    """What was drawn of lessons, of any split, and of open tasks shares no multiset."""
+    taught = {
+        find_operations(spec_of(f"l{level}-{name}-{seed:016x}"))
+        for name, (level, _) in LESSONS.items()
+        for seed in range(0, 2**60, 2**52)
+    }
+    asked = {find_operations(spec_of(task.task_id)) for split in Split for task in drawn(split, 200)}
+    assert not taught & asked
 
 
 def test_open_tasks_are_written_in_the_dialects_of_training() -> None:
