@@ -95,8 +95,8 @@ class RlConfig:
     new optimizer each round. The others are policy gradients (`recipe.advantages`): `minibatches` steps a round on all
     finished answers of groups that are used, at a constant rate after `warmup_steps`, the optimizer's moments kept over
     rounds and dropout off; `clip_low` and `clip_high` bound the ratio of probabilities to [1 - low, 1 + high], and
-    `kl_coefficient` weighs the divergence from the start. `skip_solved` leaves out groups that are all right, in any
-    algorithm.
+    `kl_coefficient` weighs the divergence from the start. An advantage below 0 counts `negative_weight`, others 1.
+    `skip_solved` leaves out groups that are all right, in any algorithm.
 
     `timed`: whether training times what is right, where timing is on. `audit`: whether the audit judges training
     samples too; the first `audited_samples` of each task then, 0 = all of them. A task's samples differ in their random
@@ -124,6 +124,7 @@ class RlConfig:
     clip_low: float = real(0.2, 0.0, 1.0, in_fingerprint="where it is set")
     clip_high: float = real(0.28, 0.0, in_fingerprint="where it is set")
     kl_coefficient: float = real(0.0, 0.0, in_fingerprint="where it is set")
+    negative_weight: float = real(1.0, 0.0, 1.0, in_fingerprint="where it is set")
 
     def __attrs_post_init__(self) -> None:
         if self.algorithm == "best-of-n":

@@ -11,6 +11,10 @@ A group is the answers that were drawn for one task. Which learner does what:
 So in `grpo` alone a long answer's tokens count less than a short one's, and a group of nearly equal rewards as much as
 any other. The sum of a group's advantages is zero, and equal rewards have none: they compare nothing.
 
+`negative_weight` below 1 makes less of what is to become less likely: where few answers are right, most of what a step
+is told is what not to write, and where the probability goes instead nobody says (2506.20520 lowers the baseline for
+that). 1 is the gradient of the expected reward; 0 learns only from what is better than the others.
+
 Groups are used by what they can teach about correctness. Where all answers are wrong, a reward that differs (partial
 credit) would prefer one wrong answer to another: such a group is left out. Where all are right, speed may differ;
 `skip_solved` leaves those out too. `best-of-n`, the study's learner, is `selection.py`.
@@ -24,8 +28,15 @@ from collections.abc import Sequence
 from ..config import Algorithm
 
 
-def compute_advantages(algorithm: Algorithm, rewards: Sequence[float]) -> tuple[float, ...]:
+def compute_advantages(
+    algorithm: Algorithm, rewards: Sequence[float], negative_weight: float = 1.0
+) -> tuple[float, ...]:
     """Return the advantage of each answer of a group; raises ValueError for an algorithm that has none."""
+    found = _compare(algorithm, rewards)
+    return tuple(advantage * negative_weight if advantage < 0.0 else advantage for advantage in found)
+
+
+def _compare(algorithm: Algorithm, rewards: Sequence[float]) -> tuple[float, ...]:
     if algorithm == "best-of-n":
         raise ValueError("best-of-n selects answers, and has no advantages")
     if len(set(rewards)) < 2:

@@ -82,15 +82,22 @@ def choose(groups: Sequence[Sequence[Sample]], config: RlConfig) -> tuple[int, .
 
 
 def weigh_answers(groups: Sequence[Sequence[Sample]], chosen: Sequence[int], config: RlConfig) -> tuple[Answer, ...]:
-    """Return the chosen samples as answers with their advantages within their groups."""
+    """Return the chosen samples as answers with their advantages within their groups.
+
+    They are scaled by the part that is used of the round's finished answers, so that a step's mean is over all of
+    these: else a group would weigh the more the fewer others of its round have something to compare.
+    """
     kept = set(chosen)
+    num_finished = sum(sample.completion.finished for group in groups for sample in group)
+    share = len(kept) / max(1, num_finished)
     answers: list[Answer] = []
     first = 0
     for group in groups:
         used = [sample for position, sample in enumerate(group, start=first) if position in kept]
-        advantages = compute_advantages(config.algorithm, [sample.reward for sample in used])
+        rewards = [sample.reward for sample in used]
+        advantages = compute_advantages(config.algorithm, rewards, config.negative_weight)
         answers += [
-            Answer(prompt=user_message(sample.task), tokens=sample.completion.tokens, advantage=advantage)
+            Answer(prompt=user_message(sample.task), tokens=sample.completion.tokens, advantage=share * advantage)
             for sample, advantage in zip(used, advantages, strict=True)
         ]
         first += len(group)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import permutations
+from itertools import permutations, product
 
 import pytest
 from hypothesis import given
@@ -60,6 +60,38 @@ def test_leaving_one_out_is_the_mean_of_the_others(group: list[float]) -> None:
     others = [(sum(group) - reward) / (len(group) - 1) for reward in group]
     expected = [reward - other for reward, other in zip(group, others, strict=True)]
     assert compute_advantages("rloo", group) == pytest.approx(expected, abs=1e-9)
+
+
+@given(st.lists(st.floats(-3, 3), min_size=3, max_size=3), st.tuples(*[st.floats(0, 1)] * 3), st.integers(2, 4))
+def test_the_mean_step_of_rloo_is_the_gradient_of_the_expected_reward(
+    logits: list[float], worth: tuple[float, ...], num: int
+) -> None:
+    """Over all groups that a policy of three answers can draw; `dr-grpo` has (n - 1) / n of it."""
+    shares = [math.exp(logit) for logit in logits]
+    policy = [share / sum(shares) for share in shares]
+    expected_reward = math.fsum(p * reward for p, reward in zip(policy, worth, strict=True))
+    gradient = [p * (reward - expected_reward) for p, reward in zip(policy, worth, strict=True)]
+    for algorithm, scale in (("rloo", 1.0), ("dr-grpo", (num - 1) / num)):
+        found = [0.0] * 3
+        for drawn in product(range(3), repeat=num):
+            advantages = compute_advantages(algorithm, [worth[answer] for answer in drawn])  # type: ignore[arg-type]
+            chance = math.prod(policy[answer] for answer in drawn) / num
+            for answer, advantage in zip(drawn, advantages, strict=True):
+                for place in range(3):
+                    # of log-probabilities by logits
+                    found[place] += chance * advantage * ((place == answer) - policy[place])
+        assert found == pytest.approx([scale * value for value in gradient], abs=1e-9)
+
+
+@given(algorithms, rewards, st.floats(0, 1))
+def test_a_negative_advantage_counts_as_much_as_it_is_told(
+    algorithm: Algorithm, group: list[float], weight: float
+) -> None:
+    """Those above 0 stay as they are."""
+    whole = compute_advantages(algorithm, group)
+    assert compute_advantages(algorithm, group, weight) == tuple(
+        value if value > 0.0 else value * weight for value in whole
+    )
 
 
 @given(rewards.filter(lambda group: len(set(group)) > 1), st.floats(0.1, 10))

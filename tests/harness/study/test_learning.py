@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from attrs import evolve
 from tritonrl.core.config import Config, merge
+from tritonrl.core.recipe.advantages import weigh_tokens
 from tritonrl.core.recipe.learner import Completion
 from tritonrl.core.task import Task
 from tritonrl.harness.display import Silent
@@ -78,8 +79,21 @@ def test_advantages_are_of_the_answers_that_are_used(task: Task) -> None:
     config = merge({"rl": {"algorithm": "rloo"}}).rl
     groups = [group(task, "rwcw"), group(task, "ww")]
     answers = weigh_answers(groups, choose(groups, config), config)
-    assert [answer.advantage for answer in answers] == pytest.approx([0.7, -0.35, -0.35])
+    # three of the five finished answers are used
+    assert [answer.advantage for answer in answers] == pytest.approx([0.42, -0.21, -0.21])
     assert [answer.tokens for answer in answers] == [(0,), (1,), (3,)]
+    softer = weigh_answers(groups, choose(groups, config), evolve(config, negative_weight=0.5))
+    assert [answer.advantage for answer in softer] == pytest.approx([0.42, -0.105, -0.105])
+
+
+@pytest.mark.parametrize("others", [0, 1, 5])
+def test_a_group_weighs_the_same_whatever_others_have_to_compare(task: Task, others: int) -> None:
+    """Of a round of six groups a mixed one's part of the token mean does not depend on how many more are mixed."""
+    config = merge({"rl": {"algorithm": "rloo"}}).rl
+    groups = [group(task, "rwww"), *[group(task, "rrww")] * others, *[group(task, "wwww")] * (5 - others)]
+    answers = weigh_answers(groups, choose(groups, config), config)
+    weights = weigh_tokens("rloo", [answer.advantage for answer in answers], [1] * len(answers), 1)
+    assert weights[0] == pytest.approx(0.7 / 24)
 
 
 def run(folder: Path, config: Config, learner: TeacherLearner) -> Results:
