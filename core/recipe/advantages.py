@@ -17,7 +17,9 @@ that). 1 is the gradient of the expected reward; 0 learns only from what is bett
 
 Groups are used by what they can teach about correctness. Where all answers are wrong, a reward that differs (partial
 credit) would prefer one wrong answer to another: such a group is left out. Where all are right, speed may differ;
-`skip_solved` leaves those out too. `best-of-n`, the study's learner, is `selection.py`.
+`skip_solved` leaves those out too. They count among the n answers all the same (`harness.study.learning`): a mean over
+the used ones alone would make the rounds with the least to compare the ones with the largest steps. `best-of-n`, the
+study's learner, is `selection.py`.
 """
 
 from __future__ import annotations
