@@ -63,10 +63,10 @@ def test_rounds_draw_more_of_what_is_half_right() -> None:
     levels = (1,) * 20
     state = start(CONFIG.curriculum, False)
     names = {family_of(task) for task in round_tasks(1, 0, levels, "open")}
-    solved = sorted(names)[:8]
+    solved = sorted(names)[:-1]
     state = count_successes(state, [(name, True) for name in solved for _ in range(200)])
     chosen = round_families(CONFIG, state, 1, 3, levels)
-    assert sum(name not in solved for name in chosen) >= 10
+    assert sum(name not in solved for name in chosen) >= 8
     drawn = round_tasks(1, 3, levels, "open", None, chosen)
     assert [family_of(task) for task in drawn] == list(chosen)
     assert len({task.task_id for task in drawn}) == len(drawn)
