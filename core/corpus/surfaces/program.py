@@ -60,6 +60,8 @@ class Program:
     """Constants of the module that are no sizes, in the order in which they are written."""
     moved: dict[str, str] = Factory(dict)
     """Attributes that moved into a container, with the path from `self` that reads them now."""
+    kept_dims: dict[int, str] = Factory(dict)
+    """Dimensions that attributes keep, with the attribute."""
     has_constructor: bool = False
 
     def attributes(self) -> dict[str, ast.expr]:
