@@ -45,6 +45,9 @@ NAMED: dict[str, str] = {
 }
 """Tasks for training that go by a name: the two that the study ran reinforcement learning on."""
 
+_ONE_STYLE = 22
+"""The seed of the style that older families' answers have in suites of surfaces."""
+
 _ID = re.compile(r"l([1-3])-([a-z0-9_]+)-([0-9a-f]{16})")
 
 
@@ -83,8 +86,9 @@ def _write(spec: Spec, task_id: str, name: str, seed: int) -> Example:
     write = TABLE[spec.family].write
     if write is None:
         raise ValueError(f"{task_id} has no teacher: the suite open is for reinforcement learning alone")
-    example = write(spec, task_id, _draw_wording(seed))
     suite, _ = _split_name(name)
+    # an answer's style is no part of a surface: what no prompt tells, a policy can only guess
+    example = write(spec, task_id, _draw_wording(_ONE_STYLE if suite and TABLE[spec.family].part < 4 else seed))
     if not suite:
         return example
     draw = _draw_surface(seed)

@@ -250,7 +250,8 @@ class Lowering:
         applied, kind = node.applied, str(node.option("operand"))
         assert applied is not None
         if applied.identity not in self.spellings:
-            spelled = applied.triton("{x}", self.draw, "{v}")
+            # one spelling for each function: what no prompt tells, a policy can only guess
+            spelled = applied.triton("{x}", Draw(0), "{v}")
             self.spellings[applied.identity] = spelled
         operands: tuple[tuple[str, str], ...] = ()
         if kind in ("channel", "scalar"):

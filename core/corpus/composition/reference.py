@@ -129,9 +129,9 @@ def _express(place: int, node: Node, names: Sequence[str], shape: Shape, wording
         case "reduce" | "position":
             return _write_reduction(node, x, len(shape), draw)
         case "softmax":
-            return _write_softmax(node, x)
+            return _write_softmax(node, x, draw)
         case "norm":
-            return _write_norm(place, node, x, shape, wording)
+            return _write_norm(place, node, x, shape, wording, draw)
         case "scan":
             return _write_scan(node, names)
         case "attention":
@@ -206,7 +206,10 @@ def _write_reduction(node: Node, x: str, rank: int, draw: Draw) -> str:
     keeps = ", keepdim=True" if node.option("keeps") else ""
     if len(dims) == rank and not keeps and kind in ("sum", "mean", "max", "min"):
         return f"torch.{kind}({x})"
-    shown = str(dims[0]) if len(dims) == 1 else f"({', '.join(map(str, dims))})"
+    shown = str(dims[0])
+    if len(dims) > 1:
+        inner = ", ".join(map(str, dims))
+        shown = f"[{inner}]" if draw.chance(0.4) else f"({inner})"
     if kind in ("max", "min") and len(dims) == 1 and draw.chance(0.6):
         return f"torch.{kind}({x}, dim={shown}{keeps})" + draw.choice(("[0]", ".values"))
     match kind:
@@ -224,24 +227,27 @@ def _write_reduction(node: Node, x: str, rank: int, draw: Draw) -> str:
             return f"torch.{_FUNCTIONS[kind]}({x}, dim={shown}{keeps})"
 
 
-def _write_softmax(node: Node, x: str) -> str:
+def _write_softmax(node: Node, x: str, draw: Draw) -> str:
     kind, dim = str(node.option("kind")), node.dims[0]
     match kind:
         case "l2_normalize":
-            return f"F.normalize({x}, p=2, dim={dim})"
+            long = f"{x} / torch.norm({x}, p=2, dim={dim}, keepdim=True)"
+            return long if draw.chance(0.5) else f"F.normalize({x}, p=2, dim={dim})"
         case "l1_normalize":
-            return f"F.normalize({x}, p=1, dim={dim})"
+            long = f"{x} / torch.sum(torch.abs({x}), dim={dim}, keepdim=True)"
+            return long if draw.chance(0.5) else f"F.normalize({x}, p=1, dim={dim})"
         case _:
             return f"torch.{kind}({x}, dim={dim})"
 
 
-def _write_norm(place: int, node: Node, x: str, shape: Shape, wording: Wording) -> str:
+def _write_norm(place: int, node: Node, x: str, shape: Shape, wording: Wording, draw: Draw) -> str:
     kind, sides = str(node.option("kind")), len(shape) - 2
     eps = "" if node.option("eps") == 1e-5 else f", eps={node.option('eps')!r}"
     if kind == "rms":
         dim = node.dims[0]
         mean = f"torch.mean({x} * {x}, dim={dim}, keepdim=True)"
-        value = f"{x} * torch.rsqrt({mean} + {node.option('eps')!r})"
+        root = f"{mean} + {node.option('eps')!r}"
+        value = f"{x} / torch.sqrt({root})" if draw.chance(0.5) else f"{x} * torch.rsqrt({root})"
         if not node.option("affine"):
             return value
         ones = ", 1" * (len(shape) - 1 - dim)

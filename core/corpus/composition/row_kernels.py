@@ -29,7 +29,13 @@ def write_reduction(
     if len(dims) == 1:
         return _write_along(name, function, dims[0], argument, keeps, (), "", epilogue)
     layout, host, sizes, grid = _measure(rank, dims)
-    return _write(name, function, layout, host, sizes, grid, _reduced_shape(rank, dims, keeps), argument, epilogue)
+    if len(dims) == rank and not keeps:
+        return _write(name, function, layout, ["R = x.numel()"], sizes, "(1,)", "()", argument, epilogue)
+    kept = "[1 if d in dim else n for d, n in enumerate(x.shape) if keepdim or d not in dim]"
+    host = [f"shape = {kept}", "rows = torch.Size(shape).numel()", "R = x.numel() // rows", *host]
+    made = _write(name, function, layout, host, sizes, grid, "shape", argument, epilogue)
+    shown = f"dim=({', '.join(map(str, dims))})"
+    return evolve(made, numbers=(("dim", shown), ("keepdim", f"keepdim={keeps}")))
 
 
 def write_map(
@@ -134,21 +140,26 @@ def _write(
         shape=shape,
         grid=grid,
         sizes=(*sizes, *epilogue.sizes()),
-        constants=(("BLOCK", "4096"),),
+        constants=(("BLOCK", "256" if layout == "strip" else "4096"),),
         body=tuple(body),
     )
 
 
 def _measure(rank: int, dims: tuple[int, ...]) -> tuple[str, list[str], list[tuple[str, str]], str]:
-    """Return how rows over several dimensions lie, the host's lines that measure them, the kernel's sizes, the grid."""
+    """Return how rows over several dimensions lie, the host's lines that measure them, the kernel's sizes, the grid.
+
+    `rows` and their length `R` are known by then.
+    """
     first, last = dims[0], dims[-1]
     if dims == tuple(range(first, rank)):
-        lead = " * ".join(f"x.shape[{dim}]" for dim in range(first)) or "1"
-        return "loop", [f"rows = {lead}", "R = x.numel() // rows"], [("R", "R")], "(rows,)"
+        return "loop", [], [("R", "R")], "(rows,)"
     if dims == tuple(range(first, last + 1)):
-        lengths = " * ".join(f"x.shape[{dim}]" for dim in dims)
-        host = [f"R, B = {lengths}, x.stride({last})", "num = x.numel() // R"]
-        return "strip", host, [("num", "num"), ("R", "R"), ("B", "B")], "(triton.cdiv(num, 256),)"
+        return (
+            "strip",
+            ["B = x.stride(dim[-1])"],
+            [("num", "rows"), ("R", "R"), ("B", "B")],
+            "(triton.cdiv(rows, 256),)",
+        )
     # two runs of dimensions with others between them; the second reaches the end
     gap = next(dim for dim in range(first, last) if dim not in dims)
     resumed = next(dim for dim in dims if dim > gap)
@@ -156,22 +167,8 @@ def _measure(rank: int, dims: tuple[int, ...]) -> tuple[str, list[str], list[tup
     length = " * ".join(f"x.shape[{dim}]" for dim in range(resumed, rank))
     host, sizes = [f"B, P = {between}, {length}"], [("B", "B"), ("P", "P"), ("R", "R")]
     if not first:
-        return "spread", [*host, "R = x.numel() // B"], sizes, "(B,)"
-    pieces = " * ".join(f"x.shape[{dim}]" for dim in range(first, gap))
-    host += [f"Q = {pieces}", "R = Q * P"]
-    return "spread inside", host, [("Q", "Q"), *sizes], "(x.numel() // R,)"
-
-
-def _reduced_shape(rank: int, dims: tuple[int, ...], keeps: bool) -> str:
-    if len(dims) == rank and not keeps:
-        return "()"
-    parts: list[str] = []
-    for dim in range(rank):
-        if dim not in dims:
-            parts.append(f"x.shape[{dim}]")
-        elif keeps:
-            parts.append("1")
-    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+        return "spread", host, sizes, "(rows,)"
+    return "spread inside", host, [("Q", "R // P"), *sizes], "(rows,)"
 
 
 def write_position(name: str, is_max: bool, dim: int, argument: str, keeps: bool) -> Function:

@@ -29,6 +29,7 @@ from ..composition.sizes import (
     places_for,
 )
 from ..composition.tensors import Shape, rename
+from .pointwise import ACTIVATIONS as RARER
 
 
 def add_convolution(
@@ -70,7 +71,7 @@ def add_convolution(
 
 def draw_rank(draw: Draw) -> int:
     """Draw the number of an image's sides."""
-    return draw.choice((1, 2, 2, 2, 3))
+    return draw.choice((1, 2, 2, 2, 3, 3))
 
 
 def draw_convolution(draw: Draw, family: str) -> Spec:
@@ -78,6 +79,17 @@ def draw_convolution(draw: Draw, family: str) -> Spec:
     program = Program()
     kind = draw.choice(("standard",) * 4 + ("depthwise", "depthwise", "pointwise", "grouped"))
     add_convolution(program, draw, kind, draw_rank(draw))
+    return program.finish(1, family)
+
+
+def draw_separable(draw: Draw, family: str) -> Spec:
+    """Draw a depthwise convolution and a pointwise one of its result."""
+    program = Program()
+    rank = draw.choice((1, 2, 2, 2, 3))
+    x = add_convolution(program, draw, "depthwise", rank)
+    window = Window(kernel=(1,) * rank, stride=(1,) * rank, padding=(0,) * rank, dilation=(1,) * rank)
+    filters = program.dim("out_channels", draw_channels(draw, 8, 256 if rank < 3 else 64))
+    program.convolution(x, filters, window, 1, bool(program.nodes[x].option("bias")))
     return program.finish(1, family)
 
 
@@ -118,7 +130,7 @@ def add_tensor(program: Program, draw: Draw, rank: int, kind: str = "randn", mos
 
 
 def _draw_tensor_rank(draw: Draw) -> int:
-    return draw.choice((2, 3, 3, 4, 4, 4, 5))
+    return draw.choice((2, 2, 2, 3, 3, 4, 4, 5))
 
 
 def draw_dims(draw: Draw, rank: int) -> tuple[int, ...]:
@@ -294,7 +306,8 @@ def draw_activation(draw: Draw, family: str) -> Spec:
     """Draw a pointwise function of a large tensor."""
     program = Program()
     x = add_tensor(program, draw, _draw_tensor_rank(draw))
-    program.point(x, apply(draw.choice((*ACTIVATIONS, *UNARY)), draw))
+    operations = {operation.name: operation for operation in (*ACTIVATIONS, *UNARY, *RARER)}
+    program.point(x, apply(draw.choice(tuple(operations.values())), draw))
     return program.finish(1, family)
 
 

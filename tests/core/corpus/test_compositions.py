@@ -21,6 +21,7 @@ from tritonrl.core.corpus.composition.lowering import group
 from tritonrl.core.corpus.composition.program import Program
 from tritonrl.core.corpus.composition.tensors import ProgramSpec
 from tritonrl.core.corpus.composition.writing import write_program
+from tritonrl.core.corpus.registry import SUPERSEDED
 from tritonrl.core.task import Profile
 from tritonrl.core.text.size_constants import with_constants
 
@@ -58,6 +59,20 @@ def test_the_shape_of_a_program_is_what_pytorch_computes(task_id: str) -> None:
         _, result = run_reference(with_constants(task.source, task.constants(profile)))
         assert result.shape == tuple(getattr(dim.size, profile.value) for dim in spec.nodes[-1].shape)
         assert torch.isfinite(result.double()).all()
+
+
+def test_an_answer_computes_no_number() -> None:
+    """Layers that differ in their numbers and biases, and dimensions, have kernels and functions of one text."""
+    for level, family, most in (
+        (1, "any_conv", 6),
+        (1, "any_conv_transpose", 6),
+        (1, "any_pool", 6),
+        (1, "any_matmul", 1),
+        (1, "any_position", 2),
+        (1, "any_softmax", 4),
+    ):
+        drawn = islice(examples(Split.TRAIN, level, 3, (f"field_{family}",)), 60)
+        assert len({made.solution.partition("class ModelNew")[0] for made in drawn}) <= most
 
 
 @settings(max_examples=150, deadline=None)
@@ -133,10 +148,16 @@ def test_dropout_in_training_mode_is_refused() -> None:
 
 
 def test_the_fourth_part_is_in_the_suite_of_the_field_alone() -> None:
-    """The suites that results were published for have none of its families, and `field` has all of all parts."""
+    """The suites that results were published for have none of its families, and `field` has all that are of use.
+
+    An older family that a composed one supersedes is left out there.
+    """
     for level, name in FAMILIES:
         assert f"field_{name}" in SUITES["field"][level]
         assert all(name not in SUITES[suite].get(level, ()) for suite in ("core13", "full", "extended"))
+    older = {name for level, names in families(1, 2, 3).items() for name in names}
+    assert older >= SUPERSEDED
+    assert {f"field_{name}" for name in older - SUPERSEDED} < set(SUITES["field"][1])
     assert len(families(4)[3]) >= 10
     assert SUITES["extended"] == families(1, 2, 3)
 
