@@ -141,6 +141,7 @@ TABLE: dict[str, Family] = {
     "any_attention": Family(level=1, draw=operators.draw_attention, write=write_program, part=4),
     "any_scan": Family(level=1, draw=operators.draw_scan, write=write_program, part=4),
     "any_separable_conv": Family(level=1, draw=operators.draw_separable, write=write_program, part=4),
+    "any_scaling": Family(level=1, draw=operators.draw_scaling, write=write_program, part=4),
     "any_activation": Family(level=1, draw=operators.draw_activation, write=write_program, part=4),
     "conv_then": Family(level=2, draw=operators.draw_convolution_chain, write=write_program, part=4),
     "conv_transpose_then": Family(level=2, draw=operators.draw_transposed_chain, write=write_program, part=4),

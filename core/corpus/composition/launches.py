@@ -36,7 +36,7 @@ class Step:
     operands: tuple[tuple[str, str], ...] = ()
     """(name in the function, what the forward pass gives) of each operand."""
     kind: str = ""
-    """Nothing, "channel", "scalar", "tensor" or "plane" (one value for each of the leading two dimensions)."""
+    """Nothing, "channel", "scalar", "number", "tensor" or "plane" (a value for each of the leading two dimensions)."""
     axis: int = 1
 
 
@@ -47,16 +47,19 @@ class Epilogue:
     steps: Sequence[Step] = ()
     parameters: list[tuple[str, str]] = field(default=Factory(list))
     """(name, argument) of each operand that the function takes."""
+    numbers: list[tuple[str, str]] = field(default=Factory(list))
+    """(name, argument) of those that are plain numbers."""
     needs_axis: int = -1
     needs_plane: bool = False
 
     def take(self) -> None:
         """Gather the operands of the steps, each under a name of its own."""
         taken: dict[str, str] = {}
+        numbers: dict[str, str] = {}
         for step in self.steps:
             for name, argument in step.operands:
-                taken[name] = argument
-        self.parameters = list(taken.items())
+                (numbers if step.kind == "number" else taken)[name] = argument
+        self.parameters, self.numbers = list(taken.items()), list(numbers.items())
 
     def lines(self, place: Place) -> list[str]:
         """Write the steps on `acc`."""
@@ -78,6 +81,8 @@ class Epilogue:
         match step.kind:
             case "scalar":
                 return f"tl.load({name}_ptr)"
+            case "number":
+                return name
             case "channel":
                 return self.load_vector(name, step.axis, place)
             case "plane":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import Factory, define, frozen
+from attrs import Factory, define, evolve, frozen
 
 from ..builder.draw import Draw
 from ..builder.wording import Kernel
@@ -111,6 +111,9 @@ class Lowering:
             elif place in last_of:
                 made = last_of[place]
                 function = self._lower(made)
+                if shown := self.wording.dims.get(made.head):
+                    numbers = ((name, f"dim={shown}" if name == "dim" else value) for name, value in function.numbers)
+                    function = evolve(function, numbers=tuple(numbers))
                 self.variables[place] = node.name
                 self.functions.append(function)
                 self.calls.append((node.name, function))
@@ -277,7 +280,7 @@ def _call(name: str, taken: set[str]) -> str:
     return name
 
 
-_OPERAND_NAMES = {"tensor": "r", "plane": "gate"}
+_OPERAND_NAMES = {"tensor": "r", "plane": "gate", "number": "s"}
 
 
 def _write_number(value: float) -> str:

@@ -249,10 +249,11 @@ def write_elements(name: str, argument: str, epilogue: Epilogue) -> Function:
     return Function(
         name=name,
         tensors=(("x", argument), *epilogue.parameters),
+        numbers=tuple(epilogue.numbers),
         host=("num = x.numel()",),
         shape="x.shape",
         grid="(triton.cdiv(num, 1024),)",
-        sizes=(("num", "num"), *epilogue.sizes()),
+        sizes=(("num", "num"), *((name, name) for name, _ in epilogue.numbers), *epilogue.sizes()),
         constants=(("BLOCK", "1024"),),
         body=tuple(body),
     )

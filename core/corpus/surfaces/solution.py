@@ -79,7 +79,7 @@ def write_solution(
         return match[0] if kept is None else f"dim=self.{kept}"
 
     forward = re.sub(r"\bself\.(\w+)", attribute, forward)
-    forward = re.sub(r"\bdim=(\d+)", dim, forward)
+    forward = re.sub(r"\bdim=(-?\d+)", dim, forward)
     if inputs:
         # neither attributes, nor keywords of a launch, nor texts
         forward = re.sub(r"(?<![\w.\"'])[A-Za-z_]\w*(?![\w\"'])(?!=[^=])", local, forward)
