@@ -171,8 +171,8 @@ def gpu_verifier(runner: Runner) -> None:
         ("doctor", "doctor.txt"),
         ("bench verify --backend cuda --set verifier.timing=measured", "verify.txt"),
         ("bench timing -n 30 --visits 5 --repeats 3 --json", "timing.json"),
-        ("bench backends -n 500", "backends.txt"),
-        ("bench crashes -n 200 --set limits.wall_s=3", "crashes.txt"),
+        ("bench agreement -n 500", "agreement.txt"),
+        ("bench gpu-crashes -n 200 --set limits.wall_s=3", "crashes.txt"),
         ("bench attacks tests/attacks --backend cuda --set verifier.timing=measured", "attacks.txt"),
     ):
         runner.tritonrl(text, "{GPU_OUT}/" + output, may_fail=True)
