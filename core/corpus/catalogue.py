@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 
+from attrs import evolve
+
 from ..task import Example, Task
 from .builder.draw import MASK_64, Draw, digest, mix
 from .builder.spec import Spec
@@ -27,7 +29,7 @@ from .composition.writing import write_task
 from .novelty import RESERVED, find_kin, is_reserved
 from .open_tasks.kinship import find_operations, is_marked
 from .registry import FAMILIES, SURFACES, TABLE, TAUGHT
-from .surfaces import draw_dialect, write_surface, write_task_surface
+from .surfaces import draw_dialect, has_same_interface, write_surface, write_task_surface
 
 
 class Split(StrEnum):
@@ -43,6 +45,11 @@ NAMED: dict[str, str] = {
     "conv-bn-relu": "l2-conv_norm_chain-5a9569b7c19e2233",
 }
 """Tasks for training that go by a name: the two that the study ran reinforcement learning on."""
+
+_ONE_STYLE = 22
+"""The seed of the style that older families' answers have in suites of surfaces."""
+_MOST_WORDINGS = 5
+"""How many references are written until one has that style's interface."""
 
 _ID = re.compile(r"l([1-3])-([a-z0-9_]+)-([0-9a-f]{16})")
 
@@ -82,10 +89,16 @@ def _write(spec: Spec, task_id: str, name: str, seed: int) -> Example:
     write = TABLE[spec.family].write
     if write is None:
         raise ValueError(f"{task_id} has no teacher: the suite open is for reinforcement learning alone")
-    example = write(spec, task_id, _draw_wording(seed))
     suite, _ = _split_name(name)
+    is_older = TABLE[spec.family].part < 4
+    example = write(spec, task_id, _draw_wording(_ONE_STYLE if suite and is_older else seed))
     if not suite:
         return example
+    if is_older:
+        # an answer's style is no part of a surface: what no prompt tells, a policy can only guess
+        drawn = (write(spec, task_id, _draw_wording(seed + turn)).task for turn in range(_MOST_WORDINGS))
+        task = next((task for task in drawn if has_same_interface(task.source, example.task.source)), example.task)
+        example = evolve(example, task=task)
     draw = _draw_surface(seed)
     return write_surface(example, draw_dialect(draw, SURFACES[suite]), draw)
 

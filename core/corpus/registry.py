@@ -140,6 +140,8 @@ TABLE: dict[str, Family] = {
     "any_matmul": Family(level=1, draw=operators.draw_matmul, write=write_program, part=4),
     "any_attention": Family(level=1, draw=operators.draw_attention, write=write_program, part=4),
     "any_scan": Family(level=1, draw=operators.draw_scan, write=write_program, part=4),
+    "any_separable_conv": Family(level=1, draw=operators.draw_separable, write=write_program, part=4),
+    "any_scaling": Family(level=1, draw=operators.draw_scaling, write=write_program, part=4),
     "any_activation": Family(level=1, draw=operators.draw_activation, write=write_program, part=4),
     "conv_then": Family(level=2, draw=operators.draw_convolution_chain, write=write_program, part=4),
     "conv_transpose_then": Family(level=2, draw=operators.draw_transposed_chain, write=write_program, part=4),
@@ -169,20 +171,59 @@ ALL_FAMILIES: dict[int, tuple[str, ...]] = {level: names + families(2)[level] fo
 """The families of the first two parts by level."""
 
 SURFACES: dict[str, bool] = {"field": False, "dialects": True}
-"""Suites of all families whose programs are written in dialects, and whether in those that are held out."""
+"""Suites whose programs are written in dialects, and whether in those that are held out."""
+
+SHARES: dict[str, int] = {
+    "any_conv": 5,
+    "any_conv_transpose": 4,
+    "any_pool": 2,
+    "any_reduction": 3,
+    "any_softmax": 2,
+    "any_norm": 3,
+    "any_matmul": 4,
+    "any_scan": 2,
+    "any_activation": 6,
+    "element_loss": 2,
+    "row_loss": 2,
+    "structured_matmul": 2,
+    "conv_then": 4,
+    "conv_transpose_then": 3,
+    "linear_then": 3,
+    "matmul_then": 2,
+}
+"""How often a family has its turn in a suite of surfaces, where that is not once: about as benchmarks name them."""
+
+SUPERSEDED: frozenset[str] = frozenset(
+    [
+        *("reduction", "argmax", "softmax", "log_softmax", "layer_norm", "rms_norm", "matmul", "group_norm"),
+        *("instance_norm", "layer_norm_nd", "batch_norm", "dim_reduction", "dim_argmax", "dim_softmax", "l1_norm"),
+        *("l2_norm", "channel_rms_norm", "cumulative_sum", "cumulative_product", "masked_product", "activation"),
+        *("batched_matmul", "matmul_shapes", "attention", "conv", "depthwise_conv", "pointwise_conv", "grouped_conv"),
+        *("separable_conv", "transposed_conv", "max_pool", "avg_pool", "unary"),
+        *(name for name, family in TABLE.items() if family.level == 2 and family.part < 4),
+    ]
+)
+"""Older families whose computations a composed family draws too. A suite of surfaces leaves them out: with two ways to
+answer one question, a small model mixes them."""
+
+
+def _take_turns(names: tuple[str, ...], suite: str) -> tuple[str, ...]:
+    """Return the families of a level in their turns, those with several shares in every round but the last ones."""
+    kept = [name for name in names if name not in SUPERSEDED]
+    rounds = max(SHARES.get(name, 1) for name in kept)
+    return tuple(f"{suite}_{name}" for turn in range(rounds) for name in kept if turn < SHARES.get(name, 1))
+
 
 SUITES: dict[str, dict[int, tuple[str, ...]]] = {
     "core13": FAMILIES,
     "full": ALL_FAMILIES,
     "extended": families(1, 2, 3),
-    **{
-        suite: {level: tuple(f"{suite}_{name}" for name in names) for level, names in families().items()}
-        for suite in SURFACES
-    },
+    **{suite: {level: _take_turns(names, suite) for level, names in families().items()} for suite in SURFACES},
     "open": families(5),
 }
 """The families of the suites: `core13` has the first part, `full` the first two and `extended` the first three, in the
-canonical form; `field` and `dialects` have all, each task in a dialect (`surfaces`) that its id decides.
+canonical form; `field` and `dialects` have all that are not superseded, each task in a dialect (`surfaces`) that its
+id decides.
 
 `dialects:heldout` and `dialects:validation` are the tasks of `field:heldout` and `field:validation`, written in the
 dialects that no training task has. `open` has the families without teachers, in the dialects of training.

@@ -252,7 +252,9 @@ class Chain:
         kinds = ["batch", "batch", "layer", "rms", "l2"]
         if self.is_image:
             kinds += ["group", "group", "instance", "instance"]
-        if self.rank != 2 and not self.is_image:
+        if self.rank == 2:
+            kinds += ["group", "group"]
+        elif not self.is_image:
             kinds = ["layer", "layer", "rms"]
         kind = self.draw.choice(kinds)
         add, program = self.draw, self.program
@@ -261,7 +263,7 @@ class Chain:
             return False
         match kind:
             case "batch":
-                self.x = program.norm(self.x, kind, eps=eps, affine=affine, running=int(add.chance(0.4)))
+                self.x = program.norm(self.x, kind, eps=eps, affine=affine, running=int(add.chance(0.15)))
             case "group":
                 groups = [count for count in (2, 3, 4, 8) if _divides(count, shape[1].size)]
                 if not groups:

@@ -36,7 +36,7 @@ class Step:
     operands: tuple[tuple[str, str], ...] = ()
     """(name in the function, what the forward pass gives) of each operand."""
     kind: str = ""
-    """Nothing, "channel", "scalar", "tensor" or "plane" (one value for each of the leading two dimensions)."""
+    """Nothing, "channel", "scalar", "number", "tensor" or "plane" (a value for each of the leading two dimensions)."""
     axis: int = 1
 
 
@@ -47,16 +47,19 @@ class Epilogue:
     steps: Sequence[Step] = ()
     parameters: list[tuple[str, str]] = field(default=Factory(list))
     """(name, argument) of each operand that the function takes."""
+    numbers: list[tuple[str, str]] = field(default=Factory(list))
+    """(name, argument) of those that are plain numbers."""
     needs_axis: int = -1
     needs_plane: bool = False
 
     def take(self) -> None:
         """Gather the operands of the steps, each under a name of its own."""
         taken: dict[str, str] = {}
+        numbers: dict[str, str] = {}
         for step in self.steps:
             for name, argument in step.operands:
-                taken[name] = argument
-        self.parameters = list(taken.items())
+                (numbers if step.kind == "number" else taken)[name] = argument
+        self.parameters, self.numbers = list(taken.items()), list(numbers.items())
 
     def lines(self, place: Place) -> list[str]:
         """Write the steps on `acc`."""
@@ -78,6 +81,8 @@ class Epilogue:
         match step.kind:
             case "scalar":
                 return f"tl.load({name}_ptr)"
+            case "number":
+                return name
             case "channel":
                 return self.load_vector(name, step.axis, place)
             case "plane":
@@ -111,10 +116,18 @@ def _load(name: str, index: str, mask: str) -> str:
 
 @frozen(kw_only=True)
 class Function:
-    """A kernel and its launch: `tensors` are (name, argument) pairs, `numbers` further ones that are no tensors."""
+    """A kernel and its launch: `tensors` are (name, argument) pairs, `numbers` further ones that are no tensors.
+
+    A function of a layer is given the module, as `layer`, and reads its weights and numbers there: what a layer's
+    constructor was given, and whether it has a bias, then needs no line of the answer.
+    """
 
     name: str
     tensors: tuple[tuple[str, str], ...]
+    module: str = ""
+    """What the forward pass gives for `layer`."""
+    held: tuple[str, ...] = ()
+    """The layer's tensors that the kernel reads, each of which may be None."""
     numbers: tuple[tuple[str, str], ...] = ()
     host: tuple[str, ...]
     """The lines before the result is allocated."""
@@ -126,6 +139,7 @@ class Function:
     body: tuple[str, ...]
     dtype: str = ""
     """The result's, where it is not the input's."""
+    result: str = "out"
 
     @property
     def text(self) -> str:
@@ -135,23 +149,30 @@ class Function:
     def write(self, name: str) -> str:
         """Write the kernel and the function under a name."""
         pointers = [(f"{tensor}_ptr", tensor) for tensor, _ in self.tensors]
+        pointers[1:1] = [(f"{tensor}_ptr", f"layer.{tensor}") for tensor in self.held]
         device = Device(
             name=f"{name}_kernel",
             arguments=(*pointers, ("out_ptr", "out"), *self.sizes),
             constants=self.constants,
             body=self.body,
         )
-        parameters = ", ".join(parameter for parameter, _ in (*self.tensors, *self.numbers))
+        parameters = ", ".join(parameter for parameter, _ in self._parameters)
         first = self.tensors[0][0]
         lines = [
             *self.host,
             f"out = torch.empty({self.shape}, device={first}.device, dtype={self.dtype or f'{first}.dtype'})",
             device.launch(self.grid),
-            "return out",
+            f"return {self.result}",
         ]
         host = "".join(f"    {line}\n" for line in lines)
         return f"@triton.jit\n{device.source}\n\ndef {name}({parameters}):\n{host}"
 
     def call(self, name: str) -> str:
         """Write a call."""
-        return f"{name}({', '.join(argument for _, argument in (*self.tensors, *self.numbers))})"
+        return f"{name}({', '.join(argument for _, argument in self._parameters)})"
+
+    @property
+    def _parameters(self) -> list[tuple[str, str]]:
+        found = [*self.tensors, *self.numbers]
+        found[1:1] = [("layer", self.module)] if self.module else []
+        return found

@@ -6,10 +6,10 @@ there before the kernel runs. Views cost nothing. Kernels of one text are writte
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
 
-from attrs import Factory, define, frozen
+from attrs import Factory, define, evolve, frozen
 
 from ..builder.draw import Draw
 from ..builder.wording import Kernel
@@ -17,21 +17,20 @@ from .launches import Epilogue, Function, Step
 from .product_kernels import write_attention, write_linear, write_matmul
 from .reference import Wording
 from .row_kernels import (
-    find_layout,
-    with_subtracted_target,
     write_concatenation,
+    write_cross_entropy,
     write_elements,
+    write_map,
+    write_norm,
     write_position,
-    write_rows,
+    write_reduction,
     write_scan,
 )
 from .statistics import MAPS, REDUCTIONS
 from .tensors import Node, ProgramSpec
-from .window_kernels import WindowNames, write_convolution, write_pooling
+from .window_kernels import write_convolution, write_pooling
 
 _VIEWS = ("input", "flatten", "tokens", "dropout")
-FEW_TERMS = 64
-"""Of a filter: a convolution's sums are direct up to so many."""
 
 
 @frozen(kw_only=True)
@@ -104,7 +103,6 @@ class Lowering:
     def write(self) -> Kernel:
         """Write all kernels, functions and calls."""
         nodes = self.spec.nodes
-        shares = self._count_windows()
         last_of = {made.last: made for made in group(nodes)}
         for place, node in enumerate(nodes):
             if node.op == "input":
@@ -113,19 +111,14 @@ class Lowering:
                 self._write_view(place, node)
             elif place in last_of:
                 made = last_of[place]
-                function = self._lower(made, shares)
+                function = self._lower(made)
+                if shown := self.wording.dims.get(made.head):
+                    numbers = ((name, f"dim={shown}" if name == "dim" else value) for name, value in function.numbers)
+                    function = evolve(function, numbers=tuple(numbers))
                 self.variables[place] = node.name
                 self.functions.append(function)
                 self.calls.append((node.name, function))
         return self._assemble()
-
-    def _count_windows(self) -> Mapping[str, int]:
-        """Return how many different windows each kind of layer has: shared kernels are given their numbers."""
-        found: dict[str, set[object]] = {}
-        for node in self.spec.nodes:
-            if node.window is not None:
-                found.setdefault(_window_family(node), set()).add(node.window)
-        return {kind: len(windows) for kind, windows in found.items()}
 
     def _write_view(self, place: int, node: Node) -> None:
         source = self.variables[node.inputs[0]]
@@ -168,7 +161,7 @@ class Lowering:
             style=f"{len(sources)} of {sum(not isinstance(call, str) for call in self.calls)}",
         )
 
-    def _lower(self, made: Group, shares: Mapping[str, int]) -> Function:
+    def _lower(self, made: Group) -> Function:
         nodes = self.spec.nodes
         node = nodes[made.head]
         taken: set[str] = set()
@@ -183,20 +176,31 @@ class Lowering:
         rank = len(shape)
         match node.op:
             case "conv":
-                return self._write_convolution(node, arguments[0], module, shares, epilogue)
-            case "pool":
-                assert node.window is not None
-                names = WindowNames(
-                    window=node.window, takes_numbers=shares[_window_family(node)] > 1, fixes_kernel=True
+                window = node.window
+                assert window is not None
+                has_groups = node.number("groups") != 1
+                name = ("grouped_" if has_groups else "") + ("conv_transpose" if window.is_transposed else "conv")
+                return write_convolution(
+                    f"{name}{window.rank}d",
+                    window.rank,
+                    window.is_transposed,
+                    has_groups,
+                    arguments[0],
+                    module,
+                    epilogue,
                 )
+            case "pool":
                 is_max = node.option("kind") == "max"
-                return write_pooling("max_pool" if is_max else "avg_pool", names, is_max, arguments[0], epilogue)
+                name = f"{'max' if is_max else 'avg'}_pool{rank - 2}d"
+                return write_pooling(name, rank - 2, is_max, arguments[0], module, epilogue)
             case "linear":
-                return write_linear("linear", bool(node.option("bias")), arguments[0], module, rank, epilogue)
+                return write_linear("linear", arguments[0], module, rank, epilogue)
             case "matmul":
-                ranks = (rank, len(nodes[node.inputs[1]].shape))
-                pair = (arguments[0], arguments[1])
-                return write_matmul("matmul", str(node.option("layout")), pair, ranks, epilogue)
+                pair = [
+                    (f"{argument}.T" if rank == 2 else f"{argument}.transpose(-2, -1)") if way == "t" else argument
+                    for argument, way in zip(arguments, str(node.option("layout")), strict=True)
+                ]
+                return write_matmul("matmul", (pair[0], pair[1]), rank, epilogue)
             case "attention":
                 mask = arguments[3] if len(arguments) > 3 else ""
                 heads = node.number("num_heads")
@@ -205,9 +209,7 @@ class Lowering:
                 )
             case "position":
                 kind = str(node.option("kind"))
-                return write_position(
-                    kind, kind == "argmax", rank, node.dims[0], arguments[0], bool(node.option("keeps"))
-                )
+                return write_position(kind, kind == "argmax", node.dims[0], arguments[0], bool(node.option("keeps")))
             case "scan":
                 name = "cumprod" if node.option("is_product") else "cumsum"
                 mask = arguments[1] if len(arguments) > 1 else ""
@@ -216,83 +218,27 @@ class Lowering:
             case "concat":
                 return write_concatenation("concat", (arguments[0], arguments[1]), rank)
             case "cross_entropy":
-                rows = self._write_rows(node, "logsumexp", (1,), arguments[0], "cross_entropy", epilogue)
-                return with_subtracted_target(rows, arguments[1])
+                return write_cross_entropy("cross_entropy", (arguments[0], arguments[1]), epilogue)
             case "reduce":
                 kind = str(node.option("kind"))
-                return self._write_rows(node, kind, node.dims, arguments[0], kind, epilogue)
+                name = f"{kind}_reduce" if kind in ("sum", "max", "min") else kind
+                keeps = bool(node.option("keeps"))
+                return write_reduction(name, REDUCTIONS[kind], rank, node.dims, keeps, arguments[0], epilogue)
             case "softmax":
                 kind = str(node.option("kind"))
-                return self._write_rows(node, kind, node.dims, arguments[0], kind, epilogue)
+                return write_map(kind, MAPS[kind], node.dims[0], arguments[0], "", "", epilogue)
             case "norm":
                 return self._write_norm(node, arguments[0], module, epilogue)
             case _:
                 raise ValueError(f"no kernel for {node.op}")
 
-    def _write_convolution(
-        self, node: Node, argument: str, module: str, shares: Mapping[str, int], epilogue: Epilogue
-    ) -> Function:
-        window = node.window
-        assert window is not None
-        channels = self.spec.nodes[node.inputs[0]].shape[1].declared
-        groups = node.number("groups")
-        is_depthwise = groups < 0
-        is_direct = is_depthwise or (self.spec.level < 3 and channels // groups * window.taps <= FEW_TERMS)
-        names = WindowNames(window=window, takes_numbers=shares[_window_family(node)] > 1)
-        name = "conv_transpose" if window.is_transposed else "depthwise" if is_depthwise else "conv"
-        return write_convolution(name, names, groups, is_direct, bool(node.option("bias")), argument, module, epilogue)
-
-    def _write_rows(
-        self, node: Node, kind: str, dims: tuple[int, ...], argument: str, name: str, epilogue: Epilogue
-    ) -> Function:
-        shape = self.spec.nodes[node.inputs[0]].shape
-        function = REDUCTIONS.get(kind) or MAPS[kind]
-        length = 1
-        for dim in dims:
-            length *= shape[dim].declared
-        return write_rows(
-            f"{name}_reduce" if name in ("sum", "max", "min") else name,
-            function,
-            len(shape),
-            dims,
-            find_layout(len(shape), dims, length, function),
-            argument,
-            bool(node.option("keeps")),
-            0.0,
-            (),
-            -1,
-            0,
-            epilogue,
-        )
-
     def _write_norm(self, node: Node, argument: str, module: str, epilogue: Epilogue) -> Function:
-        shape = self.spec.nodes[node.inputs[0]].shape
-        rank, kind = len(shape), str(node.option("kind"))
-        affine: tuple[tuple[str, str], ...] = ()
-        if node.option("affine"):
-            affine = (("weight", f"{module}.weight"), ("bias", f"{module}.bias"))
-        axis, groups = 1, 0
-        match kind:
-            case "batch":
-                dims = tuple(dim for dim in range(rank) if dim != 1)
-            case "group":
-                dims, groups = tuple(range(1, rank)), node.number("groups")
-            case "instance":
-                dims = tuple(range(2, rank))
-            case "rms":
-                dims, axis = node.dims, node.dims[0]
-                affine = (("weight", module),) if node.option("affine") else ()
-            case _:
-                dims, axis = node.dims, -1
-        length = 1
-        for dim in dims:
-            length *= shape[dim].declared
-        function = MAPS["rms" if kind == "rms" else "standardize"]
-        layout = find_layout(rank, dims, length // max(1, groups), function)
-        return write_rows(
-            f"{kind}_norm", function, rank, dims, layout, argument, False, float(node.option("eps")), affine, axis,
-            groups, epilogue,
-        )  # fmt: skip
+        kind, rank = str(node.option("kind")), len(node.shape)
+        if kind == "rms":
+            weight = module if node.option("affine") else ""
+            eps = _write_number(float(node.option("eps")))
+            return write_map("rms_norm", MAPS["rms"], node.dims[0], argument, eps, weight, epilogue)
+        return write_norm(kind, MAPS["standardize"], rank, argument, module, epilogue)
 
     def _step(self, place: int, taken: set[str]) -> Step:
         node = self.spec.nodes[place]
@@ -300,7 +246,7 @@ class Lowering:
         if node.op == "norm":
             names = ("mean", "var", "gamma", "beta") if node.option("affine") else ("mean", "var")
             fields = ("running_mean", "running_var", "weight", "bias")
-            spelling = f"{{x}} = ({{x}} - {{v0}}) / tl.sqrt({{v1}} + {node.option('eps')!r})"
+            spelling = f"{{x}} = ({{x}} - {{v0}}) / tl.sqrt({{v1}} + {_write_number(float(node.option('eps')))})"
             spelling += "\n{x} = {x} * {v2} + {v3}" if node.option("affine") else ""
             held = zip(names, fields, strict=False)
             fixed = tuple((name, f"self.{attribute}.{field}") for name, field in held)
@@ -308,7 +254,8 @@ class Lowering:
         applied, kind = node.applied, str(node.option("operand"))
         assert applied is not None
         if applied.identity not in self.spellings:
-            spelled = applied.triton("{x}", self.draw, "{v}")
+            # one spelling for each function: what no prompt tells, a policy can only guess
+            spelled = applied.triton("{x}", Draw(0), "{v}")
             self.spellings[applied.identity] = spelled
         operands: tuple[tuple[str, str], ...] = ()
         if kind in ("channel", "scalar"):
@@ -341,12 +288,9 @@ def _call(name: str, taken: set[str]) -> str:
     return name
 
 
-_OPERAND_NAMES = {"tensor": "r", "plane": "gate"}
+_OPERAND_NAMES = {"tensor": "r", "plane": "gate", "number": "s"}
 
 
-def _window_family(node: Node) -> str:
-    window = node.window
-    assert window is not None
-    if node.op == "pool":
-        return f"pool {node.option('kind')} {window.rank}"
-    return f"conv {window.rank} {window.is_transposed} {node.number('groups') < 0}"
+def _write_number(value: float) -> str:
+    """Write a number as people do, so that it is found in the prompt: 1e-5, where Python writes 1e-05."""
+    return repr(value).replace("e-0", "e-")

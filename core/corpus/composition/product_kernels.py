@@ -15,28 +15,27 @@ _CONSTANTS = (("BM", "64"), ("BN", "64"), ("BK", "32"))
 _GRID = "triton.cdiv(M, 64), triton.cdiv(N, 64)"
 
 
-def write_linear(name: str, has_bias: bool, argument: str, module: str, rank: int, epilogue: Epilogue) -> Function:
-    """Write a linear layer over the last dimension of a tensor of `rank` dimensions."""
-    tensors = [("x", argument), ("weight", f"{module}.weight")]
-    if has_bias:
-        tensors.append(("bias", f"{module}.bias"))
-    place = Place(indices=((rank - 1, "rn", "rn < N"),))
+def write_linear(name: str, argument: str, module: str, rank: int, epilogue: Epilogue) -> Function:
+    """Write a linear layer over the last dimension of a tensor of `rank` dimensions, with a bias or without."""
     body = [
         *_TILE,
         "    x = tl.load(x_ptr + rm * K + rk[None, :], mask=(rm < M) & (rk[None, :] < K), other=0.0)",
         "    w = tl.load(weight_ptr + rn * K + rk[:, None], mask=(rk[:, None] < K) & (rn < N), other=0.0)",
         '    acc += tl.dot(x, w, input_precision="ieee")',
+        "if bias_ptr is not None:",
+        "    acc += tl.load(bias_ptr + rn, mask=rn < N, other=0.0)",
+        "offs = rm * N + rn",
+        "mask = (rm < M) & (rn < N)",
+        *epilogue.lines(Place(indices=((rank - 1, "rn", "rn < N"),))),
+        "tl.store(out_ptr + offs, acc, mask=mask)",
     ]
-    if has_bias:
-        body.append("acc += tl.load(bias_ptr + rn, mask=rn < N, other=0.0)")
-    body += ["offs = rm * N + rn", "mask = (rm < M) & (rn < N)", *epilogue.lines(place)]
-    body.append("tl.store(out_ptr + offs, acc, mask=mask)")
-    rows = ("M, K = x.shape", "N = weight.shape[0]") if rank == 2 else ("N, K = weight.shape", "M = x.numel() // K")
     return Function(
         name=name,
-        tensors=(*tensors, *epilogue.parameters),
-        host=rows,
-        shape="(M, N)" if rank == 2 else "(*x.shape[:-1], N)",
+        tensors=(("x", argument), *epilogue.parameters),
+        module=module,
+        held=("weight", "bias"),
+        host=("N, K = layer.weight.shape", "M = x.numel() // K"),
+        shape="(*x.shape[:-1], N)",
         grid=f"({_GRID})",
         sizes=(("M", "M"), ("N", "N"), ("K", "K"), *epilogue.sizes()),
         constants=_CONSTANTS,
@@ -44,46 +43,44 @@ def write_linear(name: str, has_bias: bool, argument: str, module: str, rank: in
     )
 
 
-def write_matmul(
-    name: str, layout: str, arguments: tuple[str, str], ranks: tuple[int, int], epilogue: Epilogue
-) -> Function:
-    """Write a product of `a` and `b`, each as it lies ("n") or transposed ("t").
+def write_matmul(name: str, arguments: tuple[str, str], rank: int, epilogue: Epilogue) -> Function:
+    """Write a product of `a` and `b` of any layout and any leading dimensions.
 
-    `b` of two dimensions is multiplied by all leading dimensions of `a`; else both have the same leading ones.
+    Their strides say how they lie, so that a transposed one is given as the view that it is. A `b` of two dimensions
+    is multiplied by all leading dimensions of `a`, of `rank` dimensions; else both have the same leading ones.
     """
-    is_batched = ranks[1] > 2
-    rank = max(ranks)
-    start = {"a": "batch * M * K + ", "b": "batch * K * N + "} if is_batched else {"a": "", "b": ""}
-    left = "rm * K + rk[None, :]" if layout[0] == "n" else "rk[None, :] * M + rm"
-    right = "rk[:, None] * N + rn" if layout[1] == "n" else "rn * K + rk[:, None]"
-    body = ["batch = tl.program_id(2)"] if is_batched else []
-    body += [
+    body = [
+        "batch = tl.program_id(2)",
         *_TILE,
-        f"    a = tl.load(a_ptr + {start['a']}{left}, mask=(rm < M) & (rk[None, :] < K), other=0.0)",
-        f"    b = tl.load(b_ptr + {start['b']}{right}, mask=(rk[:, None] < K) & (rn < N), other=0.0)",
+        "    a_offs = batch * AB + rm * AM + rk[None, :] * AK",
+        "    a = tl.load(a_ptr + a_offs, mask=(rm < M) & (rk[None, :] < K), other=0.0)",
+        "    b_offs = batch * BB + rk[:, None] * BR + rn * BC",
+        "    b = tl.load(b_ptr + b_offs, mask=(rk[:, None] < K) & (rn < N), other=0.0)",
         '    acc += tl.dot(a, b, input_precision="ieee")',
-        f"offs = {'batch * M * N + ' if is_batched else ''}rm * N + rn",
+        "offs = batch * M * N + rm * N + rn",
         "mask = (rm < M) & (rn < N)",
         *epilogue.lines(Place(indices=((rank - 1, "rn", "rn < N"),))),
         "tl.store(out_ptr + offs, acc, mask=mask)",
     ]
-    columns = "N = b.shape[-1]" if layout[1] == "n" else "N = b.shape[-2]"
-    if is_batched or rank == 2:
-        rows = "M, K = a.shape[-2:]" if layout[0] == "n" else "K, M = a.shape[-2:]"
-    else:
-        rows = "K = a.shape[-1]"
-    host = [rows, columns]
-    if not is_batched and rank > 2:
-        host.append("M = a.numel() // K")
-    shape = "(M, N)" if rank == 2 else "(*a.shape[:-2], M, N)" if is_batched else "(*a.shape[:-1], N)"
-    batch = ", a.shape[0]" if rank == 3 else ", a.shape[0] * a.shape[1]"
+    strides = (
+        ("AB", "AB"),
+        ("AM", "a.stride(-2)"),
+        ("AK", "a.stride(-1)"),
+        ("BB", "BB"),
+        ("BR", "b.stride(-2)"),
+        ("BC", "b.stride(-1)"),
+    )
     return Function(
         name=name,
         tensors=(("a", arguments[0]), ("b", arguments[1]), *epilogue.parameters),
-        host=tuple(host),
-        shape=shape,
-        grid=f"({_GRID}{batch if is_batched else ''})",
-        sizes=(("M", "M"), ("N", "N"), ("K", "K"), *epilogue.sizes()),
+        host=(
+            "(M, K), N = a.shape[-2:], b.shape[-1]",
+            "AB = a.stride(-3) if a.dim() > 2 else 0",
+            "BB = b.stride(-3) if b.dim() > 2 else 0",
+        ),
+        shape="(*a.shape[:-2], M, N)",
+        grid=f"({_GRID}, a.shape[:-2].numel())",
+        sizes=(("M", "M"), ("N", "N"), ("K", "K"), *strides, *epilogue.sizes()),
         constants=_CONSTANTS,
         body=tuple(body),
     )

@@ -73,7 +73,7 @@ class Program:
         """Add an argument of `forward`; `scale` is what it is divided by the root of.
 
         `kind` is "randn", "rand", "mask" (true or false), "penalty" (zero or a large negative number),
-        "positive" (0.5 to 1.5) or "classes:TEXT" for whole numbers below an expression.
+        "positive" (0.5 to 1.5), "classes:TEXT" for whole numbers below an expression, or "number:VALUE".
         """
         return self.add(
             "input",
@@ -138,7 +138,7 @@ class Program:
         )
 
     def point(self, x: int, applied: Applied, operand: str = "", name: str = "", axis: int = 1, other: int = -1) -> int:
-        """Add a pointwise function; `operand` is its parameter's kind, or "tensor" or "plane" for a node `other`."""
+        """Add a pointwise function; `operand` is its parameter's kind, or "tensor", "plane" or "number" of `other`."""
         inputs = (x, other) if other >= 0 else (x,)
         return self.add(
             "point",

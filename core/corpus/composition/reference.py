@@ -48,6 +48,8 @@ class Wording:
     """What holds a node's module, or its parameter."""
     init: list[str] = Factory(list)
     forward: list[str] = Factory(list)
+    dims: dict[int, str] = Factory(dict)
+    """How a node's one dimension is written, where not as its place."""
 
     def outside(self, text: str) -> str:
         """Write an expression of roles for the module's top level."""
@@ -59,6 +61,12 @@ class Wording:
             if f"{{{role}}}" in text and role not in self.used:
                 self.used.append(role)
         return text.format(**self.arguments)
+
+    def write_dim(self, place: int, dim: int, rank: int, draw: Draw) -> str:
+        """Write the dimension of a node, the last one at times as -1."""
+        if dim == rank - 1 and draw.chance(0.3):
+            self.dims[place] = "-1"
+        return self.dims.get(place, str(dim))
 
     def hold(self, place: int, value: str) -> str:
         """Keep a module or a parameter under the node's attribute."""
@@ -127,13 +135,13 @@ def _express(place: int, node: Node, names: Sequence[str], shape: Shape, wording
         case "point":
             return _write_point(place, node, names, shape, wording)
         case "reduce" | "position":
-            return _write_reduction(node, x, len(shape), draw)
+            return _write_reduction(place, node, x, len(shape), wording, draw)
         case "softmax":
-            return _write_softmax(node, x)
+            return _write_softmax(node, x, wording.write_dim(place, node.dims[0], len(shape), draw), draw)
         case "norm":
-            return _write_norm(place, node, x, shape, wording)
+            return _write_norm(place, node, x, shape, wording, draw)
         case "scan":
-            return _write_scan(node, names)
+            return _write_scan(node, names, wording.write_dim(place, node.dims[0], len(shape), draw))
         case "attention":
             return _write_attention(node, names, wording)
         case "flatten":
@@ -180,6 +188,9 @@ def _write_product(node: Node, names: Sequence[str], shape: Shape, draw: Draw) -
         (f"{name}.T" if len(shape) == 2 else f"{name}.transpose(-2, -1)") if way == "t" else name
         for name, way in zip(names, layout, strict=True)
     ]
+    if len(shape) == 4 and layout == "nn" and node.option("is_shared", 0) and draw.chance(0.5):
+        letters = draw.choice(("bijl,lk->bijk", "bhmk,kn->bhmn", "abcd,de->abce"))
+        return f'torch.einsum("{letters}", {names[0]}, {names[1]})'
     return f"torch.matmul({turned[0]}, {turned[1]})" if draw.chance(0.6) else f"{turned[0]} @ {turned[1]}"
 
 
@@ -201,12 +212,18 @@ def _write_point(place: int, node: Node, names: Sequence[str], shape: Shape, wor
 _FUNCTIONS = {"sum": "sum", "mean": "mean", "max": "amax", "min": "amin", "logsumexp": "logsumexp"}
 
 
-def _write_reduction(node: Node, x: str, rank: int, draw: Draw) -> str:
+def _write_reduction(place: int, node: Node, x: str, rank: int, wording: Wording, draw: Draw) -> str:
     kind, dims = str(node.option("kind")), node.dims
     keeps = ", keepdim=True" if node.option("keeps") else ""
     if len(dims) == rank and not keeps and kind in ("sum", "mean", "max", "min"):
         return f"torch.{kind}({x})"
-    shown = str(dims[0]) if len(dims) == 1 else f"({', '.join(map(str, dims))})"
+    if kind == "mean" and node.option("keeps") and rank > 2 and dims == tuple(range(2, rank)) and draw.chance(0.25):
+        return f"F.adaptive_avg_pool{rank - 2}d({x}, 1)"
+    if len(dims) == 1:
+        shown = wording.write_dim(place, dims[0], rank, draw)
+    else:
+        inner = ", ".join(map(str, dims))
+        shown = f"[{inner}]" if draw.chance(0.4) else f"({inner})"
     if kind in ("max", "min") and len(dims) == 1 and draw.chance(0.6):
         return f"torch.{kind}({x}, dim={shown}{keeps})" + draw.choice(("[0]", ".values"))
     match kind:
@@ -224,24 +241,27 @@ def _write_reduction(node: Node, x: str, rank: int, draw: Draw) -> str:
             return f"torch.{_FUNCTIONS[kind]}({x}, dim={shown}{keeps})"
 
 
-def _write_softmax(node: Node, x: str) -> str:
-    kind, dim = str(node.option("kind")), node.dims[0]
+def _write_softmax(node: Node, x: str, dim: str, draw: Draw) -> str:
+    kind = str(node.option("kind"))
     match kind:
         case "l2_normalize":
-            return f"F.normalize({x}, p=2, dim={dim})"
+            long = f"{x} / torch.norm({x}, p=2, dim={dim}, keepdim=True)"
+            return long if draw.chance(0.5) else f"F.normalize({x}, p=2, dim={dim})"
         case "l1_normalize":
-            return f"F.normalize({x}, p=1, dim={dim})"
+            long = f"{x} / torch.sum(torch.abs({x}), dim={dim}, keepdim=True)"
+            return long if draw.chance(0.5) else f"F.normalize({x}, p=1, dim={dim})"
         case _:
             return f"torch.{kind}({x}, dim={dim})"
 
 
-def _write_norm(place: int, node: Node, x: str, shape: Shape, wording: Wording) -> str:
+def _write_norm(place: int, node: Node, x: str, shape: Shape, wording: Wording, draw: Draw) -> str:
     kind, sides = str(node.option("kind")), len(shape) - 2
     eps = "" if node.option("eps") == 1e-5 else f", eps={node.option('eps')!r}"
     if kind == "rms":
         dim = node.dims[0]
         mean = f"torch.mean({x} * {x}, dim={dim}, keepdim=True)"
-        value = f"{x} * torch.rsqrt({mean} + {node.option('eps')!r})"
+        root = f"{mean} + {node.option('eps')!r}"
+        value = f"{x} / torch.sqrt({root})" if draw.chance(0.5) else f"{x} * torch.rsqrt({root})"
         if not node.option("affine"):
             return value
         ones = ", 1" * (len(shape) - 1 - dim)
@@ -267,8 +287,8 @@ def _write_norm(place: int, node: Node, x: str, shape: Shape, wording: Wording) 
     return f"{wording.hold(place, module)}({x})"
 
 
-def _write_scan(node: Node, names: Sequence[str]) -> str:
-    x, dim, is_product = names[0], node.dims[0], bool(node.option("is_product"))
+def _write_scan(node: Node, names: Sequence[str], dim: str) -> str:
+    x, is_product = names[0], bool(node.option("is_product"))
     function = "torch.cumprod" if is_product else "torch.cumsum"
     match node.option("kind"):
         case "reverse":
@@ -305,6 +325,8 @@ def write_inputs(spec: ProgramSpec, wording: Wording) -> tuple[list[str], list[s
         match kind.partition(":")[0]:
             case "classes":
                 value = f"torch.randint(0, {wording.outside(kind.partition(':')[2])}, ({shape},))"
+            case "number":
+                value = kind.partition(":")[2]
             case "mask":
                 value = f"torch.rand({shape}) > 0.3"
             case "positive":

@@ -2,140 +2,177 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from attrs import evolve
 
 from .launches import Epilogue, Function, Place
-from .statistics import RowFunction, walk
+from .statistics import REDUCTIONS, RowFunction, walk
 
-WHOLE = 8192
-"""Elements of a row that one load takes."""
-LONG = 96
-"""Elements at a stride from which on several are loaded at once."""
+_ROWS = "(32, 64) if B > 1 else (512, 4)"
+"""Elements of a row and rows that a program takes at once: neighbours in memory come first."""
 
 
-def find_layout(rank: int, dims: tuple[int, ...], row_length: int, function: RowFunction | None) -> str:
-    """Return how rows over these dimensions lie: in one piece ("block" or "loop"), "strip" or "spread"."""
-    is_neighbouring = dims == tuple(range(dims[0], dims[0] + len(dims)))
-    gathers_products = function is not None and any(step.gather == "prod" for step in function.passes)
-    if is_neighbouring and dims[-1] == rank - 1 and not gathers_products:
-        return "block" if row_length <= WHOLE else "loop"
-    if not is_neighbouring:
-        return "spread inside" if dims[0] else "spread"
-    return "tile" if row_length > LONG and not gathers_products else "strip"
-
-
-def write_rows(
+def write_reduction(
     name: str,
     function: RowFunction,
     rank: int,
     dims: tuple[int, ...],
-    layout: str,
-    argument: str,
     keeps: bool,
-    eps: float,
-    affine: tuple[tuple[str, str], ...],
-    affine_axis: int,
-    groups: int,
+    argument: str,
     epilogue: Epilogue,
 ) -> Function:
-    """Write a reduction or a normalisation over `dims` of a tensor of `rank` dimensions.
+    """Write a reduction over `dims` of a tensor of `rank` dimensions.
 
-    `affine` are a normalisation's weights as (name, argument), one value for each index along `affine_axis`, or for
-    each element of a row where that is -1; `groups` are those that the channels are divided in, else 0.
+    Over one dimension it is one text whatever the rank and the dimension, which the function is given.
     """
-    tensors = [("x", argument), *affine]
-    host, sizes, grid = _measure(rank, dims, layout, groups)
-    place = _find_place(function, rank, dims, layout, keeps)
+    if len(dims) == 1:
+        return _write_along(name, function, dims[0], argument, keeps, (), "", epilogue)
+    layout, host, sizes, grid = _measure(rank, dims)
+    if len(dims) == rank and not keeps:
+        return _write(name, function, layout, ["R = x.numel()"], sizes, "(1,)", "()", argument, epilogue)
+    kept = "[1 if d in dim else n for d, n in enumerate(x.shape) if keepdim or d not in dim]"
+    host = [f"shape = {kept}", "rows = torch.Size(shape).numel()", "R = x.numel() // rows", *host]
+    made = _write(name, function, layout, host, sizes, grid, "shape", argument, epilogue)
+    shown = f"dim=({', '.join(map(str, dims))})"
+    return evolve(made, numbers=(("dim", shown), ("keepdim", f"keepdim={keeps}")))
+
+
+def write_map(
+    name: str,
+    function: RowFunction,
+    dim: int,
+    argument: str,
+    eps: str,
+    weight: str,
+    epilogue: Epilogue,
+) -> Function:
+    """Write a softmax, or a division by a norm, along one dimension; `weight` has a value for each index along it."""
+    affine = (("weight", weight),) if weight else ()
+    return _write_along(name, function, dim, argument, False, affine, eps, epilogue)
+
+
+def write_norm(
+    kind: str, function: RowFunction, num_dims: int, argument: str, module: str, epilogue: Epilogue
+) -> Function:
+    """Write a batch, group, instance or layer norm, with its statistics and numbers from the module."""
+    host, layout, grid, place, sizes = ["R = x.numel() // rows"], "loop", "(rows,)", Place(), [("R", "R")]
+    match kind:
+        case "batch":
+            host, layout = ["rows, P = x.shape[1], x.stride(1)", *host], "spread"
+            sizes, place = [("B", "rows"), ("P", "P"), *sizes], Place(indices=((1, "row", ""),))
+        case "group":
+            host.insert(0, "rows = x.shape[0] * layer.num_groups")
+        case "instance":
+            host.insert(0, "rows = x.shape[0] * x.shape[1]")
+        case _:
+            host = ["R = torch.Size(layer.normalized_shape).numel()", "rows = x.numel() // R"]
+            place = Place(indices=((num_dims - 1, "cols", "mask"),))
+    if kind == "layer":
+        loads = [f"tl.load({local}_ptr + cols, mask=mask, other=0.0)" for local in ("weight", "bias")]
+    else:
+        loads = [epilogue.load_vector(local, 1, place) for local in ("weight", "bias")]
+    lines = ["if weight_ptr is not None:", f"    acc = acc * {loads[0]}", f"    acc = acc + {loads[1]}"]
+    name, shape = f"{kind}_norm", "x.shape"
+    made = _write(name, function, layout, host, sizes, grid, shape, argument, epilogue, place, lines, "eps")
+    return evolve(made, module=module, held=("weight", "bias"), sizes=(*made.sizes, ("eps", "layer.eps")))
+
+
+def _write_along(
+    name: str,
+    function: RowFunction,
+    dim: int,
+    argument: str,
+    keeps: bool,
+    affine: tuple[tuple[str, str], ...],
+    eps: str,
+    epilogue: Epilogue,
+) -> Function:
+    gathers_products = any(step.gather == "prod" for step in function.passes)
+    layout = "strip" if gathers_products else "tile"
+    host = ["R, B = x.shape[dim], x.stride(dim)", "num = x.numel() // R"]
+    shape, numbers = "x.shape", [("dim", f"dim={dim}")]
+    if not function.is_map:
+        host = ["dim = dim % x.dim()", *host, "shape = x.shape[:dim] + (1,) * keepdim + x.shape[dim + 1:]"]
+        shape, numbers = "shape", [*numbers, ("keepdim", f"keepdim={keeps}")]
+    host += [] if gathers_products else [f"ROWS, BLOCK = {_ROWS}"]
+    sizes = [("num", "num"), ("R", "R"), ("B", "B")]
+    grid = "(triton.cdiv(num, 256),)" if gathers_products else "(triton.cdiv(num, BLOCK),)"
+    place = Place(indices=((dim, "r", "r < R"),)) if function.is_map else Place()
+    first = [f"acc = acc * {epilogue.load_vector(local, dim, place)}" for local, _ in affine]
+    made = _write(name, function, layout, host, sizes, grid, shape, argument, epilogue, place, first, eps)
+    constants = (("BLOCK", "256"),) if gathers_products else (("BLOCK", "BLOCK"), ("ROWS", "ROWS"))
+    return evolve(
+        made,
+        tensors=(made.tensors[0], *affine, *made.tensors[1:]),
+        numbers=tuple(numbers),
+        constants=constants,
+    )
+
+
+def _write(
+    name: str,
+    function: RowFunction,
+    layout: str,
+    host: Sequence[str],
+    sizes: Sequence[tuple[str, str]],
+    grid: str,
+    shape: str,
+    argument: str,
+    epilogue: Epilogue,
+    place: Place | None = None,
+    first: Sequence[str] = (),
+    eps: str = "",
+) -> Function:
+    if not function.is_map and layout not in ("strip", "tile"):
+        place = Place(offset="row", mask="")
+    where = place or Place()
 
     def finish() -> list[str]:
-        lines = []
-        if affine:
-            if affine_axis < 0:
-                loads = [f"tl.load({local}_ptr + cols, mask=mask, other=0.0)" for local, _ in affine]
-            else:
-                loads = [epilogue.load_vector(local, affine_axis, place) for local, _ in affine]
-            lines.append(f"acc = acc * {loads[0]}" + (f" + {loads[1]}" if len(loads) > 1 else ""))
-        masked = f", mask={place.mask}" if place.mask else ""
-        return [*lines, *epilogue.lines(place), f"tl.store(out_ptr + {place.offset}, acc{masked})"]
+        masked = f", mask={where.mask}" if where.mask else ""
+        return [*first, *epilogue.lines(where), f"tl.store(out_ptr + {where.offset}, acc{masked})"]
 
-    body = [line.replace("EPS", repr(eps)) for line in walk(function, layout, finish)]
-    block = {"block": "triton.next_power_of_2(R)", "strip": "256", "tile": "64"}.get(layout, "4096")
+    body = [line.replace("EPS", eps) for line in walk(function, layout, finish)]
     return Function(
         name=name,
-        tensors=(*tensors, *epilogue.parameters),
+        tensors=(("x", argument), *epilogue.parameters),
         host=tuple(host),
-        shape="x.shape" if function.is_map else _reduced_shape(rank, dims, keeps),
+        shape=shape,
         grid=grid,
         sizes=(*sizes, *epilogue.sizes()),
-        constants=(("BLOCK", block), *((("ROWS", "32"),) if layout == "tile" else ())),
+        constants=(("BLOCK", "256" if layout == "strip" else "4096"),),
         body=tuple(body),
     )
 
 
-def _measure(
-    rank: int, dims: tuple[int, ...], layout: str, groups: int
-) -> tuple[list[str], list[tuple[str, str]], str]:
-    """Write the host's lines that measure rows, the kernel's sizes and the grid."""
+def _measure(rank: int, dims: tuple[int, ...]) -> tuple[str, list[str], list[tuple[str, str]], str]:
+    """Return how rows over several dimensions lie, the host's lines that measure them, the kernel's sizes, the grid.
+
+    `rows` and their length `R` are known by then.
+    """
     first, last = dims[0], dims[-1]
-    if layout in ("block", "loop"):
-        if groups:
-            host = [f"rows = x.shape[0] * {groups}", "R = x.numel() // rows"]
-        elif first == last:
-            host = [f"R = x.shape[{first}]", "rows = x.numel() // R"]
-        elif first == 0:
-            host = ["rows, R = 1, x.numel()"]
-        else:
-            lead = " * ".join(f"x.shape[{dim}]" for dim in range(first))
-            host = [f"rows = {lead}", "R = x.numel() // rows"]
-        return host, [("R", "R")], "(rows,)"
-    if layout in ("strip", "tile"):
-        lengths = " * ".join(f"x.shape[{dim}]" for dim in dims)
-        host = [f"R, B = {lengths}, x.stride({last})", "num = x.numel() // R"]
-        block = 64 if layout == "tile" else 256
-        return host, [("num", "num"), ("R", "R"), ("B", "B")], f"(triton.cdiv(num, {block}),)"
+    if dims == tuple(range(first, rank)):
+        return "loop", [], [("R", "R")], "(rows,)"
+    if dims == tuple(range(first, last + 1)):
+        return (
+            "strip",
+            ["B = x.stride(dim[-1])"],
+            [("num", "rows"), ("R", "R"), ("B", "B")],
+            "(triton.cdiv(rows, 256),)",
+        )
     # two runs of dimensions with others between them; the second reaches the end
     gap = next(dim for dim in range(first, last) if dim not in dims)
     resumed = next(dim for dim in dims if dim > gap)
     between = " * ".join(f"x.shape[{dim}]" for dim in range(gap, resumed))
     length = " * ".join(f"x.shape[{dim}]" for dim in range(resumed, rank))
     host, sizes = [f"B, P = {between}, {length}"], [("B", "B"), ("P", "P"), ("R", "R")]
-    if layout == "spread":
-        return [*host, "R = x.numel() // B"], sizes, "(B,)"
-    pieces = " * ".join(f"x.shape[{dim}]" for dim in range(first, gap))
-    host += [f"Q = {pieces}", "R = Q * P"]
-    return host, [("Q", "Q"), *sizes], "(x.numel() // R,)"
+    if not first:
+        return "spread", host, sizes, "(rows,)"
+    return "spread inside", host, [("Q", "R // P"), *sizes], "(rows,)"
 
 
-def _find_place(function: RowFunction, rank: int, dims: tuple[int, ...], layout: str, keeps: bool) -> Place:
-    if function.is_map:
-        indices = []
-        if layout in ("block", "loop") and dims == (rank - 1,):
-            indices.append((rank - 1, "cols", "mask"))
-        if layout == "strip" and len(dims) == 1:
-            indices.append((dims[0], "r", ""))
-        if layout == "tile" and len(dims) == 1:
-            indices.append((dims[0], "r", "r < R"))
-        if layout == "spread" and dims[0] == 0 and 1 not in dims and 2 in dims:
-            indices.append((1, "row", ""))
-        return Place(indices=tuple(indices))
-    return Place() if layout in ("strip", "tile") else Place(offset="row", mask="")
-
-
-def _reduced_shape(rank: int, dims: tuple[int, ...], keeps: bool) -> str:
-    if len(dims) == rank and not keeps:
-        return "()"
-    parts: list[str] = []
-    for dim in range(rank):
-        if dim not in dims:
-            parts.append(f"x.shape[{dim}]")
-        elif keeps:
-            parts.append("1")
-    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
-
-
-def write_position(name: str, is_max: bool, rank: int, dim: int, argument: str, keeps: bool) -> Function:
+def write_position(name: str, is_max: bool, dim: int, argument: str, keeps: bool) -> Function:
     """Write the position of the first extreme along a dimension."""
-    host, sizes, grid = _measure(rank, (dim,), "strip", 0)
     compare = ">" if is_max else "<"
     start = '-float("inf")' if is_max else 'float("inf")'
     body = (
@@ -153,10 +190,16 @@ def write_position(name: str, is_max: bool, rank: int, dim: int, argument: str, 
     return Function(
         name=name,
         tensors=(("x", argument),),
-        host=tuple(host),
-        shape=_reduced_shape(rank, (dim,), keeps),
-        grid=grid,
-        sizes=tuple(sizes),
+        numbers=(("dim", f"dim={dim}"), ("keepdim", f"keepdim={keeps}")),
+        host=(
+            "dim = dim % x.dim()",
+            "R, B = x.shape[dim], x.stride(dim)",
+            "num = x.numel() // R",
+            "shape = x.shape[:dim] + (1,) * keepdim + x.shape[dim + 1:]",
+        ),
+        shape="shape",
+        grid="(triton.cdiv(num, 256),)",
+        sizes=(("num", "num"), ("R", "R"), ("B", "B")),
         constants=(("BLOCK", "256"),),
         body=body,
         dtype="torch.int64",
@@ -173,15 +216,15 @@ def write_scan(name: str, kind: str, dim: int, argument: str, mask: str, is_prod
         inner += ["keep = tl.load(m_ptr + offs, mask=mask, other=0)", f"x = tl.where(keep != 0, x, {unit})"]
     store = "tl.store(out_ptr + offs, acc, mask=mask)"
     inner += [store, combine] if kind == "exclusive" else [combine, store]
-    host, sizes, grid = _measure(0, (dim,), "strip", 0)
     tensors = [("x", argument)] + ([("m", mask)] if kind == "masked" else [])
     return Function(
         name=name,
         tensors=tuple(tensors),
-        host=tuple(host),
+        numbers=(("dim", f"dim={dim}"),),
+        host=("R, B = x.shape[dim], x.stride(dim)", "num = x.numel() // R"),
         shape="x.shape",
-        grid=grid,
-        sizes=tuple(sizes),
+        grid="(triton.cdiv(num, 256),)",
+        sizes=(("num", "num"), ("R", "R"), ("B", "B")),
         constants=(("BLOCK", "256"),),
         body=(
             "pos = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)",
@@ -206,10 +249,11 @@ def write_elements(name: str, argument: str, epilogue: Epilogue) -> Function:
     return Function(
         name=name,
         tensors=(("x", argument), *epilogue.parameters),
+        numbers=tuple(epilogue.numbers),
         host=("num = x.numel()",),
         shape="x.shape",
         grid="(triton.cdiv(num, 1024),)",
-        sizes=(("num", "num"), *epilogue.sizes()),
+        sizes=(("num", "num"), *((name, name) for name, _ in epilogue.numbers), *epilogue.sizes()),
         constants=(("BLOCK", "1024"),),
         body=tuple(body),
     )
@@ -238,9 +282,11 @@ def write_concatenation(name: str, arguments: tuple[str, str], rank: int) -> Fun
     )
 
 
-def with_subtracted_target(function: Function, argument: str) -> Function:
-    """Return the log-sum-exp of rows, less the element of each row that the class in `target` names."""
+def write_cross_entropy(name: str, arguments: tuple[str, str], epilogue: Epilogue) -> Function:
+    """Write the log-sum-exp of rows, less the element of each row that the class in `target` names."""
+    host, sizes = ["rows, R = x.shape"], [("R", "R")]
     line = "acc = acc - tl.load(x_ptr + row * R + tl.load(target_ptr + row))"
-    body = [*function.body]
+    made = _write(name, REDUCTIONS["logsumexp"], "loop", host, sizes, "(rows,)", "(rows,)", arguments[0], epilogue)
+    body = [*made.body]
     body.insert(next(at for at, text in enumerate(body) if text.startswith("acc = ")) + 1, line)
-    return evolve(function, tensors=(*function.tensors, ("target", argument)), body=tuple(body))
+    return evolve(made, tensors=(*made.tensors, ("target", arguments[1])), body=tuple(body))

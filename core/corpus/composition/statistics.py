@@ -2,7 +2,7 @@
 
 Sums, means, extremes, log-sum-exp, variances and norms, as softmax and the normalisations, are a few passes over the
 same elements, so each is a record; how the elements lie in memory decides the loop, which is written once for all.
-A row's elements lie side by side (`block` where one load takes them all, `loop` else), at a stride (a program takes
+A row's elements lie side by side (`loop`), at a stride (a program takes
 neighbouring rows, `strip` one element of each at a time and `tile` several), or in several pieces (`spread`, as a batch
 norm's; `spread inside` where other dimensions come first).
 """
@@ -111,8 +111,6 @@ Finish = Callable[[], Sequence[str]]
 def walk(function: RowFunction, layout: str, finish: Finish) -> list[str]:
     """Write a kernel's body; `finish` writes what follows on `acc`, up to the store."""
     match layout:
-        case "block":
-            return _walk_block(function, finish)
         case "loop":
             return _walk_rows(function, "row * R + cols", finish)
         case "spread":
@@ -124,21 +122,6 @@ def walk(function: RowFunction, layout: str, finish: Finish) -> list[str]:
             return _walk_tiles(function, finish)
         case _:
             return _walk_strips(function, finish)
-
-
-def _walk_block(function: RowFunction, finish: Finish) -> list[str]:
-    lines = ["row = tl.program_id(0)", f"cols = {BLOCK}", "mask = cols < R"]
-    address = "row * R + cols"
-    if function.is_map:
-        lines.append(f"offs = {address}")
-        address = "offs"
-    lines.append(f"x = tl.load(x_ptr + {address}, mask=mask, other={function.other})")
-    for step in function.passes:
-        term = f"tl.where(mask, {step.term}, 0.0)" if step.is_guarded else step.term
-        lines.append(f"{step.name} = {step.finish.format(s=f'tl.{step.gather}({term}, axis=0)')}")
-    if function.is_map:
-        lines.append(f"acc = {function.value}")
-    return [*lines, *finish()]
 
 
 def _walk_rows(function: RowFunction, address: str, finish: Finish) -> list[str]:

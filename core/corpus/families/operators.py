@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..builder.draw import Draw
-from ..builder.operations import ACTIVATIONS, UNARY, apply
+from ..builder.operations import ACTIVATIONS, UNARY, apply, make_operation
 from ..builder.spec import Size, Spec, draw_size
 from ..builder.windows import Window
-from ..composition.chains import Chain
+from ..composition.chains import LEARNED_SCALE, Chain
 from ..composition.program import Program
 from ..composition.sizes import (
     MOST_ELEMENTS,
@@ -29,6 +29,7 @@ from ..composition.sizes import (
     places_for,
 )
 from ..composition.tensors import Shape, rename
+from .pointwise import ACTIVATIONS as RARER
 
 
 def add_convolution(
@@ -70,7 +71,7 @@ def add_convolution(
 
 def draw_rank(draw: Draw) -> int:
     """Draw the number of an image's sides."""
-    return draw.choice((1, 2, 2, 2, 3))
+    return draw.choice((1, 2, 2, 2, 3, 3))
 
 
 def draw_convolution(draw: Draw, family: str) -> Spec:
@@ -78,6 +79,17 @@ def draw_convolution(draw: Draw, family: str) -> Spec:
     program = Program()
     kind = draw.choice(("standard",) * 4 + ("depthwise", "depthwise", "pointwise", "grouped"))
     add_convolution(program, draw, kind, draw_rank(draw))
+    return program.finish(1, family)
+
+
+def draw_separable(draw: Draw, family: str) -> Spec:
+    """Draw a depthwise convolution and a pointwise one of its result."""
+    program = Program()
+    rank = draw.choice((1, 2, 2, 2, 3))
+    x = add_convolution(program, draw, "depthwise", rank)
+    window = Window(kernel=(1,) * rank, stride=(1,) * rank, padding=(0,) * rank, dilation=(1,) * rank)
+    filters = program.dim("out_channels", draw_channels(draw, 8, 256 if rank < 3 else 64))
+    program.convolution(x, filters, window, 1, bool(program.nodes[x].option("bias")))
     return program.finish(1, family)
 
 
@@ -118,7 +130,7 @@ def add_tensor(program: Program, draw: Draw, rank: int, kind: str = "randn", mos
 
 
 def _draw_tensor_rank(draw: Draw) -> int:
-    return draw.choice((2, 3, 3, 4, 4, 4, 5))
+    return draw.choice((2, 2, 2, 3, 3, 4, 4, 5))
 
 
 def draw_dims(draw: Draw, rank: int) -> tuple[int, ...]:
@@ -191,7 +203,7 @@ def add_norm(program: Program, draw: Draw, x: int, kind: str, groups: int = 1, n
     affine = int(draw.chance(0.3 if kind == "instance" else 0.8))
     match kind:
         case "batch":
-            return program.norm(x, kind, name, eps=eps, affine=affine, running=int(draw.chance(0.4)))
+            return program.norm(x, kind, name, eps=eps, affine=affine, running=int(draw.chance(0.15)))
         case "group":
             return program.norm(x, kind, name, eps=eps, affine=affine, groups=groups)
         case "layer":
@@ -206,7 +218,9 @@ def add_norm(program: Program, draw: Draw, x: int, kind: str, groups: int = 1, n
 def draw_matmul(draw: Draw, family: str) -> Spec:
     """Draw a product of matrices of any shape: square, tall, wide, long inside, batched, or tensors by a matrix."""
     program = Program()
-    add_matmul(program, draw, draw.choice(("plain",) * 5 + ("batched", "heads", "tensor", "tensor4")))
+    add_matmul(
+        program, draw, draw.choice(("plain",) * 5 + ("batched", "batched", "heads", "tensor", "tensor4", "tensor4"))
+    )
     return program.finish(1, family)
 
 
@@ -254,7 +268,7 @@ def add_matmul(program: Program, draw: Draw, kind: str, scaled: float = 0.4) -> 
         right = (*lead, *right)
     a = program.input(left, draw.choice(("a", "a", "x")), scale=dims[1] if draw.chance(scaled) else None)
     b = program.input(right, draw.choice(("b", "b", "w")))
-    return program.matmul(a, b, layout, name="x")
+    return program.matmul(a, b, layout, name="x", is_shared=int(kind.startswith("tensor")))
 
 
 def draw_attention(draw: Draw, family: str) -> Spec:
@@ -290,11 +304,37 @@ def draw_scan(draw: Draw, family: str) -> Spec:
     return program.finish(1, family)
 
 
+def draw_scaling(draw: Draw, family: str) -> Spec:
+    """Draw a tensor times a number that is an input beside it."""
+    program = Program()
+    x = add_tensor(program, draw, draw.choice((2, 2, 2, 3, 4)))
+    program.nodes[x] = rename(program.nodes[x], draw.choice(("a", "x")))
+    value = draw.choice((0.5, 2.5, 3.0, 1.25, 3.14, 0.1, -2.0))
+    number = program.input((), draw.choice(("s", "scale", "alpha")), kind=f"number:{value}")
+    program.point(x, apply(LEARNED_SCALE, draw), "number", other=number)
+    return program.finish(1, family)
+
+
+WRITTEN_OUT = (
+    make_operation(
+        "new_gelu",
+        "0.5 * {x} * (1.0 + torch.tanh(0.7978845608 * ({x} + 0.044715 * {x} * {x} * {x})))",
+        "GELU by its approximation with tanh, written out",
+        "{x} * tl.sigmoid(1.5957691216 * ({x} + 0.044715 * {x} * {x} * {x}))",
+    ),
+    make_operation("swish", "{x} * torch.sigmoid({x})", "swish", "{x} * tl.sigmoid({x})"),
+    make_operation(
+        "softsign_written_out", "{x} / (1.0 + torch.abs({x}))", "softsign, written out", "{x} / (1.0 + tl.abs({x}))"
+    ),
+)
+
+
 def draw_activation(draw: Draw, family: str) -> Spec:
     """Draw a pointwise function of a large tensor."""
     program = Program()
     x = add_tensor(program, draw, _draw_tensor_rank(draw))
-    program.point(x, apply(draw.choice((*ACTIVATIONS, *UNARY)), draw))
+    operations = {operation.name: operation for operation in (*ACTIVATIONS, *UNARY, *RARER, *WRITTEN_OUT)}
+    program.point(x, apply(draw.choice(tuple(operations.values())), draw))
     return program.finish(1, family)
 
 
@@ -309,7 +349,7 @@ def _finish(chain: Chain, draw: Draw, family: str) -> Spec:
         chain.add_skip(head, apply(draw.choice(ACTIVATIONS), draw))
         chain.num_steps = 2
     length = draw.choice(_LENGTHS)
-    chain.extend(max(length, chain.num_steps), 2 if draw.chance(0.3) else 1)
+    chain.extend(max(length, chain.num_steps), draw.choice((1, 1, 1, 1, 2, 2, 2, 3)))
     is_matrix = chain.rank == 2 and chain.axis == 1 and chain.soft < 0 and not chain.is_bounded
     if is_matrix and chain.program.shape(chain.x)[1].least > 2 and chain.num_kernels < 2 and draw.chance(0.12):
         chain.add_loss()

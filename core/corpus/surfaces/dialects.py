@@ -98,9 +98,11 @@ DIALECTS: tuple[Dialect, ...] = (
         passes_numbers=0.8,
         named_values=0.95,
         defaults=0.15,
-        full_layers=0.1,
+        full_layers=0.4,
         operators=(("module", 1), ("function", 1), ("long", 2), ("torch", 5), ("method", 0)),
         flow=(("again", 4), ("nested", 1)),
+        sequential=0.05,
+        helper_methods=0.05,
         returns_name=0.8,
     ),
     Dialect(
@@ -123,6 +125,8 @@ DIALECTS: tuple[Dialect, ...] = (
         unused_parameters=0.1,
         operators=(("module", 3), ("function", 2), ("long", 2), ("torch", 3), ("method", 1)),
         flow=(("again", 2), ("names", 1)),
+        sequential=0.15,
+        helper_methods=0.1,
         returns_name=0.5,
     ),
     Dialect(
@@ -156,6 +160,7 @@ DIALECTS: tuple[Dialect, ...] = (
         operators=(("module", 12), ("function", 1), ("torch", 1), ("method", 1)),
         flow=(("again", 2), ("nested", 2)),
         sequential=0.7,
+        helper_methods=0.1,
         returns_name=0.4,
     ),
     Dialect(
@@ -220,6 +225,7 @@ DIALECTS: tuple[Dialect, ...] = (
         arithmetic=(("operator", 7), ("torch", 2)),
         flow=(("again", 3), ("inplace", 1), ("names", 1)),
         helper_methods=0.2,
+        sequential=0.1,
         returns_name=0.5,
     ),
     Dialect(

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 
 from ..builder.draw import Draw
-from .expressions import attribute_of_self
+from .expressions import attribute_of_self, number_of
 from .operators import find_operator
 from .program import Argument, Parameter, Program
 
@@ -94,6 +94,8 @@ def _explain(parameter: str, draw: Draw) -> str:
 
 def _explain_input(argument: Argument, shapes: Mapping[str, str], draw: Draw) -> str:
     shape = shapes.get(argument.name, "")
+    if number_of(argument.value) is not None:
+        return draw.choice(("Scalar value.", "a number", "scalar to multiply with"))
     if not shape:
         return draw.choice(("Input tensor.", "the input", "Input"))
     return draw.choice((f"Input tensor of shape {shape}.", f"tensor of shape {shape}", f"shape {shape}", f"{shape}"))

@@ -7,7 +7,7 @@ filled by a function of `torch.nn.init` draws the same numbers as what was drawn
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from ..builder.draw import Draw
 from .dialects import Dialect
@@ -354,3 +354,13 @@ def keep_number(program: Program, wanted: str, value: ast.expr) -> ast.expr | No
     program.init.append(assign(target, name(wanted)))
     program.has_constructor = True
     return own(wanted)
+
+
+def kept_numbers(program: Program, wanted: Collection[str]) -> dict[int, str]:
+    """Return the whole numbers that attributes of these names keep, with the attribute."""
+    given = {parameter.name: number_of(parameter.value) for parameter in program.parameters}
+    found: dict[int, str] = {}
+    for attribute, value in program.attributes().items():
+        if attribute in wanted and isinstance(value, ast.Name) and isinstance(number := given.get(value.id), int):
+            found[number] = attribute
+    return found

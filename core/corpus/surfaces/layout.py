@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ..builder.draw import Draw
 from .dialects import Dialect, weighted
 from .documents import comment_on, document_class, document_constructor, document_forward, hint_of
-from .expressions import path_of, walk, write_expression
+from .expressions import number_of, path_of, walk, write_expression
 from .program import Method, Program
 from .sizes import SizeText
 
@@ -162,7 +162,9 @@ class Layout:
 
     def _forward(self) -> list[str]:
         program, dialect, draw = self.program, self.dialect, self.draw
-        arguments = ["self", *(f"{one.name}: {self.hint}" if self.hint else one.name for one in program.arguments)]
+        hints = ["float" if number_of(one.value) is not None else self.hint for one in program.arguments]
+        named = zip(program.arguments, hints, strict=True)
+        arguments = ["self", *(f"{one.name}: {hint}" if self.hint else one.name for one, hint in named)]
         doc = document_forward(weighted(draw, dialect.forward_doc), program, self.shapes, draw)
         body: list[str] = []
         for node in program.forward:

@@ -60,6 +60,8 @@ class Program:
     """Constants of the module that are no sizes, in the order in which they are written."""
     moved: dict[str, str] = Factory(dict)
     """Attributes that moved into a container, with the path from `self` that reads them now."""
+    kept_dims: dict[int, str] = Factory(dict)
+    """Dimensions that attributes keep, with the attribute."""
     has_constructor: bool = False
 
     def attributes(self) -> dict[str, ast.expr]:
@@ -141,3 +143,18 @@ def _read_model(
         extras=extras,
         has_constructor=constructor is not None,
     )
+
+
+def has_same_interface(first: str, second: str) -> bool:
+    """Return whether two canonical programs have the same constructor and the same inputs, by name."""
+    programs = [read_program(text) for text in (first, second)]
+    interfaces = [
+        (
+            [argument.name for argument in program.arguments],
+            [parameter.name for parameter in program.parameters],
+            [ast.dump(node) for node in program.init],
+        )
+        for program in programs
+        if program is not None
+    ]
+    return len(interfaces) == 2 and interfaces[0] == interfaces[1]

@@ -1,14 +1,16 @@
 """Rewrites a teacher's solution so that its interface is the surface's: constructor, attributes, inputs.
 
-`ModelNew` has the constructor of `Model`, without hints and prose, and calls `super().__init__()` whatever the program
-does; what a method of `Model` fills, its constructor fills. Kernels stay as they are.
+`ModelNew` has the constructor of `Model`, without hints and prose, and the methods that it calls, and calls
+`super().__init__()` whatever the program does. Kernels stay as they are. A dimension that the program keeps as an
+attribute is read from there: what an answer can copy it need not look up.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TypeGuard
 
 from .expressions import attribute_of_self
 from .layout import write_body, write_parameters
@@ -42,15 +44,21 @@ def write_constructor(program: Program) -> str:
     """Write the constructor of `ModelNew`; empty where the model has none."""
     if not program.init and not program.parameters:
         return ""
-    methods = {made.name: made.body for made in program.methods}
-    statements: list[ast.stmt] = []
-    for node in program.init:
-        is_call = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
-        called = attribute_of_self(node.value.func) if is_call else ""  # type: ignore[attr-defined]
-        statements += methods.get(called, [node])
+    called = {attribute_of_self(part.func) for node in program.init for part in ast.walk(node) if _is_call(part)}
     head = ", ".join(("self", *write_parameters(program, False)))
-    body = "".join(f"        {line}\n" for line in ("super().__init__()", *write_body(statements)))
-    return f"    def __init__({head}):\n{body}\n"
+    text = _write_method("__init__", head, ("super().__init__()", *write_body(program.init)))
+    for made in program.methods:
+        if made.name in called:
+            text += _write_method(made.name, ", ".join(("self", *made.arguments)), write_body(made.body))
+    return text
+
+
+def _is_call(node: ast.AST) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call)
+
+
+def _write_method(name: str, head: str, body: Sequence[str]) -> str:
+    return f"    def {name}({head}):\n" + "".join(f"        {line}\n" for line in body) + "\n"
 
 
 def write_solution(
@@ -66,7 +74,12 @@ def write_solution(
     def local(match: re.Match[str]) -> str:
         return inputs.get(match[0], match[0])
 
+    def dim(match: re.Match[str]) -> str:
+        kept = program.kept_dims.get(int(match[1]))
+        return match[0] if kept is None else f"dim=self.{kept}"
+
     forward = re.sub(r"\bself\.(\w+)", attribute, forward)
+    forward = re.sub(r"\bdim=(-?\d+)", dim, forward)
     if inputs:
         # neither attributes, nor keywords of a launch, nor texts
         forward = re.sub(r"(?<![\w.\"'])[A-Za-z_]\w*(?![\w\"'])(?!=[^=])", local, forward)

@@ -20,6 +20,7 @@ from .flow import arrange_flow
 from .layers import (
     fill_parameters,
     give_defaults,
+    kept_numbers,
     layers_in,
     name_values,
     pass_numbers,
@@ -94,6 +95,7 @@ def _write_program(
     attributes = rename_attributes(program, draw)
     pass_numbers(program, dialect, draw)
     pass_forward_numbers(program, dialect, draw)
+    program.kept_dims.update(kept_numbers(program, ("dim", "axis")))
     spell_operators(program, dialect, draw)
     shown = ""
     is_described = draw.chance(dialect.described)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from itertools import islice
 
 import pytest
@@ -20,6 +21,7 @@ from tritonrl.core.corpus.composition.lowering import group
 from tritonrl.core.corpus.composition.program import Program
 from tritonrl.core.corpus.composition.tensors import ProgramSpec
 from tritonrl.core.corpus.composition.writing import write_program
+from tritonrl.core.corpus.registry import SUPERSEDED
 from tritonrl.core.task import Profile
 from tritonrl.core.text.size_constants import with_constants
 
@@ -59,10 +61,24 @@ def test_the_shape_of_a_program_is_what_pytorch_computes(task_id: str) -> None:
         assert torch.isfinite(result.double()).all()
 
 
+def test_an_answer_computes_no_number() -> None:
+    """Layers that differ in their numbers and biases, and dimensions, have kernels and functions of one text."""
+    for level, family, most in (
+        (1, "any_conv", 6),
+        (1, "any_conv_transpose", 6),
+        (1, "any_pool", 6),
+        (1, "any_matmul", 1),
+        (1, "any_position", 2),
+        (1, "any_softmax", 4),
+    ):
+        drawn = islice(examples(Split.TRAIN, level, 3, (f"field_{family}",)), 60)
+        assert len({made.solution.partition("class ModelNew")[0] for made in drawn}) <= most
+
+
 @settings(max_examples=150, deadline=None)
 @given(task_ids)
 def test_launches_pass_what_kernels_name(task_id: str) -> None:
-    """Each launch passes a value for each parameter, each function is called, and no layer without bias passes one."""
+    """Each launch passes a value for each parameter, each function is called, and layers are given whole."""
     first, second = render(task_id), render(task_id)
     assert first == second
     tree = ast.parse(first.solution)
@@ -81,13 +97,12 @@ def test_launches_pass_what_kernels_name(task_id: str) -> None:
             assert len(call.args) == len(parameters) - len(constants)
             launched.add(call.func.value.id)
         elif isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in functions:
-            assert len(call.args) == len(functions[call.func.id].args.args)
+            assert len(call.args) + len(call.keywords) == len(functions[call.func.id].args.args)
             called.add(call.func.id)
     assert launched == set(kernels)
     assert called == set(functions) - set(kernels)
-    for line in first.solution.splitlines():
-        if line.strip().startswith("self.") and "bias=False" in line:
-            assert f"{line.split('=')[0].strip()}.bias" not in first.solution
+    forward = first.solution.partition("    def forward(")[2]
+    assert ".eval()" in first.solution or not re.search(r"self\.\w+\.weight", forward)
 
 
 def test_a_reference_computes_its_nodes() -> None:
@@ -133,10 +148,16 @@ def test_dropout_in_training_mode_is_refused() -> None:
 
 
 def test_the_fourth_part_is_in_the_suite_of_the_field_alone() -> None:
-    """The suites that results were published for have none of its families, and `field` has all of all parts."""
+    """The suites that results were published for have none of its families, and `field` has all that are of use.
+
+    An older family that a composed one supersedes is left out there.
+    """
     for level, name in FAMILIES:
         assert f"field_{name}" in SUITES["field"][level]
         assert all(name not in SUITES[suite].get(level, ()) for suite in ("core13", "full", "extended"))
+    older = {name for level, names in families(1, 2, 3).items() for name in names}
+    assert older >= SUPERSEDED
+    assert {f"field_{name}" for name in older - SUPERSEDED} < set(SUITES["field"][1])
     assert len(families(4)[3]) >= 10
     assert SUITES["extended"] == families(1, 2, 3)
 
