@@ -15,6 +15,7 @@ import pickle
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from functools import lru_cache
 from multiprocessing.connection import Connection
 from typing import Any
@@ -105,12 +106,15 @@ def serve(connection: Connection, sockets: list[socket.socket]) -> None:
 
 
 def _answer(verifier: Verifier, question: Question) -> Any:
+    signal.setitimer(signal.ITIMER_REAL, question.limit_s)  # whose signal ends the process
     try:
         return verifier.verify(_read_task(question.task), question.source, question.spec)
     except SandboxError as error:
         return Broken(message=str(error))
     except Exception as error:
         return error
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
 
 
 def _pack(answer: Any) -> bytes:
@@ -124,8 +128,8 @@ def _pack(answer: Any) -> bytes:
 
 @lru_cache(maxsize=_MAX_TASKS)
 def _read_task(data: bytes) -> Task:
-    task: Task = pickle.loads(data)
-    return task
+    found: Task | Callable[[], Task] = pickle.loads(data)
+    return found if isinstance(found, Task) else found()
 
 
 if __name__ == "__main__":
