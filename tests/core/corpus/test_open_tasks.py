@@ -28,8 +28,8 @@ from tritonrl.core.corpus.catalogue import _draw_spec
 from tritonrl.core.corpus.composition.tensors import ProgramSpec
 from tritonrl.core.corpus.open_tasks.kinship import count_elements, find_operations, is_open
 from tritonrl.core.task import Profile, Task
+from tritonrl.core.text.named_sizes import with_constants
 from tritonrl.core.text.prompts import user_message
-from tritonrl.core.text.size_constants import with_constants
 
 FAMILIES = [(level, name) for level, names in SUITES["open"].items() for name in names]
 task_ids = st.builds(
