@@ -13,11 +13,10 @@ from attrs import evolve
 
 from ..core.candidate import Candidate, RunReport, Variant
 from ..core.outcome import Outcome, Stage
-from ..core.verdict import StageResult, Verdict
+from ..core.verdict import StageResult, Verdict, decide, skip
 from .checks.runs import RunsReport
 from .checks.table import CHECKS, Check, find_failure
 from .compile_stage import judge_compile
-from .decision import decide, skip
 from .judge_run import judge_run
 from .syntax import judge_syntax
 from .timing_stage import TRIM, compiled_speedup_of, judge_timing, speedup_of

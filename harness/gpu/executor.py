@@ -30,18 +30,17 @@ from ...core.candidate import Failure, Variant
 from ...core.plan import BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan, Operator
 from ...core.run import RunResult
 from ...core.serialisation import from_plain, to_plain
-from ..reference.device_draws import DrawnInputs, draw_on_device
 from ..reference.reference import count_stored
+from ..reference.values import DrawnInputs, draw_on_device
 from ..sandbox import wire
 from ..sandbox.confinement import syscalls
 from ..sandbox.recording.aten_steps import run_operator
 from .device.launcher import Fatal, LoadedKernel, Unsupported, failure_of, is_of_memory, make_launch
-from .device.memory import DeviceBuffers, bytes_of
+from .device.memory import DeviceBuffers, bytes_of, open_window
 from .timing.copies import Prepare
 from .timing.protocol import Protocol, ReferenceRequest, ReferenceSource
 from .timing.references import References, load_compiler
 from .timing.timer import Timer
-from .window import open_window
 
 _PIECE_S = 0.015
 """Preparing goes on for so long, or for one piece, before others may have their turn."""

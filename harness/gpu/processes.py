@@ -29,8 +29,8 @@ from ...core.plan import LaunchPlan
 from ...core.serialisation import from_plain
 from ..errors import SandboxError
 from ..sandbox import wire
+from .device.memory import make_window, open_window
 from .gpu_lock import GpuLock
-from .window import make_window, open_window
 
 if TYPE_CHECKING:
     import torch

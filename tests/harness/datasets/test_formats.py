@@ -12,7 +12,7 @@ from tritonrl.cli import app
 from tritonrl.core.corpus import Split, tasks
 from tritonrl.core.text.prompts import user_message
 from tritonrl.harness.adapters.scorer import load_task
-from tritonrl.harness.datasets.formats import ROWS, export_problems, export_rows
+from tritonrl.harness.datasets.export import ROWS, export_problems, export_rows
 from tritonrl.harness.datasets.kernelbench import read_kernelbench
 from tritonrl.harness.errors import UsageError
 from typer.testing import CliRunner

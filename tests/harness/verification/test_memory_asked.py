@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tritonrl.core.config import Config, TimingConfig, VerifierConfig
 from tritonrl.core.recipe.extensions import AUDIT
 from tritonrl.core.task import Profile
-from tritonrl.harness.bench.memory_watch import MemoryWatch
+from tritonrl.harness.bench.verifier.exam import MemoryWatch
 from tritonrl.harness.errors import TaskError, TooLargeError
 from tritonrl.harness.reference.oracle import Oracle
 from tritonrl.harness.sandbox.sandbox import Sandbox
