@@ -10,12 +10,9 @@ is its task's problem, no other candidate's.
 from __future__ import annotations
 
 import contextlib
-import os
 import pickle
 import queue
 import socket
-import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -35,15 +32,15 @@ from ..errors import SandboxError, TaskError
 from ..gpu.backend import CudaBackend
 from ..gpu.lent_executors import EXECUTORS, ExecutorLoan, ExecutorSession, describe_loan
 from ..lending import Session, lend
+from ..sandbox.fork_server import ForkServer
 from ..sandbox.sandbox import Loan, Sandbox
 from .memory_budget import BudgetSession, MemoryBudget
 
 MAX_ATTEMPTS = 3
-READY = b"r"
 HOST_MEMORY, GPU_MEMORY = "memory", "GPU memory"
-MAX_SOCKETS = 8
-_START_TIMEOUT_S = 120.0
-_NURSERY = f"{__package__}.worker"
+_WORKER = f"{__package__}.worker"
+# one thread a worker, and none that spins while it waits: there is a worker for each processor
+_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 
 
 @frozen(kw_only=True)
@@ -79,52 +76,6 @@ class Broken:
     """A worker's last answer: its sandbox or a GPU does not work, and it ends."""
 
     message: str
-
-
-class Nursery:
-    """The process that forks workers; threads take turns with it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # one thread a worker, and none that spins while it waits: there is a worker for each processor
-        threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", _NURSERY, "--control", str(theirs.fileno())],
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=2,  # what a reference prints is no verdict
-                env={**os.environ, **threads},
-                start_new_session=True,
-            )
-        self._control.settimeout(_START_TIMEOUT_S)
-        self._is_ready = False
-
-    def fork(self, sockets: Sequence[socket.socket]) -> Connection:
-        """Return the connection to a new worker, which is handed these sockets; raises SandboxError."""
-        ours, theirs = socket.socketpair()
-        with theirs, self._lock:
-            try:
-                if not self._is_ready:
-                    self._is_ready = self._control.recv(1) == READY
-                descriptors = [each.fileno() for each in (theirs, *sockets)]
-                socket.send_fds(self._control, [b"w"], descriptors)
-                is_forked = bool(self._control.recv(16))
-            except OSError as error:
-                raise SandboxError(f"the workers' process did not start: {error}") from error
-        if not is_forked:
-            raise SandboxError("the workers' process has ended; its words are above")
-        return Connection(ours.detach())
-
-    def close(self) -> None:
-        """End the process, and with it its workers."""
-        self._control.close()
-        try:
-            self._process.wait(5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
 
 
 @define(eq=False)
@@ -213,19 +164,19 @@ class WorkerPool:
         self._num_sharing = 1
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
-        self._nursery: Nursery | None = None
+        self._server: ForkServer | None = None
         self._is_closed = False
 
     def close(self) -> None:
         """End all workers; what they are at is lost."""
         with self._lock:
             self._is_closed = True
-            nursery, self._nursery = self._nursery, None
+            server, self._server = self._server, None
             idle, self._idle = self._idle, []
         for worker in idle:
             worker.connection.close()
-        if nursery is not None:
-            nursery.close()
+        if server is not None:
+            server.close()
 
     def start(self, num_workers: int) -> None:
         """Have so many workers wait for candidates; raises SandboxError."""
@@ -237,8 +188,8 @@ class WorkerPool:
         """Start the process that forks workers, which takes seconds, without waiting for it."""
         with self._lock:
             self._num_sharing = max(self._num_sharing, num_workers)
-            if self._nursery is None and not self._is_closed:
-                self._nursery = Nursery()
+            if self._server is None and not self._is_closed:
+                self._server = ForkServer(_WORKER, _ENVIRONMENT, "the workers' process", is_logged=False)
 
     def verify_one(
         self, task: Task | Callable[[], Task], source: str, spec: VerifierSpec, name: str, limit_s: float
@@ -350,22 +301,22 @@ class WorkerPool:
             return self._idle.pop() if self._idle else None
 
     def _fork(self, sockets: Sequence[socket.socket]) -> Connection:
-        """Return the connection to a new worker, of another nursery where the first has ended; raises SandboxError."""
-        for is_last in (False, True):
+        """Return the connection to a new worker, of another process that forks where the first has ended."""
+        problem = SandboxError("the verifier is closed")
+        for _ in range(2):
             self._expect(1)
-            nursery = self._nursery
-            if nursery is None:
+            server = self._server
+            if server is None:
                 break
             try:
-                return nursery.fork(sockets)
-            except SandboxError:
-                with self._lock:
-                    if self._nursery is nursery:
-                        self._nursery = None
-                nursery.close()
-                if is_last:
-                    raise
-        raise SandboxError("the verifier is closed")
+                return Connection(server.spawn(b"w", [each.fileno() for each in sockets])[1].detach())
+            except SandboxError as error:
+                problem = error
+            with self._lock:
+                if self._server is server:
+                    self._server = None
+            server.close()
+        raise problem
 
     def _drop(self, worker: _Worker) -> None:
         worker.connection.close()

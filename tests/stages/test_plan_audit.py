@@ -1,4 +1,4 @@
-"""The plan audit: launches must do the work, and a plan from an untrusted process must make sense."""
+"""The compile stage and its plan audit: launches must do the work, and an untrusted plan must make sense."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulated timing: ordered as hardware is, and as noisy as asked."""
+"""Timing: simulated as hardware is ordered and as noisy as asked; and what the stage decides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan that runs twice: the same steps, the first time on other inputs."""
+"""A plan that runs again: the same steps, first on other inputs; and without its launches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewards: partial credit by progress, a bonus for speed that only correct candidates get."""
+"""Rewards: partial credit, and a bonus for speed that only correct candidates get; the best are selected."""
 
 import pytest
 from hypothesis import given

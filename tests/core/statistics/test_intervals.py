@@ -1,4 +1,4 @@
-"""Estimates and intervals."""
+"""Estimates and intervals; tests of effects and their adjustment."""
 
 from statistics import NormalDist
 

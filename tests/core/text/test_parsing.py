@@ -1,4 +1,4 @@
-"""Untrusted text is parsed quietly and in time that grows with the text."""
+"""Untrusted text is parsed quietly and in time that grows with it; prompts say what a task is."""
 
 import ast
 import contextlib

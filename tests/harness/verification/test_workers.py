@@ -97,8 +97,8 @@ def test_what_forks_workers_is_started_anew(verifier: Verifier) -> None:
     """Its end is that of its workers, and costs no candidate an attempt that waits for the next."""
     pool = verifier.workers()
     pool.start(4)
-    pool._nursery._process.kill()  # type: ignore[union-attr]
-    pool._nursery._process.wait()  # type: ignore[union-attr]
+    pool._server.process.kill()  # type: ignore[union-attr]
+    pool._server.process.wait()  # type: ignore[union-attr]
     assert pool.verify_one(ADD, f"# later\n{add()}", STAGED, "t", 60.0).correct
     assert pool.num_up == 1
 
