@@ -9,7 +9,6 @@ from typing import Any
 
 import polars as pl
 from attrs import define, evolve, field
-from tritonrl.cli import app
 from tritonrl.core.config import Config
 from tritonrl.core.corpus import render
 from tritonrl.core.outcome import Outcome
@@ -30,8 +29,9 @@ from tritonrl.harness.evaluation.suite_criterion import SuiteVerdict
 from tritonrl.harness.study.pipeline import CellContext
 from tritonrl.harness.study.store import Results
 from tritonrl.harness.tasks.suites import load_suite
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
+from ... import command
 from ..context_stub import TeacherLearner, TextJudge, stub_context, tiny_config
 from ..datasets.made_up import SMALL_PROBLEM
 from ..kernels import pointwise
@@ -43,7 +43,7 @@ CORPUS = TaskSelection(suite="core13:heldout", limit=2)
 
 def invoke(*arguments: object) -> Result:
     """Run `tritonrl eval` in this process."""
-    return CliRunner().invoke(app, ["eval", *map(str, arguments)], prog_name="tritonrl")
+    return command.invoke("eval", *arguments)
 
 
 def judge_by_text(task: Task, source: str) -> SuiteVerdict:
