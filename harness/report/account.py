@@ -11,7 +11,6 @@ import shlex
 from pathlib import Path
 
 import polars as pl
-from attrs import evolve
 
 from ...core.recipe.extensions import LETTERS
 from ...core.serialisation import to_plain
@@ -150,24 +149,15 @@ def _size(path: Path) -> str:
 
 def excerpt(published: Results, analysis: Analysis, link: str) -> str:
     """The project's part about the published run; `link` leads to the folder from where the part stands."""
-    sheet = Sheet(plain=to_plain(analysis))
-    cells, main = _few_columns(grid(analysis, sheet)), _main_effects(analysis, sheet)
+    main = _main_effects(analysis, Sheet(plain=to_plain(analysis)))
+    figure = f"![Effects of the extensions]({link}/effects.svg)"
     parts = [
         f"{_what(analysis)} {headline(analysis)}",
-        f"{_sentence_of(cells)}\n\n{markdown_table(cells)}",
         f"{_sentence_of(main)}\n\n{markdown_table(main)}",
-        "\n".join(f"- **{answer.question}** {answer.answer}" for answer in analysis.answers),
-        *([f"![Effects of the extensions]({link}/effects.svg)"] if (published.root / "effects.svg").exists() else []),
-        "Read with care:",
-        "\n".join(f"- {remark}" for remark in analysis.remarks),
+        *([figure] if (published.root / "effects.svg").exists() else []),
+        f"The four answers, all cells and what to read with care: [{link}/README.md]({link}/README.md).",
     ]
     return "\n\n".join(parts)
-
-
-def _few_columns(table: Table) -> Table:
-    """The first columns of the grid's table: what is correct, of which level, and what was timed."""
-    last = table.columns.index("pass@1")
-    return evolve(table, columns=table.columns[:last], rows=tuple(row[:last] for row in table.rows))
 
 
 def _main_effects(analysis: Analysis, sheet: Sheet) -> Table:
