@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from .core.text.prompts import chat_prompt as chat_prompt
     from .core.verdict import StageResult as StageResult
     from .core.verdict import Verdict as Verdict
-    from .harness.adapters.policies import load_policy as load_policy
     from .harness.adapters.rewards import compute_score as compute_score
     from .harness.adapters.rewards import compute_scores as compute_scores
+    from .harness.adapters.rewards import load_policy as load_policy
     from .harness.adapters.rewards import make_trl_reward as make_trl_reward
     from .harness.adapters.scorer import Scorer as Scorer
     from .harness.adapters.scorer import load_task as load_task
@@ -37,7 +37,7 @@ _PLACES = {
     "load_tasks": "harness.adapters.scorer",
     "Task": "core.task",
     "chat_prompt": "core.text.prompts",
-    "load_policy": "harness.adapters.policies",
+    "load_policy": "harness.adapters.rewards",
     "make_trl_reward": "harness.adapters.rewards",
     "compute_score": "harness.adapters.rewards",
     "compute_scores": "harness.adapters.rewards",

@@ -27,7 +27,6 @@ BENCHMARKS = (
     "core/mutation/",
     "harness/policy/pretrain.py",
     "harness/policy/pairs.py",
-    "harness/policy/sample_tasks.py",
 )
 CANDIDATES = ("tests/attacks/", "tests/genuine/")
 """Kernels that the tests judge; beside them lies one test each."""

@@ -4,22 +4,34 @@ A typo must be an error at start, not an experiment. So an unknown key, a wrong 
 a truth value) and a value out of range are each one line that names the key by its full path, whether they come from
 TOML, from `--set KEY=VALUE`, or from Python. The defaults are the study's values; presets are TOML merged into them.
 
-Two more choices are made here: which keys change results (`identity`), so that a cell is computed once however many
-threads the machine has; and which pairs of keys must agree (`keep <= samples_per_task`, and so on).
+Here is also said which keys change results (`identity`), so that a cell is computed once however many threads the
+machine has, and which pairs of keys must agree (`keep <= samples_per_task`, and so on). How fields check their values
+and how tables are merged into records is `config_fields`.
 """
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from attrs import evolve, field, fields, frozen, has
+from attrs import field, frozen
 
 from . import serialisation
+from .config_fields import (
+    WHERE_SET,
+    boolean,
+    check_choice,
+    integer,
+    merge_record,
+    paths_of,
+    read_value,
+    real,
+    text,
+    unknown_key,
+)
 from .config_fields import ConfigError as ConfigError
-from .config_fields import boolean, check_choice, integer, kinds_of, real, show_value, text
+from .config_fields import identity as identity
 from .plan import Purity
 
 TrainingSuite = Literal["core13", "full", "extended", "field", "open"]
@@ -52,7 +64,7 @@ class PolicyConfig:
 
     name: str = text("nano")
     quantization: Quantization = field(default="none", validator=check_choice)
-    engine: Engine = field(default="own", validator=check_choice, metadata={"in_fingerprint": "where it is set"})
+    engine: Engine = field(default="own", validator=check_choice, metadata=WHERE_SET)
     """Who samples: this project's sampler, or vLLM, which is imported only then."""
     dtype: PolicyDtype = field(default="auto", validator=check_choice)
     max_new_tokens: int = integer(512, 1)
@@ -69,7 +81,7 @@ class SftConfig:
     Level 1 has what the shares of Levels 2 and 3 leave.
     """
 
-    method: SftMethod = field(default="lora", validator=check_choice, metadata={"in_fingerprint": "where it is set"})
+    method: SftMethod = field(default="lora", validator=check_choice, metadata=WHERE_SET)
     data: str = text("")
     num_pairs: int = integer(1000, 0)
     epochs: int = integer(1, 1)
@@ -103,9 +115,7 @@ class RlConfig:
     streams alone, so that rates over the first ones are those over all, with wider intervals.
     """
 
-    algorithm: Algorithm = field(
-        default="best-of-n", validator=check_choice, metadata={"in_fingerprint": "where it is set"}
-    )
+    algorithm: Algorithm = field(default="best-of-n", validator=check_choice, metadata=WHERE_SET)
     rounds: int = integer(4, 1)
     tasks_per_round: int = integer(10, 1)
     samples_per_task: int = integer(10, 1)
@@ -152,9 +162,7 @@ class CurriculumConfig:
     window: int = integer(5, 1)
     step: float = real(0.05, 0.0, 1.0)
     schedule: Schedule = field(default="step", validator=check_choice)
-    families: FamilyDraws = field(
-        default="turns", validator=check_choice, metadata={"in_fingerprint": "where it is set"}
-    )
+    families: FamilyDraws = field(default="turns", validator=check_choice, metadata=WHERE_SET)
     family_floor: float = real(0.1, 0.0, 1.0, open_low=True, in_fingerprint="where it is set")
 
     def __attrs_post_init__(self) -> None:
@@ -174,7 +182,7 @@ class RewardConfig:
     speedup_floor: float = real(0.5, 0.0, open_low=True)
     speedup_cap: float = real(4.0, 0.0, open_low=True)
     uniform_alpha: float = real(0.1, 0.0, 100.0)
-    goal: Goal = field(default="graded", validator=check_choice, metadata={"in_fingerprint": "where it is set"})
+    goal: Goal = field(default="graded", validator=check_choice, metadata=WHERE_SET)
     speed_after: int = integer(0, 0, in_fingerprint="where it is set")
 
     def __attrs_post_init__(self) -> None:
@@ -323,7 +331,7 @@ def parse_toml(text: str, base: Config | None = None, name: str = "") -> Config:
 
 def merge(table: Mapping[str, Any], base: Config | None = None) -> Config:
     """The base with the keys that nested plain tables set, all checked together; raises ConfigError."""
-    merged: Config = _merge_record(base if base is not None else Config(), table, "")
+    merged: Config = merge_record(base if base is not None else Config(), table, Config)
     return merged
 
 
@@ -336,83 +344,18 @@ def with_overrides(config: Config, overrides: Mapping[str, str]) -> Config:
         for section in sections:
             target = target.setdefault(section, {})
             if not isinstance(target, dict):
-                raise _unknown_key(Config, key, "")
+                raise unknown_key(Config, Config, key, "")
         if name in target:
             raise ConfigError(f"{key}: set together with a key inside it")
-        target[name] = _read_value(written)
+        target[name] = read_value(written)
     return merge(table, config)
 
 
 def keys() -> tuple[str, ...]:
     """Every key's full path, in the order of the tree."""
-    return tuple(_paths(Config, ""))
-
-
-def identity(record: Any) -> dict[str, Any]:
-    """Return the plain values of the keys of a configuration, or of a part of it, that can change a result.
-
-    Dropped: keys that change none (`policy.threads`), and keys that were added later (`against`, `sft.level3_share`)
-    while they have their default, under which results are what they were before. Kept although they often change
-    nothing: the limits, because a candidate that runs out of them is rejected. Values that resolve on the machine
-    ("auto", a folder as the policy's name) are kept as written; what fingerprints a cell adds what they resolved to.
-    """
-    plain: dict[str, Any] = {}
-    for attribute in fields(type(record)):
-        value = getattr(record, attribute.name)
-        if has(type(value)):
-            plain[attribute.name] = identity(value)
-        elif attribute.metadata.get("in_fingerprint", True) is True or (
-            attribute.metadata["in_fingerprint"] and value != attribute.default
-        ):
-            plain[attribute.name] = value
-    return plain
+    return tuple(paths_of(Config))
 
 
 def fingerprint(config: Config) -> str:
     """SHA-256 of the canonical JSON of the identity."""
     return serialisation.fingerprint(identity(config))
-
-
-def _paths(cls: Any, path: str) -> list[str]:
-    found: list[str] = []
-    for attribute in fields(cls):
-        kind = kinds_of(cls)[attribute.name]
-        name = f"{path}{attribute.name}"
-        found.extend(_paths(kind, f"{name}.") if has(kind) else [name])
-    return found
-
-
-def _merge_record(base: Any, table: Mapping[str, Any], path: str) -> Any:
-    kinds = kinds_of(base.__class__)
-    changes: dict[str, Any] = {}
-    for key, value in table.items():
-        if key not in kinds:
-            raise _unknown_key(type(base), key, path)
-        if has(kinds[key]):
-            if not isinstance(value, Mapping):
-                raise ConfigError(f"{path}{key}: expected a table of keys, got {show_value(value)}")
-            changes[key] = _merge_record(getattr(base, key), value, f"{path}{key}.")
-        else:
-            changes[key] = value
-    try:
-        return evolve(base, **changes)
-    except ConfigError as error:
-        raise ConfigError(f"{path}{error}") from None
-
-
-def _unknown_key(cls: Any, key: str, path: str) -> ConfigError:
-    close = [f"{path}{name}" for name in difflib.get_close_matches(key, list(kinds_of(cls)), n=1)]
-    if not close:
-        leaves = {full.rsplit(".", 1)[-1]: full for full in reversed(keys())}
-        close = [leaves[leaf] for leaf in difflib.get_close_matches(key.rsplit(".", 1)[-1], list(leaves), n=1)]
-    hint = f" (did you mean {close[0]}?)" if close else ""
-    shown = key if key.strip() and key.isprintable() and len(key) <= 80 else show_value(key)
-    return ConfigError(f"unknown key: {path}{shown}{hint}")
-
-
-def _read_value(text: str) -> Any:
-    try:
-        table = tomllib.loads(f"value = {text}")
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return text
-    return table["value"] if list(table) == ["value"] else text

@@ -1,4 +1,4 @@
-"""Fields of the configuration tree that check their values, each mistake one line that names the key.
+"""Trees of records with checked fields, and tables that are merged into them: a mistake is a line that names the key.
 
 A field also says whether its value is in the fingerprint: a number of threads is not, and a key that was added later is
 only where it is not the default, so that what was computed before keeps its identity.
@@ -6,13 +6,15 @@ only where it is not the default, so that what was computed before keeps its ide
 
 from __future__ import annotations
 
+import difflib
 import math
+import tomllib
 import typing
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from functools import cache
 from typing import Any, Literal
 
-from attrs import Attribute, field
+from attrs import Attribute, evolve, field, fields, has
 
 
 class ConfigError(ValueError):
@@ -20,6 +22,7 @@ class ConfigError(ValueError):
 
 
 InFingerprint = bool | Literal["where it is set"]
+WHERE_SET: dict[str, InFingerprint] = {"in_fingerprint": "where it is set"}
 
 
 def integer(default: int, low: int, high: int | None = None, *, in_fingerprint: InFingerprint = True) -> Any:
@@ -46,7 +49,7 @@ def real(
 
 def boolean(default: bool) -> Any:
     """A field for a truth value, which was added later: it is in the fingerprint where it is not the default."""
-    return field(default=default, validator=_check_switch, metadata={"in_fingerprint": "where it is set"})
+    return field(default=default, validator=_check_switch, metadata=WHERE_SET)
 
 
 def _check_switch(_: Any, attribute: Attribute[Any], value: object) -> None:
@@ -103,3 +106,75 @@ def kinds_of(cls: Hashable) -> dict[str, Any]:
     """The types of a record's fields by their names."""
     # Hashable, not type: mypy holds that a bare `type` may not be
     return typing.get_type_hints(cls)
+
+
+def identity(record: Any) -> dict[str, Any]:
+    """Return the plain values of the keys of a configuration, or of a part of it, that can change a result.
+
+    Dropped: keys that change none (`policy.threads`), and keys that were added later (`against`, `sft.level3_share`)
+    while they have their default, under which results are what they were before. Kept although they often change
+    nothing: the limits, because a candidate that runs out of them is rejected. Values that resolve on the machine
+    ("auto", a folder as the policy's name) are kept as written; what fingerprints a cell adds what they resolved to.
+    """
+    plain: dict[str, Any] = {}
+    for attribute in fields(type(record)):
+        value = getattr(record, attribute.name)
+        if has(type(value)):
+            plain[attribute.name] = identity(value)
+        elif attribute.metadata.get("in_fingerprint", True) is True or (
+            attribute.metadata["in_fingerprint"] and value != attribute.default
+        ):
+            plain[attribute.name] = value
+    return plain
+
+
+def paths_of(cls: Any, path: str = "") -> list[str]:
+    """Return every key's full path in a tree of records, in order."""
+    found: list[str] = []
+    for attribute in fields(cls):
+        kind = kinds_of(cls)[attribute.name]
+        name = f"{path}{attribute.name}"
+        found.extend(paths_of(kind, f"{name}.") if has(kind) else [name])
+    return found
+
+
+def merge_record(base: Any, table: Mapping[str, Any], root: Any, path: str = "") -> Any:
+    """Return a record with the keys that nested plain tables set; raises ConfigError.
+
+    `path` leads to it from the class `root`, where a key that is unknown may belong.
+    """
+    kinds = kinds_of(base.__class__)
+    changes: dict[str, Any] = {}
+    for key, value in table.items():
+        if key not in kinds:
+            raise unknown_key(root, type(base), key, path)
+        if has(kinds[key]):
+            if not isinstance(value, Mapping):
+                raise ConfigError(f"{path}{key}: expected a table of keys, got {show_value(value)}")
+            changes[key] = merge_record(getattr(base, key), value, root, f"{path}{key}.")
+        else:
+            changes[key] = value
+    try:
+        return evolve(base, **changes)
+    except ConfigError as error:
+        raise ConfigError(f"{path}{error}") from None
+
+
+def unknown_key(root: Any, cls: Any, key: str, path: str) -> ConfigError:
+    """Return the error for a key that a record has not, with the one that may have been meant."""
+    close = [f"{path}{name}" for name in difflib.get_close_matches(key, list(kinds_of(cls)), n=1)]
+    if not close:
+        leaves = {full.rsplit(".", 1)[-1]: full for full in reversed(paths_of(root))}
+        close = [leaves[leaf] for leaf in difflib.get_close_matches(key.rsplit(".", 1)[-1], list(leaves), n=1)]
+    hint = f" (did you mean {close[0]}?)" if close else ""
+    shown = key if key.strip() and key.isprintable() and len(key) <= 80 else show_value(key)
+    return ConfigError(f"unknown key: {path}{shown}{hint}")
+
+
+def read_value(written: str) -> Any:
+    """Return a value from its text in TOML; a bare word is text."""
+    try:
+        table = tomllib.loads(f"value = {written}")
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return written
+    return table["value"] if list(table) == ["value"] else written

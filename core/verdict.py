@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attrs import field, frozen, validators
 
+from .candidate import Failure
 from .outcome import Outcome, Stage, printable
 
 
@@ -122,3 +123,15 @@ class Reward:
     @property
     def total(self) -> float:
         return self.correctness + self.performance
+
+
+def decide(stage: Stage, failure: Failure | None, seconds: float) -> StageResult:
+    """Return the result of a stage that was attempted: the first objection is the outcome."""
+    if failure is None:
+        return StageResult(stage=stage, outcome=Outcome.PASSED, seconds=seconds)
+    return StageResult(stage=stage, outcome=failure.outcome, seconds=seconds, message=failure.message)
+
+
+def skip(stage: Stage) -> StageResult:
+    """Return the result of a stage without evidence."""
+    return StageResult(stage=stage, outcome=Outcome.NOT_RUN)

@@ -14,8 +14,7 @@ from ..core.candidate import Candidate, CompileReport, Failure, Recording, Refer
 from ..core.outcome import Outcome, Stage
 from ..core.plan import BufferKind, LaunchPlan, Purity
 from ..core.task import Profile
-from ..core.verdict import StageResult
-from .decision import decide, skip
+from ..core.verdict import StageResult, decide, skip
 from .plan_audit import audit
 
 _NARROW_DTYPES = frozenset({"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"})

@@ -1,4 +1,4 @@
-"""The fold of the five stages into a verdict, stopping early or exhaustive.
+"""The five stages in order, and their fold into a verdict, stopping early or exhaustive.
 
 With `stop_early` (extension S), the funnel stops at the first failure and what comes later is `NOT_RUN`. Exhaustive,
 every stage is attempted on every candidate, whatever failed before. Both find the same candidates correct: a candidate
@@ -7,19 +7,52 @@ is correct when syntax, compile, tiny and full all pass; timing never changes th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
-from ..core.candidate import Candidate
+from attrs import evolve
+
+from ..core.candidate import Candidate, RunReport, Variant
 from ..core.outcome import Outcome, Stage
-from ..core.verdict import StageResult, Verdict
+from ..core.verdict import StageResult, Verdict, decide, skip
+from .checks.runs import RunsReport
+from .checks.table import CHECKS, Check, find_failure
 from .compile_stage import judge_compile
-from .decision import skip
-from .declared_sizes import describe_declared
-from .run_stages import judge_full, judge_tiny
+from .judge_run import judge_run
 from .syntax import judge_syntax
 from .timing_stage import TRIM, compiled_speedup_of, judge_timing, speedup_of
 
+WHOLE, SAMPLED = "run whole", "sampled"
+NOT_RUN = "not run"
 Judge = Callable[[Candidate], StageResult]
+
+
+def judge_tiny(candidate: Candidate) -> StageResult:
+    """Return the tiny run's decision."""
+    report = candidate.evidence.tiny
+    if report is None:
+        return skip(Stage.TINY)
+    return decide(Stage.TINY, judge_run(report), report.seconds)
+
+
+def judge_full(candidate: Candidate, checks: Sequence[Check] = CHECKS) -> StageResult:
+    """Return the full run's decision: that of the first check that objects, and the seconds of all that were made."""
+    reports = candidate.evidence.reports
+    if not reports:
+        return skip(Stage.FULL)
+    failure = find_failure(candidate, checks)
+    result = decide(Stage.FULL, failure, sum(report.seconds for _, report in reports))
+    narrow = [str(run.variant) for run in find_runs(candidate) if run.oracle_dtype != "float64"]
+    if failure is None and narrow:
+        return evolve(result, message=f"expected values in float32: variant {', '.join(narrow)}")
+    return result
+
+
+def find_runs(candidate: Candidate) -> Iterator[RunReport]:
+    """Yield the runs on inputs of the candidate's own backend: all but what the interpreter says beside a GPU."""
+    for name, report in candidate.evidence.reports:
+        if isinstance(report, RunsReport) and name != "interpreted":
+            yield from report.runs
+
 
 FUNNEL: tuple[tuple[Stage, Judge], ...] = (
     (Stage.AST, judge_syntax),
@@ -75,3 +108,24 @@ def _speedups(candidate: Candidate, trim: float) -> tuple[float | None, float | 
         return None, None
     ratio = speedup_of(report, trim)
     return (None, ratio) if report.simulated else (ratio, None)
+
+
+def describe_declared(candidate: Candidate, backend: str) -> str:
+    """Return what became of the declared sizes of a candidate that is right, such as `not run (5.4 GB)`.
+
+    A GPU runs all programs and compares all results; without one some programs are run where the reference can be
+    computed.
+    """
+    report = candidate.evidence.report("declared")
+    if backend == "cuda":
+        return WHOLE
+    if isinstance(report, RunsReport) and any(run.variant is Variant.DECLARED for run in report.runs):
+        return SAMPLED
+    compiled = candidate.evidence.compile
+    num_bytes = 0 if compiled is None or compiled.reference is None else compiled.reference.num_bytes
+    return f"{NOT_RUN} ({tell_bytes(num_bytes)})" if num_bytes else NOT_RUN
+
+
+def tell_bytes(num_bytes: float) -> str:
+    """Return a size as people read it, such as `5.4 GB`."""
+    return f"{num_bytes / 1e9:.1f} GB" if num_bytes >= 1e8 else f"{num_bytes / 1e6:.1f} MB"

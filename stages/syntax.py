@@ -18,8 +18,7 @@ from functools import lru_cache
 from ..core.candidate import Candidate, Failure
 from ..core.outcome import Outcome, Stage
 from ..core.text.parsing import parse, quietly
-from ..core.verdict import StageResult
-from .decision import decide
+from ..core.verdict import StageResult, decide
 from .scopes import Names, Scope, TooEntangled, is_own_object, literal_getattr
 from .unordered_sets import find_uses_of_order
 

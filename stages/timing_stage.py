@@ -17,8 +17,7 @@ import math
 from ..core.candidate import Candidate, Failure, TimingReport
 from ..core.outcome import Outcome, Stage
 from ..core.statistics.intervals import trimmed_mean
-from ..core.verdict import StageResult
-from .decision import decide, skip
+from ..core.verdict import StageResult, decide, skip
 
 TRIM = 0.1
 UNSTEADY = 0.02

@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from hypothesis import settings
-from tritonrl.harness.bench.verifier.attack_files import Attack
+from tritonrl.harness.bench.verifier.attacks import Attack
 
 PROFILES = {"quick": settings(max_examples=30, deadline=None), "thorough": settings(max_examples=100, deadline=None)}
 """Of hypothesis, without deadlines, as how long an example takes is the machine's doing."""

@@ -7,17 +7,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tritonrl.cli import app
 from tritonrl.core.corpus import SUITES
 from tritonrl.harness.tasks.suite_figures import SuiteFigures, measure_suite, render_figures
-from typer.testing import CliRunner, Result
 
+from .command import invoke
 from .harness.datasets.made_up import HEAD, SMALL_PROBLEM, write_folder
-
-
-def invoke(*arguments: object) -> Result:
-    """Run a command in this process."""
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], prog_name="tritonrl")
 
 
 def _count_characters(prompts: list[str], answers: list[str]) -> list[tuple[int, int]]:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tritonrl.harness.bench.verifier.attack_files import read_attacks
+from tritonrl.harness.bench.verifier.attacks import read_attacks
 
 from .selection import FURTHER, KERNELS, attacks_by_default, is_further
 

@@ -1,7 +1,7 @@
 """Factorial effects of the extensions, estimated from the cells of the grid: main effects and all interactions.
 
 The contrasts are `core.statistics.design`'s; their standard errors, as both seeds and tasks were drawn,
-`core.statistics.variance_components`'s; what looking at fifteen of them costs is `core.statistics.significance`'s.
+`core.statistics.variance_components`'s; what looking at fifteen of them costs is `core.statistics.intervals`'s.
 Differences between any two cells are judged likewise.
 
 An interval allows for another draw of the tasks and of the training runs. With one seed it allows for other tasks
@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 from ..recipe.extensions import ALL_CELLS, Extensions
 from .design import TERMS, solve
-from .intervals import Interval
-from .significance import adjust, detectable_multiple, joint_confidence, p_value, quantile
+from .intervals import Interval, adjust, detectable_multiple, joint_confidence, p_value, quantile
 from .variance_components import Uncertainty, find_uncertainties
 
 __all__ = ["GRID", "TERMS", "Analysis", "Difference", "Effect", "Response", "analyse", "compare"]

@@ -1,6 +1,6 @@
 """A task's sizes as module-level integer constants, wherever its author wrote them.
 
-A profile rewrites constants (`core.text.size_constants`), and a suite that is not ours has its sizes in other places as
+A profile rewrites such constants (`with_constants`), and a suite that is not ours has its sizes in other places as
 well: in a product (`2**14`), several in one assignment, in a tuple (`input_shape = (4096, 512)`), a dictionary or the
 arguments of a configuration, or as plain numbers inside `get_inputs` and `get_init_inputs`. The program that is written
 here does the same and has a constant for each of them. Equal numbers in the two functions become one constant, because
@@ -13,6 +13,7 @@ import ast
 import operator
 from collections.abc import Callable, Iterator
 
+from ..task import Constants
 from .parsing import parse
 
 LEAST = 8
@@ -199,3 +200,61 @@ def _new_name(wanted: str, taken: set[str]) -> str:
         name += "_"
     taken.add(name)
     return name
+
+
+def _assignments(source: str) -> dict[str, ast.Constant]:
+    """Return the value nodes of module-level integer assignments; the last one of a name counts."""
+    found: dict[str, ast.Constant] = {}
+    for node in parse(source).body:
+        targets: list[ast.expr]
+        if isinstance(node, ast.Assign):
+            targets, value = node.targets, node.value
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            targets, value = [node.target], node.value
+        else:
+            continue
+        # bool is a subclass of int, and True is no size
+        if len(targets) == 1 and isinstance(targets[0], ast.Name) and isinstance(value, ast.Constant):
+            if type(value.value) is int:
+                found[targets[0].id] = value
+            else:
+                found.pop(targets[0].id, None)
+    return found
+
+
+def read_constants(source: str) -> dict[str, int]:
+    """Return module-level assignments of an integer literal to one name, in the order of the source."""
+    return {name: int(node.value) for name, node in _assignments(source).items() if isinstance(node.value, int)}
+
+
+def read_sizes(source: str) -> dict[str, int]:
+    """Return the constants of a source, and those that its sizes elsewhere become (`name_sizes`)."""
+    return read_constants(name_sizes(source))
+
+
+def with_constants(source: str, constants: Constants) -> str:
+    """Rewrite these constants of a source, and nothing else changed.
+
+    A name that is no constant there may be one of those that `name_sizes` gives to sizes in tuples and functions; all
+    of these are then written as constants first. Raises ValueError for a name that is none of them.
+    """
+    if not constants:
+        return source
+    nodes = _assignments(source)
+    if any(name not in nodes for name, _ in constants):
+        source = name_sizes(source)
+        nodes = _assignments(source)
+    missing = [name for name, _ in constants if name not in nodes]
+    if missing:
+        raise ValueError(f"no module-level integer constant: {', '.join(missing)}")
+    # the parser counts columns in UTF-8 bytes and ends lines at \n, \r\n and \r only
+    lines = source.encode().splitlines(keepends=True)
+    edits = sorted(((nodes[name], value) for name, value in constants), key=lambda edit: _position(edit[0]))
+    for node, value in reversed(edits):
+        line = lines[node.lineno - 1]
+        lines[node.lineno - 1] = line[: node.col_offset] + str(value).encode() + line[node.end_col_offset :]
+    return b"".join(lines).decode()
+
+
+def _position(node: ast.expr) -> tuple[int, int]:
+    return node.lineno, node.col_offset

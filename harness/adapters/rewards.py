@@ -1,4 +1,4 @@
-"""Reward functions in the shapes that trainers call: TRL's, and verl's.
+"""Reward functions in the shapes that trainers call, TRL's and verl's, and a policy as transformers has it.
 
 TRL hands a batch over, with the data set's columns and two functions to log with as keyword arguments; verl hands over
 one completion, and loads the function from a file by its path. Neither package is imported here.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ...core.config import PolicyConfig
 from ..errors import UsageError
 from .scorer import Completion, Scorer, TaskLike, shared_scorer
 
@@ -78,3 +79,15 @@ def compute_scores(
         }
         for verdict in scorer.judge_many(list(zip(ground_truths, solution_strs, strict=True)))
     ]
+
+
+def load_policy(name: str = "nano", device: str | None = None) -> tuple[Any, Any]:
+    """Load a policy's model and tokenizer: `nano`, which is shipped, or whatever `policy.name` takes.
+
+    In float32 on the CPU and in bfloat16 on a GPU, `device` being a GPU where there is one. Raises UsageError where it
+    cannot be loaded.
+    """
+    from ..policy.model.load import load_policy as load
+
+    policy = load(PolicyConfig(name=name), device)
+    return policy.model, policy.tokenizer

@@ -173,8 +173,7 @@ def bench_attacks(
     """
     from ..settings import load_config
     from ..tasks.batch import default_jobs
-    from .verifier.attack_files import read_attacks
-    from .verifier.attacks import judge_attacks, render
+    from .verifier.attacks import judge_attacks, read_attacks, render
 
     chosen = [f"verifier.backend={backend}"] if backend else []
     config = load_config(settings=[*(settings or []), *chosen])

@@ -3,6 +3,8 @@
 A Parquet row has the classes `{entry_point}` and `{entry_point}New`, and `get_init_inputs()` gives `[args, kwargs]`, as
 KernelBook's do; `prompt` is what a model is shown here, so that `--data` reads the pair back as it was. What there is
 to say of a repository is left out, for there is none. A file appears whole or not at all.
+
+Tasks alone are one row each for TRL, verl, verifiers and inspect_ai, and files for KernelBench.
 """
 
 from __future__ import annotations
@@ -10,16 +12,18 @@ from __future__ import annotations
 import ast
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...core.task import Example
+from ...core.task import Example, Task
 from ...core.text.parsing import parse
-from ...core.text.prompts import assistant_message, user_message
+from ...core.text.prompts import assistant_message, chat_prompt, user_message
 from ..errors import UsageError
 from ..work import write_atomically
 
+Row = dict[str, Any]
 ENTRY_POINT = "Model"
 FORMS = (".parquet", ".jsonl")
 
@@ -95,3 +99,70 @@ def with_init_pairs(source: str) -> str:
                     text = source.encode()
                     return (text[:first] + b"[" + text[first:last] + b", {}]" + text[last:]).decode()
     return source
+
+
+def trl_row(task: Task, _: int) -> Row:
+    """Make a row of TRL's: a conversational `prompt`, and the columns that the reward function reads."""
+    return {"prompt": chat_prompt(task), "task": task.task_id, "level": task.level, "family": task.family}
+
+
+def verl_row(task: Task, number: int) -> Row:
+    """Make a row of verl's: its five columns, the task being the reward model's ground truth."""
+    return {
+        "data_source": "tritonrl",
+        "prompt": chat_prompt(task),
+        "ability": "triton",
+        "reward_model": {"style": "rule", "ground_truth": task.task_id},
+        "extra_info": {"index": number, "task": task.task_id, "level": task.level, "family": task.family},
+    }
+
+
+def verifiers_row(task: Task, number: int) -> Row:
+    """Make a row of verifiers': a `prompt` of chat messages, the task as the `answer`, and `info` about it."""
+    info = {"task": task.task_id, "level": task.level, "family": task.family}
+    return {"example_id": number, "prompt": chat_prompt(task), "answer": task.task_id, "info": info}
+
+
+def inspect_row(task: Task, _: int) -> Row:
+    """Make a sample of inspect_ai's: input, target (the task), id and metadata."""
+    metadata = {"level": task.level, "family": task.family}
+    return {"id": task.task_id, "input": user_message(task), "target": task.task_id, "metadata": metadata}
+
+
+ROWS: Mapping[str, Callable[[Task, int], Row]] = {
+    "trl": trl_row,
+    "verl": verl_row,
+    "verifiers": verifiers_row,
+    "inspect": inspect_row,
+}
+"""The formats that are one file."""
+FORMATS = (*ROWS, "kernelbench")
+
+
+def export_rows(path: Path, tasks: Iterable[Task], form: str) -> int:
+    """Write the tasks in a tool's form to a Parquet or JSONL file, and count them; raises UsageError."""
+    if path.suffix not in (".parquet", ".jsonl"):
+        raise UsageError(f"{path}: --format {form} goes to a file that ends with .parquet or .jsonl")
+    rows = [ROWS[form](task, number) for number, task in enumerate(tasks)]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".jsonl":
+        write_atomically(path, "".join(f"{json.dumps(row)}\n" for row in rows).encode())
+    else:
+        import polars as pl
+
+        buffer = io.BytesIO()
+        pl.DataFrame(rows).write_parquet(buffer)
+        write_atomically(path, buffer.getvalue())
+    return len(rows)
+
+
+def export_problems(folder: Path, tasks: Iterable[Task]) -> int:
+    """Write the tasks as KernelBench's problems, `level1/1_softmax_l1-softmax-00c0ff.py`, and count them."""
+    counts: dict[int, int] = {}
+    for task in tasks:
+        number = counts[task.level] = counts.get(task.level, 0) + 1
+        place = folder / f"level{task.level}"
+        place.mkdir(parents=True, exist_ok=True)
+        name = re.sub(r"\W+", "_", task.task_id)
+        write_atomically(place / f"{number}_{name}.py", f"{task.source.strip()}\n".encode())
+    return sum(counts.values())

@@ -20,9 +20,8 @@ from typing import Any, TypeGuard
 from attrs import frozen
 
 from ...core.task import Task
-from ...core.text.parsing import UNPARSABLE
+from ...core.text.parsing import UNPARSABLE, class_names, rename_class
 from ...core.text.prompts import assistant_message, user_message
-from ...core.text.renaming import class_names, rename_class
 
 COLUMNS = ("entry_point", "python_code", "triton_code")
 _HALF = re.compile("[\ud800-\udfff]")

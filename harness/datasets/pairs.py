@@ -20,8 +20,7 @@ from typing import Any
 from attrs import frozen
 
 from ...core.text.extraction import extract
-from ...core.text.parsing import UNPARSABLE
-from ...core.text.renaming import class_names
+from ...core.text.parsing import UNPARSABLE, class_names
 from ..errors import UsageError
 from ..settings import read_lines
 from . import kernelbook

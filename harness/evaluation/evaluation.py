@@ -33,9 +33,8 @@ from ...core.text.extraction import extract
 from ...core.verdict import Verdict
 from ..display import Progress
 from ..errors import TaskError, UsageError
-from ..study.live_figures import verdict_figures
 from ..study.pipeline import CellContext, Model, draw_completions
-from ..study.rows import Attempt, evaluation_row
+from ..study.rows import Attempt, evaluation_row, verdict_figures
 from ..study.store import Results, RunIdentity, require_folder
 from ..study.task_draws import evaluation_tasks, root_seed
 from ..tables import TABLES, Row, write_table

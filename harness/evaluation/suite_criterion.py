@@ -35,10 +35,10 @@ from ...stages.compile_stage import find_recording
 from ...stages.plan_audit import check_structure
 from ..errors import TaskError, TooLargeError
 from ..reference.device_comparison import find_excess_on_device
-from ..reference.device_draws import DrawnInputs
 from ..reference.oracle import ExpectedRun
 from ..reference.reference import build_model, call_model, convert, draw_inputs, dtype_name, load_task, torch_dtype
 from ..reference.sizes.declared_sizes import measure
+from ..reference.values import DrawnInputs
 from ..verification.context import BYTES_A_BYTE, VerifierContext
 from ..verification.large_runs import LargeRun, asked_for, compute_large
 from ..verification.recordings import probe_compile, record_own_values

@@ -14,11 +14,7 @@ kernel. A timing has the task's reference beside the candidate, on values that t
 
 from __future__ import annotations
 
-import argparse
-import os
-import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -30,18 +26,17 @@ from ...core.candidate import Failure, Variant
 from ...core.plan import BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan, Operator
 from ...core.run import RunResult
 from ...core.serialisation import from_plain, to_plain
-from ..reference.device_draws import DrawnInputs, draw_on_device
 from ..reference.reference import count_stored
+from ..reference.values import DrawnInputs, draw_on_device
 from ..sandbox import wire
-from ..sandbox.confinement import syscalls
+from ..sandbox.fork_server import serve_forks
 from ..sandbox.recording.aten_steps import run_operator
 from .device.launcher import Fatal, LoadedKernel, Unsupported, failure_of, is_of_memory, make_launch
-from .device.memory import DeviceBuffers, bytes_of
+from .device.memory import DeviceBuffers, bytes_of, open_window
 from .timing.copies import Prepare
 from .timing.protocol import Protocol, ReferenceRequest, ReferenceSource
 from .timing.references import References, load_compiler
 from .timing.timer import Timer
-from .window import open_window
 
 _PIECE_S = 0.015
 """Preparing goes on for so long, or for one piece, before others may have their turn."""
@@ -358,39 +353,10 @@ def _serve(connection: socket.socket, device: int, window: int) -> None:
 
 
 def main() -> None:
-    """Import, then fork a child for each byte that the judge sends.
-
-    The byte is the number of the child's GPU; the child serves on the socket that came with it.
-    """
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--control", type=int, required=True)
-    arguments = parser.parse_args()
-    control = socket.socket(fileno=arguments.control)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies
+    """Import, then fork a child for each request: its GPU's number, with memory that it shares with the judge."""
     import cuda.bindings.driver  # noqa: F401 (before the fork: it takes a while)
 
-    control.sendall(b"r")
-    while True:
-        data, descriptors, _, _ = socket.recv_fds(control, 1, 2)
-        if not data:
-            return
-        connection = socket.socket(fileno=descriptors[0])
-        pid = os.fork()
-        if pid == 0:
-            status = 1
-            try:
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                syscalls.control_process(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
-                control.close()
-                _serve(connection, data[0], descriptors[1])
-                status = 0
-            except BaseException as error:
-                print(f"{type(error).__name__}: {error}"[:500], file=sys.stderr, flush=True)
-            finally:
-                os._exit(status)
-        connection.close()
-        os.close(descriptors[1])
-        control.sendall(f"{pid:>10}".encode())
+    serve_forks(lambda connection, device, descriptors: _serve(connection, device[0], descriptors[0]))
 
 
 if __name__ == "__main__":

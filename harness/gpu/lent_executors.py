@@ -21,9 +21,9 @@ from attrs import define, frozen
 from ..errors import SandboxError
 from ..lending import Borrower, Reply
 from .backend import CudaBackend, GetBlob
+from .device.memory import open_window
 from .gpu_lock import GpuLock
 from .processes import Executor
-from .window import open_window
 
 EXECUTORS = "executors"
 """The session's name."""

@@ -14,10 +14,6 @@ import os
 import select
 import signal
 import socket
-import subprocess
-import sys
-import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
@@ -29,8 +25,9 @@ from ...core.plan import LaunchPlan
 from ...core.serialisation import from_plain
 from ..errors import SandboxError
 from ..sandbox import wire
+from ..sandbox.fork_server import ForkServer
+from .device.memory import make_window, open_window
 from .gpu_lock import GpuLock
-from .window import make_window, open_window
 
 if TYPE_CHECKING:
     import torch
@@ -53,59 +50,24 @@ class Lost(Exception):
         self.failure = failure
 
 
-class Parent:
-    """The process that forks executors; threads take turns with it."""
+class Parent(ForkServer):
+    """The process that forks executors; it never touches a device."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._control, theirs = socket.socketpair()
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the parent)
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", f"{__package__}.executor", "--control", str(theirs.fileno())],
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=self._log,
-                stderr=self._log,
-                env={**os.environ, **_ENVIRONMENT},
-                start_new_session=True,
-            )
-        self._control.settimeout(_START_TIMEOUT_S)
+        super().__init__(f"{__package__}.executor", _ENVIRONMENT, "an executor", is_logged=True)
         try:
-            self.expect(self._control.recv(1) == b"r")
-        except OSError as error:
+            self.wait_until_ready()
+        except SandboxError:
             self.close()
-            raise SandboxError(f"the executors' process did not start: {error}") from error
-
-    def expect(self, fine: bool) -> None:
-        """Raise SandboxError with the process's last words where something is not fine."""
-        if not fine:
-            self._log.seek(0)
-            lines = self._log.read().decode(errors="replace").strip().splitlines()
-            raise SandboxError(f"an executor ended: {lines[-1] if lines else 'it said nothing'}")
+            raise
 
     def fork(self, device: int, window: int) -> tuple[int, socket.socket]:
         """A child that opens the device, and the socket on which it serves; `window` is memory of both."""
-        ours, theirs = socket.socketpair()
-        with theirs, self._lock:
-            socket.send_fds(self._control, [bytes([device])], [theirs.fileno(), window])
-            answer = self._control.recv(10)
-        self.expect(bool(answer))
-        return int(answer), ours
+        return self.spawn(bytes([device]), [window])
 
     def start(self, device: int) -> Executor:
         """An executor on a GPU."""
         return Executor(self, device)
-
-    def close(self) -> None:
-        """End the process; its children end with their sockets."""
-        self._control.close()
-        try:
-            self._process.wait(5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._log.close()
 
 
 class Executor:

@@ -17,10 +17,10 @@ import torch
 
 from ...core.task import Task
 from ..errors import TooLargeError
-from ..reference.device_draws import DrawnInputs, draw_on_device
 from ..reference.oracle import Oracle
 from ..reference.reference import call_model, convert, is_floating
 from ..reference.task_facts import MAX_CACHED_BYTES
+from ..reference.values import DrawnInputs, draw_on_device
 from .gpu_lock import GpuLock
 from .timing.references import forbid_tf32
 

@@ -39,10 +39,9 @@ from .model.load import LoraShape, Policy, load_policy
 from .model.states import close_weights, continue_adapter, enter_state, open_weights, save_state
 from .sampling.engine import sample
 from .sampling.vllm_engine import VllmEngine, open_engine
-from .training.descent import LossPoint, load_moments, make_optimizer, save_moments
+from .training.descent import Gradients, LossPoint, load_moments, make_optimizer, save_moments
 from .training.distributed import ALONE, World
 from .training.finetune import finetune, trained_weights
-from .training.gradients import Gradients
 from .training.policy_gradient import NUM_SUMS, PolicyGradient, plan_round
 
 L = TypeVar("L", bound="PolicyLearner")

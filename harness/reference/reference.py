@@ -28,7 +28,7 @@ from torch.utils.flop_counter import flop_registry
 
 from ...core.run import InitArgument, TensorSpec
 from ...core.task import Constants, Profile, Task
-from ...core.text.size_constants import with_constants
+from ...core.text.named_sizes import with_constants
 from ...stages.roofline import EagerOperator
 from ...stages.variants import round_values
 from ..errors import TaskError

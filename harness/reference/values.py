@@ -1,4 +1,9 @@
-"""Tensors' values as arrays, and a variant's values in the place and the order in memory that a task gives them."""
+"""Tensors' values as arrays, and a variant's values in the place and the order in memory that a task gives them.
+
+Large inputs are drawn where they are used, on a GPU in a moment: the judge's oracle and an executor's process draw the
+same values from the same seed, so that gigabytes need not travel. A program that cannot draw on the device draws on the
+processor, in both.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from attrs import frozen
 from numpy.typing import NDArray
 
+from ...core.task import Profile, Task
 from ...stages.tolerance import LARGEST_FINITE
 from ...stages.variants import VariantInputs
-from .reference import count_stored
+from ..errors import TaskError
+from .reference import alone_with_generators, count_stored, draw_inputs, is_floating, load_task, torch_dtype
 
 
 def is_in_range(wanted: NDArray[np.generic], dtype: str) -> bool:
@@ -53,3 +61,33 @@ def place_like(drawn: torch.Tensor, values: NDArray[Any], dtype: torch.dtype) ->
 def values_of(tensor: torch.Tensor) -> NDArray[np.generic]:
     """A tensor's values, floating ones in float64."""
     return (tensor.double() if tensor.is_floating_point() else tensor).detach().cpu().numpy()  # NumPy has no bfloat16
+
+
+@frozen(kw_only=True)
+class DrawnInputs:
+    """A task's inputs at its declared sizes: by whom they are drawn does not matter."""
+
+    task: Task
+    dtype: str
+    seed: int
+
+
+def draw_on_device(drawn: DrawnInputs, device: str) -> list[Any]:
+    """Draw the inputs on a device, floating ones in the dtype; raises TaskError."""
+    module = load_task(drawn.task, Profile.DECLARED)
+    with alone_with_generators():
+        try:
+            with torch.device(device):
+                if torch.device(device).type == "cuda":
+                    torch.cuda.manual_seed(drawn.seed)
+                values = draw_inputs(drawn.task, module, drawn.seed)
+        except TaskError:
+            values = draw_inputs(drawn.task, module, drawn.seed)
+    return [_place(value, device, torch_dtype(drawn.dtype)) for value in values]
+
+
+def _place(value: Any, device: str, dtype: torch.dtype) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    placed = value.to(device)
+    return placed.to(dtype) if is_floating(placed) else placed

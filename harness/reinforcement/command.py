@@ -107,7 +107,7 @@ def rl(
     shown = DisplayKind.NONE if as_json else display
     from ...core.serialisation import to_plain
     from .exams import render_changes
-    from .groups import render_groups
+    from .run import render_groups
 
     with rank_zero_runs(config.policy) as leads:
         if not leads:

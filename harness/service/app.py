@@ -21,19 +21,19 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from .dispatcher import Dispatcher, Refused
 from .messages import MAX_BODY_BYTES, read_request
-from .pool import Refused, WorkerPool
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]", "::1")
 _RETRY_AFTER_S = "2"
 
 
-def build_app(pool: WorkerPool, token: str | None, is_loopback: bool) -> Starlette:
-    """Return the application that serves a pool; without a token it asks for none."""
+def build_app(dispatcher: Dispatcher, token: str | None, is_loopback: bool) -> Starlette:
+    """Return the application that serves what a dispatcher does; without a token it asks for none."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with pool:
+        async with dispatcher:
             yield
 
     async def verify(request: Request) -> JSONResponse:
@@ -44,7 +44,7 @@ def build_app(pool: WorkerPool, token: str | None, is_loopback: bool) -> Starlet
             raise HTTPException(422, str(error)) from None
         client = request.client.host if request.client else ""
         try:
-            replies = await pool.verify(items, spec, client)
+            replies = await dispatcher.verify(items, spec, client)
         except Refused as refusal:
             headers = {} if refusal.status == 413 else {"Retry-After": _RETRY_AFTER_S}
             raise HTTPException(refusal.status, str(refusal), headers) from None
@@ -54,15 +54,15 @@ def build_app(pool: WorkerPool, token: str | None, is_loopback: bool) -> Starlet
         return JSONResponse({"verdicts": replies})
 
     async def health(_: Request) -> JSONResponse:
-        status = "broken" if pool.is_broken else "ok" if pool.num_up else "starting"
+        status = "broken" if dispatcher.is_broken else "ok" if dispatcher.pool.num_up else "starting"
         plain = {
             "status": status,
-            "workers": pool.num_workers,
-            "workers_up": pool.num_up,
-            "restarts": pool.num_restarts,
-            "waiting": pool.num_waiting,
-            "verified": pool.num_verified,
-            "backend": pool.backend,
+            "workers": dispatcher.num_workers,
+            "workers_up": dispatcher.pool.num_up,
+            "restarts": dispatcher.pool.num_ended,
+            "waiting": dispatcher.num_waiting,
+            "verified": dispatcher.num_verified,
+            "backend": dispatcher.backend,
         }
         return JSONResponse(plain, status_code=200 if status == "ok" else 503)
 

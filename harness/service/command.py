@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import tempfile
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated
@@ -54,7 +53,8 @@ def serve(
     except ImportError as error:
         raise UsageError(f"serve: {error.name} is not installed (pip install 'tritonrl[serve]')") from None
     from ..settings import load_config, read_text, with_drawn_seed
-    from .pool import PoolLimits, WorkerPool
+    from ..verification.verifier import open_verifier
+    from .dispatcher import Dispatcher, Limits
 
     token = read_text(token_file).strip() if token_file is not None else os.environ.get(TOKEN_VARIABLE, "")
     if token_file is not None and not token:
@@ -65,11 +65,10 @@ def serve(
     given = [*(settings or []), *([f"verifier.backend={backend}"] if backend else [])]
     config = load_config(preset, config_file, given, with_drawn_seed())
     num_workers = workers or len(os.sched_getaffinity(0))
-    limits = PoolLimits(num_waiting=max_waiting, num_of_client=max_of_client)
-    with _listen(host, port) as listener, tempfile.TemporaryDirectory(prefix="tritonrl-serve-") as folder:
-        evidence = Path(folder) / "evidence.sqlite"
-        pool = WorkerPool(config=config, num_workers=num_workers, limits=limits, evidence=evidence)
-        app = build_app(pool, token or None, is_loopback)
+    limits = Limits(num_waiting=max_waiting, num_of_client=max_of_client)
+    with _listen(host, port) as listener, open_verifier(config) as verifier:
+        dispatcher = Dispatcher(verifier.workers(), config, verifier.backend, num_workers, limits)
+        app = build_app(dispatcher, token or None, is_loopback)
         address = f"[{host}]" if ":" in host else host
         print(f"http://{address}:{listener.getsockname()[1]}  {num_workers} workers", flush=True)
         server = uvicorn.Server(

@@ -1,4 +1,4 @@
-"""The JSON that clients, server and workers exchange.
+"""The JSON that clients and server exchange.
 
 `POST /v1/verify` takes `{"items": [ITEM, ...], "spec": SPEC}` and answers `{"verdicts": [...]}` in the order of the
 items. An item is `{"task": TASK, "candidate": SOURCE}`, or has `"completion"`, from which the source is extracted, in

@@ -24,10 +24,19 @@ from ...core.text.extraction import extract
 from ...core.verdict import Verdict
 from ..work import work_key, write_atomically
 from .contamination import open_admission
-from .live_figures import tell_steps, verdict_figures
 from .pipeline import CellContext, Model, adapter_folder, sample, training_of, verify
 from .round import run_round
-from .rows import SFT, Attempt, CellResult, Journal, evaluation_row, timing_rows, training_rows
+from .rows import (
+    SFT,
+    Attempt,
+    CellResult,
+    Journal,
+    evaluation_row,
+    tell_steps,
+    timing_rows,
+    training_rows,
+    verdict_figures,
+)
 from .task_draws import evaluated_rounds, evaluation_tasks, root_seed
 from .training_data import describe, draw_training_data, identify_training
 

@@ -22,9 +22,8 @@ from ...core.serialisation import from_plain, to_plain
 from ...core.task import Task
 from ...core.text.prompts import user_message
 from ..work import work_key
-from .live_figures import tell_steps
 from .pipeline import CellContext, Model, adapter_folder, draw_completions, draw_tokens, training_of
-from .rows import Journal, training_rows
+from .rows import Journal, tell_steps, training_rows
 from .task_draws import root_seed
 
 

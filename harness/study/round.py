@@ -16,9 +16,8 @@ from ...core.text.extraction import extract
 from ...core.verdict import Reward, Verdict
 from .contamination import open_admission
 from .learning import Sample, choose, draw, learn, learning_columns
-from .live_figures import round_figures
 from .pipeline import CellContext, Model, verify
-from .rows import Attempt, Journal, Seconds, candidate_row, round_row, stage_rows, timing_rows
+from .rows import Attempt, Journal, Seconds, candidate_row, round_figures, round_row, stage_rows, timing_rows
 from .task_draws import family_of, root_seed, round_families, round_tasks
 
 

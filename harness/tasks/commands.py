@@ -202,8 +202,7 @@ def tasks_export(
 
     Example: tritonrl tasks export --format verl --suite core13:train -n 1000 --out train.parquet
     """
-    from ..datasets.export import export_pairs
-    from ..datasets.formats import FORMATS, export_problems, export_rows
+    from ..datasets.export import FORMATS, export_pairs, export_problems, export_rows
     from .suites import corpus_examples, corpus_tasks, export_tasks
 
     if form is not None and form not in FORMATS:

@@ -31,10 +31,9 @@ from ...core.corpus import (
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint, from_plain, to_plain
 from ...core.task import DTYPES, Example, Profile, Task
-from ...core.text.named_sizes import name_sizes
+from ...core.text.named_sizes import name_sizes, read_constants
 from ...core.text.parsing import UNPARSABLE
 from ...core.text.prompts import assistant_message, user_message
-from ...core.text.size_constants import read_constants
 from ..datasets.kernelbench import LEVELS, Problem, Skipped, read_kernelbench
 from ..errors import TaskError, UsageError
 from ..settings import is_regular, read_text

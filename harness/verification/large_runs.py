@@ -18,24 +18,28 @@ from attrs import evolve, frozen
 from ...core.candidate import Failure, RunReport, Variant
 from ...core.outcome import Outcome
 from ...core.plan import BufferKind, LaunchPlan, View
-from ...core.run import InitArgument, TensorSpec
+from ...core.run import InitArgument, RunResult, TensorSpec
 from ...core.seeds import derive
-from ...core.serialisation import fingerprint
+from ...core.serialisation import fingerprint, from_plain, to_plain
 from ...core.task import Profile, Task
 from ...stages.judge_run import find_trespass
 from ...stages.roofline import ITEM_BYTES
 from ...stages.tolerance import find_largest_safe
 from ...stages.variants import VariantInputs
 from ..errors import TooLargeError
-from ..gpu.large import run_large
+from ..gpu.backend import CudaBackend, place, try_twice
+from ..gpu.processes import Executor, Lost
 from ..gpu.shared_oracle import SharedOracle
 from ..reference.device_comparison import compare_on_device
-from ..reference.device_draws import DrawnInputs
 from ..reference.oracle import ExpectedRun
 from ..reference.reference import torch_dtype
+from ..reference.values import DrawnInputs
+from ..sandbox.sandbox import read_run_result
 from .context import BYTES_A_BYTE, VerifierContext
 from .storages import fill_storages
 
+_LIMITS = 4
+"""A run on gigabytes may take so many times a run's limit: its inputs are drawn within it."""
 IN_FLOAT64, AT_LEAST = 8.0, 4.0
 """The GPU's memory that a run takes for each byte of inputs, parameters and results: with a reference in float64 and
 whatever it makes on the way, and at the least."""
@@ -173,3 +177,46 @@ def _count_stored(spec: TensorSpec | InitArgument | None) -> int:
 
 def _read(data: torch.Tensor, view: View) -> torch.Tensor:
     return data.view(torch_dtype(view.dtype)).reshape(view.shape)
+
+
+def run_large(
+    cuda: CudaBackend, plan: LaunchPlan, storages: dict[int, bytes], drawn: DrawnInputs, device: str
+) -> tuple[RunResult, list[torch.Tensor]]:
+    """Run a plan on inputs that its executor draws: its result without outputs, and these on `device`, as bytes.
+
+    `storages` have the initial values of all buffers but inputs and temporaries.
+    """
+    blobs: list[bytes] = []
+    header = {
+        "kind": "run large",
+        "plan": to_plain(plan),
+        "storages": place(storages, blobs),
+        "drawn": to_plain(drawn),
+        "binaries": cuda.binaries([plan], blobs),
+    }
+    try:
+        with cuda.executor() as executor:
+            reply, _ = try_twice(executor, lambda: cuda.ask(executor, header, blobs, _LIMITS * cuda.limit_s))
+            if reply["failure"] is not None:
+                return RunResult(variant=Variant.DECLARED, failure=from_plain(reply["failure"], Failure)), []
+            result = read_run_result(reply["result"], [])
+            if result.out_of_bounds:  # the child has ended
+                return result, []
+            try:
+                outputs = [_fetch(cuda, executor, number, size, device) for number, size in enumerate(reply["sizes"])]
+            finally:
+                cuda.ask(executor, {"kind": "let go"}, [])
+            return result, outputs
+    except Lost as lost:
+        return RunResult(variant=Variant.DECLARED, failure=lost.failure), []
+
+
+def _fetch(cuda: CudaBackend, executor: Executor, number: int, size: int, device: str) -> torch.Tensor:
+    """An output's bytes, through the memory that both processes have."""
+    found = torch.empty(size, dtype=torch.uint8, device=device)
+    step = len(executor.window)
+    for start in range(0, size, step):
+        stop = min(size, start + step)
+        cuda.ask(executor, {"kind": "fetch", "output": number, "start": start, "stop": stop}, [])
+        found[start:stop].copy_(executor.window[: stop - start])
+    return found

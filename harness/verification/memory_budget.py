@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from attrs import frozen
 
-from ...stages.declared_sizes import tell_bytes
+from ...stages.funnel import tell_bytes
 from ..errors import TooLargeError
 from ..lending import Borrower, Reply
 

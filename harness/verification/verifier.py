@@ -198,7 +198,7 @@ class Verifier:
         """Start what takes seconds before the first candidate: the sandbox's processes, and workers for many jobs."""
         self.context.get_ready()
         if jobs > 1:
-            self._workers().start(jobs)
+            self.workers().start(jobs)
 
     def close(self) -> None:
         """End the worker processes; sandbox and store stay their owner's."""
@@ -265,7 +265,7 @@ class Verifier:
         verdicts: dict[int, Verdict] = {}
         firsts = [pairs[group[0]] for group in groups]
         is_shared = jobs > 1 and len(groups) > 1
-        answers = self._workers().verify(firsts, spec, jobs) if is_shared else self._verify_each(firsts, spec)
+        answers = self.workers().verify(firsts, spec, jobs) if is_shared else self._verify_each(firsts, spec)
         with closing(answers):
             for number, answer in answers:
                 for index in groups[number]:
@@ -288,7 +288,8 @@ class Verifier:
             except TaskError as error:
                 yield number, error
 
-    def _workers(self) -> WorkerPool:
+    def workers(self) -> WorkerPool:
+        """Return the pool of worker processes, which start when they are needed."""
         with self._pool_lock:
             if self._pool is None:
                 context = self.gpu_context or self.context

@@ -1,20 +1,17 @@
-"""The processes that judge: a nursery that has imported what they need, and the workers that it forks.
+"""The workers that judge, and the process that forks them (`harness.sandbox.fork_server`).
 
 A worker has a verifier of its own and one candidate at a time. The sandbox's zygotes, the executors on GPUs and the
 file of evidence are shared: they belong to the process that asks (`workers`). Candidates' code runs in none of these,
-so what workers and their owner send each other is trusted. The nursery's end ends its workers, and its owner's end ends
-the nursery.
+so what workers and their owner send each other is trusted.
 """
 
 from __future__ import annotations
 
-import argparse
 import gc
-import os
 import pickle
 import signal
 import socket
-import sys
+from collections.abc import Callable
 from functools import lru_cache
 from multiprocessing.connection import Connection
 from typing import Any
@@ -23,38 +20,20 @@ from ...core.task import Task
 from ..errors import SandboxError
 from ..gpu.lent_executors import BorrowedBackend
 from ..lending import Borrower
-from ..sandbox.confinement import syscalls
+from ..sandbox.fork_server import serve_forks
 from ..sandbox.sandbox import Sandbox
 from .evidence_store import EvidenceStore
 from .memory_budget import BorrowedBudget, Share
 from .verifier import Verifier
-from .workers import GPU_MEMORY, HOST_MEMORY, MAX_SOCKETS, READY, Broken, Question, WorkerOrder
+from .workers import GPU_MEMORY, HOST_MEMORY, Broken, Question, WorkerOrder
 
 _MAX_TASKS = 256
 
 
 def main() -> None:
-    """Import, say so, and fork a worker for each request until the owner's end of the socket closes."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--control", type=int, required=True)
-    control = socket.socket(fileno=parser.parse_args().control)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    """Import, then fork a worker for each request, whose descriptors are the sockets of what it borrows."""
     _warm_up()
-    control.send(READY)
-    while True:
-        try:
-            packet, descriptors, _, _ = socket.recv_fds(control, 1, MAX_SOCKETS)
-        except ConnectionError:
-            return
-        if not packet:
-            return
-        process = os.fork()
-        if process == 0:
-            os._exit(_be_worker(control, descriptors))
-        for descriptor in descriptors:
-            os.close(descriptor)
-        control.send(str(process).encode())
+    serve_forks(_be_worker)
 
 
 def _warm_up() -> None:
@@ -69,20 +48,8 @@ def _warm_up() -> None:
     gc.freeze()
 
 
-def _be_worker(control: socket.socket, descriptors: list[int]) -> int:
-    syscalls.control_process(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    control.close()
-    connection, *sockets = descriptors
-    try:
-        serve(Connection(connection), [socket.socket(fileno=descriptor) for descriptor in sockets])
-    except (EOFError, ConnectionError):
-        return 0  # its owner has ended
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-        sys.stderr.flush()
-        return 1
-    return 0
+def _be_worker(connection: socket.socket, _: bytes, descriptors: list[int]) -> None:
+    serve(Connection(connection.detach()), [socket.socket(fileno=descriptor) for descriptor in descriptors])
 
 
 def serve(connection: Connection, sockets: list[socket.socket]) -> None:
@@ -105,12 +72,15 @@ def serve(connection: Connection, sockets: list[socket.socket]) -> None:
 
 
 def _answer(verifier: Verifier, question: Question) -> Any:
+    signal.setitimer(signal.ITIMER_REAL, question.limit_s)  # whose signal ends the process
     try:
         return verifier.verify(_read_task(question.task), question.source, question.spec)
     except SandboxError as error:
         return Broken(message=str(error))
     except Exception as error:
         return error
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
 
 
 def _pack(answer: Any) -> bytes:
@@ -124,8 +94,8 @@ def _pack(answer: Any) -> bytes:
 
 @lru_cache(maxsize=_MAX_TASKS)
 def _read_task(data: bytes) -> Task:
-    task: Task = pickle.loads(data)
-    return task
+    found: Task | Callable[[], Task] = pickle.loads(data)
+    return found if isinstance(found, Task) else found()
 
 
 if __name__ == "__main__":

@@ -1,20 +1,18 @@
 """Worker processes from the side of who asks: forked by need, kept for the next time, and given one candidate each.
 
-Python runs one thread at a time, so threads judge three to six candidates a second however many processors there are.
-Candidates of one task go to one worker, which computes the task's reference once; a worker that has nothing left to do
-takes one from the longest queue, and computes it once more. A worker that dies costs its candidate another attempt,
-and a candidate that ends `MAX_ATTEMPTS` of them is its task's problem, no other candidate's.
+A batch and the server (`harness/service/`) verify with them. Python runs one thread at a time, so threads judge three
+to six candidates a second however many processors there are. A batch's candidates of one task go to one worker, which
+computes the task's reference once; a worker that has nothing left to do takes one from the longest queue, and computes
+it once more. A worker that dies costs its candidate another attempt, and a candidate that ends `MAX_ATTEMPTS` of them
+is its task's problem, no other candidate's.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import pickle
 import queue
 import socket
-import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -34,15 +32,15 @@ from ..errors import SandboxError, TaskError
 from ..gpu.backend import CudaBackend
 from ..gpu.lent_executors import EXECUTORS, ExecutorLoan, ExecutorSession, describe_loan
 from ..lending import Session, lend
+from ..sandbox.fork_server import ForkServer
 from ..sandbox.sandbox import Loan, Sandbox
 from .memory_budget import BudgetSession, MemoryBudget
 
 MAX_ATTEMPTS = 3
-READY = b"r"
 HOST_MEMORY, GPU_MEMORY = "memory", "GPU memory"
-MAX_SOCKETS = 8
-_START_TIMEOUT_S = 120.0
-_NURSERY = f"{__package__}.worker"
+_WORKER = f"{__package__}.worker"
+# one thread a worker, and none that spins while it waits: there is a worker for each processor
+_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 
 
 @frozen(kw_only=True)
@@ -62,11 +60,15 @@ class WorkerOrder:
 
 @frozen(kw_only=True)
 class Question:
-    """A candidate to verify; `task` is pickled, since a worker remembers tasks by their text."""
+    """A candidate to verify; a worker that takes longer than `limit_s` ends itself, unless that is 0.
+
+    `task` is pickled, since a worker remembers tasks by their text: a task, or a function that returns it there.
+    """
 
     task: bytes
     source: str
     spec: VerifierSpec
+    limit_s: float = 0.0
 
 
 @frozen(kw_only=True)
@@ -76,52 +78,6 @@ class Broken:
     message: str
 
 
-class Nursery:
-    """The process that forks workers; threads take turns with it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # one thread a worker, and none that spins while it waits: there is a worker for each processor
-        threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", _NURSERY, "--control", str(theirs.fileno())],
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=2,  # what a reference prints is no verdict
-                env={**os.environ, **threads},
-                start_new_session=True,
-            )
-        self._control.settimeout(_START_TIMEOUT_S)
-        self._is_ready = False
-
-    def fork(self, sockets: Sequence[socket.socket]) -> Connection:
-        """Return the connection to a new worker, which is handed these sockets; raises SandboxError."""
-        ours, theirs = socket.socketpair()
-        with theirs, self._lock:
-            try:
-                if not self._is_ready:
-                    self._is_ready = self._control.recv(1) == READY
-                descriptors = [each.fileno() for each in (theirs, *sockets)]
-                socket.send_fds(self._control, [b"w"], descriptors)
-                is_forked = bool(self._control.recv(16))
-            except OSError as error:
-                raise SandboxError(f"the workers' process did not start: {error}") from error
-        if not is_forked:
-            raise SandboxError("the workers' process has ended; its words are above")
-        return Connection(ours.detach())
-
-    def close(self) -> None:
-        """End the process, and with it its workers."""
-        self._control.close()
-        try:
-            self._process.wait(5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-
 @define(eq=False)
 class _Worker:
     """A process and the tasks that it had."""
@@ -129,6 +85,11 @@ class _Worker:
     connection: Connection
     loan: Loan
     known: set[str] = field(factory=set)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is gone, of one that has nothing to answer."""
+        return self.connection.poll()
 
     def ask(self, question: Question) -> Any:
         """Return the answer; None where the worker has ended."""
@@ -197,33 +158,53 @@ class WorkerPool:
         self._evidence = evidence
         self._cuda = cuda
         self._budgets = budgets
+        self.num_up = 0
+        self.num_ended = 0
+        """Workers that ended before the pool did."""
+        self._num_sharing = 1
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
-        self._nursery: Nursery | None = None
+        self._server: ForkServer | None = None
         self._is_closed = False
 
     def close(self) -> None:
         """End all workers; what they are at is lost."""
         with self._lock:
             self._is_closed = True
-            nursery, self._nursery = self._nursery, None
+            server, self._server = self._server, None
             idle, self._idle = self._idle, []
         for worker in idle:
             worker.connection.close()
-        if nursery is not None:
-            nursery.close()
+        if server is not None:
+            server.close()
 
     def start(self, num_workers: int) -> None:
-        """Have so many workers wait for candidates."""
-        self.start_soon()
-        for worker in [self._find_worker(num_workers) for _ in range(num_workers)]:
+        """Have so many workers wait for candidates; raises SandboxError."""
+        self._expect(num_workers)
+        for worker in [self._find_worker() for _ in range(num_workers)]:
             self._give_back(worker)
 
-    def start_soon(self) -> None:
+    def _expect(self, num_workers: int) -> None:
         """Start the process that forks workers, which takes seconds, without waiting for it."""
         with self._lock:
-            if self._nursery is None and not self._is_closed:
-                self._nursery = Nursery()
+            self._num_sharing = max(self._num_sharing, num_workers)
+            if self._server is None and not self._is_closed:
+                self._server = ForkServer(_WORKER, _ENVIRONMENT, "the workers' process", is_logged=False)
+
+    def verify_one(
+        self, task: Task | Callable[[], Task], source: str, spec: VerifierSpec, name: str, limit_s: float
+    ) -> Verdict:
+        """Return the verdict on a candidate; raises TaskError or SandboxError.
+
+        A function that makes the task runs in the worker; `name` is what errors call the task.
+        """
+        question = Question(task=pickle.dumps(task), source=source, spec=spec, limit_s=limit_s)
+        worker, answer = self._ask(self._find_worker(), question, name)
+        self._give_back(worker)
+        if isinstance(answer, BaseException):
+            raise answer
+        verdict: Verdict = answer
+        return verdict
 
     def verify(
         self, pairs: Sequence[tuple[Task, str]], spec: VerifierSpec, jobs: int
@@ -243,10 +224,9 @@ class WorkerPool:
         schedule = Schedule(items)
         answers: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         num_workers = min(jobs, len(items))
-        self.start_soon()
+        self._expect(num_workers)
         for _ in range(num_workers):
-            arguments = (schedule, answers, num_workers)
-            threading.Thread(target=self._work, args=arguments, name="worker", daemon=True).start()
+            threading.Thread(target=self._work, args=(schedule, answers), name="worker", daemon=True).start()
         try:
             for _ in items:
                 number, answer = answers.get()
@@ -256,45 +236,40 @@ class WorkerPool:
         finally:
             schedule.drop()
 
-    def _work(self, schedule: Schedule, answers: queue.SimpleQueue[tuple[int, Any]], num_workers: int) -> None:
+    def _work(self, schedule: Schedule, answers: queue.SimpleQueue[tuple[int, Any]]) -> None:
         """Have one worker after the other do what waits."""
-        worker: _Worker | None = None
         try:
-            worker = self._find_worker(num_workers)
+            worker = self._find_worker()
             while (item := schedule.take(worker.known)) is not None:
-                worker, answer = self._ask(worker, item, num_workers)
+                worker, answer = self._ask(worker, item.question, item.task.task_id)
+                worker.known.add(item.key)
                 answers.put((item.number, answer))
+            self._give_back(worker)
         except BaseException as error:
             answers.put((-1, error))
-            worker = None
-        finally:
-            if worker is not None:
-                self._give_back(worker)
 
-    def _ask(self, worker: _Worker, item: Item, num_workers: int) -> tuple[_Worker, Any]:
+    def _ask(self, worker: _Worker, question: Question, name: str) -> tuple[_Worker, Any]:
         """Return a candidate's answer, and the worker that gave it; another one where the first has died."""
         problem = ""
         for _ in range(MAX_ATTEMPTS):
-            answer = worker.ask(item.question)
+            answer = worker.ask(question)
             if answer is not None and not isinstance(answer, Broken):
                 return worker, answer
-            worker.connection.close()
+            self._drop(worker)
             problem = answer.message if isinstance(answer, Broken) else ""
             if problem:
                 self._sandbox.renew(worker.loan)
-            worker = self._find_worker(num_workers)
-            worker.known.add(item.key)
+            worker = self._find_worker()
         if problem:
+            self._give_back(worker)
             raise SandboxError(problem)
-        return worker, TaskError(f"{item.task.task_id}: {MAX_ATTEMPTS} workers ended at one of its candidates")
+        return worker, TaskError(f"{name}: {MAX_ATTEMPTS} workers ended at one of its candidates")
 
-    def _find_worker(self, num_workers: int) -> _Worker:
-        with self._lock:
-            if self._is_closed or self._nursery is None:
-                raise SandboxError("the verifier is closed")
-            nursery = self._nursery
-            if self._idle:
-                return self._idle.pop()
+    def _find_worker(self) -> _Worker:
+        while (worker := self._take_idle()) is not None:
+            if not worker.has_ended:
+                return worker
+            self._drop(worker)
         loan, controls = self._sandbox.lend()
         cuda = self._cuda
         sessions: dict[str, Callable[[], Session]] = {
@@ -303,7 +278,7 @@ class WorkerPool:
         if cuda is not None:
             sessions[EXECUTORS] = partial(ExecutorSession, cuda)
         with lend(sessions) as lent:
-            connection = nursery.fork([lent, *controls])
+            connection = self._fork([lent, *controls])
         order = WorkerOrder(
             config=self._config,
             timing=self._timing,
@@ -311,11 +286,43 @@ class WorkerPool:
             evidence=self._evidence,
             executors=None if cuda is None else describe_loan(cuda),
             budgets={name: budget.num_bytes for name, budget in self._budgets.items()},
-            num_workers=num_workers,
+            num_workers=self._num_sharing,
         )
         with contextlib.suppress(OSError):  # that it ended shows when it is asked
             connection.send(order)
+        with self._lock:
+            self.num_up += 1
         return _Worker(connection=connection, loan=loan)
+
+    def _take_idle(self) -> _Worker | None:
+        with self._lock:
+            if self._is_closed:
+                raise SandboxError("the verifier is closed")
+            return self._idle.pop() if self._idle else None
+
+    def _fork(self, sockets: Sequence[socket.socket]) -> Connection:
+        """Return the connection to a new worker, of another process that forks where the first has ended."""
+        problem = SandboxError("the verifier is closed")
+        for _ in range(2):
+            self._expect(1)
+            server = self._server
+            if server is None:
+                break
+            try:
+                return Connection(server.spawn(b"w", [each.fileno() for each in sockets])[1].detach())
+            except SandboxError as error:
+                problem = error
+            with self._lock:
+                if self._server is server:
+                    self._server = None
+            server.close()
+        raise problem
+
+    def _drop(self, worker: _Worker) -> None:
+        worker.connection.close()
+        with self._lock:
+            self.num_up -= 1
+            self.num_ended += 1
 
     def _give_back(self, worker: _Worker) -> None:
         with self._lock:

@@ -11,7 +11,7 @@ from tritonrl.core.corpus import render
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.recipe.extensions import AUDIT
 from tritonrl.core.verdict import Verdict
-from tritonrl.harness.bench.verifier.attack_files import NUM_MECHANISMS, Attack, read_attacks
+from tritonrl.harness.bench.verifier.attacks import NUM_MECHANISMS, Attack, read_attacks
 from tritonrl.harness.verification.verifier import Verifier
 
 from ..conftest import SharedSandboxes

@@ -11,7 +11,7 @@ import pytest
 from tritonrl.core.config import Config
 from tritonrl.core.recipe.extensions import AUDIT
 from tritonrl.core.verdict import Verdict
-from tritonrl.harness.bench.verifier.attack_files import Attack, read_attack
+from tritonrl.harness.bench.verifier.attacks import Attack, read_attack
 from tritonrl.harness.tasks.suites import task_from_file
 from tritonrl.harness.verification.verifier import open_verifier
 

@@ -1,4 +1,4 @@
-"""The plan audit: launches must do the work, and a plan from an untrusted process must make sense."""
+"""The compile stage and its plan audit: launches must do the work, and an untrusted plan must make sense."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import math
 
 import pytest
 from attrs import evolve
-from tritonrl.core.candidate import ReferenceSignature
+from tritonrl.core.candidate import CompileReport, Recording, ReferenceSignature
 from tritonrl.core.outcome import Outcome, Stage
-from tritonrl.core.plan import BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan
+from tritonrl.core.plan import Buffer, BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan
 from tritonrl.core.task import Profile
+from tritonrl.stages.compile_stage import cuts_to_tf32
 from tritonrl.stages.funnel import fold
 from tritonrl.stages.plan_audit import audit
 from tritonrl.stages.roofline import GPUS, estimate_plan_us
 
 from .evidence import GOOD_PLAN, KERNEL, SIGNATURE, buffer, candidate, compile_report, launch, plan, recording, view
+
+TF32 = {"dot_precision": "tf32", "dot_operands": ("f32",)}
 
 
 def outcome(subject: LaunchPlan, reference: ReferenceSignature = SIGNATURE) -> Outcome:
@@ -154,3 +157,35 @@ def test_the_largest_numbers_that_pass_have_an_estimate() -> None:
 def test_a_senseless_plan_is_a_broken_protocol(subject: LaunchPlan) -> None:
     """A forged plan is an outcome, never an exception in the judge."""
     assert outcome(subject) is Outcome.BROKEN_PROTOCOL
+
+
+def _report(kernels: list[dict[str, object]], kept: str = "float32") -> CompileReport:
+    plan = LaunchPlan(
+        buffers=(Buffer(kind=BufferKind.TEMPORARY, name="", dtype=kept, num_elements=1),),
+        kernels=tuple(
+            Kernel(qualname="kernel", source_sha256="", **words)  # type: ignore[arg-type]
+            for words in kernels
+        ),
+        steps=(),
+        outputs=(),
+    )
+    signature = ReferenceSignature(shapes=((1,),), dtypes=("float32",), used_inputs=(0,), parameters=())
+    recording = Recording(profile=Profile.DECLARED, dtype="float32", plan=plan)
+    return CompileReport(recordings=(recording,), reference=signature, seconds=0.0)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "kept", "is_cut"),
+    [
+        ([TF32], "float32", True),
+        ([TF32, {"narrowed": ("f16",)}], "float16", True),
+        ([TF32, {"narrowed": ("bf16",)}], "float32", False),
+        ([{"dot_precision": "tf32", "dot_operands": ("bf16", "f32")}], "float32", False),
+        ([TF32, {"dot_operands": ("f8E4M3FN",)}], "float32", False),
+        ([TF32], "bfloat16", False),
+        ([{"dot_precision": "ieee", "dot_operands": ("f32",)}], "float32", False),
+    ],
+)
+def test_a_plan_is_cut_to_tf32_and_no_further(kernels: list[dict[str, object]], kept: str, is_cut: bool) -> None:
+    """Half precision has TF32's digits; bfloat16 and eight bits, multiplied or kept in memory, have not."""
+    assert cuts_to_tf32(_report(kernels, kept)) is is_cut

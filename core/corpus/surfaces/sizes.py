@@ -12,8 +12,7 @@ from keyword import kwlist
 
 from attrs import Factory, define
 
-from ...text.named_sizes import LEAST, name_sizes
-from ...text.size_constants import read_constants
+from ...text.named_sizes import LEAST, name_sizes, read_constants
 from ..builder.draw import Draw
 from .dialects import Dialect, weighted
 from .expressions import name, names_in, path_of, rename_in, replace_in, walk

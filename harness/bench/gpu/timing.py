@@ -27,7 +27,7 @@ from ....core.config import Config
 from ....core.plan import LaunchPlan
 from ....core.statistics.intervals import coefficient_of_variation, kendall_tau, share_within, trimmed_mean
 from ....core.task import Example, Profile
-from ....core.text.size_constants import read_constants
+from ....core.text.named_sizes import read_constants
 from ....stages.variants import describe
 from ...errors import TaskError, UsageError
 from ...gpu.timing.protocol import Protocol

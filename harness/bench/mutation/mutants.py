@@ -31,7 +31,7 @@ from ....core.serialisation import canonical_json, to_plain
 from ....core.task import Example
 from ....core.verdict import Verdict
 from ....stages.compile_stage import judge_compile
-from ....stages.run_stages import judge_full
+from ....stages.funnel import judge_full
 from ....stages.syntax import judge_syntax
 from ...errors import UsageError
 from ...sandbox.sandbox import Sandbox

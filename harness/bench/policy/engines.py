@@ -25,7 +25,7 @@ from ....core.seeds import derive
 from ....core.text.prompts import user_message
 from ...policy.learner import PolicyLearner, open_learner
 from ...policy.training.distributed import ALONE
-from .devices import describe
+from .scaling import describe
 
 ENGINES: tuple[Literal["own", "vllm"], ...] = ("vllm", "own")
 """vLLM first, so that a machine without it says so at once."""

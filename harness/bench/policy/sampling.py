@@ -32,7 +32,7 @@ from ...policy.sampling.engine import sample_tokens
 from ...policy.sampling.fused_model import FusedModel
 from ...policy.sampling.kv_pool import Drawing, Sizes, Slots, Start
 from ...policy.sampling.torch_ops import uniforms
-from .devices import describe
+from .scaling import describe
 
 _REFILLED = 4
 """Completions for each slot where rows are refilled."""

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from attrs import frozen
 
 from ...errors import TritonrlError
@@ -71,3 +72,10 @@ def _launch(workload: Mapping[str, Any], number: int) -> dict[str, Any]:
         if rate["processes"] != number:
             raise TritonrlError(f"{rate['processes']} of {number} processes were started")
         return rate
+
+
+def describe(device: torch.device) -> str:
+    """A GPU's name, or the CPU with its number of threads."""
+    if device.type == "cuda":
+        return str(torch.cuda.get_device_name(device))
+    return f"CPU, {torch.get_num_threads()} threads"

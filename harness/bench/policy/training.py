@@ -41,8 +41,7 @@ from ...policy.training.finetune import (
     train,
 )
 from ...policy.training.packing import Pair
-from .devices import describe
-from .scaling import Scaling, measure_scaling
+from .scaling import Scaling, describe, measure_scaling
 
 LEARNING_RATE = 2e-4
 Choice = Literal["auto", "on", "off"]

@@ -23,7 +23,7 @@ from ....core.config import Config
 from ....core.corpus import SUITES, is_corpus_id
 from ....core.recipe.extensions import AUDIT
 from ....core.task import Task
-from ....core.text.size_constants import read_constants
+from ....core.text.named_sizes import read_constants
 from ....core.verdict import Verdict
 from ...errors import UsageError
 from ...reference.sizes.quick_sizes import with_small_sizes

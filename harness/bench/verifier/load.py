@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import ceil
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -218,12 +219,21 @@ async def _ask(client: httpx2.AsyncClient, url: str, item: dict[str, Any], candi
 
 
 def _kill_one(server: int, rng: random.Random) -> int:
-    """Kill one of the server's workers; returns how many that were."""
-    workers = [pid for pid, parent, _ in processes() if parent == server]
+    """Kill one of the server's workers, which are forked by a child of it; returns how many that were."""
+    parents = {pid: parent for pid, parent, _ in processes()}
+    forking = [pid for pid, parent in parents.items() if parent == server and b".verification.worker" in _command(pid)]
+    workers = [pid for pid, parent in parents.items() if parent in forking]
     if not workers:
         return 0
     os.kill(rng.choice(workers), signal.SIGKILL)
     return 1
+
+
+def _command(process: int) -> bytes:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def _quantile_ms(seconds: Sequence[float], share: float) -> float:

@@ -17,7 +17,7 @@ from attrs import evolve, frozen
 from ....core.seeds import derive
 from ....core.serialisation import from_plain, to_plain
 from ....core.task import Example, Task
-from ....core.text.size_constants import read_sizes
+from ....core.text.named_sizes import read_sizes
 from ...errors import TaskError
 from ...reference.sizes.declared_sizes import measure, with_declared
 from ...side_by_side import map_side_by_side

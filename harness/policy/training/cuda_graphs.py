@@ -9,7 +9,7 @@ was not announced is captured when it comes.
 
 Capturing leaves the random streams as they were, so that dropout draws what it would draw without graphs.
 
-Graphs add to gradients that stay where they are (`gradients`).
+Graphs add to gradients that stay where they are (`descent`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from torch import Tensor
 from ..model.capturing import run_aside
 from ..model.transformer import Attend, attend_by_borders, by_lengths, has_kernel
 from .chunked_loss import answer_loss
-from .gradients import Gradients
+from .descent import Gradients
 from .packing import Pair, join
 
 GRAIN = 1024

@@ -9,7 +9,7 @@ Where the time goes, and what is done about it: padding (a batch's pairs follow 
 attention keeps them apart, `transformer`); the many small operations of LoRA (`fused_lora`); logits of prompts and
 gradients of logits (`chunked_loss`); waiting for the GPU, whose losses are read one step late; and launching a few
 thousand small kernels a step, which a captured graph does at once (`cuda_graphs`). The model computes in its own dtype,
-bfloat16 on a GPU; adapter, gradients and optimizer are float32 (`gradients`). Layers are computed a second time for
+bfloat16 on a GPU; adapter, gradients and optimizer are float32 (`descent`). Layers are computed a second time for
 their gradients where their activations would not fit (`MEMORY_SHARE`), compiled where enough tokens follow
 (`COMPILED_FROM_TOKENS`), and steps captured where enough do (`CAPTURED_FROM_TOKENS`). Models that `transformer` does
 not know go through their own forward pass, padded.
@@ -41,9 +41,8 @@ from ..model.transformer import (
 from ..sampling.cache import free_for_training
 from .chunked_loss import answer_loss
 from .cuda_graphs import GRAIN, StaticSteps, even_weights
-from .descent import Batch, LossPoint, descend, make_optimizer
+from .descent import Batch, Gradients, LossPoint, descend, make_optimizer
 from .distributed import ALONE, World
-from .gradients import Gradients
 from .packing import Pair, cut, join, share
 
 CPU_TOKENS = 4096

@@ -29,10 +29,9 @@ from ..model.transformer import is_supported
 from ..sampling.cache import free_for_training
 from .chunked_loss import judged_loss, score
 from .cuda_graphs import GRAIN, Objective, StaticSteps
-from .descent import Batch, LossPoint, descend
+from .descent import Batch, Gradients, LossPoint, descend
 from .distributed import World
 from .finetune import Execution, PackedLoss, choose_execution, padded_logits
-from .gradients import Gradients
 from .packing import Pair, cut, share
 
 NUM_SUMS = 2

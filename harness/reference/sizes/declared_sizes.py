@@ -16,7 +16,7 @@ import torch
 from attrs import evolve
 
 from ....core.task import Constants, Profile, Task
-from ....core.text.size_constants import read_sizes, with_constants
+from ....core.text.named_sizes import read_sizes, with_constants
 from ...errors import TaskError
 from ..reference import call_model, fake_reference, runs_with, trace_operators
 

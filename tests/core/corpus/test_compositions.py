@@ -23,7 +23,7 @@ from tritonrl.core.corpus.composition.tensors import ProgramSpec
 from tritonrl.core.corpus.composition.writing import write_program
 from tritonrl.core.corpus.registry import SUPERSEDED
 from tritonrl.core.task import Profile
-from tritonrl.core.text.size_constants import with_constants
+from tritonrl.core.text.named_sizes import with_constants
 
 FAMILIES = [(level, name) for level, names in families(4).items() for name in names]
 task_ids = st.builds(

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tritonrl.core.corpus import families, is_corpus_id, render
 from tritonrl.core.task import Profile
-from tritonrl.core.text.size_constants import read_constants, with_constants
+from tritonrl.core.text.named_sizes import read_constants, with_constants
 
 FIRST, SECOND = ([(level, name) for level, names in families(part).items() for name in names] for part in (1, 2))
 task_ids = st.builds(

@@ -37,8 +37,8 @@ from tritonrl.core.corpus.open_tasks.kinship import (
 )
 from tritonrl.core.corpus.open_tasks.operations import MARKS
 from tritonrl.core.task import Example, Profile, Task
+from tritonrl.core.text.named_sizes import with_constants
 from tritonrl.core.text.prompts import user_message
-from tritonrl.core.text.size_constants import with_constants
 
 FAMILIES = [(level, name) for level, names in SUITES["open"].items() for name in names]
 task_ids = st.builds(

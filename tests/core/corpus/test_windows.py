@@ -14,7 +14,7 @@ from tritonrl.core.corpus import ALL_FAMILIES, Split, examples, is_corpus_id, re
 from tritonrl.core.corpus.builder.draw import Draw
 from tritonrl.core.corpus.builder.windows import Window, draw_pooling_window, draw_sides, draw_window
 from tritonrl.core.corpus.catalogue import NAMED, _draw_spec
-from tritonrl.core.text.size_constants import read_constants
+from tritonrl.core.text.named_sizes import read_constants
 
 KINDS = ("conv", "pool")
 PAIRS = [

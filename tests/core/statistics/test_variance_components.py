@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tritonrl.core.recipe.extensions import ALL_CELLS
 from tritonrl.core.statistics.design import solve
 from tritonrl.core.statistics.factorial import TERMS, Response, analyse, compare
-from tritonrl.core.statistics.significance import detectable_multiple, joint_confidence, p_value
+from tritonrl.core.statistics.intervals import detectable_multiple, joint_confidence, p_value
 from tritonrl.core.statistics.variance_components import Uncertainty, find_uncertainties
 
 Reals = NDArray[np.float64]

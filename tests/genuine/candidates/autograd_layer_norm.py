@@ -1,9 +1,9 @@
 # task: layer_norm
 # style: autograd.Function that saves statistics; nn.LayerNorm as the holder of parameters
 import torch
-from torch import nn
 import triton
 import triton.language as tl
+from torch import nn
 
 
 @triton.jit

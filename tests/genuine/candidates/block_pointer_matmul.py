@@ -1,6 +1,5 @@
 # task: matmul
 # style: block pointers with advance and boundary checks
-import torch
 import torch.nn as nn
 import triton
 import triton.language as tl

@@ -4,7 +4,6 @@ import torch
 import torch.nn as nn
 import triton
 import triton.language as tl
-
 from triton.runtime import driver
 
 

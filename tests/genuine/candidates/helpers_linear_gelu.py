@@ -1,6 +1,5 @@
 # task: linear_gelu
 # style: nested helper jit functions, an activation passed as a constexpr function, nn.Linear for its parameters only
-import torch
 import torch.nn as nn
 import triton
 import triton.language as tl

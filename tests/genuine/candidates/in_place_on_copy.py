@@ -1,6 +1,5 @@
 # task: silu
 # style: clones the input and works in place on the copy
-import torch
 import torch.nn as nn
 import triton
 import triton.language as tl

@@ -1,8 +1,8 @@
 # task: matmul
 # style: operands padded by F.pad and torch.cat to whole blocks, kernel without masks
-import torch.nn.functional as F
 import torch
 import torch.nn as nn
+import torch.nn.functional as F
 import triton
 import triton.language as tl
 

@@ -1,6 +1,5 @@
 # task: linear_recurrence
 # style: a sequential loop over time in each program, block over rows, strides passed by host
-import torch
 import torch.nn as nn
 import triton
 import triton.language as tl

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.text.extraction import extract
-from tritonrl.core.text.renaming import class_names, rename_class
+from tritonrl.core.text.parsing import class_names, rename_class
 from tritonrl.harness.datasets.kernelbook import Flaw, SourcePair, read_row
 from tritonrl.harness.datasets.pairs import open_pairs
 from tritonrl.harness.errors import UsageError

@@ -4,153 +4,33 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from attrs import define, evolve, field
+from attrs import define, evolve
 from tritonrl.cli import app
-from tritonrl.core.config import Config
-from tritonrl.core.corpus import render
-from tritonrl.core.outcome import Outcome
 from tritonrl.core.task import Profile, Task
-from tritonrl.core.text.prompts import user_message
 from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import DriftError, TaskError, UsageError
 from tritonrl.harness.evaluation import evaluation as exam
 from tritonrl.harness.evaluation.evaluation import (
-    BySuite,
     Criterion,
-    Evaluation,
-    EvaluationIdentity,
     TaskSelection,
-    identify_selection,
 )
-from tritonrl.harness.evaluation.finished import EvaluationResult
+from tritonrl.harness.evaluation.finished import EVALUATION
 from tritonrl.harness.evaluation.suite_criterion import SuiteVerdict
 from tritonrl.harness.evaluation.summary import render_evaluation, summarise
 from tritonrl.harness.study.grid import run_grid
-from tritonrl.harness.study.pipeline import CellContext
 from tritonrl.harness.study.runner.ablation import run_ablation
 from tritonrl.harness.study.store import Results
-from tritonrl.harness.tasks.suites import load_suite
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
-from ..context_stub import TeacherLearner, TextJudge, stub_context, tiny_config
-from ..datasets.made_up import SMALL_PROBLEM, write_folder
-from ..kernels import pointwise
-
-TIMES = ("verify_s", "suite_s")
-FOREIGN = {"level1/1_First.py": SMALL_PROBLEM, "level2/1_Second.py": SMALL_PROBLEM.replace("200", "100")}
-CORPUS = TaskSelection(suite="core13:heldout", limit=2)
-
-
-def invoke(*arguments: object) -> Result:
-    """Run `tritonrl eval` in this process."""
-    return CliRunner().invoke(app, ["eval", *map(str, arguments)], prog_name="tritonrl")
-
-
-def judge_by_text(task: Task, source: str) -> SuiteVerdict:
-    """A criterion that is content with the word triton."""
-    return SuiteVerdict(correct="triton" in source, sizes=Profile.SMALL, excess=0.005, seconds=0.1)
-
-
-class UnaskedJudge(TextJudge):
-    """Has a name, and judges nothing."""
-
-    def verify_many(self, *_: Any) -> Any:
-        raise AssertionError("an answer was to be judged")
-
-
-@define
-class MendingLearner(TeacherLearner):
-    """Gives the teacher's solution, in some samples, to a request that says why an answer was refused."""
-
-    def sample(self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], *rest: Any) -> list[str]:
-        refusal = f"ast: {Outcome.NO_KERNEL}"
-        requests = {prompt: prompt.partition("\nThis answer was tried:\n")[0] for prompt in prompts}
-        assert all(prompt == request or refusal in prompt for prompt, request in requests.items())
-        return super().sample(adapter, [requests[prompt] for prompt in prompts], seeds, *rest)
-
-
-@define
-class Room:
-    """Where stand-ins sit an exam; counts how often a line was opened."""
-
-    root: Path
-    config: Config = field(factory=lambda: tiny_config(evaluation={"samples_per_task": 3}))
-    num_opened: int = 0
-    num_samplings: int = 0
-
-    def sit(
-        self,
-        questions: TaskSelection,
-        *,
-        criterion: Criterion = Criterion.BOTH,
-        adapter: str | None = None,
-        failing_at: int | None = None,
-        by_suite: BySuite = judge_by_text,
-        judge: TextJudge | None = None,
-        turns: int = 1,
-    ) -> EvaluationResult:
-        """One sitting; the teacher's solutions are known for every task asked."""
-        with self._enter(questions, criterion, adapter, failing_at, by_suite, judge, turns) as entered:
-            return entered.run()
-
-    def draw(self, questions: TaskSelection) -> int:
-        """As `sit`, up to where answers are judged; nobody is asked to."""
-        with self._enter(questions, Criterion.BOTH, None, None, judge_by_text, UnaskedJudge()) as entered:
-            return entered.draw()
-
-    @contextmanager
-    def _enter(
-        self,
-        questions: TaskSelection,
-        criterion: Criterion,
-        adapter: str | None,
-        failing_at: int | None,
-        by_suite: BySuite,
-        judge: TextJudge | None,
-        turns: int = 1,
-    ) -> Iterator[Evaluation]:
-        results = Results(root=self.root)
-        answers = {}
-        if questions.suite is not None:
-            for entry in load_suite(questions.suite, levels=questions.levels, num=questions.limit).tasks:
-                answers[user_message(entry.shown)] = entry.solution or pointwise("x")
-        else:
-            answers = {user_message(task): render(task.task_id).solution for task in exam.evaluation_tasks(self.config)}
-        learner = MendingLearner(answers=answers, failing_at=failing_at)
-
-        @contextmanager
-        def open_context() -> Iterator[tuple[CellContext, BySuite]]:
-            self.num_opened += 1
-            line = stub_context(results, self.config, learner)
-            yield (line if judge is None else evolve(line, judge=judge)), by_suite
-
-        identity = EvaluationIdentity(
-            config=self.config,
-            policy="",
-            backend="",
-            tasks=identify_selection(self.config, questions),
-            criterion=criterion,
-            adapter=adapter,
-            turns=turns,
-        )
-        try:
-            yield Evaluation(
-                results=results, identity=identity, questions=questions, open_context=open_context, progress=Silent()
-            )
-        finally:
-            self.num_samplings += learner.num_samplings
-
-
-def without_times(frame: pl.DataFrame) -> list[dict[str, Any]]:
-    """The rows of an exam but for what differs from run to run."""
-    return frame.drop(TIMES).to_dicts()
+from ..context_stub import TextJudge, stub_context, tiny_config
+from ..datasets.made_up import write_folder
+from .room import CORPUS, FOREIGN, Room, without_times
 
 
 def test_finished_exam_is_only_read(tmp_path: Path) -> None:
@@ -331,86 +211,6 @@ def test_suite_without_a_task_says_why(tmp_path: Path) -> None:
     assert room.num_opened == 0
 
 
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[object], Result]:
-    """One real exam of the smallest model by the command: its arguments, and what it printed."""
-    root = tmp_path_factory.mktemp("real")
-    suite = write_folder(root / "suite", {**FOREIGN, "level3/1_Broken.py": "class Model(:\n"})
-    arguments: list[object] = ["--policy", "nano", "--suite", f"kernelbench:{suite}", "--tasks", "1,2"]
-    arguments += ["--samples", 1, "--set", "policy.max_new_tokens=16", "--set", "verifier.timing=none"]
-    arguments += ["--out", root / "out"]
-    return arguments, invoke(*arguments, "--json")
-
-
-def test_command_prints_one_json_object(real: tuple[list[object], Result]) -> None:
-    """`eval --json` prints one object: rates, what was skipped, and a row for each sample."""
-    _, result = real
-    assert result.exit_code == 0, result.stderr
-    assert len(result.stdout.splitlines()) == 1
-    told = json.loads(result.stdout)
-    assert [(row["slot"], row["level"]) for row in told["rows"]] == [(1, 2)]
-    assert told["rows"][0]["suite_correct"] in (True, False)
-    assert told["rows"][0]["correct"] in (True, False)
-    assert [entry["name"] for entry in told["skipped"]] == ["Broken"]
-    assert {"suite", "out", "k", "rates", "sizes", "only_suite", "only_audit"} <= set(told)
-    assert result.stderr == ""
-
-
-def test_command_prints_a_finished_exam_again(real: tuple[list[object], Result]) -> None:
-    """The same command gives the same object, and without --json a table that names its file."""
-    arguments, first = real
-    assert invoke(*arguments, "--json").stdout == first.stdout
-    plain = invoke(*arguments)
-    assert plain.exit_code == 0
-    assert "suite: correct" in plain.stdout
-    assert f"table: {arguments[-1]}" in plain.stdout
-
-
-def test_command_refuses_drift_with_exit_3(real: tuple[list[object], Result]) -> None:
-    """A folder of another exam is refused, and the field that differs is named."""
-    arguments, _ = real
-    for changed, field_name in {
-        ("--temperature", "0.9"): "config.evaluation.temperature",
-        ("--criterion", "audit"): "exam.criterion",
-        ("--levels", "2"): "exam.tasks",
-    }.items():
-        result = invoke(*arguments, *changed)
-        assert result.exit_code == 3
-        assert field_name in result.stderr
-        assert result.stdout == ""
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--suite", "core13:test"], "no such suite"),
-        (["--suite", "kernelbench:nowhere.parquet"], "no such file or folder: nowhere.parquet"),
-        (["--suite", "core13:heldout", "--levels", "one"], "--levels one: expected numbers"),
-        (["--suite", "core13:heldout", "--levels", "7"], "no level 7"),
-        (["--suite", "core13:heldout", "--tasks", "9-3"], "--tasks 9-3: 9-3 is an empty range"),
-        (["--suite", "core13:heldout", "--tasks", "0-99999999999"], "one of more than"),
-        (["--suite", "core13:heldout", "--tasks", "-1"], "expected numbers and ranges"),
-        (["--suite", "core13:heldout", "--tasks", "15-25"], "has places 0 to 19 here, and not 20; --limit says"),
-        (["--suite", "core13:heldout", "--limit", "0"], "--limit"),
-        (["--suite", "core13:heldout", "--samples", "0"], "--samples"),
-        (["--suite", "core13:heldout", "--criterion", "suite"], "--criterion suite: core13:heldout"),
-        (["--suite", "full:heldout", "--criterion", "suite"], "--criterion suite: full:heldout"),
-        (["--criterion", "suite"], "--criterion suite: held-out tasks"),
-        (["--suite", "core13:heldout", "--criterion", "nobody"], "must be one of suite, audit, both"),
-        (["--tasks", "3"], "name one with --suite"),
-        (["--temperature", "-1"], "evaluation.temperature"),
-        (["--adapter", "nowhere"], "--adapter nowhere: no adapter_config.json there"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_bad_options_are_one_line_and_exit_2(arguments: list[str], words: str) -> None:
-    """Bad input is refused before a model is loaded, in words that name the option."""
-    result = invoke(*arguments)
-    assert result.exit_code == 2
-    assert words in result.stderr
-    assert result.stdout == ""
-
-
 def test_refused_answers_are_asked_again(tmp_path: Path) -> None:
     """A second turn replaces what was wrong and keeps what was right; its share is told, from a finished exam too."""
     once = Room(tmp_path / "once").sit(CORPUS)
@@ -428,9 +228,46 @@ def test_refused_answers_are_asked_again(tmp_path: Path) -> None:
         room.sit(CORPUS)
 
 
-def test_turns_need_the_audit(tmp_path: Path) -> None:
-    """Further answers are to the audit's reasons, so nothing may leave it out."""
-    for option in (("--draw-only", "--out", tmp_path / "out"), ("--criterion", "suite")):
-        result = invoke("--suite", f"kernelbench:{tmp_path}", "--turns", 2, *option)
-        assert result.exit_code == 2
-        assert "--turns" in result.stderr
+def test_what_was_not_audited_is_not_slow() -> None:
+    """fast_1 is a share of the samples that the audit judged, as the correct rate is."""
+    judged = [(True, 2.0), (True, 0.5), (False, None), (None, None)]
+    place = {**dict.fromkeys(EVALUATION.columns), "cell": "exam", "phase": "exam", "seed": 0}
+    place |= {"task": "a", "family": "unary", "level": 1}
+    rows = [{**place, "slot": n, "sample": 0, "correct": c, "speedup": s} for n, (c, s) in enumerate(judged)]
+    rates = summarise(EVALUATION.frame(rows)).rates[0]
+    assert (rates.num_samples, rates.correct, rates.fast_1) == (4, 2 / 3, 1 / 3)
+
+
+def test_each_family_says_what_fails_most() -> None:
+    """By level, the worst family first: its most frequent outcome, with the first line of what that says most often."""
+    place = {**dict.fromkeys(EVALUATION.columns), "cell": "exam", "phase": "exam", "seed": 0, "task": "a"}
+    wrong = "relative error 2\nin a second line"
+    told = [
+        (2, "matmul_chain", "passed", None),
+        (1, "unary", "no_kernel", None),
+        (1, "unary", "wrong_values", wrong),
+        (1, "unary", "wrong_values", "relative error 1"),
+        (1, "unary", "wrong_values", wrong),
+        (1, "scan", "no_launch", None),
+        (1, "unary", "passed", None),
+        (1, "unary", None, "this task cannot be audited"),
+    ]
+    rows = [
+        {**place, "slot": n, "sample": 0, "level": level, "family": family, "outcome": outcome, "message": message}
+        | {"correct": None if outcome is None else outcome == "passed"}
+        for n, (level, family, outcome, message) in enumerate(told)
+    ]
+    summary = summarise(EVALUATION.frame(rows))
+    found = [(f.level, f.family, f.num_correct, f.num_samples, f.outcome, f.num_outcome) for f in summary.failures]
+    assert found == [
+        (1, "scan", 0, 1, "no_launch", 1),
+        (1, "unary", 1, 5, "wrong_values", 3),
+        (2, "matmul_chain", 1, 1, None, 0),
+    ]
+    assert [entry.message for entry in summary.failures] == [None, "relative error 2", None]
+    lines = render_evaluation(summary, [])
+    assert [line.split()[0] for line in lines[-3:]] == ["scan", "unary", "matmul_chain"]
+    assert lines[-3].endswith("0/1  1x no Triton kernel is launched")
+    assert lines[-2].endswith("1/5  3x the result differs from the reference: relative error 2")
+    assert lines[-1].endswith("1/1  -")
+    assert len(render_evaluation(summarise(EVALUATION.frame(rows[:1])), [])) == 3

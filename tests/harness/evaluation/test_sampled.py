@@ -14,7 +14,7 @@ from tritonrl.harness.work import WorkStore
 from typer.testing import Result
 
 from ..datasets.made_up import SMALL_PROBLEM, write_folder
-from .test_evaluation import CORPUS, Room, invoke, without_times
+from .room import CORPUS, Room, invoke, without_times
 
 NANO: tuple[object, ...] = ("--policy", "nano", "--suite", "core13:heldout", "--limit", 1, "--samples", 2)
 SHORT: tuple[object, ...] = ("--set", "policy.max_new_tokens=24", "--set", "verifier.timing=none", "--json")

@@ -19,7 +19,7 @@ from tritonrl.harness.gpu.executor import Executor as Process
 from tritonrl.harness.gpu.gpu_lock import GpuLock
 from tritonrl.harness.gpu.processes import Executor, Parent
 from tritonrl.harness.gpu.shared_oracle import SharedOracle
-from tritonrl.harness.reference.device_draws import DrawnInputs, draw_on_device
+from tritonrl.harness.reference.values import DrawnInputs, draw_on_device
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verification.context import VerifierContext
 from tritonrl.harness.verification.evidence_store import EvidenceStore

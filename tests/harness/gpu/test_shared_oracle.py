@@ -19,7 +19,7 @@ from tritonrl.harness.gpu.gpu_lock import GpuLock
 from tritonrl.harness.gpu.shared_oracle import SharedOracle
 from tritonrl.harness.reference.oracle import Oracle
 from tritonrl.stages.checks.runs import RunsReport
-from tritonrl.stages.run_stages import judge_full
+from tritonrl.stages.funnel import judge_full
 from tritonrl.stages.variants import describe
 
 from ..kernels import LINEAR, NORM, POINTWISE

@@ -17,7 +17,7 @@ from tritonrl.harness.gpu.timing.protocol import Protocol, ReferenceRequest, Ref
 from tritonrl.harness.verification.storages import fill_storages, from_bytes
 from tritonrl.harness.verification.timing.timing import find_reference_timing
 from tritonrl.harness.verification.verifier import Verifier, open_verifier
-from tritonrl.stages.run_stages import find_runs
+from tritonrl.stages.funnel import find_runs
 from tritonrl.stages.tolerance import accepts, compare
 from tritonrl.stages.variants import describe
 

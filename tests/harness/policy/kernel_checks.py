@@ -1,4 +1,4 @@
-"""Checks of the decoding kernels against plain torch, which `test_triton_ops` runs, interpreted without a GPU."""
+"""Checks of the decoding kernels against plain torch, which `test_attention` runs, interpreted without a GPU."""
 
 from __future__ import annotations
 

@@ -1,8 +1,12 @@
-"""Attention within packed documents, by the kernel that GPUs have and by what stands in for it."""
+"""Attention within packed documents and the decoding kernels compute what plain torch does."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +14,7 @@ import torch
 from tritonrl.harness.policy.model import transformer
 from tritonrl.harness.policy.model.transformer import attend_by_lengths, attend_by_parts, attend_within, has_kernel
 
+CHECKS = Path(__file__).parent / "kernel_checks.py"
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 LENGTHS = [5, 1, 8, 2]
 
@@ -61,3 +66,12 @@ def test_torchs_kernel_keeps_documents_apart() -> None:
         torch.autograd.backward((each.float() ** 2).sum())
     for mine, other in zip(found, expected, strict=True):
         torch.testing.assert_close(mine.grad, other.grad, rtol=0.03, atol=0.1)
+
+
+def test_kernels_agree_with_torch() -> None:
+    """Every check of the kernels passes, in a process of its own, because the interpreter is chosen at import."""
+    mode = {} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"}
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(CHECKS)]
+    done = subprocess.run(command, env={**os.environ, **mode}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "..." in done.stdout

@@ -26,8 +26,8 @@ from tritonrl.harness.policy.training.cuda_graphs import (
     fill_up,
     sizes_of,
 )
+from tritonrl.harness.policy.training.descent import Gradients
 from tritonrl.harness.policy.training.finetune import Execution, choose_execution, finetune, make_step
-from tritonrl.harness.policy.training.gradients import Gradients
 from tritonrl.harness.policy.training.packing import Pair
 
 MakePolicy = Callable[[str], Policy]

@@ -15,10 +15,9 @@ from tritonrl.harness.policy.model.load import LoraShape, Policy
 from tritonrl.harness.policy.model.lora_adapters import attach_adapter
 from tritonrl.harness.policy.model.states import enter_state
 from tritonrl.harness.policy.training import policy_gradient as module
-from tritonrl.harness.policy.training.descent import make_optimizer
+from tritonrl.harness.policy.training.descent import Gradients, make_optimizer
 from tritonrl.harness.policy.training.distributed import ALONE
 from tritonrl.harness.policy.training.finetune import Execution, trained_weights
-from tritonrl.harness.policy.training.gradients import Gradients
 from tritonrl.harness.policy.training.policy_gradient import NUM_SUMS, PolicyGradient, Scores, plan_round
 
 MakePolicy = Callable[[str], Policy]

@@ -11,8 +11,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.config import PolicyConfig
-from tritonrl.core.corpus import Split, split_of
-from tritonrl.core.corpus import render as render_task
 from tritonrl.harness.bench.policy.pretrain import pretrain
 from tritonrl.harness.bench.policy.pretrain.pairs import Documents, PairsRequest, chunk_requests, pack, render_chunk
 from tritonrl.harness.policy.model.load import load_policy
@@ -119,10 +117,10 @@ def test_learning_rate_ends_at_zero() -> None:
 
 
 def test_the_whole_command(tmp_path: Path) -> None:
-    """A tiny run writes loadable checkpoints, a log with falling loss, and completions of validation tasks."""
+    """A tiny run writes loadable checkpoints and a log with falling loss."""
     sizes = "--hidden 32 --layers 1 --heads 2 --kv-heads 1 --mlp 48 --vocabulary 400 --row-length 2048 --context 2048"
     amounts = "--pairs 40 --minutes 0.05 --tokenizer-pairs 40 --validation-pairs 10 --batch-rows 1 --warmup-steps 2"
-    other = "--jobs 1 --no-compile --device cpu --save-at 0.5,1.0 --log-every-s 0.5 --sample-eval 1"
+    other = "--jobs 1 --no-compile --device cpu --save-at 0.5,1.0 --log-every-s 0.5"
     pretrain.main([*sizes.split(), *amounts.split(), *other.split(), "--out", str(tmp_path)])
     log = json.loads((tmp_path / "training.json").read_text())
     losses = [validation["losses"]["all"] for validation in log["validations"]]
@@ -130,7 +128,3 @@ def test_the_whole_command(tmp_path: Path) -> None:
     assert losses[-1] < np.log(400)
     policy = load_policy(PolicyConfig(name=str(tmp_path / "checkpoint-1.00")), device="cpu")
     assert policy.model.num_parameters() == log["parameters"]
-    lines = (tmp_path / "checkpoint-1.00" / "samples.jsonl").read_text().splitlines()
-    for line in lines:
-        assert split_of(render_task(json.loads(line)["task"]).task) is Split.VALIDATION
-    assert len(lines) == 5 * len({json.loads(line)["task"] for line in lines})

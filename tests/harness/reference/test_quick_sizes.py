@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tritonrl.core.task import Constants, Task
-from tritonrl.core.text.named_sizes import name_sizes
-from tritonrl.core.text.size_constants import read_constants
+from tritonrl.core.text.named_sizes import name_sizes, read_constants
 from tritonrl.harness.reference.sizes.declared_sizes import measure, with_declared
 from tritonrl.harness.reference.sizes.quick_sizes import runs_with, with_quick_sizes
 

@@ -1,17 +1,38 @@
-"""A reference that fails is one error, and no traceback besides."""
+"""References: failures are one error, values lie in memory as inputs do, results are compared where they are."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 from tritonrl.core.task import Profile, Task
 from tritonrl.harness.errors import TaskError
-from tritonrl.harness.reference.reference import call_model, draw_inputs, fake_reference, load_task
+from tritonrl.harness.evaluation.suite_criterion import find_excess
+from tritonrl.harness.reference import device_comparison
+from tritonrl.harness.reference.device_comparison import compare_on_device, find_excess_on_device
+from tritonrl.harness.reference.reference import call_model, count_stored, draw_inputs, fake_reference, load_task
+from tritonrl.harness.reference.values import place_like
+from tritonrl.stages.tolerance import accepts, compare
 
+VALUES = st.one_of(
+    st.floats(-1e3, 1e3, width=32),
+    st.floats(width=32, allow_nan=True, allow_infinity=True),
+)
+LAYOUTS = {
+    "contiguous": lambda x: x,
+    "transposed": lambda x: x.t(),
+    "left half": lambda x: x[:, :3],
+    "right half": lambda x: x[:, 3:],
+    "every second": lambda x: x[:, ::2],
+    "one row": lambda x: x[2],
+    "expanded": lambda x: x[0].expand(5, 6),
+}
 SOURCE = """
 import torch
 
@@ -61,3 +82,50 @@ def test_a_reference_that_fails_is_not_logged(logged: list[logging.LogRecord]) -
     with pytest.raises(RuntimeError), FakeTensorMode():
         torch.randn(4, 8) @ torch.randn(4, 8)
     assert logged != []
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_values_are_placed_as_they_were_drawn(name: str, dtype: torch.dtype) -> None:
+    """Shape, strides, place and what lies around stay; the values are the given ones."""
+    base = torch.arange(24).reshape(4, 6).to(dtype)
+    drawn = LAYOUTS[name](base)
+    values = np.broadcast_to(100.0 + np.arange(drawn.shape[-1]), drawn.shape)
+    placed = place_like(drawn, values.astype(np.int64) if dtype is torch.int64 else values, dtype)
+    assert (placed.shape, placed.stride(), placed.dtype) == (drawn.shape, drawn.stride(), dtype)
+    assert (placed.storage_offset(), count_stored(placed)) == (drawn.storage_offset(), count_stored(drawn))
+    assert np.array_equal(placed.double().numpy(), torch.from_numpy(values.copy()).to(dtype).double().numpy())
+    around = placed.as_strided((24,), (1,), 0)
+    is_around = around < 100
+    assert torch.equal(around[is_around], base.reshape(-1)[is_around])
+
+
+@given(
+    pairs=st.lists(st.tuples(VALUES, VALUES, st.booleans()), min_size=1, max_size=30),
+    dtype=st.sampled_from(["float32", "float16", "bfloat16"]),
+    piece=st.sampled_from([3, 1 << 20]),
+)
+def test_figures_are_those_of_arrays(pairs: list[tuple[float, float, bool]], dtype: str, piece: int) -> None:
+    """In pieces of any size; of results that one side lacks as finite ones it is enough that they are refused."""
+    wanted = np.array([one for one, _, _ in pairs], dtype=np.float32)
+    actual = np.array([one if same else other for one, other, same in pairs], dtype=np.float32)
+    before, device_comparison._PIECE = device_comparison._PIECE, piece
+    try:
+        found = compare_on_device(torch.from_numpy(actual), torch.from_numpy(wanted), dtype, dtype)
+        excess = find_excess_on_device(torch.from_numpy(actual), torch.from_numpy(wanted))
+    finally:
+        device_comparison._PIECE = before
+    expected = compare(actual, wanted, dtype, dtype)
+    assert found.num_nonfinite == expected.num_nonfinite
+    assert accepts(found) == accepts(expected)
+    assert found.relative_error == pytest.approx(expected.relative_error, rel=1e-6, abs=1e-12)
+    assert found.worst_excess == pytest.approx(expected.worst_excess, rel=1e-6, abs=1e-12)
+    assert excess == pytest.approx(find_excess(actual, wanted), rel=1e-6)
+
+
+def test_forms_and_integers() -> None:
+    """Another shape or dtype is seen, and integers are compared exactly."""
+    whole = torch.arange(6)
+    assert compare_on_device(whole, whole + (whole == 3), "int64", "int64").num_different == 1
+    assert not accepts(compare_on_device(whole.reshape(2, 3), whole, "int64", "int64"))
+    assert not accepts(compare_on_device(whole, whole, "int32", "int64"))

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.task import Constants, Task
-from tritonrl.core.text.named_sizes import name_sizes
-from tritonrl.core.text.size_constants import read_constants
+from tritonrl.core.text.named_sizes import name_sizes, read_constants
 from tritonrl.harness.reference.sizes.quick_sizes import LARGER, SMALL, TINY, runs_with, shrink, with_small_sizes
 
 from ..datasets.made_up import PROBLEMS, SMALL_PROBLEM

@@ -20,8 +20,14 @@ from tritonrl.harness.errors import DriftError
 from tritonrl.harness.reinforcement import run as module
 from tritonrl.harness.reinforcement.curves import LiveCurves, read_curves
 from tritonrl.harness.reinforcement.exams import Change, ExamPlan, compare, render_changes
-from tritonrl.harness.reinforcement.groups import describe_groups, render_groups
-from tritonrl.harness.reinforcement.run import RunOutcome, RunPlan, preview_rewards, run_reinforcement
+from tritonrl.harness.reinforcement.run import (
+    RunOutcome,
+    RunPlan,
+    describe_groups,
+    preview_rewards,
+    render_groups,
+    run_reinforcement,
+)
 from tritonrl.harness.study.learning import Sample
 from tritonrl.harness.study.pipeline import CellContext
 from tritonrl.harness.study.store import Results

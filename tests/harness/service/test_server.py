@@ -21,28 +21,22 @@ from tritonrl.core.config import Config
 from tritonrl.core.recipe.extensions import AUDIT, Extensions, VerifierSpec
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.errors import TaskError, TritonrlError, UsageError
-from tritonrl.harness.service import pool as module
 from tritonrl.harness.service.app import build_app
 from tritonrl.harness.service.client import RemoteVerifier
-from tritonrl.harness.service.pool import PoolLimits, WorkerPool
+from tritonrl.harness.service.dispatcher import Dispatcher, Limits
 from tritonrl.harness.verification.verifier import Verifier
 from typer.testing import CliRunner
 
 from ..kernels import ADD, add
+from .stub_pool import StubPool
 
 ITEM = {"task": "t", "candidate": "a"}
 
 
 def build(token: str | None = None, num_of_client: int = 10) -> Starlette:
-    """The application over workers that are stubs."""
-    limits = PoolLimits(num_waiting=20, num_of_client=num_of_client)
-    pool = WorkerPool(config=Config(), num_workers=1, limits=limits, evidence=Path("evidence"))
-    return build_app(pool, token, is_loopback=True)
-
-
-@pytest.fixture(autouse=True)
-def _stub_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "WORKER", f"{__package__}.stub_worker")
+    """The application over a pool that is a stub."""
+    limits = Limits(num_waiting=20, num_of_client=num_of_client)
+    return build_app(Dispatcher(StubPool(), Config(), "stub", 1, limits), token, is_loopback=True)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tritonrl.cli import app
 from tritonrl.harness.display import Silent
 from tritonrl.harness.report.publish import publish
 from tritonrl.harness.settings import to_toml
@@ -16,14 +15,15 @@ from tritonrl.harness.study.archive import pack, unpack
 from tritonrl.harness.study.grid import GridOutcome, order_cells, parse_grid, run_grid
 from tritonrl.harness.study.runner.ablation import run_ablation
 from tritonrl.harness.study.store import Results
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
+from ... import command
 from ..context_stub import stub_context, tiny_config
 
 
 def invoke(*arguments: object) -> Result:
     """Run `tritonrl ablate` in this process."""
-    return CliRunner().invoke(app, ["ablate", *map(str, arguments)], prog_name="tritonrl")
+    return command.invoke("ablate", *arguments)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tritonrl.harness.verification.context import VerifierContext
 from tritonrl.harness.verification.verifier import Verifier
 from tritonrl.stages.checks.setting import Setting
 from tritonrl.stages.checks.table import CHECKS, Check, checks_of
-from tritonrl.stages.run_stages import judge_full
+from tritonrl.stages.funnel import judge_full
 
 from ..kernels import ADD, add
 

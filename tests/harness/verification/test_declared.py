@@ -16,8 +16,8 @@ from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verification.checks.declared import sample_declared
 from tritonrl.harness.verification.verifier import Verifier
 from tritonrl.stages.checks.declared_run import FIRST_PROGRAMS, MORE_PROGRAMS
+from tritonrl.stages.funnel import find_runs
 from tritonrl.stages.judge_run import judge_run
-from tritonrl.stages.run_stages import find_runs
 
 from ..kernels import LINEAR, POINTWISE, linear, pointwise
 

@@ -20,8 +20,8 @@ from tritonrl.harness.verification.checks.probes import gather_interpreted, gath
 from tritonrl.harness.verification.context import VerifierContext
 from tritonrl.harness.verification.verifier import Verifier
 from tritonrl.stages.checks.runs import RunsReport
+from tritonrl.stages.funnel import find_runs, judge_full
 from tritonrl.stages.judge_run import judge_run
-from tritonrl.stages.run_stages import find_runs, judge_full
 
 from ..kernels import LINEAR, POINTWISE, linear, pointwise
 

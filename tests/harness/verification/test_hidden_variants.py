@@ -9,8 +9,8 @@ from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.recipe.extensions import AUDIT, VerifierSpec
 from tritonrl.core.task import Task
 from tritonrl.harness.verification.verifier import Verifier
+from tritonrl.stages.funnel import find_runs
 from tritonrl.stages.judge_run import judge_run
-from tritonrl.stages.run_stages import find_runs
 from tritonrl.stages.variants import HIDDEN_VARIANTS
 
 from ..kernels import ADD, LINEAR, NORM, POINTWISE, add, linear, norm, pointwise

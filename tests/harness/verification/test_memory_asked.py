@@ -1,10 +1,12 @@
-"""Memory is asked for before it is used: in line, within what there is, and refused with its size beyond that."""
+"""Memory is asked for before it is used: in line, within what there is, refused beyond that; and given back."""
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from attrs import evolve
@@ -13,15 +15,17 @@ from hypothesis import strategies as st
 from tritonrl.core.config import Config, TimingConfig, VerifierConfig
 from tritonrl.core.recipe.extensions import AUDIT
 from tritonrl.core.task import Profile
-from tritonrl.harness.bench.memory_watch import MemoryWatch
+from tritonrl.harness.bench.verifier.exam import MemoryWatch
 from tritonrl.harness.errors import TaskError, TooLargeError
+from tritonrl.harness.lending import Borrower, lend
 from tritonrl.harness.reference.oracle import Oracle
 from tritonrl.harness.sandbox.sandbox import Sandbox
-from tritonrl.harness.verification.memory_budget import FREE_BYTES, MemoryBudget
-from tritonrl.harness.verification.verifier import Verifier
+from tritonrl.harness.verification.memory_budget import FREE_BYTES, BorrowedBudget, BudgetSession, MemoryBudget
+from tritonrl.harness.verification.verifier import MemoryReturn, Verifier
 
 from ..kernels import POINTWISE, pointwise
 
+_NUM_BLOCKS, _BLOCK_BYTES = 4000, 50_000
 MB = 1 << 20
 
 
@@ -118,3 +122,44 @@ def test_large_tasks_cost_neither_memory_nor_their_neighbours_verdict() -> None:
     assert not refused
     assert verifier.budget.peak_bytes <= 300 << 20
     assert watch.peak_bytes < 3 << 30
+
+
+def test_a_worker_waits_in_its_owners_line_and_what_it_held_is_free_when_it_ends() -> None:
+    """What a borrower holds counts for all; a connection that closes gives it back."""
+    budget = MemoryBudget(4 << 30)
+    connections = [lend({"memory": lambda: BudgetSession(budget)}) for _ in range(2)]
+    first, second = (BorrowedBudget(budget.num_bytes, Borrower(each), "memory") for each in connections)
+    first.take(3 << 30)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(second.take, 2 << 30)
+        assert not waiting.done()
+        connections[0].close()
+        waiting.result(20)
+    second.give_back(2 << 30)
+    with budget.asked(4 << 30, "all of it"):
+        assert budget.peak_bytes == 4 << 30
+    connections[1].close()
+
+
+def _anonymous_mb() -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("RssAnon:"))
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="not glibc")
+def test_what_another_thread_freed_is_given_back() -> None:
+    """Blocks that a thread freed below one that is still in use do not count for the process any more."""
+    kept: list[bytearray] = []
+
+    def fill() -> None:
+        blocks = [bytearray(b"x" * _BLOCK_BYTES) for _ in range(_NUM_BLOCKS)]
+        kept.append(blocks[-1])
+
+    thread = threading.Thread(target=fill)
+    thread.start()
+    thread.join()
+    before = _anonymous_mb()
+    memory = MemoryReturn(interval=2)
+    assert not memory.count()
+    assert memory.count()
+    assert before - _anonymous_mb() > 0.5 * _NUM_BLOCKS * _BLOCK_BYTES / 2**20

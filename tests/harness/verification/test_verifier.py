@@ -15,7 +15,7 @@ from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.tasks.validation import validate_task
 from tritonrl.harness.verification.evidence_store import EvidenceStore
 from tritonrl.harness.verification.verifier import Verifier, choose_backend
-from tritonrl.stages.run_stages import find_runs
+from tritonrl.stages.funnel import find_runs
 
 from ..kernels import ADD, LINEAR, NORM, POINTWISE, add, linear, norm, pointwise
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -82,10 +83,30 @@ def test_zygotes_that_end_are_started_anew(sandbox: Sandbox, verifier: Verifier)
     assert all(verdict.correct for verdict in verifier.verify_many(pairs, STAGED, jobs=2))
 
 
+def test_one_candidate_has_a_worker_and_a_limit(verifier: Verifier) -> None:
+    """A task may be made in the worker, and a reference that takes too long is its task's problem."""
+    read = partial(evolve, ADD)
+    pool = verifier.workers()
+    assert pool.verify_one(read, add(), STAGED, "t", 60.0).correct
+    slow = evolve(ADD, task_id="slow", source=f"import time\ntime.sleep(60)\n{ADD.source}")
+    with pytest.raises(TaskError, match="slow: 3 workers ended"):
+        pool.verify_one(slow, add(), STAGED, "slow", 0.5)
+
+
+def test_what_forks_workers_is_started_anew(verifier: Verifier) -> None:
+    """Its end is that of its workers, and costs no candidate an attempt that waits for the next."""
+    pool = verifier.workers()
+    pool.start(4)
+    pool._server.process.kill()  # type: ignore[union-attr]
+    pool._server.process.wait()  # type: ignore[union-attr]
+    assert pool.verify_one(ADD, f"# later\n{add()}", STAGED, "t", 60.0).correct
+    assert pool.num_up == 1
+
+
 def test_a_closed_verifier_has_no_workers(sandbox: Sandbox) -> None:
     """Whoever asks after the end is told so."""
     closed = Verifier(CONFIG, TimingConfig(), sandbox)
-    pool = closed._workers()
+    pool = closed.workers()
     closed.close()
     with pytest.raises(SandboxError, match="closed"):
         list(pool.verify([(ADD, add())], STAGED, 2))

@@ -308,13 +308,11 @@ def train(trainer: Trainer, data: Data, validation: Data, tokenizer: Any, out: P
 
 
 def parse_arguments(arguments: list[str]) -> tuple[Recipe, argparse.Namespace]:
-    """The recipe, and where to write and what to sample."""
+    """Return the recipe, and where to write."""
     program = "python -m tritonrl.harness.bench.policy.pretrain.pretrain"
     parser = argparse.ArgumentParser(prog=program, description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="folder for checkpoints, samples and training.json")
+    parser.add_argument("--out", type=Path, required=True, help="folder for checkpoints and training.json")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--sample-eval", type=int, default=0, metavar="K", help="tasks a family to sample afterwards")
-    parser.add_argument("--sample-split", default="validation", choices=[split.value for split in Split])
     for name, default in asdict(Recipe()).items():
         flag = f"--{name.replace('_', '-')}"
         if isinstance(default, bool):
@@ -387,13 +385,6 @@ def main(arguments: list[str]) -> None:
     log = {"recipe": asdict(recipe), "parameters": parameters, "data": facts, "preparation_seconds": seconds, **log}
     (options.out / "training.json").write_text(json.dumps(log, indent=1))
     print(f"trained on {log['tokens']:,} tokens in {log['seconds']} s", flush=True)
-    if options.sample_eval:
-        from .sample_tasks import write_samples
-
-        for folder in log["checkpoints"]:
-            print(
-                write_samples(Path(folder), options.sample_split, options.sample_eval, recipe.seed, device), flush=True
-            )
 
 
 if __name__ == "__main__":

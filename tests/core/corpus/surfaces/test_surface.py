@@ -12,8 +12,8 @@ import pytest
 from tritonrl.core.corpus import SUITES, Split, examples, has_heldout_dialect, is_corpus_id, render, split_of
 from tritonrl.core.corpus.surfaces import DIALECTS, dialects
 from tritonrl.core.task import Example, Profile
+from tritonrl.core.text.named_sizes import read_sizes, with_constants
 from tritonrl.core.text.prompts import user_message
-from tritonrl.core.text.size_constants import read_sizes, with_constants
 
 SIZES_OF = (Profile.TINY, Profile.SMALL, Profile.LARGER)
 

@@ -1,6 +1,5 @@
 # task: scatter_add
 # style: a copy and then atomic additions of rows, columns in blocks
-import torch
 import torch.nn as nn
 import triton
 import triton.language as tl

@@ -5,7 +5,6 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
-
 _TABLE = {"small": dict(BM=16, BN=16, BK=16, num_warps=2), "large": dict(BM=32, BN=32, BK=32, num_warps=4)}
 
 

@@ -1,6 +1,5 @@
 # task: embedding_bag
 # style: a loop over the bag with a mean at the end, indices loaded as scalars
-import torch
 import torch.nn as nn
 import triton
 import triton.language as tl

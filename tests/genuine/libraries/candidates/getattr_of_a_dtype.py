@@ -5,7 +5,6 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
-
 NAMES = ("float32", "float16", "bfloat16", "float8_e4m3fn")
 SUPPORTED = [getattr(torch, name, None) for name in NAMES]
 TL_DTYPES = {getattr(torch, name): getattr(tl, name) for name in NAMES[:3]}

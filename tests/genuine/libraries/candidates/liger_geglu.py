@@ -5,7 +5,6 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
-
 try:
     from triton.language.extra.libdevice import tanh
 except ModuleNotFoundError:

@@ -5,7 +5,6 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
-
 _REDUCTION_MODE_NONE: tl.constexpr = tl.constexpr(0)
 _REDUCTION_MODE_SUM: tl.constexpr = tl.constexpr(1)
 

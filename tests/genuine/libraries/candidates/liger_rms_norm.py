@@ -1,13 +1,11 @@
 # task: rms_norm
 # style: host of a training library: ensure_contiguous, calculate_settings, casting modes as constexpr, an autograd.Function
 import functools
-import math
 
 import torch
 import torch.nn as nn
 import triton
 import triton.language as tl
-
 
 _CASTING_MODE_NONE = tl.constexpr(-1)
 _CASTING_MODE_LLAMA = tl.constexpr(0)

@@ -7,7 +7,6 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
-
 logger = logging.getLogger(__name__)
 logger.addHandler(logging.NullHandler())
 _FP8 = {name: getattr(torch, name, None) for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz")}

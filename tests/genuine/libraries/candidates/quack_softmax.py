@@ -1,13 +1,12 @@
 # task: softmax
 # style: several rows a program, exp2 with a folded constant, dataclass configuration, a table of warps by width
-from dataclasses import dataclass
 import math
+from dataclasses import dataclass
 
 import torch
 import torch.nn as nn
 import triton
 import triton.language as tl
-
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 

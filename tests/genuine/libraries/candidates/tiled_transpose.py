@@ -1,6 +1,5 @@
 # task: transpose
 # style: a tile turned by tl.trans with both masks, int64 offsets
-import torch
 import torch.nn as nn
 import triton
 import triton.language as tl

@@ -1,6 +1,5 @@
 # task: softmax
 # style: the tutorial's: device properties at import, occupancy from n_regs after warmup, masked loads with -inf
-from functools import lru_cache
 
 import torch
 import torch.nn as nn

@@ -7,7 +7,6 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
-
 logger = logging.getLogger(__name__)
 MAX_FUSED = 65536 // 4
 

@@ -5,7 +5,6 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
-
 MAX_FUSED_SIZE: int = 65536
 next_power_of_2 = triton.next_power_of_2
 _guard = getattr(torch, "cuda", None)

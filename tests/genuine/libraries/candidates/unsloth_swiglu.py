@@ -5,7 +5,6 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
-
 BLOCK_SIZE = 1024
 INT32_SAFETY_BUFFER = 2**31 - BLOCK_SIZE * 4
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from tritonrl.core.serialisation import to_plain
-from tritonrl.core.text.size_constants import read_constants
+from tritonrl.core.text.named_sizes import read_constants
 from tritonrl.harness.bench.gpu.same_work import SameWork
 from tritonrl.harness.bench.gpu.timing import PROTOCOLS, Trials, condense, draw, grow, least_tau, render, summarise
 from tritonrl.harness.tasks.suites import corpus_examples

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from tritonrl.core.config import Config
 from tritonrl.core.corpus import render as render_task
-from tritonrl.harness.bench.verifier.attack_files import read_attack, read_attacks
-from tritonrl.harness.bench.verifier.attacks import judge_attacks, render
+from tritonrl.harness.bench.verifier.attacks import judge_attacks, read_attack, read_attacks, render
 from tritonrl.harness.errors import UsageError
 
 TASK = "l1-unary-7fce4ae6f9f1a504"

@@ -8,11 +8,20 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import triton.language as tl
+from triton.runtime import interpreter
+from tritonrl.harness.sandbox.interpreter.semantics.patches import remember_types
 
 from .semantics import CASES, FLOATS
 
+NUMBERS = [
+    one
+    for one in vars(tl).values()
+    if isinstance(one, tl.dtype) and not isinstance(one, tl.pointer_type) and one is not tl.void
+]
 RECORDED: dict[str, list[str]] = json.loads(Path(__file__).with_name("semantics_h200.json").read_text(encoding="utf-8"))
 _RUN = """
 import json, warnings
@@ -69,3 +78,23 @@ def test_interpreter_agrees_with_the_gpu(name: str, interpreted: dict[str, list[
             # a GPU rounds a * b + c once, in the narrow type
             limit = {"half": 2e-3, "bfloat16": 1e-2}.get(name.split("_")[0], 2e-5)
             assert both_nan or left == right or math.isclose(left, right, rel_tol=limit, abs_tol=limit)
+
+
+def test_a_type_has_the_same_kind_of_number() -> None:
+    """Alone, in a block, and where it is pointed to; the table is asked once for each."""
+    asked: list[str] = []
+
+    def ask(kind: Any) -> Any:
+        asked.append(str(kind))
+        return interpreter._get_np_dtype(kind)
+
+    remembered = remember_types(ask)
+    assert len(NUMBERS) > 15
+    for number in NUMBERS:
+        kinds = [number, tl.block_type(number, [4]), tl.block_type(number, [2, 8])]
+        for _ in range(2):
+            assert [remembered(kind) for kind in kinds] == [interpreter._get_np_dtype(kind) for kind in kinds]
+    assert len(asked) == len({number.name for number in NUMBERS})
+    pointer = tl.pointer_type(tl.float16)
+    for kind in (pointer, tl.block_type(pointer, [4])):
+        assert remembered(kind) == interpreter._get_np_dtype(kind)

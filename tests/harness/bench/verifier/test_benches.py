@@ -1,0 +1,110 @@
+"""Benches of the verifier in small: the mix of `verify`, the soak, and an exam at real sizes."""
+
+import json
+import random
+
+import pytest
+from tritonrl.cli import app
+from tritonrl.core.config import Config, merge
+from tritonrl.core.corpus import Split, examples
+from tritonrl.core.task import Example
+from tritonrl.harness.bench.verifier.exam import answers_to, measure_exam
+from tritonrl.harness.bench.verifier.exam import render as render_exam
+from tritonrl.harness.bench.verifier.mix import SPOILS, restyle
+from tritonrl.harness.bench.verifier.sized_tasks import enlarge, sized_examples
+from tritonrl.harness.bench.verifier.soak import Census, render, soak_verifier
+from tritonrl.harness.bench.verifier.verify import tree_cpu_s
+from tritonrl.harness.reference.sizes.declared_sizes import measure
+from tritonrl.harness.tasks.suites import corpus_examples
+from tritonrl.stages.syntax import inspect_source
+from typer.testing import CliRunner
+
+EXAMPLES = tuple(corpus_examples("core13:train", 0, 13))
+
+
+@pytest.mark.parametrize("name", SPOILS)
+def test_each_spoil_fails_the_ast_stage(name: str) -> None:
+    """Whatever the teacher, what a spoil makes of it is refused for its text."""
+    for number, example in enumerate(EXAMPLES):
+        assert inspect_source(SPOILS[name](example, random.Random(number))) is not None
+
+
+@pytest.mark.parametrize("example", EXAMPLES[::5], ids=lambda example: example.task.family)
+def test_a_restyled_teacher_is_another_text_of_the_same_form(example: Example) -> None:
+    """The second right candidate of a task is not the first, and passes the AST stage."""
+    changed = restyle(example.solution)
+    assert changed != example.solution
+    assert inspect_source(changed) is None
+
+
+def test_cpu_seconds_grow_with_work() -> None:
+    """What this process computes is counted."""
+    before = tree_cpu_s()
+    sum(number * number for number in range(3_000_000))
+    assert tree_cpu_s() > before
+
+
+def test_the_bench_reports_its_mix_and_its_ratios() -> None:
+    """The command verifies twenty candidates of two tasks three times over, and each became what it should."""
+    result = CliRunner().invoke(app, ["bench", "verify", "-n", "1", "--json"])
+    assert result.exit_code == 0, result.stderr
+    figures = json.loads(result.stdout)
+    assert figures["composition"] == {
+        "fails the AST stage": 8,
+        "fails to compile": 4,
+        "computes something wrong": 4,
+        "is right": 4,
+    }
+    assert [one["verifier"] for one in figures["passes"]] == ["staged", "exhaustive", "audit"]
+    for one in figures["passes"]:
+        assert one["unexpected"] == []
+        assert one["num_candidates"] == 20
+    staged, exhaustive, _ = figures["passes"]
+    assert figures["ratio_wall"] == pytest.approx(exhaustive["wall_s"] / staged["wall_s"])
+    assert set(figures["first_result_ms"]) == {"compile", "interpret"}
+
+
+def test_soak_takes_stock_after_each_round() -> None:
+    """Good, bad and hostile candidates leave no process, zombie or file, and each has an outcome."""
+    seen: list[Census] = []
+    figures = soak_verifier(Config(), 14, seed=0, jobs=2, on_progress=seen.append)
+    assert figures.clean
+    assert sum(figures.outcomes.values()) == figures.num_candidates == 14
+    assert any(name.startswith("hostile: ") for name in figures.outcomes)
+    assert [one.num_candidates for one in seen] == [14]
+    assert 20 < figures.first.judge_mb == figures.max_judge_mb
+    assert "a process or a file behind: 0" in "\n".join(render(figures))
+
+
+def test_tasks_are_enlarged_within_the_limit() -> None:
+    """A drawn number of bytes is reached where sizes can be doubled, and never exceeded; small sizes stay."""
+    drawn = sized_examples("full:train", 0, 4, (1, 2), most_bytes=1 << 30)
+    assert {one.example.task.level for one in drawn} == {1, 2}
+    for one in drawn:
+        assert one.num_bytes == measure(one.example.task)[0] <= 1 << 30
+    example = next(iter(examples(Split.TRAIN, 1, 0, families=("softmax",))))
+    task, num_bytes = enlarge(example.task, 3, 8 << 30)
+    assert num_bytes > 16 << 20
+    assert task.tiny == example.task.tiny
+    assert enlarge(example.task, 3, 8 << 30) == (task, num_bytes)
+
+
+def test_answers_are_right_and_wrong_ones() -> None:
+    """The teacher's comes first, then the same in other words, and all are different texts."""
+    example = next(iter(examples(Split.TRAIN, 1, 0, families=("softmax",))))
+    answers = list(answers_to(example, 10, 0))
+    assert answers[0] == example.solution
+    assert len(answers) == 10
+    assert len(set(answers[:2])) == 2
+    assert answers == list(answers_to(example, 10, 0))
+
+
+@pytest.mark.slow
+def test_figures_of_a_small_exam() -> None:
+    """Teachers are right, and what it took is told."""
+    config = merge({"verifier": {"backend": "interpret"}})
+    figures = measure_exam(config, 2, 3, "core13:train", (1,), 0, 2, most_bytes=1 << 22)
+    assert (figures.num_tasks, figures.num_answers, figures.rejected_teachers) == (2, 6, ())
+    assert figures.num_correct >= 4
+    assert figures.peak_bytes > 100 << 20
+    assert any("peak memory" in line for line in render_exam(figures))
