@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from ...stages.tolerance import LARGEST_FINITE
-from ...stages.variants import VariantInputs
+from ...stages.variants import VariantInputs, is_mask
 from .reference import count_stored
 
 
@@ -31,6 +31,11 @@ def transform(value: Any, spec: VariantInputs, dtype: torch.dtype) -> Any:
 def is_integer(value: object) -> bool:
     """Whether a value is a tensor of signed integers."""
     return isinstance(value, torch.Tensor) and value.dtype in (torch.int8, torch.int16, torch.int32, torch.int64)
+
+
+def is_mask_tensor(value: object) -> bool:
+    """Whether a value is a tensor of flags, or of one integer that says nothing of others."""
+    return isinstance(value, torch.Tensor) and not value.is_floating_point() and is_mask(value.numpy())
 
 
 def place_like(drawn: torch.Tensor, values: NDArray[Any], dtype: torch.dtype) -> torch.Tensor:
