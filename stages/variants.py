@@ -37,6 +37,12 @@ from ..core.candidate import Variant
 from ..core.recipe.extensions import VerifierSpec
 from ..core.task import Profile
 
+IntegerChange = Literal["", "negated", "large", "mixed", "emptied"]
+"""What is done to integers: some become negative, or all reach the upper half of their range.
+
+Or it is done to masks, and to integers that are all the same, as lengths that are all full: both kinds occur in each
+row, or some rows have none besides.
+"""
 Group = Literal["training", "hidden", "sampled", "single"]
 """Run by extension M, by the audit alone, by the audit where they are too large to be run whole, or by one check."""
 _CHOICE_SEED = 1
@@ -68,8 +74,13 @@ class Facts(Protocol):
         ...
 
     @property
-    def num_pointwise(self) -> int:
-        """How many operators the reference has, where each is one of single elements that is exact for all; else 0."""
+    def num_operators(self) -> int:
+        """How many operators the reference has, where each is exact for single elements and multiplies no matrices."""
+        ...
+
+    @property
+    def passes_over_nan(self) -> bool:
+        """Whether the reference's results are floating-point numbers although some of its inputs are none."""
         ...
 
     @property
@@ -105,11 +116,6 @@ class Facts(Protocol):
     @property
     def is_exact(self) -> bool:
         """Whether the reference in the variant's dtype is well within tolerance on the variant's inputs."""
-        ...
-
-    @property
-    def saturates(self) -> bool:
-        """Whether an operator of the reference computes exponentials."""
         ...
 
     @property
@@ -157,8 +163,9 @@ class VariantInputs:
     """What values are rounded to multiples of, zeros among them; 0 for none."""
     rounded_through: str | None = None
     fresh_input: int | None = None
-    integers: Literal["", "negated", "large"] = ""
-    """What is done to integers: some become negative, or all reach the upper half of their range."""
+    integers: IntegerChange = ""
+    nan_share: float = 0.0
+    """The share of the values, pseudo-randomly chosen, that become NaN."""
     spread: int = 0
     """The largest power of two that magnitudes are multiplied or divided by; each element by one of its own."""
     has_rounded_parameters: bool = False
@@ -183,10 +190,14 @@ class VariantInputs:
             values = self.side * _spread_rows(np.abs(values))
         if self.step:
             values = _tie(values, self.step)
+        if self.nan_share:
+            values = np.where(_draw_for(values).random(values.shape) < self.nan_share, np.nan, values)
         return values if self.rounded_through is None else round_values(values, self.rounded_through)
 
     def transform_integers(self, values: NDArray[Any]) -> NDArray[Any]:
         """The variant's values, from freshly drawn integers; a negative index is one from the end."""
+        if self.integers in ("mixed", "emptied"):
+            return _mix(values, 0 if self.integers == "emptied" else 1)
         if not self.integers or values.dtype.kind != "i":
             return values
         if self.integers == "negated":
@@ -283,12 +294,7 @@ VARIANTS: tuple[VariantRow, ...] = (
     _row(Variant.SCALE_1E_4, lambda facts: facts.degree == 0 and facts.is_exact, scale=1e-4),
     # a quotient of exponentials, which is NaN beyond 44 (a tanh) or 88, where PyTorch's function has become constant;
     # whatever else in a formula leaves its range, or ends, where the reference does not
-    evolve(
-        _row(
-            Variant.SCALE_100, lambda facts: (facts.saturates or facts.degree is None) and facts.is_exact, scale=100.0
-        ),
-        is_large=True,
-    ),
+    evolve(_row(Variant.SCALE_100, lambda facts: facts.degree is None and facts.is_exact, scale=100.0), is_large=True),
     # the same for squares of values beyond 256
     VariantRow(
         variant=Variant.FP16_SCALE_300,
@@ -301,6 +307,11 @@ VARIANTS: tuple[VariantRow, ...] = (
     # sums in fewer bits, and quotients and remainders that round towards zero
     _row(Variant.INTEGERS_NEGATED, lambda facts: facts.has_integers and facts.is_exact, integers="negated"),
     _row(Variant.INTEGERS_LARGE, lambda facts: facts.has_integers and facts.is_exact, integers="large"),
+    # masks that are read and not obeyed, and a count that is zero
+    _row(Variant.MASKS_MIXED, lambda facts: facts.has_integers and facts.is_exact, integers="mixed"),
+    _row(Variant.MASKS_EMPTIED, lambda facts: facts.has_integers and facts.is_exact, integers="emptied"),
+    # what a reference makes of NaN, where it makes something of it
+    _row(Variant.NAN_AMONG_THEM, lambda facts: facts.passes_over_nan, nan_share=1 / 16),
     # what the width of a product's tolerance hides: no rounding of operands is left that it would be for
     _row(
         Variant.EXACT_PRODUCTS,
@@ -316,9 +327,10 @@ VARIANTS: tuple[VariantRow, ...] = (
         rounded_through="float16",
         has_rounded_parameters=True,
     ),
-    # what cancels, overflows or is set to zero where magnitudes differ, and where a function exists for it (expm1)
-    _spread_row(Variant.SPREAD_30, 30, lambda facts: facts.num_pointwise > 1),
-    _spread_row(Variant.SPREAD_90, 90, lambda facts: facts.num_pointwise == 1),
+    # what cancels, overflows or is set to zero where magnitudes differ, and where a function exists for it (expm1);
+    # a maximum that begins at a large negative number
+    _spread_row(Variant.SPREAD_30, 30, lambda facts: facts.num_operators > 1),
+    _spread_row(Variant.SPREAD_90, 90, lambda facts: facts.num_operators == 1),
     # arguments that are no tensors, and are taken for constants
     VariantRow(
         variant=Variant.NUMBERS,
@@ -400,13 +412,50 @@ def _spread_rows(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _spread_magnitudes(values: NDArray[np.float64], spread: int) -> NDArray[np.float64]:
-    """Values times powers of two, evenly drawn, and some zeros; equal shapes have them at the same places."""
-    draw = np.random.default_rng(_CHOICE_SEED)
-    is_zero = draw.random(values.shape) < 1 / 64
-    # others in each input, so that operands do not always differ by the same factor
-    draw = np.random.default_rng([_CHOICE_SEED, zlib.crc32(values.tobytes())])
+    """Values times powers of two, evenly drawn, and some zeros; equal shapes have them at the same places.
+
+    Every second row is negative and has one factor.
+    """
+    is_zero = np.random.default_rng(_CHOICE_SEED).random(values.shape) < 1 / 64
+    draw = _draw_for(values)
     factors = np.exp2(draw.uniform(-spread, spread, values.shape))
+    if values.ndim > 1:
+        values = values.copy()
+        values[1::2] = -np.abs(values[1::2])
+        factors[1::2] = factors[1::2, ..., :1]
     return np.where(is_zero, 0.0, values * factors)
+
+
+def _draw_for(values: NDArray[Any]) -> np.random.Generator:
+    """Return a generator of its own for each input, so that operands do not always differ by the same."""
+    return np.random.default_rng([_CHOICE_SEED, zlib.crc32(values.tobytes())])
+
+
+def is_mask(values: NDArray[Any]) -> bool:
+    """Return whether values are flags, or one positive integer again and again, that says nothing of the others."""
+    if values.dtype.kind == "b":
+        return bool(values.size)
+    return (
+        values.dtype.kind == "i" and bool(values.size) and bool(np.all(values == np.max(values)) and values.flat[0] > 0)
+    )
+
+
+def _mix(values: NDArray[Any], least: int) -> NDArray[Any]:
+    """Return a mask with both kinds in each row, or integers from `least` to what they were, each a row's end.
+
+    With a `least` of 0 all flags of every fourth row are off.
+    """
+    if not is_mask(values):
+        return values
+    draw = _draw_for(values)
+    if values.dtype.kind == "i":
+        return draw.integers(least, np.max(values), values.shape, endpoint=True).astype(values.dtype)
+    mixed = draw.random(values.shape) < 0.5
+    rows = mixed.reshape(-1, values.shape[-1] if values.ndim else 1)
+    rows[:, 0] = True
+    if not least:
+        rows[::4] = False
+    return mixed
 
 
 def _tie(values: NDArray[np.float64], step: float) -> NDArray[np.float64]:

@@ -5,6 +5,7 @@ repeats a behaviour that another test shows by default, on more inputs:
 
 - attacks: by default one for each mechanism in each line of defence (the folder). Attacks of no numbered mechanism have
   one for each outcome and stage in each folder, and the first file of every point in the README's list of them.
+- attacks on the contract: CONTRACT by default.
 - right kernels written by hand: KERNELS by default, one style for each mechanism of the verifier that could reject it.
 - FURTHER: tests that cost much and go over the same ground again, with what shows it by default.
 - properties: hypothesis draws `quick` examples by default, and 100 in `test-all` (profile `thorough`). A test that asks
@@ -58,6 +59,14 @@ KERNELS = frozenset(
         "wrapping_hash",  # integers that wrap around
     )
 )
+
+CONTRACT = frozenset(
+    (
+        "integers/mask_of_ones_not_obeyed.py",  # inputs that the draws do not vary
+        "operators/nan_added_up.py",  # inputs that are no numbers
+    )
+)
+"""Attacks on the contract that are tried by default: the others' inputs have tests of their own."""
 
 NO_NAMESPACES = "either protection alone is tried by default, and this is both of them"
 FURTHER: Mapping[tuple[str, str], str] = {

@@ -10,10 +10,10 @@ from ...core.candidate import Variant
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Profile, Task
-from ...stages.variants import VariantInputs
+from ...stages.variants import IntegerChange, VariantInputs
 from ..errors import TaskError
 from .reference import build_model, call_model, convert, draw_inputs, equal_results, load_task, to_double
-from .values import is_integer, transform
+from .values import is_integer, is_mask_tensor, transform
 
 
 def find_used_inputs(task: Task, seed: int, init_seed: int) -> tuple[int, ...]:
@@ -67,17 +67,22 @@ def find_numbers(task: Task, seed: int) -> tuple[tuple[int, Any], ...]:
     return tuple(found)
 
 
-def find_changeable_integers(task: Task, model: torch.nn.Module, inputs: list[Any], change: str) -> tuple[int, ...]:
+def find_changeable_integers(
+    task: Task, model: torch.nn.Module, inputs: list[Any], change: IntegerChange
+) -> tuple[int, ...]:
     """Positions of integers that may be "negated" or "large": the result follows from them, as from any number.
 
     Not so an index or a label, which large ones show: PyTorch counts negative ones from the end, right kernels do not.
     Nor what the reference ignores beyond a range, as a count of bins does. And what it cannot be given zeros for, as a
-    divisor, is a quantity that has the sign of the task's own draws. `model` is in float64, at tiny sizes.
+    divisor, is a quantity that has the sign of the task's own draws. Masks that may be "mixed" or "emptied" are those
+    that the reference accepts so. `model` is in float64, at tiny sizes.
     """
-    positions = tuple(at for at, value in enumerate(inputs) if is_integer(value))
+    is_of_masks = change in ("mixed", "emptied")
+    is_asked = is_mask_tensor if is_of_masks else is_integer
+    positions = tuple(at for at, value in enumerate(inputs) if is_asked(value))
 
-    def changed(how: str) -> list[Any]:
-        spec = VariantInputs(variant=Variant.ORIGINAL, profile=Profile.TINY, dtype=task.dtypes[0], integers=how)  # type: ignore[arg-type]
+    def changed(how: IntegerChange) -> list[Any]:
+        spec = VariantInputs(variant=Variant.ORIGINAL, profile=Profile.TINY, dtype=task.dtypes[0], integers=how)
         return [transform(v, spec, v.dtype) if at in positions else v for at, v in enumerate(inputs)]
 
     def run(values: list[Any]) -> tuple[torch.Tensor, ...] | None:
@@ -86,8 +91,10 @@ def find_changeable_integers(task: Task, model: torch.nn.Module, inputs: list[An
         except TaskError:
             return None
 
-    if not positions or run(changed("large")) is None:
+    if not positions or run(changed(change if is_of_masks else "large")) is None:
         return ()
+    if is_of_masks:
+        return positions
     if change == "negated":
         zeroed = {at: [*inputs[:at], torch.zeros_like(inputs[at]), *inputs[at + 1 :]] for at in positions}
         positions = tuple(at for at in positions if run(zeroed[at]) is not None)

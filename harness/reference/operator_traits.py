@@ -2,15 +2,10 @@
 
 Names stand for habits: which operators PyTorch defines to be right whatever the magnitudes, and which activations right
 kernels compute by way of exponentials, exact within the range of what they add up and not near their zeros. All others
-are held to PyTorch's own precision, so that an operator that nobody listed is asked for more, not less. Which work on
-single elements PyTorch itself says.
+are held to PyTorch's own precision, so that an operator that nobody listed is asked for more, not less.
 """
 
 from __future__ import annotations
-
-from functools import cached_property
-
-import torch
 
 from ...stages.roofline import EagerOperator
 
@@ -53,11 +48,6 @@ class OperatorTraits:
         return not _UNORDERED.isdisjoint(self._names)
 
     @property
-    def saturates(self) -> bool:
-        """Whether an operator takes exponentials and stays finite whatever the magnitudes."""
-        return not _EXPONENTIAL.isdisjoint(self._names)
-
-    @property
     def rounds(self) -> bool:
         """Whether an operator may make integers of floats."""
         return not _ROUNDING.isdisjoint(self._names)
@@ -77,20 +67,12 @@ class OperatorTraits:
         """Whether the first operator multiplies matrices: inputs and parameters, and not what was made of them."""
         return bool(self._operators) and is_product(self._operators[0])
 
-    @cached_property
-    def num_pointwise(self) -> int:
-        """How many operators there are, where each works on single elements and is exact for all; else 0."""
-        is_asked = self.is_exact_near_zero and all(map(is_pointwise, self._operators))
-        return len(self._operators) if is_asked else 0
+    @property
+    def num_operators(self) -> int:
+        """How many operators there are, where each is exact for single elements and multiplies no matrices; else 0."""
+        return len(self._operators) if self.is_exact_near_zero and not self.num_products else 0
 
 
 def is_product(operator: EagerOperator) -> bool:
     """Return whether an operator may be computed by matrix units."""
     return bool(operator.matmul_flops) or any(part in operator.name.split(".")[1] for part in _PRODUCTS)
-
-
-def is_pointwise(operator: EagerOperator) -> bool:
-    """Return whether each element that an operator returns follows from single elements, as PyTorch's tags say."""
-    space, name, overload = operator.name.split(".")
-    found = getattr(getattr(getattr(torch.ops, space), name), overload)
-    return torch.Tag.pointwise in found.tags

@@ -30,7 +30,7 @@ from ...core.serialisation import fingerprint
 from ...core.task import Profile, Task
 from ...stages.judge_run import is_sound
 from ...stages.tolerance import IntegerRange, accepts, compare, find_scale
-from ...stages.variants import HIDDEN_VARIANTS, VariantInputs
+from ...stages.variants import HIDDEN_VARIANTS, IntegerChange, VariantInputs
 from ..errors import TaskError
 from .conditioning import Conditioning, find_conditioning
 from .experiments import find_changeable_integers, is_same_in_evaluation
@@ -119,6 +119,14 @@ class Oracle(TaskFacts):
         key = ("expected", fingerprint(task), inputs, seeded_parameters)
         return self._kept.once(key, lambda: self._compute(task, inputs, seeded_parameters), lambda run: run.num_bytes)
 
+    def is_accepted(self, task: Task, inputs: VariantInputs) -> bool:
+        """Whether the reference runs on a variant's inputs: one of probabilities accepts no others."""
+        try:
+            self.expected(task, inputs)
+        except TaskError:
+            return False
+        return True
+
     def is_exact(self, task: Task, inputs: VariantInputs) -> bool:
         """Whether the reference itself, in the variant's dtype, is well within the tolerance, and all is finite."""
         return self._kept.once(("exact", fingerprint(task), inputs), lambda: self._is_exact(task, inputs))
@@ -156,15 +164,15 @@ class Oracle(TaskFacts):
         """The power of a factor of all inputs that the result is multiplied by; None where there is no such power."""
         return self._kept.once(("degree", fingerprint(task), inputs), lambda: self._find_degree(task, inputs))
 
-    def changeable_integers(self, task: Task, change: str) -> tuple[int, ...]:
-        """The positions of integers among the inputs that a variant may change so ("negated" or "large")."""
+    def changeable_integers(self, task: Task, change: IntegerChange) -> tuple[int, ...]:
+        """The positions of integers and masks among the inputs that a variant may change so."""
         if not change:
             return ()
         return self._kept.once(
             ("integers", fingerprint(task), change), lambda: self._find_changeable_integers(task, change)
         )
 
-    def _find_changeable_integers(self, task: Task, change: str) -> tuple[int, ...]:
+    def _find_changeable_integers(self, task: Task, change: IntegerChange) -> tuple[int, ...]:
         spec = VariantInputs(variant=Variant.ORIGINAL, profile=Profile.TINY, dtype=task.dtypes[0])
         model, inputs = self._prepare(task, spec, frozenset())
         return find_changeable_integers(task, convert(model, torch.float64), inputs, change)
@@ -199,7 +207,10 @@ class Oracle(TaskFacts):
         return is_known and all(accepts(error, _SHARE_OF_TOLERANCE) for error in errors)
 
     def _find_degree(self, task: Task, spec: VariantInputs) -> int | None:
-        small, large = (self.expected(task, evolve(spec, scale=spec.scale * factor)).expected for factor in (1.0, 4.0))
+        multiples = [evolve(spec, scale=spec.scale * factor) for factor in (1.0, 4.0)]
+        if not all(self.is_accepted(task, each) for each in multiples):
+            return None
+        small, large = (self.expected(task, each).expected for each in multiples)
         if not all(
             np.issubdtype(wanted.dtype, np.floating) and np.isfinite(wanted).all() for wanted in (*small, *large)
         ):

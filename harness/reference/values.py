@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...core.task import Profile, Task
 from ...stages.tolerance import LARGEST_FINITE
-from ...stages.variants import VariantInputs
+from ...stages.variants import VariantInputs, is_mask
 from ..errors import TaskError
 from .reference import alone_with_generators, count_stored, draw_inputs, is_floating, load_task, torch_dtype
 
@@ -39,6 +39,11 @@ def transform(value: Any, spec: VariantInputs, dtype: torch.dtype) -> Any:
 def is_integer(value: object) -> bool:
     """Whether a value is a tensor of signed integers."""
     return isinstance(value, torch.Tensor) and value.dtype in (torch.int8, torch.int16, torch.int32, torch.int64)
+
+
+def is_mask_tensor(value: object) -> bool:
+    """Whether a value is a tensor of flags, or of one integer that says nothing of others."""
+    return isinstance(value, torch.Tensor) and not value.is_floating_point() and is_mask(value.numpy())
 
 
 def place_like(drawn: torch.Tensor, values: NDArray[Any], dtype: torch.dtype) -> torch.Tensor:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tritonrl.core.candidate import Variant
 from tritonrl.core.recipe.extensions import AUDIT, VerifierSpec
 from tritonrl.core.task import Profile, Task
-from tritonrl.stages.variants import SPREAD_VARIANTS, TRAINING_VARIANTS, describe, round_values, variants_of
+from tritonrl.stages.variants import SPREAD_VARIANTS, TRAINING_VARIANTS, describe, is_mask, round_values, variants_of
 
 GIVEN = (Profile.DECLARED, Profile.TINY, Profile.SMALL)
 LARGE = {
@@ -60,7 +60,7 @@ def test_hidden_values_are_moderate_where_nothing_vouches_for_more() -> None:
     """Ten thousand normal values stay below 44 in every variant that is always run, and signs are mixed where due."""
     positive = np.abs(np.random.default_rng(3).standard_normal(10_000))
     for variant in set(Variant) - LARGE:
-        assert np.abs(describe(variant, ("float32",)).transform(positive)).max() < 44.0
+        assert np.nanmax(np.abs(describe(variant, ("float32",)).transform(positive))) < 44.0
     assert 4_500 < (describe(Variant.HALF_NEGATED, ("float32",)).transform(positive) < 0.0).sum() < 5_500
     changed = describe(Variant.OUTLIERS, ("float32",)).transform(positive) != positive
     assert 500 < changed.sum() < 750
@@ -138,6 +138,58 @@ def test_magnitudes_are_spread_whatever_the_inputs_hold(drawn: list[float], vari
         factors = np.abs(np.log2(np.abs(found[moved])) - np.log2(np.abs(values[moved])))
     assert (factors <= inputs.spread + 1e-9).all()
     assert (np.isinf(values) <= (np.isinf(found) | (found == 0.0))).all()
+
+
+def test_every_second_row_is_negative_and_of_one_magnitude() -> None:
+    """A maximum that begins at a large negative number, and not below all, is wrong for such a row."""
+    values = np.random.default_rng(5).uniform(1.0, 2.0, (64, 9))
+    found = describe(Variant.SPREAD_30, ("float32",)).transform(values)
+    assert (found[1::2] <= 0.0).all()
+    rows = [np.abs(row[row < 0.0]) for row in found[1::2]]
+    assert all(row.max() < 2.0 * row.min() for row in rows)
+    assert max(row.min() for row in rows) > 1e6
+
+
+MASKS = st.one_of(
+    st.integers(1, 9).map(lambda n: np.ones((5, n), bool)),
+    st.integers(1, 99).map(lambda n: np.full((7,), n)),
+    st.integers(1, 99).map(lambda n: np.array(n)),
+)
+
+
+@given(MASKS)
+def test_masks_are_mixed_or_emptied(values: np.ndarray) -> None:
+    """Each row keeps something, or some keep nothing; lengths stay within what they were."""
+    mixed, emptied = (
+        describe(variant, ("float32",)).transform_integers(values)
+        for variant in (Variant.MASKS_MIXED, Variant.MASKS_EMPTIED)
+    )
+    assert is_mask(values)
+    assert mixed.dtype == emptied.dtype == values.dtype
+    assert np.all(emptied <= values)
+    assert np.all(mixed <= values)
+    rows = mixed.reshape(-1, mixed.shape[-1]) if values.dtype == bool else mixed.reshape(-1, 1)
+    assert rows.any(axis=1).all()
+    assert values.dtype != bool or not emptied[0].any()
+
+
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=9))
+def test_other_integers_are_no_masks(drawn: list[int]) -> None:
+    """What varies by itself, or is zero or negative, stays as it is."""
+    values = np.array(drawn)
+    if not is_mask(values):
+        found = describe(Variant.MASKS_EMPTIED, ("float32",)).transform_integers(values)
+        assert np.array_equal(found, values)
+        assert len(set(drawn)) > 1 or drawn[0] <= 0
+
+
+def test_a_few_values_are_nan() -> None:
+    """Others in each input, so that not all operands are missing at once."""
+    values = np.random.default_rng(6).standard_normal((2, 1000))
+    left, right = (describe(Variant.NAN_AMONG_THEM, ("float32",)).transform(each) for each in (values, -values))
+    assert 60 < np.isnan(left).sum() < 200
+    assert np.array_equal(left[~np.isnan(left)], values[~np.isnan(left)])
+    assert (np.isnan(left) != np.isnan(right)).any()
 
 
 @given(st.lists(st.integers(-9, 9), max_size=12))

@@ -12,6 +12,7 @@ must be the very same.
 
 from __future__ import annotations
 
+import abc
 import array
 import collections
 import collections.abc
@@ -19,6 +20,7 @@ import functools
 import hashlib
 import itertools
 import operator
+import sys
 import types
 import warnings
 from collections.abc import Iterator
@@ -58,6 +60,30 @@ def _of_the_process() -> Iterator[tuple[str, Any]]:
     """Yield what a call could leave in Python and PyTorch for the next one to read."""
     yield "warnings.filters", len(warnings.filters)
     yield "torch.default_generator", torch.default_generator
+    yield "abc.get_cache_token()", abc.get_cache_token()
+    for name, holder, key in _COUNTS:
+        yield name, vars(holder).get(key)
+
+
+def _find_counts() -> tuple[tuple[str, Any, str], ...]:
+    """Return where PyTorch and Triton keep a number that is no constant, in a public module or in a class of one."""
+    holders: list[tuple[str, Any]] = [
+        (name, module)
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] in ("torch", "triton") and "._" not in name and isinstance(module, types.ModuleType)
+    ]
+    for name, module in list(holders):
+        classes = [value for value in list(vars(module).values()) if issubclass(type(value), type)]
+        holders += [(f"{name}.{kind.__name__}", kind) for kind in classes if kind.__module__ == name]
+    return tuple(
+        (f"{name}.{key}", holder, key)
+        for name, holder in holders
+        for key, value in list(vars(holder).items())
+        if type(value) is itertools.count or (type(value) is int and not key.isupper() and not key.startswith("__"))
+    )
+
+
+_COUNTS = _find_counts()
 
 
 def find_changes(before: Snapshot, after: Snapshot) -> tuple[str, ...]:

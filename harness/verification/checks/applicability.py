@@ -11,7 +11,7 @@ from ....core.task import Task
 from ....stages import judge_run
 from ....stages.compile_stage import multiplies_narrowly, narrows
 from ....stages.tolerance import choose_share
-from ....stages.variants import HIDDEN_VARIANTS, ROWS, SAMPLED_VARIANTS, VariantInputs
+from ....stages.variants import HIDDEN_VARIANTS, ROWS, SAMPLED_VARIANTS, SPREAD_VARIANTS, VariantInputs
 from ..context import VerifierContext
 
 _OF_OTHER_VALUES = frozenset(
@@ -20,6 +20,8 @@ _OF_OTHER_VALUES = frozenset(
     if variant not in (Variant.REVERSED, *SAMPLED_VARIANTS) and not ROWS[variant].judges_elements_alone
 )
 """Hidden inputs with values that are not the task's own, or at sizes that no profile has, and judge as a whole."""
+_ANY_VALUES = _OF_OTHER_VALUES | {Variant.SCALED, *SPREAD_VARIANTS}
+"""All inputs with values that are not the task's own."""
 
 
 def find_inapplicable(
@@ -27,12 +29,15 @@ def find_inapplicable(
 ) -> set[Variant]:
     """Return those of the variants that say nothing about this candidate.
 
-    Inputs that no task has chosen judge nobody where the reference itself fails, unless it does on its own inputs too.
+    Inputs that no task has chosen judge nobody where the reference itself fails, unless it does on its own inputs too,
+    nor where it refuses them.
     """
     facts = {variant: _Facts(candidate=candidate, task=task, context=context, variant=variant) for variant in variants}
     original = _Facts(candidate=candidate, task=task, context=context, variant=Variant.ORIGINAL)
 
     def applies(variant: Variant) -> bool:
+        if variant in _ANY_VALUES and not facts[variant].is_accepted:
+            return False
         asked = ROWS[variant].applies(facts[variant])
         return asked and (variant not in _OF_OTHER_VALUES or facts[variant].is_sound or not original.is_sound)
 
@@ -69,8 +74,14 @@ class _Facts:
         return self.context.oracle.traits(self.task).begins_with_product
 
     @property
-    def num_pointwise(self) -> int:
-        return self.context.oracle.traits(self.task).num_pointwise
+    def num_operators(self) -> int:
+        return self.context.oracle.traits(self.task).num_operators
+
+    @property
+    def passes_over_nan(self) -> bool:
+        return self.context.oracle.is_exact(self.task, self._inputs) and all(
+            values.dtype.kind == "f" for values in self.context.oracle.expected(self.task, self._inputs).expected
+        )
 
     @property
     def has_numbers(self) -> bool:
@@ -99,6 +110,11 @@ class _Facts:
         return self.context.oracle.degree(self.task, self._inputs)
 
     @property
+    def is_accepted(self) -> bool:
+        """Whether the reference runs on the variant's inputs."""
+        return self.context.oracle.is_accepted(self.task, self._inputs)
+
+    @property
     def is_sound(self) -> bool:
         """Whether the reference gives numbers on the variant's inputs, and right ones in its own dtype."""
         oracle, is_large = self.context.oracle, ROWS[self.variant].is_large
@@ -108,10 +124,6 @@ class _Facts:
     @property
     def is_exact(self) -> bool:
         return self.context.oracle.is_exact(self.task, self._inputs)
-
-    @property
-    def saturates(self) -> bool:
-        return self.context.oracle.traits(self.task).saturates
 
     @property
     def subtracts_maximum(self) -> bool:

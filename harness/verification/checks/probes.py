@@ -58,6 +58,7 @@ def run_variants(candidate: Candidate, task: Task, context: VerifierContext, var
 def gather_knock_out(candidate: Candidate, task: Task, context: VerifierContext, spec: VerifierSpec) -> KnockOutReport:
     """Run the plan without its launches, where anything could be left of its result."""
     inputs = [context.describe(variant, task) for variant in KNOCK_OUT_VARIANTS]
+    inputs = [each for each in inputs if context.oracle.is_accepted(task, each)]
     pairs = _prepare_knock_out(candidate, task, context, inputs)
     return KnockOutReport(knock_outs=tuple(_knock_out(candidate, context, pairs)))
 

@@ -76,3 +76,23 @@ def test_integers_keep_what_the_task_says_of_them() -> None:
     assert oracle.changeable_integers(gather, "negated") == ()
     counts = task("x", "(x[:, None] == torch.arange(9)).sum(0)", "torch.randint(0, 9, (N,))")
     assert oracle.changeable_integers(counts, "negated") == oracle.changeable_integers(counts, "large") == ()
+
+
+def test_masks_and_full_lengths_may_be_others() -> None:
+    """Flags, and one number again and again, say nothing of others; drawn numbers and single-valued indices do."""
+    oracle = Oracle(0)
+    mask = task("x, m", "x * m", "torch.randn(N), torch.ones(N, dtype=torch.bool)")
+    assert oracle.changeable_integers(mask, "mixed") == oracle.changeable_integers(mask, "emptied") == (1,)
+    lengths = task("x, n", "x * (torch.arange(N) < n)", "torch.randn(4, N), torch.full((4, 1), N)")
+    assert oracle.changeable_integers(lengths, "emptied") == (1,)
+    drawn = task("x, n", "x * n", "torch.randn(N), torch.randint(0, 9, (N,))")
+    assert oracle.changeable_integers(drawn, "mixed") == ()
+
+
+def test_inputs_that_a_reference_refuses_judge_nobody() -> None:
+    """A loss of probabilities takes none above one, and has no degree."""
+    loss = task("p", "nn.functional.binary_cross_entropy(p, p.round())", "torch.rand(N) * 0.5 + 0.5")
+    oracle = Oracle(0)
+    assert oracle.is_accepted(loss, describe(Variant.ORIGINAL, ("float32",)))
+    assert not oracle.is_accepted(loss, describe(Variant.SCALED, ("float32",)))
+    assert oracle.degree(loss, describe(Variant.ORIGINAL, ("float32",))) is None

@@ -337,6 +337,8 @@ COUNTERS = {
     "key": ("seen = {0: None}", "seen.update({1 + seen.popitem()[0]: None})"),
     "set": ("seen = {0}", "seen.add(1 + seen.pop())"),
     "kernel": ("other = triton.jit(double_kernel.fn)\nheld = [double_kernel, other]", "held.reverse()"),
+    "hook": ("", "self.register_forward_hook(print).remove()"),
+    "registered class": ("import abc\nBase = abc.ABCMeta('Base', (), {})", "Base.register(type('Made', (), {}))"),
 }
 CACHES = {
     "grid by size": ("grids = {}", "grids.setdefault(x.shape, x.numel())"),

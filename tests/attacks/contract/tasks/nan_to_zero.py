@@ -1,0 +1,18 @@
+import torch
+import torch.nn as nn
+
+B = 512
+N = 1000
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.nan_to_num(x, nan=0.0) * 2
+
+
+def get_inputs():
+    return [torch.randn(B, N)]
+
+
+def get_init_inputs():
+    return []
