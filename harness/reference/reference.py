@@ -350,7 +350,7 @@ def round_parameters(model: torch.nn.Module, dtype: str) -> None:
     with torch.no_grad():
         for tensor in model.state_dict().values():
             if tensor.is_floating_point():
-                tensor.copy_(torch.from_numpy(round_values(tensor.double().numpy(), dtype)))
+                tensor.copy_(torch.as_tensor(round_values(tensor.double().numpy(), dtype)))
 
 
 class _OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
