@@ -25,7 +25,6 @@ hidden values judge where the reference itself fails on them and not on the task
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
@@ -36,6 +35,7 @@ from numpy.typing import NDArray
 from ..core.candidate import Variant
 from ..core.recipe.extensions import VerifierSpec
 from ..core.task import Profile
+from .transforms import CHOICE_SEED, draw_for, mix, round_values, spread_magnitudes, spread_rows, tie
 
 IntegerChange = Literal["", "negated", "large", "mixed", "emptied"]
 """What is done to integers: some become negative, or all reach the upper half of their range.
@@ -45,9 +45,7 @@ row, or some rows have none besides.
 """
 Group = Literal["training", "hidden", "sampled", "single"]
 """Run by extension M, by the audit alone, by the audit where they are too large to be run whole, or by one check."""
-_CHOICE_SEED = 1
 _LARGE_INTEGER = 1 << 33
-_MANTISSA_BITS = {"float32": 23, "float16": 10, "bfloat16": 7, "float8": 3}
 
 
 class Facts(Protocol):
@@ -182,27 +180,27 @@ class VariantInputs:
         """The variant's values, from freshly drawn floating-point ones."""
         values = values * self.scale + self.shift
         if self.spread:
-            values = _spread_magnitudes(values, self.spread)
+            values = spread_magnitudes(values, self.spread)
         if self.chosen_share:
-            chosen = np.random.default_rng(_CHOICE_SEED).random(values.shape) < self.chosen_share
+            chosen = np.random.default_rng(CHOICE_SEED).random(values.shape) < self.chosen_share
             values = np.where(chosen, values * self.chosen_scale, values)
         if self.side:
-            values = self.side * _spread_rows(np.abs(values))
+            values = self.side * spread_rows(np.abs(values))
         if self.step:
-            values = _tie(values, self.step)
+            values = tie(values, self.step)
         if self.nan_share:
-            values = np.where(_draw_for(values).random(values.shape) < self.nan_share, np.nan, values)
+            values = np.where(draw_for(values).random(values.shape) < self.nan_share, np.nan, values)
         return values if self.rounded_through is None else round_values(values, self.rounded_through)
 
     def transform_integers(self, values: NDArray[Any]) -> NDArray[Any]:
         """The variant's values, from freshly drawn integers; a negative index is one from the end."""
         if self.integers in ("mixed", "emptied"):
-            return _mix(values, 0 if self.integers == "emptied" else 1)
+            return mix(values, 0 if self.integers == "emptied" else 1)
         if not self.integers or values.dtype.kind != "i":
             return values
         if self.integers == "negated":
             # others in each input, so that the two sides of an operator do not always have one sign
-            draw = np.random.default_rng([_CHOICE_SEED, abs(int(np.sum(values)))])
+            draw = np.random.default_rng([CHOICE_SEED, abs(int(np.sum(values)))])
             chosen = draw.random(values.shape) < 0.5
             return np.where(chosen, -1 - values, values)
         largest = max(1, int(np.max(np.abs(values.astype(np.float64)), initial=0.0)))
@@ -397,80 +395,3 @@ def describe(variant: Variant, dtypes: Sequence[str], profile: Profile = Profile
     if variant is Variant.PRECISION and len(dtypes) == 1:
         return evolve(inputs, rounded_through="float8" if dtype == "bfloat16" else "bfloat16")
     return inputs
-
-
-def _spread_rows(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Positive values with each row's largest at its start and its smallest at its end, in odd rows the other way."""
-    if not values.size or not values.ndim:
-        return values
-    rows = values.reshape(-1, values.shape[-1]).copy()
-    smallest, largest = 0.1 * rows.min(axis=1), 2.0 * rows.max() - rows[:, 0] / 4
-    is_odd = np.arange(len(rows)) % 2 == 1
-    rows[:, -1] = np.where(is_odd, largest, smallest)
-    rows[:, 0] = np.where(is_odd, smallest, largest) if rows.shape[1] > 1 else largest
-    return rows.reshape(values.shape)
-
-
-def _spread_magnitudes(values: NDArray[np.float64], spread: int) -> NDArray[np.float64]:
-    """Values times powers of two, evenly drawn, and some zeros; equal shapes have them at the same places.
-
-    Every second row is negative and has one factor.
-    """
-    is_zero = np.random.default_rng(_CHOICE_SEED).random(values.shape) < 1 / 64
-    draw = _draw_for(values)
-    factors = np.exp2(draw.uniform(-spread, spread, values.shape))
-    if values.ndim > 1:
-        values = values.copy()
-        values[1::2] = -np.abs(values[1::2])
-        factors[1::2] = factors[1::2, ..., :1]
-    return np.where(is_zero, 0.0, values * factors)
-
-
-def _draw_for(values: NDArray[Any]) -> np.random.Generator:
-    """Return a generator of its own for each input, so that operands do not always differ by the same."""
-    return np.random.default_rng([_CHOICE_SEED, zlib.crc32(values.tobytes())])
-
-
-def is_mask(values: NDArray[Any]) -> bool:
-    """Return whether values are flags, or one positive integer again and again, that says nothing of the others."""
-    if values.dtype.kind == "b":
-        return bool(values.size)
-    return (
-        values.dtype.kind == "i" and bool(values.size) and bool(np.all(values == np.max(values)) and values.flat[0] > 0)
-    )
-
-
-def _mix(values: NDArray[Any], least: int) -> NDArray[Any]:
-    """Return a mask with both kinds in each row, or integers from `least` to what they were, each a row's end.
-
-    With a `least` of 0 all flags of every fourth row are off.
-    """
-    if not is_mask(values):
-        return values
-    draw = _draw_for(values)
-    if values.dtype.kind == "i":
-        return draw.integers(least, np.max(values), values.shape, endpoint=True).astype(values.dtype)
-    mixed = draw.random(values.shape) < 0.5
-    rows = mixed.reshape(-1, values.shape[-1] if values.ndim else 1)
-    rows[:, 0] = True
-    if not least:
-        rows[::4] = False
-    return mixed
-
-
-def _tie(values: NDArray[np.float64], step: float) -> NDArray[np.float64]:
-    """Values on a few levels, the first slice of the first dimension and the last of the second all zeros."""
-    tied = np.rint(values / step) * step + 0.0  # no negative zeros
-    if tied.ndim > 1:
-        if tied.shape[0] > 1:
-            tied[0] = 0.0
-        if tied.shape[1] > 1:
-            tied[:, -1] = 0.0
-    return tied
-
-
-def round_values(values: NDArray[np.float64], dtype: str) -> NDArray[np.float64]:
-    """Values rounded to as many significant bits as `dtype` has, to nearest even; the exponent's range is kept."""
-    mantissa, exponent = np.frexp(values)
-    steps = 2.0 ** (_MANTISSA_BITS[dtype] + 1)
-    return np.ldexp(np.rint(mantissa * steps) / steps, exponent)

@@ -74,27 +74,18 @@ def find_changeable_integers(
 
     Not so an index or a label, which large ones show: PyTorch counts negative ones from the end, right kernels do not.
     Nor what the reference ignores beyond a range, as a count of bins does. And what it cannot be given zeros for, as a
-    divisor, is a quantity that has the sign of the task's own draws. Masks that may be "mixed" or "emptied" are those
-    that the reference accepts so. `model` is in float64, at tiny sizes.
+    divisor, is a quantity that has the sign of the task's own draws. `model` is in float64, at tiny sizes.
     """
-    is_of_masks = change in ("mixed", "emptied")
-    is_asked = is_mask_tensor if is_of_masks else is_integer
-    positions = tuple(at for at, value in enumerate(inputs) if is_asked(value))
+    positions = tuple(at for at, value in enumerate(inputs) if is_integer(value))
 
     def changed(how: IntegerChange) -> list[Any]:
-        spec = VariantInputs(variant=Variant.ORIGINAL, profile=Profile.TINY, dtype=task.dtypes[0], integers=how)
-        return [transform(v, spec, v.dtype) if at in positions else v for at, v in enumerate(inputs)]
+        return _change(task, inputs, positions, how)
 
     def run(values: list[Any]) -> tuple[torch.Tensor, ...] | None:
-        try:
-            return call_model(task, model, [to_double(value) for value in values])
-        except TaskError:
-            return None
+        return _try_call(task, model, values)
 
-    if not positions or run(changed(change if is_of_masks else "large")) is None:
+    if not positions or run(changed("large")) is None:
         return ()
-    if is_of_masks:
-        return positions
     if change == "negated":
         zeroed = {at: [*inputs[:at], torch.zeros_like(inputs[at]), *inputs[at + 1 :]] for at in positions}
         positions = tuple(at for at in positions if run(zeroed[at]) is not None)
@@ -108,6 +99,29 @@ def find_changeable_integers(
         return first is not None and second is not None and not equal_results(first, second)
 
     return tuple(at for at in positions if matters(at))
+
+
+def find_changeable_masks(
+    task: Task, model: torch.nn.Module, inputs: list[Any], change: IntegerChange
+) -> tuple[int, ...]:
+    """Return the positions of masks that may be "mixed" or "emptied": all, where the reference accepts them so."""
+    positions = tuple(at for at, value in enumerate(inputs) if is_mask_tensor(value))
+    if not positions or _try_call(task, model, _change(task, inputs, positions, change)) is None:
+        return ()
+    return positions
+
+
+def _change(task: Task, inputs: list[Any], positions: tuple[int, ...], change: IntegerChange) -> list[Any]:
+    spec = VariantInputs(variant=Variant.ORIGINAL, profile=Profile.TINY, dtype=task.dtypes[0], integers=change)
+    return [transform(value, spec, value.dtype) if at in positions else value for at, value in enumerate(inputs)]
+
+
+def _try_call(task: Task, model: torch.nn.Module, values: list[Any]) -> tuple[torch.Tensor, ...] | None:
+    """Return the model's results in float64; None where it refuses the values."""
+    try:
+        return call_model(task, model, [to_double(value) for value in values])
+    except TaskError:
+        return None
 
 
 def _propose_number(position: int, value: object) -> object:

@@ -33,7 +33,7 @@ from ...stages.tolerance import IntegerRange, accepts, compare, find_scale
 from ...stages.variants import HIDDEN_VARIANTS, IntegerChange, VariantInputs
 from ..errors import TaskError
 from .conditioning import Conditioning, find_conditioning
-from .experiments import find_changeable_integers, is_same_in_evaluation
+from .experiments import find_changeable_integers, find_changeable_masks, is_same_in_evaluation
 from .reference import (
     build_model,
     call_model,
@@ -175,7 +175,8 @@ class Oracle(TaskFacts):
     def _find_changeable_integers(self, task: Task, change: IntegerChange) -> tuple[int, ...]:
         spec = VariantInputs(variant=Variant.ORIGINAL, profile=Profile.TINY, dtype=task.dtypes[0])
         model, inputs = self._prepare(task, spec, frozenset())
-        return find_changeable_integers(task, convert(model, torch.float64), inputs, change)
+        find = find_changeable_masks if change in ("mixed", "emptied") else find_changeable_integers
+        return find(task, convert(model, torch.float64), inputs, change)
 
     def _with_numbers(self, task: Task, profile: Profile, drawn: list[Any]) -> list[Any]:
         others = dict(self.numbers(task)) if profile is Profile.NUMBERS else {}

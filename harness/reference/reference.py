@@ -30,7 +30,7 @@ from ...core.run import InitArgument, TensorSpec
 from ...core.task import Constants, Profile, Task
 from ...core.text.named_sizes import with_constants
 from ...stages.roofline import EagerOperator
-from ...stages.variants import round_values
+from ...stages.transforms import round_values
 from ..errors import TaskError
 
 RAISED = (Exception, SystemExit)
@@ -350,7 +350,7 @@ def round_parameters(model: torch.nn.Module, dtype: str) -> None:
     with torch.no_grad():
         for tensor in model.state_dict().values():
             if tensor.is_floating_point():
-                tensor.copy_(torch.as_tensor(round_values(tensor.double().numpy(), dtype)))
+                tensor.copy_(torch.from_numpy(round_values(tensor.double().numpy(), dtype)))
 
 
 class _OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -26,6 +26,8 @@ _END_TIMEOUT_S = 5.0
 _MAX_DESCRIPTORS = 8
 _MAX_REQUEST_BYTES = 64
 _READY = b"r"
+# else `torch.cuda.is_available` opens the driver, and no child can use a GPU any more
+_FORK_SAFE = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
 Child = Callable[[socket.socket, bytes, list[int]], None]
 """A child's life: its socket, the request that it was forked for, and the descriptors that came with that."""
 
@@ -51,7 +53,7 @@ class ForkServer:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, **environment},
+                env={**os.environ, **_FORK_SAFE, **environment},
                 start_new_session=True,
             )
         self._control.settimeout(_START_TIMEOUT_S)

@@ -19,6 +19,8 @@ from ..selection import CONTRACT
 
 FOLDER = Path(__file__).parent / "contract"
 TASKS = FOLDER / "tasks"
+RIGHT = Path(__file__).parents[1] / "genuine" / "tasks"
+"""Tasks that right kernels are written for too."""
 ATTACKS = [
     read_attack(path, path.relative_to(FOLDER).as_posix())
     for path in sorted(FOLDER.glob("*/*.py"))
@@ -26,12 +28,17 @@ ATTACKS = [
 ]
 
 
+def find_task(name: str) -> Path:
+    """Return a task's file, which stands in one of the two folders."""
+    return next(path for folder in (TASKS, RIGHT) if (path := folder / f"{name}.py").is_file())
+
+
 @pytest.fixture(scope="module")
 def verdicts(request: pytest.FixtureRequest) -> dict[str, Verdict]:
     """The audit verifier's verdicts on the attacks that this session has chosen, by name."""
     chosen = {item.name.partition("[")[2].rstrip("]") for item in request.session.items}
     attacks = [attack for attack in ATTACKS if attack.name in chosen]
-    tasks = {name: task_from_file(TASKS / f"{name}.py") for name in sorted({attack.task_id for attack in attacks})}
+    tasks = {name: task_from_file(find_task(name)) for name in sorted({attack.task_id for attack in attacks})}
     with open_verifier(Config()) as verifier:
         pairs = [(tasks[attack.task_id], attack.source) for attack in attacks]
         found = verifier.verify_many(pairs, AUDIT, jobs=2)
@@ -57,4 +64,6 @@ def test_every_root_cause_has_four_attacks() -> None:
     folders = [attack.name.partition("/")[0] for attack in ATTACKS]
     assert len(set(folders)) == 12
     assert min(folders.count(folder) for folder in folders) >= 4
-    assert {attack.task_id for attack in ATTACKS} == {path.stem for path in TASKS.glob("*.py")}
+    assert {path for attack in ATTACKS if (path := find_task(attack.task_id)).parent == TASKS} == set(
+        TASKS.glob("*.py")
+    )

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tritonrl.core.candidate import Variant
 from tritonrl.core.recipe.extensions import AUDIT, VerifierSpec
 from tritonrl.core.task import Profile, Task
-from tritonrl.stages.variants import SPREAD_VARIANTS, TRAINING_VARIANTS, describe, is_mask, round_values, variants_of
+from tritonrl.stages.transforms import is_mask, round_values
+from tritonrl.stages.variants import SPREAD_VARIANTS, TRAINING_VARIANTS, describe, variants_of
 
 GIVEN = (Profile.DECLARED, Profile.TINY, Profile.SMALL)
 LARGE = {

@@ -23,11 +23,6 @@ class OpenChain(Chain):
 
     pointwise: tuple[tuple[Operation, ...], tuple[Operation, ...]] = STEPS
 
-    @property
-    def num_operations(self) -> int:
-        """Return how many nodes compute."""
-        return sum(node.op not in ("input", "dropout") for node in self.program.nodes)
-
     def take(self, operation: Operation) -> bool:
         """Add a pointwise function where it shows; returns whether it was added."""
         is_extreme = operation.name in ("maximum", "minimum")

@@ -114,7 +114,7 @@ def _draw_relation(draw: Draw) -> OpenChain:
 def _finish(chain: OpenChain, has_mark: bool) -> OpenChain:
     """Add the steps of a chain, among them a new one where nothing has marked it."""
     draw = chain.draw
-    missing = draw.choice(NUM_OPERATIONS[2]) - chain.num_operations
+    missing = draw.choice(NUM_OPERATIONS[2]) - count_operations(chain.program.nodes)
     before = missing if has_mark else draw.between(0, max(0, missing - 1))
     chain.lengthen(before, int(draw.chance(0.25)))
     if not has_mark:
@@ -232,7 +232,7 @@ def _draw_marked(level: int, chains: Sequence[ChainDraw], has_teacher: bool) -> 
         return (
             is_marked(spec)
             and is_open(spec) is not has_teacher
-            and count_operations(spec) in NUM_OPERATIONS[level]
+            and count_operations(spec.nodes) in NUM_OPERATIONS[level]
             and count_elements(spec) <= 2 * MOST_ELEMENTS
         )
 

@@ -11,6 +11,7 @@ needs no graph.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from ..builder.draw import digest
@@ -45,11 +46,11 @@ _PAIRS_OF_THREE = 1
 
 def find_operations(spec: ProgramSpec) -> tuple[str, ...]:
     """Return the multiset of a program's operations, sorted; those of an input, or of an earlier value, say so."""
-    heads = [place for place, node in enumerate(spec.nodes) if node.op not in ("point", *_VIEWS)]
+    has_head = any(node.op not in ("point", *_VIEWS) for node in spec.nodes)
     found: list[str] = []
     for place, node in enumerate(spec.nodes):
         if node.op not in _VIEWS:
-            found += _name(place, node, spec, bool(heads))
+            found += _name(place, node, spec, has_head)
     merged = {name for name in found if name in _MERGED}
     return tuple(sorted([*merged, *(name for name in found if name not in _BUILT_IN and name not in _MERGED)]))
 
@@ -116,6 +117,6 @@ def count_elements(spec: ProgramSpec) -> int:
     return max(prod(dim.declared for dim in node.shape) for node in spec.nodes)
 
 
-def count_operations(spec: ProgramSpec) -> int:
+def count_operations(nodes: Sequence[Node]) -> int:
     """Return how many nodes compute."""
-    return sum(node.op not in _VIEWS for node in spec.nodes)
+    return sum(node.op not in _VIEWS for node in nodes)

@@ -2,8 +2,8 @@
 
 One stretch of memory holds all of them, as the interpreter's does, so a kernel that writes a little beyond its buffer
 meets a band. Temporaries hold NaN in every element (integers and truth values hold alternating bits): on a GPU every
-program runs, so whatever is left unwritten shows. Results of gigabytes pass to the
-judge by the piece, through memory that both share.
+program runs, so whatever is left unwritten shows. Results of gigabytes pass to the judge by the piece, through a window
+of memory that both processes map.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 from ....core.plan import Argument, Buffer, BufferKind, LaunchPlan, View
 from .launcher import Unsupported
 
-_NUM_BYTES = 128 << 20
+_WINDOW_BYTES = 128 << 20
 GUARD_BYTES = 1024
 _ALIGNMENT = 256
 _PLACE_ALIGNMENT = 512
@@ -148,14 +148,14 @@ def _dtype(buffer: Buffer) -> torch.dtype:
 def make_window() -> int:
     """Make the memory, and return its descriptor; nothing of it is taken before something is written."""
     descriptor = os.memfd_create("tritonrl-window", os.MFD_CLOEXEC)
-    os.ftruncate(descriptor, _NUM_BYTES)
+    os.ftruncate(descriptor, _WINDOW_BYTES)
     return descriptor
 
 
 def open_window(descriptor: int) -> torch.Tensor:
     """Map the memory as bytes on the processor, so that a GPU copies quickly where there is one."""
-    window = torch.frombuffer(mmap.mmap(descriptor, _NUM_BYTES), dtype=torch.uint8)
+    window = torch.frombuffer(mmap.mmap(descriptor, _WINDOW_BYTES), dtype=torch.uint8)
     if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         with contextlib.suppress(RuntimeError):
-            torch.cuda.cudart().cudaHostRegister(window.data_ptr(), _NUM_BYTES, 0)  # type: ignore[no-untyped-call]
+            torch.cuda.cudart().cudaHostRegister(window.data_ptr(), _WINDOW_BYTES, 0)  # type: ignore[no-untyped-call]
     return window

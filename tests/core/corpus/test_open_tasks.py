@@ -92,7 +92,7 @@ def test_an_open_task_is_marked_small_and_without_a_solution(task_id: str) -> No
     pair."""
     spec = spec_of(task_id)
     assert is_open(spec)
-    assert count_operations(spec) in NUM_OPERATIONS[spec.level]
+    assert count_operations(spec.nodes) in NUM_OPERATIONS[spec.level]
     assert count_elements(spec) <= 1 << 23
     assert is_corpus_id(task_id)
     assert not has_teacher(task_id)

@@ -1,0 +1,91 @@
+"""What a variant does to freshly drawn values: arrays in, arrays of the same shape out.
+
+Whatever is drawn here follows from the values alone, so that the same inputs become the same in every process.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+CHOICE_SEED = 1
+_MANTISSA_BITS = {"float32": 23, "float16": 10, "bfloat16": 7, "float8": 3}
+
+
+def spread_rows(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return positive values, each row's largest at its start and its smallest at its end; odd rows the other way."""
+    if not values.size or not values.ndim:
+        return values
+    rows = values.reshape(-1, values.shape[-1]).copy()
+    smallest, largest = 0.1 * rows.min(axis=1), 2.0 * rows.max() - rows[:, 0] / 4
+    is_odd = np.arange(len(rows)) % 2 == 1
+    rows[:, -1] = np.where(is_odd, largest, smallest)
+    rows[:, 0] = np.where(is_odd, smallest, largest) if rows.shape[1] > 1 else largest
+    return rows.reshape(values.shape)
+
+
+def spread_magnitudes(values: NDArray[np.float64], spread: int) -> NDArray[np.float64]:
+    """Return values times powers of two, evenly drawn, and some zeros; equal shapes have them at the same places.
+
+    Every second row is negative and has one factor.
+    """
+    is_zero = np.random.default_rng(CHOICE_SEED).random(values.shape) < 1 / 64
+    draw = draw_for(values)
+    factors = np.exp2(draw.uniform(-spread, spread, values.shape))
+    if values.ndim > 1:
+        values = values.copy()
+        values[1::2] = -np.abs(values[1::2])
+        factors[1::2] = factors[1::2, ..., :1]
+    return np.where(is_zero, 0.0, values * factors)
+
+
+def draw_for(values: NDArray[Any]) -> np.random.Generator:
+    """Return a generator of its own for each input, so that operands do not always differ by the same."""
+    return np.random.default_rng([CHOICE_SEED, zlib.crc32(values.tobytes())])
+
+
+def is_mask(values: NDArray[Any]) -> bool:
+    """Return whether values are flags, or one positive integer again and again, that says nothing of the others."""
+    if not values.size or values.dtype.kind not in "bi":
+        return False
+    return values.dtype.kind == "b" or bool(values.flat[0] > 0 and np.all(values == values.flat[0]))
+
+
+def mix(values: NDArray[Any], least: int) -> NDArray[Any]:
+    """Return a mask with both kinds in each row, or integers from `least` to what they were, each a row's end.
+
+    With a `least` of 0 all flags of every fourth row are off.
+    """
+    if not is_mask(values):
+        return values
+    draw = draw_for(values)
+    if values.dtype.kind == "i":
+        return draw.integers(least, np.max(values), values.shape, endpoint=True).astype(values.dtype)
+    mixed = draw.random(values.shape) < 0.5
+    rows = mixed.reshape(-1, values.shape[-1] if values.ndim else 1)
+    rows[:, 0] = True
+    if not least:
+        rows[::4] = False
+    return mixed
+
+
+def tie(values: NDArray[np.float64], step: float) -> NDArray[np.float64]:
+    """Return values on a few levels, the first slice of the first dimension and the last of the second all zeros."""
+    tied = np.rint(values / step) * step + 0.0  # no negative zeros
+    if tied.ndim > 1:
+        if tied.shape[0] > 1:
+            tied[0] = 0.0
+        if tied.shape[1] > 1:
+            tied[:, -1] = 0.0
+    return tied
+
+
+def round_values(values: NDArray[np.float64], dtype: str) -> NDArray[np.float64]:
+    """Return values rounded to `dtype`'s number of significant bits, to nearest even; the exponent's range is kept."""
+    mantissa, exponent = np.frexp(values)
+    steps = 2.0 ** (_MANTISSA_BITS[dtype] + 1)
+    # numpy makes scalars of what has no dimension
+    return np.asarray(np.ldexp(np.rint(mantissa * steps) / steps, exponent))
