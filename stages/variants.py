@@ -73,7 +73,7 @@ class Facts(Protocol):
 
     @property
     def num_operators(self) -> int:
-        """How many operators the reference has, where each is exact for single elements and multiplies no matrices."""
+        """How many operators the reference has, where each is exact for single elements and none multiplies many."""
         ...
 
     @property

@@ -18,6 +18,7 @@ _SUMS_OF_EXPONENTIALS = frozenset(
     {"logaddexp", "logaddexp2", "logcumsumexp", "celu", "binary_cross_entropy_with_logits"}
 )
 _UNORDERED = frozenset({"topk", "sort", "argsort", "kthvalue", "median", "nanmedian", "mode"})
+_RUNNING_PRODUCTS = frozenset({"prod", "cumprod"})
 _ROUNDING = frozenset({"round", "floor", "ceil", "trunc", "_to_copy", "bucketize"})
 
 
@@ -69,8 +70,12 @@ class OperatorTraits:
 
     @property
     def num_operators(self) -> int:
-        """How many operators there are, where each is exact for single elements and multiplies no matrices; else 0."""
-        return len(self._operators) if self.is_exact_near_zero and not self.num_products else 0
+        """How many operators there are, where each is exact for single elements; else 0.
+
+        Not so products of matrices, nor of many elements, whose order decides what overflows on the way.
+        """
+        has_products = self.num_products or not _RUNNING_PRODUCTS.isdisjoint(self._names)
+        return len(self._operators) if self.is_exact_near_zero and not has_products else 0
 
 
 def is_product(operator: EagerOperator) -> bool:
