@@ -77,6 +77,11 @@ class Facts(Protocol):
         ...
 
     @property
+    def is_pointwise(self) -> bool:
+        """Whether each operator of the reference works on single elements."""
+        ...
+
+    @property
     def passes_over_nan(self) -> bool:
         """Whether the reference's results are floating-point numbers although some of its inputs are none."""
         ...
@@ -326,9 +331,9 @@ VARIANTS: tuple[VariantRow, ...] = (
         has_rounded_parameters=True,
     ),
     # what cancels, overflows or is set to zero where magnitudes differ, and where a function exists for it (expm1);
-    # a maximum that begins at a large negative number
-    _spread_row(Variant.SPREAD_30, 30, lambda facts: facts.num_operators > 1),
-    _spread_row(Variant.SPREAD_90, 90, lambda facts: facts.num_operators == 1),
+    # a maximum that begins at a large negative number; less where a deviation or a norm squares on the way
+    _spread_row(Variant.SPREAD_30, 30, lambda facts: facts.num_operators > (1 if facts.is_pointwise else 0)),
+    _spread_row(Variant.SPREAD_90, 90, lambda facts: facts.num_operators == 1 and facts.is_pointwise),
     # arguments that are no tensors, and are taken for constants
     VariantRow(
         variant=Variant.NUMBERS,

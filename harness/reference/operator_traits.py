@@ -2,10 +2,15 @@
 
 Names stand for habits: which operators PyTorch defines to be right whatever the magnitudes, and which activations right
 kernels compute by way of exponentials, exact within the range of what they add up and not near their zeros. All others
-are held to PyTorch's own precision, so that an operator that nobody listed is asked for more, not less.
+are held to PyTorch's own precision, so that an operator that nobody listed is asked for more, not less. Which work on
+single elements PyTorch itself says.
 """
 
 from __future__ import annotations
+
+from functools import cached_property
+
+import torch
 
 from ...stages.roofline import EagerOperator
 
@@ -77,7 +82,19 @@ class OperatorTraits:
         has_products = self.num_products or not _RUNNING_PRODUCTS.isdisjoint(self._names)
         return len(self._operators) if self.is_exact_near_zero and not has_products else 0
 
+    @cached_property
+    def is_pointwise(self) -> bool:
+        """Whether each operator works on single elements: none squares on the way what it gives the root of."""
+        return all(map(is_pointwise, self._operators))
+
 
 def is_product(operator: EagerOperator) -> bool:
     """Return whether an operator may be computed by matrix units."""
     return bool(operator.matmul_flops) or any(part in operator.name.split(".")[1] for part in _PRODUCTS)
+
+
+def is_pointwise(operator: EagerOperator) -> bool:
+    """Return whether each element that an operator returns follows from single elements, as PyTorch's tags say."""
+    space, name, overload = operator.name.split(".")
+    found = getattr(getattr(getattr(torch.ops, space), name), overload)
+    return torch.Tag.pointwise in found.tags

@@ -78,6 +78,10 @@ class _Facts:
         return self.context.oracle.traits(self.task).num_operators
 
     @property
+    def is_pointwise(self) -> bool:
+        return self.context.oracle.traits(self.task).is_pointwise
+
+    @property
     def passes_over_nan(self) -> bool:
         return self.context.oracle.is_exact(self.task, self._inputs) and all(
             values.dtype.kind == "f" for values in self.context.oracle.expected(self.task, self._inputs).expected

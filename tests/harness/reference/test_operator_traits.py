@@ -21,3 +21,9 @@ from tritonrl.stages.roofline import EagerOperator
 def test_magnitudes_may_differ_where_no_operator_multiplies_many(names: list[str], expected: int) -> None:
     """The order of a product of many decides what overflows; single elements, sums and extremes have no such order."""
     assert OperatorTraits(tuple(EagerOperator(name=name, num_bytes=0) for name in names)).num_operators == expected
+
+
+@pytest.mark.parametrize(("name", "expected"), [("aten.abs.default", True), ("aten.std.correction", False)])
+def test_operators_on_single_elements_are_known_by_their_tags(name: str, expected: bool) -> None:
+    """A deviation squares on the way what it gives the root of, so that it may not be asked for what an element is."""
+    assert OperatorTraits((EagerOperator(name=name, num_bytes=0),)).is_pointwise is expected
