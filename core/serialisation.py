@@ -12,7 +12,7 @@ import json
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -151,3 +151,28 @@ def differences(old: Any, new: Any, path: str = "") -> tuple[str, ...]:
                 lines.extend(differences(old[key], new[key], name))
         return tuple(lines)
     return () if old == new else (f"{path or 'value'}: {old!r} -> {new!r}",)
+
+
+_TUPLE = "__tuple__"
+
+
+def write_arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """Write a call's arguments as JSON that keeps tuples apart from lists; raises TypeError or ValueError for others.
+
+    Programs ask `isinstance(size, tuple)` of what they are given.
+    """
+    return json.dumps({"args": _mark(list(args)), "kwargs": _mark(dict(kwargs))}, allow_nan=False)
+
+
+def read_arguments(text: str) -> tuple[list[Any], dict[str, Any]]:
+    """Read what `write_arguments` wrote."""
+    found = json.loads(text, object_hook=lambda made: tuple(made[_TUPLE]) if made.keys() == {_TUPLE} else made)
+    return found["args"], found["kwargs"]
+
+
+def _mark(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return {_TUPLE: [_mark(part) for part in value]}
+    if isinstance(value, list):
+        return [_mark(part) for part in value]
+    return {name: _mark(part) for name, part in value.items()} if isinstance(value, dict) else value

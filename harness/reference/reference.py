@@ -8,7 +8,6 @@ size costs no memory.
 from __future__ import annotations
 
 import itertools
-import json
 import linecache
 import logging
 import math
@@ -27,6 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from ...core.run import InitArgument, TensorSpec
+from ...core.serialisation import write_arguments
 from ...core.task import Constants, Profile, Task
 from ...core.text.named_sizes import with_constants
 from ...stages.roofline import EagerOperator
@@ -194,7 +194,7 @@ def describe_init(task: Task, module: types.ModuleType) -> str:
     """The constructor's arguments as JSON; raises TaskError where they are no plain values."""
     args, kwargs = init_arguments(task, module)
     try:
-        return json.dumps({"args": args, "kwargs": kwargs}, allow_nan=False)
+        return write_arguments(args, kwargs)
     except (TypeError, ValueError) as error:
         raise TaskError(f"{task.task_id}: get_init_inputs() must return plain numbers or text: {error}") from error
 

@@ -26,7 +26,7 @@ from ...core.task import Profile
 class RecordRequest:
     """Record `ModelNew(*init_args, **init_kwargs).forward(*inputs)` once.
 
-    `init_json` is the JSON text of {"args": [...], "kwargs": {...}} (numbers, booleans, strings, null, nested lists).
+    `init_json` is what `core.serialisation.write_arguments` makes of them.
     With `compile` the kernels are compiled for the sandbox's target and the answer has their binaries' blobs. A plan
     at the declared sizes carries no parameters' values, which would cost what building the model costs, unless
     `with_values` asks for them. An autotuner takes its first configuration that can be launched, or the one at the

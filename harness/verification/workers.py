@@ -84,12 +84,13 @@ class _Worker:
 
     connection: Connection
     loan: Loan
+    server: ForkServer
     known: set[str] = field(factory=set)
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is gone, of one that has nothing to answer."""
-        return self.connection.poll()
+        """Whether it is gone or about to be, of one that has nothing to answer: it ends with the process that forked it."""
+        return self.connection.poll() or self.server.process.poll() is not None
 
     def ask(self, question: Question) -> Any:
         """Return the answer; None where the worker has ended."""
@@ -278,7 +279,7 @@ class WorkerPool:
         if cuda is not None:
             sessions[EXECUTORS] = partial(ExecutorSession, cuda)
         with lend(sessions) as lent:
-            connection = self._fork([lent, *controls])
+            connection, server = self._fork([lent, *controls])
         order = WorkerOrder(
             config=self._config,
             timing=self._timing,
@@ -292,7 +293,7 @@ class WorkerPool:
             connection.send(order)
         with self._lock:
             self.num_up += 1
-        return _Worker(connection=connection, loan=loan)
+        return _Worker(connection=connection, loan=loan, server=server)
 
     def _take_idle(self) -> _Worker | None:
         with self._lock:
@@ -300,8 +301,8 @@ class WorkerPool:
                 raise SandboxError("the verifier is closed")
             return self._idle.pop() if self._idle else None
 
-    def _fork(self, sockets: Sequence[socket.socket]) -> Connection:
-        """Return the connection to a new worker, of another process that forks where the first has ended."""
+    def _fork(self, sockets: Sequence[socket.socket]) -> tuple[Connection, ForkServer]:
+        """Return the connection to a new worker and what forked it: another process where the first has ended."""
         problem = SandboxError("the verifier is closed")
         for _ in range(2):
             self._expect(1)
@@ -309,7 +310,8 @@ class WorkerPool:
             if server is None:
                 break
             try:
-                return Connection(server.spawn(b"w", [each.fileno() for each in sockets])[1].detach())
+                ours = server.spawn(b"w", [each.fileno() for each in sockets])[1]
+                return Connection(ours.detach()), server
             except SandboxError as error:
                 problem = error
             with self._lock:

@@ -145,3 +145,18 @@ def test_a_label_of_another_type_is_refused() -> None:
         derive(0, 1.5)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         derive(0, True)
+
+
+plain_values = st.recursive(
+    st.one_of(numbers, st.booleans(), st.text(max_size=4)),
+    lambda parts: st.one_of(
+        st.lists(parts, max_size=3), st.lists(parts, max_size=3).map(tuple), st.dictionaries(st.text(max_size=3), parts)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.lists(plain_values, max_size=3), st.dictionaries(st.text(min_size=1, max_size=4), plain_values, max_size=3))
+def test_arguments_keep_tuples_apart_from_lists(args: list[Any], kwargs: dict[str, Any]) -> None:
+    """A call's arguments come back as they were, whatever is nested in what."""
+    assert serialisation.read_arguments(serialisation.write_arguments(args, kwargs)) == (args, kwargs)

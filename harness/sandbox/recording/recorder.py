@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -23,7 +22,7 @@ from ....core.candidate import Failure, Recording
 from ....core.outcome import Outcome
 from ....core.plan import BufferKind, LaunchPlan, Operator
 from ....core.run import TensorSpec
-from ....core.serialisation import from_plain, to_plain
+from ....core.serialisation import from_plain, read_arguments, to_plain
 from ....core.task import Profile
 from ..candidate_module import describe, import_candidate
 from ..warm_up import CANDIDATE
@@ -169,11 +168,11 @@ class _Session:
 
         The two plans are the same, but where tuners measured in the first pass.
         """
-        init = json.loads(self.request.init_json)
+        args, kwargs = read_arguments(self.request.init_json)
         torch.manual_seed(self.request.seed)
         Refusal.raised.clear()
         with self._building(hollow), _OnCpu():
-            model = module.ModelNew(*init.get("args", []), **init.get("kwargs", {}))
+            model = module.ModelNew(*args, **kwargs)
         if not isinstance(model, torch.nn.Module):
             raise TypeError("ModelNew is no torch.nn.Module")
         if self.request.dtype != "float32":

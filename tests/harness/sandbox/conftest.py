@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from tritonrl.core.candidate import Recording
 from tritonrl.core.config import LimitsConfig
 from tritonrl.core.run import TensorSpec
+from tritonrl.core.serialisation import write_arguments
 from tritonrl.core.task import Profile
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.sandbox.wire import RecordReply, RecordRequest
@@ -36,7 +35,7 @@ def request(
     return RecordRequest(
         profile=profile,
         dtype=dtype,
-        init_json=json.dumps({"args": list(init), "kwargs": {}}),
+        init_json=write_arguments(init, {}),
         seed=0,
         inputs=tuple(TensorSpec(shape=shape, dtype=dtype) for shape in shapes),
         compile=compile,

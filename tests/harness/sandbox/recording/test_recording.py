@@ -376,3 +376,13 @@ def test_a_forward_that_caches_is_reproducible(sandbox: Sandbox, name: str) -> N
     source = POINTWISE.replace("class ModelNew", f"{before}\n\n\nclass ModelNew")
     source = source.replace("return y", f"{line}\n        return y")
     assert only(sandbox.record(source, [request((7, 11))])).plan is not None
+
+
+def test_constructors_are_given_tuples_as_tuples(sandbox: Sandbox) -> None:
+    """A window's sides stay what a program asks for, within lists too."""
+    source = LINEAR.replace("super().__init__()", "super().__init__(); assert type(sides) is tuple", 1)
+    source = source.replace("def __init__(self, ", "def __init__(self, sides, ", 1)
+    assert "type(sides)" in source
+    assert "self, sides" in source
+    reply = sandbox.record(source, [request((5, 32), init=((1, 2), 32, 20))])
+    assert only(reply).plan is not None, only(reply).failure
