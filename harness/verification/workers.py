@@ -89,7 +89,7 @@ class _Worker:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is gone or about to be, of one that has nothing to answer: it ends with the process that forked it."""
+        """Whether it is gone, of one that has nothing to answer, or about to be: it ends with what forked it."""
         return self.connection.poll() or self.server.process.poll() is not None
 
     def ask(self, question: Question) -> Any:
