@@ -45,6 +45,7 @@ class SharedSandboxes:
         key = tuple(without)
         if key not in self._opened:
             self._opened[key] = Sandbox(without=key)
+            self._opened[key]._find_server()  # so that copies share it
         found = copy(self._opened[key])
         found.limits = limits or LimitsConfig()
         return found

@@ -34,12 +34,15 @@ def probe_compile(candidate: Candidate, task: Task, context: VerifierContext, st
     if report is None and stop_early:
         report = context.store.get(stopped_key, CompileReport)
     if report is None:
-        context.get_ready()
+        context.sandbox.start_soon()
+        # what the reference tells is asked for while that starts
+        reference = context.oracle.signature(task)
         requests = _record_requests(task, context, stop_early)
+        context.get_ready()
         reply = context.record(candidate.source, requests)
         report = CompileReport(
             recordings=reply.recordings,
-            reference=context.oracle.signature(task),
+            reference=reference,
             seconds=reply.seconds,
             failure=reply.failure,
         )

@@ -17,7 +17,7 @@ from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.sandbox.wire import RecordReply
 
 from ....conftest import SharedSandboxes
-from ..conftest import SMALL_LIMITS, request
+from ..conftest import SMALL_LIMITS, find_zygote, request
 
 MODEL = """
 import torch.nn as nn
@@ -157,7 +157,7 @@ def test_two_threads_share_a_sandbox(sandbox: Sandbox) -> None:
 
 def test_killed_zygote_is_replaced(sandbox: Sandbox) -> None:
     """A job after the zygote's death is done by a new zygote."""
-    sandbox._zygote("compile").process.kill()
+    find_zygote(sandbox).kill()
     reply = sandbox.record(MODEL, [request((4,))])
     assert reply.recordings[0].plan is not None
 
