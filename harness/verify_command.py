@@ -74,7 +74,7 @@ def verify(
 
         refuse_settings(backend, preset, config_file, settings)
         raise typer.Exit(ask_server(url, read_items(candidate, task, batch), extensions, as_json))
-    from .settings import load_config, read_text, with_drawn_seed
+    from .settings import load_config, read_text, require_driver, require_task, with_drawn_seed
 
     # what is wrong with the arguments is found before what takes longer is imported
     config = load_config(
@@ -83,8 +83,13 @@ def verify(
         [*(settings or []), *([f"verifier.backend={backend}"] if backend else [])],
         with_drawn_seed(),
     )
+    require_driver(config.verifier)
     own_extensions = None if extensions is None else parse_extensions(extensions)
     source = None if candidate is None else read_text(candidate)
+    if task is not None:
+        require_task(task)
+    if batch is not None and not batch.exists():
+        read_text(batch)
     with _open_sandbox(config, source) as sandbox:
         code = _judge(config, own_extensions, (source, task), batch, jobs, unordered, as_json, sandbox)
     raise typer.Exit(code)

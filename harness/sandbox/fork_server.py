@@ -90,6 +90,8 @@ class ForkServer:
         """Return the last line that the process or a child printed."""
         if self._log is None:
             return "its words are above"
+        if self._log.closed:
+            return "its words are gone"
         self._log.seek(0)
         lines = self._log.read().decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else "it said nothing"

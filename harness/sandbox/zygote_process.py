@@ -71,7 +71,9 @@ class ZygoteProcess:
         return self._handle >= 0 and not self._has_ended(0.0)
 
     def _has_ended(self, limit_s: float) -> bool:
-        return bool(select.select([self._handle], [], [], limit_s)[0])
+        poll = select.poll()  # `select.select` takes no number beyond 1024
+        poll.register(self._handle, select.POLLIN)
+        return bool(poll.poll(1000.0 * limit_s))
 
     def submit(self, order: dict[str, Any], connection: socket.socket) -> None:
         """Hand over a job's socket; raises OSError where the zygote is gone."""

@@ -162,6 +162,32 @@ def test_killed_zygote_is_replaced(sandbox: Sandbox) -> None:
     assert reply.recordings[0].plan is not None
 
 
+def test_a_zygote_outlives_what_forked_it() -> None:
+    """Jobs go on where the process that forks zygotes has ended; the next zygote has another."""
+    with Sandbox(SMALL_LIMITS) as box:
+        zygote, server = find_zygote(box), box._find_server()
+        server.process.kill()
+        server.process.wait()
+        assert box.record(MODEL, [request((4,))]).recordings[0].plan is not None
+        assert find_zygote(box) is zygote
+        zygote.kill()
+        assert box.record(MODEL, [request((4,))]).recordings[0].plan is not None
+        assert box._find_server() is not server
+        assert zygote.last_words() == "its words are gone"
+
+
+def test_closing_a_sandbox_waits_for_no_import() -> None:
+    """One that is closed while its processes start leaves none of them behind."""
+    box = Sandbox(SMALL_LIMITS)
+    box.start_soon()
+    _wait_until(lambda: box._server is not None)
+    server = box._server
+    assert server is not None
+    box.close()
+    assert server.process.poll() is not None
+    assert not server.is_ready
+
+
 def test_only_the_jobs_own_process_answers(sandbox: Sandbox) -> None:
     """A candidate that forks, and whose fork goes on to the end before it does, is judged by what itself says."""
     reply = sandbox.record("import os\npid = os.fork()\nif pid: os.waitpid(pid, 0)" + MODEL, [request((4,))])
