@@ -6,8 +6,6 @@ What is wrong with the arguments is found before torch is imported, and the sand
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -90,23 +88,14 @@ def verify(
         require_task(task)
     if batch is not None and not batch.exists():
         read_text(batch)
-    with _open_sandbox(config, source) as sandbox:
-        code = _judge(config, own_extensions, (source, task), batch, jobs, unordered, as_json, sandbox)
-    raise typer.Exit(code)
-
-
-@contextmanager
-def _open_sandbox(config: Config, source: str | None) -> Iterator[Sandbox | None]:
-    """Start the sandbox's processes, which import torch while this one does; not for a source that its text refuses."""
     from ..stages.syntax import inspect_source
-
-    if source is not None and inspect_source(source) is not None:
-        yield None
-        return
     from .sandbox.sandbox import open_early
 
-    with open_early(config.limits, config.verifier.target, config.verifier.seed) as sandbox:
-        yield sandbox
+    # its processes import torch while this one does; what the text refuses needs none
+    is_needed = source is None or inspect_source(source) is None
+    with open_early(config.limits, config.verifier.target, config.verifier.seed, is_needed) as sandbox:
+        code = _judge(config, own_extensions, (source, task), batch, jobs, unordered, as_json, sandbox)
+    raise typer.Exit(code)
 
 
 def _judge(
@@ -117,7 +106,7 @@ def _judge(
     jobs: int | None,
     unordered: bool,
     as_json: bool,
-    sandbox: Sandbox | None,
+    sandbox: Sandbox,
 ) -> int:
     """Verify the batch, or the single source for its task, and print each verdict; returns the exit code."""
     from ..core.recipe.extensions import AUDIT, VerifierSpec

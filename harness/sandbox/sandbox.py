@@ -359,10 +359,11 @@ class Sandbox:
 
 
 @contextlib.contextmanager
-def open_early(limits: LimitsConfig, target: str, seed: int = 0) -> Iterator[Sandbox]:
-    """Open a sandbox whose zygotes start at once."""
+def open_early(limits: LimitsConfig, target: str, seed: int, is_needed: bool) -> Iterator[Sandbox]:
+    """Open a sandbox whose zygotes start at once, if it is known to be needed."""
     with Sandbox(limits, target, seed=seed) as sandbox:
-        sandbox.start_soon()
+        if is_needed:
+            sandbox.start_soon()
         yield sandbox
 
 
