@@ -5,7 +5,6 @@ The defaults of `core.config` are the study's values; a preset is a TOML file sh
 
 from __future__ import annotations
 
-import ctypes
 import secrets
 from collections.abc import Sequence
 from enum import StrEnum
@@ -51,6 +50,8 @@ def require_driver(config: VerifierConfig) -> None:
     """Raise UsageError for what takes a GPU, where the machine has no GPU's driver; torch is not imported for that."""
     if (config.backend != "cuda" and config.timing != "measured") or Path("/dev/kfd").exists():
         return
+    import ctypes
+
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
