@@ -46,6 +46,11 @@ class Profile(StrEnum):
     BEYOND = "beyond"
     """Beyond the declared sizes and no multiple of anything: a hidden variant's, found by trying the reference."""
 
+    @property
+    def is_large(self) -> bool:
+        """Whether sizes are of the order of the declared ones: plans leave the reference's parameters to the judge."""
+        return self in (Profile.DECLARED, Profile.BETWEEN, Profile.BEYOND)
+
 
 @frozen(kw_only=True)
 class Task:

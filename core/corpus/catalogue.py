@@ -20,6 +20,7 @@ from .composition.kinship import (
     find_older,
     goes_on,
     has_tail,
+    has_usual_form,
     is_reserved_operator,
     normalize,
 )
@@ -196,8 +197,8 @@ def _is_novel(spec: Spec) -> bool:
         if is_marked(spec):
             return _split(spec) is Split.HELDOUT
         if spec.level == 1:
-            return is_reserved_operator(spec)
-        return spec.level == 2 and _split(spec) is Split.HELDOUT and goes_on(spec)
+            return is_reserved_operator(spec) and not has_usual_form(spec)
+        return spec.level == 2 and _split(spec) is Split.HELDOUT and goes_on(spec) and not has_usual_form(spec)
     if spec.level == 1:
         return is_reserved(spec)
     own = _split(spec) is Split.HELDOUT

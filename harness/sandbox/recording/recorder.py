@@ -1,8 +1,8 @@
 """In the compiling child: build the candidate's model, run its forward without values, and hand back plans.
 
 Tensors have the class of real ones, at every size, and claim to be on a GPU (`fake_tensors`). `__init__` runs for real
-on the CPU, since its parameters' values may matter; at the declared sizes it runs without values first, because a
-declared weight can take gigabytes, and for real only where that fails or the plan needs them. Forward runs twice; both
+on the CPU, since its parameters' values may matter; at large sizes it runs without values first, because a declared
+weight can take gigabytes, and for real only where that fails or the plan needs them. Forward runs twice; both
 passes must give the same plan and leave the same state behind (`host_state`). Further passes, in which nothing is
 taken but the plan, have other circumstances (`circumstances`) or the sizes of an earlier recording; each must do the
 same. Whatever a call returns must be memory that no call has returned before: its caller may have kept it.
@@ -23,7 +23,6 @@ from ....core.outcome import Outcome
 from ....core.plan import BufferKind, LaunchPlan, Operator
 from ....core.run import TensorSpec
 from ....core.serialisation import from_plain, read_arguments, to_plain
-from ....core.task import Profile
 from ..candidate_module import describe, import_candidate
 from ..warm_up import CANDIDATE
 from ..wire import RecordRequest, read_request
@@ -45,7 +44,8 @@ from .refusal import Refusal
 from .target import parse_target
 from .tensor_calls import TensorCalls
 
-_MAX_BLOB_BYTES = 64 << 20
+_MAX_BLOB_BYTES = 192 << 20
+"""Of values that the reference has not: what reference programs within the judge's reach may have, in one answer."""
 _ADDRESSES = "Host code asks for data_ptr(): addresses differ between calls; pass kernels the tensors themselves"
 
 
@@ -123,7 +123,7 @@ def record_all(
 def _record(
     recorder: LaunchRecorder, tuners: Tuners, module: ModuleType, request: RecordRequest, calls: EarlierCalls
 ) -> Recording:
-    attempts = (True, False) if request.profile is Profile.DECLARED and not request.with_values else (False,)
+    attempts = (True, False) if request.profile.is_large and not request.with_values else (False,)
     failure: Failure | None = None
     for hollow in attempts:
         session = _Session(recorder, tuners, request, calls)
@@ -279,8 +279,7 @@ class _Session:
                 return stand_ins[id(tensor)]
             made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
             self.devices.place(made, device)
-            is_declared = self.request.profile is Profile.DECLARED and not self.request.with_values
-            keep = kind is BufferKind.CONSTANT or not is_declared
+            keep = kind is BufferKind.CONSTANT or self.request.with_values or not self.request.profile.is_large
             blob = self._blob(tensor) if keep and not tensor.is_meta else None
             self.known.append((made, kind, name, blob))
             kept.append(tensor)
