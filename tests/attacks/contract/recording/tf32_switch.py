@@ -4,7 +4,6 @@ Mechanism: own
 Task: double_relu
 Outcome: not_reproducible
 Stage: compile
-Open: libraries read this switch
 Also: not_finite@full, not_finite@tiny, output_not_written@full
 """
 
