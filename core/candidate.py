@@ -39,7 +39,7 @@ class Variant(StrEnum):
     OUTLIERS = "outliers"
     ALL_POSITIVE = "all_positive"
     ALL_NEGATIVE = "all_negative"
-    SHIFT_MINUS_20000 = "shift_-20000"
+    SHIFT_MINUS_2000 = "shift_-2000"
     SCALE_30_SHIFT_100 = "scale_30_shift_100"
     TIES = "ties"
     SCALE_1E_2_SHIFT_1000 = "scale_1e-2_shift_1000"

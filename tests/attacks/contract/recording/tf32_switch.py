@@ -2,9 +2,9 @@
 
 Mechanism: own
 Task: double_relu
-Outcome: not_reproducible
-Stage: compile
-Also: not_finite@full, not_finite@tiny, output_not_written@full
+Outcome: output_not_written
+Stage: full
+Also: not_finite@full, not_finite@tiny, not_reproducible@compile
 """
 
 import torch
