@@ -27,7 +27,16 @@ from ..candidate_module import describe, import_candidate
 from ..warm_up import CANDIDATE
 from ..wire import RecordRequest, read_request
 from .autotuning import LaunchValues, Tuners
-from .circumstances import Circumstance, EarlierCalls, draw_passes, list_circumstances, met, without_origins
+from .circumstances import (
+    Circumstance,
+    EarlierCalls,
+    draw_passes,
+    let_choose_settings,
+    list_circumstances,
+    met,
+    take_asked,
+    without_origins,
+)
 from .device_stub import (
     StubDriver,
     know_the_compiler_by_its_version,
@@ -65,6 +74,7 @@ def prepare(target_name: str, scratch: str) -> Any:
     tuners = Tuners(recorder)
     tuners.install()
     table = list_circumstances()
+    let_choose_settings(tuners.choose_setting)
 
     def perform(request: dict[str, Any], blobs: list[bytes], folder: str) -> tuple[dict[str, Any], list[bytes]]:
         recorder.assembler.begin(is_left_out=not request["assembles"])
@@ -129,7 +139,7 @@ def _record(
         session = _Session(recorder, tuners, request, calls)
         try:
             first, plan = session.plans(module, hollow)
-            if not tuners.choices:
+            if not tuners.has_tuned:
                 calls.recorded.append((request, plan))
             return Recording(
                 profile=request.profile,
@@ -169,6 +179,7 @@ class _Session:
         The two plans are the same, but where tuners measured in the first pass.
         """
         args, kwargs = read_arguments(self.request.init_json)
+        self.tuners.begin(self.request.choice, self.request.measured, lambda: take_snapshot(module, model))
         torch.manual_seed(self.request.seed)
         Refusal.raised.clear()
         with self._building(hollow), _OnCpu():
@@ -184,7 +195,6 @@ class _Session:
             self._convert(model)
             self.stage = Outcome.FORWARD_FAILED
             self.recorder.begin(self.request.compile)
-            self.tuners.begin(self.request.choice, self.request.measured, lambda: take_snapshot(module, model))
             first = self._forward(model, inputs, hollow)
             state = take_snapshot(module, model)
             second = self._forward(model, inputs, hollow)
@@ -200,7 +210,7 @@ class _Session:
             )
         if not self.tuners.has_measured:
             self._call_otherwise(model, second, hollow)
-            if not self.tuners.choices:
+            if not self.tuners.has_tuned:
                 self._call_at_other_sizes(model, hollow)
         return first, second
 
@@ -214,10 +224,12 @@ class _Session:
             with torch.no_grad():
                 inputs = self._make_inputs(self.request)
                 with met(circumstances, model, inputs):
+                    take_asked()
                     found = self._attempt(model, inputs, hollow)
+                    asked = take_asked()
             difference = None if found is None else find_difference(plan, found)
             if difference is not None:
-                names = ", ".join(each.name for each in circumstances)
+                names = ", ".join([*(each.name for each in circumstances if each.name), *asked])
                 raise Refusal(Outcome.NOT_REPRODUCIBLE, f"{names or 'on new tensors'}: {difference}"[:300])
 
     def _call_at_other_sizes(self, model: torch.nn.Module, hollow: bool) -> None:
