@@ -1,7 +1,7 @@
 """Runs of `tritonrl rl` compared: what their ends gained over their starts, and one algorithm over another.
 
 Runs of one algorithm that differ in their seed are its repetitions. A gain is a contrast of crossed random effects
-(`core.statistics.variance_components`): other seeds would have trained otherwise, and other tasks have been asked. So
+(`core.statistics.factorial.compare`): other seeds would have trained otherwise, and other tasks have been asked. So
 its interval is over both; with one seed it is over tasks alone, and says so by `num_seeds`.
 
 What is compared is written as two small tables, of which everything else is computed again: `exams` (samples and right
@@ -13,16 +13,15 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 from attrs import evolve, frozen
 
+from ...core.statistics.factorial import Response, compare
 from ...core.statistics.intervals import pass_at_k, quantile
-from ...core.statistics.variance_components import find_uncertainties
 from ..errors import UsageError
 from ..evaluation.finished import read_finished
 from ..report.account import around
@@ -78,7 +77,7 @@ class Comparison:
 
 @frozen(kw_only=True)
 class Gain:
-    """A figure of two groups of runs on the same tasks, in shares; no `low` and `high` where nothing was repeated.
+    """A figure of two groups of runs on the same tasks, in shares, with the ends of the difference's 95% interval.
 
     `over` is "start", or another algorithm.
     """
@@ -92,16 +91,13 @@ class Gain:
     num_tasks: int
     before: float
     after: float
-    low: float | None
-    high: float | None
+    low: float
+    high: float
 
     @property
     def points(self) -> str:
         """The difference with its 95% interval in percentage points."""
-        told = f"{100 * (self.after - self.before):+.1f}"
-        if self.low is not None and self.high is not None:
-            told += f" [{100 * self.low:+.1f}, {100 * self.high:+.1f}]"
-        return told
+        return f"{100 * (self.after - self.before):+.1f} [{100 * self.low:+.1f}, {100 * self.high:+.1f}]"
 
 
 def read_runs(folders: Sequence[Path]) -> Comparison:
@@ -181,82 +177,63 @@ def find_gains(comparison: Comparison, largest_k: int = 10) -> tuple[Gain, ...]:
     largest k that there are samples for. Raises UsageError where runs were asked other tasks.
     """
     gains: list[Gain] = []
-    for temperature in sorted(comparison.exams["temperature"].unique()):
-        exams = comparison.exams.filter(pl.col("temperature") == temperature)
-        wide = _spread(exams)
-        for name, places in _groups(exams).items():
-            num_samples = int(exams["num_samples"].min() or 0)  # type: ignore[arg-type]
-            ks = (1, min(largest_k, num_samples)) if name == "all" or name.startswith("level ") else (1,)
-            for k in dict.fromkeys(ks):
-                shares = {key: _pass_at(frame[:, places], k) for key, frame in wide.items()}
-                for algorithm, over in _contrasts(comparison.algorithms):
-                    gain = _find_gain(shares, algorithm, over)
-                    if gain is not None:
-                        gains.append(evolve(gain, temperature=temperature, group=name, figure=f"pass@{k}"))
+    for (temperature,), exams in comparison.exams.sort("temperature").group_by("temperature", maintain_order=True):
+        _require_same_tasks(exams)
+        largest = min(largest_k, int(exams["num_samples"].to_numpy().min()))
+        groups = {"all": exams}
+        groups |= {
+            f"level {level}": own for (level,), own in exams.sort("level").group_by("level", maintain_order=True)
+        }
+        groups |= {str(name): own for (name,), own in exams.sort("family").group_by("family", maintain_order=True)}
+        for place, (name, own) in enumerate(groups.items()):
+            has_levels = place <= exams["level"].n_unique()
+            for k in dict.fromkeys((1, largest)) if has_levels else (1,):
+                found = _find_gains(own, comparison.algorithms, k)
+                gains += [evolve(gain, temperature=float(str(temperature)), group=name) for gain in found]
     return tuple(gains)
 
 
-def _spread(exams: pl.DataFrame) -> dict[tuple[str, int, bool], np.ndarray[Any, Any]]:
-    """By algorithm, seed and whether it is the start: samples and right ones, (2, tasks)."""
-    slots = sorted(exams["slot"].unique())
-    found = {}
-    for key, frame in exams.sort("slot").group_by("algorithm", "seed", "is_start", maintain_order=True):
-        if frame["slot"].to_list() != slots:
-            raise UsageError(f"{key[0]} with seed {key[1]} was asked other tasks than the others")
-        found[str(key[0]), int(key[1]), bool(key[2])] = frame.select("num_samples", "num_correct").to_numpy().T
-    return found
+def _require_same_tasks(exams: pl.DataFrame) -> None:
+    slots = exams["slot"].unique().sort()
+    for (algorithm, seed, _), own in exams.group_by("algorithm", "seed", "is_start"):
+        if not own["slot"].sort().equals(slots):
+            raise UsageError(f"{algorithm} with seed {seed} was asked other tasks than the others")
 
 
-def _groups(exams: pl.DataFrame) -> dict[str, list[int]]:
-    """Places of tasks by group."""
-    tasks = exams.unique("slot").sort("slot")
-    groups = {"all": list(range(tasks.height))}
-    for place, (level, family) in enumerate(tasks.select("level", "family").iter_rows()):
-        groups.setdefault(f"level {level}", []).append(place)
-        groups.setdefault(str(family), []).append(place)
-    return groups
-
-
-def _contrasts(algorithms: Sequence[str]) -> Iterable[tuple[str, str]]:
-    yield from ((algorithm, START) for algorithm in algorithms)
-    yield from ((second, first) for place, first in enumerate(algorithms) for second in algorithms[place + 1 :])
-
-
-def _pass_at(counts: np.ndarray[Any, Any], k: int) -> list[float]:
-    return [pass_at_k(int(num), int(right), k) or 0.0 for num, right in counts.T]
-
-
-def _find_gain(shares: Mapping[tuple[str, int, bool], list[float]], algorithm: str, over: str) -> Gain | None:
-    """The contrast over the seeds that both have; null where there is none."""
-    ends = {seed: found for (name, seed, is_start), found in shares.items() if name == algorithm and not is_start}
-    others = {
-        seed: found
-        for (name, seed, is_start), found in shares.items()
-        if (name == algorithm and is_start if over == START else name == over and not is_start)
-    }
-    seeds = sorted(ends.keys() & others.keys())
-    if not seeds:
-        return None
-    values = np.array([[others[seed] for seed in seeds], [ends[seed] for seed in seeds]])
-    (uncertainty,) = find_uncertainties(values, np.array([[-1.0, 1.0]]))
-    before, after = (float(cell.mean()) for cell in values)
-    low = high = None
-    if uncertainty.standard_error is not None and uncertainty.degrees_of_freedom is not None:
-        half = quantile(0.975, uncertainty.degrees_of_freedom) * uncertainty.standard_error
-        low, high = after - before - half, after - before + half
-    return Gain(
-        algorithm=algorithm,
-        over=over,
-        temperature=math.nan,
-        group="",
-        figure="",
-        num_seeds=len(seeds),
-        num_tasks=values.shape[2],
-        before=before,
-        after=after,
-        low=low,
-        high=high,
-    )
+def _find_gains(exams: pl.DataFrame, algorithms: Sequence[str], k: int) -> Iterator[Gain]:
+    """The gains in pass@k; none where two algorithms have no seed in common."""
+    columns = ("algorithm", "seed", "is_start", "slot", "num_samples", "num_correct")
+    responses = [
+        Response(
+            cell=f"{algorithm}'s start" if is_start else str(algorithm),
+            seed=seed,
+            task=str(slot),
+            value=pass_at_k(num, right, k) or 0.0,
+        )
+        for algorithm, seed, is_start, slot, num, right in exams.select(columns).iter_rows()
+    ]
+    pairs = [(name, START) for name in algorithms]
+    pairs += [(second, first) for place, first in enumerate(algorithms) for second in algorithms[place + 1 :]]
+    cells = [(name, f"{name}'s start" if over == START else over) for name, over in pairs]
+    for (name, over), (_, other), found in zip(pairs, cells, compare(responses, cells), strict=True):
+        if found is None:
+            continue
+        seeds = {response.seed for response in responses if response.cell == other}
+        after = [response.value for response in responses if response.cell == name and response.seed in seeds]
+        mean = math.fsum(after) / len(after)
+        yield Gain(
+            algorithm=name,
+            over=over,
+            temperature=math.nan,
+            group="",
+            figure=f"pass@{k}",
+            num_seeds=found.num_seeds,
+            num_tasks=found.num_pairs // found.num_seeds,
+            before=mean - found.interval.estimate,
+            after=mean,
+            low=found.interval.low,
+            high=found.interval.high,
+        )
 
 
 def render_gains(gains: Sequence[Gain]) -> list[str]:
@@ -274,11 +251,7 @@ def render_gains(gains: Sequence[Gain]) -> list[str]:
 
 def find_falls(gains: Sequence[Gain]) -> tuple[Gain, ...]:
     """Return the families that fell below their start by more than chance explains."""
-    return tuple(
-        gain
-        for gain in gains
-        if gain.over == START and gain.group != "all" and gain.high is not None and gain.high < 0.0
-    )
+    return tuple(gain for gain in gains if gain.over == START and gain.group != "all" and gain.high < 0.0)
 
 
 def draw_curves(comparison: Comparison) -> str | None:
