@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tritonrl.core.config import merge
 from tritonrl.core.serialisation import to_plain
-from tritonrl.harness.analysis.analysis import analyse
+from tritonrl.harness.analysis.analysis import analyse, predict_detectable
 from tritonrl.harness.analysis.findings import Analysis
 from tritonrl.harness.legacy import translate_config
 from tritonrl.harness.report.account import BEGIN, END, published_readme, with_excerpt
@@ -65,6 +65,18 @@ def test_the_page_is_what_the_tables_say(analysis: Analysis) -> None:
     del carried["shelf"]
     carried["config"] = to_plain(merge(translate_config(carried["config"])))
     assert not differing(carried, json.loads(json.dumps(to_plain(analysis)))), AGAIN
+
+
+@committed
+def test_the_power_of_these_sizes_is_what_was_detectable(analysis: Analysis) -> None:
+    """What is predicted for as many seeds and tasks as there were is what their intervals would have shown."""
+    effects = analysis.effects["correct"]
+    assert effects is not None
+    predicted = predict_detectable(PUBLISHED, [(effects.num_seeds, effects.num_tasks), (1, 100)])
+    assert predicted.keys() == {"m", "s", "c", "t"}
+    for name, (value, alone) in predicted.items():
+        assert value == pytest.approx(effects.effect(name).detectable)
+        assert alone is None
 
 
 def differing(first: Any, second: Any, path: str = "") -> list[str]:
