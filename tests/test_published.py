@@ -14,6 +14,7 @@ from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.analysis.analysis import analyse, predict_detectable
 from tritonrl.harness.analysis.findings import Analysis
 from tritonrl.harness.legacy import translate_config
+from tritonrl.harness.reinforcement import comparison
 from tritonrl.harness.report.account import BEGIN, END, published_readme, with_excerpt
 from tritonrl.harness.report.publish import MAX_BYTES
 from tritonrl.harness.study.store import Results
@@ -77,6 +78,15 @@ def test_the_power_of_these_sizes_is_what_was_detectable(analysis: Analysis) -> 
     for name, (value, alone) in predicted.items():
         assert value == pytest.approx(effects.effect(name).detectable)
         assert alone is None
+
+
+def test_what_reinforcement_gained_is_what_its_tables_say() -> None:
+    """The README's part about `tritonrl rl` and its figure are computed from the tables of `results/rl`."""
+    folder, readme = ROOT / "results" / "rl", (ROOT / "README.md").read_text()
+    found = comparison.read_runs([folder])
+    again = "run `tritonrl compare results/rl --publish results/rl --excerpt README.md`"
+    assert comparison.with_excerpt(readme, found, "results/rl") == readme, again
+    assert comparison.draw_curves(found) == (folder / "curves.svg").read_text(), again
 
 
 def differing(first: Any, second: Any, path: str = "") -> list[str]:

@@ -218,9 +218,9 @@ def _find_gains(exams: pl.DataFrame, algorithms: Sequence[str], k: int) -> Itera
     for (name, over), (_, other), found in zip(pairs, cells, compare(responses, cells), strict=True):
         if found is None:
             continue
-        seeds = {response.seed for response in responses if response.cell == other}
-        after = [response.value for response in responses if response.cell == name and response.seed in seeds]
-        mean = math.fsum(after) / len(after)
+        sides = [[each for each in responses if each.cell == cell] for cell in (other, name)]
+        seeds = {each.seed for each in sides[0]} & {each.seed for each in sides[1]}
+        before, after = (_mean([each.value for each in side if each.seed in seeds]) for side in sides)
         yield Gain(
             algorithm=name,
             over=over,
@@ -229,11 +229,15 @@ def _find_gains(exams: pl.DataFrame, algorithms: Sequence[str], k: int) -> Itera
             figure=f"pass@{k}",
             num_seeds=found.num_seeds,
             num_tasks=found.num_pairs // found.num_seeds,
-            before=mean - found.interval.estimate,
-            after=mean,
+            before=before,
+            after=after,
             low=found.interval.low,
             high=found.interval.high,
         )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
 
 
 def render_gains(gains: Sequence[Gain]) -> list[str]:
