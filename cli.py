@@ -34,7 +34,7 @@ from .harness.command_line import (
 from .harness.display import DisplayKind
 from .harness.errors import UsageError
 from .harness.evaluation.command import evaluate
-from .harness.reinforcement.command import rl
+from .harness.reinforcement.command import compare, rl
 from .harness.report.command import report
 from .harness.service.command import serve
 from .harness.study.commands import pack, unpack
@@ -144,6 +144,7 @@ def ablate(
 
 
 app.command("rl")(rl)
+app.command("compare")(compare)
 app.command("report")(report)
 app.command("pack")(pack)
 app.command("unpack")(unpack)

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from tritonrl.core.config import merge
 from tritonrl.core.serialisation import to_plain
-from tritonrl.harness.analysis.analysis import analyse
+from tritonrl.harness.analysis.analysis import analyse, predict_detectable
 from tritonrl.harness.analysis.findings import Analysis
 from tritonrl.harness.legacy import translate_config
+from tritonrl.harness.reinforcement import comparison
 from tritonrl.harness.report.account import BEGIN, END, published_readme, with_excerpt
 from tritonrl.harness.report.publish import MAX_BYTES
 from tritonrl.harness.study.store import Results
@@ -65,6 +66,27 @@ def test_the_page_is_what_the_tables_say(analysis: Analysis) -> None:
     del carried["shelf"]
     carried["config"] = to_plain(merge(translate_config(carried["config"])))
     assert not differing(carried, json.loads(json.dumps(to_plain(analysis)))), AGAIN
+
+
+@committed
+def test_the_power_of_these_sizes_is_what_was_detectable(analysis: Analysis) -> None:
+    """What is predicted for as many seeds and tasks as there were is what their intervals would have shown."""
+    effects = analysis.effects["correct"]
+    assert effects is not None
+    predicted = predict_detectable(PUBLISHED, [(effects.num_seeds, effects.num_tasks), (1, 100)])
+    assert predicted.keys() == {"m", "s", "c", "t"}
+    for name, (value, alone) in predicted.items():
+        assert value == pytest.approx(effects.effect(name).detectable)
+        assert alone is None
+
+
+def test_what_reinforcement_gained_is_what_its_tables_say() -> None:
+    """The README's part about `tritonrl rl` and its figure are computed from the tables of `results/rl`."""
+    folder, readme = ROOT / "results" / "rl", (ROOT / "README.md").read_text()
+    found = comparison.read_runs([folder])
+    again = "run `tritonrl compare results/rl --publish results/rl --excerpt README.md`"
+    assert comparison.with_excerpt(readme, found, "results/rl") == readme, again
+    assert comparison.draw_curves(found) == (folder / "curves.svg").read_text(), again
 
 
 def differing(first: Any, second: Any, path: str = "") -> list[str]:

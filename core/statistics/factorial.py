@@ -24,9 +24,19 @@ from numpy.typing import NDArray
 from ..recipe.extensions import ALL_CELLS, Extensions
 from .design import TERMS, solve
 from .intervals import Interval, adjust, detectable_multiple, joint_confidence, p_value, quantile
-from .variance_components import Uncertainty, find_uncertainties
+from .variance_components import Components, Uncertainty, find_components, find_uncertainties
 
-__all__ = ["GRID", "TERMS", "Analysis", "Difference", "Effect", "Response", "analyse", "compare"]
+__all__ = [
+    "GRID",
+    "TERMS",
+    "Analysis",
+    "Difference",
+    "Effect",
+    "Response",
+    "analyse",
+    "compare",
+    "find_effect_components",
+]
 
 CONFIDENCE = 0.95
 
@@ -142,6 +152,20 @@ def analyse(responses: Sequence[Response[Extensions]]) -> Analysis | None:
         num_tasks=layout.num_tasks,
         over=layout.over,
     )
+
+
+def find_effect_components(responses: Sequence[Response[Extensions]]) -> dict[str, Components]:
+    """Estimate the variances of each effect that the cells tell apart, by name, from what `analyse` keeps.
+
+    Raises ValueError where no two seeds have two tasks in all cells.
+    """
+    layout = _lay_out(responses)
+    if not layout.balanced:
+        raise ValueError("the cells have no seed and task in common")
+    solution = solve(layout.cells)
+    names = [name for name in TERMS if name not in solution.confounded]
+    rows = solution.weights[[TERMS.index(name) for name in names]]
+    return dict(zip(names, find_components(layout.values, rows), strict=True))
 
 
 @frozen(kw_only=True)

@@ -34,6 +34,39 @@ class Uncertainty:
     degrees_of_freedom: float | None = None
 
 
+@frozen(kw_only=True)
+class Components:
+    """The variances of one contrast for a seed, a task, and a seed and task together."""
+
+    seeds: float
+    tasks: float
+    rest: float
+
+    def predict(self, num_seeds: int, num_tasks: int) -> Uncertainty:
+        """Predict the standard error of the contrast's mean over so many seeds and tasks, two or more of each."""
+        seed_df, task_df = num_seeds - 1.0, num_tasks - 1.0
+        # what showed no variance costs no freedom
+        seeds = self.rest + num_tasks * self.seeds if self.seeds > 0.0 else 0.0
+        tasks = self.rest + num_seeds * self.tasks if self.tasks > 0.0 else 0.0
+        return _combine(seeds, seed_df, tasks, task_df, self.rest, seed_df * task_df, num_seeds * num_tasks)
+
+
+def find_components(values: Reals, weights: Reals) -> tuple[Components, ...]:
+    """Estimate the variances of each contrast of the cells' means, as `find_uncertainties`; none is below 0.
+
+    Raises ValueError for fewer than two seeds or tasks.
+    """
+    num_seeds, num_tasks = values.shape[1:]
+    if num_seeds < 2 or num_tasks < 2:
+        raise ValueError(f"needs two seeds and two tasks at least, got {num_seeds} and {num_tasks}")
+    return tuple(
+        Components(
+            seeds=max(0.0, seeds - rest) / num_tasks, tasks=max(0.0, tasks - rest) / num_seeds, rest=max(0.0, rest)
+        )
+        for seeds, tasks, rest in _mean_squares(np.einsum("kc,cst->kst", weights, values))
+    )
+
+
 def find_uncertainties(values: Reals, weights: Reals) -> tuple[Uncertainty, ...]:
     """Estimate the standard error of each contrast of the cells' means.
 
@@ -44,19 +77,27 @@ def find_uncertainties(values: Reals, weights: Reals) -> tuple[Uncertainty, ...]
     contrasts = np.einsum("kc,cst->kst", weights, values)
     if num_seeds == 1 or num_tasks == 1:
         return tuple(_one_way(units) for units in contrasts.reshape(len(weights), num_seeds * num_tasks))
+    seed_df, task_df = num_seeds - 1, num_tasks - 1
+    return tuple(
+        _combine(seeds, seed_df, tasks, task_df, rest, seed_df * task_df, num_seeds * num_tasks)
+        for seeds, tasks, rest in _mean_squares(contrasts)
+    )
+
+
+def _mean_squares(contrasts: Reals) -> list[tuple[float, float, float]]:
+    """Of seeds, of tasks and of the rest, for each of the contrasts (contrasts, seeds, tasks)."""
+    num_seeds, num_tasks = contrasts.shape[1:]
     grand = contrasts.mean(axis=(1, 2), keepdims=True)
     by_seed = contrasts.mean(axis=2, keepdims=True) - grand
     by_task = contrasts.mean(axis=1, keepdims=True) - grand
     rest = contrasts - grand - by_seed - by_task
     seed_df, task_df = num_seeds - 1, num_tasks - 1
-    rest_df = seed_df * task_df
-    seed_squares = num_tasks * (by_seed**2).sum(axis=(1, 2)) / seed_df
-    task_squares = num_seeds * (by_task**2).sum(axis=(1, 2)) / task_df
-    rest_squares = (rest**2).sum(axis=(1, 2)) / rest_df
-    return tuple(
-        _combine(float(seeds), seed_df, float(tasks), task_df, float(others), rest_df, num_seeds * num_tasks)
-        for seeds, tasks, others in zip(seed_squares, task_squares, rest_squares, strict=True)
+    squares = (
+        num_tasks * (by_seed**2).sum(axis=(1, 2)) / seed_df,
+        num_seeds * (by_task**2).sum(axis=(1, 2)) / task_df,
+        (rest**2).sum(axis=(1, 2)) / (seed_df * task_df),
     )
+    return [(float(seeds), float(tasks), float(others)) for seeds, tasks, others in zip(*squares, strict=True)]
 
 
 def _one_way(units: Reals) -> Uncertainty:

@@ -9,6 +9,7 @@ concluded is said (`conclusions`), and a number that was not measured is null.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations, product
 
 import polars as pl
@@ -17,7 +18,9 @@ from ...core.config import merge
 from ...core.outcome import Stage
 from ...core.recipe.extensions import LETTERS, Extensions
 from ...core.statistics import factorial
-from ...core.statistics.intervals import fast_p, pass_at_k
+from ...core.statistics.intervals import detectable_multiple, fast_p, pass_at_k
+from ...core.statistics.variance_components import Components
+from ..errors import UsageError
 from ..study.provenance import add_up, read_invocations
 from ..study.rows import SFT
 from ..study.store import Results
@@ -198,13 +201,41 @@ def _fast_1(judged: pl.DataFrame, column: str, clocked: bool) -> Estimate:
 
 def _effects(metric: str, cells: pl.DataFrame, evaluation: pl.DataFrame) -> factorial.Analysis | None:
     """Effects on a rate, from the complete runs of the grid."""
+    return factorial.analyse(_responses(metric, cells, evaluation))
+
+
+def _responses(metric: str, cells: pl.DataFrame, evaluation: pl.DataFrame) -> list[factorial.Response[Extensions]]:
     shares = by_task(metric, evaluation.join(complete_runs(grid_cells(cells)), on=["cell", "seed"]))
-    return factorial.analyse(
-        [
-            factorial.Response(cell=Extensions.parse(cell), seed=seed, task=task, value=value)
-            for cell, seed, _, task, value in shares.iter_rows()
-        ]
-    )
+    return [
+        factorial.Response(cell=Extensions.parse(cell), seed=seed, task=task, value=value)
+        for cell, seed, _, task, value in shares.iter_rows()
+    ]
+
+
+def predict_detectable(results: Results, sizes: Sequence[tuple[int, int]]) -> dict[str, tuple[float | None, ...]]:
+    """Predict the smallest main effect on the rate of right samples that runs of other sizes would show.
+
+    By extension and size (seeds, tasks), with a chance of 80% that the 95% interval excludes 0, from the variances of
+    this grid. Null where a size has fewer than two seeds or tasks; raises UsageError where this grid has.
+    """
+    cells = results.read("cells")
+    evaluation = final(results.read("evaluation")).filter(pl.col("seed").is_in(compared_seeds(cells)))
+    try:
+        components = factorial.find_effect_components(_responses("correct", cells, evaluation))
+    except ValueError as error:
+        raise UsageError(f"{results.root}: no power can be predicted: {error}") from None
+    return {
+        name: tuple(_detectable(found, *size) for size in sizes) for name, found in components.items() if len(name) == 1
+    }
+
+
+def _detectable(components: Components, num_seeds: int, num_tasks: int) -> float | None:
+    if num_seeds < 2 or num_tasks < 2:
+        return None
+    found = components.predict(num_seeds, num_tasks)
+    if found.standard_error is None or found.degrees_of_freedom is None:
+        return None
+    return detectable_multiple(found.degrees_of_freedom) * found.standard_error
 
 
 def _pair_means(cells: pl.DataFrame, evaluation: pl.DataFrame) -> tuple[PairMean, ...]:

@@ -5,7 +5,8 @@ its value, and how much it moves where inputs and parameters move in their last 
 kernel's rounding moves an element by no more than that, as sums that cancel and functions near a zero have it; what it
 sets to zero, leaves out or lets cancel moves the element by all of its value. So an element is compared within the
 tolerance of its value and its movement together (mixed forward and backward error, Higham, "Accuracy and Stability of
-Numerical Algorithms", 1.5). Where the reference in its own dtype is not well within that, nobody is asked to be.
+Numerical Algorithms", 1.5). Where the reference in its own dtype is not well within that, or misses the scale of the
+whole tensor, as the cosine of 1e18 does, nobody is asked to be.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from ...core.task import Task
-from ...stages.tolerance import IntegerRange
+from ...stages.tolerance import IntegerRange, find_scale
 from ..errors import TaskError
 from .reference import call_model, convert
 from .values import values_of
@@ -102,7 +103,9 @@ def find_element_scales(
         wanted = expected.astype(np.float64)
         square = sum(((each.astype(np.float64) - wanted) / _STEP) ** 2 for each in moved) / max(1, len(moved))
         scale = np.abs(wanted) + np.sqrt(square)
-        is_exact = np.abs(own.astype(np.float64) - wanted) <= _SHARE_OF_REFERENCE * scale
+        # whatever its own scale, it is compared with the tensor's too
+        reached = np.minimum(scale, np.maximum(np.abs(wanted), find_scale(expected)))
+        is_exact = np.abs(own.astype(np.float64) - wanted) <= _SHARE_OF_REFERENCE * reached
         found: NDArray[np.float64] = np.where(np.isfinite(scale) & is_exact, scale, np.inf)
     return found
 

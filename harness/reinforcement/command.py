@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ from ..command_line import (
     Out,
     Preset,
     Settings,
+    guarded,
     parse_extensions,
     print_result,
     resumable,
@@ -161,3 +163,43 @@ def _plan_exams(config: Config, suite: str, limit: int | None, samples: int, tem
         except ValueError:
             raise UsageError(f"--eval-temperatures {temperatures}: expected numbers, such as 0.2,0.8") from None
     return ExamPlan(suite=suite, limit=limit, samples=samples, temperatures=tuple(dict.fromkeys(chosen)))
+
+
+@guarded
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of `tritonrl rl`, or one that --publish wrote.")],
+    publish: Annotated[
+        Path | None, typer.Option("--publish", help="Write the tables and the curves into this folder.")
+    ] = None,
+    excerpt: Annotated[
+        Path | None, typer.Option("--excerpt", help="Write the gains into this document, between its marks.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare runs of `tritonrl rl`: what each algorithm gained over its start, and one over another.
+
+    The runs were examined by the same tasks (--eval-suite). Runs of one algorithm with several seeds count
+    together, and intervals are then over seeds and tasks. Told last are families that fell by more than chance.
+
+    Example: tritonrl compare results/rloo-0 results/rloo-1 results/rloo-2 results/best-of-n-0
+
+    Example: tritonrl compare results/rloo-0 results/rloo-1 --publish results/rl --excerpt README.md
+    """
+    from ...core.serialisation import to_plain
+    from ..settings import read_text
+    from .comparison import find_falls, find_gains, read_runs, render_gains, with_excerpt, write_comparison
+
+    for folder in runs:
+        if not folder.is_dir():
+            raise UsageError(f"{folder}: no folder")
+    found = read_runs(runs)
+    gains = find_gains(found)
+    if publish is not None:
+        write_comparison(found, publish)
+    if excerpt is not None:
+        link = os.path.relpath(publish or runs[0], excerpt.parent)
+        excerpt.write_text(with_excerpt(read_text(excerpt), found, link), encoding="utf-8")
+    lines = render_gains(gains)
+    falls = find_falls(gains)
+    lines += [f"fell: {fall.group}, {fall.algorithm}, T {fall.temperature:g}: {fall.points}" for fall in falls]
+    print_result(to_plain(gains), lines, as_json)

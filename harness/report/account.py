@@ -180,12 +180,12 @@ def _main_effects(analysis: Analysis, sheet: Sheet) -> Table:
     )
 
 
-def around(text: str) -> tuple[str, str]:
+def around(text: str, begin: str = BEGIN, end: str = END) -> tuple[str, str]:
     """What stands before and after the marks of a document; raises UsageError where it has none."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise UsageError(f"no place for the results: it needs {BEGIN} and {END}, each on a line of its own")
+    before, has_begin, rest = text.partition(begin)
+    _, has_end, after = rest.partition(end)
+    if not has_begin or not has_end:
+        raise UsageError(f"no place for the results: it needs {begin} and {end}, each on a line of its own")
     return before, after
 
 

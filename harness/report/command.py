@@ -37,12 +37,17 @@ def report(
     excerpt: Annotated[
         Path | None, typer.Option("--excerpt", help="Write the results into this document, between its marks.")
     ] = None,
+    power: Annotated[
+        str | None, typer.Option("--power", help="Only what runs of SEEDSxTASKS would show, such as 3x200,5x400.")
+    ] = None,
 ) -> None:
     """Show what a results folder says; with --html or --publish, write that and name the files.
 
     Example: tritonrl report results/quick --html quick.html
 
     Example: tritonrl report results/paper --publish results --excerpt README.md
+
+    Example: tritonrl report results --power 3x200,3x400
     """
     if form is not None and form not in set(ReportFormat):
         raise UsageError(f"--format {form}: must be one of {', '.join(ReportFormat)}")
@@ -52,6 +57,9 @@ def report(
     from .sections import as_json, as_markdown, print_report
 
     folder = Results(root=results)
+    if power is not None:
+        _print_power(folder, power)
+        return
     # the page first: a path that cannot be written is said before anything is printed
     if html is not None:
         from .page import as_html
@@ -69,6 +77,20 @@ def report(
         print_report(analysis, open_console(piped_width=None))
     else:
         print((as_markdown if form == ReportFormat.MARKDOWN else as_json)(analysis))
+
+
+def _print_power(results: Results, written: str) -> None:
+    from ..analysis.analysis import predict_detectable
+
+    try:
+        sizes = [(int(seeds), int(tasks)) for seeds, tasks in (size.split("x") for size in written.split(","))]
+    except ValueError:
+        raise UsageError(f"--power {written}: expected seeds x tasks, such as 3x200,5x400") from None
+    found = predict_detectable(results, sizes)
+    print("smallest main effect, in points, whose 95% interval excludes 0 with a chance of 80%, by seeds x tasks")
+    print(f"{'effect':8}" + "".join(f"{f'{seeds}x{tasks}':>10}" for seeds, tasks in sizes))
+    for name, row in found.items():
+        print(f"{name.upper():8}" + "".join(f"{'' if value is None else f'{100 * value:.1f}':>10}" for value in row))
 
 
 def _publish(results: Results, target: Path | None, document: Path | None) -> None:

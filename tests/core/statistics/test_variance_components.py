@@ -11,7 +11,7 @@ from tritonrl.core.recipe.extensions import ALL_CELLS
 from tritonrl.core.statistics.design import solve
 from tritonrl.core.statistics.factorial import TERMS, Response, analyse, compare
 from tritonrl.core.statistics.intervals import detectable_multiple, joint_confidence, p_value
-from tritonrl.core.statistics.variance_components import Uncertainty, find_uncertainties
+from tritonrl.core.statistics.variance_components import Uncertainty, find_components, find_uncertainties
 
 Reals = NDArray[np.float64]
 PAIR = np.array([[1.0, -1.0]])
@@ -96,6 +96,23 @@ def test_errors_scale_and_what_cells_share_cancels(seed: int, factor: float) -> 
         assert before.degrees_of_freedom >= 1.0
         assert after.standard_error == pytest.approx(before.standard_error * factor, rel=1e-6)
         assert after.degrees_of_freedom == pytest.approx(before.degrees_of_freedom, rel=1e-6)
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 5), st.integers(2, 30))
+def test_components_predict_the_error_that_they_come_from(seed: int, num_seeds: int, num_tasks: int) -> None:
+    """At the sizes of the data a prediction is the error found there; tasks without end leave what seeds differ by."""
+    draw = np.random.default_rng(seed).normal
+    values = draw(size=(2, num_seeds, num_tasks)) + draw(size=(2, num_seeds, 1)) + draw(size=(2, 1, num_tasks))
+    (components,) = find_components(values, PAIR)
+    (found,) = find_uncertainties(values, PAIR)
+    predicted = components.predict(num_seeds, num_tasks)
+    assert predicted.standard_error == pytest.approx(found.standard_error, rel=1e-9)
+    assert predicted.degrees_of_freedom == found.degrees_of_freedom
+    many = components.predict(num_seeds, 10**9).standard_error
+    assert many == pytest.approx(math.sqrt(components.seeds / num_seeds), abs=1e-3)
+    with pytest.raises(ValueError, match="two seeds"):
+        find_components(values[:, :1], PAIR)
 
 
 def judged(values: Reals, effect: Reals) -> tuple[Reals, Reals, Reals]:

@@ -57,6 +57,16 @@ def test_what_cancels_is_measured_by_what_it_cancels_from() -> None:
     assert (found.element_scales[0] > 0.2 * np.abs(run.inputs[0].double().numpy())).all()
 
 
+def test_what_the_reference_misses_by_the_scale_of_all_is_not_judged() -> None:
+    """The cosine of 1e12 is another one for each rounding of that, and its own scale is huge."""
+    for factor, is_judged in (("3.1e12", False), ("1.0", True)):
+        cosine = task("x", f"torch.cos(x * {factor})", "torch.randn(N)")
+        found = Oracle(0).conditioning(cosine, describe(Variant.ORIGINAL, ("float32",)))
+        assert found is not None
+        assert found.element_scales[0] is not None
+        assert (np.isfinite(found.element_scales[0]) == is_judged).all()
+
+
 def test_an_integer_at_a_tie_may_be_either() -> None:
     """What moved inputs make of it is right, and nothing beyond."""
     wanted = np.array([2, 7])

@@ -1,0 +1,317 @@
+"""Runs of `tritonrl rl` compared: what their ends gained over their starts, and one algorithm over another.
+
+Runs of one algorithm that differ in their seed are its repetitions. A gain is a contrast of crossed random effects
+(`core.statistics.factorial.compare`): other seeds would have trained otherwise, and other tasks have been asked. So
+its interval is over both; with one seed it is over tasks alone, and says so by `num_seeds`.
+
+What is compared is written as two small tables, of which everything else is computed again: `exams` (samples and right
+ones by task) and `rounds` (figures of training by round).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from attrs import evolve, frozen
+
+from ...core.statistics.factorial import Response, compare
+from ...core.statistics.intervals import pass_at_k, quantile
+from ..errors import UsageError
+from ..evaluation.finished import read_finished
+from ..report.account import around
+from ..report.curve_plots import Points, Style, curves_plot
+from ..report.page import asset
+from ..report.theme import standalone
+from ..study.store import Results
+from ..tables import Table, read_table, write_table
+from ..work import write_atomically
+from .curves import FIGURES
+
+START = "start"
+_REAL, _INT, _TEXT = pl.Float64(), pl.Int64(), pl.String()
+EXAMS = Table(
+    name="rl exams",
+    columns={
+        "algorithm": _TEXT,  # of the run, also where its start is examined
+        "seed": _INT,
+        "is_start": pl.Boolean(),
+        "temperature": _REAL,
+        "slot": _INT,
+        "task": _TEXT,
+        "level": _INT,
+        "family": _TEXT,
+        "num_samples": _INT,
+        "num_compiled": _INT,
+        "num_correct": _INT,  # by the audit
+    },
+    key=("algorithm", "seed", "is_start", "temperature", "slot"),
+)
+ROUNDS = Table(
+    name="rl rounds",
+    columns={"algorithm": _TEXT, "seed": _INT, "round": _INT, **{figure.name: _REAL for figure in FIGURES}},
+    key=("algorithm", "seed", "round"),
+)
+_EXAM = re.compile(r"seed(\d+)-(start|end)-([\d.]+)")
+_HEAD = ("| contrast | temperature | figure | from | to | points |", "| --- | ---: | --- | ---: | ---: | ---: |")
+BEGIN, END = "<!-- rl: written by `tritonrl compare` -->", "<!-- rl: end -->"
+
+
+@frozen(kw_only=True)
+class Comparison:
+    """The tables of several runs."""
+
+    exams: pl.DataFrame
+    rounds: pl.DataFrame
+
+    @property
+    def algorithms(self) -> tuple[str, ...]:
+        """The algorithms by name."""
+        return tuple(sorted(self.exams["algorithm"].unique()))
+
+
+@frozen(kw_only=True)
+class Gain:
+    """A figure of two groups of runs on the same tasks, in shares, with the ends of the difference's 95% interval.
+
+    `over` is "start", or another algorithm.
+    """
+
+    algorithm: str
+    over: str
+    temperature: float
+    group: str
+    figure: str
+    num_seeds: int
+    num_tasks: int
+    before: float
+    after: float
+    low: float
+    high: float
+
+    @property
+    def points(self) -> str:
+        """The difference with its 95% interval in percentage points."""
+        return f"{100 * (self.after - self.before):+.1f} [{100 * self.low:+.1f}, {100 * self.high:+.1f}]"
+
+
+def read_runs(folders: Sequence[Path]) -> Comparison:
+    """Read the runs' folders, or one that `write_comparison` wrote; raises UsageError for what cannot be compared."""
+    if len(folders) == 1 and (folders[0] / "exams.parquet").exists():
+        return Comparison(
+            exams=read_table(EXAMS, folders[0] / "exams.parquet"),
+            rounds=read_table(ROUNDS, folders[0] / "rounds.parquet"),
+        )
+    exams, rounds, known = [], [], dict[tuple[str, int], Path]()
+    for folder in folders:
+        results = Results(root=folder)
+        algorithm = results.config().rl.algorithm
+        found = _read_exams(folder, algorithm)
+        seeds = {seed for seed, _ in found}
+        if len(seeds) != 1 or len(found) < 2:
+            raise UsageError(f"{folder}: no exams of its start and its end (run `tritonrl rl` with --eval-suite)")
+        seed = seeds.pop()
+        if (algorithm, seed) in known:
+            raise UsageError(f"{folder}: {algorithm} with seed {seed}, as {known[algorithm, seed]} is")
+        known[algorithm, seed] = folder
+        exams += [frame for _, frame in found]
+        rounds.append(_read_rounds(results, algorithm, seed))
+    return Comparison(exams=pl.concat(exams), rounds=pl.concat(rounds))
+
+
+def _read_exams(folder: Path, algorithm: str) -> list[tuple[int, pl.DataFrame]]:
+    """The run's finished exams, each with its seed."""
+    found = []
+    for path in sorted((folder / "exams").glob("seed*")):
+        named, finished = _EXAM.fullmatch(path.name), read_finished(path)
+        if named is None or finished is None:
+            continue
+        frame = (
+            finished.frame.group_by("slot", "task", "level", "family")
+            .agg(
+                num_samples=pl.len().cast(_INT),
+                num_compiled=pl.col("compiled").fill_null(False).sum().cast(_INT),
+                num_correct=pl.col("correct").fill_null(False).sum().cast(_INT),
+            )
+            .with_columns(
+                algorithm=pl.lit(algorithm),
+                seed=pl.lit(int(named[1]), _INT),
+                is_start=pl.lit(named[2] == START),
+                temperature=pl.lit(float(named[3])),
+            )
+        )
+        found.append((int(named[1]), frame.select(list(EXAMS.columns)).sort("slot")))
+    return found
+
+
+def _read_rounds(results: Results, algorithm: str, seed: int) -> pl.DataFrame:
+    """A run's figures by round: of its tables, or, where it was cut off, of the metrics that it logged."""
+    log = results.root / "metrics.jsonl"
+    rows: dict[int, dict[str, Any]] = {}
+    if results.places():
+        found = results.read("rounds").iter_rows(named=True)
+        rows = {row["round"]: row | {"reward": row["mean_reward"]} for row in found}
+        shares = results.read("candidates").group_by("round").agg(pl.col("correct").mean())
+        for number, share in shares.iter_rows():
+            rows[number]["correct"] = share
+    if not rows and log.exists():
+        lines = map(json.loads, log.read_text().splitlines())
+        rows = {line["step"]: line for line in lines if line.get("phase") == "round"}
+    names = [figure.name for figure in FIGURES]
+    plain = [
+        {"algorithm": algorithm, "seed": seed, "round": number, **{name: row.get(name) for name in names}}
+        for number, row in sorted(rows.items())
+    ]
+    return ROUNDS.frame(plain)
+
+
+def find_gains(comparison: Comparison, largest_k: int = 10) -> tuple[Gain, ...]:
+    """Compute the gain of each algorithm over its start, and of each over each other one, by temperature and group.
+
+    Groups are all tasks, levels and families; figures are pass@1 and, for all tasks and levels, pass@k for the
+    largest k that there are samples for. Raises UsageError where runs were asked other tasks.
+    """
+    gains: list[Gain] = []
+    for (temperature,), exams in comparison.exams.sort("temperature").group_by("temperature", maintain_order=True):
+        _require_same_tasks(exams)
+        largest = min(largest_k, int(exams["num_samples"].to_numpy().min()))
+        groups = {"all": exams}
+        groups |= {
+            f"level {level}": own for (level,), own in exams.sort("level").group_by("level", maintain_order=True)
+        }
+        groups |= {str(name): own for (name,), own in exams.sort("family").group_by("family", maintain_order=True)}
+        for place, (name, own) in enumerate(groups.items()):
+            has_levels = place <= exams["level"].n_unique()
+            for k in dict.fromkeys((1, largest)) if has_levels else (1,):
+                found = _find_gains(own, comparison.algorithms, k)
+                gains += [evolve(gain, temperature=float(str(temperature)), group=name) for gain in found]
+    return tuple(gains)
+
+
+def _require_same_tasks(exams: pl.DataFrame) -> None:
+    slots = exams["slot"].unique().sort()
+    for (algorithm, seed, _), own in exams.group_by("algorithm", "seed", "is_start"):
+        if not own["slot"].sort().equals(slots):
+            raise UsageError(f"{algorithm} with seed {seed} was asked other tasks than the others")
+
+
+def _find_gains(exams: pl.DataFrame, algorithms: Sequence[str], k: int) -> Iterator[Gain]:
+    """The gains in pass@k; none where two algorithms have no seed in common."""
+    columns = ("algorithm", "seed", "is_start", "slot", "num_samples", "num_correct")
+    responses = [
+        Response(
+            cell=f"{algorithm}'s start" if is_start else str(algorithm),
+            seed=seed,
+            task=str(slot),
+            value=pass_at_k(num, right, k) or 0.0,
+        )
+        for algorithm, seed, is_start, slot, num, right in exams.select(columns).iter_rows()
+    ]
+    pairs = [(name, START) for name in algorithms]
+    pairs += [(second, first) for place, first in enumerate(algorithms) for second in algorithms[place + 1 :]]
+    cells = [(name, f"{name}'s start" if over == START else over) for name, over in pairs]
+    for (name, over), (_, other), found in zip(pairs, cells, compare(responses, cells), strict=True):
+        if found is None:
+            continue
+        sides = [[each for each in responses if each.cell == cell] for cell in (other, name)]
+        seeds = {each.seed for each in sides[0]} & {each.seed for each in sides[1]}
+        before, after = (_mean([each.value for each in side if each.seed in seeds]) for side in sides)
+        yield Gain(
+            algorithm=name,
+            over=over,
+            temperature=math.nan,
+            group="",
+            figure=f"pass@{k}",
+            num_seeds=found.num_seeds,
+            num_tasks=found.num_pairs // found.num_seeds,
+            before=before,
+            after=after,
+            low=found.interval.low,
+            high=found.interval.high,
+        )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def render_gains(gains: Sequence[Gain]) -> list[str]:
+    """Return plain lines for a person: all tasks and levels; families are in the JSON."""
+    head = f"{'T':>4} {'tasks':8} {'num':>4} {'figure':>8}"
+    lines = [f"{head} {'algorithm':>12} {'over':>12} {'from':>6} {'to':>6}  points"]
+    for gain in gains:
+        if gain.group == "all" or gain.group.startswith("level "):
+            place = f"{gain.temperature:4g} {gain.group:8} {gain.num_tasks:4} {gain.figure:>8} {gain.algorithm:>12}"
+            lines.append(f"{place} {gain.over:>12} {gain.before:6.1%} {gain.after:6.1%}  {gain.points}")
+    seeds = sorted({gain.num_seeds for gain in gains})
+    over = "tasks alone" if seeds == [1] else f"tasks and {' or '.join(map(str, seeds))} seeds"
+    return [*lines, f"points with 95% intervals over {over}"]
+
+
+def find_falls(gains: Sequence[Gain]) -> tuple[Gain, ...]:
+    """Return the families that fell below their start by more than chance explains."""
+    return tuple(gain for gain in gains if gain.over == START and gain.group != "all" and gain.high < 0.0)
+
+
+def draw_curves(comparison: Comparison) -> str | None:
+    """Draw the share of right samples by round, means over seeds with 95% intervals; null without two rounds."""
+    lines: dict[str, Points] = {}
+    bands: dict[str, list[tuple[float, float, float]]] = {}
+    for algorithm in comparison.algorithms:
+        own = comparison.rounds.filter(pl.col("algorithm") == algorithm)
+        num_seeds = own["seed"].n_unique()
+        for number in sorted(own["round"].unique()):
+            shares = own.filter(pl.col("round") == number)["correct"].drop_nulls().to_numpy()
+            if len(shares) < num_seeds:
+                break  # runs that were cut off have rounds that others lack
+            mean = float(shares.mean())
+            lines.setdefault(algorithm, []).append((float(number), mean))
+            if num_seeds > 1:
+                half = quantile(0.975, num_seeds - 1) * float(shares.std(ddof=1)) / math.sqrt(num_seeds)
+                bands.setdefault(algorithm, []).append((float(number), max(0.0, mean - half), min(1.0, mean + half)))
+    label = "Percent of a round's samples that are right, by round; bands are 95% intervals over seeds"
+    plot = curves_plot(lines, [], Style(label=label, form=".0f", unit=100.0), bands)
+    return None if plot is None else standalone(plot, asset("style.css"))
+
+
+def write_comparison(comparison: Comparison, folder: Path) -> None:
+    """Write the tables and the figure of a comparison."""
+    write_table(EXAMS, comparison.exams, folder / "exams.parquet")
+    write_table(ROUNDS, comparison.rounds, folder / "rounds.parquet")
+    figure = draw_curves(comparison)
+    if figure is not None:
+        write_atomically(folder / "curves.svg", figure.encode())
+
+
+def excerpt(comparison: Comparison, link: str) -> str:
+    """Describe the gains as a part of a document; `link` leads to the folder from where the part stands."""
+    gains = [gain for gain in find_gains(comparison) if gain.group == "all"]
+    rows = [
+        f"| {gain.algorithm} over {gain.over} | {gain.temperature:g} | {gain.figure} "
+        f"| {gain.before:.1%} | {gain.after:.1%} | {gain.points} |"
+        for gain in gains
+    ]
+    told = max(gains, key=lambda gain: gain.num_seeds)
+    rounds = comparison.rounds.group_by("algorithm", "seed").agg(pl.col("round").max())
+    counts = "; ".join(
+        f"{name}: {', '.join(str(count) for count in own['round'])}"
+        for (name,), own in rounds.sort("algorithm", "seed").group_by("algorithm", maintain_order=True)
+    )
+    parts = [
+        f"{told.num_tasks} held-out tasks without teachers, judged by the audit, before and after reinforcement "
+        f"learning with {told.num_seeds} seeds (rounds: {counts}). Points [95% interval over seeds and tasks].",
+        "\n".join([*_HEAD, *rows]),
+        f"![Share of right samples by round]({link}/curves.svg)",
+    ]
+    return "\n\n".join(parts)
+
+
+def with_excerpt(text: str, comparison: Comparison, link: str) -> str:
+    """Return a document with the part between its marks computed anew; raises UsageError where it has no such marks."""
+    before, after = around(text, BEGIN, END)
+    return f"{before}{BEGIN}\n\n{excerpt(comparison, link)}\n\n{END}{after}"
