@@ -165,6 +165,7 @@ def test_report_in_every_format(finished: Path, tmp_path: Path) -> None:
     assert "one page that needs no network" in alone.stderr
     assert "no power" in invoke("report", finished / "out", "--power", "3x200").output  # of one seed
     assert invoke("report", finished / "out", "--power", "three").exit_code == 2
+    assert invoke("report", finished / "out", "--power", "3x200", "--format", "json").exit_code == 2
     assert invoke("report", finished / "out", "--format", "pdf").exit_code == 2
 
 

@@ -22,7 +22,7 @@ from attrs import field, frozen, validators
 from numpy.typing import NDArray
 
 from ..recipe.extensions import ALL_CELLS, Extensions
-from .design import TERMS, solve
+from .design import TERMS, Solution, solve
 from .intervals import Interval, adjust, detectable_multiple, joint_confidence, p_value, quantile
 from .variance_components import Components, Uncertainty, find_components, find_uncertainties
 
@@ -139,8 +139,7 @@ def analyse(responses: Sequence[Response[Extensions]]) -> Analysis | None:
         return None
     layout = _lay_out(responses)
     solution = solve(layout.cells)
-    known = [name for name in TERMS if name not in solution.confounded]
-    rows = solution.weights[[TERMS.index(name) for name in known]]
+    known, rows = _estimable(solution)
     found = dict(zip(known, _effects(known, rows, layout), strict=True))
     return Analysis(
         effects=tuple(
@@ -162,10 +161,14 @@ def find_effect_components(responses: Sequence[Response[Extensions]]) -> dict[st
     layout = _lay_out(responses)
     if not layout.balanced:
         raise ValueError("the cells have no seed and task in common")
-    solution = solve(layout.cells)
-    names = [name for name in TERMS if name not in solution.confounded]
-    rows = solution.weights[[TERMS.index(name) for name in names]]
+    names, rows = _estimable(solve(layout.cells))
     return dict(zip(names, find_components(layout.values, rows), strict=True))
+
+
+def _estimable(solution: Solution) -> tuple[list[str], NDArray[np.float64]]:
+    """The effects that the cells tell apart, and their weights, (effects, cells)."""
+    names = [name for name in TERMS if name not in solution.confounded]
+    return names, solution.weights[[TERMS.index(name) for name in names]]
 
 
 @frozen(kw_only=True)

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import polars as pl
-from attrs import evolve, frozen
+from attrs import frozen
 
 from ...core.statistics.factorial import Response, compare
 from ...core.statistics.intervals import pass_at_k, quantile
@@ -32,8 +32,8 @@ from ..study.store import Results
 from ..tables import Table, read_table, write_table
 from ..work import write_atomically
 from .curves import FIGURES
+from .exams import EXAM_NAME, LARGEST_K, START
 
-START = "start"
 _REAL, _INT, _TEXT = pl.Float64(), pl.Int64(), pl.String()
 EXAMS = Table(
     name="rl exams",
@@ -57,7 +57,6 @@ ROUNDS = Table(
     columns={"algorithm": _TEXT, "seed": _INT, "round": _INT, **{figure.name: _REAL for figure in FIGURES}},
     key=("algorithm", "seed", "round"),
 )
-_EXAM = re.compile(r"seed(\d+)-(start|end)-([\d.]+)")
 _HEAD = ("| contrast | temperature | figure | from | to | points |", "| --- | ---: | --- | ---: | ---: | ---: |")
 BEGIN, END = "<!-- rl: written by `tritonrl compare` -->", "<!-- rl: end -->"
 
@@ -112,23 +111,23 @@ def read_runs(folders: Sequence[Path]) -> Comparison:
         results = Results(root=folder)
         algorithm = results.config().rl.algorithm
         found = _read_exams(folder, algorithm)
-        seeds = {seed for seed, _ in found}
-        if len(seeds) != 1 or len(found) < 2:
+        seeds = found["seed"].unique()
+        if len(seeds) != 1 or found["is_start"].n_unique() != 2:
             raise UsageError(f"{folder}: no exams of its start and its end (run `tritonrl rl` with --eval-suite)")
-        seed = seeds.pop()
+        seed = int(seeds[0])
         if (algorithm, seed) in known:
             raise UsageError(f"{folder}: {algorithm} with seed {seed}, as {known[algorithm, seed]} is")
         known[algorithm, seed] = folder
-        exams += [frame for _, frame in found]
+        exams.append(found)
         rounds.append(_read_rounds(results, algorithm, seed))
     return Comparison(exams=pl.concat(exams), rounds=pl.concat(rounds))
 
 
-def _read_exams(folder: Path, algorithm: str) -> list[tuple[int, pl.DataFrame]]:
-    """The run's finished exams, each with its seed."""
-    found = []
+def _read_exams(folder: Path, algorithm: str) -> pl.DataFrame:
+    """The run's finished exams."""
+    found = [EXAMS.frame([])]
     for path in sorted((folder / "exams").glob("seed*")):
-        named, finished = _EXAM.fullmatch(path.name), read_finished(path)
+        named, finished = EXAM_NAME.fullmatch(path.name), read_finished(path)
         if named is None or finished is None:
             continue
         frame = (
@@ -145,8 +144,8 @@ def _read_exams(folder: Path, algorithm: str) -> list[tuple[int, pl.DataFrame]]:
                 temperature=pl.lit(float(named[3])),
             )
         )
-        found.append((int(named[1]), frame.select(list(EXAMS.columns)).sort("slot")))
-    return found
+        found.append(frame.select(list(EXAMS.columns)).sort("slot"))
+    return pl.concat(found)
 
 
 def _read_rounds(results: Results, algorithm: str, seed: int) -> pl.DataFrame:
@@ -170,37 +169,40 @@ def _read_rounds(results: Results, algorithm: str, seed: int) -> pl.DataFrame:
     return ROUNDS.frame(plain)
 
 
-def find_gains(comparison: Comparison, largest_k: int = 10) -> tuple[Gain, ...]:
+def find_gains(comparison: Comparison) -> tuple[Gain, ...]:
     """Compute the gain of each algorithm over its start, and of each over each other one, by temperature and group.
 
     Groups are all tasks, levels and families; figures are pass@1 and, for all tasks and levels, pass@k for the
-    largest k that there are samples for. Raises UsageError where runs were asked other tasks.
+    largest k up to 10 that there are samples for. Raises UsageError where runs were asked other tasks.
     """
     gains: list[Gain] = []
     for (temperature,), exams in comparison.exams.sort("temperature").group_by("temperature", maintain_order=True):
         _require_same_tasks(exams)
-        largest = min(largest_k, int(exams["num_samples"].to_numpy().min()))
-        groups = {"all": exams}
-        groups |= {
-            f"level {level}": own for (level,), own in exams.sort("level").group_by("level", maintain_order=True)
-        }
-        groups |= {str(name): own for (name,), own in exams.sort("family").group_by("family", maintain_order=True)}
-        for place, (name, own) in enumerate(groups.items()):
-            has_levels = place <= exams["level"].n_unique()
-            for k in dict.fromkeys((1, largest)) if has_levels else (1,):
-                found = _find_gains(own, comparison.algorithms, k)
-                gains += [evolve(gain, temperature=float(str(temperature)), group=name) for gain in found]
+        largest = min(LARGEST_K, int(exams["num_samples"].to_numpy().min()))
+        groups: list[tuple[str, pl.DataFrame, tuple[int, ...]]] = [("all", exams, (1, largest))]
+        groups += [(f"level {level}", own, (1, largest)) for level, own in _split(exams, "level")]
+        groups += [(str(family), own, (1,)) for family, own in _split(exams, "family")]
+        for name, own, ks in groups:
+            for k in dict.fromkeys(ks):
+                gains += _find_gains(own, comparison.algorithms, k, float(str(temperature)), name)
     return tuple(gains)
 
 
+def _split(exams: pl.DataFrame, column: str) -> Iterator[tuple[object, pl.DataFrame]]:
+    for (value,), own in exams.sort(column).group_by(column, maintain_order=True):
+        yield value, own
+
+
 def _require_same_tasks(exams: pl.DataFrame) -> None:
-    slots = exams["slot"].unique().sort()
+    asked = exams.select("slot", "task").unique().sort("slot")
     for (algorithm, seed, _), own in exams.group_by("algorithm", "seed", "is_start"):
-        if not own["slot"].sort().equals(slots):
+        if not own.select("slot", "task").sort("slot").equals(asked):
             raise UsageError(f"{algorithm} with seed {seed} was asked other tasks than the others")
 
 
-def _find_gains(exams: pl.DataFrame, algorithms: Sequence[str], k: int) -> Iterator[Gain]:
+def _find_gains(
+    exams: pl.DataFrame, algorithms: Sequence[str], k: int, temperature: float, group: str
+) -> Iterator[Gain]:
     """The gains in pass@k; none where two algorithms have no seed in common."""
     columns = ("algorithm", "seed", "is_start", "slot", "num_samples", "num_correct")
     responses = [
@@ -220,12 +222,12 @@ def _find_gains(exams: pl.DataFrame, algorithms: Sequence[str], k: int) -> Itera
             continue
         sides = [[each for each in responses if each.cell == cell] for cell in (other, name)]
         seeds = {each.seed for each in sides[0]} & {each.seed for each in sides[1]}
-        before, after = (_mean([each.value for each in side if each.seed in seeds]) for side in sides)
+        before, after = (fmean(each.value for each in side if each.seed in seeds) for side in sides)
         yield Gain(
             algorithm=name,
             over=over,
-            temperature=math.nan,
-            group="",
+            temperature=temperature,
+            group=group,
             figure=f"pass@{k}",
             num_seeds=found.num_seeds,
             num_tasks=found.num_pairs // found.num_seeds,
@@ -236,10 +238,6 @@ def _find_gains(exams: pl.DataFrame, algorithms: Sequence[str], k: int) -> Itera
         )
 
 
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
-
-
 def render_gains(gains: Sequence[Gain]) -> list[str]:
     """Return plain lines for a person: all tasks and levels; families are in the JSON."""
     head = f"{'T':>4} {'tasks':8} {'num':>4} {'figure':>8}"
@@ -248,13 +246,16 @@ def render_gains(gains: Sequence[Gain]) -> list[str]:
         if gain.group == "all" or gain.group.startswith("level "):
             place = f"{gain.temperature:4g} {gain.group:8} {gain.num_tasks:4} {gain.figure:>8} {gain.algorithm:>12}"
             lines.append(f"{place} {gain.over:>12} {gain.before:6.1%} {gain.after:6.1%}  {gain.points}")
+    return [*lines, f"points with 95% intervals over {_tell_repeated(gains)}"]
+
+
+def _tell_repeated(gains: Sequence[Gain]) -> str:
     seeds = sorted({gain.num_seeds for gain in gains})
-    over = "tasks alone" if seeds == [1] else f"tasks and {' or '.join(map(str, seeds))} seeds"
-    return [*lines, f"points with 95% intervals over {over}"]
+    return "tasks alone" if seeds == [1] else f"tasks and {' or '.join(map(str, seeds))} seeds"
 
 
 def find_falls(gains: Sequence[Gain]) -> tuple[Gain, ...]:
-    """Return the families that fell below their start by more than chance explains."""
+    """Return the levels and families that fell below their start by more than chance explains."""
     return tuple(gain for gain in gains if gain.over == START and gain.group != "all" and gain.high < 0.0)
 
 
@@ -296,15 +297,14 @@ def excerpt(comparison: Comparison, link: str) -> str:
         f"| {gain.before:.1%} | {gain.after:.1%} | {gain.points} |"
         for gain in gains
     ]
-    told = max(gains, key=lambda gain: gain.num_seeds)
     rounds = comparison.rounds.group_by("algorithm", "seed").agg(pl.col("round").max())
     counts = "; ".join(
         f"{name}: {', '.join(str(count) for count in own['round'])}"
         for (name,), own in rounds.sort("algorithm", "seed").group_by("algorithm", maintain_order=True)
     )
     parts = [
-        f"{told.num_tasks} held-out tasks without teachers, judged by the audit, before and after reinforcement "
-        f"learning with {told.num_seeds} seeds (rounds: {counts}). Points [95% interval over seeds and tasks].",
+        f"{gains[0].num_tasks} held-out tasks without teachers, judged by the audit, before and after reinforcement "
+        f"learning (rounds by seed: {counts}). Points with 95% intervals over {_tell_repeated(gains)}.",
         "\n".join([*_HEAD, *rows]),
         f"![Share of right samples by round]({link}/curves.svg)",
     ]

@@ -6,6 +6,7 @@ Differences are paired by task, and their intervals are bootstrapped over tasks.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,7 +32,10 @@ from ..study.pipeline import CellContext, Model
 from ..study.store import Results
 from ..verification.verifier import Verifier
 
-_LARGE_K = 10
+LARGEST_K = 10
+START, END = "start", "end"
+EXAM_NAME = re.compile(rf"seed(\d+)-({START}|{END})-([\d.]+)")
+"""An exam's folder: seed, what is examined, temperature."""
 
 
 @frozen(kw_only=True)
@@ -76,6 +80,11 @@ class Change:
     def points(self) -> str:
         """The difference with its interval in percentage points."""
         return f"{100 * self.difference:+.1f} [{100 * self.low:+.1f}, {100 * self.high:+.1f}]"
+
+
+def name_exam(seed: int, examined: str, temperature: float) -> str:
+    """Return an exam's name within its run, which `EXAM_NAME` reads."""
+    return f"seed{seed}-{examined}-{temperature:g}"
 
 
 def take_exam(
@@ -128,7 +137,7 @@ def compare(start: pl.DataFrame, end: pl.DataFrame, temperature: float) -> tuple
     for name, condition in groups:
         before, after = (_rights(frame.filter(condition)) for frame in (start, end))
         num_samples = min((num for num, _ in before.values()), default=0)
-        for k in dict.fromkeys((1, min(_LARGE_K, num_samples))):
+        for k in dict.fromkeys((1, min(LARGEST_K, num_samples))):
             changes.append(_change(before, after, k, temperature, name))
     return tuple(changes)
 

@@ -41,7 +41,7 @@ from ..study.store import Results, RunIdentity
 from ..tasks.batch import default_jobs
 from ..work import write_atomically
 from .curves import LiveCurves, write_page, write_summary
-from .exams import Change, ExamPlan, compare, take_exam
+from .exams import END, START, Change, ExamPlan, compare, name_exam, take_exam
 
 
 @frozen(kw_only=True)
@@ -142,7 +142,7 @@ def run_reinforcement(
             command = shlex.join(["tritonrl", *sys.argv[1:]])
             stack.enter_context(recorded_invocation(results, command, 1, visible_devices()))
             run.start()
-            _examine(run, "start", run.start)
+            _examine(run, START, run.start)
         results.plan([(SFT, plan.seed), (cell, plan.seed)])
         outcome = run_grid(results, plan.config, (plan.cell,), (plan.seed,), run.context, run.progress)
         if outcome.num_failed + outcome.num_unfinished:
@@ -151,7 +151,7 @@ def run_reinforcement(
             return RunOutcome(outcome=outcome, message=next(iter(failed), None))
         end = Model(key="end", folder=results.adapter_folder(cell, plan.seed))
         begun = Model(key="start", folder=results.adapter_folder(SFT, plan.seed))
-        first, last = _examine(run, "start", lambda: begun), _examine(run, "end", lambda: end)
+        first, last = _examine(run, START, lambda: begun), _examine(run, END, lambda: end)
         changes = tuple(change for t in first for change in compare(first[t], last[t], t))
         adapter = None if end.folder is None else _export(plan.config, end.folder, plan.out / "adapter")
         facts = _facts(plan)
@@ -177,7 +177,7 @@ def _examine(run: OpenRun, name: str, model: Any) -> dict[float, Any]:
             plan,
             temperature,
             model,
-            run.plan.out / "exams" / f"seed{run.plan.seed}-{name}-{temperature:g}",
+            run.plan.out / "exams" / name_exam(run.plan.seed, name, temperature),
             run.plan.config,
             run.progress,
         )

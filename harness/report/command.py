@@ -58,6 +58,8 @@ def report(
 
     folder = Results(root=results)
     if power is not None:
+        if (form, html, publish, excerpt) != (None, None, None, None):
+            raise UsageError("--power: it prints a table and nothing else; leave out the other options")
         _print_power(folder, power)
         return
     # the page first: a path that cannot be written is said before anything is printed

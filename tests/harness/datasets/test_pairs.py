@@ -101,7 +101,7 @@ def test_another_ending_is_refused(tmp_path: Path) -> None:
         (json.dumps({"prompt": "p", "answer": "```python\nclass ModelNew(:\n```"}), Flaw.SOLUTION_SYNTAX),
         (
             json.dumps(
-                {"prompt": "p", "answer": ANSWER.replace("import triton\n", f"import triton\nx = {'-' * 5000}1\n")}
+                {"prompt": "p", "answer": ANSWER.replace("import triton\n", f"import triton\nx = {'-' * 50_000}1\n")}
             ),
             Flaw.SOLUTION_SYNTAX,
         ),

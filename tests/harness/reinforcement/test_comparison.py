@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from tritonrl.harness.reinforcement.comparison import (
     write_comparison,
 )
 from tritonrl.harness.study.store import Results, RunIdentity
-from tritonrl.harness.tables import write_table
+from tritonrl.harness.tables import read_table, write_table
 
 from ...command import invoke
 
@@ -111,6 +112,22 @@ def test_one_seed_has_an_interval_over_tasks(tmp_path: Path) -> None:
     assert {gain.group for gain in find_falls(gains)} == {"level 1", "level 2", *FAMILIES}
 
 
+def without_an_end(folder: Path) -> Path:
+    """A run that was cut off after its start was examined."""
+    write_run(folder, "rloo", 5, 0.3, 0.3)
+    shutil.rmtree(folder / "exams" / "seed5-end-0.8")
+    return folder
+
+
+def of_other_tasks(folder: Path) -> Path:
+    """A run whose exams have as many tasks, and others."""
+    write_run(folder, "rloo", 5, 0.3, 0.3)
+    for path in (folder / "exams").glob("*/evaluation.parquet"):
+        frame = read_table(EVALUATION, path)
+        write_table(EVALUATION, frame.with_columns(task="other " + frame["task"]), path)
+    return folder
+
+
 def without_exams(folder: Path) -> Path:
     config = with_overrides(Config(), {"rl.algorithm": "rloo"})
     Results(root=folder).claim(RunIdentity(config=config, policy="none", backend="interpret"))
@@ -122,7 +139,9 @@ def without_exams(folder: Path) -> Path:
     [
         (lambda folder: write_run(folder, "rloo", 0, 0.3, 0.3), "rloo with seed 0, as"),
         (lambda folder: write_run(folder, "rloo", 5, 0.3, 0.3, num_tasks=10), "asked other tasks"),
+        (of_other_tasks, "asked other tasks"),
         (without_exams, "no exams"),
+        (without_an_end, "no exams"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(tmp_path: Path, other: Callable[[Path], Path], message: str) -> None:
