@@ -96,7 +96,11 @@ def find_between(task: Task, movable: Constants, seed: int) -> Constants:
 def _find_reached(task: Task, ways: dict[str, tuple[int, int]]) -> Constants:
     for part in _PARTS_IN_REACH:
         proposal = tuple((name, _odd(round(low * (high / low) ** part))) for name, (low, high) in ways.items())
-        if proposal and is_within_reach(with_declared(task, proposal)) and runs_with(task, proposal):
+        try:
+            is_reached = bool(proposal) and is_within_reach(with_declared(task, proposal))
+        except TaskError:  # sizes that the reference refuses, such as channels that no longer make whole groups
+            continue
+        if is_reached and runs_with(task, proposal):
             return proposal
     return ()
 

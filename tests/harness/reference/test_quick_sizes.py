@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tritonrl.core.task import Constants, Task
 from tritonrl.core.text.named_sizes import name_sizes, read_constants
-from tritonrl.harness.reference.sizes.declared_sizes import measure, with_declared
+from tritonrl.harness.reference.sizes.declared_sizes import find_between, measure, with_declared
 from tritonrl.harness.reference.sizes.quick_sizes import runs_with, with_quick_sizes
 
 from ..datasets.made_up import HEAD
@@ -97,6 +97,30 @@ def test_runs_are_small_and_in_order(source: str) -> None:
         # a kernel of eleven taps takes its operations at any size
         assert num_bytes <= most_bytes
         assert num_flops <= (most_flops if source != STRIDES else 10 * most_flops)
+
+
+def test_sizes_that_the_reference_refuses_are_no_sizes_between() -> None:
+    """Where the declared sizes are out of reach, nearer ones are tried, and groups that do not divide end nothing."""
+    source = f"""{HEAD}class Model(nn.Module):
+    def __init__(self, channels, groups):
+        super().__init__()
+        self.norm = nn.GroupNorm(groups, channels)
+
+    def forward(self, x):
+        return self.norm(x)
+
+batch = 48
+channels = 96
+groups = 12
+height = width = 256
+
+def get_inputs():
+    return [torch.rand(batch, channels, height, width)]
+{INIT}[channels, groups]
+"""
+    task, declared = _prepare(source)
+    between = {**declared, **dict(find_between(task, tuple(declared.items()), 0))}
+    assert between["channels"] % between["groups"] == 0
 
 
 def test_tiny_result_has_more_than_one_place() -> None:
