@@ -239,10 +239,12 @@ def sample(
 
     Example: tritonrl sample --task l1-softmax-00c0ffee12345678 -n 3 --set rl.temperature=0.2
     """
-    from .harness.settings import load_config
-    from .harness.tasks.suites import find_task
+    from .harness.settings import load_config, require_task
 
     config = load_config(preset, config_file, [*(settings or []), *([f"policy.name={policy}"] if policy else [])])
+    require_task(task)
+    from .harness.tasks.suites import find_task
+
     found = find_task(task)
     from .harness.policy.distributed_learner import sample_task
 

@@ -39,7 +39,7 @@ class Variant(StrEnum):
     OUTLIERS = "outliers"
     ALL_POSITIVE = "all_positive"
     ALL_NEGATIVE = "all_negative"
-    SHIFT_MINUS_200 = "shift_-200"
+    SHIFT_MINUS_2000 = "shift_-2000"
     SCALE_30_SHIFT_100 = "scale_30_shift_100"
     TIES = "ties"
     SCALE_1E_2_SHIFT_1000 = "scale_1e-2_shift_1000"
@@ -52,6 +52,7 @@ class Variant(StrEnum):
     MASKS_MIXED = "masks_mixed"
     MASKS_EMPTIED = "masks_emptied"
     NAN_AMONG_THEM = "nan_among_them"
+    INFINITY_AMONG_THEM = "infinity_among_them"
     EXACT_PRODUCTS = "exact_products"
     EXACT_PRODUCTS_16 = "exact_products_16"
     SPREAD_30 = "spread_2^30"
@@ -72,6 +73,15 @@ class Failure:
 
     outcome: Outcome
     message: str = field(default="", converter=printable)
+
+
+SETTING = "where "
+"""Begins the words of a choice that is one of PyTorch's settings and not a tuner's configuration."""
+
+
+def is_setting(words: tuple[str, ...]) -> bool:
+    """Whether a recording's choice is a setting, which users make and no tuner does."""
+    return bool(words) and words[0].startswith(SETTING)
 
 
 @frozen(kw_only=True)

@@ -7,6 +7,7 @@ works for other values of those constants and for every dtype that the task list
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 
 from attrs import field, frozen, validators
@@ -15,6 +16,14 @@ Constants = tuple[tuple[str, int], ...]
 """Values for module-level constants, as (name, value) pairs in the order of the source."""
 
 DTYPES = ("float32", "float16", "bfloat16")
+
+TASK_ID = re.compile(r"l([1-3])-([a-z0-9_]+)-([0-9a-f]{16})")
+"""An id of the corpus: level, family and seed."""
+NAMED: dict[str, str] = {
+    "gemm-bias-relu": "l2-matmul_chain-1f7dccd9dae75348",
+    "conv-bn-relu": "l2-conv_norm_chain-5a9569b7c19e2233",
+}
+"""Tasks for training that go by a name: the two that the study ran reinforcement learning on."""
 
 
 class Profile(StrEnum):
@@ -36,6 +45,11 @@ class Profile(StrEnum):
     """Drawn between `LARGER` and the declared sizes: a hidden variant's, which the judge's seed decides."""
     BEYOND = "beyond"
     """Beyond the declared sizes and no multiple of anything: a hidden variant's, found by trying the reference."""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether sizes are of the order of the declared ones: plans leave the reference's parameters to the judge."""
+        return self in (Profile.DECLARED, Profile.BETWEEN, Profile.BEYOND)
 
 
 @frozen(kw_only=True)

@@ -13,9 +13,15 @@ from pathlib import Path
 
 from attrs import evolve
 
-from ..core.config import Config, parse_toml, with_overrides
+from ..core.config import Config, VerifierConfig, parse_toml, with_overrides
 from ..core.serialisation import to_plain
+from ..core.task import NAMED, TASK_ID
 from .errors import UsageError
+
+NEEDS_GPU = (
+    "verifier.timing: measured needs a GPU of the target's architecture; "
+    "use --set verifier.timing=simulated (estimates, never called speedups) or =none"
+)
 
 
 class ExecutorKind(StrEnum):
@@ -30,6 +36,27 @@ def require_results(root: Path) -> None:
     """Raise UsageError where a folder holds nothing of a run; no table is read for that."""
     if not (root / "run.json").exists():
         raise UsageError(f"{root}: no results here (run `tritonrl ablate --out {root}` first)")
+
+
+def require_task(name: str) -> None:
+    """Raise UsageError for what is no file's name and no id that the corpus can have; the corpus is not read for it."""
+    if name.endswith(".py") or is_regular(Path(name)):
+        read_text(Path(name))
+    elif TASK_ID.fullmatch(NAMED.get(name, name)) is None:
+        raise UsageError(f"--task {name}: neither a file nor an id of the corpus")
+
+
+def require_driver(config: VerifierConfig) -> None:
+    """Raise UsageError for what takes a GPU, where the machine has no GPU's driver; torch is not imported for that."""
+    if (config.backend != "cuda" and config.timing != "measured") or Path("/dev/kfd").exists():
+        return
+    import ctypes
+
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        is_backend = config.backend == "cuda"
+        raise UsageError("verifier.backend: cuda cannot be used: no GPU is seen" if is_backend else NEEDS_GPU) from None
 
 
 def preset_names() -> tuple[str, ...]:

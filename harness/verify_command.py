@@ -6,8 +6,6 @@ What is wrong with the arguments is found before torch is imported, and the sand
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,12 +23,14 @@ from .command_line import (
     print_result,
 )
 from .errors import UsageError
+from .torch_start import import_torch
 
 if TYPE_CHECKING:
     from ..core.config import Config
+    from ..core.recipe.extensions import Extensions
     from ..core.verdict import Verdict
     from .errors import TaskError
-    from .verification.verifier import Verifier
+    from .sandbox.sandbox import Sandbox
 
 
 @guarded
@@ -72,7 +72,7 @@ def verify(
 
         refuse_settings(backend, preset, config_file, settings)
         raise typer.Exit(ask_server(url, read_items(candidate, task, batch), extensions, as_json))
-    from .settings import load_config, read_text, with_drawn_seed
+    from .settings import load_config, read_text, require_driver, require_task, with_drawn_seed
 
     # what is wrong with the arguments is found before what takes longer is imported
     config = load_config(
@@ -81,8 +81,34 @@ def verify(
         [*(settings or []), *([f"verifier.backend={backend}"] if backend else [])],
         with_drawn_seed(),
     )
+    require_driver(config.verifier)
     own_extensions = None if extensions is None else parse_extensions(extensions)
     source = None if candidate is None else read_text(candidate)
+    if task is not None:
+        require_task(task)
+    if batch is not None and not batch.exists():
+        read_text(batch)
+    from ..stages.syntax import inspect_source
+    from .sandbox.sandbox import open_early
+
+    # its processes import torch while this one does; what the text refuses needs none
+    is_needed = source is None or inspect_source(source) is None
+    with open_early(config.limits, config.verifier.target, config.verifier.seed, is_needed) as sandbox:
+        code = _judge(config, own_extensions, (source, task), batch, jobs, unordered, as_json, sandbox)
+    raise typer.Exit(code)
+
+
+def _judge(
+    config: Config,
+    own_extensions: Extensions | None,
+    single: tuple[str | None, str | None],
+    batch: Path | None,
+    jobs: int | None,
+    unordered: bool,
+    as_json: bool,
+    sandbox: Sandbox,
+) -> int:
+    """Verify the batch, or the single source for its task, and print each verdict; returns the exit code."""
     from ..core.recipe.extensions import AUDIT, VerifierSpec
     from .errors import TaskError
     from .tasks.batch import default_jobs, in_order, read_batch, verdict_plain
@@ -99,6 +125,7 @@ def verify(
         lines = read_batch(batch, note_bad)
         pairs = [(one, text) for _, one, text in lines]
     else:
+        source, task = single
         assert source is not None
         assert task is not None
         pairs = [(find_task(task), source)]
@@ -123,22 +150,10 @@ def verify(
         show(found, lines[index][0])
 
     receive = show_with_its_line if unordered else in_order(show)
-    with _open(config, [text for _, text in pairs]) as verifier:
+    import_torch()
+    from .verification.verifier import open_verifier
+
+    with open_verifier(config, sandbox=sandbox) as verifier:
         on_bad_task = None if batch is None else receive
         verdicts = verifier.verify_many(pairs, spec, jobs or default_jobs(), receive, on_bad_task)
-    raise typer.Exit(2 if bad else 0 if all(verdict.correct for verdict in verdicts) else 1)
-
-
-@contextmanager
-def _open(config: Config, sources: Sequence[str]) -> Iterator[Verifier]:
-    """Open the verifier; its sandbox, where a source needs one, imports torch while this process does."""
-    from ..stages.syntax import inspect_source
-    from .sandbox.sandbox import open_early
-
-    with ExitStack() as stack:
-        sandbox = None
-        if any(inspect_source(source) is None for source in sources):
-            sandbox = stack.enter_context(open_early(config.limits, config.verifier.target, config.verifier.seed))
-        from .verification.verifier import open_verifier
-
-        yield stack.enter_context(open_verifier(config, sandbox=sandbox))
+    return 2 if bad else 0 if all(verdict.correct for verdict in verdicts) else 1

@@ -106,7 +106,8 @@ def compare(
 
     Errors are measured against `least_scale` where the expected values' own scale is smaller. Expected values beyond
     `largest_safe` may be infinite. With `element_scales`, of the result's shape, errors are measured against each
-    element's own, too; those whose scale is infinite have none, and count as right with `judges_elements_alone`.
+    element's own, too; those whose scale is infinite have none. With `judges_elements_alone` they count as right, and
+    the others are measured against their own alone: a sine of 2^60 has a scale of a million beside values of 1.
     Integers may lie in `integer_range`.
     """
     dtype_matches = dtype == (expected_dtype or dtype)
@@ -132,7 +133,9 @@ def compare(
         worst_element = _find_worst_element(actual, expected, element_scales, SMALLEST[dtype])
     slack, limit = TOLERANCES[dtype].worst_excess, LARGEST_FINITE[dtype]
     pieces = [_Piece.of(*pair, limit, slack, largest_safe) for pair in _cut(actual, expected)]
-    relative_error, worst_excess = _ratios(pieces, SMALLEST[dtype], least_scale)
+    relative_error, worst_excess = 0.0, 0.0
+    if element_scales is None or not judges_elements_alone:
+        relative_error, worst_excess = _ratios(pieces, SMALLEST[dtype], least_scale)
     return Comparison(
         dtype=dtype,
         shape_matches=True,

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 CHOICE_SEED = 1
+_LEAST_SORTED = 6
 _MANTISSA_BITS = {"float32": 23, "float16": 10, "bfloat16": 7, "float8": 3}
 
 
@@ -30,14 +31,15 @@ def spread_rows(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def spread_magnitudes(values: NDArray[np.float64], spread: int) -> NDArray[np.float64]:
     """Return values times powers of two, evenly drawn, and some zeros; equal shapes have them at the same places.
 
-    Every second row is negative and has one factor.
+    Every second row has one factor; half of these are negative and half positive.
     """
     is_zero = np.random.default_rng(CHOICE_SEED).random(values.shape) < 1 / 64
     draw = draw_for(values)
     factors = np.exp2(draw.uniform(-spread, spread, values.shape))
     if values.ndim > 1:
         values = values.copy()
-        values[1::2] = -np.abs(values[1::2])
+        values[1::4] = -np.abs(values[1::4])
+        values[3::4] = np.abs(values[3::4])
         factors[1::2] = factors[1::2, ..., :1]
     return np.where(is_zero, 0.0, values * factors)
 
@@ -52,6 +54,12 @@ def is_mask(values: NDArray[Any]) -> bool:
     if not values.size or values.dtype.kind not in "bi":
         return False
     return values.dtype.kind == "b" or bool(values.flat[0] > 0 and np.all(values == values.flat[0]))
+
+
+def is_sorted(values: NDArray[Any]) -> bool:
+    """Return whether rows rise from start to end, as the edges of bins do: not by chance, nor constant."""
+    is_long = values.ndim > 0 and values.shape[-1] >= _LEAST_SORTED
+    return is_long and bool(np.all(np.diff(values) >= 0) and np.any(np.diff(values) > 0))
 
 
 def mix(values: NDArray[Any], least: int) -> NDArray[Any]:

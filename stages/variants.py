@@ -78,7 +78,7 @@ class Facts(Protocol):
 
     @property
     def is_pointwise(self) -> bool:
-        """Whether each operator of the reference works on single elements."""
+        """Whether each operator of the reference works on single elements or chooses among them."""
         ...
 
     @property
@@ -169,6 +169,8 @@ class VariantInputs:
     integers: IntegerChange = ""
     nan_share: float = 0.0
     """The share of the values, pseudo-randomly chosen, that become NaN."""
+    infinite_share: float = 0.0
+    """The share of those that become infinite, each with its sign."""
     spread: int = 0
     """The largest power of two that magnitudes are multiplied or divided by; each element by one of its own."""
     has_rounded_parameters: bool = False
@@ -194,7 +196,9 @@ class VariantInputs:
         if self.step:
             values = tie(values, self.step)
         if self.nan_share:
-            values = np.where(draw_for(values).random(values.shape) < self.nan_share, np.nan, values)
+            drawn = draw_for(values).random(values.shape)
+            values = np.where(1.0 - drawn < self.infinite_share, np.copysign(np.inf, values), values)
+            values = np.where(drawn < self.nan_share, np.nan, values)
         return values if self.rounded_through is None else round_values(values, self.rounded_through)
 
     def transform_integers(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -281,8 +285,9 @@ VARIANTS: tuple[VariantRow, ...] = (
     # a maximum that starts from 0, and rows of which the first or the last element is never read
     _row(Variant.ALL_POSITIVE, side=1),
     _row(Variant.ALL_NEGATIVE, side=-1),
-    # a softmax without its maximum, where every exponential underflows or some overflow
-    _row(Variant.SHIFT_MINUS_200, lambda facts: facts.subtracts_maximum, shift=-200.0),
+    # a softmax without its maximum, where every exponential underflows or some overflow; lanes beyond a row that hold
+    # a number of moderate size
+    _row(Variant.SHIFT_MINUS_2000, lambda facts: facts.subtracts_maximum, shift=-2000.0),
     _row(Variant.SCALE_30_SHIFT_100, lambda facts: facts.subtracts_maximum, scale=30.0, shift=100.0),
     # the last of several equal values, and rows that are all zeros
     _row(Variant.TIES, lambda facts: facts.resolves_ties and facts.is_exact, step=0.5),
@@ -315,6 +320,8 @@ VARIANTS: tuple[VariantRow, ...] = (
     _row(Variant.MASKS_EMPTIED, lambda facts: facts.has_integers and facts.is_exact, integers="emptied"),
     # what a reference makes of NaN, where it makes something of it
     _row(Variant.NAN_AMONG_THEM, lambda facts: facts.passes_over_nan, nan_share=1 / 16),
+    # infinities beside them: where a reference makes numbers of both, it asks for what is finite
+    _row(Variant.INFINITY_AMONG_THEM, lambda facts: facts.passes_over_nan, nan_share=1 / 16, infinite_share=1 / 16),
     # what the width of a product's tolerance hides: no rounding of operands is left that it would be for
     _row(
         Variant.EXACT_PRODUCTS,

@@ -45,11 +45,14 @@ class SharedSandboxes:
         key = tuple(without)
         if key not in self._opened:
             self._opened[key] = Sandbox(without=key)
+            self._opened[key]._find_server()  # so that copies share it
         found = copy(self._opened[key])
         found.limits = limits or LimitsConfig()
         return found
 
-    def open(self, limits: LimitsConfig, target: str = "sm_90", seed: int = 0) -> AbstractContextManager[Any]:
+    def open(
+        self, limits: LimitsConfig, target: str = "sm_90", seed: int = 0, is_needed: bool = True
+    ) -> AbstractContextManager[Any]:
         """What stands where a verifier opens its sandbox: in this process, one that stays open."""
         if target == "sm_90" and os.getpid() == self._owner:
             return nullcontext(self.get(limits))

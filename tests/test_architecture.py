@@ -26,6 +26,7 @@ FLOORS = (
         "legacy",
         "http_client",
         "metrics",
+        "torch_start",
     ),
     ("datasets", "reference"),
     ("sandbox",),

@@ -59,14 +59,29 @@ def test_help_of_every_command_shows_an_example(command: list[str]) -> None:
     assert f"Example: tritonrl {' '.join(command)}" in " ".join(result.stdout.split())
 
 
-def test_help_imports_nothing_heavy() -> None:
-    """`tritonrl --help` loads none of the libraries that take seconds."""
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["verify"],
+        ["verify", __file__, "--task", "l1-nothing"],
+        ["verify", __file__, "--task", "nothing.py"],
+        ["verify", __file__, "--task", TASK, "--set", "verifier.target=hopper"],
+        ["verify", "--batch", "nothing.jsonl"],
+        ["sample", "--task", "l1-nothing"],
+        ["serve", "--preset", "quik"],
+        ["bench", "verify", "--backend", "tpu"],
+    ],
+    ids=" ".join,
+)
+def test_help_and_usage_errors_import_nothing_heavy(arguments: list[str]) -> None:
+    """None of the libraries that take seconds is loaded for them, nor is the corpus."""
     script = (
-        "import sys; sys.argv = ['tritonrl', '--help']\n"
+        f"import sys; sys.argv = {['tritonrl', *arguments]}\n"
         "from tritonrl.cli import main\n"
         "try: main()\n"
-        "except SystemExit as end: assert end.code == 0\n"
-        "heavy = {'torch', 'triton', 'polars', 'transformers', 'numpy'} & set(sys.modules)\n"
+        f"except SystemExit as end: assert end.code == {0 if '--help' in arguments else 2}\n"
+        "heavy = {'torch', 'triton', 'polars', 'transformers', 'numpy', 'tritonrl.core.corpus'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -7,13 +7,12 @@ that no training task has, at any size. `novelty` says which held-out tasks no t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 
 from attrs import evolve
 
-from ..task import Example, Task
+from ..task import NAMED, TASK_ID, Example, Task
 from .builder.draw import MASK_64, Draw, digest, mix
 from .builder.spec import Spec
 from .composition.kinship import (
@@ -21,6 +20,7 @@ from .composition.kinship import (
     find_older,
     goes_on,
     has_tail,
+    has_usual_form,
     is_reserved_operator,
     normalize,
 )
@@ -40,23 +40,15 @@ class Split(StrEnum):
     HELDOUT = "heldout"
 
 
-NAMED: dict[str, str] = {
-    "gemm-bias-relu": "l2-matmul_chain-1f7dccd9dae75348",
-    "conv-bn-relu": "l2-conv_norm_chain-5a9569b7c19e2233",
-}
-"""Tasks for training that go by a name: the two that the study ran reinforcement learning on."""
-
 _ONE_STYLE = 22
 """The seed of the style that older families' answers have in suites of surfaces."""
 _MOST_WORDINGS = 5
 """How many references are written until one has that style's interface."""
 
-_ID = re.compile(r"l([1-3])-([a-z0-9_]+)-([0-9a-f]{16})")
-
 
 def is_corpus_id(task_id: str) -> bool:
     """Return whether the id, or name, is that of a task of this corpus."""
-    match = _ID.fullmatch(NAMED.get(task_id, task_id))
+    match = TASK_ID.fullmatch(NAMED.get(task_id, task_id))
     return match is not None and _is_family(match[2], int(match[1]))
 
 
@@ -74,7 +66,7 @@ def _split_name(name: str) -> tuple[str, str]:
 
 
 def _parse(task_id: str) -> tuple[str, int]:
-    match = _ID.fullmatch(task_id)
+    match = TASK_ID.fullmatch(task_id)
     if match is None or not _is_family(match[2], int(match[1])):
         raise ValueError(f"no task of the corpus: {task_id!r}")
     return match[2], int(match[3], 16)
@@ -121,7 +113,7 @@ def _write_task(spec: Spec, task_id: str, name: str, seed: int) -> Task:
 
 def has_teacher(name: str) -> bool:
     """Return whether a suite, or the task with that id, has teachers' solutions."""
-    match = _ID.fullmatch(NAMED.get(name, name))
+    match = TASK_ID.fullmatch(NAMED.get(name, name))
     if match is None:
         return name not in TAUGHT
     family = TABLE.get(_split_name(match[2])[1])
@@ -205,8 +197,8 @@ def _is_novel(spec: Spec) -> bool:
         if is_marked(spec):
             return _split(spec) is Split.HELDOUT
         if spec.level == 1:
-            return is_reserved_operator(spec)
-        return spec.level == 2 and _split(spec) is Split.HELDOUT and goes_on(spec)
+            return is_reserved_operator(spec) and not has_usual_form(spec)
+        return spec.level == 2 and _split(spec) is Split.HELDOUT and goes_on(spec) and not has_usual_form(spec)
     if spec.level == 1:
         return is_reserved(spec)
     own = _split(spec) is Split.HELDOUT

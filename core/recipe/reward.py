@@ -36,7 +36,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 from attrs import evolve
 
 from ..config import Goal, RewardConfig
@@ -120,6 +119,8 @@ def speed_share(speedup: float | None, config: RewardConfig) -> float:
 
 def noise_factor(cv: float, seed: int) -> float:
     """Draw the factor of a speedup whose two runtimes are measured with coefficient of variation `cv`."""
+    import numpy as np
+
     reference, candidate = np.random.default_rng(seed).standard_normal(2)
     return math.exp(math.sqrt(math.log1p(cv * cv)) * float(reference - candidate))
 

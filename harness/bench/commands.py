@@ -37,14 +37,15 @@ def bench_verify(
     Example: tritonrl bench verify --json
     """
     from ..settings import load_config
+
+    chosen = [f"verifier.backend={backend}"] if backend else []
+    config = load_config(settings=[*(settings or []), *chosen])
     from ..tasks.batch import default_jobs
     from .verifier.verify import VERIFIERS, measure_verifiers, render
 
     unknown = set(verifiers or []) - set(VERIFIERS)
     if unknown:
         raise UsageError(f"--verifier {sorted(unknown)[0]}: must be one of {', '.join(VERIFIERS)}")
-    chosen = [f"verifier.backend={backend}"] if backend else []
-    config = load_config(settings=[*(settings or []), *chosen])
     figures = measure_verifiers(config, num_tasks, seed, jobs or default_jobs(), verifiers or ())
     print_figures(figures, render(figures), as_json)
     raise typer.Exit(1 if any(one.unexpected for one in figures.passes) else 0)
@@ -70,10 +71,11 @@ def bench_fuzz(
     Example: tritonrl bench fuzz --completions 10000 --funnel 500
     """
     from ..settings import load_config
+
+    config = load_config(settings=settings or [])
     from ..tasks.batch import default_jobs
     from .verifier.fuzz import fuzz_verifier, render
 
-    config = load_config(settings=settings or [])
     figures = fuzz_verifier(config, completions, funnel, seed, jobs or default_jobs(), lines)
     print_figures(figures, render(figures), as_json)
     raise typer.Exit(1 if figures.findings else 0)
@@ -172,11 +174,12 @@ def bench_attacks(
     Example: tritonrl bench attacks tests/attacks --rounds 10
     """
     from ..settings import load_config
-    from ..tasks.batch import default_jobs
-    from .verifier.attacks import judge_attacks, read_attacks, render
 
     chosen = [f"verifier.backend={backend}"] if backend else []
     config = load_config(settings=[*(settings or []), *chosen])
+    from ..tasks.batch import default_jobs
+    from .verifier.attacks import judge_attacks, read_attacks, render
+
     attacks = read_attacks(folder)
     unknown = set(names or []) - {attack.name for attack in attacks}
     if unknown:

@@ -122,7 +122,7 @@ def engines(
 def exam(
     num_tasks: Annotated[int, typer.Option("--num", "-n", min=1, help="Tasks, levels in turn.")] = 200,
     samples: Annotated[int, typer.Option("--samples", min=1, help="Answers to each.")] = 10,
-    suite: Annotated[str, typer.Option("--suite", help="Whose tasks are enlarged, such as full:train.")] = "full:train",
+    suite: Annotated[str, typer.Option("--suite", help="Whose tasks are enlarged.")] = "field:heldout",
     most_gb: Annotated[float, typer.Option("--most-gb", min=0.001, help="Of the largest task's tensors.")] = 14,
     seed: BenchSeed = 0,
     jobs: Jobs = None,
@@ -137,12 +137,15 @@ def exam(
 
     Example: tritonrl bench exam -n 200 --samples 10 --set verifier.backend=cuda
     """
+    from ...core.corpus import SUITES, TAUGHT_SUITES
     from ..settings import load_config
     from ..tasks.batch import default_jobs
     from .verifier.exam import measure_exam, render
     from .verifier.mix import show_every_tenth
 
-    levels = (1, 2, 3) if suite.partition(":")[0] in ("field", "dialects") else (1, 2)
+    prefix = suite.partition(":")[0]
+    if prefix not in TAUGHT_SUITES:
+        raise UsageError(f"--suite {suite}: must be of one of {', '.join(TAUGHT_SUITES)}, such as field:heldout")
     chosen = [f"verifier.backend={backend}"] if backend else []
     config = load_config(settings=[*(settings or []), *chosen])
     figures = measure_exam(
@@ -150,7 +153,7 @@ def exam(
         num_tasks,
         samples,
         suite,
-        levels,
+        tuple(SUITES[prefix]),
         seed,
         jobs or default_jobs(),
         int(most_gb * 1e9),

@@ -25,7 +25,7 @@ from ...core.plan import LaunchPlan
 from ...core.serialisation import from_plain
 from ..errors import SandboxError
 from ..sandbox import wire
-from ..sandbox.fork_server import ForkServer
+from ..sandbox.fork_server import FORK_SAFE, ForkServer
 from .device.memory import make_window, open_window
 from .gpu_lock import GpuLock
 
@@ -54,7 +54,8 @@ class Parent(ForkServer):
     """The process that forks executors; it never touches a device."""
 
     def __init__(self) -> None:
-        super().__init__(f"{__package__}.executor", _ENVIRONMENT, "an executor", is_logged=True)
+        environment = {**os.environ, **FORK_SAFE, **_ENVIRONMENT}
+        super().__init__(f"{__package__}.executor", environment, "an executor", is_logged=True)
         try:
             self.wait_until_ready()
         except SandboxError:

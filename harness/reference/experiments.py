@@ -48,22 +48,29 @@ def is_same_in_evaluation(task: Task, seed: int, init_seed: int) -> bool:
 
 
 def find_numbers(task: Task, seed: int) -> tuple[tuple[int, Any], ...]:
-    """Other plain numbers for a reference's arguments, by position: those that it accepts at tiny sizes, one by one."""
+    """Other plain numbers for a reference's arguments, by position: those that it accepts at tiny sizes, one by one.
+
+    The first of a place's that gives finite results is taken, a negative one where it leaves their shapes as they are.
+    """
     module = load_task(task, Profile.TINY)
     inputs = [to_double(value) for value in draw_inputs(task, module, seed)]
+
+    def run(values: list[Any]) -> tuple[torch.Tensor, ...]:
+        model = convert(build_model(task, module, seed), torch.float64)
+        results = _try_call(task, model, values) or ()
+        return results if all(bool(torch.isfinite(result).all()) for result in results) else ()
+
     found: list[tuple[int, Any]] = []
     for position, value in enumerate(inputs):
-        proposed = _propose_number(position, value)
-        if isinstance(value, torch.Tensor) or proposed == value:
-            continue
-        changed = [*inputs[:position], proposed, *inputs[position + 1 :]]
-        try:
-            results = call_model(task, convert(build_model(task, module, seed), torch.float64), changed)
-        except TaskError:
-            continue
-        if all(bool(torch.isfinite(result).all()) for result in results):
+        for proposed in _propose_numbers(position, value):
+            changed = [*inputs[:position], proposed, *inputs[position + 1 :]]
+            results = run(changed)
+            is_turned = not isinstance(proposed, bool) and proposed < 0 <= value
+            if not results or (is_turned and [r.shape for r in results] != [r.shape for r in run(inputs)]):
+                continue
             found.append((position, proposed))
             inputs = changed
+            break
     return tuple(found)
 
 
@@ -124,10 +131,10 @@ def _try_call(task: Task, model: torch.nn.Module, values: list[Any]) -> tuple[to
         return None
 
 
-def _propose_number(position: int, value: object) -> object:
-    """Another number in an argument's place; those of a symmetric pair get different magnitudes."""
+def _propose_numbers(position: int, value: object) -> tuple[Any, ...]:
+    """Other numbers in an argument's place; those of a symmetric pair get different magnitudes."""
     if isinstance(value, bool):
-        return not value
+        return (not value,)
     if isinstance(value, int):
-        return value + 1
-    return value * (1.5 + 0.25 * position) or 0.5 if isinstance(value, float) else value
+        return (-1 - value, value + 1) if value > 0 else (value + 1,)
+    return (value * (1.5 + 0.25 * position) or 0.5,) if isinstance(value, float) else ()

@@ -23,6 +23,7 @@ _SUMS_OF_EXPONENTIALS = frozenset(
     {"logaddexp", "logaddexp2", "logcumsumexp", "celu", "binary_cross_entropy_with_logits"}
 )
 _UNORDERED = frozenset({"topk", "sort", "argsort", "kthvalue", "median", "nanmedian", "mode"})
+_CHOOSING = frozenset({"amax", "amin", "max", "min", "cummax", "cummin", "argmax", "argmin", "sort", "topk"})
 _RUNNING_PRODUCTS = frozenset({"prod", "cumprod"})
 _ROUNDING = frozenset({"round", "floor", "ceil", "trunc", "_to_copy", "bucketize"})
 
@@ -84,8 +85,8 @@ class OperatorTraits:
 
     @cached_property
     def is_pointwise(self) -> bool:
-        """Whether each operator works on single elements: none squares on the way what it gives the root of."""
-        return all(map(is_pointwise, self._operators))
+        """Whether each operator works on single elements or chooses some: none squares what it gives the root of."""
+        return all(operator.name.split(".")[1] in _CHOOSING or is_pointwise(operator) for operator in self._operators)
 
 
 def is_product(operator: EagerOperator) -> bool:

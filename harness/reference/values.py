@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...core.task import Profile, Task
 from ...stages.tolerance import LARGEST_FINITE
-from ...stages.transforms import is_mask
+from ...stages.transforms import is_mask, is_sorted
 from ...stages.variants import VariantInputs
 from ..errors import TaskError
 from .reference import alone_with_generators, count_stored, draw_inputs, is_floating, load_task, torch_dtype
@@ -34,7 +34,9 @@ def transform(value: Any, spec: VariantInputs, dtype: torch.dtype) -> Any:
         return value
     if not value.is_floating_point():
         return place_like(value, spec.transform_integers(value.contiguous().numpy()), value.dtype)
-    return place_like(value, spec.transform(value.double().contiguous().numpy()), dtype)
+    values = value.double().contiguous().numpy()
+    changed = spec.transform(values)
+    return place_like(value, np.sort(changed) if is_sorted(values) else changed, dtype)
 
 
 def is_integer(value: object) -> bool:

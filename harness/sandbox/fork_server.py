@@ -1,8 +1,8 @@
 """A process that has imported what its children need, and forks them: a child costs milliseconds, not imports.
 
-Workers that verify and executors on GPUs are such children. No candidate's code runs in the server, and what children
-and their owner send each other is trusted. Each child has a socket to the owner. The owner's end is the server's, and
-the server's that of its children.
+Zygotes, workers that verify and executors on GPUs are such children, each kind of a server of its own. No candidate's
+code runs in a server. Each child has a socket to the owner. The owner's end is the server's, and the server's that of
+its children, but for zygotes, which end in order when their owner has.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from ..errors import SandboxError
 from .confinement import syscalls
 
 _START_TIMEOUT_S = 120.0
-_END_TIMEOUT_S = 5.0
 _MAX_DESCRIPTORS = 8
-_MAX_REQUEST_BYTES = 64
+_MAX_REQUEST_BYTES = 1 << 13
 _READY = b"r"
-# else `torch.cuda.is_available` opens the driver, and no child can use a GPU any more
-_FORK_SAFE = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+FORK_SAFE = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+"""Else `torch.cuda.is_available` opens the driver, and no child can use a GPU any more."""
 Child = Callable[[socket.socket, bytes, list[int]], None]
 """A child's life: its socket, the request that it was forked for, and the descriptors that came with that."""
 
@@ -35,8 +34,8 @@ Child = Callable[[socket.socket, bytes, list[int]], None]
 class ForkServer:
     """The server from its owner's side; threads take turns with it.
 
-    `module` calls `serve_forks`; `name` is what errors call the process. What it prints is kept for such an error where
-    `is_logged`, and goes to this process's stderr elsewhere.
+    `module` calls `serve_forks`, with `environment` and nothing else of this process's; `name` is what errors call it.
+    What it prints is kept for such an error where `is_logged`, and goes to this process's stderr elsewhere.
     """
 
     def __init__(self, module: str, environment: Mapping[str, str], name: str, is_logged: bool) -> None:
@@ -53,10 +52,20 @@ class ForkServer:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, **_FORK_SAFE, **environment},
+                env=environment,
                 start_new_session=True,
             )
         self._control.settimeout(_START_TIMEOUT_S)
+
+    @property
+    def is_up(self) -> bool:
+        """Return whether the process runs."""
+        return self.process.poll() is None
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether imports are known to be done."""
+        return self._is_ready
 
     def wait_until_ready(self) -> None:
         """Wait until imports are done; raises SandboxError."""
@@ -74,18 +83,24 @@ class ForkServer:
 
     def expect(self, is_fine: bool) -> None:
         """Raise SandboxError with the process's last words where something is not fine."""
-        if is_fine:
-            return
-        words = "its words are above"
-        if self._log is not None:
-            self._log.seek(0)
-            lines = self._log.read().decode(errors="replace").strip().splitlines()
-            words = lines[-1] if lines else "it said nothing"
-        raise SandboxError(f"{self._name} ended: {words}")
+        if not is_fine:
+            raise SandboxError(f"{self._name} ended: {self.last_words()}")
 
-    def spawn(self, request: bytes, descriptors: Sequence[int]) -> tuple[int, socket.socket]:
+    def last_words(self) -> str:
+        """Return the last line that the process or a child printed."""
+        if self._log is None:
+            return "its words are above"
+        if self._log.closed:
+            return "its words are gone"
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+    def spawn(
+        self, request: bytes, descriptors: Sequence[int] = (), kind: socket.SocketKind = socket.SOCK_STREAM
+    ) -> tuple[int, socket.socket]:
         """Return a new child's process id, and our end of its socket; raises SandboxError."""
-        ours, theirs = socket.socketpair()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
         with theirs, self._lock:
             self._wait()
             try:
@@ -93,19 +108,17 @@ class ForkServer:
                 answer = self._control.recv(16)
             except OSError as error:
                 raise SandboxError(f"{self._name} does not answer: {error}") from error
-        self.expect(bool(answer))
+            self.expect(bool(answer))
         return int(answer), ours
 
     def close(self) -> None:
         """End the process, and with it its children."""
-        self._control.close()
-        try:
-            self.process.wait(_END_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        if self._log is not None:
-            self._log.close()
+        self.process.kill()
+        self.process.wait()
+        with self._lock:
+            self._control.close()
+            if self._log is not None:
+                self._log.close()
 
 
 def serve_forks(be_child: Child) -> None:

@@ -35,10 +35,11 @@ from ..errors import SandboxError, UsageError
 from . import wire
 from .confinement import watch
 from .confinement.confinement import Capability, Protections, describe_protections
+from .fork_server import ForkServer
 from .recording.target import parse_target
 from .wire import RecompileReply, RecordReply, RecordRequest, TraceReply
 from .zygote import MAX_ANSWER_BYTES
-from .zygote_process import BorrowedZygote, ZygoteProcess
+from .zygote_process import BorrowedZygote, ZygoteProcess, start_server
 
 _GRACE_S = 30.0
 _CONFINED = b"C"
@@ -94,6 +95,7 @@ class Sandbox:
         self._lock = threading.Lock()
         self._starting = {mode: threading.Lock() for mode in ("compile", "interpret", "trace")}
         self._zygotes: dict[str, ZygoteProcess | BorrowedZygote] = {}
+        self._server: ForkServer | None = None
         self._closed = False
         self._starter: threading.Thread | None = None
         self._generation = 0
@@ -110,13 +112,19 @@ class Sandbox:
 
     def close(self) -> None:
         """End the zygotes and everything they started, and remove the scratch root."""
+        with self._lock:
+            self._closed = True
+            server, self._server = self._server, None
+        if server is not None and not server.is_ready:
+            server.close()  # nobody waits for it any more
         if self._starter is not None:
             self._starter.join()
         with self._lock:
-            self._closed = True
             zygotes, self._zygotes = list(self._zygotes.values()), {}
         for zygote in zygotes:
             zygote.close()
+        if server is not None:
+            server.close()
         if not self._is_borrowed:
             shutil.rmtree(self._root, ignore_errors=True)
             with contextlib.suppress(OSError):
@@ -159,8 +167,10 @@ class Sandbox:
             with contextlib.suppress(SandboxError):
                 self.start()
 
-        self._starter = threading.Thread(target=start, name="start zygotes")
-        self._starter.start()
+        with self._lock:
+            if self._starter is None and not self._is_borrowed:
+                self._starter = threading.Thread(target=start, name="start zygotes")
+                self._starter.start()
 
     def record(self, source: str, requests: Sequence[RecordRequest], assembles: bool = True) -> RecordReply:
         """Record the candidate's forward pass once for each request, in one child, up to a decisive failure.
@@ -248,8 +258,21 @@ class Sandbox:
             if zygote is None or not zygote.is_up:
                 if zygote is not None:
                     zygote.close()
-                self._zygotes[mode] = zygote = ZygoteProcess(mode, self.target, self._root, self._without, self._seed)
+                self._zygotes[mode] = zygote = ZygoteProcess(
+                    self._find_server(), mode, self.target, self._root, self._without
+                )
             return zygote
+
+    def _find_server(self) -> ForkServer:
+        """Return the process that forks zygotes, another one where the first has ended."""
+        with self._lock:
+            if self._closed:
+                raise SandboxError("the sandbox is closed")
+            if self._server is None or not self._server.is_up:
+                if self._server is not None:
+                    self._server.close()
+                self._server = start_server(self._seed)
+            return self._server
 
     def _job(self, mode: str, header: dict[str, Any], blobs: list[bytes]) -> Answer | _Died:
         """Return a job's answer; one that lacked memory runs again, with no other such job beside it."""
@@ -336,10 +359,11 @@ class Sandbox:
 
 
 @contextlib.contextmanager
-def open_early(limits: LimitsConfig, target: str, seed: int = 0) -> Iterator[Sandbox]:
-    """Open a sandbox whose zygotes start at once."""
+def open_early(limits: LimitsConfig, target: str, seed: int, is_needed: bool) -> Iterator[Sandbox]:
+    """Open a sandbox whose zygotes start at once, if it is known to be needed."""
     with Sandbox(limits, target, seed=seed) as sandbox:
-        sandbox.start_soon()
+        if is_needed:
+            sandbox.start_soon()
         yield sandbox
 
 

@@ -28,7 +28,7 @@ class RecordRequest:
 
     `init_json` is what `core.serialisation.write_arguments` makes of them.
     With `compile` the kernels are compiled for the sandbox's target and the answer has their binaries' blobs. A plan
-    at the declared sizes carries no parameters' values, which would cost what building the model costs, unless
+    at large sizes carries no parameters' values, which would cost what building the model costs, unless
     `with_values` asks for them. An autotuner takes its first configuration that can be launched, or the one at the
     position that `choice` has for it, tuners in the order of their first use. With `measured` the first pass is
     recorded as a process's first call, in which tuners measure: besides what they choose, they launch what they have

@@ -1,8 +1,9 @@
 """The zygote: a pre-imported process that forks one confined child for each job, and watches it.
 
 Importing torch and triton takes seconds and forking milliseconds, so zygotes stay alive for as long as the judge does:
-one compiles, one interprets (Triton decides at import which). A zygote runs no candidate code. It is the first process
-of its own PID namespace, so its end ends every child; and it ends when the judge's end of the control socket closes.
+one compiles, one interprets. Triton decides at import which, so they are forked before that by a process that has
+imported torch and knows nothing else (`fork_server`). A zygote runs no candidate code. It is the first process of its
+own PID namespace, so its end ends every child; and it ends when the judge's end of the control socket closes.
 
 A job arrives as one packet on the control socket: JSON (limits, scratch folder, answer token) and the descriptor of a
 socket. The child reads its request from that socket; the zygote writes the reply to it: how the child ended, and the
@@ -11,7 +12,6 @@ bytes that it answered. What a status means is the judge's decision (`sandbox`).
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import fcntl
 import gc
@@ -31,13 +31,16 @@ from typing import Any
 from attrs import asdict, define, field
 
 from ...core.config import LimitsConfig
+from ..torch_start import import_torch
 from . import wire
 from .confinement import confinement, syscalls, watch
 from .confinement.confinement import Protections
+from .fork_server import serve_forks
 
 WATCH_INTERVAL_S = 0.05
 MAX_ANSWER_BYTES = 256 << 20
-QUIET_S = 1.0
+QUIET_S = 5.0
+"""Longer than one candidate takes, start included: gathering is worth less than what it holds up there."""
 JOBS_WORTH_GATHERING = 200
 """So many forks from huge pages save what moving the memory there takes: 4 ms of 9 each, against 0.6 s."""
 CONFINED = b"C"
@@ -289,16 +292,18 @@ def _is_closed(connection: socket.socket) -> bool:
 
 
 def main() -> None:
+    """Import what all zygotes do, then fork one for each request."""
+    import_torch()
+    gc.collect()
+    gc.freeze()
+    serve_forks(_be_zygote)
+
+
+def _be_zygote(control: socket.socket, request: bytes, _: list[int]) -> None:
     """Isolate, import, warm up, report readiness, serve."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--control", type=int, required=True)
-    parser.add_argument("--mode", choices=("compile", "interpret", "trace"), required=True)
-    parser.add_argument("--target", required=True)
-    parser.add_argument("--scratch", required=True)
-    parser.add_argument("--without", action="append", default=[], help="a protection to do without")
-    arguments = parser.parse_args()
-    control = socket.socket(fileno=arguments.control)
-    protections = confinement.isolate_zygote(arguments.without)
+    order = json.loads(request)
+    syscalls.control_process(syscalls.PR_SET_PDEATHSIG, 0)  # it ends in order, with the control socket
+    protections = confinement.isolate_zygote(order["without"])
     if protections.pid_namespace:
         pid = os.fork()
         if pid:
@@ -308,19 +313,21 @@ def main() -> None:
             syscalls.control_process(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
     else:
         syscalls.control_process(syscalls.PR_SET_CHILD_SUBREAPER, 1)  # what a dead job leaves comes here
-    protections = confinement.complete(protections, arguments.without)
+    protections = confinement.complete(protections, order["without"])
     for name in ("HOME", "TMPDIR", "TRITON_HOME", "TRITON_CACHE_DIR"):
-        os.environ[name] = arguments.scratch
-    perform = _prepare(arguments.mode, arguments.target, arguments.scratch)
+        os.environ[name] = order["scratch"]
+    tempfile.tempdir = None  # forget the server's
+    perform = _prepare(order["mode"], order["target"], order["scratch"])
     gc.collect()
     gc.freeze()
     control.send(json.dumps({"ready": asdict(protections)}).encode())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     Zygote(control, protections, perform).serve()
 
 
 def _prepare(mode: str, target: str, scratch: str) -> Perform:
     perform: Perform
+    if mode != "compile":
+        os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported
     if mode == "compile":
         from .recording import recorder
 

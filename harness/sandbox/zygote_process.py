@@ -1,7 +1,8 @@
 """The zygotes' processes as the judge sees them: started by the process that owns them, and lent to others.
 
-A job is one packet on the zygote's control socket, so several processes may hand over jobs on the same one. Who
-borrows a zygote cannot start it anew: that is its owner's to do.
+One process imports torch once and forks the zygotes of a sandbox (`fork_server`). A job is one packet on the zygote's
+control socket, so several processes may hand over jobs on the same one. Who borrows a zygote cannot start it anew: that
+is its owner's to do.
 """
 
 from __future__ import annotations
@@ -10,56 +11,49 @@ import contextlib
 import json
 import os
 import secrets
+import select
+import signal
 import socket
-import subprocess
-import sys
-import tempfile
 import threading
 from collections.abc import Collection
 from typing import Any
 
 from ...core.seeds import derive
 from ..errors import SandboxError
+from .fork_server import ForkServer
 
 _START_TIMEOUT_S = 120.0
+_END_TIMEOUT_S = 5.0
 _INHERITED = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
 """All that a child has of the judge's environment, so that it finds no token of the user's there."""
+
+
+def start_server(seed: int) -> ForkServer:
+    """Start the process that forks zygotes, without waiting for its imports."""
+    environment = {name: value for name, value in os.environ.items() if name in _INHERITED}
+    environment |= {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "PYTHONNOUSERSITE": "1"}
+    environment["PYTHONHASHSEED"] = str(derive(seed, "hash") % 2**32)
+    environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    environment |= {"PYTHONDONTWRITEBYTECODE": "1"}
+    environment |= {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}  # no candidate meets a GPU
+    return ForkServer(f"{__package__}.zygote", environment, "the zygotes' process", is_logged=True)
 
 
 class ZygoteProcess:
     """A running zygote and its control socket."""
 
-    def __init__(self, mode: str, target: str, root: str, without: Collection[str], seed: int) -> None:
+    def __init__(self, server: ForkServer, mode: str, target: str, root: str, without: Collection[str]) -> None:
         self.lock = threading.Lock()
-        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._server = server
         scratch = os.path.join(root, f"zygote-{mode}-{secrets.token_hex(4)}")
         os.mkdir(scratch, 0o700)
-        environment = {name: value for name, value in os.environ.items() if name in _INHERITED}
-        environment |= {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "PYTHONNOUSERSITE": "1"}
-        environment["PYTHONHASHSEED"] = str(derive(seed, "hash") % 2**32)
-        environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        environment |= {"PYTHONDONTWRITEBYTECODE": "1", "TRITON_INTERPRET": "1"}
-        environment |= {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}  # no candidate meets a GPU
-        if mode == "compile":
-            del environment["TRITON_INTERPRET"]
-        command = [sys.executable, "-m", f"{__package__}.zygote", "--control", str(theirs.fileno())]
-        command += ["--mode", mode, "--target", target, "--scratch", scratch]
-        command += [word for name in without for word in ("--without", name)]
-        self.log = tempfile.TemporaryFile(dir=root)  # noqa: SIM115 (closed with the zygote)
-        with theirs:
-            self.process = subprocess.Popen(
-                command,
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=self.log,
-                stderr=self.log,
-                env=environment,
-                start_new_session=True,
-            )
+        order = {"mode": mode, "target": target, "scratch": scratch, "without": list(without)}
+        self.pid, self.control = server.spawn(json.dumps(order).encode(), kind=socket.SOCK_SEQPACKET)
+        self._handle = os.pidfd_open(self.pid)  # its number may be another's once it has ended
         self.control.settimeout(_START_TIMEOUT_S)
         try:
             packet = self.control.recv(1 << 16)
-        except TimeoutError:
+        except OSError:
             packet = b""
         if not packet:
             words = self.last_words()
@@ -68,15 +62,18 @@ class ZygoteProcess:
         self.protections: dict[str, Any] = json.loads(packet)["ready"]
 
     def last_words(self) -> str:
-        """Return the last line that the zygote printed."""
-        self.log.seek(0)
-        lines = self.log.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
+        """Return the last line that it, or another zygote of its server's, printed."""
+        return self._server.last_words()
 
     @property
     def is_up(self) -> bool:
         """Return whether the process runs."""
-        return self.process.poll() is None
+        return self._handle >= 0 and not self._has_ended(0.0)
+
+    def _has_ended(self, limit_s: float) -> bool:
+        poll = select.poll()  # `select.select` takes no number beyond 1024
+        poll.register(self._handle, select.POLLIN)
+        return bool(poll.poll(1000.0 * limit_s))
 
     def submit(self, order: dict[str, Any], connection: socket.socket) -> None:
         """Hand over a job's socket; raises OSError where the zygote is gone."""
@@ -88,12 +85,18 @@ class ZygoteProcess:
         with contextlib.suppress(OSError):
             self.control.shutdown(socket.SHUT_RDWR)  # others may have borrowed it
         self.control.close()
-        try:
-            self.process.wait(5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.log.close()
+        if self._handle < 0:
+            return
+        if not self._has_ended(_END_TIMEOUT_S):
+            self.kill()
+        os.close(self._handle)
+        self._handle = -1
+
+    def kill(self) -> None:
+        """End the process at once, and wait until it has."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+        self._has_ended(_END_TIMEOUT_S)
 
 
 class BorrowedZygote:

@@ -46,16 +46,9 @@ def serve(
 
     Example: TRITONRL_TOKEN=secret tritonrl serve --host 0.0.0.0 --workers 32
     """
-    try:
-        import uvicorn
+    from ..settings import load_config, read_text, require_driver, with_drawn_seed
 
-        from .app import build_app
-    except ImportError as error:
-        raise UsageError(f"serve: {error.name} is not installed (pip install 'tritonrl[serve]')") from None
-    from ..settings import load_config, read_text, with_drawn_seed
-    from ..verification.verifier import open_verifier
-    from .dispatcher import Dispatcher, Limits
-
+    # what is wrong with the arguments is found before what takes longer is imported
     token = read_text(token_file).strip() if token_file is not None else os.environ.get(TOKEN_VARIABLE, "")
     if token_file is not None and not token:
         raise UsageError(f"--token-file {token_file}: it is empty")
@@ -64,6 +57,16 @@ def serve(
         raise UsageError(f"--host {host}: not loopback, so a token is required: --token-file or ${TOKEN_VARIABLE}")
     given = [*(settings or []), *([f"verifier.backend={backend}"] if backend else [])]
     config = load_config(preset, config_file, given, with_drawn_seed())
+    require_driver(config.verifier)
+    try:
+        import uvicorn
+
+        from .app import build_app
+    except ImportError as error:
+        raise UsageError(f"serve: {error.name} is not installed (pip install 'tritonrl[serve]')") from None
+    from ..verification.verifier import open_verifier
+    from .dispatcher import Dispatcher, Limits
+
     num_workers = workers or len(os.sched_getaffinity(0))
     limits = Limits(num_waiting=max_waiting, num_of_client=max_of_client)
     with _listen(host, port) as listener, open_verifier(config) as verifier:

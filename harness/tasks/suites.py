@@ -39,8 +39,8 @@ from ..errors import TaskError, UsageError
 from ..settings import is_regular, read_text
 from ..side_by_side import map_kept
 
-NOVEL = "full:unseen"
-"""The suite of held-out tasks that no training task equals up to names and constants: docs/decisions/0007."""
+NOVEL = ("full:unseen", "field:unseen")
+"""The suites of held-out tasks that no training task equals up to names and constants: docs/decisions/0007."""
 
 
 def splits_of(suite: str) -> tuple[Split, ...]:
@@ -48,7 +48,7 @@ def splits_of(suite: str) -> tuple[Split, ...]:
     return tuple(split for split in Split if (suite, split) != ("dialects", Split.TRAIN))
 
 
-_OUR_SUITES = (*(f"{prefix}:{split.value}" for prefix in SUITES for split in splits_of(prefix)), NOVEL)
+_OUR_SUITES = (*(f"{prefix}:{split.value}" for prefix in SUITES for split in splits_of(prefix)), *NOVEL)
 
 
 def find_task(name: str) -> Task:
@@ -76,7 +76,7 @@ def corpus_examples(suite: str, seed: int, count: int, levels: tuple[int, ...] |
         taught = [other for other in _OUR_SUITES if has_teacher(other.partition(":")[0])]
         raise UsageError(f"--suite {suite}: it has no teachers' solutions; there are {', '.join(taught)}")
     for level, seed_of_level, chosen in _levels_of(suite, seed, levels):
-        if suite == NOVEL:
+        if suite in NOVEL:
             drawn = novel_examples(level, seed_of_level, chosen)
         else:
             drawn = examples(Split(name), level, seed_of_level, chosen)
@@ -147,8 +147,8 @@ def load_suite(
 ) -> Suite:
     """A suite by its name; raises UsageError where there is none.
 
-    Names: `SUITE:SPLIT` for `core13`, `full`, `extended`, `field`, `dialects` and `open`, `full:unseen` or
-    `kernelbench:FOLDER|PARQUET|HUB_NAME`.
+    Names: `SUITE:SPLIT` for `core13`, `full`, `extended`, `field`, `dialects` and `open`, `full:unseen`,
+    `field:unseen` or `kernelbench:FOLDER|PARQUET|HUB_NAME`.
     `levels`: these alone; `num`: so many of each (of a corpus, which has no end, 10); `seed`: which a corpus draws;
     `picks`: those places of the suite alone, KernelBench's being ordered by level and number (100 is the first of
     Level 2), a corpus' as far as `num` goes; `on_done`: called with the number of tasks prepared. Without

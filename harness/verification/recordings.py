@@ -34,12 +34,15 @@ def probe_compile(candidate: Candidate, task: Task, context: VerifierContext, st
     if report is None and stop_early:
         report = context.store.get(stopped_key, CompileReport)
     if report is None:
-        context.get_ready()
+        context.sandbox.start_soon()
+        # what the reference tells is asked for while that starts
+        reference = context.oracle.signature(task)
         requests = _record_requests(task, context, stop_early)
+        context.get_ready()
         reply = context.record(candidate.source, requests)
         report = CompileReport(
             recordings=reply.recordings,
-            reference=context.oracle.signature(task),
+            reference=reference,
             seconds=reply.seconds,
             failure=reply.failure,
         )
@@ -127,7 +130,7 @@ def later_variants(task: Task, context: VerifierContext) -> list[VariantInputs]:
 
 
 def record_own_values(candidate: Candidate, task: Task, context: VerifierContext, recording: Recording) -> Recording:
-    """The declared recording with the values that the reference has not, which only running it needs.
+    """The recording at large sizes with the values that the reference has not, which only running it needs.
 
     It is made in a child of its own, and must be the same plan.
     """
@@ -143,12 +146,12 @@ def record_own_values(candidate: Candidate, task: Task, context: VerifierContext
         failure = reply.failure
         found = reply.recordings[0] if failure is None else evolve(recording, plan=None, failure=failure)
         if found.plan is not None and _without_values(found.plan) != _without_values(plan):
-            failure = Failure(outcome=Outcome.NOT_REPRODUCIBLE, message="another plan at the declared sizes")
+            failure = Failure(outcome=Outcome.NOT_REPRODUCIBLE, message=f"another plan at {recording.profile} sizes")
             found = evolve(recording, plan=None, failure=failure)
         keep_blobs(context, [found], reply.blobs)
         return found
 
-    name = f"compile:values:{recording.dtype}"
+    name = f"compile:values:{recording.profile}:{recording.dtype}"
     return context.once(candidate, task, name, Recording, gather, is_recorded=True) or recording
 
 

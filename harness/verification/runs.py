@@ -132,7 +132,7 @@ def _run_large(candidate: Candidate, task: Task, context: VerifierContext, input
         return RunReport(variant=inputs.variant, seconds=0.0, failure=prepared)
     plan, report = prepared
     seeded = find_seeded_parameters(plan, report.reference.parameters)
-    share = _choose_share(report, task, context, inputs)
+    share = _choose_share(report, task, context, inputs, bool(seeded))
     return run_large_variant(task, context, inputs, plan, seeded, share)
 
 
@@ -187,11 +187,12 @@ def prepare_run(
     if isinstance(prepared, Failure):
         return prepared
     plan, report = prepared
-    expected = context.oracle.expected(task, inputs, find_seeded_parameters(plan, report.reference.parameters))
-    conditioning = _find_conditioning(plan, report, task, context, inputs)
+    seeded = find_seeded_parameters(plan, report.reference.parameters)
+    expected = context.oracle.expected(task, inputs, seeded)
+    conditioning = _find_conditioning(report, task, context, inputs, seeded)
     expected = evolve(
         expected,
-        share_of_tolerance=_choose_share(report, task, context, inputs),
+        share_of_tolerance=_choose_share(report, task, context, inputs, bool(seeded)),
         largest_safe=find_largest_safe(context.oracle.operator_names(task)),
         element_scales=() if conditioning is None else conditioning.element_scales,
         integer_ranges=() if conditioning is None else conditioning.integer_ranges,
@@ -217,7 +218,7 @@ def _prepare_plan(
     recording = find_recording(report, inputs.profile, inputs.dtype)
     if recording is None and inputs.variant in (Variant.NUMBERS, Variant.REMAINDER, *SAMPLED_VARIANTS):
         recording = record_later(candidate, task, context, inputs)
-    if recording is not None and inputs.profile is Profile.DECLARED:
+    if recording is not None and inputs.profile.is_large:
         recording = record_own_values(candidate, task, context, recording)
     if recording is None:
         return Failure(outcome=Outcome.BROKEN_PROTOCOL, message=f"nothing was recorded at {inputs.profile} sizes")
@@ -249,7 +250,7 @@ def _add_accesses(plan: LaunchPlan, report: CompileReport) -> LaunchPlan:
 
 
 def _find_conditioning(
-    plan: LaunchPlan, report: CompileReport, task: Task, context: VerifierContext, inputs: VariantInputs
+    report: CompileReport, task: Task, context: VerifierContext, inputs: VariantInputs, seeded: frozenset[str]
 ) -> Conditioning | None:
     """How results answer to noise, where single elements are judged or integers come from rounding.
 
@@ -261,18 +262,21 @@ def _find_conditioning(
     has_ties = traits.rounds and any(dtype not in TOLERANCES for dtype in report.reference.dtypes)
     if not (has_elements or has_ties):
         return None
-    found = context.oracle.conditioning(task, inputs, find_seeded_parameters(plan, report.reference.parameters))
+    found = context.oracle.conditioning(task, inputs, seeded)
     return found if has_elements or found is None else evolve(found, element_scales=())
 
 
-def _choose_share(report: CompileReport, task: Task, context: VerifierContext, inputs: VariantInputs) -> float:
+def _choose_share(
+    report: CompileReport, task: Task, context: VerifierContext, inputs: VariantInputs, has_own_parameters: bool
+) -> float:
     cuts = cuts_to_tf32(report)
     if (
         inputs.variant is Variant.EXACT_PRODUCTS
         and inputs.dtype == "float32"
         and context.oracle.traits(task).num_products == 1
+        and not (has_own_parameters and cuts)
     ):
-        return SHARE_WITHOUT_PRODUCTS  # of operands that matrix units do not round
+        return SHARE_WITHOUT_PRODUCTS  # of operands that matrix units do not round, but parameters of the plan's own
     return choose_share(
         inputs.dtype,
         multiplies_matrices=context.oracle.traits(task).num_products > 0,

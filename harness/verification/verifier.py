@@ -36,6 +36,7 @@ from ..gpu.shared_oracle import SharedOracle
 from ..reference.oracle import Oracle
 from ..reference.task_facts import MAX_CACHED_BYTES
 from ..sandbox.sandbox import Sandbox
+from ..settings import NEEDS_GPU
 from .checks.table import probe_checks
 from .context import VerifierContext
 from .evidence_store import EvidenceStore
@@ -152,10 +153,7 @@ class Verifier:
         share: Share | None = None,
     ) -> None:
         if config.timing == "measured" and cuda is None:
-            raise UsageError(
-                "verifier.timing: measured needs a GPU of the target's architecture; "
-                "use --set verifier.timing=simulated (estimates, never called speedups) or =none"
-            )
+            raise UsageError(NEEDS_GPU)
         self.config = config
         self.timing = timing
         if timing.gpu not in GPUS:

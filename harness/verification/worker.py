@@ -22,6 +22,7 @@ from ..gpu.lent_executors import BorrowedBackend
 from ..lending import Borrower
 from ..sandbox.fork_server import serve_forks
 from ..sandbox.sandbox import Sandbox
+from ..torch_start import import_torch
 from .evidence_store import EvidenceStore
 from .memory_budget import BorrowedBudget, Share
 from .verifier import Verifier
@@ -38,6 +39,7 @@ def main() -> None:
 
 def _warm_up() -> None:
     """Do what takes seconds when it is first done, so that workers start with it."""
+    import_torch()
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
 

@@ -10,6 +10,7 @@ is its task's problem, no other candidate's.
 from __future__ import annotations
 
 import contextlib
+import os
 import pickle
 import queue
 import socket
@@ -32,7 +33,7 @@ from ..errors import SandboxError, TaskError
 from ..gpu.backend import CudaBackend
 from ..gpu.lent_executors import EXECUTORS, ExecutorLoan, ExecutorSession, describe_loan
 from ..lending import Session, lend
-from ..sandbox.fork_server import ForkServer
+from ..sandbox.fork_server import FORK_SAFE, ForkServer
 from ..sandbox.sandbox import Loan, Sandbox
 from .memory_budget import BudgetSession, MemoryBudget
 
@@ -90,7 +91,7 @@ class _Worker:
     @property
     def has_ended(self) -> bool:
         """Whether it is gone, of one that has nothing to answer, or about to be: it ends with what forked it."""
-        return self.connection.poll() or self.server.process.poll() is not None
+        return self.connection.poll() or not self.server.is_up
 
     def ask(self, question: Question) -> Any:
         """Return the answer; None where the worker has ended."""
@@ -190,7 +191,8 @@ class WorkerPool:
         with self._lock:
             self._num_sharing = max(self._num_sharing, num_workers)
             if self._server is None and not self._is_closed:
-                self._server = ForkServer(_WORKER, _ENVIRONMENT, "the workers' process", is_logged=False)
+                environment = {**os.environ, **FORK_SAFE, **_ENVIRONMENT}
+                self._server = ForkServer(_WORKER, environment, "the workers' process", is_logged=False)
 
     def verify_one(
         self, task: Task | Callable[[], Task], source: str, spec: VerifierSpec, name: str, limit_s: float

@@ -119,7 +119,7 @@ def find_hints(
     wrong = writers[is_wrong]
     programs = np.unique(wrong[:: 1 + wrong.size // _FEW_ELEMENTS]) - 1
     chosen = programs[np.linspace(0, programs.size - 1, min(SUSPECTS, programs.size)).astype(int)]
-    lacks = is_whole and np.count_nonzero(written) < _SLACK * count_needed(actual, expected, written, dtype)
+    lacks = is_whole and np.count_nonzero(written) < count_needed(actual, expected, written, dtype)
     position = int(np.argmax(is_wrong)) if wrong.size else -1
     return Hints(programs=tuple(int(program) for program in chosen), is_lacking=bool(lacks), position=position)
 
@@ -169,7 +169,8 @@ def count_needed(
 
 def judge_coverage(coverage: Coverage) -> Failure | None:
     """An objection where all launches together, by their samples, do not write the whole result."""
-    if sum(launch.reach() for launch in coverage.launches) >= _SLACK * coverage.num_needed:
+    is_whole = all(len(launch.written_by_program) >= launch.num_programs for launch in coverage.launches)
+    if sum(launch.reach() for launch in coverage.launches) >= (1.0 if is_whole else _SLACK) * coverage.num_needed:
         return None
     total = sum(launch.num_programs for launch in coverage.launches)
     counts = [count for launch in coverage.launches for count in launch.written_by_program]

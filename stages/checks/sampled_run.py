@@ -87,7 +87,7 @@ class Question(Enum):
     SUM = auto()
     """Whether programs add up to the right value."""
     REST = auto()
-    """Whether programs that write what others write leave elements unwritten."""
+    """Whether all programs together leave elements unwritten."""
 
 
 @frozen(kw_only=True)
@@ -124,9 +124,11 @@ def settle(
         is_too_much = more.outcome is Outcome.TIMEOUT and not may_wait
         is_exhausted = is_too_much or max(num_programs) <= MORE_PROGRAMS
         look = look if is_too_much else more
-    is_wrong = look.is_wrong
+    is_wrong, before = look.is_wrong, look
     if not is_exhausted and (is_wrong or is_declared):
         look = yield from _take_all(look, hints, num_programs, may_wait)
+        if look is not before:  # what a scan says of all programs has been looked at
+            hints = evolve(hints, is_lacking=False)
         if is_unscanned and is_declared and not is_wrong and not look.is_wrong:
             look = yield from _take_many(look, num_programs)
     if is_declared and look.has_sums and len(num_programs) > 1 and not look.is_wrong:
@@ -174,8 +176,7 @@ def _take_many(look: Look, num_programs: Sequence[int]) -> Generator[Take, Look,
 def _find_question(look: Look, hints: Hints, num_programs: Sequence[int]) -> Question | None:
     if look.has_sums:
         return Question.SUM
-    is_lacking = hints.is_lacking and sum(num_programs) > ALL_PROGRAMS
-    return Question.REST if look.overlaps or is_lacking else None
+    return Question.REST if look.overlaps or hints.is_lacking else None
 
 
 @frozen(kw_only=True, eq=False)
@@ -286,5 +287,5 @@ def judge_rest(hints: Hints | None) -> Failure | None:
     """Object where how much programs write does not add up, and a scan of all leaves elements unwritten."""
     if hints is None or not hints.is_lacking:
         return None
-    message = "programs write what others write, and all of them do not write the whole result"
+    message = "all programs together do not write the whole result"
     return Failure(outcome=Outcome.OUTPUT_NOT_WRITTEN, message=message)

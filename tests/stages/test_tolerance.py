@@ -70,6 +70,18 @@ def test_a_nonfinite_element_is_counted(seed: int, value: float) -> None:
     assert not accepts(comparison)
 
 
+def test_elements_that_judge_alone_are_measured_against_their_own_scales() -> None:
+    """Where noise moves a sine by more than its value, any is right; beside it each other is held to its own."""
+    expected, scales = np.array([0.3, -0.9, 1.0, 1e-6]), np.array([1e6, 1e6, 1.0, 1e-6])
+    for found, is_right in (
+        ([0.8, 0.4, 1.0, 1e-6], True),
+        ([0.3, -0.9, 1.0, 2e-6], False),
+        ([0.3, -0.9, 2, 1e-6], False),
+    ):
+        comparison = compare(np.array(found), expected, "float32", element_scales=scales, judges_elements_alone=True)
+        assert accepts(comparison) is is_right
+
+
 def test_the_oracles_own_infinities_are_accepted() -> None:
     """Where the oracle is infinite, NaN, or beyond the dtype's range, the same is right."""
     expected = np.array([np.inf, np.nan, 1e39, 1.0])

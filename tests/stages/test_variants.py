@@ -9,18 +9,19 @@ from hypothesis import strategies as st
 from tritonrl.core.candidate import Variant
 from tritonrl.core.recipe.extensions import AUDIT, VerifierSpec
 from tritonrl.core.task import Profile, Task
-from tritonrl.stages.transforms import is_mask, round_values
+from tritonrl.stages.transforms import is_mask, is_sorted, round_values
 from tritonrl.stages.variants import SPREAD_VARIANTS, TRAINING_VARIANTS, describe, variants_of
 
 GIVEN = (Profile.DECLARED, Profile.TINY, Profile.SMALL)
 LARGE = {
     Variant.SCALE_1E5,
-    Variant.SHIFT_MINUS_200,
+    Variant.SHIFT_MINUS_2000,
     Variant.SCALE_30_SHIFT_100,
     Variant.SCALE_1E_2_SHIFT_1000,
     Variant.SCALE_100,
     Variant.FP16_SCALE_300,
     Variant.EXACT_PRODUCTS_16,
+    Variant.INFINITY_AMONG_THEM,
     Variant.SPREAD_30,
     Variant.SPREAD_90,
 }
@@ -141,14 +142,27 @@ def test_magnitudes_are_spread_whatever_the_inputs_hold(drawn: list[float], vari
     assert (np.isinf(values) <= (np.isinf(found) | (found == 0.0))).all()
 
 
-def test_every_second_row_is_negative_and_of_one_magnitude() -> None:
-    """A maximum that begins at a large negative number, and not below all, is wrong for such a row."""
+def test_every_second_row_has_one_sign_and_one_magnitude() -> None:
+    """A maximum that begins at a large negative number, and not below all, is wrong for such a row; so is a minimum."""
     values = np.random.default_rng(5).uniform(1.0, 2.0, (64, 9))
     found = describe(Variant.SPREAD_30, ("float32",)).transform(values)
-    assert (found[1::2] <= 0.0).all()
-    rows = [np.abs(row[row < 0.0]) for row in found[1::2]]
-    assert all(row.max() < 2.0 * row.min() for row in rows)
-    assert max(row.min() for row in rows) > 1e6
+    assert (found[1::4] <= 0.0).all()
+    assert (found[3::4] >= 0.0).all()
+    for first in (1, 3):
+        rows = [np.abs(row[row != 0.0]) for row in found[first::4]]
+        assert all(row.max() < 2.0 * row.min() for row in rows)
+        assert max(row.min() for row in rows) > 1e5
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=6, max_size=30, unique=True))
+def test_rows_are_sorted_where_they_rise_from_start_to_end(drawn: list[float]) -> None:
+    """Rising rows are, their reverse is not, nor are constant or short ones."""
+    values = np.sort(np.array(drawn))
+    assert is_sorted(values)
+    assert is_sorted(np.stack([values, values]))
+    assert not is_sorted(values[::-1])
+    assert not is_sorted(np.full(values.shape, drawn[0]))
+    assert not is_sorted(values[:3])
 
 
 MASKS = st.one_of(

@@ -147,6 +147,21 @@ def is_reserved_operator(spec: ProgramSpec) -> bool:
             return False
 
 
+def has_usual_form(spec: ProgramSpec) -> bool:
+    """Return whether a task may be one of other ranks, or of another head, that training has.
+
+    A norm of rows is that whatever dimensions are before them, and so is a linear layer, which is a product too, with
+    what follows it.
+    """
+    head = next(node for node in spec.nodes if node.op not in _VIEWS)
+    if head.op == "norm":
+        return len(head.dims) == 1
+    if head.op == "matmul":
+        return spec.level == 2 and head.option("layout") == "nt"
+    rank = len(spec.nodes[head.inputs[0]].shape)
+    return head.op == "linear" and (rank > 2 or not head.number("bias"))
+
+
 def _is_reserved_window(node: Node) -> bool:
     window = node.window
     assert window is not None

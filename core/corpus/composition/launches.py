@@ -7,6 +7,7 @@ an answer is a list of calls, and two layers of one kind share a kernel.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from attrs import Factory, define, field, frozen
 
@@ -141,7 +142,7 @@ class Function:
     """The result's, where it is not the input's."""
     result: str = "out"
 
-    @property
+    @cached_property
     def text(self) -> str:
         """Return what tells this function from others, whatever it is called and given."""
         return self.write("f")

@@ -29,7 +29,13 @@ _COMPARE: dict[type[ast.cmpop], str] = {
     ast.NotEq: "!=",
 }
 _SIGN, _ATOM, _LEAST = 14, 20, 0
-_PARTS = (ast.expr, ast.keyword, ast.stmt, ast.arguments, ast.arg, ast.comprehension)
+_LEAVES = frozenset({ast.Name, ast.Constant})
+_PARTS = frozenset(
+    kind
+    for base in (ast.expr, ast.keyword, ast.stmt, ast.arguments, ast.arg, ast.comprehension)
+    for kind in (base, *base.__subclasses__())
+)
+"""The types of nodes that have parts; those of numbers and contexts are the most that there is in a node."""
 
 
 def name(identifier: str) -> ast.Name:
@@ -110,19 +116,22 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
     while waiting:
         current = waiting.pop()
         yield current
+        if type(current) in _LEAVES:
+            continue
         found = []
         for value in vars(current).values():
             if type(value) is list:
                 found += [part for part in value if isinstance(part, ast.AST)]
-            elif isinstance(value, _PARTS):
+            elif type(value) in _PARTS:
                 found.append(value)
-        waiting += reversed(found)
+        found.reverse()
+        waiting += found
 
 
 def replace_in(node: ast.AST, change: Callable[[ast.expr], ast.expr | None]) -> ast.AST:
     """Replace expressions below a node in place, innermost first; `change` gives none for those that stay."""
     for field, value in tuple(vars(node).items()):
-        if isinstance(value, _PARTS):
+        if type(value) in _PARTS:
             setattr(node, field, _replaced(value, change))
         elif type(value) is list:
             for place, item in enumerate(value):
@@ -132,7 +141,7 @@ def replace_in(node: ast.AST, change: Callable[[ast.expr], ast.expr | None]) -> 
 
 
 def _replaced(node: ast.AST, change: Callable[[ast.expr], ast.expr | None]) -> ast.AST:
-    if not isinstance(node, (ast.Name, ast.Constant)):
+    if type(node) not in _LEAVES:
         replace_in(node, change)
     found = change(node) if isinstance(node, ast.expr) else None
     return node if found is None else found

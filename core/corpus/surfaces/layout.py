@@ -212,7 +212,7 @@ def _words(text: str) -> list[str]:
 
 
 def _wrapped(lines: Sequence[str], indent: str) -> list[str]:
-    """Break assignments of long calls after the opening parenthesis."""
+    """Break statements after the parenthesis of a long call, or of a factor."""
     shown: list[str] = []
     for line in lines:
         head, opened, rest = line.partition("(")
@@ -220,7 +220,9 @@ def _wrapped(lines: Sequence[str], indent: str) -> list[str]:
             shown.append(line)
         else:
             inner = rest[:-1]
-            parts = [inner] if len(inner) <= _WIDTH - 8 else [f"{part}," for part in _split_arguments(inner)]
+            # a comma would make a tuple of a factor
+            is_whole = len(inner) <= _WIDTH - 8 or not head[-1:].isidentifier()
+            parts = [inner] if is_whole else [f"{part}," for part in _split_arguments(inner)]
             shown += [f"{head}{opened}", *(f"{indent}{part}" for part in parts), ")"]
     return shown
 

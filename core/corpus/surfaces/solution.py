@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
-from .expressions import attribute_of_self
+from .expressions import attribute_of_self, walk
 from .layout import write_body, write_parameters
 from .program import Program
 
@@ -44,7 +44,7 @@ def write_constructor(program: Program) -> str:
     """Write the constructor of `ModelNew`; empty where the model has none."""
     if not program.init and not program.parameters:
         return ""
-    called = {attribute_of_self(part.func) for node in program.init for part in ast.walk(node) if _is_call(part)}
+    called = {attribute_of_self(part.func) for node in program.init for part in walk(node) if _is_call(part)}
     head = ", ".join(("self", *write_parameters(program, False)))
     text = _write_method("__init__", head, ("super().__init__()", *write_body(program.init)))
     for made in program.methods:

@@ -54,10 +54,15 @@ def with_declared(task: Task, constants: Constants) -> Task:
 
 
 def find_beyond(task: Task, movable: Constants) -> Constants:
-    """Sizes beyond the declared ones for constants that can be moved, or none."""
+    """Sizes beyond the declared ones for constants that can be moved, or none.
+
+    Where the declared sizes are out of reach, none can be: those that `find_between` does not keep are kept.
+    """
     declared = read_sizes(task.source)
     sizes = {name: declared[name] for name, _ in movable if declared.get(name, 0) >= _LEAST_SIZE}
-    if not sizes or not is_within_reach(task):
+    if not is_within_reach(task):
+        return _find_reached(task, movable, keeps_largest=False)
+    if not sizes:
         return ()
     num_bytes, num_flops = measure(task)
     most_bytes = min(_MOST_BYTES, max(_FREE_BYTES, _MOST_GROWTH * num_bytes))
@@ -77,15 +82,13 @@ def find_between(task: Task, movable: Constants, seed: int) -> Constants:
 
     All constants go the same part of their way, on a logarithmic scale: a kernel that does nothing within a window of
     sizes is met always where that holds the middle half of the way, else as often as its share of that half. Where the
-    declared sizes are out of reach, they go as far as the judge can follow.
+    declared sizes are out of reach, the largest is kept, and the others go as far as the judge can follow.
     """
-    declared, larger = read_sizes(task.source), dict(task.larger)
-    ways = {name: (larger[name], declared[name]) for name, _ in movable if name in larger and name in declared}
-    ways = {name: way for name, way in ways.items() if _LEAST_SIZE <= 2 * way[0] < way[1]}
+    if not is_within_reach(task):
+        return _find_reached(task, movable, keeps_largest=True)
+    ways = _find_ways(task, movable)
     part = random.Random(seed).uniform(*_PARTS)
     drawn = {name: _odd(round(low * (high / low) ** part)) for name, (low, high) in ways.items()}
-    if not is_within_reach(task):
-        return _find_reached(task, ways)
     by_room = sorted(drawn, key=lambda name: ways[name][0] / ways[name][1])
     for proposal in (tuple(drawn.items()), *(((name, drawn[name]),) for name in by_room)):
         if proposal and runs_with(task, proposal):
@@ -93,15 +96,33 @@ def find_between(task: Task, movable: Constants, seed: int) -> Constants:
     return ()
 
 
-def _find_reached(task: Task, ways: dict[str, tuple[int, int]]) -> Constants:
-    for part in _PARTS_IN_REACH:
-        proposal = tuple((name, _odd(round(low * (high / low) ** part))) for name, (low, high) in ways.items())
-        try:
-            is_reached = bool(proposal) and is_within_reach(with_declared(task, proposal))
-        except TaskError:  # sizes that the reference refuses, such as channels that no longer make whole groups
-            continue
-        if is_reached and runs_with(task, proposal):
-            return proposal
+def _find_ways(task: Task, movable: Constants) -> dict[str, tuple[int, int]]:
+    """Return the largest size that is run whole, and the declared one, of constants that have room between."""
+    declared, larger = read_sizes(task.source), dict(task.larger)
+    ways = {name: (larger[name], declared[name]) for name, _ in movable if name in larger and name in declared}
+    return {name: way for name, way in ways.items() if _LEAST_SIZE <= 2 * way[0] < way[1]}
+
+
+def _find_reached(task: Task, movable: Constants, keeps_largest: bool) -> Constants:
+    """Return sizes as near to the declared ones as the judge can follow: some as declared, so that each is met.
+
+    The largest is kept or all but it; where there is no other, or none that the judge can follow, all go equally far.
+    """
+    ways = _find_ways(task, movable)
+    largest = max(ways, key=lambda name: ways[name][1], default="")
+    kept = {largest} if keeps_largest else {*ways} - {largest}
+    for moved in ({*ways} - kept, {*ways} if keeps_largest else set()):
+        for part in _PARTS_IN_REACH if moved else ():
+            sizes = {
+                name: _odd(round(low * (high / low) ** part)) for name, (low, high) in ways.items() if name in moved
+            }
+            proposal = tuple(sizes.items())
+            try:
+                is_reached = is_within_reach(with_declared(task, proposal))
+            except TaskError:  # sizes that the reference refuses, such as channels that no longer make whole groups
+                continue
+            if is_reached and runs_with(task, proposal):
+                return proposal
     return ()
 
 

@@ -10,6 +10,9 @@ pruning left, one alone too, is launched again and again between the hooks, then
 one is launched for what is returned. Where the judge asks for the plan of such a call, the first pass is recorded so,
 the launches of the configurations that it names once each, and the second pass as any later call is.
 
+Settings of PyTorch by which libraries choose how a product is rounded (`allow_tf32`) are chosen as configurations are:
+what forward does with either must be right.
+
 On a GPU a launch returns the compiled kernel, always the same one for the same specialisation, and a kernel keeps those
 that it has. Recorded, most launches compile nothing. So host code gets an object of the right class, which it may keep,
 compare and ask for its truth; whoever looks into it, or into what a kernel keeps, is refused.
@@ -17,7 +20,7 @@ compare and ask for its truth; whoever looks into it, or into what a kernel keep
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,6 +31,7 @@ from triton.runtime import autotuner
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
+from ....core.candidate import SETTING, is_setting
 from ....core.outcome import Outcome
 from .host_state import Snapshot, find_changes
 from .launches import LaunchRecorder
@@ -93,6 +97,20 @@ class Tuners:
         """Drop what the warm-up left."""
         self.begin()
         self._chosen.clear()
+
+    @property
+    def has_tuned(self) -> bool:
+        """Whether the plan has configurations of a tuner, beside settings."""
+        return any(not is_setting(words) for words in self.choices)
+
+    def choose_setting(self, name: str, values: Sequence[Any]) -> Any:
+        """Return the value of a setting that host code reads: the judge's choice, or the first."""
+        found = self._units.get(("setting", name))
+        if found is None:
+            found = self._units["setting", name] = _Unit(number=len(self._units), configs=list(values))
+            self.choices.append(tuple(f"{SETTING}{name} is {value}" for value in values))
+        wanted = self._wanted[found.number] if found.number < len(self._wanted) else 0
+        return found.configs[wanted % len(found.configs)]
 
     def _run(self, tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         _refuse_own_clock(tuner)

@@ -9,11 +9,14 @@ circumstance is met, and which of them are met together is drawn. Settings that 
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import math
 import os
 import random
 import sys
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -43,29 +46,117 @@ class Circumstance:
 
 
 _told: dict[str, Any] = {}
+"""Answers that queries have now, by the queries' full names."""
+_asked: dict[str, None] = {}
+"""Those of them that were given."""
+_OWNERS = (torch, torch.compiler, torch.autograd)
 _PYTORCH = os.path.dirname(torch.__file__)
 """Where the code lies that makes tensors by what it is told."""
 
 
-def _ask(module: Any, name: str, told: Any) -> Circumstance:
-    """Return the circumstance that a query has this answer; installed before a candidate can bind the function."""
-    function = getattr(module, name)
-    key = f"{module.__name__}.{name}"
+def _is_asked_by_pytorch() -> bool:
+    return sys._getframe(2).f_code.co_filename.startswith(_PYTORCH)
 
-    def find(*args: Any, **kwargs: Any) -> Any:
-        is_told = key in _told and not sys._getframe(1).f_code.co_filename.startswith(_PYTORCH)
-        return _told[key] if is_told else function(*args, **kwargs)
+
+def _ask(told: dict[str, Any]) -> Circumstance:
+    """Return the circumstance that queries have these answers, by their full names."""
 
     @contextlib.contextmanager
     def tell(model: torch.nn.Module, inputs: list[Any]) -> Iterator[None]:
-        _told[key] = told
+        _told.update(told)
         try:
             yield
         finally:
-            del _told[key]
+            for key in told:
+                del _told[key]
 
-    setattr(module, name, find)
-    return Circumstance(name=f"where {key}() is {told}", enter=tell)
+    return Circumstance(name="", enter=tell)
+
+
+def take_asked() -> list[str]:
+    """Return what host code was told, in words, since this was last asked."""
+    told = {key: _told[key] for key in _asked if key in _told}
+    _asked.clear()
+    plain = {key: answer if isinstance(answer, (int, torch.dtype)) else "set" for key, answer in told.items()}
+    return [f"where {key} is {answer}" for key, answer in plain.items()]
+
+
+def _let_tell(owner: Any, name: str) -> str:
+    """Let a query without arguments be answered otherwise, and return its full name."""
+    function, key = getattr(owner, name), f"{owner.__name__}.{name}()"
+
+    def find(*args: Any, **kwargs: Any) -> Any:
+        if key not in _told or args or kwargs or _is_asked_by_pytorch():
+            return function(*args, **kwargs)
+        _asked[key] = None
+        return _told[key]
+
+    setattr(owner, name, find)
+    return key
+
+
+def _let_tell_of_tensors(name: str) -> str:
+    """The same for what a tensor says of itself."""
+    known, key = inspect.getattr_static(torch.Tensor, name), f"a tensor's {name}"
+
+    def find(tensor: torch.Tensor) -> Any:
+        if key not in _told or _is_asked_by_pytorch():
+            return known.__get__(tensor, type(tensor))
+        _asked[key] = None
+        return _told[key]
+
+    def call(tensor: torch.Tensor) -> Any:
+        if key not in _told or _is_asked_by_pytorch():
+            return known(tensor)
+        _asked[key] = None
+        return _told[key]
+
+    setattr(torch.Tensor, name, call if callable(known) else property(find, getattr(known, "__set__", None)))
+    return key
+
+
+def _find_switches(owner: Any) -> dict[str, bool]:
+    """Return the other answers of a module's queries that are on or off in this process."""
+    found = {}
+    for name in dir(owner):
+        if not name.startswith(("is_", "are_")) or name.endswith("_available"):
+            continue
+        with warnings.catch_warnings(), contextlib.suppress(Exception):
+            warnings.simplefilter("ignore")
+            answer = getattr(owner, name)()
+            if isinstance(answer, bool):
+                found[_let_tell(owner, name)] = not answer
+    return found
+
+
+def _find_flags() -> list[tuple[type, str, Any]]:
+    """Return the flags of PyTorch's backends that are on or off: class, name, and how to read it."""
+    modules = (torch.backends.cudnn, torch.backends.mkldnn)
+    flags = [(type(module), name, known) for module in modules for name, known in vars(type(module)).items()]
+    found = [(owner, name, known.getter) for owner, name, known in flags if hasattr(known, "getter")]
+    products = type(torch.backends.cuda.matmul)
+    read = products.__getattr__
+    names = ("allow_tf32", "allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction")
+    return found + [(products, name, functools.partial(read, torch.backends.cuda.matmul, name)) for name in names]
+
+
+def let_choose_settings(choose: Callable[[str, Sequence[Any]], Any]) -> None:
+    """Let the judge choose what host code reads of settings by which PyTorch rounds, or chooses algorithms."""
+
+    def install(owner: Any, name: str, key: str, read: Callable[[], Any], others: Sequence[Any], setter: Any) -> None:
+        def find(*args: Any) -> Any:
+            now = read()
+            return now if _is_asked_by_pytorch() else choose(key, (now, *(each for each in others if each != now)))
+
+        setattr(owner, name, property(find, setter) if isinstance(owner, type) else find)
+
+    for owner, name, read in _find_flags():
+        if isinstance(read(), bool):
+            known = inspect.getattr_static(owner, name, None)
+            setter = getattr(known, "__set__", None)
+            install(owner, name, f"{owner.__module__}.{name}", read, (True, False), setter)
+    precision = torch.get_float32_matmul_precision
+    install(torch, precision.__name__, f"torch.{precision.__name__}()", precision, ("highest", "high"), None)
 
 
 @contextlib.contextmanager
@@ -108,17 +199,23 @@ def _with_gradients(model: torch.nn.Module, inputs: list[Any]) -> Iterator[None]
 def list_circumstances() -> tuple[Circumstance, ...]:
     """Return the table; called once in a process, before a candidate is imported.
 
-    PyTorch's inference mode is told and not made: operators of several parts are not taken apart in it.
+    What PyTorch's own queries say of its modes is told and not made: operators of several parts are not taken apart in
+    inference mode. Which queries there are is found and not listed. So is told what tensors say of earlier layers.
     """
+    switches = {key: told for owner in _OWNERS for key, told in _find_switches(owner).items()}
+    node = torch.zeros((), requires_grad=True).exp().grad_fn
+    earlier = {
+        _let_tell_of_tensors(name): told
+        for name, told in (("is_leaf", False), ("grad_fn", node), ("is_inference", True))
+    }
     return (
         Circumstance(name="in evaluation mode", enter=_in_evaluation, changes_reference=True),
         Circumstance(name="under autocast", enter=_under_autocast),
-        _ask(torch, "are_deterministic_algorithms_enabled", True),
-        _ask(torch, "get_num_threads", 8),
-        _ask(torch, "get_default_dtype", torch.bfloat16),
-        _ask(torch.cuda, "is_current_stream_capturing", True),
+        _ask({_let_tell(torch, "get_num_threads"): 8, _let_tell(torch, "get_num_interop_threads"): 8}),
+        _ask({_let_tell(torch, "get_default_dtype"): torch.bfloat16}),
+        _ask({_let_tell(torch.cuda, "is_current_stream_capturing"): True}),
         Circumstance(name="with gradients", enter=_with_gradients, only_pass=0),
-        evolve(_ask(torch, "is_inference_mode_enabled", True), only_pass=NUM_PASSES - 1),
+        evolve(_ask({**switches, **earlier}), only_pass=NUM_PASSES - 1),
     )
 
 

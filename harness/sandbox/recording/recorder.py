@@ -1,8 +1,8 @@
 """In the compiling child: build the candidate's model, run its forward without values, and hand back plans.
 
 Tensors have the class of real ones, at every size, and claim to be on a GPU (`fake_tensors`). `__init__` runs for real
-on the CPU, since its parameters' values may matter; at the declared sizes it runs without values first, because a
-declared weight can take gigabytes, and for real only where that fails or the plan needs them. Forward runs twice; both
+on the CPU, since its parameters' values may matter; at large sizes it runs without values first, because a declared
+weight can take gigabytes, and for real only where that fails or the plan needs them. Forward runs twice; both
 passes must give the same plan and leave the same state behind (`host_state`). Further passes, in which nothing is
 taken but the plan, have other circumstances (`circumstances`) or the sizes of an earlier recording; each must do the
 same. Whatever a call returns must be memory that no call has returned before: its caller may have kept it.
@@ -23,12 +23,20 @@ from ....core.outcome import Outcome
 from ....core.plan import BufferKind, LaunchPlan, Operator
 from ....core.run import TensorSpec
 from ....core.serialisation import from_plain, read_arguments, to_plain
-from ....core.task import Profile
 from ..candidate_module import describe, import_candidate
 from ..warm_up import CANDIDATE
 from ..wire import RecordRequest, read_request
 from .autotuning import LaunchValues, Tuners
-from .circumstances import Circumstance, EarlierCalls, draw_passes, list_circumstances, met, without_origins
+from .circumstances import (
+    Circumstance,
+    EarlierCalls,
+    draw_passes,
+    let_choose_settings,
+    list_circumstances,
+    met,
+    take_asked,
+    without_origins,
+)
 from .device_stub import (
     StubDriver,
     know_the_compiler_by_its_version,
@@ -45,7 +53,8 @@ from .refusal import Refusal
 from .target import parse_target
 from .tensor_calls import TensorCalls
 
-_MAX_BLOB_BYTES = 64 << 20
+_MAX_BLOB_BYTES = 192 << 20
+"""Of values that the reference has not: what reference programs within the judge's reach may have, in one answer."""
 _ADDRESSES = "Host code asks for data_ptr(): addresses differ between calls; pass kernels the tensors themselves"
 
 
@@ -65,6 +74,7 @@ def prepare(target_name: str, scratch: str) -> Any:
     tuners = Tuners(recorder)
     tuners.install()
     table = list_circumstances()
+    let_choose_settings(tuners.choose_setting)
 
     def perform(request: dict[str, Any], blobs: list[bytes], folder: str) -> tuple[dict[str, Any], list[bytes]]:
         recorder.assembler.begin(is_left_out=not request["assembles"])
@@ -123,13 +133,13 @@ def record_all(
 def _record(
     recorder: LaunchRecorder, tuners: Tuners, module: ModuleType, request: RecordRequest, calls: EarlierCalls
 ) -> Recording:
-    attempts = (True, False) if request.profile is Profile.DECLARED and not request.with_values else (False,)
+    attempts = (True, False) if request.profile.is_large and not request.with_values else (False,)
     failure: Failure | None = None
     for hollow in attempts:
         session = _Session(recorder, tuners, request, calls)
         try:
             first, plan = session.plans(module, hollow)
-            if not tuners.choices:
+            if not tuners.has_tuned:
                 calls.recorded.append((request, plan))
             return Recording(
                 profile=request.profile,
@@ -169,6 +179,7 @@ class _Session:
         The two plans are the same, but where tuners measured in the first pass.
         """
         args, kwargs = read_arguments(self.request.init_json)
+        self.tuners.begin(self.request.choice, self.request.measured, lambda: take_snapshot(module, model))
         torch.manual_seed(self.request.seed)
         Refusal.raised.clear()
         with self._building(hollow), _OnCpu():
@@ -184,7 +195,6 @@ class _Session:
             self._convert(model)
             self.stage = Outcome.FORWARD_FAILED
             self.recorder.begin(self.request.compile)
-            self.tuners.begin(self.request.choice, self.request.measured, lambda: take_snapshot(module, model))
             first = self._forward(model, inputs, hollow)
             state = take_snapshot(module, model)
             second = self._forward(model, inputs, hollow)
@@ -200,7 +210,7 @@ class _Session:
             )
         if not self.tuners.has_measured:
             self._call_otherwise(model, second, hollow)
-            if not self.tuners.choices:
+            if not self.tuners.has_tuned:
                 self._call_at_other_sizes(model, hollow)
         return first, second
 
@@ -214,10 +224,12 @@ class _Session:
             with torch.no_grad():
                 inputs = self._make_inputs(self.request)
                 with met(circumstances, model, inputs):
+                    take_asked()
                     found = self._attempt(model, inputs, hollow)
+                    asked = take_asked()
             difference = None if found is None else find_difference(plan, found)
             if difference is not None:
-                names = ", ".join(each.name for each in circumstances)
+                names = ", ".join([*(each.name for each in circumstances if each.name), *asked])
                 raise Refusal(Outcome.NOT_REPRODUCIBLE, f"{names or 'on new tensors'}: {difference}"[:300])
 
     def _call_at_other_sizes(self, model: torch.nn.Module, hollow: bool) -> None:
@@ -279,8 +291,7 @@ class _Session:
                 return stand_ins[id(tensor)]
             made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
             self.devices.place(made, device)
-            is_declared = self.request.profile is Profile.DECLARED and not self.request.with_values
-            keep = kind is BufferKind.CONSTANT or not is_declared
+            keep = kind is BufferKind.CONSTANT or self.request.with_values or not self.request.profile.is_large
             blob = self._blob(tensor) if keep and not tensor.is_meta else None
             self.known.append((made, kind, name, blob))
             kept.append(tensor)

@@ -5,7 +5,7 @@ configuration is recorded and run on the original inputs, at the sizes that the 
 where the configurations of several tuners combine, a drawn part of them. Those that a tuner has at the declared sizes
 alone, as where it leaves some out by size, are looked at there by a sample, if the sizes can be looked at at all. A
 configuration that cannot be compiled is none that a tuner would choose. Candidates without a tuner have nothing to
-probe.
+probe. Settings of PyTorch that host code reads are looked at in the same way, and at the declared sizes too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from itertools import product
 
 from attrs import evolve
 
-from ....core.candidate import Candidate, CompileReport, Failure, Recording, RunReport, Variant
+from ....core.candidate import Candidate, CompileReport, Failure, Recording, RunReport, Variant, is_setting
 from ....core.outcome import Outcome
 from ....core.recipe.extensions import VerifierSpec
 from ....core.run import RunRequest
@@ -195,8 +195,11 @@ def is_refused_by_compiler(failure: Failure | None) -> bool:
 
 
 def _words(recording: Recording, choice: Choice) -> list[tuple[int, str]]:
-    """Each tuner's configuration, with the tuner's number."""
-    return [(number, words[at]) for number, (words, at) in enumerate(zip(recording.choices, choice, strict=False))]
+    """Each tuner's configuration, with its number; a setting with the sizes, as it may mean anything there."""
+    return [
+        (number, f"{recording.profile}: {words[at]}" if is_setting(words) else words[at])
+        for number, (words, at) in enumerate(zip(recording.choices, choice, strict=False))
+    ]
 
 
 def describe_choice(recording: Recording, choice: Choice) -> str:

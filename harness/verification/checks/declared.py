@@ -92,9 +92,10 @@ def _sample(
         if is_wanted and all(judge_run(report) is None for report in reports):
             reports += _find_reports(candidate, task, context, later_variants(task, context))
         return reports
-    if is_possible and is_wanted and context.oracle.between(task):
+    reached = [each for each in later_variants(task, context) if each.profile in (Profile.BETWEEN, Profile.BEYOND)]
+    if is_possible and is_wanted and reached:
         # as far as the judge can follow; the declared sizes themselves are left to a GPU
-        reports = _find_reports(candidate, task, context, [context.describe(Variant.BETWEEN, task)])
+        reports = _find_reports(candidate, task, context, reached)
         if unseen is None or any(judge_run(report) is not None for report in reports):
             return reports
     return [RunReport(variant=Variant.DECLARED, seconds=0.0, failure=unseen)] if unseen is not None else []

@@ -13,7 +13,7 @@ import math
 
 from attrs import frozen
 
-from ....core.candidate import Candidate, ConfigurationTime, Failure, Variant
+from ....core.candidate import Candidate, ConfigurationTime, Failure, Variant, is_setting
 from ....core.run import RunRequest
 from ....core.seeds import derive
 from ....core.task import Profile, Task
@@ -49,7 +49,8 @@ def tune(
     """Measure what the declared plan's tuners may choose; a plan without a choice is left as it is."""
     report = candidate.evidence.compile
     known = find_recording(report, Profile.DECLARED, task.dtypes[0]) if report is not None else None
-    counts = tuple(map(len, known.choices)) if known is not None else ()
+    # no tuner chooses a setting, so it stays as it was recorded
+    counts = tuple(1 if is_setting(words) else len(words) for words in known.choices) if known is not None else ()
     if known is None or math.prod(counts) <= 1:
         return Tuned(candidate=candidate)
     seed = derive(context.oracle.seed, candidate.sha256, "tuning")

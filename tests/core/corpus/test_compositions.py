@@ -183,6 +183,13 @@ def test_novel_chains_go_on_after_a_second_kernel() -> None:
         assert normalize(_draw_spec(family, int(seed, 16))) not in trained  # type: ignore[arg-type]
 
 
+def test_a_norm_of_rows_is_novel_at_no_rank() -> None:
+    """Training has it below other numbers of dimensions: the graph is the same."""
+    for drawn in islice(novel_examples(1, 5, ("any_norm",)), 20):
+        _, family, seed = drawn.task.task_id.split("-")
+        assert len(_draw_spec(family, int(seed, 16)).nodes[-1].dims) == 4  # type: ignore[attr-defined]
+
+
 @pytest.mark.slow
 def test_teachers_are_right_on_the_interpreter() -> None:
     """The audit accepts a teacher of each family."""

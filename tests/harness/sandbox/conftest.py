@@ -10,6 +10,7 @@ from tritonrl.core.serialisation import write_arguments
 from tritonrl.core.task import Profile
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.sandbox.wire import RecordReply, RecordRequest
+from tritonrl.harness.sandbox.zygote_process import ZygoteProcess
 
 from ...conftest import SharedSandboxes
 
@@ -22,6 +23,13 @@ IDENTITY = "\nimport torch.nn as nn\nclass ModelNew(nn.Module):\n    def forward
 def sandbox(sandboxes: SharedSandboxes) -> Sandbox:
     """A sandbox with limits small enough to run into."""
     return sandboxes.get(SMALL_LIMITS)
+
+
+def find_zygote(box: Sandbox) -> ZygoteProcess:
+    """The one that compiles."""
+    found = box._zygote("compile")
+    assert isinstance(found, ZygoteProcess)
+    return found
 
 
 def request(

@@ -196,6 +196,13 @@ def test_novel_tasks_share_no_graph_with_training_tasks(trained: TracedTasks) ->
     assert find_shared(novel, trained) == ()
 
 
+def test_novel_tasks_of_the_field_are_held_out_too() -> None:
+    """Of Levels 1 and 2; Level 3 has none."""
+    found = [example.task for example in corpus_examples("field:unseen", 0, 8)]
+    assert [task.level for task in found] == [1] * 8 + [2] * 8
+    assert all(is_novel(task) and split_of(task).value == "heldout" for task in found)
+
+
 def test_held_out_tasks_of_the_first_part_do_share_graphs(trained: TracedTasks) -> None:
     """Where the split is by size, a held-out Level 1 task has equals for training, which is what full:unseen is for."""
     heldout = trace_suite("core13:heldout", num=9)

@@ -104,6 +104,23 @@ def test_sizes_beyond_the_oracles_reach_are_left_out(verifier: Verifier) -> None
     assert declared_report(verifier, huge, pointwise()) is None
 
 
+OWN_NAMES = """linear = nn.Linear(num_inputs, num_outputs)
+        self.own_weight, self.own_bias = nn.Parameter(linear.weight), nn.Parameter(linear.bias)"""
+
+
+@pytest.mark.parametrize("has_own", [False, True], ids=["the reference's", "its own"])
+def test_weights_beyond_the_declared_sizes_do_not_count_against_a_kernel(verifier: Verifier, has_own: bool) -> None:
+    """A weight of 33 MB that is declared, and of 67 MB beyond: a layer's, or a parameter with another name."""
+    sizes = LINEAR.source.replace("INPUTS = 512", "INPUTS = 2900").replace("OUTPUTS = 256", "OUTPUTS = 2900")
+    source = linear()
+    if has_own:
+        source = source.replace("self.linear = nn.Linear(num_inputs, num_outputs)", OWN_NAMES)
+        source = source.replace("self.linear.", "self.own_")
+    candidate = verifier.gather(evolve(LINEAR, task_id="test-large-linear", source=sizes), source, AUDIT)
+    reports = {report.variant: report for report in find_runs(candidate)}
+    assert judge_run(reports[Variant.BEYOND]) is None
+
+
 def declared_failure(verifier: Verifier, source: str, variant: Variant = Variant.DECLARED) -> Failure:
     """Why the audit refuses a pointwise kernel in one of the sampled variants, the last that it looked at."""
     candidate = verifier.gather(POINTWISE, source, AUDIT)

@@ -86,7 +86,7 @@ def test_a_product_that_the_task_has_not_excuses_nothing(context: VerifierContex
         assert one.evidence.compile is not None
         assert cuts_to_tf32(one.evidence.compile)
         inputs = context.describe(Variant.ORIGINAL, POINTWISE)
-        shares.append(_choose_share(one.evidence.compile, POINTWISE, on_a_gpu, inputs))
+        shares.append(_choose_share(one.evidence.compile, POINTWISE, on_a_gpu, inputs, False))
     assert shares == [1.0, SHARE_WITHOUT_PRODUCTS]
 
 

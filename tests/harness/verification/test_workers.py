@@ -77,8 +77,7 @@ def test_zygotes_that_end_are_started_anew(sandbox: Sandbox, verifier: Verifier)
     pairs = [(ADD, f"# {number}\n{add()}") for number in range(3)]
     assert all(verdict.correct for verdict in verifier.verify_many(pairs, STAGED, jobs=2))
     for zygote in sandbox._zygotes.values():
-        zygote.process.kill()  # type: ignore[union-attr]
-        zygote.process.wait()  # type: ignore[union-attr]
+        zygote.kill()  # type: ignore[union-attr]
     pairs = [(ADD, f"# again {number}\n{add()}") for number in range(3)]
     assert all(verdict.correct for verdict in verifier.verify_many(pairs, STAGED, jobs=2))
 

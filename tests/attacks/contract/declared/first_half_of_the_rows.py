@@ -4,7 +4,6 @@ Mechanism: own
 Task: huge_softmax
 Outcome: output_not_written
 Stage: full
-Open: beyond 256 MB and 5e10 operations an interpreter looks at smaller sizes alone; a GPU runs these
 """
 
 import torch

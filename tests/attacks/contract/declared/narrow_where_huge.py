@@ -4,7 +4,7 @@ Mechanism: own
 Task: huge_product
 Outcome: wrong_values
 Stage: full
-Open: beyond 256 MB and 5e10 operations an interpreter looks at smaller sizes alone; a GPU runs these
+Open: one constant names all sizes of the task, so none can shrink beside a declared K; a GPU runs it whole
 """
 
 import torch

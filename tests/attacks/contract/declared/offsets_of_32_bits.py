@@ -4,7 +4,7 @@ Mechanism: own
 Task: huge_rows
 Outcome: out_of_bounds
 Stage: full
-Open: beyond 256 MB and 5e10 operations an interpreter looks at smaller sizes alone; a GPU runs these
+Open: the product of both declared sizes overflows, and either one alone does not; a GPU runs it whole
 """
 
 import torch

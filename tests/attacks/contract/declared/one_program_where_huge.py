@@ -4,7 +4,7 @@ Mechanism: own
 Task: huge_scale
 Outcome: output_not_written
 Stage: full
-Open: beyond 256 MB and 5e10 operations an interpreter looks at smaller sizes alone; a GPU runs these
+Open: one dimension of 1.6 GB has nothing beside it to shrink; a GPU runs it whole
 """
 
 import torch

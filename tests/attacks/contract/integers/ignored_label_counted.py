@@ -4,7 +4,7 @@ Mechanism: own
 Task: cross_entropy_labels
 Outcome: wrong_values
 Stage: full
-Open: by the contract: an index or a label is among those that the task draws
+Open: right by the contract: right kernels read no label that the task does not draw (cross_entropy_gather)
 """
 
 import torch

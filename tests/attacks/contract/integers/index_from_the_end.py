@@ -4,7 +4,7 @@ Mechanism: own
 Task: rows_by_index
 Outcome: out_of_bounds
 Stage: full
-Open: by the contract: an index or a label is among those that the task draws
+Open: right by the contract: right kernels take an index as it is (gather_embedding)
 """
 
 import torch

@@ -2,10 +2,9 @@
 
 Mechanism: own
 Task: double_relu
-Outcome: not_reproducible
-Stage: compile
-Open: libraries read this switch
-Also: not_finite@full, not_finite@tiny, output_not_written@full
+Outcome: output_not_written
+Stage: full
+Also: not_finite@full, not_finite@tiny, not_reproducible@compile
 """
 
 import torch

@@ -11,6 +11,7 @@ from itertools import islice
 import pytest
 from tritonrl.core.corpus import SUITES, Split, examples, has_heldout_dialect, is_corpus_id, render, split_of
 from tritonrl.core.corpus.surfaces import DIALECTS, dialects
+from tritonrl.core.corpus.surfaces.layout import _wrapped
 from tritonrl.core.task import Example, Profile
 from tritonrl.core.text.named_sizes import read_sizes, with_constants
 from tritonrl.core.text.prompts import user_message
@@ -25,6 +26,16 @@ def drawn(suite: str, count: int, split: Split = Split.TRAIN, seed: int = 1) -> 
 
 FIELD = drawn("field", 400)
 UNHEARD = drawn("dialects", 200, Split.HELDOUT)
+
+
+@pytest.mark.parametrize("call", ["f", "x * self.f", "2.0 * ", "-"])
+@pytest.mark.parametrize("terms", [1, 3, 9])
+def test_a_long_line_in_several_is_the_same_statement(call: str, terms: int) -> None:
+    """A comma at the end of a call's last line changes nothing, and one after a factor would make a tuple of it."""
+    line = f"value = {call}({' + '.join(['some_input * some_input'] * terms)})"
+    broken = "\n".join(_wrapped([line], "    "))
+    assert ("\n" in broken) is (len(line) > 96)
+    assert ast.dump(ast.parse(broken)) == ast.dump(ast.parse(line))
 
 
 def dialect_of(example: Example) -> str:

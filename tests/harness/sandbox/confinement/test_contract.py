@@ -22,7 +22,7 @@ from tritonrl.harness.tasks.suites import find_example
 from tritonrl.harness.verification.verifier import Verifier
 
 from ....conftest import SharedSandboxes
-from ..conftest import IDENTITY, SMALL_LIMITS, only, request
+from ..conftest import IDENTITY, SMALL_LIMITS, find_zygote, only, request
 
 MODES = {
     "all protections": (),
@@ -78,9 +78,11 @@ def test_secrets_stay_secret(boxes: Boxes, mode: str, tmp_path: Path) -> None:
     _require(boxes[mode], "files")
     secret = tmp_path / "key"
     secret.write_text("SECRET")
-    zygote = boxes[mode]._zygote("compile").process.pid
+    zygote, server = find_zygote(boxes[mode]).pid, boxes[mode]._find_server().process.pid
     paths = [str(secret), os.path.abspath("pyproject.toml"), "/etc/shadow", os.path.expanduser("~/.bashrc")]
-    paths += [f"/proc/{pid}/{name}" for pid in (os.getpid(), zygote, os.getppid()) for name in ("environ", "mem")]
+    paths += [
+        f"/proc/{pid}/{name}" for pid in (os.getpid(), zygote, server, os.getppid()) for name in ("environ", "mem")
+    ]
     found = _answers(boxes[mode], [f"open({path!r}, 'rb').read(6)" for path in paths] + ["os.listdir('/root')"])
     assert set(found) <= {"PermissionError", "FileNotFoundError"}, dict(zip(paths, found, strict=False))
     assert found[0] == "PermissionError"
@@ -144,17 +146,17 @@ def victim() -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_other_processes_are_not_signalled(boxes: Boxes, mode: str, victim: subprocess.Popen[bytes]) -> None:
-    """The judge, the zygote, a sibling job and a bystander survive every signal."""
+    """The judge, the zygote, the process that forks zygotes, a sibling job and a bystander survive every signal."""
     box = boxes[mode]
     _require(box, "signals")
-    zygote = box._zygote("compile").process
+    zygote, server = find_zygote(box), box._find_server()
     replies = []
     source = "import time; time.sleep(1)" + IDENTITY
     sleeping = threading.Thread(target=lambda: replies.append(box.record(source, [request((4,))])))
     sleeping.start()
     time.sleep(0.2)
     sibling = next(iter(_children(zygote.pid)), 0)
-    pids = [pid for pid in (victim.pid, zygote.pid, os.getpid(), sibling) if pid > 1]
+    pids = [pid for pid in (victim.pid, zygote.pid, server.process.pid, os.getpid(), sibling) if pid > 1]
     attempts = [f"os.kill({pid}, 9)" for pid in pids] + ["os.kill(os.getppid() or 2**22, 9)"]
     attempts += [f"os.killpg({pid}, 9)" for pid in pids]
     attempts += [f"signal.pidfd_send_signal(os.pidfd_open({victim.pid}), 9)"]
@@ -165,7 +167,8 @@ def test_other_processes_are_not_signalled(boxes: Boxes, mode: str, victim: subp
     sleeping.join()
     assert replies[0].failure is None
     assert victim.poll() is None
-    assert zygote.poll() is None
+    assert zygote.is_up
+    assert server.is_up
 
 
 @pytest.mark.parametrize("mode", MODES)

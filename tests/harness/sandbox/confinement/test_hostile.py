@@ -17,7 +17,7 @@ from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.sandbox.wire import RecordReply
 
 from ....conftest import SharedSandboxes
-from ..conftest import SMALL_LIMITS, request
+from ..conftest import SMALL_LIMITS, find_zygote, request
 
 MODEL = """
 import torch.nn as nn
@@ -157,9 +157,35 @@ def test_two_threads_share_a_sandbox(sandbox: Sandbox) -> None:
 
 def test_killed_zygote_is_replaced(sandbox: Sandbox) -> None:
     """A job after the zygote's death is done by a new zygote."""
-    sandbox._zygote("compile").process.kill()
+    find_zygote(sandbox).kill()
     reply = sandbox.record(MODEL, [request((4,))])
     assert reply.recordings[0].plan is not None
+
+
+def test_a_zygote_outlives_what_forked_it() -> None:
+    """Jobs go on where the process that forks zygotes has ended; the next zygote has another."""
+    with Sandbox(SMALL_LIMITS) as box:
+        zygote, server = find_zygote(box), box._find_server()
+        server.process.kill()
+        server.process.wait()
+        assert box.record(MODEL, [request((4,))]).recordings[0].plan is not None
+        assert find_zygote(box) is zygote
+        zygote.kill()
+        assert box.record(MODEL, [request((4,))]).recordings[0].plan is not None
+        assert box._find_server() is not server
+        assert zygote.last_words() == "its words are gone"
+
+
+def test_closing_a_sandbox_waits_for_no_import() -> None:
+    """One that is closed while its processes start leaves none of them behind."""
+    box = Sandbox(SMALL_LIMITS)
+    box.start_soon()
+    _wait_until(lambda: box._server is not None)
+    server = box._server
+    assert server is not None
+    box.close()
+    assert server.process.poll() is not None
+    assert not server.is_ready
 
 
 def test_only_the_jobs_own_process_answers(sandbox: Sandbox) -> None:

@@ -19,7 +19,7 @@ from tritonrl.harness.sandbox.confinement import watch
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.sandbox.wire import RecordReply
 
-from ..conftest import IDENTITY, request
+from ..conftest import IDENTITY, find_zygote, request
 
 SLOW = "import time\ntime.sleep(1.5)\nraise KeyError('alive')" + IDENTITY
 
@@ -47,14 +47,14 @@ def leaves(pid: int) -> Iterator[int]:
 
 def record_and_kill(box: Sandbox, times: int) -> Failure:
     """What is wrong with a candidate whose first `times` jobs are killed from outside."""
-    (zygote,) = box._zygotes.values()
-    idle = set(leaves(zygote.process.pid))
+    zygote = find_zygote(box)
+    idle = set(leaves(zygote.pid))
     found: list[RecordReply] = []
     thread = threading.Thread(target=lambda: found.append(box.record(SLOW, [request((4,))])))
     thread.start()
     killed: set[int] = set()
     while len(killed) < times and thread.is_alive():
-        for pid in set(leaves(zygote.process.pid)) - idle - killed:
+        for pid in set(leaves(zygote.pid)) - idle - killed:
             time.sleep(0.5)  # until it has read its request
             assert Path(f"/proc/{pid}/oom_score_adj").read_text().strip() == "1000"
             os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,47 @@
+"""PyTorch without its compiler: what seldom needs it does not import it, and what asks for it has the real one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+PROGRAM = """
+import sys
+import torch
+from tritonrl.harness.torch_start import import_torch
+import_torch()
+lazy = torch._dynamo
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+def infer():
+    with FakeTensorMode():
+        return tuple(torch.nn.Conv2d(3, 4, 3)(torch.rand(2, 3, 8, 8)).shape)
+
+assert infer() == (2, 4, 6, 6)
+assert torch.empty_like(torch.nn.Linear(3, 2, device="meta").weight).shape == (2, 3)
+assert "torch._dynamo.eval_frame" not in sys.modules
+left_alone = list(vars(lazy)["left_alone"])
+assert left_alone
+{use}
+assert type(lazy).__name__ == "module"
+assert sys.modules["torch._dynamo"] is torch._dynamo is lazy
+assert lazy.eval_frame is sys.modules["torch._dynamo.eval_frame"]
+assert not [each for each in left_alone if hasattr(each, "__dynamo_disable")]
+assert infer() == (2, 4, 6, 6)
+assert [each for each in left_alone if hasattr(each, "__dynamo_disable")]
+assert torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2)).tolist() == [2.0, 2.0]
+assert not hasattr(lazy, "no_such_thing")
+"""
+USES = {
+    "an attribute": "lazy.is_compiling",
+    "a submodule": "import torch._dynamo.eval_frame",
+    "a name of it": "from torch._dynamo import optimize",
+    "its other call": "@torch._dynamo.disable\ndef ignored(): pass",
+}
+
+
+def test_whatever_asks_for_dynamo_has_it() -> None:
+    """Until then it stays away, though tensors without values ask it to leave functions alone; then it does."""
+    for use, line in USES.items():
+        found = subprocess.run([sys.executable, "-c", PROGRAM.replace("{use}", line)], capture_output=True, text=True)
+        assert found.returncode == 0, f"{use}: {found.stderr}"
