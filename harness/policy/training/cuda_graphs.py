@@ -5,7 +5,7 @@ them. A captured graph launches all of them together, but its sizes are fixed, s
 up: tokens to a multiple of `GRAIN` with one more document that nobody reads, answers with places that count nothing,
 borders with documents of no tokens. The sizes of a whole training are known before its first step, and captured then
 (`StaticSteps.prepare`): of several processes each has its own, and would have the others wait at a step. A size that
-was not announced is captured when it comes.
+comes too seldom to repay its capture is computed without.
 
 Capturing leaves the random streams as they were, so that dropout draws what it would draw without graphs.
 
@@ -14,6 +14,7 @@ Graphs add to gradients that stay where they are (`descent`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import accumulate
@@ -31,6 +32,8 @@ from .packing import Pair, join
 
 GRAIN = 1024
 """Rows are filled up to a multiple of so many tokens; a finer grain fills less up and captures more sizes."""
+CAPTURED_FROM_USES = 8
+"""A capture takes as long as some three passes without a graph, each of which takes a few times as long as a replay."""
 _ANSWER_GRAIN = 512
 _DOCUMENT_GRAIN = 16
 
@@ -72,6 +75,10 @@ class Inputs:
     answers: Tensor
     numbers: Tensor
     borders: Tensor
+
+    def to(self, device: torch.device) -> Inputs:
+        """Return the same on a device."""
+        return Inputs(**{name: getattr(self, name).to(device) for name in _INPUTS})
 
 
 _INPUTS = tuple(attribute.name for attribute in fields(Inputs))
@@ -126,17 +133,20 @@ class StaticSteps:
         self.graphs: dict[Sizes, tuple[Inputs, Any, Tensor]] = {}
 
     def prepare(self, coming: Iterable[Sequence[Pair]], on_captured: Callable[[], None] = lambda: None) -> None:
-        """Capture the sizes of all these microbatches, each once, the largest first: its memory serves the others.
+        """Capture the sizes that come often among these microbatches, the largest first: its memory serves the others.
 
         `on_captured` is called after each; a capture takes some tenths of a second.
         """
         if not self.captures:
             return
         found: dict[Sizes, Sequence[Pair]] = {}
+        uses: Counter[Sizes] = Counter()
         for pairs in coming:
-            found.setdefault(sizes_of(pairs), pairs)
+            sizes = sizes_of(pairs)
+            found.setdefault(sizes, pairs)
+            uses[sizes] += 1
         for sizes in sorted(found, key=lambda one: (one.tokens, one.answers, one.documents), reverse=True):
-            if sizes not in self.graphs:
+            if uses[sizes] >= CAPTURED_FROM_USES and sizes not in self.graphs:
                 nothing = torch.zeros(self.num_numbers, sum(len(tokens) - prompt for tokens, prompt in found[sizes]))
                 self.graphs[sizes] = self._capture(fill_up(found[sizes], sizes, nothing))
                 on_captured()
@@ -145,10 +155,8 @@ class StaticSteps:
         """The pairs' part of a step's sums, the loss first; `numbers` (kinds, answers) are of their answers' tokens."""
         sizes = sizes_of(pairs)
         filled = fill_up(pairs, sizes, numbers)
-        if not self.captures:
-            return self._run(filled)
         if sizes not in self.graphs:
-            self.graphs[sizes] = self._capture(filled)
+            return self._run(filled.to(self.head.device))
         inputs, graph, sums = self.graphs[sizes]
         for name in _INPUTS:
             getattr(inputs, name).copy_(getattr(filled, name).pin_memory(), non_blocking=True)
@@ -171,7 +179,7 @@ class StaticSteps:
 
     def _capture(self, filled: Inputs) -> tuple[Inputs, Any, Tensor]:
         device = self.head.device
-        inputs = Inputs(**{name: getattr(filled, name).to(device) for name in _INPUTS})
+        inputs = filled.to(device)
         kept = self.gradients.keep()
         # the run beside draws from the device's generator, a capture does not, and a replay draws as a run does
         with torch.random.fork_rng(devices=[device]):

@@ -9,10 +9,10 @@ Where the time goes, and what is done about it: padding (a batch's pairs follow 
 attention keeps them apart, `transformer`); the many small operations of LoRA (`fused_lora`); logits of prompts and
 gradients of logits (`chunked_loss`); waiting for the GPU, whose losses are read one step late; and launching a few
 thousand small kernels a step, which a captured graph does at once (`cuda_graphs`). The model computes in its own dtype,
-bfloat16 on a GPU; adapter, gradients and optimizer are float32 (`descent`). Layers are computed a second time for
-their gradients where their activations would not fit (`MEMORY_SHARE`), compiled where enough tokens follow
-(`COMPILED_FROM_TOKENS`), and steps captured where enough do (`CAPTURED_FROM_TOKENS`). Models that `transformer` does
-not know go through their own forward pass, padded.
+bfloat16 on a GPU; adapter, gradients and optimizer are float32 (`descent`). Layers are computed a second time for their
+gradients where their activations would not fit (`MEMORY_SHARE`), compiled where enough tokens follow
+(`COMPILED_FROM_TOKENS`), and steps captured where enough do (`CAPTURED_FROM_TOKENS`, `CAPTURED_FROM_USES`). Models that
+`transformer` does not know go through their own forward pass, padded.
 """
 
 from __future__ import annotations
@@ -59,9 +59,13 @@ CAPTURED_FROM_TOKENS = 150_000
 
 @frozen(kw_only=True)
 class Execution:
-    """How a model is run in training; changes nothing but speed, memory and rounding."""
+    """How a model is run in training; changes nothing but speed, memory and rounding.
+
+    `scoring_tokens` go through the model at once where no gradients follow, for which nothing is kept.
+    """
 
     microbatch_tokens: int
+    scoring_tokens: int = CPU_TOKENS
     recompute: bool = False
     compile: bool = False
     capture: bool = False
@@ -98,6 +102,7 @@ def choose_execution(policy: Policy, num_tokens: int) -> Execution:
     dtype = policy.base.get_input_embeddings().weight.dtype
     return Execution(
         microbatch_tokens=max(1024, min(GPU_TOKENS, int(room / kept))),
+        scoring_tokens=max(1024, min(GPU_TOKENS, int(room / (2 * a_layer)))),
         recompute=recompute,
         compile=num_tokens >= COMPILED_FROM_TOKENS and is_plain,
         capture=num_tokens >= CAPTURED_FROM_TOKENS and is_plain and not recompute and has_kernel(device, dtype),

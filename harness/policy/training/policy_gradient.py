@@ -3,7 +3,8 @@
 Of each token the ratio of its probability now to that before the round's first step is what counts, bounded as in PPO
 with bounds of their own on each side (2503.14476): a step gains nothing by moving a token further than that. Both are
 probabilities at the sampler's temperature, computed by the same forward pass, so that the first step's ratios are 1. No
-token is drawn anew: the answers' tokens are those that the sampler has drawn. Dropout is off.
+token is drawn anew: the answers' tokens are those that the sampler has drawn. Dropout is off. Equal answers to a prompt
+go through the model once, and weigh as many times: of eight samples of a policy that is sure, three are distinct.
 
 Divergence from the start is estimated on the drawn tokens, as the mean of exp(d) - d - 1 with d the start's
 log-probability minus the policy's; it is told each round, and weighs in the loss where the update asks for it.
@@ -13,6 +14,7 @@ Gradients, packed rows, captured graphs and several processes are those of fine-
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
@@ -42,11 +44,12 @@ MAX_GRADIENT_NORM = 1.0
 
 
 class Document(NamedTuple):
-    """An answer behind its prompt, as `packing.Pair` has it, and its number among the round's answers."""
+    """An answer behind its prompt, as `packing.Pair` has it, its number among distinct ones, and how often it came."""
 
     tokens: list[int]
     prompt: int
     number: int
+    copies: int
 
     @property
     def pair(self) -> Pair:
@@ -100,7 +103,7 @@ def make_objective(update: PolicyUpdate) -> Objective:
 
 @frozen(kw_only=True, eq=False)
 class Round:
-    """A round's answers as documents, and the steps that are made of them."""
+    """A round's distinct answers as documents, what a token of each weighs, and the steps that are made of them."""
 
     documents: tuple[Document, ...]
     weights: dict[int, float]
@@ -109,22 +112,29 @@ class Round:
 
 
 def plan_round(policy: Policy, answers: Sequence[Answer], update: PolicyUpdate) -> Round:
-    """Spread the answers over the steps in an order that the seed decides, and weigh their tokens within each step."""
+    """Spread the answers over the steps in an order that the seed decides, and weigh their tokens within each step.
+
+    Equal answers are one document, all copies in the same step.
+    """
     prompts = {prompt: policy.encode_prompt(prompt) for prompt in dict.fromkeys(answer.prompt for answer in answers)}
+    distinct = Counter(answers)
     documents = tuple(
-        Document([*prompts[answer.prompt], *answer.tokens], len(prompts[answer.prompt]), number)
-        for number, answer in enumerate(answers)
+        Document([*prompts[answer.prompt], *answer.tokens], len(prompts[answer.prompt]), number, copies)
+        for number, (answer, copies) in enumerate(distinct.items())
     )
     generator = torch.Generator().manual_seed(update.seed % 2**63)
     order = torch.randperm(len(documents), generator=generator)
     parts = [part.tolist() for part in torch.tensor_split(order, update.minibatches) if len(part)]
     weights: dict[int, float] = {}
     means: dict[int, float] = {}
+    advantages = [answer.advantage for answer in distinct]
     for part in parts:
-        lengths = [documents[number].length for number in part]
-        advantages = [answers[number].advantage for number in part]
-        weights |= dict(zip(part, weigh_tokens(update.algorithm, advantages, lengths, update.most_tokens), strict=True))
-        means |= dict.fromkeys(part, 1.0 / sum(lengths))
+        each = [number for number in part for _ in range(documents[number].copies)]
+        lengths = [documents[number].length for number in each]
+        weighed = weigh_tokens(update.algorithm, [advantages[number] for number in each], lengths, update.most_tokens)
+        of_one = dict(zip(each, weighed, strict=True))
+        weights |= {number: documents[number].copies * of_one[number] for number in part}
+        means |= {number: documents[number].copies / sum(lengths) for number in part}
     steps = tuple(tuple(documents[number] for number in part) for part in parts)
     return Round(documents=documents, weights=weights, means=means, minibatches=steps)
 
@@ -140,7 +150,9 @@ class PolicyGradient:
         self.execution = execution or choose_execution(policy, num_tokens // world.size)
         self.longest = max(max((len(document.tokens) for document in planned.documents), default=1), GRAIN)
         limit = self.execution.microbatch_tokens
-        self.shares = [cut(share(step, world.rank, world.size), limit) for step in planned.minibatches]
+        shares = [share(step, world.rank, world.size) for step in planned.minibatches]
+        self.shares = [cut(documents, limit) for documents in shares]
+        self.scored = cut(list(chain.from_iterable(shares)), self.execution.scoring_tokens)
 
     def score(self) -> Scores:
         """Score this process's answers by the policy as it is now; the entropy is that of all processes' answers."""
@@ -148,11 +160,13 @@ class PolicyGradient:
         states = self._make_states()
         found: dict[int, Tensor] = {}
         total = torch.zeros(2, dtype=torch.float32, device=self.policy.device)
-        for part in chain.from_iterable(self.shares):
+        for part in self.scored:
             with torch.no_grad():
                 log_probabilities, entropies = score(*states(part), self.update.temperature)
-            total += torch.stack((entropies.sum(), entropies.new_tensor(len(entropies))))
             lengths = [document.length for document in part]
+            copies = entropies.new_tensor([document.copies for document in part])
+            copies = copies.repeat_interleave(torch.tensor(lengths, device=copies.device))
+            total += torch.stack((entropies @ copies, copies.sum()))
             for document, scores in zip(part, torch.split(log_probabilities.cpu(), lengths), strict=True):
                 found[document.number] = scores
         self.world.add_up(total)
@@ -162,8 +176,8 @@ class PolicyGradient:
         """Estimate the divergence of the policy before the update from the start, in nats a token."""
         total = torch.zeros(2, dtype=torch.float32)
         for number, scores in before.by_answer.items():
-            apart = start.by_answer[number] - scores
-            total += torch.stack(((apart.exp() - apart - 1.0).sum(), apart.new_tensor(len(apart))))
+            apart, copies = start.by_answer[number] - scores, self.planned.documents[number].copies
+            total += copies * torch.stack(((apart.exp() - apart - 1.0).sum(), apart.new_tensor(len(apart))))
         total = total.to(self.policy.device)
         self.world.add_up(total)
         return float(total[0] / total[1].clamp_min(1.0))
@@ -231,7 +245,7 @@ class PolicyGradient:
         states = self._make_states()
 
         def step(pairs: Sequence[Pair], numbers: Tensor) -> Tensor:
-            part = [Document(tokens, prompt, 0) for tokens, prompt in pairs]
+            part = [Document(tokens, prompt, 0, 1) for tokens, prompt in pairs]
             found, sums = objective(*states(part), numbers.to(self.policy.device))
             torch.autograd.backward(found)
             return sums

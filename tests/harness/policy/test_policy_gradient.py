@@ -106,7 +106,10 @@ def test_gradients_are_those_of_the_plain_loss(
     execution: Execution | None,
     kl: float,
 ) -> None:
-    """Packed, filled up, cut or by the model's own forward pass: loss, clipping and gradients are the plain ones."""
+    """Packed, filled up, cut or by the model's own forward pass: loss, clipping and gradients are the plain ones.
+
+    Answers that came several times, which go through the model once, weigh as many times.
+    """
     policy = prepared(make_policy, architecture)
     answers = make_answers(policy)
     if execution is None:
@@ -115,12 +118,15 @@ def test_gradients_are_those_of_the_plain_loss(
     with torch.no_grad():
         scores = [log_probability(policy, answer) for answer in answers]
     before, start = disturbed(scores, 1), disturbed(scores, 2)
-    plain = plain_loss(policy, answers, before, start, kl)
+    came = (0, 1, 2, 3, 0, 2, 0)
+    drawn = [answers[number] for number in came]
+    plain = plain_loss(policy, drawn, [before[number] for number in came], [start[number] for number in came], kl)
     expected = torch.autograd.grad(plain, trained_weights(policy))
 
     update = evolve(UPDATE, kl_coefficient=kl)
-    learning = PolicyGradient(policy, plan_round(policy, answers, update), update, ALONE, execution)
+    learning = PolicyGradient(policy, plan_round(policy, drawn, update), update, ALONE, execution)
     found_scores = learning.score()
+    assert len(found_scores.by_answer) == len(answers)
     for number, one in enumerate(scores):
         torch.testing.assert_close(found_scores.by_answer[number], one, rtol=1e-4, atol=1e-4)
     gradients = Gradients(trained_weights(policy), NUM_SUMS)
@@ -131,8 +137,8 @@ def test_gradients_are_those_of_the_plain_loss(
     given = [Scores(by_answer=dict(enumerate(one)), entropy=0.0) for one in (before, start)]
     (point,) = learning.take_steps(*given, gradients, optimizer, 0, lambda _: None)
     assert point.loss == pytest.approx(float(plain), rel=1e-4, abs=1e-6)
-    ratios = torch.cat([(one - old).exp() for one, old in zip(scores, before, strict=True)])
-    signs = torch.cat([torch.full((len(answer.tokens),), answer.advantage) for answer in answers])
+    ratios = torch.cat([(scores[number] - before[number]).exp() for number in came])
+    signs = torch.cat([torch.full((len(answer.tokens),), answer.advantage) for answer in drawn])
     is_clipped = ((signs > 0) & (ratios > 1.28)) | ((signs < 0) & (ratios < 0.8))
     assert point.sums[0] == pytest.approx(float(is_clipped.float().mean()), abs=1e-6)
     assert 0.0 < point.sums[0] < 1.0
@@ -182,6 +188,7 @@ def test_figures_of_a_round(make_policy: MakePolicy, tmp_path: Path) -> None:
     update = evolve(UPDATE, learning_rate=5e-3)
     policy = make_policy("llama")
     learner, answers = PolicyLearner(policy), make_answers(policy)
+    answers.append(answers[1])
     first = learner.reinforce(None, answers, update, None, tmp_path / "1/adapter", lambda _: None)
     second = learner.reinforce(tmp_path / "1/adapter", answers, update, None, tmp_path / "2/adapter", lambda _: None)
     assert first.kl == pytest.approx(0.0, abs=1e-6)
