@@ -23,6 +23,8 @@ _BUILT_IN = frozenset({"bias", "gain"})
 """Steps that a layer or a norm may do itself."""
 _MERGED = ("scale", "shift")
 """Steps of which two may be one."""
+_VARIANCE = " var"
+"""A reduction that ends with a number, the degrees of freedom: a further one makes no other graph of it."""
 _PARTS: dict[str, tuple[str, ...]] = {
     "hardtanh": ("clamp",),
     "relu6": ("clamp",),
@@ -52,6 +54,8 @@ def find_operations(spec: ProgramSpec) -> tuple[str, ...]:
         if node.op not in _VIEWS:
             found += _name(place, node, spec, has_head)
     merged = {name for name in found if name in _MERGED}
+    if any(name.endswith(_VARIANCE) for name in found):
+        merged.discard("scale")
     return tuple(sorted([*merged, *(name for name in found if name not in _BUILT_IN and name not in _MERGED)]))
 
 

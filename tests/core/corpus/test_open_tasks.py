@@ -153,6 +153,14 @@ def test_no_pair_has_the_operations_of_an_open_task() -> None:
     assert not taught & asked
 
 
+def test_a_scaled_variance_has_the_operations_of_a_plain_one() -> None:
+    """Both are a mean times a number, so that one graph is no task of two splits."""
+    plain, scaled = "l1-open_reduction-488f56d587c8819b", "l2-open_reduction_chain-5dd51207d3746d05"
+    found = find_operations(spec_of(plain))
+    assert any(operation.endswith(" var") for operation in found)
+    assert find_operations(spec_of(scaled)) == found
+
+
 def test_open_tasks_are_written_in_the_dialects_of_training() -> None:
     """An id renders the same text again, prompts differ, and some of them say the task in English."""
     found = drawn(Split.TRAIN, 200)

@@ -48,7 +48,7 @@ def battery(oracle: MutationOracle) -> Battery:
 
 @pytest.fixture(scope="module")
 def report() -> MutantsReport:
-    return measure_kill_rates(count=6, seed=1, jobs=2, families=["unary", "softmax"], timing=itertools.count().__next__)
+    return measure_kill_rates(count=6, seed=1, jobs=2, families=["unary", "softmax"], clock=itertools.count().__next__)
 
 
 def replaced(old: str, new: str) -> str:
