@@ -1,4 +1,8 @@
-"""The judge's side of the sandbox: send jobs, read replies, and say what each kind of death means.
+"""Opens a sandbox in the judge's process: sends jobs to zygotes, reads replies, and says what each death means.
+
+Four kinds of processes, each started by the one before it: the judge, which verifies; a fork server, which has
+imported torch and forks zygotes (`fork_server`); a zygote, which forks a child for each job (`zygote`); and the child,
+confined, the only one in which candidate code runs.
 
 A `Sandbox` owns the zygotes and one root folder for scratch. It is thread-safe: each call is a job with a socket of
 its own, and jobs run side by side. A zygote that dies is started anew once for a job; after that, the sandbox is broken
