@@ -1,4 +1,4 @@
-"""Stage 2: the launch plan can be recorded, compiled for the target, and passes the audit.
+"""Stage 2: the launch plan can be recorded, compiled for the target, and is valid.
 
 The stage judges the recordings that every verifier needs: the declared, tiny and small sizes in the task's first
 dtype. Recordings at larger sizes or in another dtype belong to the input variants that use them, and their failures
@@ -15,7 +15,7 @@ from ..core.outcome import Outcome, Stage
 from ..core.plan import BufferKind, LaunchPlan, Purity
 from ..core.task import Profile
 from ..core.verdict import StageResult, decide, skip
-from .plan_audit import audit
+from .plan_validation import validate_plan
 
 _NARROW_DTYPES = frozenset({"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"})
 JUDGED = (Profile.DECLARED, Profile.TINY, Profile.SMALL)
@@ -52,7 +52,7 @@ def judge_recording(recording: Recording, report: CompileReport, purity: Purity 
     if recording.plan is None:
         return Failure(outcome=Outcome.BROKEN_PROTOCOL, message=f"no plan for {recording.profile}")
     is_declared = recording.profile is Profile.DECLARED and recording.dtype == report.recordings[0].dtype
-    failure = find_narrow_parameter(recording, report.reference) or audit(
+    failure = find_narrow_parameter(recording, report.reference) or validate_plan(
         recording.plan,
         report.reference if is_declared else None,
         used_inputs=report.reference.used_inputs,

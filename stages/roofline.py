@@ -16,7 +16,7 @@ import numpy as np
 from attrs import frozen
 
 from ..core.plan import BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan, Operator, View
-from .plan_audit import read_views, written_views
+from .plan_validation import read_views, written_views
 
 ITEM_BYTES = {
     "float64": 8,

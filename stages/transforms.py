@@ -1,4 +1,4 @@
-"""What a variant does to freshly drawn values: arrays in, arrays of the same shape out.
+"""Transforms freshly drawn inputs into a variant's: arrays in, arrays of the same shape out.
 
 Whatever is drawn here follows from the values alone, so that the same inputs become the same in every process.
 """

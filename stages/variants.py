@@ -54,92 +54,74 @@ class Facts(Protocol):
     @property
     def is_interpreted(self) -> bool:
         """Whether plans are interpreted, so that the order of programs is ours to choose."""
-        ...
 
     @property
     def has_remainder(self) -> bool:
         """Whether there are sizes of no profile, one more than whole blocks."""
-        ...
 
     @property
     def has_integers(self) -> bool:
         """Whether there are integers among the inputs, and the reference accepts the variant's."""
-        ...
 
     @property
     def begins_with_product(self) -> bool:
         """Whether the reference's first operator multiplies matrices: its inputs, not what was made of them."""
-        ...
 
     @property
     def num_operators(self) -> int:
         """How many operators the reference has, where each is exact for single elements and none multiplies many."""
-        ...
 
     @property
     def is_pointwise(self) -> bool:
         """Whether each operator of the reference works on single elements or chooses among them."""
-        ...
 
     @property
     def passes_over_nan(self) -> bool:
         """Whether the reference's results are floating-point numbers although some of its inputs are none."""
-        ...
 
     @property
     def has_numbers(self) -> bool:
         """Whether there are plain numbers among the inputs of which the reference accepts others."""
-        ...
 
     @property
     def is_recorded(self) -> bool:
         """Whether there are recordings of the candidate."""
-        ...
 
     @property
     def narrows(self) -> bool:
         """Whether the plan computes in a narrower dtype than the task."""
-        ...
 
     @property
     def multiplies_narrowly(self) -> bool:
         """Whether its products are of narrower values than the task's."""
-        ...
 
     @property
     def degree(self) -> int | None:
         """d where the result of c times the original inputs is c^d times the result; null where there is none."""
-        ...
 
     @property
     def own_degree(self) -> int | None:
         """The same for the variant's inputs."""
-        ...
 
     @property
     def is_exact(self) -> bool:
         """Whether the reference in the variant's dtype is well within tolerance on the variant's inputs."""
-        ...
 
     @property
     def subtracts_maximum(self) -> bool:
         """Whether the reference's first operator subtracts the maximum itself."""
-        ...
 
     @property
     def orders_inputs(self) -> bool:
         """Whether the reference's first operator finds the position of an extreme."""
-        ...
 
     @property
     def resolves_ties(self) -> bool:
         """Whether PyTorch says which of several equal values a result stands for."""
-        ...
 
     @property
     def is_narrowed_to_float16(self) -> bool:
         """Whether the variant's dtype is float16 and the task's first dtype is not."""
-        ...
 
 
 @frozen(kw_only=True)

@@ -15,7 +15,7 @@ from attrs import evolve
 from ..task import NAMED, TASK_ID, Example, Task
 from .builder.draw import MASK_64, Draw, digest, mix
 from .builder.spec import Spec
-from .composition.kinship import (
+from .composition.overlap import (
     OPERATORS_WITH_RESERVED,
     find_older,
     goes_on,
@@ -27,7 +27,7 @@ from .composition.kinship import (
 from .composition.tensors import ProgramSpec
 from .composition.writing import write_task
 from .novelty import RESERVED, find_kin, is_reserved
-from .open_tasks.kinship import find_operations, is_marked
+from .open_tasks.membership import find_operations, is_marked
 from .registry import FAMILIES, SURFACES, TABLE, TAUGHT
 from .surfaces import draw_dialect, has_same_interface, write_surface, write_task_surface
 

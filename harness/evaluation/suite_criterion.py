@@ -32,7 +32,7 @@ from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Profile, Task
 from ...stages.compile_stage import find_recording
-from ...stages.plan_audit import check_structure
+from ...stages.plan_validation import check_structure
 from ..errors import TaskError, TooLargeError
 from ..reference.device_comparison import find_excess_on_device
 from ..reference.oracle import ExpectedRun

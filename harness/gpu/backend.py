@@ -31,7 +31,7 @@ from ...core.plan import LaunchPlan
 from ...core.run import RunReply, RunRequest, RunResult
 from ...core.serialisation import from_plain, to_plain
 from ..errors import SandboxError
-from ..sandbox.sandbox import read_run_result
+from ..sandbox.wire import read_run_result
 from .processes import EXECUTOR_BYTES, Executor, Lost, Parent, with_memory_retry
 from .timing.protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
 

@@ -1,4 +1,4 @@
-"""A process that has imported what its children need, and forks them: a child costs milliseconds, not imports.
+"""Runs a fork server: a process that has imported what its children need, and forks them in milliseconds.
 
 Zygotes, workers that verify and executors on GPUs are such children, each kind of a server of its own. No candidate's
 code runs in a server. Each child has a socket to the owner. The owner's end is the server's, and the server's that of

@@ -1,4 +1,8 @@
-"""The judge's side of the sandbox: send jobs, read replies, and say what each kind of death means.
+"""Opens a sandbox in the judge's process: sends jobs to zygotes, reads replies, and says what each death means.
+
+Four kinds of processes, each started by the one before it: the judge, which verifies; a fork server, which has
+imported torch and forks zygotes (`fork_server`); a zygote, which forks a child for each job (`zygote`); and the child,
+confined, the only one in which candidate code runs.
 
 A `Sandbox` owns the zygotes and one root folder for scratch. It is thread-safe: each call is a job with a socket of
 its own, and jobs run side by side. A zygote that dies is started anew once for a job; after that, the sandbox is broken
@@ -29,7 +33,7 @@ from ...core.candidate import Failure, Recording
 from ...core.config import LimitsConfig
 from ...core.outcome import Outcome
 from ...core.plan import LaunchPlan
-from ...core.run import RunReply, RunRequest, RunResult
+from ...core.run import RunReply, RunRequest
 from ...core.serialisation import from_plain, to_plain
 from ..errors import SandboxError, UsageError
 from . import wire
@@ -37,7 +41,7 @@ from .confinement import watch
 from .confinement.confinement import Capability, Protections, describe_protections
 from .fork_server import ForkServer
 from .recording.target import parse_target
-from .wire import RecompileReply, RecordReply, RecordRequest, TraceReply
+from .wire import RecompileReply, RecordReply, RecordRequest, TraceReply, read_run_result
 from .zygote import MAX_ANSWER_BYTES
 from .zygote_process import BorrowedZygote, ZygoteProcess, start_server
 
@@ -365,18 +369,6 @@ def open_early(limits: LimitsConfig, target: str, seed: int, is_needed: bool) ->
         if is_needed:
             sandbox.start_soon()
         yield sandbox
-
-
-def read_run_result(plain: Any, blobs: list[bytes]) -> RunResult:
-    """Return one run's result from a reply, structured strictly; raises ValueError and the like."""
-    # outputs and marks travel as blob numbers; everything else is structured strictly
-    numbers = {name: list(plain.pop(name)) for name in ("outputs", "written", "tainted")}
-    for indices in numbers.values():
-        if not all(type(index) is int and 0 <= index < len(blobs) for index in indices):
-            raise ValueError("not blob numbers")
-    result = from_plain(plain | dict.fromkeys(numbers, ()), RunResult)
-    held: dict[str, Any] = {name: tuple(blobs[index] for index in indices) for name, indices in numbers.items()}
-    return evolve(result, **held)
 
 
 def _broken(error: Exception) -> Failure:

@@ -13,11 +13,11 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from ...core.candidate import Failure, Recording
 from ...core.plan import Kernel
-from ...core.run import InitArgument, TensorSpec
+from ...core.run import InitArgument, RunResult, TensorSpec
 from ...core.serialisation import from_plain
 from ...core.task import Profile
 
@@ -159,3 +159,15 @@ def read_request(plain: dict[str, Any]) -> RecordRequest:
             "measured": None if plain.get("measured") is None else tuple(plain["measured"]),
         }
     )
+
+
+def read_run_result(plain: Any, blobs: list[bytes]) -> RunResult:
+    """Return one run's result from a reply, structured strictly; raises ValueError and the like."""
+    # outputs and marks travel as blob numbers; everything else is structured strictly
+    numbers = {name: list(plain.pop(name)) for name in ("outputs", "written", "tainted")}
+    for indices in numbers.values():
+        if not all(type(index) is int and 0 <= index < len(blobs) for index in indices):
+            raise ValueError("not blob numbers")
+    result = from_plain(plain | dict.fromkeys(numbers, ()), RunResult)
+    held: dict[str, Any] = {name: tuple(blobs[index] for index in indices) for name, indices in numbers.items()}
+    return evolve(result, **held)

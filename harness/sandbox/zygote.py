@@ -1,4 +1,4 @@
-"""The zygote: a pre-imported process that forks one confined child for each job, and watches it.
+"""Forks one confined child for each job, and watches it: the main program of a zygote, a process with all imports made.
 
 Importing torch and triton takes seconds and forking milliseconds, so zygotes stay alive for as long as the judge does:
 one compiles, one interprets. Triton decides at import which, so they are forked before that by a process that has

@@ -1,4 +1,4 @@
-"""The zygotes' processes as the judge sees them: started by the process that owns them, and lent to others.
+"""Starts zygotes and hands jobs to them: the judge's handle of one, which its owner may lend to other processes.
 
 One process imports torch once and forks the zygotes of a sandbox (`fork_server`). A job is one packet on the zygote's
 control socket, so several processes may hand over jobs on the same one. Who borrows a zygote cannot start it anew: that

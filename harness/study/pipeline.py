@@ -19,7 +19,6 @@ from ...core.task import Task
 from ...core.text.prompts import user_message
 from ...core.verdict import Verdict
 from ..display import Progress
-from ..verification.verifier import open_verifier
 from ..work import Work, WorkStore, work_key
 from .rows import Journal
 from .store import Results
@@ -64,7 +63,9 @@ def open_context(
 
     `num_sharing` processes share each GPU.
     """
+    # both import torch, which a grid's other processes do without
     from ..policy.distributed_learner import load_learner
+    from ..verification.verifier import open_verifier
 
     with open_verifier(config, results.evidence_path, num_sharing) as verifier:
         learner = learner or load_learner(config.policy, results.work)

@@ -34,7 +34,7 @@ from ..reference.device_comparison import compare_on_device
 from ..reference.oracle import ExpectedRun
 from ..reference.reference import torch_dtype
 from ..reference.values import DrawnInputs
-from ..sandbox.sandbox import read_run_result
+from ..sandbox.wire import read_run_result
 from .context import BYTES_A_BYTE, VerifierContext
 from .storages import fill_storages
 

@@ -28,7 +28,7 @@ from ...stages.compile_stage import (
     narrows,
 )
 from ...stages.judge_run import ExpectedOutput, compare_run, judge_run
-from ...stages.plan_audit import check_structure
+from ...stages.plan_validation import check_structure
 from ...stages.syntax import judge_syntax
 from ...stages.tolerance import SHARE_WITHOUT_PRODUCTS, TOLERANCES, choose_share, find_largest_safe
 from ...stages.variants import ROWS, SAMPLED_VARIANTS, VariantInputs, describe

@@ -3,7 +3,8 @@
 A convolution with many channels is a product of the elements under the windows and the weights, whose inner index runs
 over channels and taps: found by division (`product`), or in loops over taps with a product a tap (`taps`). A
 convolution that has few channels a filter sums directly, one plane of the result after the other (`planes`) or over all
-of it (`flat`). A width of one is a product as it stands (`pointwise`). What follows runs on the accumulator.
+of it (`flat`). A width of one is a product as it stands (`pointwise`). What follows runs on the accumulator. In a
+depthwise separable convolution the product sums what it reads as it is needed (`separable_kernel`).
 """
 
 from __future__ import annotations
@@ -330,3 +331,67 @@ def drop_unused(sizes: Sequence[tuple[str, str]], lines: Sequence[str]) -> list[
     """Return the sizes that the lines name."""
     words = set("".join(c if c.isalnum() or c == "_" else " " for c in "\n".join(lines)).split())
     return [(name, value) for name, value in sizes if name in words]
+
+
+def separable_kernel(
+    code: WindowCode,
+    words: Wording,
+    pointwise: tuple[str, str, str],
+    channels: int,
+    epilogue: Epilogue,
+    draw: Draw,
+) -> KernelParts:
+    """Write a depthwise and a pointwise convolution in one kernel.
+
+    `words` name the depthwise weights, `pointwise` the others and the pointers of both biases. The depthwise result of
+    a block of channels never leaves the program; programs for other filters sum it again, which costs less than to
+    write and read it.
+    """
+    weight, pointer, bias = pointwise
+    tile = draw_tile(draw)
+    rm, rn, rk, bm, bk = tile.rm, tile.rn, tile.rk, tile.bm, tile.bk
+    filters, acc, plane, mid = words.filters, words.acc, code.plane, draw.choice(("mid", "mid", "h"))
+    outer = "inside" if code.is_guarded else f"({rm} < M)"
+    address = code.address(f"n * C + {rk}")
+    taps = [
+        f"{words.x} = tl.load({words.x_pointer} + {address}, mask={outer} & ({rk} < C), other=0.0)",
+        f"{words.weight} = tl.load({words.weight_pointer} + {code.tap_address(rk)}, mask={rk} < C, other=0.0)",
+        f"{mid} += {words.x} * {words.weight}",
+    ]
+    inner = [
+        f"{rk} = k + tl.arange(0, {bk})[None, :]",
+        f"{mid} = tl.zeros(({bm}, {bk}), dtype=tl.float32)",
+        *code.loop_taps("range", f"({rm} < M)" if code.is_guarded else "", taps),
+        *([f"{mid} += tl.load({bias} + {rk}, mask={rk} < C, other=0.0)"] if bias else []),
+        f"c = k + tl.arange(0, {bk})[:, None]",
+        f"{weight} = tl.load({pointer} + {rn} * C + c, mask=(c < C) & ({rn} < {filters}), other=0.0)",
+        f'{acc} += tl.dot({mid}, {weight}, input_precision="ieee")',
+    ]
+    lines = [
+        *tile.place(),
+        *code.split_places(rm, True),
+        f"n = {rm} // {plane}",
+        tile.zeros(acc),
+        f"for k in range(0, C, {bk}):",
+        *(f"    {line}" for line in inner),
+        f"{words.offsets} = (n * {filters} + {rn}) * {plane} + {rm} % {plane}",
+        f"mask = ({rm} < M) & ({rn} < {filters})",
+    ]
+
+    def load(operand: str, kind: Operand) -> str:
+        if kind is Operand.VECTOR:
+            return f"tl.load({words.pointer(operand)} + {rn}, mask={rn} < {filters})"
+        return f"tl.load({words.pointer(operand)} + {words.offsets}, mask=mask)"
+
+    lines += [*epilogue(acc, load), f"tl.store({words.out_pointer} + {words.offsets}, {acc}, mask=mask)"]
+    blocks = draw_blocks(draw, channels)
+    count = " * ".join(("N", *code.outs))
+    sizes = [(name, name) for name in ("C", filters, *code.axes, *code.outs)]
+    constants = [*code.constants, *tile.constants(blocks)]
+    return KernelParts(
+        lines=lines,
+        sizes=drop_unused([("M", count), *sizes], lines),
+        constants=constants,
+        grid=f"(triton.cdiv({count}, {blocks[0]}), triton.cdiv({filters}, {blocks[1]}))",
+        style="fused",
+    )

@@ -21,12 +21,12 @@ from ..builder.convolution_kernels import (
     direct_kernel,
     pointwise_kernel,
     product_kernel,
+    separable_kernel,
 )
 from ..builder.convolution_words import BATCH_NORM, CHANNEL_NAMES, Layer, norm_lines, write_layer
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
 from ..builder.operations import ACTIVATIONS, MATRIX_STEPS, RELU, Applied, Operand, apply, draw_chain, is_bounded
-from ..builder.separable_kernels import separable_kernel
 from ..builder.spec import Size, Spec, draw_dtypes
 from ..builder.tails import TAILS, Tail, write_tail
 from ..builder.window_code import WindowCode, draw_code

@@ -14,10 +14,9 @@ from ...task import Example
 from ..builder.chain import ChainNames, describe, forward_lines, kernel_lines, name_chain
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
-from ..builder.image_sizes import DIMENSIONS, draw_image_sizes
 from ..builder.operations import MATRIX_STEPS, Operand, draw_chain
 from ..builder.row_bodies import MAPS, RowBody
-from ..builder.spec import Spec, draw_dtypes
+from ..builder.spec import DIMENSIONS, Spec, draw_dtypes, draw_image_sizes
 from ..builder.wording import Kernel, Names, draw_names_among, finish
 
 _EPSILONS = (1e-5, 1e-5, 1e-6, 1e-3)

@@ -5,73 +5,26 @@ Heads are convolutions, products, pooling or norms; then comes whatever the tens
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..builder.draw import Draw
 from ..builder.operations import ACTIVATIONS, UNARY, apply, make_operation
-from ..builder.spec import Size, Spec, draw_size
+from ..builder.spec import Size, Spec
 from ..builder.windows import Window
 from ..composition.chains import LEARNED_SCALE, Chain
+from ..composition.heads import add_convolution, add_matmul, add_norm, add_tensor, draw_rank
 from ..composition.program import Program
 from ..composition.sizes import (
     MOST_ELEMENTS,
-    MOST_OPERATIONS,
     draw_batch,
     draw_channels,
-    draw_colors,
     draw_features,
     draw_pool_window,
     draw_rows,
     draw_sequence,
     draw_sides,
-    draw_window,
     least_side,
-    places_for,
 )
 from ..composition.tensors import Shape, rename
 from .pointwise import ACTIVATIONS as RARER
-
-
-def add_convolution(
-    program: Program,
-    draw: Draw,
-    kind: str,
-    rank: int,
-    is_plain: bool = False,
-    part: float = 1.0,
-    lead: Callable[[int], int] = lambda x: x,
-) -> int:
-    """Add an image and a convolution of it: "standard", "depthwise", "grouped", "pointwise" or "transposed".
-
-    `part` is what the image has of the places that it could have; `lead` adds what comes before the convolution.
-    """
-    is_transposed = kind.startswith("transposed")
-    window = draw_window(draw, rank, is_transposed, is_plain)
-    if kind == "pointwise":
-        window = Window(kernel=(1,) * rank, stride=(1,) * rank, padding=(0,) * rank, dilation=(1,) * rank)
-    groups = draw.choice((2, 2, 3, 4, 4, 8)) if kind.endswith("grouped") else 1
-    batch = draw_batch(draw)
-    widest = {1: 512, 2: 256, 3: 64}[rank]
-    has_bias = draw.chance(0.5)
-    if kind == "depthwise":
-        channels = draw_channels(draw, 8, 512 if rank < 3 else 64)
-        places = places_for(window, batch.declared, channels.declared, channels.declared, channels.declared)
-        sides = draw_sides(draw, rank, part * places, least_side(window))
-        shape = program.image(batch, channels, sides, "channels")
-        return program.convolution(lead(program.input(shape)), shape[1], window, -1, has_bias)
-    is_first = groups == 1 and draw.chance(0.2)
-    channels = draw_colors(draw) if is_first else draw_channels(draw, 8, widest, groups)
-    filters = draw_channels(draw, 8, widest, groups)
-    places = places_for(window, batch.declared, channels.declared, filters.declared, groups)
-    sides = draw_sides(draw, rank, part * places, least_side(window), is_transposed)
-    shape = program.image(batch, channels, sides)
-    found = program.dim("out_channels", filters)
-    return program.convolution(lead(program.input(shape)), found, window, groups, has_bias)
-
-
-def draw_rank(draw: Draw) -> int:
-    """Draw the number of an image's sides."""
-    return draw.choice((1, 2, 2, 2, 3, 3))
 
 
 def draw_convolution(draw: Draw, family: str) -> Spec:
@@ -110,23 +63,6 @@ def draw_pooling(draw: Draw, family: str) -> Spec:
     shape = program.image(batch, channels, draw_sides(draw, rank, places, least_side(window)), "channels")
     program.pool(program.input(shape), kind, window)
     return program.finish(1, family)
-
-
-def add_tensor(program: Program, draw: Draw, rank: int, kind: str = "randn", most: int = MOST_ELEMENTS) -> int:
-    """Add an input of two to five dimensions: rows, sequences or images."""
-    if rank == 2:
-        columns = draw_features(draw, 256, 65536)
-        rows = draw_rows(draw, 64, max(64, min(8192, most // columns.declared)))
-        return program.input((program.dim("batch", rows), program.dim("features", columns)), kind=kind)
-    batch = draw_batch(draw)
-    if rank == 3:
-        features = draw_features(draw, 64, 2048)
-        length = draw_sequence(draw, 32, max(32, min(4096, most // batch.declared // features.declared)))
-        dims = (program.dim("batch", batch), program.dim("sequence", length), program.dim("features", features))
-        return program.input(dims, kind=kind)
-    channels = draw_channels(draw, 8, 256)
-    places = most / (batch.declared * channels.declared)
-    return program.input(program.image(batch, channels, draw_sides(draw, rank - 2, places), "channels"), kind=kind)
 
 
 def _draw_tensor_rank(draw: Draw) -> int:
@@ -196,25 +132,6 @@ def draw_norm(draw: Draw, family: str) -> Spec:
     return program.finish(1, family)
 
 
-def add_norm(program: Program, draw: Draw, x: int, kind: str, groups: int = 1, name: str = "") -> int:
-    """Add a normalisation of the tensor."""
-    rank = len(program.shape(x))
-    eps = draw.choice((1e-5, 1e-5, 1e-5, 1e-6, 1e-3))
-    affine = int(draw.chance(0.3 if kind == "instance" else 0.8))
-    match kind:
-        case "batch":
-            return program.norm(x, kind, name, eps=eps, affine=affine, running=int(draw.chance(0.15)))
-        case "group":
-            return program.norm(x, kind, name, eps=eps, affine=affine, groups=groups)
-        case "layer":
-            dims = str(rank - 1) if rank < 4 else ",".join(map(str, range(draw.choice((1, 1, rank - 1)), rank)))
-            return program.norm(x, kind, name, eps=eps, affine=affine, dims=dims)
-        case "rms":
-            return program.norm(x, kind, name, eps=eps, affine=affine, dims=str(rank - 1 if rank < 4 else 1))
-        case _:
-            return program.norm(x, kind, name, eps=eps, affine=affine)
-
-
 def draw_matmul(draw: Draw, family: str) -> Spec:
     """Draw a product of matrices of any shape: square, tall, wide, long inside, batched, or tensors by a matrix."""
     program = Program()
@@ -222,53 +139,6 @@ def draw_matmul(draw: Draw, family: str) -> Spec:
         program, draw, draw.choice(("plain",) * 5 + ("batched", "batched", "heads", "tensor", "tensor4", "tensor4"))
     )
     return program.finish(1, family)
-
-
-_PRODUCT_SHAPES = (
-    ((512, 4096), (512, 4096), (512, 4096)),
-    ((8192, 32768), (16, 64), (8192, 16384)),
-    ((16, 512), (16384, 131072), (16, 512)),
-    ((16384, 65536), (32, 512), (16, 128)),
-    ((16, 64), (1024, 8192), (4096, 16384)),
-    ((200, 5000), (100, 3000), (60, 4000)),
-)
-
-
-def add_matmul(program: Program, draw: Draw, kind: str, scaled: float = 0.4) -> int:
-    """Add two inputs and their product, the first divided by the root of the inner size with that probability."""
-    rows, inner, columns = (draw.size(*bounds) for bounds in draw.choice(_PRODUCT_SHAPES))
-    if draw.chance(0.3):
-        rows, inner, columns = (max(16, size - draw.between(1, 7)) for size in (rows, inner, columns))
-    while rows * columns > MOST_ELEMENTS or 2 * rows * inner * columns > MOST_OPERATIONS:
-        rows, columns = max(16, rows // 2), max(16, columns // 2)
-        inner = inner if rows * columns < 1 << 20 else max(16, inner // 2)
-    m = draw_size(draw, rows, (3, 5, 7), (17, 23), (33, 47))
-    k = draw_size(draw, inner, (5, 7, 9), (35, 45), (66, 90))
-    n = draw_size(draw, columns, (3, 5, 7), (19, 30), (35, 50))
-    layout = draw.choice(("nn", "nn", "nn", "nt", "tn", "tt"))
-    if kind == "plain":
-        dims = program.dim("M", m), program.dim("K", k), program.dim("N", n)
-        lead: Shape = ()
-    else:
-        m = draw_size(draw, min(rows, draw.size(32, 1024)), (3, 5), (9, 13), (17, 21))
-        k = draw_size(draw, min(inner, 2048), (5, 7), (19, 27), (35, 41))
-        n = draw_size(draw, min(columns, 1024), (3, 5), (9, 15), (19, 23))
-        batch = draw_batch(draw)
-        lead = (program.dim("batch", batch),)
-        if kind in ("heads", "tensor4"):
-            heads = Size(declared=draw.choice((4, 8, 12, 16)), tiny=2, small=2, larger=3)
-            lead = (*lead, program.dim("heads", heads))
-            m = draw_size(draw, min(m.declared, 512), (3, 5), (7, 9), (11, 13))
-        dims = program.dim("M", m), program.dim("K", k), program.dim("N", n)
-        if kind.startswith("tensor"):
-            layout = draw.choice(("nn", "nn", "nt"))
-    left = (*lead, dims[0], dims[1]) if layout[0] == "n" else (*lead, dims[1], dims[0])
-    right: Shape = (dims[1], dims[2]) if layout[1] == "n" else (dims[2], dims[1])
-    if not kind.startswith("tensor"):
-        right = (*lead, *right)
-    a = program.input(left, draw.choice(("a", "a", "x")), scale=dims[1] if draw.chance(scaled) else None)
-    b = program.input(right, draw.choice(("b", "b", "w")))
-    return program.matmul(a, b, layout, name="x", is_shared=int(kind.startswith("tensor")))
 
 
 def draw_attention(draw: Draw, family: str) -> Spec:

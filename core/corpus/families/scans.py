@@ -9,7 +9,7 @@ from __future__ import annotations
 from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
-from ..builder.image_sizes import DIMENSIONS as IMAGES
+from ..builder.spec import DIMENSIONS as IMAGES
 from ..builder.spec import Size, Spec, draw_dtypes, draw_size
 from ..builder.strip_bodies import spread_lanes
 from ..builder.wording import Kernel, Names, draw_names_among, finish

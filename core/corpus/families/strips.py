@@ -11,8 +11,8 @@ from attrs import evolve
 from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
-from ..builder.image_sizes import DIMENSIONS as IMAGES
 from ..builder.row_bodies import MAPS, REDUCTIONS, RowBody
+from ..builder.spec import DIMENSIONS as IMAGES
 from ..builder.spec import Size, Spec, draw_dtypes, draw_size
 from ..builder.strip_bodies import NORMALISATIONS, StripBody, can_walk, spread_lanes, write_strip, write_walk
 from ..builder.wording import Kernel, Names, draw_names_among, finish

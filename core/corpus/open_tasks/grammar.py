@@ -1,9 +1,9 @@
 """Chains that are open tasks or teach their parts: at Level 1 two operations, at Level 2 three or four.
 
-Every chain has a mark that no program of an older family has (`kinship.is_marked`): a function before the head, a
-function that no older chain has, a step after an operator that elsewhere stands alone, or an earlier value again. Which
-are open tasks, and which are pairs, says the hash of their operations (`kinship.is_open`). Open tasks have a family for
-each kind of head; the pairs have few families, so that they are a small part of what a policy is taught.
+Every chain has a mark that no program of an older family has (`membership.is_marked`): a function before the head, a
+function that no older chain has, a step after an operator that elsewhere stands alone, or an earlier value again. The
+hash of their operations says which are open tasks and which are pairs (`membership.is_open`). Open tasks have a family
+for each kind of head; the pairs have few families, so that they are a small part of what a policy is taught.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from ..builder.draw import Draw
 from ..builder.operations import apply
 from ..builder.spec import Spec
+from ..composition.heads import add_tensor
 from ..composition.program import Program
 from ..composition.tensors import ProgramSpec
-from ..families.operators import add_tensor
-from .chain import OpenChain
+from .chain import FURTHER, LEADING, NEW_BINARY, NEW_UNARY, OpenChain
 from .inputs import (
     MOST_ELEMENTS,
     begin,
@@ -27,8 +27,7 @@ from .inputs import (
     begin_product,
     draw_tensor_rank,
 )
-from .kinship import count_elements, count_operations, is_marked, is_open
-from .operations import FURTHER, LEADING, NEW_BINARY, NEW_UNARY
+from .membership import count_elements, count_operations, is_marked, is_open
 
 ChainDraw = Callable[[Draw], OpenChain]
 SpecDraw = Callable[[Draw, str], Spec]

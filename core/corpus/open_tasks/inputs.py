@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..builder.draw import Draw
 from ..builder.spec import draw_size
+from ..composition.heads import add_convolution, add_tensor, draw_rank
 from ..composition.program import Program
 from ..composition.sizes import (
     draw_batch,
@@ -19,7 +20,6 @@ from ..composition.sizes import (
     least_side,
 )
 from ..composition.tensors import Shape
-from ..families.operators import add_convolution, add_tensor, draw_rank
 from .chain import OpenChain
 
 MOST_ELEMENTS = 1 << 22

@@ -12,8 +12,16 @@ from collections.abc import Callable, Iterator, Sequence
 
 from attrs import frozen
 
-from .host import mutate_arguments, mutate_grids, mutate_parameters
-from .memory import mutate_accumulators, mutate_blocks, mutate_dtypes, mutate_masks, mutate_offsets
+from .memory import (
+    mutate_accumulators,
+    mutate_arguments,
+    mutate_blocks,
+    mutate_dtypes,
+    mutate_grids,
+    mutate_masks,
+    mutate_offsets,
+    mutate_parameters,
+)
 from .program import Edit, MutationClass, Program
 from .values import mutate_arithmetic, mutate_axes, mutate_comparisons, mutate_constants, mutate_functions, mutate_steps
 

@@ -23,7 +23,7 @@ from ....core.serialisation import from_plain
 from ....core.verdict import Verdict
 from ...errors import UsageError
 from ...sandbox import wire
-from ...sandbox.sandbox import read_run_result
+from ...sandbox.wire import read_run_result
 from ...service.messages import read_request, verdict_from_plain
 from ...tasks.batch import read_batch
 from .fuzz_reading import SLOW_S

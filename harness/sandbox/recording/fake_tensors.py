@@ -221,3 +221,22 @@ class HostConstants:
     def find(self, tensor: torch.Tensor) -> str | None:
         """Return the SHA-256 of the values that a tensor's storage stands for, or None."""
         return self._sha256_of.get(tensor.untyped_storage()._cdata)
+
+
+class OnCpu(torch.overrides.TorchFunctionMode):
+    """Keeps on the CPU what `__init__` would place on the device; the model is moved afterwards anyway."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Rewrite the device argument."""
+        kwargs = dict(kwargs or {})
+        if func is torch.Tensor.cuda:
+            return args[0]
+        if kwargs.get("device") is not None:
+            kwargs["device"] = "cpu"
+        if func is torch.Tensor.to:
+            args = tuple("cpu" if _is_device(value) else value for value in args)
+        return func(*args, **kwargs)
+
+
+def _is_device(value: Any) -> bool:
+    return isinstance(value, torch.device) or (isinstance(value, str) and value.partition(":")[0] in ("cuda", "cpu"))

@@ -43,7 +43,7 @@ from .device_stub import (
     pretend_device,
     run_tools_as_one_user,
 )
-from .fake_tensors import CPU, CUDA, FakeDevices, raw_bytes
+from .fake_tensors import CPU, CUDA, FakeDevices, OnCpu, raw_bytes
 from .forward_pass import DispatchRecorder, ForwardTrace
 from .host_state import find_changes, take_snapshot
 from .launches import LaunchRecorder
@@ -182,7 +182,7 @@ class _Session:
         self.tuners.begin(self.request.choice, self.request.measured, lambda: take_snapshot(module, model))
         torch.manual_seed(self.request.seed)
         Refusal.raised.clear()
-        with self._building(hollow), _OnCpu():
+        with self._building(hollow), OnCpu():
             model = module.ModelNew(*args, **kwargs)
         if not isinstance(model, torch.nn.Module):
             raise TypeError("ModelNew is no torch.nn.Module")
@@ -347,25 +347,6 @@ class _Session:
         if constants & set(_used(plan)):
             raise _NeedsValues if hollow else Refusal(Outcome.UNSUPPORTED, "a constant without values")
         return plan
-
-
-class _OnCpu(torch.overrides.TorchFunctionMode):
-    """Keeps on the CPU what `__init__` would place on the device; the model is moved afterwards anyway."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Rewrite the device argument."""
-        kwargs = dict(kwargs or {})
-        if func is torch.Tensor.cuda:
-            return args[0]
-        if kwargs.get("device") is not None:
-            kwargs["device"] = "cpu"
-        if func is torch.Tensor.to:
-            args = tuple("cpu" if _is_device(value) else value for value in args)
-        return func(*args, **kwargs)
-
-
-def _is_device(value: Any) -> bool:
-    return isinstance(value, torch.device) or (isinstance(value, str) and value.partition(":")[0] in ("cuda", "cpu"))
 
 
 def _as_parameter(made: torch.Tensor, stand_ins: dict[int, torch.Tensor], original: torch.Tensor) -> torch.nn.Parameter:

@@ -26,7 +26,7 @@ from ....stages.checks.runs import RunsReport
 from ....stages.compile_stage import find_recording
 from ....stages.funnel import FUNNEL
 from ....stages.judge_run import judge_run
-from ....stages.plan_audit import check_structure
+from ....stages.plan_validation import check_structure
 from ....stages.roofline import Gpu, add_noise, estimate_plan_us, estimate_reference_us
 from ....stages.tolerance import TOLERANCES
 from ....stages.variants import describe

@@ -16,8 +16,8 @@ from tritonrl.core.corpus.builder.operations import RELU, RESIDUAL, apply
 from tritonrl.core.corpus.builder.spec import Size
 from tritonrl.core.corpus.builder.windows import Window
 from tritonrl.core.corpus.catalogue import _draw_spec
-from tritonrl.core.corpus.composition.kinship import normalize
 from tritonrl.core.corpus.composition.lowering import group
+from tritonrl.core.corpus.composition.overlap import normalize
 from tritonrl.core.corpus.composition.program import Program
 from tritonrl.core.corpus.composition.tensors import ProgramSpec
 from tritonrl.core.corpus.composition.writing import write_program

@@ -27,15 +27,15 @@ from tritonrl.core.corpus import (
 )
 from tritonrl.core.corpus.catalogue import _draw_spec
 from tritonrl.core.corpus.composition.tensors import ProgramSpec
+from tritonrl.core.corpus.open_tasks.chain import MARKS
 from tritonrl.core.corpus.open_tasks.grammar import LESSONS, NUM_OPERATIONS
-from tritonrl.core.corpus.open_tasks.kinship import (
+from tritonrl.core.corpus.open_tasks.membership import (
     count_elements,
     count_operations,
     find_operations,
     is_marked,
     is_open,
 )
-from tritonrl.core.corpus.open_tasks.operations import MARKS
 from tritonrl.core.task import Example, Profile, Task
 from tritonrl.core.text.named_sizes import with_constants
 from tritonrl.core.text.prompts import user_message

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tritonrl.harness.reference.operator_traits import OperatorTraits
+from tritonrl.harness.reference.task_facts import OperatorTraits
 from tritonrl.stages.roofline import EagerOperator
 
 

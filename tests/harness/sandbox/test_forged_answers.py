@@ -12,7 +12,7 @@ from tritonrl.core.plan import Argument, ArgumentKind, Buffer, BufferKind, Kerne
 from tritonrl.core.run import RunRequest
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.sandbox.sandbox import Sandbox
-from tritonrl.stages.plan_audit import audit
+from tritonrl.stages.plan_validation import validate_plan
 
 from ...conftest import SharedSandboxes
 from .conftest import IDENTITY, SMALL_LIMITS, only, request
@@ -64,14 +64,14 @@ def _forge(kernel: Kernel) -> tuple[LaunchPlan, str]:
 def test_forged_answer_with_the_stolen_token_is_only_a_plan(sandbox: Sandbox) -> None:
     """A candidate that takes the token from the recorder's frame gets its own plan across, and it computes nothing.
 
-    The audit sees what a plan lacks; a kernel that the source does not have, or that is host code, does not run.
+    Validation sees what a plan lacks; a kernel that the source does not have, or that is host code, does not run.
     """
     invented = Kernel(qualname="k", source_sha256="0" * 64, reads=("x_ptr",), writes=("y_ptr",))
     plan, source = _forge(invented)
     recorded = only(sandbox.record(source + IDENTITY, [request((4,))])).plan
     assert recorded == plan
-    assert audit(evolve(plan, steps=()), None, (0,)) is not None
-    assert audit(plan, None, (0,)) is None
+    assert validate_plan(evolve(plan, steps=()), None, (0,)) is not None
+    assert validate_plan(plan, None, (0,)) is None
     text = "def helper(x_ptr, y_ptr):\n    import torch\n    return torch.softmax(x_ptr, 0)\n"
     host = evolve(invented, qualname="helper", source_sha256=hashlib.sha256(text.encode()).hexdigest())
     messages = []

@@ -8,10 +8,9 @@ from tritonrl.cli import app
 from tritonrl.core.config import Config, merge
 from tritonrl.core.corpus import Split, examples
 from tritonrl.core.task import Example
-from tritonrl.harness.bench.verifier.exam import answers_to, measure_exam
+from tritonrl.harness.bench.verifier.exam import answers_to, enlarge, measure_exam, sized_examples
 from tritonrl.harness.bench.verifier.exam import render as render_exam
 from tritonrl.harness.bench.verifier.mix import SPOILS, restyle
-from tritonrl.harness.bench.verifier.sized_tasks import enlarge, sized_examples
 from tritonrl.harness.bench.verifier.soak import Census, render, soak_verifier
 from tritonrl.harness.bench.verifier.verify import tree_cpu_s
 from tritonrl.harness.reference.sizes.declared_sizes import measure

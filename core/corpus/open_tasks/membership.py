@@ -1,4 +1,4 @@
-"""Which compositions are open tasks: a program with a mark, where the hash of its operations says so.
+"""Decides which compositions are open tasks: a program with a mark, where the hash of its operations says so.
 
 A mark is what no program of an older family has, and a pair that teaches parts of open tasks (`lessons`) is one with a
 mark whose hash says otherwise. So no pair has an open task's operations, drawn or not yet drawn.
@@ -16,7 +16,7 @@ from math import prod
 
 from ..builder.draw import digest
 from ..composition.tensors import Node, ProgramSpec
-from .operations import MARKS
+from .chain import MARKS
 
 _VIEWS = frozenset({"input", "dropout", "flatten", "tokens"})
 _BUILT_IN = frozenset({"bias", "gain"})

@@ -1,9 +1,9 @@
-"""What a launch plan says about the candidate before anything is run.
+"""Validates launch plans: what a plan as data says about the candidate before anything is run.
 
 The question is whether launched kernels do the work: every returned buffer is written by a launch, every input that
 the reference's result depends on reaches the result through at least one launch, and no PyTorch operator is left that
 computes (at purity "lenient" such operators are steps, and inputs may reach the result through them too). Dependencies
-are followed buffer by buffer, which over-estimates them: the audit never refuses a genuine plan for reading a slice,
+are followed buffer by buffer, which over-estimates them: validation never refuses a genuine plan for reading a slice,
 and the hacks that it misses (a kernel that reads an input and ignores it) fail on values. What the candidate was given
 is not its memory: a step that stores to an input or a parameter is refused even where a later one restores it, which
 no comparison before and after would see.
@@ -27,7 +27,7 @@ _OPERATOR = re.compile(r"[a-z0-9_]{1,80}\.[A-Za-z0-9_]{1,80}")
 _MAX_SHARED_BYTES = 2**31
 
 
-def audit(
+def validate_plan(
     plan: LaunchPlan,
     reference: ReferenceSignature | None,
     used_inputs: tuple[int, ...] = (),

@@ -1,4 +1,4 @@
-"""The compile stage and its plan audit: launches must do the work, and an untrusted plan must make sense."""
+"""The compile stage and the validation of plans: launches must do the work, and an untrusted plan must make sense."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tritonrl.core.plan import Buffer, BufferKind, Copy, Fill, Kernel, Launch, L
 from tritonrl.core.task import Profile
 from tritonrl.stages.compile_stage import cuts_to_tf32
 from tritonrl.stages.funnel import fold
-from tritonrl.stages.plan_audit import audit
+from tritonrl.stages.plan_validation import validate_plan
 from tritonrl.stages.roofline import GPUS, estimate_plan_us
 
 from .evidence import GOOD_PLAN, KERNEL, SIGNATURE, buffer, candidate, compile_report, launch, plan, recording, view
@@ -21,8 +21,8 @@ TF32 = {"dot_precision": "tf32", "dot_operands": ("f32",)}
 
 
 def outcome(subject: LaunchPlan, reference: ReferenceSignature = SIGNATURE) -> Outcome:
-    """What the audit says of a plan."""
-    failure = audit(subject, reference)
+    """What validation says of a plan."""
+    failure = validate_plan(subject, reference)
     return Outcome.PASSED if failure is None else failure.outcome
 
 
@@ -127,7 +127,7 @@ def test_numbers_that_no_gpu_has_do_not_reach_the_judges_arithmetic(forged: Laun
 
 
 def test_the_largest_numbers_that_pass_have_an_estimate() -> None:
-    """What the audit lets through, the simulated timing can add up."""
+    """What validation lets through, the simulated timing can add up."""
     largest = with_view(shape=(2**48 - 1,), stride=(2**48 - 1,), offset=2**48 - 1)
     grid = (2**31 - 1, 65535, 65535)
     largest = evolve(largest, steps=tuple(evolve(s, grid=grid) if isinstance(s, Launch) else s for s in largest.steps))

@@ -1,4 +1,4 @@
-"""Which composed tasks are one computation, and which are tasks that the older families hold out of training.
+"""Finds composed tasks that are one computation, and those that the older families hold out of training.
 
 Chains that differ by the order of neighbouring sums or products, by a layer's bias that is added after it, or by a
 clamp's name have one normal form, so that a split keeps them together. What an older family may hold out is not for
