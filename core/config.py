@@ -276,7 +276,8 @@ class EvaluationConfig:
 class LimitsConfig:
     """What one sandboxed child may use; `output_mb` bounds what it prints (stdout and stderr), not its answer.
 
-    An answer has a bound of its own, `harness.sandbox.zygote.MAX_ANSWER_BYTES`.
+    An answer has a bound of its own, `harness.sandbox.zygote.MAX_ANSWER_BYTES`. Seconds that a child waits for a
+    processor do not count in `wall_s`, up to three times as many as that.
     """
 
     cpu_s: int = integer(20, 1)

@@ -88,6 +88,8 @@ class RunResult:
     `written` has a bit for each element of each output, in NumPy's order of bits: whether a kernel's store reached it.
     Of a scan it has four bytes for each: the number of the program that wrote it last, from 1 on, or 0; and `sample`
     says of how many programs nothing else is known, and, in the place of counts, which had to do with what is watched.
+    `work` counts what the interpreter computed (`sandbox.interpreter.semantics.patches`): unlike `seconds`, it is the
+    same on every machine, so that decisions may rest on it.
     """
 
     variant: Variant
@@ -98,6 +100,7 @@ class RunResult:
     mutated: tuple[int, ...] = ()
     out_of_bounds: tuple[int, ...] = ()
     failure: Failure | None = None
+    work: int = 0
     seconds: float = 0.0
 
 

@@ -29,9 +29,10 @@ def spread_rows(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def spread_magnitudes(values: NDArray[np.float64], spread: int) -> NDArray[np.float64]:
-    """Return values times powers of two, evenly drawn, and some zeros; equal shapes have them at the same places.
+    """Return values times powers of two, evenly drawn, and some zeros of either sign.
 
-    Every second row has one factor; half of these are negative and half positive.
+    Equal shapes have zeros at the same places. Every second row has one factor; half of these are negative and half
+    positive.
     """
     is_zero = np.random.default_rng(CHOICE_SEED).random(values.shape) < 1 / 64
     draw = draw_for(values)
@@ -41,7 +42,7 @@ def spread_magnitudes(values: NDArray[np.float64], spread: int) -> NDArray[np.fl
         values[1::4] = -np.abs(values[1::4])
         values[3::4] = np.abs(values[3::4])
         factors[1::2] = factors[1::2, ..., :1]
-    return np.where(is_zero, 0.0, values * factors)
+    return np.where(is_zero, 0.0 * values, values * factors)
 
 
 def draw_for(values: NDArray[Any]) -> np.random.Generator:
@@ -81,8 +82,11 @@ def mix(values: NDArray[Any], least: int) -> NDArray[Any]:
 
 
 def tie(values: NDArray[np.float64], step: float) -> NDArray[np.float64]:
-    """Return values on a few levels, the first slice of the first dimension and the last of the second all zeros."""
-    tied = np.rint(values / step) * step + 0.0  # no negative zeros
+    """Return values on a few levels, the first slice of the first dimension and the last of the second all zeros.
+
+    Other zeros have either sign: they are equal, and only their bits differ.
+    """
+    tied = np.rint(values / step) * step
     if tied.ndim > 1:
         if tied.shape[0] > 1:
             tied[0] = 0.0

@@ -76,12 +76,22 @@ class Facts(Protocol):
         """Whether each operator of the reference works on single elements or chooses among them."""
 
     @property
+    def squares_nothing(self) -> bool:
+        """Whether no operator of the reference squares on its way: each works on single elements, chooses or adds."""
+        ...
+
+    @property
     def passes_over_nan(self) -> bool:
         """Whether the reference's results are floating-point numbers although some of its inputs are none."""
 
     @property
     def has_numbers(self) -> bool:
         """Whether there are plain numbers among the inputs of which the reference accepts others."""
+
+    @property
+    def has_inputs_of_one_shape(self) -> bool:
+        """Whether there are several floating-point inputs of one shape."""
+        ...
 
     @property
     def is_recorded(self) -> bool:
@@ -140,6 +150,8 @@ class VariantInputs:
     stream: str = "original"
     scale: float = 1.0
     shift: float = 0.0
+    stable_scale: float = 1.0
+    """A further factor where the reference begins with an operator that is right whatever the magnitudes."""
     chosen_scale: float = 1.0
     chosen_share: float = 0.0
     side: int = 0
@@ -155,6 +167,10 @@ class VariantInputs:
     """The share of those that become infinite, each with its sign."""
     spread: int = 0
     """The largest power of two that magnitudes are multiplied or divided by; each element by one of its own."""
+    alike: float = 0.0
+    """How far inputs of one shape lie from the first one, as a share of its values; 0 where they are drawn apart."""
+    has_signed_parameters: bool = False
+    """Whether parameters have signs of their own, drawn element by element."""
     has_rounded_parameters: bool = False
     """Whether parameters are rounded through the narrower dtype, too."""
 
@@ -260,10 +276,18 @@ VARIANTS: tuple[VariantRow, ...] = (
     _row(Variant.SCALE_1E5, _is_massive_fair, scale=1e5),
     # what saturates
     _row(Variant.SCALE_3, scale=3.0),
-    _row(Variant.HALF_NEGATED, chosen_scale=-1.0, chosen_share=0.5),
+    # parameters whose sign is that of their construction, as slopes' are
+    _row(Variant.HALF_NEGATED, chosen_scale=-1.0, chosen_share=0.5, has_signed_parameters=True),
     # a mean that is taken for zero
     _row(Variant.SHIFT_2, shift=2.0),
     _row(Variant.OUTLIERS, chosen_scale=8.0, chosen_share=1 / 16),
+    # a maximum of some of the elements, where the exponential of another then overflows
+    _row(
+        Variant.OUTLIERS_200,
+        lambda facts: facts.subtracts_maximum and facts.is_exact,
+        chosen_scale=200.0,
+        chosen_share=1 / 16,
+    ),
     # a maximum that starts from 0, and rows of which the first or the last element is never read
     _row(Variant.ALL_POSITIVE, side=1),
     _row(Variant.ALL_NEGATIVE, side=-1),
@@ -279,6 +303,12 @@ VARIANTS: tuple[VariantRow, ...] = (
         Variant.SCALE_1E_8,
         lambda facts: bool(facts.degree) and facts.own_degree == facts.degree and facts.is_exact,
         scale=1e-8,
+    ),
+    # squares on the way to what has none, and a maximum that begins at a large negative number
+    _row(
+        Variant.SCALE_1E30,
+        lambda facts: facts.squares_nothing and facts.degree == 1 == facts.own_degree and facts.is_exact,
+        scale=1e30,
     ),
     # an epsilon that is missing or another one
     _row(Variant.SCALE_1E_4, lambda facts: facts.degree == 0 and facts.is_exact, scale=1e-4),
@@ -323,6 +353,8 @@ VARIANTS: tuple[VariantRow, ...] = (
     # a maximum that begins at a large negative number; less where a deviation or a norm squares on the way
     _spread_row(Variant.SPREAD_30, 30, lambda facts: facts.num_operators > (1 if facts.is_pointwise else 0)),
     _spread_row(Variant.SPREAD_90, 90, lambda facts: facts.num_operators == 1 and facts.is_pointwise),
+    # distances as differences of products, which cancel where operands are close
+    _row(Variant.ALIKE, lambda facts: facts.has_inputs_of_one_shape and facts.is_exact, alike=2.0**-10),
     # arguments that are no tensors, and are taken for constants
     VariantRow(
         variant=Variant.NUMBERS,
@@ -351,8 +383,8 @@ VARIANTS: tuple[VariantRow, ...] = (
         variant=Variant.BEYOND,
         group="sampled",
         profile=Profile.BEYOND,
-        # sums in few bits wrap where there is most to add up
-        changes={"stream": "beyond", "integers": "large"},
+        # sums in few bits wrap where there is most to add up, and a maximum may be left out of long rows alone
+        changes={"stream": "beyond", "integers": "large", "stable_scale": 30.0},
     ),
     VariantRow(variant=Variant.SECOND_CALL, group="single"),
     VariantRow(variant=Variant.TIMED, group="single", changes={"stream": "timed"}),

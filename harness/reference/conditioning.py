@@ -103,6 +103,8 @@ def find_element_scales(
         wanted = expected.astype(np.float64)
         square = sum(((each.astype(np.float64) - wanted) / _STEP) ** 2 for each in moved) / max(1, len(moved))
         scale = np.abs(wanted) + np.sqrt(square)
+        # what is zero and stays so has lost no value: its error is one of the others' size
+        scale = np.where(scale == 0.0, find_scale(expected), scale)
         # whatever its own scale, it is compared with the tensor's too
         reached = np.minimum(scale, np.maximum(np.abs(wanted), find_scale(expected)))
         is_exact = np.abs(own.astype(np.float64) - wanted) <= _SHARE_OF_REFERENCE * reached

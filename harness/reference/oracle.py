@@ -41,6 +41,7 @@ from .reference import (
     describe_init,
     describe_input,
     draw_inputs,
+    draw_signs,
     dtype_name,
     fake_reference,
     load_task,
@@ -50,7 +51,7 @@ from .reference import (
     torch_dtype,
 )
 from .task_facts import TaskFacts, count_bytes
-from .values import is_in_range, transform, values_of
+from .values import is_in_range, make_alike, transform, values_of
 
 _SHARE_OF_SCALE, _SHARE_OF_TOLERANCE = 1e-2, 0.25
 
@@ -239,6 +240,8 @@ class Oracle(TaskFacts):
         """The model with its parameters, and the variant's inputs."""
         identity = fingerprint(task)
         profile, dtype = spec.profile, torch_dtype(spec.dtype)
+        if spec.stable_scale != 1.0 and self._bears(task, spec):
+            spec = evolve(spec, scale=spec.scale * spec.stable_scale)
 
         def draw(*labels: str) -> list[Any]:
             module = load_task(*self._sized(task, profile))
@@ -256,15 +259,27 @@ class Oracle(TaskFacts):
         changeable = self._changeable(task, spec)
         fixed = evolve(spec, integers="")
         inputs = [transform(value, spec if at in changeable else fixed, dtype) for at, value in enumerate(drawn)]
+        if spec.alike:
+            inputs = make_alike(inputs, spec.alike)
         model_key = ("model", identity, profile, spec.dtype, seeded_parameters)
         model = self._kept.once(model_key, build, lambda made: count_bytes(made.state_dict().values()))
         try:
             model = copy.deepcopy(model)
         except RuntimeError:  # it keeps a tensor that was computed from parameters
             model = build()
+        if spec.has_signed_parameters:
+            signs = torch.Generator().manual_seed(derive(self.seed, identity, "signs"))
+            draw_signs(model, seeded_parameters, signs)
         if spec.has_rounded_parameters and spec.rounded_through is not None:
             round_parameters(model, spec.rounded_through)
         return model, inputs
+
+    def _bears(self, task: Task, spec: VariantInputs) -> bool:
+        """Whether values may be multiplied by the stable scale: at small sizes, which are soon computed, they may."""
+        beside = VariantInputs(
+            variant=spec.variant, profile=Profile.SMALL, dtype=spec.dtype, scale=spec.scale * spec.stable_scale
+        )
+        return self.traits(task).subtracts_maximum and self.is_exact(task, beside)
 
     def _changeable(self, task: Task, spec: VariantInputs) -> tuple[int, ...]:
         """The inputs whose integers the variant changes; beyond the declared sizes, where they judge at small ones."""

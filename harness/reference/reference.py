@@ -345,6 +345,15 @@ def randomise(
             tensor.copy_(fresh.to(dtype).to(tensor.dtype))
 
 
+def draw_signs(model: torch.nn.Module, seeded_names: Collection[str], generator: torch.Generator) -> None:
+    """Negate half of the elements of floating-point parameters, and one at least; seeded ones stay as constructed."""
+    with torch.no_grad():
+        for name, tensor in model.named_parameters():
+            if tensor.is_floating_point() and name not in seeded_names:
+                order = torch.randperm(tensor.numel(), generator=generator).reshape(tensor.shape)
+                tensor.copy_(torch.where(2 * order < tensor.numel(), -tensor, tensor))
+
+
 def round_parameters(model: torch.nn.Module, dtype: str) -> None:
     """Round floating-point parameters and buffers to as many bits as a narrower dtype has."""
     with torch.no_grad():

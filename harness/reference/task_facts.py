@@ -228,6 +228,7 @@ _SUMS_OF_EXPONENTIALS = frozenset(
 )
 _UNORDERED = frozenset({"topk", "sort", "argsort", "kthvalue", "median", "nanmedian", "mode"})
 _CHOOSING = frozenset({"amax", "amin", "max", "min", "cummax", "cummin", "argmax", "argmin", "sort", "topk"})
+_ADDING = frozenset({"sum", "mean", "cumsum"})
 _RUNNING_PRODUCTS = frozenset({"prod", "cumprod"})
 _ROUNDING = frozenset({"round", "floor", "ceil", "trunc", "_to_copy", "bucketize"})
 
@@ -291,6 +292,16 @@ class OperatorTraits:
     def is_pointwise(self) -> bool:
         """Whether each operator works on single elements or chooses some: none squares what it gives the root of."""
         return all(operator.name.split(".")[1] in _CHOOSING or is_pointwise(operator) for operator in self._operators)
+
+    @cached_property
+    def squares_nothing(self) -> bool:
+        """Whether each operator works on single elements, chooses some, or adds: none squares on the way."""
+        return all(
+            operator.name.split(".")[1] in _CHOOSING | _ADDING
+            or "pool" in operator.name.split(".")[1]
+            or is_pointwise(operator)
+            for operator in self._operators
+        )
 
 
 def is_product(operator: EagerOperator) -> bool:

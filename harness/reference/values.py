@@ -7,6 +7,7 @@ processor, in both.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,20 @@ def transform(value: Any, spec: VariantInputs, dtype: torch.dtype) -> Any:
     values = value.double().contiguous().numpy()
     changed = spec.transform(values)
     return place_like(value, np.sort(changed) if is_sorted(values) else changed, dtype)
+
+
+def make_alike(inputs: Sequence[Any], share: float) -> list[Any]:
+    """Inputs of which each floating one is the first of its shape, moved by this share of it times its own values."""
+    first: dict[tuple[int, ...], torch.Tensor] = {}
+    found = []
+    for value in inputs:
+        if is_floating(value):
+            like = first.setdefault(tuple(value.shape), value)
+            if like is not value:
+                moved = like.double() * (1.0 + share * torch.tanh(value.double()))
+                value = place_like(value, moved.contiguous().numpy(), value.dtype)
+        found.append(value)
+    return found
 
 
 def is_integer(value: object) -> bool:

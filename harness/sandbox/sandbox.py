@@ -42,7 +42,7 @@ from .confinement.confinement import Capability, Protections, describe_protectio
 from .fork_server import ForkServer
 from .recording.target import parse_target
 from .wire import RecompileReply, RecordReply, RecordRequest, TraceReply, read_run_result
-from .zygote import MAX_ANSWER_BYTES
+from .zygote import MAX_ANSWER_BYTES, STRETCH
 from .zygote_process import BorrowedZygote, ZygoteProcess, start_server
 
 _GRACE_S = 30.0
@@ -315,7 +315,7 @@ class Sandbox:
                 order = {"limits": asdict(self.limits), "scratch": scratch, "token": token.hex()}
                 with theirs:
                     zygote.submit(order, theirs)
-                ours.settimeout(self.limits.wall_s + _GRACE_S)
+                ours.settimeout(STRETCH * self.limits.wall_s + _GRACE_S)
                 ours.sendall(wire.encode(header, blobs))
                 status, (answer,) = wire.read(ours.recv, 1 << 32)
                 return self._interpret(status, answer, token)

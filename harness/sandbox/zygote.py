@@ -39,6 +39,8 @@ from .fork_server import serve_forks
 
 WATCH_INTERVAL_S = 0.05
 MAX_ANSWER_BYTES = 256 << 20
+STRETCH = 4
+"""A job lasts at most so many times its limit of wall time, however long it waits for a processor."""
 QUIET_S = 5.0
 """Longer than one candidate takes, start included: gathering is worth less than what it holds up there."""
 JOBS_WORTH_GATHERING = 200
@@ -220,7 +222,11 @@ class Zygote:
         families = watch.families({job.pid for job in self.jobs}) if self.protections.own_proc else {}
         for job in list(self.jobs):
             members = families.get(job.pid, [])
-            if now - job.started > job.limits.wall_s:
+            passed = now - job.started
+            # what other processes of the machine take from a job is no fault of its candidate
+            if passed > job.limits.wall_s and (
+                passed - watch.waited_s(job.pid) > job.limits.wall_s or passed > STRETCH * job.limits.wall_s
+            ):
                 self._kill(job, "wall")
             elif sum(member.threads for member in members) > job.limits.processes - 2:
                 self._kill(job, "processes")

@@ -36,11 +36,12 @@ from .declared_run import (
     judge_coverage,
 )
 
-_MOST_SECONDS = 12.0
-_MOST_SECONDS_OF_SUSPECTS = 18.0
-"""All programs run where the sample says that they take no longer; longer where a scan says that something is wrong."""
-_MOST_SECONDS_UNSCANNED = 8.0
-"""So long as many programs run as go into it, where no scan looks at all of them."""
+_MOST_WORK = 2 << 30
+_MOST_WORK_OF_SUSPECTS = 3 << 30
+"""All programs run where the sample says that they do no more work (`RunResult.work`: 2**28 take about a second); more
+where a scan says that something is wrong. Seconds would make a verdict depend on what else the machine does."""
+_MOST_WORK_UNSCANNED = 1 << 30
+"""As many programs run as go into it, where no scan looks at all of them."""
 _CUT_OFF = (Outcome.CRASHED, Outcome.MEMORY_LIMIT)
 """Other ends of a run of all programs than being out of time that need not be the fault of what was already found."""
 Grid = tuple[int, int, int]
@@ -48,11 +49,11 @@ Grid = tuple[int, int, int]
 
 @frozen(kw_only=True)
 class Look:
-    """The findings of a sample: a report, whether all programs would tell more, and the seconds that each takes."""
+    """The findings of a sample: a report, whether all programs would tell more, and the work that each does."""
 
     report: RunReport
     is_doubtful: bool = False
-    seconds_each: float = 0.0
+    work_each: float = 0.0
     has_sums: bool = False
     """Something was not compared, as programs that did not run have to do with it."""
     overlaps: bool = False
@@ -146,8 +147,8 @@ def _take_all(look: Look, hints: Hints, num_programs: Sequence[int], may_wait: b
     is_stuck = look.outcome is Outcome.TIMEOUT and not may_wait
     if not (look.is_doubtful or is_suspect) or is_stuck or total > ALL_PROGRAMS:
         return look
-    most_seconds = _MOST_SECONDS_OF_SUSPECTS if is_suspect else _MOST_SECONDS
-    if look.outcome is None and look.seconds_each * total > most_seconds:
+    most_work = _MOST_WORK_OF_SUSPECTS if is_suspect else _MOST_WORK
+    if look.outcome is None and look.work_each * total > most_work:
         return look
     whole = yield Take(num_programs=max(num_programs))
     # what did not come to its end says nothing that would make an objection better or worse
@@ -156,13 +157,13 @@ def _take_all(look: Look, hints: Hints, num_programs: Sequence[int], may_wait: b
 
 
 def _take_many(look: Look, num_programs: Sequence[int]) -> Generator[Take, Look, Look]:
-    """Have as many programs run as the time allows, as one in a hundred may be wrong.
+    """Have as many programs run as the work allows, as one in a hundred may be wrong.
 
-    A small sample's seconds are mostly those of its beginning, so a larger one may show that there is time for more.
+    A small sample counts the ends of its grid to its few programs, so a larger one may show that more can be run.
     """
     most, taken = min(ALL_PROGRAMS, max(num_programs)), 2 * FIRST_PROGRAMS
     while taken < most and not look.is_wrong:
-        affordable = int(_MOST_SECONDS_UNSCANNED / max(look.seconds_each, 1e-6)) // len(num_programs)
+        affordable = int(_MOST_WORK_UNSCANNED / max(look.work_each, 1.0)) // len(num_programs)
         if affordable < 2 * taken and affordable < most:
             break
         taken = min(affordable, most)
@@ -198,7 +199,7 @@ class SampledOutput:
 
 
 def judge_sample(
-    variant: Variant, outputs: Sequence[SampledOutput], grids: Sequence[Grid], sample: Sample, seconds: float
+    variant: Variant, outputs: Sequence[SampledOutput], grids: Sequence[Grid], sample: Sample, work: int
 ) -> Look:
     """Compare what a sample's programs wrote, and ask whether all of them would write the whole result."""
     num_needed, num_tainted, comparisons = 0, 0, []
@@ -234,7 +235,7 @@ def judge_sample(
     return Look(
         report=RunReport(variant=variant, seconds=0.0, failure=failure, comparisons=compared),
         is_doubtful=failure is not None or num_tainted > 0 or len(launches) > 1 or overlaps,
-        seconds_each=seconds / max(1, num_run),
+        work_each=work / max(1, num_run),
         has_sums=num_tainted > 0,
         overlaps=overlaps,
     )

@@ -141,11 +141,11 @@ def test_only_what_programs_wrote_is_compared(num_wrong: int) -> None:
     actual[:num_wrong] = 9.0
     written = np.arange(64) >= 8
     sample = Sample(launches=(LaunchSample(written_by_program=(8,) * 7),))
-    look = judge_sample(Variant.DECLARED, [make_output(actual, written, expected)], [(8, 1, 1)], sample, 7.0)
+    look = judge_sample(Variant.DECLARED, [make_output(actual, written, expected)], [(8, 1, 1)], sample, 7)
     assert not look.is_wrong
-    assert look.seconds_each == 1.0
+    assert look.work_each == 1.0
     actual[8] = 9.0
-    look = judge_sample(Variant.DECLARED, [make_output(actual, written, expected)], [(8, 1, 1)], sample, 7.0)
+    look = judge_sample(Variant.DECLARED, [make_output(actual, written, expected)], [(8, 1, 1)], sample, 7)
     assert look.is_wrong
 
 
@@ -167,12 +167,12 @@ def test_a_scan_names_the_program_that_is_wrong(wrong: int) -> None:
     assert judge_sum(output, expected.astype(np.float32), wrong, 3) is None
 
 
-def test_where_nothing_can_be_scanned_as_many_programs_run_as_there_is_time_for() -> None:
-    """All of a thousand quick programs, and no more than the first few of slow ones."""
-    quick, slow = (evolve(compared(), seconds_each=seconds) for seconds in (1e-3, 1.0))
-    _, taken = follow(compared(), None, [1000], [quick])
+def test_where_nothing_can_be_scanned_as_many_programs_run_as_the_work_allows() -> None:
+    """All of a thousand small programs, and no more than the first few of large ones."""
+    small, large = (evolve(compared(), work_each=work) for work in (1e5, 3e8))
+    _, taken = follow(compared(), None, [1000], [small])
     assert taken[-1].num_programs == 1000
-    _, taken = follow(compared(), None, [1000], [slow])
+    _, taken = follow(compared(), None, [1000], [large])
     assert [take.num_programs for take in taken] == [FIRST_PROGRAMS]
 
 

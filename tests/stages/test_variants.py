@@ -15,9 +15,11 @@ from tritonrl.stages.variants import SPREAD_VARIANTS, TRAINING_VARIANTS, describ
 GIVEN = (Profile.DECLARED, Profile.TINY, Profile.SMALL)
 LARGE = {
     Variant.SCALE_1E5,
+    Variant.OUTLIERS_200,
     Variant.SHIFT_MINUS_2000,
     Variant.SCALE_30_SHIFT_100,
     Variant.SCALE_1E_2_SHIFT_1000,
+    Variant.SCALE_1E30,
     Variant.SCALE_100,
     Variant.FP16_SCALE_300,
     Variant.EXACT_PRODUCTS_16,
@@ -45,7 +47,8 @@ def test_every_variant_differs_from_the_original(dtypes: tuple[str, ...]) -> Non
     variants = set(Variant) - {Variant.REVERSED, Variant.SECOND_CALL}
     for variant in variants:
         inputs = describe(variant, dtypes)
-        seen.add((inputs.profile, inputs.dtype, inputs.stream, inputs.integers, inputs.transform(values).tobytes()))
+        told = (inputs.profile, inputs.dtype, inputs.stream, inputs.integers, inputs.alike)
+        seen.add((*told, inputs.transform(values).tobytes()))
         assert inputs.dtype in dtypes
     assert len(seen) == len(variants)
 

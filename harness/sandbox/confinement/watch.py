@@ -65,6 +65,15 @@ def resident_bytes(process: str) -> int:
     return total
 
 
+def waited_s(pid: int) -> float:
+    """Return the seconds that a process's first thread could have run and waited for a processor; 0 if not known."""
+    try:
+        with open(f"/proc/{pid}/schedstat") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
 def exceeds_on_disk(folder: str, processes: Collection[int], limit: int) -> bool:
     """Return whether a scratch folder, with files that were deleted and are still open, holds more than `limit` bytes.
 

@@ -35,6 +35,7 @@ from .semantics import (
     rounding,
 )
 from .semantics.patches import Patch
+from .semantics.run_state import current_run
 
 # Where several patches replace one attribute, the later one wraps the earlier: accesses are checked and watched around
 # everything that reaches memory, and names of built-ins and types are remembered after all that changes either.
@@ -56,6 +57,7 @@ WATCHING: tuple[Patch, ...] = (
     *hints.PATCHES,
     *accesses.PATCHES,
     *patches.SPEED_PATCHES,
+    *patches.WORK_PATCHES,
 )
 """Confine accesses to the plan's buffers, and let what kernels may not rely on show."""
 
@@ -98,7 +100,7 @@ def perform(request: dict[str, Any], blobs: list[bytes], scratch: str) -> Answer
         if kernels is None:
             result = RunResult(variant=Variant(plain["variant"]), failure=failure)
         else:
-            result = run_plan(_read_request(plain, blobs), kernels)
+            result = evolve(run_plan(_read_request(plain, blobs), kernels), work=current_run().work)
         results.append(_answer(result, len(outputs), time.perf_counter() - began))
         outputs += (*result.outputs, *result.written, *result.tainted)
     return {"results": results}, outputs

@@ -181,11 +181,12 @@ def _under_autocast(model: torch.nn.Module, inputs: list[Any]) -> Iterator[None]
 
 @contextlib.contextmanager
 def _with_gradients(model: torch.nn.Module, inputs: list[Any]) -> Iterator[None]:
-    """Gradients are recorded, inputs require them, and parameters have some from an earlier step."""
+    """Gradients are recorded, inputs require them, and inputs and parameters have some from an earlier step."""
     changed = [value for value in inputs if isinstance(value, torch.Tensor) and value.is_floating_point()]
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad and parameter.grad is None]
     for tensor in changed:
         tensor.requires_grad_(True)
+        tensor.grad = torch.empty_like(tensor)
     for parameter in trained:
         parameter.grad = torch.empty_like(parameter)
     try:

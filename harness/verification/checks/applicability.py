@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from ....core.candidate import Candidate, RunReport, Variant
-from ....core.task import Task
+from ....core.run import TensorSpec
+from ....core.task import Profile, Task
 from ....stages import judge_run
 from ....stages.compile_stage import multiplies_narrowly, narrows
 from ....stages.tolerance import choose_share
@@ -82,6 +83,10 @@ class _Facts:
         return self.context.oracle.traits(self.task).is_pointwise
 
     @property
+    def squares_nothing(self) -> bool:
+        return self.context.oracle.traits(self.task).squares_nothing
+
+    @property
     def passes_over_nan(self) -> bool:
         return self.context.oracle.is_exact(self.task, self._inputs) and all(
             values.dtype.kind == "f" for values in self.context.oracle.expected(self.task, self._inputs).expected
@@ -90,6 +95,12 @@ class _Facts:
     @property
     def has_numbers(self) -> bool:
         return bool(self.context.oracle.numbers(self.task))
+
+    @property
+    def has_inputs_of_one_shape(self) -> bool:
+        drawn = self.context.oracle.build(self.task, Profile.SMALL, self._inputs.dtype).inputs
+        shapes = [each.shape for each in drawn if isinstance(each, TensorSpec) and each.dtype == self._inputs.dtype]
+        return len(set(shapes)) < len(shapes)
 
     @property
     def is_recorded(self) -> bool:

@@ -294,7 +294,7 @@ class _Sampler:
         if outputs is None or result.sample is None or len(result.sample.launches) != len(plan.launches):
             failure = Failure(outcome=Outcome.BROKEN_PROTOCOL, message="results are not as many or large as planned")
             return Look(report=RunReport(variant=variant, seconds=0.0, failure=failure))
-        return judge_sample(variant, outputs, self._grids, result.sample, result.seconds)
+        return judge_sample(variant, outputs, self._grids, result.sample, result.work)
 
     def _read(self, result: RunResult, read: _ReadMarks) -> list[SampledOutput] | None:
         """What a sample or a scan returned, or None where it does not fit the plan."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import time
 import weakref
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -12,6 +14,7 @@ import pytest
 import triton
 from triton.runtime import cache
 from tritonrl.harness.sandbox.confinement.confinement import Protections, syscalls, watch
+from tritonrl.harness.sandbox.confinement.watch import waited_s
 from tritonrl.harness.sandbox.recording.device_stub import know_the_compiler_by_its_version
 from tritonrl.harness.sandbox.zygote import JOBS_WORTH_GATHERING, QUIET_S, WATCH_INTERVAL_S, Zygote
 
@@ -112,3 +115,11 @@ def test_the_compiler_is_known_by_its_version(monkeypatch: pytest.MonkeyPatch) -
     know_the_compiler_by_its_version()
     part = SimpleNamespace(hash=lambda: "part")
     assert cache.get_cache_key(part, part, part, {}) == f"{triton.__version__}-part-part-part-[]"
+
+
+def test_time_that_a_job_waits_for_a_processor_is_known() -> None:
+    """Of a process that lives, some of its life; of one that does not, nothing."""
+    began = time.monotonic()
+    before = waited_s(os.getpid())
+    assert 0.0 <= waited_s(os.getpid()) - before <= time.monotonic() - began
+    assert waited_s(2**22 + 1) == 0.0

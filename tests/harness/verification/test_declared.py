@@ -13,7 +13,8 @@ from tritonrl.core.recipe.extensions import AUDIT
 from tritonrl.core.run import RunReply, RunRequest
 from tritonrl.core.task import Task
 from tritonrl.harness.sandbox.sandbox import Sandbox
-from tritonrl.harness.verification.checks.declared import sample_declared
+from tritonrl.harness.verification.checks.declared import gather, sample_declared
+from tritonrl.harness.verification.evidence_store import EvidenceStore
 from tritonrl.harness.verification.verifier import Verifier
 from tritonrl.stages.checks.declared_run import FIRST_PROGRAMS, MORE_PROGRAMS
 from tritonrl.stages.funnel import find_runs
@@ -90,6 +91,40 @@ def test_an_objection_stands_where_more_programs_take_too_long(verifier: Verifie
     report = sample_declared(candidate, POINTWISE, evolve(verifier.context, sandbox=sandbox))
     assert failure_of(report).outcome is outcome
     assert sandbox.num_programs == [FIRST_PROGRAMS, MORE_PROGRAMS]
+
+
+class AnotherClock:
+    """A sandbox on a machine that takes so many times the seconds."""
+
+    def __init__(self, sandbox: Sandbox, factor: float) -> None:
+        self._sandbox, self._factor = sandbox, factor
+        self.seen: list[tuple[RunRequest, list[int]]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sandbox, name)
+
+    def run(self, source: str, requests: Sequence[RunRequest]) -> RunReply:
+        """The sandbox's reply, later."""
+        reply = self._sandbox.run(source, requests)
+        self.seen += [(requests[0], [result.work for result in reply.results])]
+        results = tuple(evolve(result, seconds=result.seconds * self._factor) for result in reply.results)
+        return evolve(reply, results=results, seconds=reply.seconds * self._factor)
+
+
+@pytest.mark.parametrize("body", ["x", "tl.gather(x, tl.arange(0, BLOCK), 0)"], ids=["scanned", "not scanned"])
+def test_what_is_run_does_not_depend_on_the_clock(verifier: Verifier, body: str) -> None:
+    """How many programs run follows from the work that they do, which is the same each time."""
+    candidate = verifier.gather(POINTWISE, pointwise(f"2.0 * {body} * tl.sigmoid(x)"), AUDIT)
+    seen = []
+    for factor in (1e-3, 1e3):
+        clock: Any = AnotherClock(verifier.context.sandbox, factor)
+        with EvidenceStore() as store:
+            found = gather(candidate, POINTWISE, evolve(verifier.context, sandbox=clock, store=store), AUDIT)
+        assert found is not None
+        seen.append((clock.seen, [(run.failure, run.comparisons) for run in found.runs]))
+    assert seen[0] == seen[1]
+    assert all(sum(work) > 0 for _, work in clock.seen)
+    assert (max(request.num_programs for request, _ in clock.seen) > FIRST_PROGRAMS) == ("gather" in body)
 
 
 def test_a_kernel_that_is_wrong_at_large_sizes_is_refused(verifier: Verifier) -> None:
@@ -265,8 +300,8 @@ def in_blocks(start: str) -> str:
     [
         ("tl.program_id(2) * BLOCK", "all of them would not write"),
         ("tl.program_id(1) // 2 * BLOCK", "all of them would not write"),
-        ("tl.program_id(1) % 9 * BLOCK", "programs write what others write"),
-        ("tl.program_id(1) % 16 * BLOCK", "programs write what others write"),
+        ("tl.program_id(1) % 9 * BLOCK", "all programs together do not write"),
+        ("tl.program_id(1) % 16 * BLOCK", "all programs together do not write"),
     ],
 )
 def test_programs_that_write_the_same_are_refused(verifier: Verifier, start: str, reason: str) -> None:

@@ -14,6 +14,8 @@ import triton.language as tl
 from attrs import frozen
 from triton.runtime import interpreter
 
+from .run_state import current_run
+
 INTERPRETER: Any = interpreter
 BUILDER: Any = interpreter.InterpreterBuilder
 
@@ -113,6 +115,21 @@ def _let_tensors_be_indices(original: Any) -> Any:
     return patch
 
 
+WORK_OF_A_VALUE = 4096
+"""The elements that are computed in the time which the interpreter takes to begin an operation."""
+
+
+def _count_work(original: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Return what counts each value that the interpreter makes, before it goes on as the original does."""
+
+    def count(handle: Any) -> None:
+        current_run().work += WORK_OF_A_VALUE + handle.data.size
+        original(handle)
+
+    return count
+
+
+WORK_PATCHES = (Patch(interpreter.TensorHandle, "__post_init__", _count_work),)
 INDEX_PATCHES = (Patch(INTERPRETER, "_patch_lang_tensor", _let_tensors_be_indices),)
 SPEED_PATCHES = (
     Patch(INTERPRETER, "_patch_builtin", _remember_builtins),

@@ -57,6 +57,8 @@ class RunState:
     """Operations that have had lanes filled with poison."""
     num_atomics: int = 0
     """Atomic operations that have had their lanes ordered."""
+    work: int = 0
+    """The elements of all values that were computed, each value counted as `patches.WORK_OF_A_VALUE` more."""
     starts: list[int] = field(factory=list)
     stops: list[int] = field(factory=list)
     watchers: list[Any] = field(factory=list)
