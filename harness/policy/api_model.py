@@ -23,7 +23,7 @@ import httpx2
 from ...core.recipe.learner import Sampling
 from ...core.serialisation import fingerprint, to_plain
 from ..errors import TritonrlError, UsageError
-from ..http_client import describe, post_json
+from ..http_client import PatientClient, describe
 from ..work import WorkStore, work_key
 from .untrained import Untrained
 
@@ -62,11 +62,9 @@ class ApiModel(Untrained):
         self, name: str, work: WorkStore, num_requests: int = 16, timeout_s: float = 300.0, patience_s: float = 1800.0
     ) -> None:
         self.model, self.url = parse_name(name)
-        self._work, self._num_requests, self._patience_s = work, num_requests, patience_s
+        self._work, self._num_requests = work, num_requests
         key = os.environ.get(KEY_VARIABLE)
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        limits = httpx2.Limits(max_connections=num_requests)
-        self._client = httpx2.Client(headers=headers, timeout=httpx2.Timeout(timeout_s, pool=None), limits=limits)
+        self._client = PatientClient(key, timeout_s, patience_s, _is_out_of_quota, num_requests)
 
     @property
     def fingerprint(self) -> str:
@@ -129,7 +127,7 @@ class ApiModel(Untrained):
         return self._read(response)
 
     def _post(self, body: dict[str, Any]) -> httpx2.Response:
-        return post_json(self._client, f"{self.url}/chat/completions", body, self._patience_s, _is_out_of_quota)
+        return self._client.post(f"{self.url}/chat/completions", body)
 
     def _read(self, response: httpx2.Response) -> dict[str, Any]:
         status, told = response.status_code, describe(response)
