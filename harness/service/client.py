@@ -22,7 +22,8 @@ from ...core.task import Task
 from ...core.verdict import Verdict
 from ..errors import TaskError, TritonrlError, UsageError
 from ..http_client import PatientClient, describe
-from .messages import TOKEN_VARIABLE, verdict_from_plain
+from . import TOKEN_VARIABLE
+from .messages import verdict_from_plain
 
 _ITEMS_A_REQUEST = 8
 _REQUESTS_AT_ONCE = 4
