@@ -12,6 +12,7 @@ does not take ends the command.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -36,6 +37,8 @@ _MAX_SEED = 2**31
 """Some servers keep seeds in 32 bits."""
 _UNANSWERED = frozenset({"content_filter", "content_policy_violation", "context_length_exceeded"})
 """Codes of errors that are about one prompt."""
+_TOO_LONG = re.compile(r"context (length|size|window)")
+"""What vLLM, SGLang and llama.cpp say in words alone: their code is 400."""
 
 
 def is_api_model(name: str) -> bool:
@@ -131,8 +134,9 @@ class ApiModel(Untrained):
 
     def _read(self, response: httpx2.Response) -> dict[str, Any]:
         status, told = response.status_code, describe(response)
-        if status == 400 and _error_of(response).get("code") in _UNANSWERED:
-            return {"text": "", "finish_reason": _error_of(response)["code"], "refusal": told, "usage": None}
+        code = "context_length_exceeded" if _TOO_LONG.search(told) else _error_of(response).get("code")
+        if status == 400 and code in _UNANSWERED:
+            return {"text": "", "finish_reason": code, "refusal": told, "usage": None}
         if status in (401, 403):
             raise UsageError(f"{self.url}: {told} (the key is the environment's {KEY_VARIABLE})")
         if status in (400, 404, 422):
