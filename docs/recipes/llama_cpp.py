@@ -29,9 +29,10 @@ def main() -> None:
     params.n_ctx, params.n_parallel = 8192, 1
     params.cpuparams.n_threads = 1  # threads that wait for one another spin: one is fastest where others work too
     server = xllamacpp.Server(params)
-    command = [sys.executable, "-m", "tritonrl.cli", "eval", "--suite", "core13:heldout", "--levels", "1", "--limit", "2"]
-    command += ["--policy", f"openai:{arguments.model.stem}@{server.listening_address}/v1", "--samples", "2"]
-    command += ["--set", "policy.max_new_tokens=100", "--out", str(arguments.out), "--json"]
+    policy = f"openai:{arguments.model.stem}@{server.listening_address}/v1"
+    command = [sys.executable, "-m", "tritonrl.cli", "eval", "--policy", policy, "--out", str(arguments.out), "--json"]
+    command += ["--suite", "core13:heldout", "--levels", "1", "--limit", "2", "--samples", "2"]
+    command += ["--set", "policy.max_new_tokens=100"]
     found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     print(json.dumps({"samples": len(found["rows"]), "outcomes": [row["outcome"] for row in found["rows"]]}))
 
