@@ -178,6 +178,11 @@ def sft(
 
     Example: tritonrl sft --data kernelbook:kernelbook.parquet --against kernelbench:KernelBench --preset study
     """
+    if data is not None:
+        from .harness.datasets.pairs import find_pairs
+
+        # before what takes longer is imported
+        find_pairs(data)
     settings = [*(settings or []), *([] if data is None else [f"sft.data={data}"])]
     settings += [] if against is None else [f"against={against}"]
     _run_phase(preset, config_file, settings, seeds, out, display, jobs, log or ())
@@ -241,8 +246,8 @@ def sample(
     """
     from .harness.settings import load_config, require_task
 
-    config = load_config(preset, config_file, [*(settings or []), *([f"policy.name={policy}"] if policy else [])])
     require_task(task)
+    config = load_config(preset, config_file, [*(settings or []), *([f"policy.name={policy}"] if policy else [])])
     from .harness.tasks.suites import find_task
 
     found = find_task(task)
@@ -300,10 +305,12 @@ def doctor(
     Example: tritonrl doctor
     """
     from .core.serialisation import to_plain
-    from .harness.doctor import Health, examine, is_able
     from .harness.settings import load_config
 
-    findings = examine(load_config(preset, config_file, settings or []), plain)
+    config = load_config(preset, config_file, settings or [])
+    from .harness.doctor import Health, examine, is_able
+
+    findings = examine(config, plain)
     marks = {Health.OK: "ok", Health.LIMITED: "--", Health.MISSING: "no"}
     lines = [f"{marks[finding.health]}  {finding.subject:32} {finding.detail}" for finding in findings]
     print_result(to_plain(findings), lines, as_json)

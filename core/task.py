@@ -25,6 +25,27 @@ NAMED: dict[str, str] = {
 }
 """Tasks for training that go by a name: the two that the study ran reinforcement learning on."""
 
+SUITES = ("core13", "full", "extended", "field", "dialects", "open")
+"""The corpus' suites by name; `corpus.registry` says what they have."""
+NOVEL = ("full:unseen", "field:unseen")
+"""The suites of held-out tasks that no training task equals up to names and constants: docs/decisions/0007."""
+
+
+class Split(StrEnum):
+    """Which tasks a model may see: 90%, 5% and 5% of them."""
+
+    TRAIN = "train"
+    VALIDATION = "validation"
+    HELDOUT = "heldout"
+
+
+def splits_of(suite: str) -> tuple[Split, ...]:
+    """Return the splits that a suite of the corpus has; the dialects that are held out have none to train on."""
+    return tuple(split for split in Split if (suite, split) != ("dialects", Split.TRAIN))
+
+
+OUR_SUITES = (*(f"{suite}:{split}" for suite in SUITES for split in splits_of(suite)), *NOVEL)
+
 
 class Profile(StrEnum):
     """Which sizes a run uses; each but `DECLARED` is a rewrite of the task's module-level constants."""

@@ -10,14 +10,16 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, ParamSpec
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, ParamSpec
 
 import typer
 
-from ..core.config import ConfigError
-from ..core.recipe.extensions import Extensions
+from ..core.config_fields import ConfigError
 from .display import DisplayKind
 from .errors import TritonrlError, UsageError
+
+if TYPE_CHECKING:
+    from ..core.recipe.extensions import Extensions
 
 P = ParamSpec("P")
 
@@ -110,6 +112,8 @@ def _unexpected(error: Exception) -> str:
 
 def parse_extensions(text: str) -> Extensions:
     """Read the extensions of one cell, as `--extensions` gives them; raises UsageError for what is none."""
+    from ..core.recipe.extensions import Extensions
+
     try:
         return Extensions.parse(text)
     except ValueError as error:

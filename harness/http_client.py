@@ -3,6 +3,9 @@
 A request is repeated on a lost connection, on a timeout, and on the statuses that mean "later": 408, 429, 500, 502,
 503, 504. The wait doubles from a quarter of a second to half a minute, with jitter, and is what `Retry-After` says
 where a server says so. Whoever calls must send what may be sent twice.
+
+A server that restarts is worth waiting for; an address where none was ever found is most likely wrong, and is given up
+after `UNREACHED_S`.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import tenacity
 from .errors import TritonrlError
 
 LATER = frozenset({408, 429, 500, 502, 503, 504})
+UNREACHED_S = 8.0
 _MAX_WAIT_S = 30.0
 
 
@@ -42,36 +46,68 @@ def _wait_s(state: tenacity.RetryCallState) -> float:
     return _BACKOFF(state)
 
 
-def post_json(
-    client: httpx2.Client,
-    url: str,
-    body: Any,
-    patience_s: float,
-    is_final: Callable[[httpx2.Response], bool] = lambda _: False,
-) -> httpx2.Response:
-    """Post JSON until a server answers with a status that does not mean "later"; returns that response.
+class PatientClient:
+    """Posts JSON to servers, again where they say "later".
 
-    `is_final` names responses that are not worth repeating whatever their status. Raises TritonrlError where there was
-    no answer within `patience_s`, and for a URL that is none.
+    `read_timeout_s` bounds how long one request may take to be answered, `patience_s` all attempts of one. `is_final`
+    names responses that are not worth repeating whatever their status.
     """
 
-    def send() -> httpx2.Response:
-        response = client.post(url, json=body)
-        if response.status_code in LATER and not is_final(response):
-            raise _Later(response)
-        return response
+    def __init__(
+        self,
+        token: str | None,
+        read_timeout_s: float,
+        patience_s: float,
+        is_final: Callable[[httpx2.Response], bool],
+        max_connections: int | None = None,
+    ) -> None:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        timeout = httpx2.Timeout(30.0, read=read_timeout_s, connect=UNREACHED_S, pool=None)
+        limits = httpx2.Limits(max_connections=max_connections)
+        self.client = httpx2.Client(headers=headers, timeout=timeout, limits=limits)
+        self.patience_s = patience_s
+        self._is_final = is_final
+        self._reached: set[str] = set()
 
-    retrying = tenacity.Retrying(
-        retry=tenacity.retry_if_exception_type((_Later, httpx2.TransportError)),
-        wait=_wait_s,
-        stop=tenacity.stop_after_delay(patience_s),
-        reraise=True,
-    )
-    try:
-        return retrying(send)
-    except (_Later, httpx2.HTTPError, httpx2.InvalidURL) as error:
-        reason = str(error) or type(error).__name__
-        raise TritonrlError(f"{url}: no answer within {patience_s:g} s: {reason}") from None
+    def close(self) -> None:
+        """Close the connections."""
+        self.client.close()
+
+    def post(self, url: str, body: Any, patience_s: float | None = None) -> httpx2.Response:
+        """Post until a server answers with a status that does not mean "later"; returns that response.
+
+        Raises TritonrlError where there was no answer within the patience, and for a URL that is none.
+        """
+        patience_s = self.patience_s if patience_s is None else patience_s
+
+        def send() -> httpx2.Response:
+            try:
+                response = self.client.post(url, json=body)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout):
+                raise
+            except httpx2.TransportError:
+                self._reached.add(url)
+                raise
+            self._reached.add(url)
+            if response.status_code in LATER and not self._is_final(response):
+                raise _Later(response)
+            return response
+
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type((_Later, httpx2.TransportError)),
+            wait=_wait_s,
+            stop=lambda state: tenacity.stop_before_delay(self._wait_for(url, patience_s))(state),
+            reraise=True,
+        )
+        try:
+            return retrying(send)
+        except (_Later, httpx2.HTTPError, httpx2.InvalidURL) as error:
+            reason = str(error) or type(error).__name__
+            waited_s = self._wait_for(url, patience_s)
+            raise TritonrlError(f"{url}: no answer within {waited_s:g} s: {reason}") from None
+
+    def _wait_for(self, url: str, patience_s: float) -> float:
+        return patience_s if url in self._reached else min(UNREACHED_S, patience_s)
 
 
 def describe(response: httpx2.Response) -> str:

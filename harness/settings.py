@@ -10,13 +10,15 @@ from collections.abc import Sequence
 from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from attrs import evolve
 
-from ..core.config import Config, VerifierConfig, parse_toml, with_overrides
-from ..core.serialisation import to_plain
-from ..core.task import NAMED, TASK_ID
+from ..core.task import NAMED, OUR_SUITES, TASK_ID
 from .errors import UsageError
+
+if TYPE_CHECKING:
+    from ..core.config import Config, VerifierConfig
 
 NEEDS_GPU = (
     "verifier.timing: measured needs a GPU of the target's architecture; "
@@ -46,6 +48,14 @@ def require_task(name: str) -> None:
         raise UsageError(f"--task {name}: neither a file nor an id of the corpus")
 
 
+def require_suite(name: str) -> None:
+    """Raise UsageError where there is no suite of that name; what a folder of one holds is not looked at."""
+    kind, _, place = name.partition(":")
+    if name not in OUR_SUITES and (kind != "kernelbench" or not place):
+        known = [*OUR_SUITES, "kernelbench:FOLDER or PARQUET"]
+        raise UsageError(f"--suite {name}: no such suite; there are {', '.join(known)}")
+
+
 def require_driver(config: VerifierConfig) -> None:
     """Raise UsageError for what takes a GPU, where the machine has no GPU's driver; torch is not imported for that."""
     if (config.backend != "cuda" and config.timing != "measured") or Path("/dev/kfd").exists():
@@ -69,6 +79,8 @@ def load_config(
     preset: str | None = None, file: Path | None = None, settings: Sequence[str] = (), base: Config | None = None
 ) -> Config:
     """Load defaults, then the preset, then the file, then `KEY=VALUE` settings; raises ConfigError or UsageError."""
+    from ..core.config import Config, parse_toml, with_overrides
+
     config = base if base is not None else Config()
     if preset is not None:
         if preset not in preset_names():
@@ -91,6 +103,8 @@ def with_drawn_seed(config: Config | None = None) -> Config:
     A number that every reader of JSON keeps exactly. A grid keeps the seed that it is configured with: it resumes, and
     its cells compare, by verdicts that stay the same.
     """
+    from ..core.config import Config
+
     config = config if config is not None else Config()
     return evolve(config, verifier=evolve(config.verifier, seed=secrets.randbits(53)))
 
@@ -122,6 +136,8 @@ def read_lines(path: Path) -> list[str]:
 
 def to_toml(config: Config) -> str:
     """Format every key of a configuration as TOML that `load_config` reads back."""
+    from ..core.serialisation import to_plain
+
     plain = to_plain(config)
     lines = [f"{key} = {_toml_value(value)}" for key, value in plain.items() if not isinstance(value, dict)]
     for section, table in plain.items():

@@ -1,7 +1,7 @@
 """The task corpus: from a seed to a task in KernelBench's form and a teacher solution."""
 
+from ..task import Split
 from .catalogue import (
-    Split,
     example_ids,
     examples,
     has_heldout_dialect,

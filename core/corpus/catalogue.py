@@ -8,11 +8,10 @@ that no training task has, at any size. `novelty` says which held-out tasks no t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from enum import StrEnum
 
 from attrs import evolve
 
-from ..task import NAMED, TASK_ID, Example, Task
+from ..task import NAMED, TASK_ID, Example, Split, Task
 from .builder.draw import MASK_64, Draw, digest, mix
 from .builder.spec import Spec
 from .composition.overlap import (
@@ -30,15 +29,6 @@ from .novelty import RESERVED, find_kin, is_reserved
 from .open_tasks.membership import find_operations, is_marked
 from .registry import FAMILIES, SURFACES, TABLE, TAUGHT
 from .surfaces import draw_dialect, has_same_interface, write_surface, write_task_surface
-
-
-class Split(StrEnum):
-    """Which tasks a model may see: 90%, 5% and 5% of them."""
-
-    TRAIN = "train"
-    VALIDATION = "validation"
-    HELDOUT = "heldout"
-
 
 _ONE_STYLE = 22
 """The seed of the style that older families' answers have in suites of surfaces."""

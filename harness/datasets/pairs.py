@@ -22,7 +22,7 @@ from attrs import frozen
 from ...core.text.extraction import extract
 from ...core.text.parsing import UNPARSABLE, class_names
 from ..errors import UsageError
-from ..settings import read_lines
+from ..settings import is_regular, read_lines
 from . import kernelbook
 from .kernelbook import Flaw, SourcePair, has_kernel, is_text
 from .place import locate, read_parquet
@@ -63,17 +63,26 @@ def identify_pairs(data: str) -> str:
     return open_pairs(data).fingerprint
 
 
-def open_pairs(data: str) -> PairFile:
-    """The data set that `sft.data` names; raises UsageError where there is none."""
+def find_pairs(data: str) -> Path:
+    """Where the data set that `sft.data` names is; raises UsageError where there is none, and reads nothing."""
     option = f"--data {data}"
     if data.startswith(KERNELBOOK) or data.endswith(".parquet"):
-        path = locate(data.removeprefix(KERNELBOOK), option)
+        return locate(data.removeprefix(KERNELBOOK), option)
+    if not data.endswith(".jsonl"):
+        raise UsageError(f"{option}: expected kernelbook:PARQUET, FILE.jsonl or FILE.parquet")
+    if not is_regular(Path(data)):
+        raise UsageError(f"{option}: no such file")
+    return Path(data)
+
+
+def open_pairs(data: str) -> PairFile:
+    """The data set that `sft.data` names; raises UsageError where there is none."""
+    option, path = f"--data {data}", find_pairs(data)
+    if data.startswith(KERNELBOOK) or data.endswith(".parquet"):
         rows: Iterable[Any] = read_parquet(path, kernelbook.COLUMNS, option, kernelbook.WRITTEN)
         read: Callable[[Any], SourcePair | Flaw] = kernelbook.read_row
-    elif data.endswith(".jsonl"):
-        rows, read = [line for line in read_lines(Path(data)) if line.strip()], read_line
     else:
-        raise UsageError(f"{option}: expected kernelbook:PARQUET, FILE.jsonl or FILE.parquet")
+        rows, read = [line for line in read_lines(path) if line.strip()], read_line
     found = PairFile(name=data, rows=tuple(rows), fingerprint=_fingerprint(rows), read=read)
     if not found.rows:
         raise UsageError(f"{option}: no row there")

@@ -11,9 +11,9 @@ from attrs import evolve
 from ..command_line import ConfigFile, Display, Jobs, Json, Log, Preset, Settings, print_result, resumable
 from ..display import DisplayKind
 from ..errors import UsageError
+from .asked import Criterion, TaskSelection
 
 if TYPE_CHECKING:
-    from .evaluation import Criterion, TaskSelection
     from .finished import EvaluationResult
 
 _MOST_PLACES = 100_000
@@ -83,32 +83,38 @@ def evaluate(
     if read:
         judged = {"--suite": suite, "--out": out, "--config": config_file, "--set": settings or None}
         _refuse("--read takes no exam", given | {"--answers": answers} | judged)
+        for folder in read:
+            if not folder.is_dir():
+                raise UsageError(f"--read {folder}: no finished exam there")
         from .finished import read_parts
 
         _print(read_parts(read), {"read": [str(folder) for folder in read]}, [], as_json)
         return
-    from ..settings import load_config
-    from ..tasks.suites import require_suite
+    from ..settings import load_config, require_suite
 
     # what is wrong with the arguments is found before torch is imported
-    load_config(preset, config_file, settings or [])
     if suite is not None:
         require_suite(suite)
-    from ..policy.distributed_learner import rank_zero_runs
-    from .open import open_evaluation, open_sampled
-
     if answers is not None:
         _refuse("--answers tells what was asked", given)
-    drawn = None if answers is None else open_sampled(answers)
     policy, adapter = _split_adapter(policy, adapter)
     chosen = {"policy.name": policy, "evaluation.samples_per_task": samples, "evaluation.temperature": temperature}
     settings = [*(settings or []), *(f"{key}={value}" for key, value in chosen.items() if value is not None)]
-    selection = _select_tasks(suite, levels, limit, tasks, None if drawn is None else drawn.questions)
-    judges = _read_criterion(criterion, selection)
+    load_config(preset, config_file, settings)
+    selection = _select_tasks(suite, levels, limit, tasks)
+    if answers is None:
+        _read_criterion(criterion, selection)
     if turns > 1 and (draw_only or criterion == "suite"):
         raise UsageError("--turns: it needs the audit's reasons: leave out --draw-only and --criterion suite")
     if draw_only and out is None:
         raise UsageError("--draw-only: say with --out where the answers are kept")
+    from ..policy.distributed_learner import rank_zero_runs
+    from .open import open_evaluation, open_sampled
+
+    drawn = None if answers is None else open_sampled(answers)
+    if drawn is not None:
+        selection = drawn.questions if suite is None else evolve(drawn.questions, suite=suite)
+    judges = _read_criterion(criterion, selection)
     config = load_config(preset, config_file, settings, None if drawn is None else drawn.config)
     shown = DisplayKind.NONE if as_json else display
     with rank_zero_runs(config.policy) as leads:
@@ -132,14 +138,8 @@ def _split_adapter(policy: str | None, adapter: Path | None) -> tuple[str | None
     return None, Path(policy)
 
 
-def _select_tasks(
-    suite: str | None, levels: str | None, limit: int | None, tasks: str | None, drawn: TaskSelection | None
-) -> TaskSelection:
-    """Return the tasks that the options choose, or those that completions were drawn for; raises UsageError."""
-    from .evaluation import TaskSelection
-
-    if drawn is not None:
-        return drawn if suite is None else evolve(drawn, suite=suite)
+def _select_tasks(suite: str | None, levels: str | None, limit: int | None, tasks: str | None) -> TaskSelection:
+    """Return the tasks that the options choose; raises UsageError."""
     if suite is None and (levels, limit, tasks) != (None, None, None):
         raise UsageError("--levels, --limit and --tasks choose from a suite: name one with --suite")
     return TaskSelection(
@@ -152,8 +152,6 @@ def _select_tasks(
 
 def _read_criterion(name: str, selection: TaskSelection) -> Criterion:
     """Return who judges; raises UsageError for an unknown name, and where the suite has no criterion of its own."""
-    from .evaluation import Criterion
-
     if name not in set(Criterion):
         raise UsageError(f"--criterion {name}: must be one of {', '.join(Criterion)}")
     if name == Criterion.SUITE and not (selection.suite or "").startswith("kernelbench:"):

@@ -17,7 +17,6 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +39,7 @@ from ..study.task_draws import evaluation_tasks, root_seed
 from ..tables import TABLES, Row, write_table
 from ..tasks.suites import Suite, SuiteTask, identify_suite, load_suite
 from ..work import write_atomically
+from .asked import Criterion, TaskSelection
 from .finished import EVALUATION, EvaluationResult, read_finished
 from .suite_criterion import SuiteVerdict
 from .turns import ask_again, refused
@@ -50,24 +50,6 @@ _CHUNK = 256
 """Completions that a killed exam may lose; as many as keep a GPU busy."""
 _CONFIG = ("seed", "policy", "verifier", "timing", "evaluation", "limits")
 """The parts of a configuration that an exam's result depends on."""
-
-
-class Criterion(StrEnum):
-    """Who judges a suite that is not ours."""
-
-    SUITE = "suite"
-    AUDIT = "audit"
-    BOTH = "both"
-
-
-@frozen(kw_only=True)
-class TaskSelection:
-    """Which tasks an exam asks; without a suite's name they are the configuration's held-out ones."""
-
-    suite: str | None = None
-    levels: tuple[int, ...] | None = None
-    limit: int | None = None
-    picks: tuple[int, ...] | None = None
 
 
 @frozen(kw_only=True)

@@ -27,12 +27,11 @@ from ..study.store import Results
 from ..tasks.batch import default_jobs
 from ..verification.verifier import Verifier
 from ..work import WorkStore
+from .asked import Criterion, TaskSelection
 from .evaluation import (
     BySuite,
-    Criterion,
     Evaluation,
     EvaluationIdentity,
-    TaskSelection,
     fingerprint_adapter,
     identify_selection,
 )

@@ -12,6 +12,7 @@ does not take ends the command.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -23,7 +24,7 @@ import httpx2
 from ...core.recipe.learner import Sampling
 from ...core.serialisation import fingerprint, to_plain
 from ..errors import TritonrlError, UsageError
-from ..http_client import describe, post_json
+from ..http_client import PatientClient, describe
 from ..work import WorkStore, work_key
 from .untrained import Untrained
 
@@ -36,6 +37,8 @@ _MAX_SEED = 2**31
 """Some servers keep seeds in 32 bits."""
 _UNANSWERED = frozenset({"content_filter", "content_policy_violation", "context_length_exceeded"})
 """Codes of errors that are about one prompt."""
+_TOO_LONG = re.compile(r"context (length|size|window)")
+"""What vLLM, SGLang and llama.cpp say in words alone: their code is 400."""
 
 
 def is_api_model(name: str) -> bool:
@@ -62,11 +65,9 @@ class ApiModel(Untrained):
         self, name: str, work: WorkStore, num_requests: int = 16, timeout_s: float = 300.0, patience_s: float = 1800.0
     ) -> None:
         self.model, self.url = parse_name(name)
-        self._work, self._num_requests, self._patience_s = work, num_requests, patience_s
+        self._work, self._num_requests = work, num_requests
         key = os.environ.get(KEY_VARIABLE)
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        limits = httpx2.Limits(max_connections=num_requests)
-        self._client = httpx2.Client(headers=headers, timeout=httpx2.Timeout(timeout_s, pool=None), limits=limits)
+        self._client = PatientClient(key, timeout_s, patience_s, _is_out_of_quota, num_requests)
 
     @property
     def fingerprint(self) -> str:
@@ -129,12 +130,13 @@ class ApiModel(Untrained):
         return self._read(response)
 
     def _post(self, body: dict[str, Any]) -> httpx2.Response:
-        return post_json(self._client, f"{self.url}/chat/completions", body, self._patience_s, _is_out_of_quota)
+        return self._client.post(f"{self.url}/chat/completions", body)
 
     def _read(self, response: httpx2.Response) -> dict[str, Any]:
         status, told = response.status_code, describe(response)
-        if status == 400 and _error_of(response).get("code") in _UNANSWERED:
-            return {"text": "", "finish_reason": _error_of(response)["code"], "refusal": told, "usage": None}
+        code = "context_length_exceeded" if _TOO_LONG.search(told) else _error_of(response).get("code")
+        if status == 400 and code in _UNANSWERED:
+            return {"text": "", "finish_reason": code, "refusal": told, "usage": None}
         if status in (401, 403):
             raise UsageError(f"{self.url}: {told} (the key is the environment's {KEY_VARIABLE})")
         if status in (400, 404, 422):

@@ -91,9 +91,11 @@ def rl(
     Without --adapter the start is the configuration's SFT (sft.num_pairs=0: the policy as it is). On several GPUs:
     accelerate launch --num_processes 4 -m tritonrl.cli rl ...
     """
-    from ..settings import load_config
+    from ..settings import load_config, require_suite
 
     # what is wrong with the arguments is found before what takes longer is imported
+    if eval_suite is not None:
+        require_suite(eval_suite)
     given = [*(settings or [])]
     if suite is not None:
         given.append(f"suite={_read_training_suite(suite)}")
@@ -152,10 +154,8 @@ def _read_cell(cell: str | None, extensions: str | None) -> CellSpec:
 
 
 def _plan_exams(config: Config, suite: str, limit: int | None, samples: int, temperatures: str | None) -> ExamPlan:
-    from ..tasks.suites import require_suite
     from .exams import ExamPlan
 
-    require_suite(suite)
     chosen: tuple[float, ...] = (config.evaluation.temperature, config.rl.temperature)
     if temperatures is not None:
         try:
@@ -185,13 +185,13 @@ def compare(
 
     Example: tritonrl compare results/rloo-0 results/rloo-1 --publish results/rl --excerpt README.md
     """
+    for folder in runs:
+        if not folder.is_dir():
+            raise UsageError(f"{folder}: no folder")
     from ...core.serialisation import to_plain
     from ..settings import read_text
     from .comparison import find_falls, find_gains, read_runs, render_gains, with_excerpt, write_comparison
 
-    for folder in runs:
-        if not folder.is_dir():
-            raise UsageError(f"{folder}: no folder")
     found = read_runs(runs)
     gains = find_gains(found)
     if publish is not None:

@@ -18,12 +18,11 @@ from ...core.config import Config
 from ...core.statistics.intervals import bootstrap_interval, clustered_rate_interval, pass_at_k
 from ...core.task import Task
 from ..display import Progress
+from ..evaluation.asked import Criterion, TaskSelection
 from ..evaluation.evaluation import (
     BySuite,
-    Criterion,
     Evaluation,
     EvaluationIdentity,
-    TaskSelection,
     identify_selection,
 )
 from ..evaluation.suite_criterion import SuiteVerdict, judge_by_suite

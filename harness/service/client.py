@@ -21,8 +21,9 @@ from ...core.serialisation import fingerprint, to_plain
 from ...core.task import Task
 from ...core.verdict import Verdict
 from ..errors import TaskError, TritonrlError, UsageError
-from ..http_client import describe, post_json
-from .messages import TOKEN_VARIABLE, verdict_from_plain
+from ..http_client import PatientClient, describe
+from . import TOKEN_VARIABLE
+from .messages import verdict_from_plain
 
 _ITEMS_A_REQUEST = 8
 _REQUESTS_AT_ONCE = 4
@@ -34,7 +35,8 @@ class RemoteVerifier:
     """Asks servers for verdicts; a `core.recipe.learner.Judge` without evidence, and a context manager.
 
     `url` is one server's, or several with commas between. The token is the environment's `TRITONRL_TOKEN` unless one
-    is given. A server that is busy or restarts is asked again for `patience_s`.
+    is given. A server that is busy or restarts is asked again for `patience_s`; one that was never reached is given up
+    after seconds.
     """
 
     def __init__(self, url: str, token: str | None = None, patience_s: float = _PATIENCE_S) -> None:
@@ -45,10 +47,7 @@ class RemoteVerifier:
         if not self.urls:
             raise UsageError("url: names no server")
         token = token if token is not None else os.environ.get(TOKEN_VARIABLE)
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        timeout = httpx2.Timeout(30.0, read=_READ_TIMEOUT_S)
-        self._client = httpx2.Client(headers=headers, timeout=timeout)
-        self._patience_s = patience_s
+        self._client = PatientClient(token, _READ_TIMEOUT_S, patience_s, _has_tried)
 
     def __enter__(self) -> RemoteVerifier:
         return self
@@ -64,7 +63,7 @@ class RemoteVerifier:
     def backend(self) -> str:
         """Where the first server runs plans; raises TritonrlError where it does not say."""
         try:
-            backend = self._client.get(f"{self.urls[0]}/health").json()["backend"]
+            backend = self._client.client.get(f"{self.urls[0]}/health").json()["backend"]
         except (httpx2.HTTPError, ValueError, KeyError) as error:
             raise TritonrlError(f"{self.urls[0]}/health: {error}") from None
         if not isinstance(backend, str):
@@ -132,7 +131,7 @@ class RemoteVerifier:
             is_last = number == len(order) - 1
             try:
                 # another server may answer at once, the last is waited for
-                patience_s = self._patience_s if is_last else min(5.0, self._patience_s)
+                patience_s = self._client.patience_s if is_last else min(5.0, self._client.patience_s)
                 return self._send(url, items, spec, patience_s)
             except UsageError:
                 raise
@@ -145,7 +144,7 @@ class RemoteVerifier:
         self, url: str, items: list[Mapping[str, Any]], spec: VerifierSpec, patience_s: float
     ) -> list[dict[str, Any]]:
         body = {"items": items, "spec": to_plain(spec)}
-        response = post_json(self._client, f"{url}/v1/verify", body, patience_s, _has_tried)
+        response = self._client.post(f"{url}/v1/verify", body, patience_s)
         if response.status_code == 401:
             raise UsageError(f"{url}: a token is required, in the environment's {TOKEN_VARIABLE}")
         if response.status_code in (400, 404, 413, 415, 422):

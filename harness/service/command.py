@@ -13,7 +13,7 @@ import typer
 
 from ..command_line import Backend, ConfigFile, Preset, Settings, guarded
 from ..errors import UsageError
-from .messages import TOKEN_VARIABLE
+from . import TOKEN_VARIABLE
 
 
 @guarded

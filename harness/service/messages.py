@@ -21,7 +21,6 @@ from ...core.serialisation import from_plain
 from ...core.verdict import StageResult, Verdict
 
 MAX_BODY_BYTES = 64 << 20
-TOKEN_VARIABLE = "TRITONRL_TOKEN"
 
 
 def read_request(body: Any) -> tuple[list[dict[str, Any]], VerifierSpec]:

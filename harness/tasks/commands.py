@@ -10,8 +10,10 @@ from typing import Annotated
 
 import typer
 
+from ...core.task import SUITES
 from ..command_line import Json, Settings, guarded, print_result
 from ..errors import UsageError
+from ..settings import require_suite, require_task
 
 tasks_app = typer.Typer(help="The task suites.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -31,6 +33,7 @@ def tasks_ls(suite: Suite = "core13:heldout", num: Count = 10, seed: TaskSeed = 
 
     Example: tritonrl tasks ls --suite kernelbench:FOLDER -n 100
     """
+    require_suite(suite)
     from .suites import load_suite
 
     found = load_suite(suite, num=num, seed=seed, on_done=_count_aloud(suite, "prepared"))
@@ -61,22 +64,20 @@ def tasks_show(
 
     Example: tritonrl tasks show full:train -n 10000 --tokenizer smollm2
     """
-    if not Path(task).is_file():
-        from .suite_figures import is_suite, measure_suite, open_tokenizer, render_figures
+    if not Path(task).is_file() and (":" in task or task in SUITES):
+        if solution:
+            raise UsageError(f"--solution: {task} is a suite, and not a task")
+        if ":" in task:
+            require_suite(task)
+        from ...core.serialisation import to_plain
+        from .suite_figures import measure_suite, open_tokenizer, render_figures
 
-        if is_suite(task):
-            from ...core.serialisation import to_plain
-            from .suites import identify_suite
-
-            if solution:
-                raise UsageError(f"--solution: {task} is a suite, and not a task")
-            # a name that is no suite's is refused before anything long
-            identify_suite(task if ":" in task else f"{task}:train", num=1)
-            count = num or (None if task.startswith("kernelbench:") else 10_000)
-            encode = open_tokenizer(tokenizer)
-            figures = measure_suite(task, count, seed, encode, tokenizer, _count_aloud(task, "read"))
-            print_result(to_plain(figures), render_figures(figures), as_json)
-            return
+        count = num or (None if task.startswith("kernelbench:") else 10_000)
+        encode = open_tokenizer(tokenizer)
+        figures = measure_suite(task, count, seed, encode, tokenizer, _count_aloud(task, "read"))
+        print_result(to_plain(figures), render_figures(figures), as_json)
+        return
+    require_task(task)
     if num is not None or as_json:
         raise UsageError(f"-n and --json are for suites, and {task} is none")
     from ...core.text.prompts import user_message
@@ -108,6 +109,9 @@ def tasks_validate(
 
     Example: tritonrl tasks validate --suite full:unseen --against full:train -n 100 --against-num 1000
     """
+    for name in (suite, against):
+        if name is not None:
+            require_suite(name)
     if against is not None:
         raise typer.Exit(_print_shared(tasks, suite, against, num, against_num or num, seed))
     if against_num is not None:
@@ -131,10 +135,7 @@ def tasks_validate(
 def _print_shared(tasks: list[str] | None, suite: str, against: str, num: int, against_num: int, seed: int) -> int:
     """Print each task that equals one of the suite `against`, and what could not be traced; returns the exit code."""
     from .decontamination import TracedTasks, find_shared, trace_suite, trace_tasks
-    from .suites import identify_suite, named_examples
-
-    # a name that is no suite's is refused before anything long
-    identify_suite(against, num=1)
+    from .suites import named_examples
 
     def trace(name: str, num: int) -> TracedTasks:
         return trace_suite(name, num=num, seed=seed, on_traced=_count_aloud(name, "traced"))
@@ -202,8 +203,8 @@ def tasks_export(
 
     Example: tritonrl tasks export --format verl --suite core13:train -n 1000 --out train.parquet
     """
+    require_suite(suite)
     from ..datasets.export import FORMATS, export_pairs, export_problems, export_rows
-    from .suites import corpus_examples, corpus_tasks, export_tasks
 
     if form is not None and form not in FORMATS:
         raise UsageError(f"--format {form}: must be one of {', '.join(FORMATS)}")
@@ -215,6 +216,8 @@ def tasks_export(
             if form is None
             else f"--format {form} goes to {'--out FILE.parquet or FILE.jsonl' if wants_file else 'a folder'}"
         )
+    from .suites import corpus_examples, corpus_tasks, export_tasks
+
     if out is not None and form is None:
         examples = corpus_examples(suite, seed, num)
         print(f"{export_pairs(out, examples, _count_aloud(suite, 'written'))} pairs in {out}")

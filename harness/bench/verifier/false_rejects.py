@@ -22,13 +22,13 @@ from attrs import frozen
 from ....core.config import Config
 from ....core.corpus import SUITES, is_corpus_id
 from ....core.recipe.extensions import AUDIT
-from ....core.task import Task
+from ....core.task import Task, splits_of
 from ....core.text.named_sizes import read_constants
 from ....core.verdict import Verdict
 from ...errors import UsageError
 from ...reference.sizes.quick_sizes import with_small_sizes
 from ...settings import read_text
-from ...tasks.suites import corpus_examples, find_example, splits_of, task_from_file
+from ...tasks.suites import corpus_examples, find_example, task_from_file
 
 HEADER = "# task: "
 _CEILINGS = (5, 17, 35)

@@ -16,12 +16,11 @@ from tritonrl.core.task import Profile, Task
 from tritonrl.core.text.prompts import user_message
 from tritonrl.harness.display import Silent
 from tritonrl.harness.evaluation import evaluation as exam
+from tritonrl.harness.evaluation.asked import Criterion, TaskSelection
 from tritonrl.harness.evaluation.evaluation import (
     BySuite,
-    Criterion,
     Evaluation,
     EvaluationIdentity,
-    TaskSelection,
     identify_selection,
 )
 from tritonrl.harness.evaluation.finished import EvaluationResult

@@ -16,10 +16,7 @@ from tritonrl.core.task import Profile, Task
 from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import DriftError, TaskError, UsageError
 from tritonrl.harness.evaluation import evaluation as exam
-from tritonrl.harness.evaluation.evaluation import (
-    Criterion,
-    TaskSelection,
-)
+from tritonrl.harness.evaluation.asked import Criterion, TaskSelection
 from tritonrl.harness.evaluation.finished import EVALUATION
 from tritonrl.harness.evaluation.suite_criterion import SuiteVerdict
 from tritonrl.harness.evaluation.summary import render_evaluation, summarise

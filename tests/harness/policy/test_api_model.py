@@ -174,6 +174,7 @@ def test_patience_ends_and_what_was_answered_stays(tmp_path: Path) -> None:
         (says(None), ""),
         (fails(400, "content_filter"), ""),
         (fails(400, "context_length_exceeded"), ""),
+        ((400, {}, {"error": {"code": 400, "message": "exceeds the available context size"}}), ""),
     ],
 )
 def test_a_refusal_is_an_answer(answer: Answer, text: str, tmp_path: Path) -> None:

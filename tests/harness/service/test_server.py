@@ -20,6 +20,7 @@ from tritonrl.cli import app as command_line
 from tritonrl.core.config import Config
 from tritonrl.core.recipe.extensions import AUDIT, Extensions, VerifierSpec
 from tritonrl.core.serialisation import to_plain
+from tritonrl.harness import http_client
 from tritonrl.harness.errors import TaskError, TritonrlError, UsageError
 from tritonrl.harness.service.app import build_app
 from tritonrl.harness.service.client import RemoteVerifier
@@ -160,6 +161,18 @@ def test_another_server_answers_for_one_that_is_gone() -> None:
     with answering(DONE) as (url, asked), RemoteVerifier(f"http://127.0.0.1:9, {url}", patience_s=0.3) as verifier:
         assert [verifier.ask([{**ITEM, "candidate": text}]) for text in "abcd"] == [[{"error": "no task"}]] * 4
     assert len(asked) == 4
+
+
+def test_an_address_where_no_server_was_found_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where none ever answered the wait is short; one that answered and is gone is waited for."""
+    monkeypatch.setattr(http_client, "UNREACHED_S", 0.2)
+    with RemoteVerifier("http://127.0.0.1:9") as verifier, pytest.raises(TritonrlError, match=r"within 0.2 s"):
+        verifier.ask([ITEM])
+    with answering(DONE) as (url, _):
+        verifier = RemoteVerifier(url, patience_s=0.5)
+        assert verifier.ask([ITEM]) == [{"error": "no task"}]
+    with verifier, pytest.raises(TritonrlError, match=r"within 0.5 s"):
+        verifier.ask([ITEM])
 
 
 @pytest.mark.parametrize("url", ["", "localhost:8321", "ftp://host"])

@@ -10,7 +10,8 @@ import pytest
 from attrs import evolve
 from tritonrl.core.candidate import Variant
 from tritonrl.core.config import ConfigError
-from tritonrl.core.corpus import ALL_FAMILIES, Split, examples, split_of
+from tritonrl.core.corpus import ALL_FAMILIES, SUITES, Split, examples, split_of
+from tritonrl.core.task import SUITES as NAMES
 from tritonrl.core.task import Task
 from tritonrl.harness.errors import TaskError, UsageError
 from tritonrl.harness.settings import load_config, preset_names
@@ -58,6 +59,11 @@ def _write(folder: Path, text: str) -> Path:
     path = folder / "task.py"
     path.write_text(text)
     return path
+
+
+def test_suites_are_those_that_have_names() -> None:
+    """The names that a command checks without reading the corpus are those of its suites."""
+    assert tuple(SUITES) == NAMES
 
 
 def test_file_shrinks_as_far_as_its_reference_runs(tmp_path: Path) -> None:

@@ -1,0 +1,25 @@
+"""What an exam is asked for: which tasks, and who judges. Imports nothing that takes long, for the command's sake."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from attrs import frozen
+
+
+class Criterion(StrEnum):
+    """Who judges a suite that is not ours."""
+
+    SUITE = "suite"
+    AUDIT = "audit"
+    BOTH = "both"
+
+
+@frozen(kw_only=True)
+class TaskSelection:
+    """Which tasks an exam asks; without a suite's name they are the configuration's held-out ones."""
+
+    suite: str | None = None
+    levels: tuple[int, ...] | None = None
+    limit: int | None = None
+    picks: tuple[int, ...] | None = None
