@@ -46,6 +46,13 @@ SETTINGS = {
     "FIELD_TASKS": "100",
     "FIELD_SAMPLES": "2",
     "FIELD_PROBLEMS": "",
+    # reinforcement learning on open tasks from a state's folder (gpu-field makes one), a run for each seed; the GPUs
+    # take turns
+    "RL_START": "{FIELD_OUT}/start",
+    "RL_SEEDS": "0 1 2",
+    "RL_GPUS": "0",
+    "RL_SET": "",
+    "RL_OUT": "{GPU_OUT}/rl",
     # the published ablation
     "PAPER_OUT": "build/paper/run",
     "PAPER_FROM": "build/paper/parts",
@@ -224,6 +231,25 @@ def gpu_field(runner: Runner) -> None:
     for name, questions in exams.items():
         runner.tritonrl(f"{exam} {questions} --out {{FIELD_OUT}}/{name}")
         runner.tritonrl(f"eval --read {{FIELD_OUT}}/{name} --json", f"{{FIELD_OUT}}/{name}.json")
+
+
+def gpu_rl(runner: Runner) -> None:
+    """Train by reinforcement on open tasks, seeds side by side, examine each at 0.2 and 1.0, and compare them."""
+    gpus, seeds = runner["RL_GPUS"].split(), runner["RL_SEEDS"].split()
+    jobs = max(1, len(os.sched_getaffinity(0)) // len(seeds))
+    share = 0.8 / -(-len(seeds) // len(gpus))
+    started = []
+    for number, seed in enumerate(seeds):
+        exam = "--eval-suite open:heldout --eval-limit 100 --eval-samples 4 --eval-temperatures 0.2,1.0"
+        command = runner.words(
+            f"{{TRITONRL}} rl --preset rl --set policy.gpu_memory={share:.2f} {{RL_SET}} --suite open:train {exam} "
+            f"--jobs {jobs} --adapter {{RL_START}} --seed {seed} --display plain --log jsonl --out {{RL_OUT}}/{seed}"
+        )
+        started.append(runner.start(command, CUDA_VISIBLE_DEVICES=gpus[number % len(gpus)]))
+    statuses = [process.wait() for process in started]
+    if any(statuses):
+        sys.exit(1)
+    runner.tritonrl("compare " + " ".join(f"{{RL_OUT}}/{seed}" for seed in seeds))
 
 
 def gpu_paper(runner: Runner) -> None:

@@ -59,7 +59,8 @@ class PolicyConfig:
     """The model: `name` is "nano" (shipped), or a Hugging Face model's name or folder; 0 threads = as torch likes.
 
     `openai:MODEL@URL` is a model behind an OpenAI-compatible API, which can be sampled and not trained; `requests` are
-    under way there at once.
+    under way there at once. `gpu_memory` is the part of a GPU's memory that the process keeps to, where several runs
+    share one; microbatches are as large as that has room for.
     """
 
     name: str = text("nano")
@@ -70,6 +71,7 @@ class PolicyConfig:
     max_new_tokens: int = integer(512, 1)
     threads: int = integer(0, 0, 4096, in_fingerprint=False)
     requests: int = integer(16, 1, 4096, in_fingerprint=False)
+    gpu_memory: float = real(1.0, 0.0, 1.0, open_low=True, in_fingerprint=False)
 
 
 @frozen(kw_only=True)

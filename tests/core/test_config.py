@@ -155,10 +155,16 @@ def test_the_tree_survives_json() -> None:
 
 
 def test_the_identity_drops_what_changes_no_result() -> None:
-    """Neither threads, nor requests at once, nor memory for references change a fingerprint; any other key does."""
+    """Neither threads, nor requests at once, nor memory change a fingerprint; any other key does."""
     config = Config()
-    without_effect = ("policy.threads", "policy.requests", "verifier.oracle_cache_mb", "verifier.memory_mb")
-    assert fingerprint(with_overrides(config, dict.fromkeys(without_effect, "3"))) == fingerprint(config)
+    without_effect = {
+        "policy.threads": "3",
+        "policy.requests": "3",
+        "policy.gpu_memory": "0.3",
+        "verifier.oracle_cache_mb": "3",
+        "verifier.memory_mb": "3",
+    }
+    assert fingerprint(with_overrides(config, without_effect)) == fingerprint(config)
     assert fingerprint(evolve(config, seed=1)) != fingerprint(config)
     named = [
         f"{name}.{key}" if key else name

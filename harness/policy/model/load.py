@@ -188,6 +188,8 @@ def load_policy(config: PolicyConfig, device: str | None = None) -> Policy:
         torch.set_num_threads(config.threads)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     is_cpu = torch.device(device).type == "cpu"
+    if not is_cpu and config.gpu_memory < 1.0:
+        torch.cuda.set_per_process_memory_fraction(config.gpu_memory, torch.device(device).index)
     dtype = {"auto": torch.float32 if is_cpu else torch.bfloat16}.get(config.dtype)
     dtype = dtype or getattr(torch, config.dtype)
     try:
