@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -80,12 +81,15 @@ def test_the_power_of_these_sizes_is_what_was_detectable(analysis: Analysis) -> 
         assert alone is None
 
 
-def test_what_reinforcement_gained_is_what_its_tables_say() -> None:
-    """The README's part about `tritonrl rl` and its figure are computed from the tables of `results/rl`."""
-    folder, readme = ROOT / "results" / "rl", (ROOT / "README.md").read_text()
-    found = comparison.read_runs([folder])
-    again = "run `tritonrl compare results/rl --publish results/rl --excerpt README.md`"
-    assert comparison.with_excerpt(readme, found, "results/rl") == readme, again
+@pytest.mark.parametrize(
+    ("tables", "document"), [("rl", "README.md"), ("rl-learners", "docs/findings/reinforcement.md")]
+)
+def test_what_reinforcement_gained_is_what_its_tables_say(tables: str, document: str) -> None:
+    """A document's part about `tritonrl rl` and its figure are computed from the tables that it names."""
+    folder, path = ROOT / "results" / tables, ROOT / document
+    found, text = comparison.read_runs([folder]), path.read_text()
+    again = f"run `tritonrl compare results/{tables} --publish results/{tables} --excerpt {document}`"
+    assert comparison.with_excerpt(text, found, os.path.relpath(folder, path.parent)) == text, again
     assert comparison.draw_curves(found) == (folder / "curves.svg").read_text(), again
 
 
