@@ -69,6 +69,7 @@ CONTRACT = frozenset(
 """Attacks on the contract that are tried by default: the others' inputs have tests of their own."""
 
 NO_NAMESPACES = "either protection alone is tried by default, and this is both of them"
+SAME_KIND = "right kernels of the same kind are among KERNELS"
 FURTHER: Mapping[tuple[str, str], str] = {
     # (function, a part of its parameters or "" for all of them): why no behaviour goes without a test
     ("test_secrets_stay_secret", "no namespaces"): NO_NAMESPACES,
@@ -78,12 +79,25 @@ FURTHER: Mapping[tuple[str, str], str] = {
     ("test_other_processes_are_not_read", "no namespaces"): NO_NAMESPACES,
     ("test_daemon_ends_with_its_job", "no namespaces"): NO_NAMESPACES,
     ("test_no_users_variable_is_read", "no namespaces"): NO_NAMESPACES,
-    (
-        "test_two_processes_are_one",
-        "",
-    ): "processes that a launcher starts do what one does",
+    ("test_two_processes_are_one", ""): "processes that a launcher starts do what one does",
+    ("test_the_honest_kernel_of_each_attacked_task_is_accepted", "l1-"): "those of Level 2, and KERNELS",
+    **{
+        ("test_a_teacher_is_accepted", family): SAME_KIND
+        for family in (
+            "activation",
+            "attention",
+            "structured_matmul",
+            "group_norm_chain",
+            "batch_norm",
+            "cumulative_sum",
+        )
+    },
+    ("test_weights_beyond_the_declared_sizes_do_not_count_against_a_kernel", "the reference's"): "its own weights",
+    ("test_a_kernel_in_place_on_a_clone_is_genuine", "torch.rand("): "inputs of both signs",
+    ("test_what_construction_makes_neutral_must_be_applied", "a running mean"): "a running variance",
+    ("test_what_construction_makes_neutral_must_be_applied", "a scale of one"): "a gain of zero",
     ("test_capabilities_say_what_is_lost", "no namespaces"): NO_NAMESPACES,
-    ("test_packed_gradients_are_the_models_own", "compiled-qwen2"): "compiled with llama, and qwen2 not compiled",
+    ("test_packed_gradients_are_the_models_own", "compiled-qwen2"): "traced with llama, and qwen2 not compiled",
     ("test_the_bench_reports_its_mix_and_its_ratios", ""): "its parts beside it, the verifiers in verification",
     ("test_soak_takes_stock_after_each_round", ""): "what jobs leave behind: the sandbox's contract and hostile jobs",
     ("test_a_run_judges_what_it_was_asked_to", ""): "the oracle and the plan of mutants beside it, scores in mutation",

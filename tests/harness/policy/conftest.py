@@ -15,7 +15,7 @@ SOURCES = sorted((Path(__file__).parents[3] / "core").glob("*.py"))
 ARCHITECTURES = ("llama", "qwen2")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> None:
     torch.set_num_threads(1)
 
@@ -25,7 +25,7 @@ def tokenizer() -> object:
     return with_chat_template(train_tokenizer([path.read_text() for path in SOURCES], 600), 512)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_policy(tokenizer: object) -> Callable[[str], Policy]:
     def make(architecture: str) -> Policy:
         sizes = {

@@ -41,11 +41,11 @@ def logits(policy: Policy, folder: Path | None) -> torch.Tensor:
     return found
 
 
-@pytest.fixture
-def folders(make_policy: MakePolicy, tmp_path: Path) -> dict[str, Path]:
+@pytest.fixture(scope="module")
+def folders(make_policy: MakePolicy, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """States that training has left: all weights, an adapter over them, and an adapter alone."""
-    learner = PolicyLearner(make_policy("llama"))
-    found = {name: tmp_path / name / "adapter" for name in ("full", "over", "lora")}
+    learner, root = PolicyLearner(make_policy("llama")), tmp_path_factory.mktemp("states")
+    found = {name: root / name / "adapter" for name in ("full", "over", "lora")}
     losses = learner.finetune(None, PAIRS, FULL, found["full"], lambda _: None)
     assert losses[-1] < 0.5 * losses[0]
     learner.finetune(found["full"], PAIRS[:2], LORA, found["over"], lambda _: None)

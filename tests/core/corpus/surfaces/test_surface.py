@@ -24,8 +24,16 @@ def drawn(suite: str, count: int, split: Split = Split.TRAIN, seed: int = 1) -> 
     return [e for level, names in SUITES[suite].items() for e in islice(examples(split, level, seed, names), count)]
 
 
-FIELD = drawn("field", 400)
-UNHEARD = drawn("dialects", 200, Split.HELDOUT)
+@pytest.fixture(scope="module")
+def field() -> list[Example]:
+    """Examples in the dialects of training."""
+    return drawn("field", 150)
+
+
+@pytest.fixture(scope="module")
+def unheard() -> list[Example]:
+    """Examples in dialects that are held out."""
+    return drawn("dialects", 80, Split.HELDOUT)
 
 
 @pytest.mark.parametrize("call", ["f", "x * self.f", "2.0 * ", "-"])
@@ -42,23 +50,23 @@ def dialect_of(example: Example) -> str:
     return example.style.rpartition("/")[2]
 
 
-def test_two_dialects_are_never_trained_on() -> None:
+def test_two_dialects_are_never_trained_on(field: list[Example], unheard: list[Example]) -> None:
     """Training tasks are written in every other dialect and in no held-out one; `dialects` has these two alone."""
     assert len(DIALECTS) >= 10
-    assert {dialect_of(example) for example in FIELD} == {dialect.name for dialect in dialects()}
-    assert {dialect_of(example) for example in UNHEARD} == {dialect.name for dialect in dialects(is_heldout=True)}
+    assert {dialect_of(example) for example in field} == {dialect.name for dialect in dialects()}
+    assert {dialect_of(example) for example in unheard} == {dialect.name for dialect in dialects(is_heldout=True)}
     assert len(dialects(is_heldout=True)) == 2
-    assert not any(has_heldout_dialect(example.task.task_id) for example in FIELD)
-    assert all(has_heldout_dialect(example.task.task_id) for example in UNHEARD)
+    assert not any(has_heldout_dialect(example.task.task_id) for example in field)
+    assert all(has_heldout_dialect(example.task.task_id) for example in unheard)
 
 
-@pytest.mark.parametrize("example", [*FIELD[::97], *UNHEARD[::61]], ids=lambda example: example.task.task_id)
-def test_an_id_says_what_is_drawn_and_how_it_is_written(example: Example) -> None:
+def test_an_id_says_what_is_drawn_and_how_it_is_written(field: list[Example], unheard: list[Example]) -> None:
     """An id renders the same text again, in the split that the canonical task is in."""
-    assert is_corpus_id(example.task.task_id)
-    assert render(example.task.task_id) == example
-    canonical = re.sub("field_|dialects_", "", example.task.task_id)
-    assert split_of(example.task) is split_of(render(canonical).task)
+    for example in [*field[::37], *unheard[::23]]:
+        assert is_corpus_id(example.task.task_id)
+        assert render(example.task.task_id) == example
+        canonical = re.sub("field_|dialects_", "", example.task.task_id)
+        assert split_of(example.task) is split_of(render(canonical).task)
 
 
 def test_heldout_dialects_write_the_heldout_tasks_of_the_field() -> None:
@@ -67,17 +75,17 @@ def test_heldout_dialects_write_the_heldout_tasks_of_the_field() -> None:
     assert [e.task.task_id.replace("dialects_", "") for e in drawn("dialects", 100, Split.HELDOUT, 5)] == field
 
 
-def test_at_most_half_of_the_prompts_say_the_task_in_english() -> None:
+def test_at_most_half_of_the_prompts_say_the_task_in_english(field: list[Example]) -> None:
     """The others begin with the program; no two prompts are alike."""
-    assert 0.2 < sum(bool(example.task.description) for example in FIELD) / len(FIELD) <= 0.5
-    prompts = [user_message(example.task) for example in FIELD]
+    assert 0.2 < sum(bool(example.task.description) for example in field) / len(field) <= 0.5
+    prompts = [user_message(example.task) for example in field]
     assert len(set(prompts)) == len(prompts)
     assert all("\n\n```python" not in prompt for prompt in prompts)
 
 
-def test_a_solution_never_says_the_name_of_the_reference() -> None:
+def test_a_solution_never_says_the_name_of_the_reference(field: list[Example], unheard: list[Example]) -> None:
     """`ModelNew` calls `super().__init__()`, and its module defines whatever it names."""
-    for example in [*FIELD, *UNHEARD]:
+    for example in [*field, *unheard]:
         tree = ast.parse(example.solution)
         read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
         bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
@@ -88,9 +96,9 @@ def test_a_solution_never_says_the_name_of_the_reference() -> None:
         assert ("def __init__" in example.solution) == ("super().__init__()" in example.solution)
 
 
-def test_constructors_take_the_same_arguments() -> None:
+def test_constructors_take_the_same_arguments(field: list[Example], unheard: list[Example]) -> None:
     """`Model` and `ModelNew` take the same arguments with the same defaults, where the model has any."""
-    for example in [*FIELD, *UNHEARD]:
+    for example in [*field, *unheard]:
         own, new = (
             _constructor(text, name) for text, name in ((example.task.source, "Model"), (example.solution, "ModelNew"))
         )
@@ -107,9 +115,9 @@ def _constructor(text: str, name: str) -> tuple[str, ...] | None:
     return None
 
 
-def test_profiles_change_sizes_wherever_they_are_written() -> None:
+def test_profiles_change_sizes_wherever_they_are_written(field: list[Example], unheard: list[Example]) -> None:
     """Each profile's names are found by the verifier, and give the program other numbers."""
-    for example in [*FIELD, *UNHEARD]:
+    for example in [*field, *unheard]:
         task = example.task
         assert task.tiny, task.task_id
         known = read_sizes(task.source)
@@ -152,17 +160,17 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_programs_are_written_in_many_forms(form: str) -> None:
+def test_programs_are_written_in_many_forms(form: str, field: list[Example]) -> None:
     """Each form is met among the training tasks, in some of them and not in most."""
-    met = sum(bool(re.search(FORMS[form], example.task.source, re.MULTILINE)) for example in FIELD)
-    assert 0 < met < 0.7 * len(FIELD)
+    met = sum(bool(re.search(FORMS[form], example.task.source, re.MULTILINE)) for example in field)
+    assert 0 < met < 0.7 * len(field)
 
 
-def test_what_heldout_dialects_do_alone_is_met_there_alone() -> None:
+def test_what_heldout_dialects_do_alone_is_met_there_alone(field: list[Example], unheard: list[Example]) -> None:
     """Two spaces and `:param`, or sections with lines below them: no training task shows them."""
     own = Counter(
         habit
-        for example in [*FIELD, *UNHEARD]
+        for example in [*field, *unheard]
         for habit in (":param ", "\n  def forward", "----------\n")
         if habit in example.task.source
         for _ in range(1 if has_heldout_dialect(example.task.task_id) else 1_000_000)
