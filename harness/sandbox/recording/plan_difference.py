@@ -15,11 +15,14 @@ from ....core.plan import Copy, Fill, Launch, LaunchPlan, Operator, Step
 from ....core.serialisation import to_plain
 
 
-def find_difference(first: LaunchPlan, second: LaunchPlan) -> str | None:
-    """Return what the second plan does otherwise, in words; None where it does the same."""
+def find_difference(first: LaunchPlan, second: LaunchPlan, *, of_buffers: bool = True) -> str | None:
+    """Return what the second plan does otherwise, in words; None where it does the same.
+
+    Without `of_buffers` it may do so to other buffers.
+    """
     if first == second:
         return None
-    one, other = _renumbered(first), _renumbered(second)
+    one, other = _renumbered(first, of_buffers), _renumbered(second, of_buffers)
     for at, (step, changed) in enumerate(zip_longest(one.pop("steps"), other.pop("steps"))):
         if step != changed:
             was, became = _describe(first, at), _describe(second, at)
@@ -32,8 +35,8 @@ def find_difference(first: LaunchPlan, second: LaunchPlan) -> str | None:
     return None if one == other else "the second pass uses other kernels than the first"
 
 
-def _renumbered(plan: LaunchPlan) -> dict[str, Any]:
-    """Return the plan as plain data, its buffers numbered as they are first named, each with what it is."""
+def _renumbered(plan: LaunchPlan, of_buffers: bool) -> dict[str, Any]:
+    """Return the plan as plain data, its buffers numbered as they are first named, each with what it is; or none."""
     numbers: dict[int, int] = {}
     plain: dict[str, Any] = to_plain(plan)
     buffers = plain.pop("buffers")
@@ -44,11 +47,11 @@ def _renumbered(plan: LaunchPlan) -> dict[str, Any]:
         return [rename(part) for part in value] if isinstance(value, (list, tuple)) else value
 
     def name(index: int) -> Any:
-        return [numbers.setdefault(index, len(numbers)), buffers[index]]
+        return [numbers.setdefault(index, len(numbers)), buffers[index]] if of_buffers else None
 
     # in this order: steps come before results
     named = {"steps": rename(plain["steps"]), "outputs": rename(plain["outputs"])}
-    unnamed = sorted(str(buffer) for index, buffer in enumerate(buffers) if index not in numbers)
+    unnamed = sorted(str(buffer) for index, buffer in enumerate(buffers) if of_buffers and index not in numbers)
     return {**plain, **named, "unnamed": unnamed}
 
 

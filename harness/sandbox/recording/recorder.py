@@ -210,6 +210,7 @@ class _Session:
             )
         if not self.tuners.has_measured:
             self._call_otherwise(model, second, hollow)
+            self._call_with_one_tensor(model, second, hollow)
             if not self.tuners.has_tuned:
                 self._call_at_other_sizes(model, hollow)
         return first, second
@@ -231,6 +232,19 @@ class _Session:
             if difference is not None:
                 names = ", ".join([*(each.name for each in circumstances if each.name), *asked])
                 raise Refusal(Outcome.NOT_REPRODUCIBLE, f"{names or 'on new tensors'}: {difference}"[:300])
+
+    def _call_with_one_tensor(self, model: torch.nn.Module, plan: LaunchPlan, hollow: bool) -> None:
+        """Raise where forward launches something else when one tensor is given for all inputs that are alike."""
+        given: dict[TensorSpec, Any] = {}
+        with torch.no_grad():
+            drawn = zip(self.request.inputs, self._make_inputs(self.request), strict=True)
+            inputs = [given.setdefault(spec, each) if isinstance(spec, TensorSpec) else each for spec, each in drawn]
+            if len(given) == sum(isinstance(spec, TensorSpec) for spec in self.request.inputs):
+                return
+            found = self._attempt(model, inputs, hollow)
+        difference = None if found is None else find_difference(plan, found, of_buffers=False)
+        if difference is not None:
+            raise Refusal(Outcome.NOT_REPRODUCIBLE, f"with one tensor for several inputs: {difference}"[:300])
 
     def _call_at_other_sizes(self, model: torch.nn.Module, hollow: bool) -> None:
         """Raise where a model whose first call had this recording's sizes does something else at larger ones."""
