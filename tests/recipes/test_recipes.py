@@ -18,6 +18,9 @@ ROOT = Path(__file__).resolve().parents[2]
 RECIPES = ROOT / "docs" / "recipes"
 ENVIRONMENTS = ROOT / "build" / "recipes"
 SECONDS = 1800
+ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "WANDB_MODE": "disabled"}
+# threads that wait for one another spin, which stops them where other processes have the processors
+ENVIRONMENT["OMP_WAIT_POLICY"] = "passive"
 
 pytestmark = [pytest.mark.recipes, pytest.mark.slow]
 
@@ -31,7 +34,7 @@ def run(name: str, folder: Path, *command: str | Path) -> str:
     done = subprocess.run(
         [str(binaries / "python"), first, *rest] if first.endswith(".py") else [str(binaries / first), *rest],
         cwd=folder,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "WANDB_MODE": "disabled"},
+        env={**os.environ, **ENVIRONMENT},
         capture_output=True,
         text=True,
         timeout=SECONDS,

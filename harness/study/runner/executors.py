@@ -80,6 +80,20 @@ def split_left(results: Results, order: Sequence[Place], progress: Progress) -> 
     return [place for place in left if place[0] == SFT], [place for place in left if place[0] != SFT]
 
 
+def show_ended(results: Results, place: Place, ended: Ended, progress: Progress) -> None:
+    """Show what became of a cell whose job has ended."""
+    status = results.cell_status(*place)
+    if status == "complete":
+        progress.cell(*place, CellState.COMPLETE)
+    else:
+        why = _message(results, place) if status == "failed" else ended.state
+        progress.cell(*place, CellState.FAILED, f"{why}, log {ended.log}")
+
+
+def _message(results: Results, place: Place) -> str:
+    return str(read_table(TABLES["cells"], results.cell_folder(*place) / "cells.parquet")["message"][0])
+
+
 def collect(results: Results, order: Sequence[Place], num_cached: int, ended: Mapping[Place, Ended]) -> GridOutcome:
     """Merge the tables; returns what became of the cells, with a problem for each that is not complete."""
     results.merge_cells()
@@ -94,8 +108,7 @@ def _tell_problem(results: Results, place: Place, ended: Ended | None) -> str | 
     if status == "complete":
         return None
     if status == "failed":
-        message = read_table(TABLES["cells"], results.cell_folder(cell, seed) / "cells.parquet")["message"][0]
-        head = f"{cell} seed {seed}: failed: {message}"
+        head = f"{cell} seed {seed}: failed: {_message(results, place)}"
         traceback = results.cell_folder(cell, seed) / "error.txt"
         lines = [f"  traceback: {traceback}"] if traceback.exists() else []
     else:

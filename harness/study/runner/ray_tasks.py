@@ -13,10 +13,10 @@ from typing import Any
 
 from attrs import evolve
 
-from ...display import CellState, Progress
+from ...display import Progress
 from ..grid import GridOutcome
 from ..store import Results
-from .executors import Ended, JobOptions, Place, collect, job_command, split_left
+from .executors import Ended, JobOptions, Place, collect, job_command, show_ended, split_left
 
 _POLL_S = 2.0
 
@@ -57,7 +57,7 @@ def _run_tasks(
             for task in done:
                 place = running.pop(task)
                 ended[place] = Ended(state=_end_of(ray, task), log=_log(folder, place))
-                _show(results, place, ended[place], progress)
+                show_ended(results, place, ended[place], progress)
             progress.phase(f"{len(running)} with Ray, {len(waiting)} waiting", 0)
     except KeyboardInterrupt:
         for task in running:
@@ -82,10 +82,3 @@ def _end_of(ray: Any, task: Any) -> str:
     except ray.exceptions.RayError as error:
         return " ".join(f"{type(error).__name__}: {error}".split())[:300]
     return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-
-
-def _show(results: Results, place: Place, ended: Ended, progress: Progress) -> None:
-    if results.cell_status(*place) == "complete":
-        progress.cell(*place, CellState.COMPLETE)
-    else:
-        progress.cell(*place, CellState.FAILED, f"{ended.state}, log {ended.log}")

@@ -22,7 +22,7 @@ from ...display import CellState, Progress
 from ...errors import TritonrlError
 from ..grid import GridOutcome
 from ..store import Results
-from .executors import Ended, JobOptions, Place, collect, job_command, split_left
+from .executors import Ended, JobOptions, Place, collect, job_command, show_ended, split_left
 
 POLL_S = 10.0
 _MAX_UNANSWERED = 60
@@ -170,7 +170,5 @@ def _show(results: Results, place: Place, state: str, array: JobArray, progress:
         return
     if state.split()[0] in _RUNNING:
         progress.cell(*place, CellState.RUNNING, f"job {array.job}_{array.places.index(place)}")
-    elif results.cell_status(*place) == "complete":
-        progress.cell(*place, CellState.COMPLETE)
     else:
-        progress.cell(*place, CellState.FAILED, f"{state}, log {array.log(place)}")
+        show_ended(results, place, Ended(state=state, log=array.log(place)), progress)

@@ -163,7 +163,9 @@ def test_unfinished_is_told_from_failed(results: Results, fake_slurm: Path, alon
     assert "m seed 0: failed: RuntimeError: the model is on fire\n  traceback: " in told
     assert "msct seed 1: unfinished: FAILED (NonZeroExitCode)\n  log: " in told
     assert "  | working at msct seed 1 with 0 jobs" in told
-    assert sum(state is CellState.FAILED for *_, state, _ in progress.events) == 4
+    shown = [message for *_, state, message in progress.events if state is CellState.FAILED]
+    assert len(shown) == 4
+    assert sum(message.startswith("RuntimeError: the model is on fire, log ") for message in shown) == 2
     for name in ("fail-m", "kill-msct"):
         (results.root / name).unlink()
     outcome, _ = submit(results)
