@@ -1,4 +1,4 @@
-"""A policy's states by folder, which all that samples, examines and trains goes through.
+"""Loads, saves and identifies a policy's states (checkpoints), each named by its folder.
 
 No folder is the base model. A folder holds a LoRA adapter in peft's format; or all weights, with configuration and
 tokenizer, so that it also loads as a policy of its own; or an adapter over such weights, which are in its subfolder

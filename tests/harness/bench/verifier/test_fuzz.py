@@ -21,8 +21,8 @@ from tritonrl.stages.syntax import inspect_source, judge_syntax
 
 from .readers import end_at_seven
 
-NUM_TEXTS = 1500
-NUM_IN_FUNNEL = 40
+NUM_TEXTS = 1000
+NUM_IN_FUNNEL = 20
 
 
 @pytest.fixture(scope="module")
