@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from tritonrl.core.candidate import Variant
 from tritonrl.core.task import Task
-from tritonrl.harness.reference.conditioning import find_range
+from tritonrl.harness.reference.conditioning import find_element_scales, find_range
 from tritonrl.harness.reference.oracle import Oracle
 from tritonrl.stages.tolerance import compare
 from tritonrl.stages.variants import describe
@@ -65,6 +65,14 @@ def test_what_the_reference_misses_by_the_scale_of_all_is_not_judged() -> None:
         assert found is not None
         assert found.element_scales[0] is not None
         assert (np.isfinite(found.element_scales[0]) == is_judged).all()
+
+
+def test_a_zero_that_stays_zero_has_the_scale_of_all() -> None:
+    """It has no value that could be lost: an error there is measured as anywhere else."""
+    expected = np.array([0.0, 3.0, 4.0])
+    scales = find_element_scales(expected, [expected * (1.0 + 2.0**-20)], expected)
+    assert scales is not None
+    assert scales[0] == np.sqrt(25.0 / 3.0)
 
 
 def test_an_integer_at_a_tie_may_be_either() -> None:

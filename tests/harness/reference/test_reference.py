@@ -16,8 +16,15 @@ from tritonrl.harness.errors import TaskError
 from tritonrl.harness.evaluation.suite_criterion import find_excess
 from tritonrl.harness.reference import device_comparison
 from tritonrl.harness.reference.device_comparison import compare_on_device, find_excess_on_device
-from tritonrl.harness.reference.reference import call_model, count_stored, draw_inputs, fake_reference, load_task
-from tritonrl.harness.reference.values import place_like
+from tritonrl.harness.reference.reference import (
+    call_model,
+    count_stored,
+    draw_inputs,
+    draw_signs,
+    fake_reference,
+    load_task,
+)
+from tritonrl.harness.reference.values import make_alike, place_like
 from tritonrl.stages.tolerance import accepts, compare
 
 VALUES = st.one_of(
@@ -129,3 +136,26 @@ def test_forms_and_integers() -> None:
     assert compare_on_device(whole, whole + (whole == 3), "int64", "int64").num_different == 1
     assert not accepts(compare_on_device(whole.reshape(2, 3), whole, "int64", "int64"))
     assert not accepts(compare_on_device(whole, whole, "int32", "int64"))
+
+
+@given(num=st.integers(1, 9), seed=st.integers(0, 99))
+def test_half_of_a_parameter_changes_its_sign(num: int, seed: int) -> None:
+    """One element at least, and none of a parameter that stays as constructed; magnitudes stay."""
+    model = torch.nn.PReLU(num)
+    draw_signs(model, (), torch.Generator().manual_seed(seed))
+    assert int((model.weight < 0).sum()) == (num + 1) // 2
+    assert torch.equal(model.weight.abs(), torch.full((num,), 0.25))
+    drawn = model.weight.detach().clone()
+    draw_signs(model, ("weight",), torch.Generator().manual_seed(seed + 1))
+    assert torch.equal(model.weight, drawn)
+
+
+def test_inputs_of_one_shape_become_alike() -> None:
+    """They nearly agree with the first one and differ from it; the others stay."""
+    first, second, other = torch.randn(4, 5), torch.randn(4, 5), torch.randn(5, 4)
+    made = make_alike([first, 7, second, other], 2.0**-10)
+    assert made[0] is first
+    assert made[1] == 7
+    assert made[3] is other
+    assert torch.allclose(made[2], first, rtol=2.0**-9, atol=0.0)
+    assert not torch.equal(made[2], first)
