@@ -157,12 +157,19 @@ def export_rows(path: Path, tasks: Iterable[Task], form: str) -> int:
 
 
 def export_problems(folder: Path, tasks: Iterable[Task]) -> int:
-    """Write the tasks as KernelBench's problems, `level1/1_softmax_l1-softmax-00c0ff.py`, and count them."""
+    """Write the tasks as KernelBench's problems, `level1/1_l1_softmax_00c0ffee12345678.py`, and count them.
+
+    Raises UsageError where the folder holds another problem of that number: KernelBench's loader would take either.
+    """
     counts: dict[int, int] = {}
     for task in tasks:
         number = counts[task.level] = counts.get(task.level, 0) + 1
         place = folder / f"level{task.level}"
         place.mkdir(parents=True, exist_ok=True)
         name = re.sub(r"\W+", "_", task.task_id)
-        write_atomically(place / f"{number}_{name}.py", f"{task.source.strip()}\n".encode())
+        path = place / f"{number}_{name}.py"
+        for other in place.glob(f"{number}_*.py"):
+            if other != path:
+                raise UsageError(f"{other}: another problem of that number; give an empty folder")
+        write_atomically(path, f"{task.source.strip()}\n".encode())
     return sum(counts.values())

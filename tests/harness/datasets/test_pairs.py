@@ -191,6 +191,9 @@ def test_problems_read_back_as_kernelbenchs(tmp_path: Path) -> None:
     assert not skipped
     assert [(problem.level, problem.number) for problem in problems] == [(1, 1), (1, 2), (2, 1), (2, 2)]
     assert [problem.code.strip() for problem in problems] == [task.source.strip() for task in TASKS]
+    assert export_problems(tmp_path, TASKS) == 4
+    with pytest.raises(UsageError, match="another problem of that number"):
+        export_problems(tmp_path, TASKS[::-1])
 
 
 @pytest.mark.parametrize(
