@@ -238,9 +238,9 @@ def gpu_rl(runner: Runner) -> None:
     gpus, seeds = runner["RL_GPUS"].split(), runner["RL_SEEDS"].split()
     jobs = max(1, len(os.sched_getaffinity(0)) // len(seeds))
     share = 0.8 / -(-len(seeds) // len(gpus))
+    exam = "--eval-suite open:heldout --eval-limit 100 --eval-samples 4 --eval-temperatures 0.2,1.0"
     started = []
     for number, seed in enumerate(seeds):
-        exam = "--eval-suite open:heldout --eval-limit 100 --eval-samples 4 --eval-temperatures 0.2,1.0"
         command = runner.words(
             f"{{TRITONRL}} rl --preset rl --set policy.gpu_memory={share:.2f} {{RL_SET}} --suite open:train {exam} "
             f"--jobs {jobs} --adapter {{RL_START}} --seed {seed} --display plain --log jsonl --out {{RL_OUT}}/{seed}"

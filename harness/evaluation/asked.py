@@ -1,4 +1,4 @@
-"""What an exam is asked for: which tasks, and who judges. Imports nothing that takes long, for the command's sake."""
+"""Names the tasks of an exam and who judges them. Imports nothing that takes long, for the command's sake."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ import torch
 from attrs import evolve
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 from ...core.run import InitArgument, TensorSpec
@@ -372,10 +373,10 @@ class _OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         returns_view = any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
-        outputs = [t for t in _leaves(result) if isinstance(t, torch.Tensor)]
+        outputs = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
         if returns_view or not outputs or func._schema.name.startswith(("aten::empty", "aten::detach", "prim::")):
             return result
-        tensors = [*(t for t in _leaves((args, kwargs or {})) if isinstance(t, torch.Tensor)), *outputs]
+        tensors = [*(t for t in tree_leaves((args, kwargs or {})) if isinstance(t, torch.Tensor)), *outputs]
         count = flop_registry.get(func._overloadpacket)
         self.operators.append(
             EagerOperator(
@@ -388,16 +389,8 @@ class _OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
 
-def _leaves(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return [leaf for item in value.values() for leaf in _leaves(item)]
-    if isinstance(value, (list, tuple)):
-        return [leaf for item in value for leaf in _leaves(item)]
-    return [value]
-
-
 def trace_operators(task: Task) -> tuple[EagerOperator, ...]:
-    """The operators that eager PyTorch would run at the declared sizes, with bytes and matrix operations."""
+    """Return the operators that eager PyTorch would run at the declared sizes, with bytes and matrix operations."""
     with fake_reference(task, Profile.DECLARED, task.dtypes[0]) as (model, inputs):
         trace = _OperatorTrace()
         with torch.no_grad(), trace:
