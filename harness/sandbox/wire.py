@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from typing import Any
 
 from attrs import evolve, field, frozen
@@ -20,6 +21,14 @@ from ...core.plan import Kernel
 from ...core.run import InitArgument, RunResult, TensorSpec
 from ...core.serialisation import from_plain
 from ...core.task import Profile
+
+
+class Depth(StrEnum):
+    """How far kernels are compiled: to the GPU IR with its layouts, to PTX, or to code that a GPU can load."""
+
+    LAYOUTS = "layouts"
+    PTX = "ptx"
+    CODE = "code"
 
 
 @frozen(kw_only=True)

@@ -15,7 +15,7 @@ from ...stages.variants import VariantInputs, describe
 from ..gpu.backend import CudaBackend
 from ..reference.oracle import Oracle
 from ..sandbox.sandbox import Sandbox
-from ..sandbox.wire import RecordReply, RecordRequest
+from ..sandbox.wire import Depth, RecordReply, RecordRequest
 from .evidence_store import EvidenceStore, evidence_key
 from .memory_budget import MemoryBudget
 
@@ -78,8 +78,8 @@ class VerifierContext:
         return BYTES_A_BYTE * self.oracle.measure_bytes(task, inputs.profile)
 
     def record(self, source: str, requests: Sequence[RecordRequest]) -> RecordReply:
-        """Record passes in the sandbox; code that nobody will load is not assembled."""
-        return self.sandbox.record(source, requests, assembles=self.keeps_code)
+        """Record passes in the sandbox; code that nobody will load is not made."""
+        return self.sandbox.record(source, requests, Depth.CODE if self.keeps_code else Depth.LAYOUTS)
 
     def get_ready(self) -> None:
         """Start the sandbox's processes before the first use, so that no candidate's seconds include it."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
-import copy
 import functools
 import importlib
 import math
@@ -36,6 +35,7 @@ from ..kernel_source import (
     NotKernelLanguage,
     check_expression,
     check_function,
+    copy_tree,
     dotted,
     free_names,
     jitted_name,
@@ -111,7 +111,7 @@ class KernelModule:
         return made
 
     def _define(self, definition: Function, qualname: str, constants: frozenset[str]) -> Any:
-        plain = copy.deepcopy(definition)
+        plain = copy_tree(definition)
         is_constexpr = any((dotted(d) or [""])[-1] == "constexpr_function" for d in plain.decorator_list)
         plain.decorator_list, plain.returns = [], None
         for parameter in ast.walk(plain.args):
@@ -129,7 +129,7 @@ class KernelModule:
             plain = _Calls(compiled, own).visit(plain)
         plain = ast.fix_missing_locations(plain)
         known = _identifiers(plain)
-        rewritten = interpreter.FunctionRewriter.ast_transformer.visit(copy.deepcopy(plain))
+        rewritten = interpreter.FunctionRewriter.ast_transformer.visit(copy_tree(plain))
         for name in _identifiers(rewritten) - known:
             if name.startswith(" "):  # a variable of the function
                 continue
@@ -232,7 +232,7 @@ class KernelModule:
                 return
         check_expression(statement.value)
         self._bind_all(statement.value)
-        plain = copy.deepcopy(statement)
+        plain = copy_tree(statement)
         if isinstance(plain, ast.AnnAssign):
             assert plain.value is not None
             plain = ast.Assign(targets=[plain.target], value=plain.value)
@@ -342,7 +342,7 @@ class _Calls(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         """Return the chain that the name is short for, or the name."""
-        return copy.deepcopy(self._calls[node.id]) if node.id in self._calls else node
+        return copy_tree(self._calls[node.id]) if node.id in self._calls else node
 
 
 def _chain(root: str, parts: list[str]) -> ast.expr:

@@ -1,59 +1,126 @@
-"""Leave out what makes code fast, and `ptxas`, where nobody will load the code: together half of compiling.
+"""Leave out of compiling what nobody will load: most of its time.
 
-The interpreter's judge wants to know whether a kernel compiles, and Triton and LLVM still say so; only LLVM's optimiser
-is left out, which refuses nothing. The PTX takes the place of the loadable code, and its hash that of the code's. All
-is done where `ptxas` is the first to read what the candidate wrote (inline assembly, options of its own), and where
-somebody asks for registers. What remains unknown is an error of `ptxas` in PTX that LLVM wrote, and how long it takes.
+How far a child compiles is a `Depth`. The interpreter's judge wants to know whether a kernel compiles. Triton's own
+passes say so, up to the layouts of its values and the shared memory that they take; that far training compiles. The
+audit also has LLVM make PTX, once, from the text alone (`recompile`), without LLVM's optimiser, which refuses nothing.
+The GPU IR takes the place of the loadable code, and its hash that of the code's. All is done where LLVM or `ptxas` is
+the first to read what the candidate wrote (inline assembly, options of its own), and where somebody asks for registers.
+What remains unknown is an error of `ptxas` in PTX that LLVM wrote, and how long it takes.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from attrs import define
+from triton import knobs
 from triton.backends.nvidia import compiler
+from triton.runtime.cache import FileCacheManager
 
+from ..wire import Depth
+from .compiled_kernel import without_locations
 from .target import find_registers
 
 _ASM_OPERATION = "tt.elementwise_inline_asm"
 _WITHOUT_OPTIMISER = "DISABLE_LLVM_OPT"
 _KEPT = "device_caches"
 """What a kernel keeps of its compilations."""
+_ENTRY_POINT = re.compile(r"tt\.func public @\"?([^\"(]+)")
+
+
+class _Allocated(Exception):
+    """Ends Triton's lowering where the memory of a kernel is known."""
+
+
+@define
+class _StopAtLowering:
+    """Runs the passes before the lowering to LLVM, in the place that Triton keeps for instruments, and ends there."""
+
+    module: Any
+
+    def load_dialects(self, context: Any) -> None:
+        """Load none."""
+
+    def patch(self, place: str, passes: Any, context: Any) -> None:
+        """Run what is to be run before `place`."""
+        if place == "ttgpuir_to_llvmir":
+            passes.run(self.module, "make_llir")
+            raise _Allocated
+
+
+class _PlainFiles(FileCacheManager):
+    """Keeps what one process compiles: nobody else reads its files, so they need no second name first."""
+
+    def put(self, data: Any, filename: str, binary: bool = True) -> str:
+        """Write a file of this kernel's folder; returns its path."""
+        path = os.path.join(self.cache_dir, filename)
+        with open(path, "wb") as file:
+            file.write(data if isinstance(data, bytes) else str(data).encode())
+        return path
 
 
 class Assembler:
-    """Stands before Triton's, and says how far code is compiled."""
+    """Stands before Triton's stages, and says how far code is compiled."""
 
     def __init__(self) -> None:
-        self._is_left_out = False
+        self._depth = Depth.CODE
+        self._text = ""
         self._checked: set[str] = set()
 
     def install(self) -> None:
         """Interpose for the rest of this process."""
-        assembler, assemble = self, compiler.CUDABackend.make_cubin
+        assembler, backend_class = self, compiler.CUDABackend
+        lower, write, assemble = backend_class.make_llir, backend_class.make_ptx, backend_class.make_cubin
+
+        def make_llir(backend: Any, src: Any, metadata: Any, options: Any, capability: Any) -> str:
+            if assembler._depth is not Depth.CODE:
+                assembler._text = without_locations(str(src))
+            if assembler._depth is not Depth.LAYOUTS:
+                return str(lower(backend, src, metadata, options, capability))
+            backend_class.instrumentation = _StopAtLowering(src)
+            try:
+                lower(backend, src, metadata, options, capability)
+            except _Allocated:
+                pass
+            finally:
+                backend_class.instrumentation = None
+            # a kernel of specialised warps has more of them than was asked for
+            metadata["num_warps"] = src.get_int_attr("ttg.total-num-warps") or metadata["num_warps"]
+            metadata["shared"] = src.get_int_attr("ttg.shared")
+            metadata["global_scratch_size"] = src.get_int_attr("ttg.global_scratch_memory_size")
+            return assembler._text
+
+        def make_ptx(backend: Any, src: str, metadata: Any, opt: Any, capability: Any) -> str:
+            if assembler._depth is not Depth.LAYOUTS:
+                return str(write(backend, src, metadata, opt, capability))
+            (metadata["name"],) = _ENTRY_POINT.findall(src)
+            return src
 
         def make_cubin(backend: Any, src: str, metadata: Any, opt: Any, capability: Any) -> bytes:
-            if assembler._is_left_out:
-                return src.encode()
+            if assembler._depth is not Depth.CODE:
+                return assembler._text.encode()
             code: bytes = assemble(backend, src, metadata, opt, capability)
             return code
 
-        compiler.CUDABackend.make_cubin = make_cubin
+        knobs.cache.manager_class = _PlainFiles
+        backend_class.make_llir, backend_class.make_ptx, backend_class.make_cubin = make_llir, make_ptx, make_cubin
 
-    def begin(self, is_left_out: bool) -> None:
-        """Leave both out from now on, or do it all."""
-        self._is_left_out = is_left_out
+    def begin(self, depth: Depth) -> None:
+        """Compile so far from now on."""
+        self._depth = depth
         os.environ.pop(_WITHOUT_OPTIMISER, None)
-        if is_left_out:
+        if depth is not Depth.CODE:
             os.environ[_WITHOUT_OPTIMISER] = "1"
 
     def check(self, kernel: Any, made: Any, make: Callable[[], Any]) -> None:
-        """Do it all where only `ptxas` may object to what was made so far; raises its error."""
+        """Do it all where what the candidate wrote is not read before; raises the error."""
         is_own = getattr(made.metadata, "ptx_options", None) or _ASM_OPERATION in made.asm["ttir"]
-        if self._is_left_out and is_own and made.hash not in self._checked:
+        if self._depth is not Depth.CODE and is_own and made.hash not in self._checked:
             with self._fully(kernel):
                 make()
             self._checked.add(made.hash)
@@ -65,14 +132,15 @@ class Assembler:
 
     @contextmanager
     def _fully(self, kernel: Any) -> Iterator[None]:
-        if not self._is_left_out:
+        depth = self._depth
+        if depth is Depth.CODE:
             yield
             return
         kept = kernel.__dict__[_KEPT]
         kernel.__dict__[_KEPT] = defaultdict(kernel.create_binder)
-        self.begin(False)
+        self.begin(Depth.CODE)
         try:
             yield
         finally:
-            self.begin(True)
+            self.begin(depth)
             kernel.__dict__[_KEPT] = kept

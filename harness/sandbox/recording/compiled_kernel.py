@@ -190,6 +190,11 @@ def read_function(text: str, names: Sequence[str]) -> _Reader:
     return reader
 
 
+def without_locations(text: str) -> str:
+    """Return an IR's text without its places in the source."""
+    return _LOCATION.sub("", "\n".join(line for line in text.splitlines() if not line.startswith("#loc")))
+
+
 def find_effects(ttir: str, names: Sequence[str]) -> dict[str, Any]:
     """Return a `Kernel`'s fields of what it reads, writes and computes; its parameters are called `names`."""
     reader = read_function(ttir, names)

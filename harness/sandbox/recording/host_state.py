@@ -27,16 +27,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from attrs import frozen
+from attrs import define, field, frozen
 from torch.utils._python_dispatch import _disable_current_modes
 from triton.runtime.jit import KernelInterface
 
 Snapshot = dict[str, Any]
-_Seen = dict[int, tuple[str, object]]
-"""Where an object was first met; the object itself too, so that no other one gets its address meanwhile."""
 _PLAIN = (bool, int, float, str, bytes, type(None))
 _WRITTEN = (torch.dtype, torch.device, complex, range, slice, type(Ellipsis))
 _MADE_ONCE = (KernelInterface, types.BuiltinFunctionType, types.MethodDescriptorType, types.CodeType)
+_IMMUTABLE = 1 << 8
+"""CPython's Py_TPFLAGS_IMMUTABLETYPE: nobody can set an attribute of such a class."""
 _MAX_DEPTH = 12
 _MAX_ENTRIES = 20_000
 
@@ -50,10 +50,16 @@ class _Identity:
 
 def take_snapshot(module: types.ModuleType, model: torch.nn.Module) -> Snapshot:
     """Return plain values, and identities of objects, by where they are held."""
-    roots = itertools.chain(vars(module).items(), [("ModelNew()", model)], _of_the_process())
-    seen: _Seen = {}
-    found = itertools.chain.from_iterable(_walk(value, name, module.__name__, 0, seen) for name, value in roots)
-    return dict(itertools.islice(found, _MAX_ENTRIES))
+    walk = _Walk(module.__name__)
+    for name, holder, key in _COUNTS:
+        count = vars(holder).get(key)
+        if type(count) is int:
+            walk.found[name] = count
+        else:
+            walk.visit(count, name, 0)
+    for path, value in itertools.chain(vars(module).items(), [("ModelNew()", model)], _of_the_process()):
+        walk.visit(value, path, 0)
+    return walk.found
 
 
 def _of_the_process() -> Iterator[tuple[str, Any]]:
@@ -61,8 +67,6 @@ def _of_the_process() -> Iterator[tuple[str, Any]]:
     yield "warnings.filters", len(warnings.filters)
     yield "torch.default_generator", torch.default_generator
     yield "abc.get_cache_token()", abc.get_cache_token()
-    for name, holder, key in _COUNTS:
-        yield name, vars(holder).get(key)
 
 
 def _find_counts() -> tuple[tuple[str, Any, str], ...]:
@@ -74,7 +78,11 @@ def _find_counts() -> tuple[tuple[str, Any, str], ...]:
     ]
     for name, module in list(holders):
         classes = [value for value in list(vars(module).values()) if issubclass(type(value), type)]
-        holders += [(f"{name}.{kind.__name__}", kind) for kind in classes if kind.__module__ == name]
+        holders += [
+            (f"{name}.{kind.__name__}", kind)
+            for kind in classes
+            if kind.__module__ == name and not kind.__flags__ & _IMMUTABLE
+        ]
     return tuple(
         (f"{name}.{key}", holder, key)
         for name, holder in holders
@@ -98,43 +106,61 @@ def find_changes(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
 def _is_same(one: Any, other: Any) -> bool:
     if isinstance(one, _Identity) and isinstance(other, _Identity):
         return one.of is other.of
-    return repr(one) == repr(other)  # a NaN equals itself here
+    # 1 is True and 0.0 is -0.0, but not here; a NaN is a NaN
+    return one is other or repr(one) == repr(other)
 
 
-def _walk(value: Any, path: str, own: str, depth: int, seen: _Seen) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, _PLAIN):
-        yield path, value
-        return
-    if isinstance(value, _WRITTEN):
-        yield path, repr(value)
-        return
-    if isinstance(value, torch.Generator):
-        with torch._C.DisableTorchFunction(), _disable_current_modes():
-            yield path, (value.initial_seed(), hashlib.sha256(bytes(value.get_state().tolist())).hexdigest())
-        return
-    if isinstance(value, _MADE_ONCE):
-        yield path, _Identity(value)
-        return
-    if isinstance(value, torch.Tensor):
-        if id(value) in seen:
-            yield f"{path}.first met", seen[id(value)][0]
-            return
-        seen[id(value)] = (path, value)
-        yield f"{path}.is", repr((value.dtype, value.shape, value.stride(), value.storage_offset()))
-    if isinstance(value, (torch.Tensor, types.ModuleType)):
+@define
+class _Walk:
+    """Finds what is held, from several roots; nothing that it has met goes away meanwhile, so that addresses tell."""
+
+    own: str
+    found: Snapshot = field(factory=dict)
+    seen: dict[int, tuple[str, object]] = field(factory=dict)
+    """Where an object was first met, and the object."""
+
+    def visit(self, value: Any, path: str, depth: int) -> None:
+        """Note a value and what it holds."""
+        found = self.found
+        if isinstance(value, _PLAIN):
+            found[path] = value
+        elif isinstance(value, _WRITTEN):
+            found[path] = repr(value)
+        elif isinstance(value, torch.Generator):
+            with torch._C.DisableTorchFunction(), _disable_current_modes():
+                state = value.get_state().numpy().tobytes()
+                found[path] = (value.initial_seed(), hashlib.sha256(state).hexdigest())
+        elif isinstance(value, _MADE_ONCE):
+            found[path] = _Identity(value)
+        elif isinstance(value, torch.Tensor):
+            if not self._is_known(value, path):
+                found[f"{path}.is"] = repr((value.dtype, value.shape, value.stride(), value.storage_offset()))
+                self._note_attributes(value, path)
+        elif isinstance(value, types.ModuleType):
+            self._note_attributes(value, path)
+        else:
+            found[f"{path}.is"] = _Identity(value if isinstance(value, type) else type(value))
+            if id(value) not in self.seen and depth >= _MAX_DEPTH:
+                found[f"{path}.below"] = _Identity(value)
+            elif not self._is_known(value, path):
+                for name, part in _parts(value, self.own):
+                    if len(found) >= _MAX_ENTRIES:
+                        return
+                    self.visit(part, f"{path}.{name}", depth + 1)
+
+    def _is_known(self, value: object, path: str) -> bool:
+        """Note where an object was first met; returns whether it was met before."""
+        first = self.seen.setdefault(id(value), (path, value))[0]
+        if first is path:
+            return False
+        self.found[f"{path}.first met"] = first
+        return True
+
+    def _note_attributes(self, value: Any, path: str) -> None:
         attributes = getattr(value, "__dict__", {})
-        yield from ((f"{path}.{name}", part) for name, part in list(attributes.items()) if isinstance(part, _PLAIN))
-        return
-    yield f"{path}.is", _Identity(value if isinstance(value, type) else type(value))
-    if id(value) in seen:
-        yield f"{path}.first met", seen[id(value)][0]
-        return
-    if depth >= _MAX_DEPTH:
-        yield f"{path}.below", _Identity(value)
-        return
-    seen[id(value)] = (path, value)
-    for name, part in _parts(value, own):
-        yield from _walk(part, f"{path}.{name}", own, depth + 1, seen)
+        self.found.update(
+            (f"{path}.{name}", part) for name, part in list(attributes.items()) if isinstance(part, _PLAIN)
+        )
 
 
 def _parts(value: Any, own: str) -> Iterator[tuple[str, Any]]:

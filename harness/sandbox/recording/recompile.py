@@ -13,7 +13,6 @@ refused.
 from __future__ import annotations
 
 import ast
-import copy
 import importlib
 import os
 from collections.abc import Callable
@@ -31,6 +30,7 @@ from ..kernel_source import (
     NotKernelLanguage,
     check_expression,
     check_function,
+    copy_tree,
     dotted,
     free_names,
     without_raises,
@@ -138,7 +138,7 @@ class Cut:
             return
         self._statements[id(function)] = function
         check_function(without_raises(function))
-        plain = copy.deepcopy(function)
+        plain = copy_tree(function)
         for part in ast.walk(plain):
             if isinstance(part, ast.Raise):  # in a branch that is not compiled: its operand is host code
                 part.exc = part.cause = None

@@ -25,7 +25,7 @@ from ....core.run import TensorSpec
 from ....core.serialisation import from_plain, read_arguments, to_plain
 from ..candidate_module import describe, import_candidate
 from ..warm_up import CANDIDATE
-from ..wire import RecordRequest, read_request
+from ..wire import Depth, RecordRequest, read_request
 from .autotuning import LaunchValues, Tuners
 from .circumstances import (
     Circumstance,
@@ -77,7 +77,7 @@ def prepare(target_name: str, scratch: str) -> Any:
     let_choose_settings(tuners.choose_setting)
 
     def perform(request: dict[str, Any], blobs: list[bytes], folder: str) -> tuple[dict[str, Any], list[bytes]]:
-        recorder.assembler.begin(is_left_out=not request["assembles"])
+        recorder.assembler.begin(Depth(request["depth"]))
         if "plan" in request:
             plan = from_plain(request["plan"], LaunchPlan)
             return recompile(request["source"], plan, folder, recorder.compile_kernel, target.binary), []
@@ -92,7 +92,7 @@ def prepare(target_name: str, scratch: str) -> Any:
             {
                 "source": CANDIDATE,
                 "requests": [{**warm, "profile": profile, "inputs": [spec], "compile": compile}],
-                "assembles": True,
+                "depth": Depth.CODE,
             },
             [],
             scratch,
@@ -180,7 +180,7 @@ class _Session:
         """
         args, kwargs = read_arguments(self.request.init_json)
         self.tuners.begin(self.request.choice, self.request.measured, lambda: take_snapshot(module, model))
-        torch.manual_seed(self.request.seed)
+        torch.default_generator.manual_seed(self.request.seed)  # `torch.manual_seed` also asks for GPUs, for 1 ms
         Refusal.raised.clear()
         with self._building(hollow), OnCpu():
             model = module.ModelNew(*args, **kwargs)

@@ -20,6 +20,7 @@ from ....stages.checks.runs import RunsReport
 from ....stages.checks.second_call import run_twice
 from ....stages.variants import SAMPLED_VARIANTS, SPREAD_VARIANTS, VariantInputs, describe, variants_of
 from ...reference.oracle import ExpectedRun
+from ...sandbox.wire import Depth
 from ..context import VerifierContext
 from ..recordings import find_uncompiled, later_variants
 from ..runs import prepare_run, report_runs, run_each, run_prepared
@@ -129,6 +130,6 @@ def gather_recompile(
     if plan is None:
         return None
     context.get_ready()
-    reply = context.sandbox.recompile(candidate.source, plan, context.keeps_code)
+    reply = context.sandbox.recompile(candidate.source, plan, Depth.CODE if context.keeps_code else Depth.PTX)
     failure = reply.failure or find_difference(plan, reply.kernels)
     return RecompileReport(seconds=reply.seconds, failure=failure)

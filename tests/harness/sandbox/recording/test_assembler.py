@@ -1,4 +1,4 @@
-"""Code that nobody loads: what compiles is known without the assembler, which still reads what candidates write."""
+"""Code that nobody loads: what compiles is known without LLVM and `ptxas`, which still read what candidates write."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tritonrl.core.plan import LaunchPlan
 from tritonrl.core.task import Profile
 from tritonrl.harness.sandbox.recording.target import find_registers
 from tritonrl.harness.sandbox.sandbox import Sandbox
-from tritonrl.harness.sandbox.wire import RecordRequest
+from tritonrl.harness.sandbox.wire import Depth, RecordRequest
 
 from ..conftest import only, request
 from ..kernels import POINTWISE
@@ -18,9 +18,9 @@ DECLARED: list[RecordRequest] = [request((3, 4), profile=Profile.DECLARED, compi
 LOADED = "tl.load(x_ptr + at, mask=at < n) * factor"
 
 
-def plan_of(sandbox: Sandbox, source: str, assembles: bool) -> tuple[LaunchPlan, dict[str, bytes]]:
+def plan_of(sandbox: Sandbox, source: str, depth: Depth) -> tuple[LaunchPlan, dict[str, bytes]]:
     """The plan of a source that compiles, and its blobs."""
-    reply = sandbox.record(source, DECLARED, assembles)
+    reply = sandbox.record(source, DECLARED, depth)
     plan = only(reply).plan
     assert plan is not None, only(reply).failure
     return plan, reply.blobs
@@ -33,42 +33,45 @@ def with_assembly(text: str) -> str:
     return POINTWISE.replace(LOADED, call)
 
 
-def test_only_the_code_itself_differs(sandbox: Sandbox) -> None:
-    """Effects, accesses, options and resources are the same; in the code's place is what LLVM wrote."""
-    whole, _ = plan_of(sandbox, POINTWISE, True)
-    left_out, blobs = plan_of(sandbox, POINTWISE, False)
+@pytest.mark.parametrize("depth", [Depth.LAYOUTS, Depth.PTX])
+def test_only_the_code_itself_differs(sandbox: Sandbox, depth: Depth) -> None:
+    """Effects, accesses, options and resources are the same; in the code's place is the GPU IR."""
+    whole, _ = plan_of(sandbox, POINTWISE, Depth.CODE)
+    left_out, blobs = plan_of(sandbox, POINTWISE, depth)
     ((before,), (after,)) = whole.kernels, left_out.kernels
     assert evolve(after, binary=before.binary) == before
     assert evolve(left_out, kernels=whole.kernels) == whole
-    assert b".visible .entry" in blobs[after.binary or ""]
+    assert b"tt.func public" in blobs[after.binary or ""]
+    assert b"loc(" not in blobs[after.binary or ""]
 
 
 def test_what_was_not_assembled_is_compiled_alike_from_its_text(sandbox: Sandbox) -> None:
-    """A clean child comes to the same PTX, and to another code where it assembles."""
-    plan, _ = plan_of(sandbox, POINTWISE, False)
-    assert sandbox.recompile(POINTWISE, plan, assembles=False).kernels == plan.kernels
-    assert sandbox.recompile(POINTWISE, plan, assembles=True).kernels != plan.kernels
+    """A clean child comes to the same GPU IR, also where it goes on to PTX, and to another code where it assembles."""
+    plan, _ = plan_of(sandbox, POINTWISE, Depth.LAYOUTS)
+    assert sandbox.recompile(POINTWISE, plan, Depth.LAYOUTS).kernels == plan.kernels
+    assert sandbox.recompile(POINTWISE, plan, Depth.PTX).kernels == plan.kernels
+    assert sandbox.recompile(POINTWISE, plan, Depth.CODE).kernels != plan.kernels
 
 
-@pytest.mark.parametrize("assembles", [True, False])
-def test_assembly_of_ones_own_meets_the_assembler(sandbox: Sandbox, assembles: bool) -> None:
+@pytest.mark.parametrize("depth", Depth)
+def test_assembly_of_ones_own_meets_the_assembler(sandbox: Sandbox, depth: Depth) -> None:
     """A line that is none does not compile, whether or not the code is wanted; a right one does."""
-    failure = only(sandbox.record(with_assembly("no.such.instruction $0, $1;"), DECLARED, assembles)).failure
+    failure = only(sandbox.record(with_assembly("no.such.instruction $0, $1;"), DECLARED, depth)).failure
     assert failure is not None
     assert failure.outcome is Outcome.COMPILE_FAILED
     assert "ptxas" in failure.message
-    plan_of(sandbox, with_assembly("mov.b32 $0, $1;"), assembles)
+    plan_of(sandbox, with_assembly("mov.b32 $0, $1;"), depth)
 
 
-@pytest.mark.parametrize("assembles", [True, False])
-def test_registers_are_those_of_the_code_that_would_be_loaded(sandbox: Sandbox, assembles: bool) -> None:
+@pytest.mark.parametrize("depth", Depth)
+def test_registers_are_those_of_the_code_that_would_be_loaded(sandbox: Sandbox, depth: Depth) -> None:
     """Host code that asks for them makes the same grid of them, and goes on without the assembler."""
-    whole, blobs = plan_of(sandbox, POINTWISE, True)
+    whole, blobs = plan_of(sandbox, POINTWISE, Depth.CODE)
     registers = find_registers(blobs[whole.kernels[0].binary or ""])
     launch = "double_kernel[(triton.cdiv(n, 128),)]"
     assert launch in POINTWISE
     warmed = "double_kernel.warmup(x, y, n, 2.0, BLOCK=128, num_warps=2, grid=(1,))"
     asking = POINTWISE.replace(launch, f"made = {warmed}\n        double_kernel[(made.n_regs,)]")
-    plan, blobs = plan_of(sandbox, asking, assembles)
+    plan, blobs = plan_of(sandbox, asking, depth)
     assert plan.launches[0].grid == (registers, 1, 1)
-    assert (b".visible .entry" in blobs[plan.kernels[0].binary or ""]) is not assembles
+    assert (b"tt.func public" in blobs[plan.kernels[0].binary or ""]) is (depth is not Depth.CODE)
