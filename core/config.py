@@ -34,7 +34,7 @@ from .config_fields import ConfigError as ConfigError
 from .config_fields import identity as identity
 from .plan import Purity
 
-TrainingSuite = Literal["core13", "full", "extended", "field", "open"]
+TrainingSuite = Literal["core13", "full", "extended", "field", "open", "long"]
 Quantization = Literal["none", "8bit"]
 Engine = Literal["own", "vllm"]
 PolicyDtype = Literal["auto", "float32", "bfloat16"]

@@ -25,7 +25,7 @@ NAMED: dict[str, str] = {
 }
 """Tasks for training that go by a name: the two that the study ran reinforcement learning on."""
 
-SUITES = ("core13", "full", "extended", "field", "dialects", "open")
+SUITES = ("core13", "full", "extended", "field", "dialects", "open", "long")
 """The corpus' suites by name; `corpus.registry` says what they have."""
 NOVEL = ("full:unseen", "field:unseen")
 """The suites of held-out tasks that no training task equals up to names and constants: docs/decisions/0007."""

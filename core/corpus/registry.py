@@ -40,7 +40,7 @@ from .families.rows import draw_map, draw_norm_chain, draw_reduction, draw_reduc
 from .families.scans import draw_scan, write_scan
 from .families.strips import draw_dim_argmax, draw_dim_reduction, draw_dim_softmax, draw_lp_norm, write_strips
 from .families.totals import draw_frobenius_norm, draw_full_reduction, write_total
-from .open_tasks.grammar import LESSONS, OPEN_FAMILIES
+from .open_tasks.grammar import LESSONS, LONG_FAMILIES, OPEN_FAMILIES
 
 
 @frozen(kw_only=True)
@@ -54,7 +54,7 @@ class Family:
     part: int = 1
     """1 for the families that the presets and the published results were made with, 2 for the others of `full`, 3 for
     those that came after models were trained on that, 4 for those that are composed at the sizes of benchmarks, 5 for
-    those without teachers."""
+    those without teachers, 6 for longer ones."""
 
 
 def _with_one_step(draw_chain: Callable[[Draw, str], Spec]) -> Callable[[Draw, str], Spec]:
@@ -152,6 +152,7 @@ TABLE: dict[str, Family] = {
     **{name: Family(level=3, draw=draw, write=write_program, part=4) for name, draw in NETWORKS.items()},
     **{name: Family(level=level, draw=draw, write=write_program, part=4) for name, (level, draw) in LESSONS.items()},
     **{name: Family(level=level, draw=draw, write=None, part=5) for name, (level, draw) in OPEN_FAMILIES.items()},
+    **{name: Family(level=level, draw=draw, write=None, part=6) for name, (level, draw) in LONG_FAMILIES.items()},
 }
 
 
@@ -220,16 +221,18 @@ SUITES: dict[str, dict[int, tuple[str, ...]]] = {
     "extended": families(1, 2, 3),
     **{suite: {level: _take_turns(names, suite) for level, names in families().items()} for suite in SURFACES},
     "open": families(5),
+    "long": families(6),
 }
 """The families of the suites: `core13` has the first part, `full` the first two and `extended` the first three, in the
 canonical form; `field` and `dialects` have all that are not superseded, each task in a dialect (`surfaces`) that its
 id decides.
 
 `dialects:heldout` and `dialects:validation` are the tasks of `field:heldout` and `field:validation`, written in the
-dialects that no training task has. `open` has the families without teachers, in the dialects of training.
+dialects that no training task has. `open` has the families without teachers, in the dialects of training, and `long` longer ones; the two
+hold out the same compositions.
 """
 
-TAUGHT: dict[str, str] = {"open": "field"}
+TAUGHT: dict[str, str] = {"open": "field", "long": "field"}
 """The suite of whose pairs a supervised start trains, where the suite itself has no teachers."""
 
 TAUGHT_SUITES: tuple[str, ...] = tuple(suite for suite in SUITES if suite not in TAUGHT)

@@ -1,5 +1,8 @@
 """Chains that are open tasks or teach their parts: at Level 1 two operations, at Level 2 three or four.
 
+The suite `long` has those of Level 2 as its first level, and five or six operations as its second: no pair that teaches
+their parts is as long.
+
 Every chain has a mark that no program of an older family has (`membership.is_marked`): a function before the head, a
 function that no older chain has, a step after an operator that elsewhere stands alone, or an earlier value again. The
 hash of their operations says which are open tasks and which are pairs (`membership.is_open`). Open tasks have a family
@@ -8,7 +11,7 @@ for each kind of head; the pairs have few families, so that they are a small par
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from ..builder.draw import Draw
 from ..builder.operations import apply
@@ -33,6 +36,10 @@ ChainDraw = Callable[[Draw], OpenChain]
 SpecDraw = Callable[[Draw, str], Spec]
 NUM_OPERATIONS: dict[int, tuple[int, ...]] = {1: (2,), 2: (3, 3, 4)}
 """By level; one of them is drawn."""
+LENGTHS_OF_LONG: dict[int, tuple[int, ...]] = {1: NUM_OPERATIONS[2], 2: (5, 6)}
+"""How many operations a task of the suite `long` has, by level."""
+_NUM_FURTHER = 2
+"""Steps that a chain of five or six operations has beyond one of Level 2."""
 
 
 def _draw_map(draw: Draw) -> OpenChain:
@@ -224,14 +231,25 @@ _LESSONS: dict[int, dict[str, tuple[ChainDraw, ...]]] = {
 }
 
 
-def _draw_marked(level: int, chains: Sequence[ChainDraw], has_teacher: bool) -> SpecDraw:
+def _with_further_steps(draw_chain: ChainDraw) -> ChainDraw:
+    """Return the same draw with further steps, at times one with a kernel of its own."""
+
+    def draw_longer(draw: Draw) -> OpenChain:
+        chain = draw_chain(draw)
+        chain.lengthen(_NUM_FURTHER, int(draw.chance(0.25)))
+        return chain
+
+    return draw_longer
+
+
+def _draw_marked(level: int, chains: Sequence[ChainDraw], has_teacher: bool, lengths: Container[int]) -> SpecDraw:
     """Return the draws of a family that have a mark, are small, and belong to open tasks or to pairs."""
 
     def belongs(spec: ProgramSpec) -> bool:
         return (
             is_marked(spec)
             and is_open(spec) is not has_teacher
-            and count_operations(spec.nodes) in NUM_OPERATIONS[level]
+            and count_operations(spec.nodes) in lengths
             and count_elements(spec) <= 2 * MOST_ELEMENTS
         )
 
@@ -262,17 +280,27 @@ def _draw_combination(draw: Draw, family: str) -> Spec:
 
 
 OPEN_FAMILIES: dict[str, tuple[int, SpecDraw]] = {
-    name: (level, _draw_marked(level, (chain,), has_teacher=False))
+    name: (level, _draw_marked(level, (chain,), has_teacher=False, lengths=NUM_OPERATIONS[level]))
     for level, chains in _CHAINS.items()
     for name, chain in chains.items()
 }
 """Tasks without teachers by name: the level, and how a task is drawn."""
 
+LONG_FAMILIES: dict[str, tuple[int, SpecDraw]] = {
+    name.replace("open", f"long{level}"): (
+        level,
+        _draw_marked(level, (_with_further_steps(chain) if level == 2 else chain,), has_teacher=False, lengths=lengths),
+    )
+    for level, lengths in LENGTHS_OF_LONG.items()
+    for name, chain in _CHAINS[2].items()
+}
+"""Longer tasks without teachers by name."""
+
 LESSONS: dict[str, tuple[int, SpecDraw]] = {
     "any_function": (1, _draw_function),
     "any_combination": (1, _draw_combination),
     **{
-        name: (level, _draw_marked(level, chains, has_teacher=True))
+        name: (level, _draw_marked(level, chains, has_teacher=True, lengths=NUM_OPERATIONS[level]))
         for level, families in _LESSONS.items()
         for name, chains in families.items()
     },
