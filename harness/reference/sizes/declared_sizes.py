@@ -145,7 +145,7 @@ def _propose(sizes: dict[str, int]) -> Iterator[Constants]:
 
 
 def _uneven(size: int) -> int:
-    """Return the next odd size of which no power of two that a block may have leaves nearly nothing, or is nearly met."""
+    """Return the next odd size that consists of whole blocks, of whatever power of two, and a part that is seen."""
     while not (size % 2 and all(_TAIL <= size % block / block <= 1.0 - _TAIL for block in _find_blocks(size))):
         size += 1
     return size
@@ -174,6 +174,61 @@ def accepted_remainders(task: Task) -> Constants:
         if _runs_at_small(task, {**kept, name: size}):
             kept[name] = size
     return tuple(kept.items())
+
+
+def find_batch_of_one(task: Task, movable: Constants) -> Constants:
+    """One for the constant that is the leading dimension of the first input with several; none where there is no such.
+
+    No size of another profile is one: each keeps a result from collapsing.
+    """
+    if _leading_size(task, {}) == 1:
+        return ()
+    for name, _ in movable:
+        if _leading_size(task, {name: 1}) == 1 and all(
+            runs_with(task, tuple({**dict(sizes), name: 1}.items())) for sizes in (task.tiny, task.small)
+        ):
+            return ((name, 1),)
+    return ()
+
+
+def find_inner_axes(task: Task, movable: Constants) -> tuple[tuple[str, int], ...]:
+    """The two axes that a product adds over, each as an input's position or a parameter's name, and a number.
+
+    One size decides both, and no result's shape follows from it.
+    """
+    before, results = _shapes_with(task, {})
+    for name, size in movable:
+        after, others = _shapes_with(task, {name: size})
+        if others != results or [*map(len, before.values())] != [*map(len, after.values())]:
+            continue
+        pairs = [(place, axis) for place, shape in before.items() for axis in range(len(shape))]
+        axes = tuple((place, axis) for place, axis in pairs if before[place][axis] != after[place][axis])
+        places, lengths = {place for place, _ in axes}, {before[place][axis] for place, axis in axes}
+        if len(axes) == len(places) == 2 and len(lengths) == 1:
+            return axes
+    return ()
+
+
+def _shapes_with(task: Task, sizes: dict[str, int]) -> tuple[dict[str, torch.Size], list[torch.Size]]:
+    """Return shapes of inputs and parameters, and of results, at small sizes and these; none where it is refused."""
+    try:
+        sized = with_declared(task, tuple({**dict(task.small), **sizes}.items()))
+        with fake_reference(sized, Profile.DECLARED, task.dtypes[0]) as (model, inputs):
+            given = {str(at): each for at, each in enumerate(inputs)} | model.state_dict()
+            results = [result.shape for result in call_model(sized, model, inputs)]
+            return {place: each.shape for place, each in given.items() if isinstance(each, torch.Tensor)}, results
+    except TaskError:
+        return {}, []
+
+
+def _leading_size(task: Task, sizes: dict[str, int]) -> int:
+    """Return the leading dimension of the first input with several at small sizes and these; 0 where there is none."""
+    try:
+        sized = with_declared(task, tuple({**dict(task.small), **sizes}.items()))
+        with fake_reference(sized, Profile.DECLARED, task.dtypes[0]) as (_, inputs):
+            return next((each.shape[0] for each in inputs if isinstance(each, torch.Tensor) and each.ndim > 1), 0)
+    except TaskError:
+        return 0
 
 
 def _runs_at_small(task: Task, sizes: dict[str, int]) -> bool:
