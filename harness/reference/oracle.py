@@ -283,11 +283,12 @@ class Oracle(TaskFacts):
         """Change both operands of the product, and return whether there are such that may be changed."""
         parameters = {name: value for name, value in model.state_dict().items() if name not in seeded_parameters}
         given = {str(at): value for at, value in enumerate(inputs)} | parameters
-        found = [(given.get(place), axis) for place, axis in self.inner_axes(task)]
-        if not found or not all(is_floating(value) for value, _ in found):
+        axes = dict(self.inner_axes(task))
+        operands = [given[place] for place in axes if is_floating(given.get(place))]
+        if not axes or len(operands) < len(axes):
             return False
         with torch.no_grad():
-            counterweigh([value for value, _ in found], [axis for _, axis in found], power)
+            counterweigh(operands, [*axes.values()], power)
         return True
 
     def _is_indifferent(self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]) -> bool:
