@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 CHOICE_SEED = 1
 _LEAST_SORTED = 6
+_HEIGHT = 100.0
 _MANTISSA_BITS = {"float32": 23, "float16": 10, "bfloat16": 7, "float8": 3}
 
 
@@ -25,6 +26,24 @@ def spread_rows(values: NDArray[np.float64]) -> NDArray[np.float64]:
     is_odd = np.arange(len(rows)) % 2 == 1
     rows[:, -1] = np.where(is_odd, largest, smallest)
     rows[:, 0] = np.where(is_odd, smallest, largest) if rows.shape[1] > 1 else largest
+    return rows.reshape(values.shape)
+
+
+def change_rows(values: NDArray[np.float64], scale: float, has_peaks: bool) -> NDArray[np.float64]:
+    """Return values with every second row multiplied, the first among them; with peaks, every other one.
+
+    With peaks the rest lie about a hundred, where exponentials overflow. In an exponential an element at one end is as
+    much as all others of its row, each of which is nothing beside it.
+    """
+    if not values.size or not values.ndim:
+        return values
+    rows = values.reshape(-1, values.shape[-1]).copy()
+    rows[1 if has_peaks else 0 :: 2] *= scale
+    if has_peaks:
+        largest = rows[::2].max(axis=1, keepdims=True)
+        peaks = largest[:, 0] + np.log(np.exp(rows[::2] - largest).sum(axis=1))
+        rows[::4, 0], rows[2::4, -1] = peaks[::2], peaks[1::2]
+        rows[::2] += _HEIGHT
     return rows.reshape(values.shape)
 
 

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from ..core.candidate import Variant
 from ..core.recipe.extensions import VerifierSpec
 from ..core.task import Profile
-from .transforms import CHOICE_SEED, draw_for, mix, round_values, spread_magnitudes, spread_rows, tie
+from .transforms import CHOICE_SEED, change_rows, draw_for, mix, round_values, spread_magnitudes, spread_rows, tie
 
 IntegerChange = Literal["", "negated", "large", "mixed", "emptied"]
 """What is done to integers: some become negative, or all reach the upper half of their range.
@@ -86,7 +86,7 @@ class Facts(Protocol):
 
     @property
     def has_numbers(self) -> bool:
-        """Whether there are plain numbers among the inputs of which the reference accepts others."""
+        """Whether the reference accepts a batch of one, or other plain numbers among the inputs."""
 
     @property
     def has_inputs_of_one_shape(self) -> bool:
@@ -150,8 +150,13 @@ class VariantInputs:
     stream: str = "original"
     scale: float = 1.0
     shift: float = 0.0
+    row_scale: float = 1.0
+    """A further factor of every second row, the first among them."""
     stable_scale: float = 1.0
-    """A further factor where the reference begins with an operator that is right whatever the magnitudes."""
+    """The factor of every other row where the reference begins with an operator that is right whatever the magnitudes.
+    The other rows then have peaks."""
+    has_peaks: bool = False
+    """Whether every second row lies far above zero, one of its elements as far above the others as counts with them."""
     chosen_scale: float = 1.0
     chosen_share: float = 0.0
     side: int = 0
@@ -167,6 +172,8 @@ class VariantInputs:
     """The share of those that become infinite, each with its sign."""
     spread: int = 0
     """The largest power of two that magnitudes are multiplied or divided by; each element by one of its own."""
+    counterweight: int = 0
+    """The power of two that halves of what a product adds over are multiplied or divided by, its operands inversely."""
     alike: float = 0.0
     """How far inputs of one shape lie from the first one, as a share of its values; 0 where they are drawn apart."""
     has_signed_parameters: bool = False
@@ -184,6 +191,8 @@ class VariantInputs:
     def transform(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """The variant's values, from freshly drawn floating-point ones."""
         values = values * self.scale + self.shift
+        if self.row_scale != 1.0:
+            values = change_rows(values, self.row_scale, self.has_peaks)
         if self.spread:
             values = spread_magnitudes(values, self.spread)
         if self.chosen_share:
@@ -334,10 +343,12 @@ VARIANTS: tuple[VariantRow, ...] = (
     _row(Variant.NAN_AMONG_THEM, lambda facts: facts.passes_over_nan, nan_share=1 / 16),
     # infinities beside them: where a reference makes numbers of both, it asks for what is finite
     _row(Variant.INFINITY_AMONG_THEM, lambda facts: facts.passes_over_nan, nan_share=1 / 16, infinite_share=1 / 16),
-    # what the width of a product's tolerance hides: no rounding of operands is left that it would be for
+    # what the width of a product's tolerance hides: no rounding of operands is left that it would be for; blocks of an
+    # operand that are skipped as they are faint
     _row(
         Variant.EXACT_PRODUCTS,
         lambda facts: facts.begins_with_product and facts.is_exact,
+        counterweight=10,
         rounded_through="float16",
         has_rounded_parameters=True,
     ),
@@ -355,7 +366,7 @@ VARIANTS: tuple[VariantRow, ...] = (
     _spread_row(Variant.SPREAD_90, 90, lambda facts: facts.num_operators == 1 and facts.is_pointwise),
     # distances as differences of products, which cancel where operands are close
     _row(Variant.ALIKE, lambda facts: facts.has_inputs_of_one_shape and facts.is_exact, alike=2.0**-10),
-    # arguments that are no tensors, and are taken for constants
+    # arguments that are no tensors, and are taken for constants; a batch of one, whose strides are like no other's
     VariantRow(
         variant=Variant.NUMBERS,
         group="hidden",
@@ -383,8 +394,9 @@ VARIANTS: tuple[VariantRow, ...] = (
         variant=Variant.BEYOND,
         group="sampled",
         profile=Profile.BEYOND,
-        # sums in few bits wrap where there is most to add up, and a maximum may be left out of long rows alone
-        changes={"stream": "beyond", "integers": "large", "stable_scale": 30.0},
+        # sums in few bits wrap where there is most to add up; a maximum, or terms that are much only together, may be
+        # left out of long rows alone, where a formula may be one for small values
+        changes={"stream": "beyond", "integers": "large", "row_scale": 3.0, "stable_scale": 30.0},
     ),
     VariantRow(variant=Variant.SECOND_CALL, group="single"),
     VariantRow(variant=Variant.TIMED, group="single", changes={"stream": "timed"}),

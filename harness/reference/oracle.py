@@ -44,6 +44,7 @@ from .reference import (
     draw_signs,
     dtype_name,
     fake_reference,
+    is_floating,
     load_task,
     randomise,
     round_parameters,
@@ -51,7 +52,7 @@ from .reference import (
     torch_dtype,
 )
 from .task_facts import TaskFacts, count_bytes
-from .values import is_in_range, make_alike, transform, values_of
+from .values import counterweigh, is_in_range, make_alike, transform, values_of
 
 _SHARE_OF_SCALE, _SHARE_OF_TOLERANCE = 1e-2, 0.25
 
@@ -240,8 +241,8 @@ class Oracle(TaskFacts):
         """The model with its parameters, and the variant's inputs."""
         identity = fingerprint(task)
         profile, dtype = spec.profile, torch_dtype(spec.dtype)
-        if spec.stable_scale != 1.0 and self._bears(task, spec):
-            spec = evolve(spec, scale=spec.scale * spec.stable_scale)
+        if profile is Profile.BEYOND and spec.row_scale != 1.0:
+            spec = self._choose_rows(task, spec)
 
         def draw(*labels: str) -> list[Any]:
             module = load_task(*self._sized(task, profile))
@@ -272,14 +273,59 @@ class Oracle(TaskFacts):
             draw_signs(model, seeded_parameters, signs)
         if spec.has_rounded_parameters and spec.rounded_through is not None:
             round_parameters(model, spec.rounded_through)
+        if spec.counterweight and self._is_indifferent(task, spec, seeded_parameters):
+            self._counterweigh(task, spec.counterweight, model, inputs, seeded_parameters)
         return model, inputs
 
-    def _bears(self, task: Task, spec: VariantInputs) -> bool:
-        """Whether values may be multiplied by the stable scale: at small sizes, which are soon computed, they may."""
-        beside = VariantInputs(
-            variant=spec.variant, profile=Profile.SMALL, dtype=spec.dtype, scale=spec.scale * spec.stable_scale
-        )
-        return self.traits(task).subtracts_maximum and self.is_exact(task, beside)
+    def _counterweigh(
+        self, task: Task, power: int, model: torch.nn.Module, inputs: list[Any], seeded_parameters: frozenset[str]
+    ) -> bool:
+        """Change both operands of the product, and return whether there are such that may be changed."""
+        parameters = {name: value for name, value in model.state_dict().items() if name not in seeded_parameters}
+        given = {str(at): value for at, value in enumerate(inputs)} | parameters
+        axes = dict(self.inner_axes(task))
+        operands = [given[place] for place in axes if is_floating(given.get(place))]
+        if not axes or len(operands) < len(axes):
+            return False
+        with torch.no_grad():
+            counterweigh(operands, [*axes.values()], power)
+        return True
+
+    def _is_indifferent(self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]) -> bool:
+        """Whether the reference's results stay as they are: at small sizes, which are soon computed, they do.
+
+        float16 has no room for such values.
+        """
+        if spec.dtype == "float16" or not self.inner_axes(task):
+            return False
+        beside = evolve(spec, profile=Profile.SMALL, counterweight=0)
+
+        def find() -> bool:
+            (model, inputs), (other, others) = (self._prepare(task, beside, seeded_parameters) for _ in range(2))
+            try:
+                if not self._counterweigh(task, spec.counterweight, other, others, seeded_parameters):
+                    return False
+            except RuntimeError:  # several elements are one in memory
+                return False
+            pairs = zip(self._call(task, model, inputs)[0], self._call(task, other, others)[0], strict=True)
+            return all(torch.allclose(one, another, rtol=1e-6, equal_nan=True) for one, another in pairs)
+
+        return self._kept.once(("indifferent", fingerprint(task), spec, seeded_parameters), find)
+
+    def _choose_rows(self, task: Task, spec: VariantInputs) -> VariantInputs:
+        """The inputs with what rows may be at small sizes, which are soon computed."""
+        stable = evolve(spec, row_scale=spec.stable_scale, has_peaks=True)
+        for proposal in (stable, spec) if self.traits(task).subtracts_maximum else (spec,):
+            beside = VariantInputs(
+                variant=spec.variant,
+                profile=Profile.SMALL,
+                dtype=spec.dtype,
+                row_scale=proposal.row_scale,
+                has_peaks=proposal.has_peaks,
+            )
+            if self.is_accepted(task, beside) and self.is_exact(task, beside):
+                return proposal
+        return evolve(spec, row_scale=1.0)
 
     def _changeable(self, task: Task, spec: VariantInputs) -> tuple[int, ...]:
         """The inputs whose integers the variant changes; beyond the declared sizes, where they judge at small ones."""

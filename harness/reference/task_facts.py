@@ -29,8 +29,10 @@ from .experiments import find_numbers, find_used_inputs
 from .reference import call_model, dtype_name, fake_reference, trace_operators
 from .sizes.declared_sizes import (
     accepted_remainders,
+    find_batch_of_one,
     find_between,
     find_beyond,
+    find_inner_axes,
     is_quick,
     is_within_reach,
     measure,
@@ -167,9 +169,28 @@ class TaskFacts:
             lambda: find_between(task, self.remainder(task), derive(self.seed, fingerprint(task), "between")),
         )
 
+    def batch_of_one(self, task: Task) -> Constants:
+        """The size of the variant "numbers" that is one; empty where the reference accepts none."""
+        return self._kept.once(
+            ("batch of one", fingerprint(task)), lambda: find_batch_of_one(task, self.remainder(task))
+        )
+
+    def inner_axes(self, task: Task) -> tuple[tuple[str, int], ...]:
+        """The two axes that the reference's product adds over, of inputs by position and of parameters by name."""
+        return self._kept.once(("inner axes", fingerprint(task)), lambda: find_inner_axes(task, self.remainder(task)))
+
     def numbers(self, task: Task) -> tuple[tuple[int, Any], ...]:
         """The plain numbers of the variant "numbers", by position; those that the reference accepts, one by one."""
-        return self._kept.once(("numbers", fingerprint(task)), lambda: find_numbers(task, self.init_seed(task)))
+
+        def find() -> tuple[tuple[int, Any], ...]:
+            tiny = {**dict(task.tiny), **dict(self.batch_of_one(task))}
+            return find_numbers(evolve(task, tiny=tuple(tiny.items())), self.init_seed(task))
+
+        return self._kept.once(("numbers", fingerprint(task)), find)
+
+    def has_numbers(self, task: Task) -> bool:
+        """Whether the variant "numbers" differs from the original."""
+        return bool(self.numbers(task) or self.batch_of_one(task))
 
     def is_within_reach(self, task: Task) -> bool:
         """Whether the declared sizes can be computed here in about a second."""
@@ -205,11 +226,10 @@ class TaskFacts:
         if profile is Profile.BETWEEN:
             sizes = self.between(task)
             return (with_declared(task, sizes), Profile.DECLARED) if sizes else (task, Profile.SMALL)
-        if profile is Profile.NUMBERS:
-            return task, Profile.SMALL
-        if profile is not Profile.REMAINDER:
+        if profile not in (Profile.REMAINDER, Profile.NUMBERS):
             return task, profile
-        small = {**dict(task.small), **dict(self.remainder(task))}
+        own = self.remainder(task) if profile is Profile.REMAINDER else self.batch_of_one(task)
+        small = {**dict(task.small), **dict(own)}
         return evolve(task, larger=tuple(small.items())), Profile.LARGER
 
 

@@ -54,6 +54,17 @@ def make_alike(inputs: Sequence[Any], share: float) -> list[Any]:
     return found
 
 
+def counterweigh(values: Sequence[torch.Tensor], axes: Sequence[int], power: int) -> None:
+    """Multiply one half of the first tensor along its axis, divide the other half, and do the reverse to the second.
+
+    This is done in place and by powers of two, so that what a product adds up stays as it is.
+    """
+    for value, axis, sign in zip(values, axes, (1, -1), strict=True):
+        half = value.shape[axis] // 2
+        value.narrow(axis, 0, half).mul_(2.0 ** (sign * power))
+        value.narrow(axis, half, value.shape[axis] - half).mul_(2.0 ** (-sign * power))
+
+
 def is_integer(value: object) -> bool:
     """Whether a value is a tensor of signed integers."""
     return isinstance(value, torch.Tensor) and value.dtype in (torch.int8, torch.int16, torch.int32, torch.int64)

@@ -59,7 +59,7 @@ def record_later(candidate: Candidate, task: Task, context: VerifierContext, inp
     """
     together = [inputs]
     others = [context.describe(Variant.REMAINDER, task)] if context.oracle.remainder(task) else []
-    others += [context.describe(Variant.NUMBERS, task)] if context.oracle.numbers(task) else []
+    others += [context.describe(Variant.NUMBERS, task)] if context.oracle.has_numbers(task) else []
     others += later_variants(task, context)
     together += [other for other in others if other.variant is not inputs.variant]
 

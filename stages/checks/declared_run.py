@@ -37,6 +37,8 @@ ADDENDS = 64
 """So many programs that add to one element run, to see what they add up to."""
 LEAST_PROGRAMS = 3
 """For what was out of time with more."""
+MANY_PROGRAMS = 48
+"""Where the first sample has one value alone to compare, or sums of an earlier launch."""
 MORE_PROGRAMS = 384
 """Where the first sample leaves a doubt, so many more decide: programs may well write unequal shares."""
 ALL_PROGRAMS = 4096

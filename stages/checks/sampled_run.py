@@ -25,6 +25,7 @@ from .declared_run import (
     FEW_PROGRAMS,
     FIRST_PROGRAMS,
     LEAST_PROGRAMS,
+    MANY_PROGRAMS,
     MORE_PROGRAMS,
     SUSPECTS,
     Coverage,
@@ -58,6 +59,8 @@ class Look:
     """Something was not compared, as programs that did not run have to do with it."""
     overlaps: bool = False
     """Programs wrote what others had written, so that how much each writes does not add up."""
+    is_uniform: bool = False
+    """One value is expected wherever something was compared, as a ReLU's zeros, and others elsewhere."""
 
     @property
     def outcome(self) -> Outcome | None:
@@ -125,6 +128,10 @@ def settle(
         is_too_much = more.outcome is Outcome.TIMEOUT and not may_wait
         is_exhausted = is_too_much or max(num_programs) <= MORE_PROGRAMS
         look = look if is_too_much else more
+    if look.is_uniform and look.work_each * MANY_PROGRAMS <= _MOST_WORK_UNSCANNED:
+        # what is wrong may be right of such elements alone
+        many = yield Take(num_programs=MANY_PROGRAMS)
+        look = look if many.outcome in (Outcome.TIMEOUT, *_CUT_OFF) else many
     is_wrong, before = look.is_wrong, look
     if not is_exhausted and (is_wrong or is_declared):
         look = yield from _take_all(look, hints, num_programs, may_wait)
@@ -134,7 +141,7 @@ def settle(
             look = yield from _take_many(look, num_programs)
     if is_declared and look.has_sums and len(num_programs) > 1 and not look.is_wrong:
         # what an earlier launch adds up is known once all its programs have run, if only together
-        after = yield Take(num_programs=4 * FIRST_PROGRAMS, follows_whole_launches=True)
+        after = yield Take(num_programs=MANY_PROGRAMS, follows_whole_launches=True)
         look = look if after.outcome is not None else after
     can_ask = is_declared and not is_wrong and len(num_programs) == 1
     return Settled(look=look, question=_find_question(look, hints, num_programs) if can_ask else None)
@@ -202,13 +209,14 @@ def judge_sample(
     variant: Variant, outputs: Sequence[SampledOutput], grids: Sequence[Grid], sample: Sample, work: int
 ) -> Look:
     """Compare what a sample's programs wrote, and ask whether all of them would write the whole result."""
-    num_needed, num_tainted, comparisons = 0, 0, []
+    num_needed, num_tainted, is_uniform, comparisons = 0, 0, False, []
     for output in outputs:
         written = np.asarray(output.written, dtype=bool)
         tainted = np.zeros_like(written) if output.tainted is None else output.tainted
         settled = written & ~tainted
         num_needed += count_needed(output.actual, output.expected, written, output.dtype)
         num_tainted += int(np.count_nonzero(tainted))
+        is_uniform |= _is_one_value(output.expected[settled]) and not _is_one_value(output.expected)
         within = output.integer_range and (output.integer_range[0][settled], output.integer_range[1][settled])
         found = compare(
             output.actual[settled],
@@ -238,7 +246,12 @@ def judge_sample(
         work_each=work / max(1, num_run),
         has_sums=num_tainted > 0,
         overlaps=overlaps,
+        is_uniform=is_uniform,
     )
+
+
+def _is_one_value(values: NDArray[np.generic]) -> bool:
+    return bool(values.size) and bool(np.all(values == values.flat[0]))
 
 
 def judge_failure(variant: Variant, failure: Failure, num_launches: int) -> Look:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.candidate import Comparison, Failure, RunReport, Variant
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.run import LaunchSample, Sample
-from tritonrl.stages.checks.declared_run import ALL_PROGRAMS, FIRST_PROGRAMS, LEAST_PROGRAMS, Hints
+from tritonrl.stages.checks.declared_run import ALL_PROGRAMS, FIRST_PROGRAMS, LEAST_PROGRAMS, MANY_PROGRAMS, Hints
 from tritonrl.stages.checks.sampled_run import (
     Look,
     SampledOutput,
@@ -35,15 +36,17 @@ def failed(outcome: Outcome, is_doubtful: bool = False) -> Look:
     return Look(report=report, is_doubtful=is_doubtful)
 
 
-def compared(comparison: Comparison = RIGHT, is_doubtful: bool = False, overlaps: bool = False) -> Look:
+def compared(
+    comparison: Comparison = RIGHT, is_doubtful: bool = False, overlaps: bool = False, is_uniform: bool = False
+) -> Look:
     """A sample whose values were compared."""
     report = RunReport(variant=Variant.DECLARED, seconds=0.0, comparisons=(comparison,))
-    return Look(report=report, is_doubtful=is_doubtful, overlaps=overlaps)
+    return Look(report=report, is_doubtful=is_doubtful, overlaps=overlaps, is_uniform=is_uniform)
 
 
 LOOKS = st.one_of(
     st.builds(failed, st.sampled_from(FAILURES), st.booleans()),
-    st.builds(compared, st.sampled_from((RIGHT, WRONG)), st.booleans(), st.booleans()),
+    st.builds(compared, st.sampled_from((RIGHT, WRONG)), st.booleans(), st.booleans(), st.booleans()),
 )
 HINTS = st.builds(Hints, programs=st.sampled_from(((), (3,))), is_lacking=st.booleans())
 NUM_PROGRAMS = st.lists(st.integers(1, 2 * ALL_PROGRAMS), min_size=1, max_size=3)
@@ -72,11 +75,11 @@ def follow(
     first=st.none() | LOOKS,
     hints=st.none() | HINTS,
     num_programs=NUM_PROGRAMS,
-    answers=st.lists(LOOKS, min_size=4, max_size=4),
+    answers=st.lists(LOOKS, min_size=5, max_size=5),
     is_declared=st.booleans(),
     may_wait=st.booleans(),
 )
-def test_a_verdict_is_that_of_a_sample_and_takes_four_at_most(
+def test_a_verdict_is_that_of_a_sample_and_takes_five_at_most(
     first: Look | None,
     hints: Hints | None,
     num_programs: list[int],
@@ -86,7 +89,7 @@ def test_a_verdict_is_that_of_a_sample_and_takes_four_at_most(
 ) -> None:
     """What counts is one of the samples that were taken, and questions are of declared plans of one launch alone."""
     settled, taken = follow(first, hints, num_programs, answers, is_declared, may_wait)
-    assert len(taken) <= 4
+    assert len(taken) <= 5
     assert settled.look in ([first] if first is not None else []) + answers[: len(taken)]
     assert settled.question is None or (is_declared and len(num_programs) == 1)
 
@@ -104,6 +107,24 @@ def test_a_right_sample_without_hints_is_enough() -> None:
     settled, taken = follow(compared(), Hints(), [100], [])
     assert settled == Settled(look=compared())
     assert not taken
+
+
+def test_zeros_alone_are_not_enough() -> None:
+    """Where one value alone was expected of the programs that ran, more run, and these count."""
+    settled, taken = follow(compared(is_uniform=True), Hints(), [100], [compared(WRONG)], is_declared=False)
+    assert taken[0] == Take(num_programs=MANY_PROGRAMS)
+    assert settled.look.is_wrong
+
+
+@pytest.mark.parametrize(("expected", "is_uniform"), [([0.0, 0.0, 0.0, 2.0], True), ([0.0, 1.0, 0.0, 2.0], False)])
+def test_one_expected_value_is_noticed_where_others_are_not_among_it(expected: list[float], is_uniform: bool) -> None:
+    """The first three of four elements are written."""
+    values = np.array(expected)
+    output = SampledOutput(
+        actual=values, expected=values, written=np.arange(4) < 3, dtype="float32", expected_dtype="float32"
+    )
+    sample = Sample(launches=(LaunchSample(written_by_program=(1, 1, 1)),))
+    assert judge_sample(Variant.BEYOND, [output], [(4, 1, 1)], sample, 0).is_uniform is is_uniform
 
 
 def test_suspects_run_one_by_one() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tritonrl.core.candidate import Variant
 from tritonrl.core.recipe.extensions import AUDIT, VerifierSpec
 from tritonrl.core.task import Profile, Task
-from tritonrl.stages.transforms import is_mask, is_sorted, round_values
+from tritonrl.stages.transforms import change_rows, is_mask, is_sorted, round_values
 from tritonrl.stages.variants import SPREAD_VARIANTS, TRAINING_VARIANTS, describe, variants_of
 
 GIVEN = (Profile.DECLARED, Profile.TINY, Profile.SMALL)
@@ -69,6 +69,18 @@ def test_hidden_values_are_moderate_where_nothing_vouches_for_more() -> None:
     assert 4_500 < (describe(Variant.HALF_NEGATED, ("float32",)).transform(positive) < 0.0).sum() < 5_500
     changed = describe(Variant.OUTLIERS, ("float32",)).transform(positive) != positive
     assert 500 < changed.sum() < 750
+
+
+def test_a_peak_is_as_much_as_the_rest_of_its_row_in_an_exponential() -> None:
+    """With peaks, rows beside them are multiplied; without, every second row is, the first among them."""
+    values = np.random.default_rng(5).standard_normal((4, 1000))
+    rows = change_rows(values, 30.0, has_peaks=True)
+    assert (rows[1::2] == 30.0 * values[1::2]).all()
+    for row, at in ((rows[0], 0), (rows[2], -1)):
+        assert row.max() == row[at] > 100.0
+        assert 0.9 < np.exp(np.delete(row, at) - row[at]).sum() < 1.1
+    assert (change_rows(values, 3.0, has_peaks=False) == values * [[3.0], [1.0], [3.0], [1.0]]).all()
+    assert change_rows(values[0], 3.0, has_peaks=False).shape == (1000,)
 
 
 def test_rows_of_one_sign_have_their_extremes_at_their_ends() -> None:

@@ -1,8 +1,9 @@
 """Which declared sizes the judge can compute, and which sizes beyond them a task's reference accepts.
 
 A kernel may take its shortcut at just the sizes that are declared: no mask where the declared size is a multiple of
-the block, one block that holds the declared row. So the audit looks at a size beyond them too: one past the next power
-of two in as many constants as that at most doubles the work, and odd elsewhere. Constants move as they did for the
+the block, one block that holds the declared row. So the audit looks at a size beyond them too: past the next power of
+two in as many constants as that at most doubles the work, and a little beyond elsewhere. No such size nearly consists
+of whole blocks: what is left out of an incomplete block is then enough to be seen. Constants move as they did for the
 variant "remainder", where the reference was run with real values; here it is run once more. Nor does a shortcut have
 to begin or end at sizes that anybody has named, so another size is drawn below the declared ones.
 """
@@ -28,6 +29,8 @@ _QUICK_BYTES, _QUICK_FLOPS = 64 << 20, 1e10
 _FREE_BYTES, _FREE_FLOPS = 4 << 20, 1e8
 """So much is quick whatever the declared sizes take."""
 _STEP = 13
+_LEAST_BLOCK, _BLOCKS, _TAIL = 8, 4, 1 / 8
+"""Blocks from the least one to a quarter of a size leave at least an eighth of a block over, and as much is missing."""
 _PARTS = (0.25, 0.75)
 """Of the way from the larger sizes to the declared ones: what lies near either end has a size that is run beside it."""
 _PARTS_IN_REACH = tuple(1.0 - number / 32 for number in range(1, 32))
@@ -88,7 +91,7 @@ def find_between(task: Task, movable: Constants, seed: int) -> Constants:
         return _find_reached(task, movable, keeps_largest=True)
     ways = _find_ways(task, movable)
     part = random.Random(seed).uniform(*_PARTS)
-    drawn = {name: _odd(round(low * (high / low) ** part)) for name, (low, high) in ways.items()}
+    drawn = {name: _uneven(round(low * (high / low) ** part)) for name, (low, high) in ways.items()}
     by_room = sorted(drawn, key=lambda name: ways[name][0] / ways[name][1])
     for proposal in (tuple(drawn.items()), *(((name, drawn[name]),) for name in by_room)):
         if proposal and runs_with(task, proposal):
@@ -114,7 +117,7 @@ def _find_reached(task: Task, movable: Constants, keeps_largest: bool) -> Consta
     for moved in ({*ways} - kept, {*ways} if keeps_largest else set()):
         for part in _PARTS_IN_REACH if moved else ():
             sizes = {
-                name: _odd(round(low * (high / low) ** part)) for name, (low, high) in ways.items() if name in moved
+                name: _uneven(round(low * (high / low) ** part)) for name, (low, high) in ways.items() if name in moved
             }
             proposal = tuple(sizes.items())
             try:
@@ -129,8 +132,8 @@ def _find_reached(task: Task, movable: Constants, keeps_largest: bool) -> Consta
 def _propose(sizes: dict[str, int]) -> Iterator[Constants]:
     """All sizes far beyond, then each of them alone, the largest first; then all a little beyond, and each alone."""
     by_size = sorted(sizes, key=lambda name: -sizes[name])
-    near = {name: _odd(size + _STEP) if size >= 8 * _STEP else _odd(size + 1) for name, size in sizes.items()}
-    far = {name: _odd((1 << (size - 1).bit_length()) + _STEP) for name, size in sizes.items()}
+    near = {name: _uneven(size + (_STEP if size >= 8 * _STEP else 1)) for name, size in sizes.items()}
+    far = {name: _uneven((1 << (size - 1).bit_length()) + _STEP) for name, size in sizes.items()}
     yield tuple(far.items())
     for name in by_size:
         yield tuple({**near, name: far[name]}.items())
@@ -141,8 +144,15 @@ def _propose(sizes: dict[str, int]) -> Iterator[Constants]:
         yield ((name, near[name]),)
 
 
-def _odd(size: int) -> int:
-    return size | 1
+def _uneven(size: int) -> int:
+    """Return the next odd size that consists of whole blocks, of whatever power of two, and a part that is seen."""
+    while not (size % 2 and all(_TAIL <= size % block / block <= 1.0 - _TAIL for block in _find_blocks(size))):
+        size += 1
+    return size
+
+
+def _find_blocks(size: int) -> list[int]:
+    return [1 << power for power in range(size.bit_length()) if _LEAST_BLOCK <= 1 << power <= size // _BLOCKS]
 
 
 def measure(task: Task) -> tuple[float, float]:
@@ -164,6 +174,61 @@ def accepted_remainders(task: Task) -> Constants:
         if _runs_at_small(task, {**kept, name: size}):
             kept[name] = size
     return tuple(kept.items())
+
+
+def find_batch_of_one(task: Task, movable: Constants) -> Constants:
+    """One for the constant that is the leading dimension of the first input with several; none where there is no such.
+
+    No size of another profile is one: each keeps a result from collapsing.
+    """
+    if _leading_size(task, {}) == 1:
+        return ()
+    for name, _ in movable:
+        if _leading_size(task, {name: 1}) == 1 and all(
+            runs_with(task, tuple({**dict(sizes), name: 1}.items())) for sizes in (task.tiny, task.small)
+        ):
+            return ((name, 1),)
+    return ()
+
+
+def find_inner_axes(task: Task, movable: Constants) -> tuple[tuple[str, int], ...]:
+    """The two axes that a product adds over, each as an input's position or a parameter's name, and a number.
+
+    One size decides both, and no result's shape follows from it.
+    """
+    before, results = _shapes_with(task, {})
+    for name, size in movable:
+        after, others = _shapes_with(task, {name: size})
+        if others != results or [*map(len, before.values())] != [*map(len, after.values())]:
+            continue
+        pairs = [(place, axis) for place, shape in before.items() for axis in range(len(shape))]
+        axes = tuple((place, axis) for place, axis in pairs if before[place][axis] != after[place][axis])
+        places, lengths = {place for place, _ in axes}, {before[place][axis] for place, axis in axes}
+        if len(axes) == len(places) == 2 and len(lengths) == 1:
+            return axes
+    return ()
+
+
+def _shapes_with(task: Task, sizes: dict[str, int]) -> tuple[dict[str, torch.Size], list[torch.Size]]:
+    """Return shapes of inputs and parameters, and of results, at small sizes and these; none where it is refused."""
+    try:
+        sized = with_declared(task, tuple({**dict(task.small), **sizes}.items()))
+        with fake_reference(sized, Profile.DECLARED, task.dtypes[0]) as (model, inputs):
+            given = {str(at): each for at, each in enumerate(inputs)} | model.state_dict()
+            results = [result.shape for result in call_model(sized, model, inputs)]
+            return {place: each.shape for place, each in given.items() if isinstance(each, torch.Tensor)}, results
+    except TaskError:
+        return {}, []
+
+
+def _leading_size(task: Task, sizes: dict[str, int]) -> int:
+    """Return the leading dimension of the first input with several at small sizes and these; 0 where there is none."""
+    try:
+        sized = with_declared(task, tuple({**dict(task.small), **sizes}.items()))
+        with fake_reference(sized, Profile.DECLARED, task.dtypes[0]) as (_, inputs):
+            return next((each.shape[0] for each in inputs if isinstance(each, torch.Tensor) and each.ndim > 1), 0)
+    except TaskError:
+        return 0
 
 
 def _runs_at_small(task: Task, sizes: dict[str, int]) -> bool:

@@ -94,7 +94,7 @@ class _Facts:
 
     @property
     def has_numbers(self) -> bool:
-        return bool(self.context.oracle.numbers(self.task))
+        return self.context.oracle.has_numbers(self.task)
 
     @property
     def has_inputs_of_one_shape(self) -> bool:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from attrs import evolve
 from tritonrl.core.candidate import Variant
+from tritonrl.core.corpus import render
 from tritonrl.core.task import Profile, Task
 from tritonrl.harness.errors import TaskError
 from tritonrl.harness.reference.oracle import Oracle
@@ -79,6 +80,42 @@ def test_variants_do_what_they_say() -> None:
     assert inputs[Variant.LARGER].shape == (19, 70)
     assert inputs[Variant.PRECISION].dtype == torch.float16
     assert runs[Variant.PRECISION].dtypes == ("float16",)
+
+
+@pytest.mark.parametrize("task_id", ["l1-matmul-33cb351a575696c9", "l2-linear_chain-ccaeca99f262d9c4"])
+def test_counterweights_leave_a_product_as_it_is(task_id: str) -> None:
+    """One half of the inner dimension is faint in one operand and large in the other, and the result is the same."""
+    task, oracle = render(task_id).task, Oracle(seed=3)
+    weighed = describe(Variant.EXACT_PRODUCTS, task.dtypes)
+    plain, changed = (oracle.expected(task, each) for each in (evolve(weighed, counterweight=0), weighed))
+    assert np.allclose(plain.expected[0], changed.expected[0], rtol=1e-6)
+    operand = changed.inputs[0]
+    assert operand is not None
+    half = operand.shape[1] // 2
+    assert operand[:, :half].abs().mean() > 2.0**18 * operand[:, half:].abs().mean()
+
+
+def test_parameters_of_the_plans_own_have_no_counterweights() -> None:
+    """A plan that lacks a parameter's name is given none of its values: both operands stay as they were."""
+    task, oracle = render("l2-linear_chain-ccaeca99f262d9c4").task, Oracle(seed=3)
+    weighed = describe(Variant.EXACT_PRODUCTS, task.dtypes)
+    (given,) = oracle.expected(task, weighed, frozenset({"proj.weight"})).inputs
+    (plain,) = oracle.expected(task, evolve(weighed, counterweight=0)).inputs
+    assert given is not None
+    assert plain is not None
+    assert torch.equal(given, plain)
+
+
+@pytest.mark.parametrize(
+    ("task_id", "sizes"), [("l1-matmul-33cb351a575696c9", ("B",)), ("l2-linear_chain-ccaeca99f262d9c4", ("ROWS",))]
+)
+def test_a_batch_of_one_is_tried(task_id: str, sizes: tuple[str, ...]) -> None:
+    """It is the leading dimension's size in the variant of other numbers."""
+    task, oracle = render(task_id).task, Oracle(seed=3)
+    assert oracle.batch_of_one(task) == tuple((name, 1) for name in sizes)
+    given = oracle.expected(task, describe(Variant.NUMBERS, task.dtypes)).inputs[0]
+    assert given is not None
+    assert given.shape[0] == 1
 
 
 def test_the_signature_is_found_at_declared_sizes_without_values() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tritonrl.core.task import Constants, Task
 from tritonrl.core.text.named_sizes import name_sizes, read_constants
-from tritonrl.harness.reference.sizes.declared_sizes import find_between, measure, with_declared
+from tritonrl.harness.reference.sizes.declared_sizes import find_between, find_beyond, measure, with_declared
 from tritonrl.harness.reference.sizes.quick_sizes import runs_with, with_quick_sizes
 
 from ..datasets.made_up import HEAD
@@ -121,6 +121,27 @@ def get_inputs():
     task, declared = _prepare(source)
     between = {**declared, **dict(find_between(task, tuple(declared.items()), 0))}
     assert between["channels"] % between["groups"] == 0
+
+
+@pytest.mark.parametrize(("size", "seed"), [(64, 0), (368, 55), (8192, 1), (8192, 2)])
+def test_sizes_of_a_sample_nearly_consist_of_no_blocks(size: int, seed: int) -> None:
+    """Beyond the declared sizes and below them, an incomplete block is neither nearly whole nor nearly empty."""
+    task, declared = _prepare(f"""{HEAD}class Model(nn.Module):
+    def forward(self, x):
+        return x.sum(dim=-1)
+
+length = {size}
+
+def get_inputs():
+    return [torch.rand(2, length)]
+{INIT}[]
+""")
+    movable = tuple(declared.items())
+    for found in (find_beyond(task, movable), find_between(task, movable, seed)):
+        for drawn in dict(found).values():
+            blocks = [1 << power for power in range(3, 20) if 4 << power <= drawn]
+            assert all(block <= 8 * (drawn % block) <= 7 * block for block in blocks)
+    assert max(dict(find_beyond(task, movable)).values()) > size
 
 
 def test_tiny_result_has_more_than_one_place() -> None:
