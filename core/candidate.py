@@ -51,6 +51,7 @@ class Variant(StrEnum):
     FP16_SCALE_300 = "fp16_scale_300"
     INTEGERS_NEGATED = "integers_negated"
     INTEGERS_LARGE = "integers_large"
+    INTEGERS_REPEATED = "integers_repeated"
     MASKS_MIXED = "masks_mixed"
     MASKS_EMPTIED = "masks_emptied"
     NAN_AMONG_THEM = "nan_among_them"

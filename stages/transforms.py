@@ -100,6 +100,11 @@ def mix(values: NDArray[Any], least: int) -> NDArray[Any]:
     return mixed
 
 
+def repeat(values: NDArray[Any]) -> NDArray[Any]:
+    """Return integers of which the odd ones occur no more; as they were, where each occurs once, as a position may."""
+    return values if np.unique(values).size == values.size else values - values % 2
+
+
 def tie(values: NDArray[np.float64], step: float) -> NDArray[np.float64]:
     """Return values on a few levels, the first slice of the first dimension and the last of the second all zeros.
 

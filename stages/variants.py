@@ -35,10 +35,21 @@ from numpy.typing import NDArray
 from ..core.candidate import Variant
 from ..core.recipe.extensions import VerifierSpec
 from ..core.task import Profile
-from .transforms import CHOICE_SEED, change_rows, draw_for, mix, round_values, spread_magnitudes, spread_rows, tie
+from .transforms import (
+    CHOICE_SEED,
+    change_rows,
+    draw_for,
+    mix,
+    repeat,
+    round_values,
+    spread_magnitudes,
+    spread_rows,
+    tie,
+)
 
-IntegerChange = Literal["", "negated", "large", "mixed", "emptied"]
-"""What is done to integers: some become negative, or all reach the upper half of their range.
+IntegerChange = Literal["", "negated", "large", "repeated", "mixed", "emptied"]
+"""What is done to integers: some become negative, or all reach the upper half of their range and half of them its very
+end, or every second one occurs no more.
 
 Or it is done to masks, and to integers that are all the same, as lengths that are all full: both kinds occur in each
 row, or some rows have none besides.
@@ -212,16 +223,21 @@ class VariantInputs:
         """The variant's values, from freshly drawn integers; a negative index is one from the end."""
         if self.integers in ("mixed", "emptied"):
             return mix(values, 0 if self.integers == "emptied" else 1)
-        if not self.integers or values.dtype.kind != "i":
+        if not self.integers or values.dtype.kind not in "iu":
             return values
+        if self.integers == "repeated":
+            return repeat(values)
+        draw = draw_for(values)
         if self.integers == "negated":
             # others in each input, so that the two sides of an operator do not always have one sign
-            draw = np.random.default_rng([CHOICE_SEED, abs(int(np.sum(values)))])
-            chosen = draw.random(values.shape) < 0.5
-            return np.where(chosen, -1 - values, values)
+            return np.where(draw.random(values.shape) < 0.5, -1 - values, values)
         largest = max(1, int(np.max(np.abs(values.astype(np.float64)), initial=0.0)))
         factor = values.dtype.type(max(1, min(np.iinfo(values.dtype).max, _LARGE_INTEGER) // largest))
-        changed: NDArray[Any] = values * factor
+        # neighbours that few bits do not tell apart
+        is_close = (draw.random(values.shape) < 0.5) & (values > 0)
+        changed: NDArray[Any] = np.where(
+            is_close, factor * values.dtype.type(largest) - np.abs(values) % 4, values * factor
+        )
         return changed
 
 
@@ -336,6 +352,8 @@ VARIANTS: tuple[VariantRow, ...] = (
     # sums in fewer bits, and quotients and remainders that round towards zero
     _row(Variant.INTEGERS_NEGATED, lambda facts: facts.has_integers and facts.is_exact, integers="negated"),
     _row(Variant.INTEGERS_LARGE, lambda facts: facts.has_integers and facts.is_exact, integers="large"),
+    # results that no index, label or segment's number asks for
+    _row(Variant.INTEGERS_REPEATED, lambda facts: facts.has_integers and facts.is_exact, integers="repeated"),
     # masks that are read and not obeyed, and a count that is zero
     _row(Variant.MASKS_MIXED, lambda facts: facts.has_integers and facts.is_exact, integers="mixed"),
     _row(Variant.MASKS_EMPTIED, lambda facts: facts.has_integers and facts.is_exact, integers="emptied"),
@@ -389,7 +407,10 @@ VARIANTS: tuple[VariantRow, ...] = (
         is_second_dtype=True,
         changes={"stream": "declared_precision"},
     ),
-    VariantRow(variant=Variant.BETWEEN, group="sampled", profile=Profile.BETWEEN, changes={"stream": "between"}),
+    # ties, where positions of extremes are asked for: equal values in blocks of one row that small sizes do not fill
+    VariantRow(
+        variant=Variant.BETWEEN, group="sampled", profile=Profile.BETWEEN, changes={"stream": "between", "step": 0.5}
+    ),
     VariantRow(
         variant=Variant.BEYOND,
         group="sampled",

@@ -228,8 +228,8 @@ canonical form; `field` and `dialects` have all that are not superseded, each ta
 id decides.
 
 `dialects:heldout` and `dialects:validation` are the tasks of `field:heldout` and `field:validation`, written in the
-dialects that no training task has. `open` has the families without teachers, in the dialects of training, and `long` longer ones; the two
-hold out the same compositions.
+dialects that no training task has. `open` has the families without teachers, in the dialects of training, and `long`
+longer ones; the two hold out the same compositions.
 """
 
 TAUGHT: dict[str, str] = {"open": "field", "long": "field"}

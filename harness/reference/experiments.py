@@ -94,6 +94,7 @@ def find_changeable_integers(
     if not positions or run(changed("large")) is None:
         return ()
     if change == "negated":
+        positions = tuple(at for at in positions if inputs[at].dtype.is_signed)
         zeroed = {at: [*inputs[:at], torch.zeros_like(inputs[at]), *inputs[at + 1 :]] for at in positions}
         positions = tuple(at for at in positions if run(zeroed[at]) is not None)
     once = changed(change)
@@ -101,11 +102,27 @@ def find_changeable_integers(
 
     def matters(at: int) -> bool:
         new = once[at]
-        others = torch.where(new == inputs[at], new, torch.where(new < 0, new + new // 3 - 1, new - new // 3))
-        second = run([*once[:at], others, *once[at + 1 :]])
-        return first is not None and second is not None and not equal_results(first, second)
+        lesser = torch.where(new == inputs[at], new, torch.where(new < 0, new + new // 3 - 1, new - new // 3))
+        # the position of an extreme is another one among values in another order alone
+        for others in (lesser, new.flatten().roll(1).view_as(new)):
+            second = run([*once[:at], others, *once[at + 1 :]])
+            if first is not None and second is not None and not equal_results(first, second):
+                return True
+        return False
 
     return tuple(at for at in positions if matters(at))
+
+
+def find_repeatable_integers(
+    task: Task, model: torch.nn.Module, inputs: list[Any], change: IntegerChange
+) -> tuple[int, ...]:
+    """Return the positions of integers that may be "repeated": those that this changes, if the reference accepts it."""
+    positions = tuple(at for at, value in enumerate(inputs) if is_integer(value))
+    changed = _change(task, inputs, positions, change)
+    positions = tuple(at for at in positions if not torch.equal(changed[at], inputs[at]))
+    if not positions or _try_call(task, model, changed) is None:
+        return ()
+    return positions
 
 
 def find_changeable_masks(

@@ -33,7 +33,12 @@ from ...stages.tolerance import IntegerRange, accepts, compare, find_scale
 from ...stages.variants import HIDDEN_VARIANTS, IntegerChange, VariantInputs
 from ..errors import TaskError
 from .conditioning import Conditioning, find_conditioning
-from .experiments import find_changeable_integers, find_changeable_masks, is_same_in_evaluation
+from .experiments import (
+    find_changeable_integers,
+    find_changeable_masks,
+    find_repeatable_integers,
+    is_same_in_evaluation,
+)
 from .reference import (
     build_model,
     call_model,
@@ -55,6 +60,9 @@ from .task_facts import TaskFacts, count_bytes
 from .values import counterweigh, is_in_range, make_alike, transform, values_of
 
 _SHARE_OF_SCALE, _SHARE_OF_TOLERANCE = 1e-2, 0.25
+
+_FINDERS = {"mixed": find_changeable_masks, "emptied": find_changeable_masks, "repeated": find_repeatable_integers}
+"""Who finds what may be changed so, where that is not like any number's change."""
 
 
 @frozen(kw_only=True)
@@ -177,7 +185,7 @@ class Oracle(TaskFacts):
     def _find_changeable_integers(self, task: Task, change: IntegerChange) -> tuple[int, ...]:
         spec = VariantInputs(variant=Variant.ORIGINAL, profile=Profile.TINY, dtype=task.dtypes[0])
         model, inputs = self._prepare(task, spec, frozenset())
-        find = find_changeable_masks if change in ("mixed", "emptied") else find_changeable_integers
+        find = _FINDERS.get(change, find_changeable_integers)
         return find(task, convert(model, torch.float64), inputs, change)
 
     def _with_numbers(self, task: Task, profile: Profile, drawn: list[Any]) -> list[Any]:
@@ -243,6 +251,8 @@ class Oracle(TaskFacts):
         profile, dtype = spec.profile, torch_dtype(spec.dtype)
         if profile is Profile.BEYOND and spec.row_scale != 1.0:
             spec = self._choose_rows(task, spec)
+        if profile is Profile.BETWEEN and spec.step and not self._has_fair_ties(task, spec):
+            spec = evolve(spec, step=0.0)
 
         def draw(*labels: str) -> list[Any]:
             module = load_task(*self._sized(task, profile))
@@ -326,6 +336,11 @@ class Oracle(TaskFacts):
             if self.is_accepted(task, beside) and self.is_exact(task, beside):
                 return proposal
         return evolve(spec, row_scale=1.0)
+
+    def _has_fair_ties(self, task: Task, spec: VariantInputs) -> bool:
+        """Whether the result says positions of extremes, and which of several; small sizes show it."""
+        beside = VariantInputs(variant=spec.variant, profile=Profile.SMALL, dtype=spec.dtype, step=spec.step)
+        return self.traits(task).orders_inputs and self.resolves_ties(task) and self.is_exact(task, beside)
 
     def _changeable(self, task: Task, spec: VariantInputs) -> tuple[int, ...]:
         """The inputs whose integers the variant changes; beyond the declared sizes, where they judge at small ones."""

@@ -66,8 +66,10 @@ def counterweigh(values: Sequence[torch.Tensor], axes: Sequence[int], power: int
 
 
 def is_integer(value: object) -> bool:
-    """Whether a value is a tensor of signed integers."""
-    return isinstance(value, torch.Tensor) and value.dtype in (torch.int8, torch.int16, torch.int32, torch.int64)
+    """Whether a value is a tensor of integers, which flags are not."""
+    if not isinstance(value, torch.Tensor):
+        return False
+    return not (value.is_floating_point() or value.is_complex() or value.dtype is torch.bool)
 
 
 def is_mask_tensor(value: object) -> bool:

@@ -231,4 +231,18 @@ def test_integers_are_negated_or_large(drawn: list[int]) -> None:
     assert np.all((negated == values) | (negated == -1 - values))
     large = describe(Variant.INTEGERS_LARGE, ("float32",)).transform_integers(values)
     assert np.array_equal(np.sign(large), np.sign(values))
+    repeated = describe(Variant.INTEGERS_REPEATED, ("float32",)).transform_integers(values)
+    assert np.array_equal(repeated, values) if len(set(drawn)) == len(drawn) else not np.any(repeated % 2)
     assert not values.any() or np.max(np.abs(large.astype(np.int64))) > 1 << 30
+
+
+def test_large_integers_are_close_to_each_other_too() -> None:
+    """Several are within what float32 tells apart, and all of a byte's range is used."""
+    draw = np.random.default_rng(3)
+    large = describe(Variant.INTEGERS_LARGE, ("float32",)).transform_integers(draw.integers(0, 1000, 200, np.int32))
+    at_the_end = np.unique(large[large > (1 << 31) - 5000])
+    assert len(at_the_end) > 1
+    assert len(np.unique(at_the_end.astype(np.float32))) < len(at_the_end)
+    images = describe(Variant.INTEGERS_LARGE, ("float32",)).transform_integers(draw.integers(0, 99, 200, np.uint8))
+    assert images.dtype == np.uint8
+    assert images.max() > 190

@@ -53,7 +53,7 @@ class _StopAtLowering:
             raise _Allocated
 
 
-class _PlainFiles(FileCacheManager):
+class _PlainFiles(FileCacheManager):  # type: ignore[misc]
     """Keeps what one process compiles: nobody else reads its files, so they need no second name first."""
 
     def put(self, data: Any, filename: str, binary: bool = True) -> str:
