@@ -46,9 +46,10 @@ SETTINGS = {
     "FIELD_TASKS": "100",
     "FIELD_SAMPLES": "2",
     "FIELD_PROBLEMS": "",
-    # reinforcement learning on open tasks from a state's folder (gpu-field makes one), a run for each seed; the GPUs
-    # take turns
+    # reinforcement learning on tasks without teachers, of open or long, from a state's folder (gpu-field makes one), a
+    # run for each seed; the GPUs take turns
     "RL_START": "{FIELD_OUT}/start",
+    "RL_SUITE": "open",
     "RL_SEEDS": "0 1 2",
     "RL_GPUS": "0",
     "RL_SET": "",
@@ -234,15 +235,15 @@ def gpu_field(runner: Runner) -> None:
 
 
 def gpu_rl(runner: Runner) -> None:
-    """Train by reinforcement on open tasks, seeds side by side, examine each at 0.2 and 1.0, and compare them."""
+    """Train by reinforcement on tasks without teachers, seeds side by side, examine each at 0.2 and 1.0, and compare them."""
     gpus, seeds = runner["RL_GPUS"].split(), runner["RL_SEEDS"].split()
     jobs = max(1, len(os.sched_getaffinity(0)) // len(seeds))
     share = 0.8 / -(-len(seeds) // len(gpus))
-    exam = "--eval-suite open:heldout --eval-limit 100 --eval-samples 4 --eval-temperatures 0.2,1.0"
+    exam = "--eval-suite {RL_SUITE}:heldout --eval-limit 100 --eval-samples 4 --eval-temperatures 0.2,1.0"
     started = []
     for number, seed in enumerate(seeds):
         command = runner.words(
-            f"{{TRITONRL}} rl --preset rl --set policy.gpu_memory={share:.2f} {{RL_SET}} --suite open:train {exam} "
+            f"{{TRITONRL}} rl --preset rl --set policy.gpu_memory={share:.2f} {{RL_SET}} --suite {{RL_SUITE}}:train {exam} "
             f"--jobs {jobs} --adapter {{RL_START}} --seed {seed} --display plain --log jsonl --out {{RL_OUT}}/{seed}"
         )
         started.append(runner.start(command, CUDA_VISIBLE_DEVICES=gpus[number % len(gpus)]))

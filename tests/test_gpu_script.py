@@ -83,7 +83,9 @@ def test_exams_are_of_the_policy_that_was_trained(checkout: Path) -> None:
 
 def test_runs_that_differ_in_their_seed_share_the_gpus(checkout: Path) -> None:
     """The GPUs take turns, each run keeps to its part of one's memory, and all are compared at the end."""
-    status, commands = run(checkout, "gpu-rl", RL_SEEDS="3 4 5", RL_GPUS="0 1", RL_SET="--set rl.rounds=2")
+    status, commands = run(
+        checkout, "gpu-rl", RL_SEEDS="3 4 5", RL_GPUS="0 1", RL_SUITE="long", RL_SET="--set rl.rounds=2"
+    )
     assert status == 0
     runs = [(gpu, words) for gpu, words in commands if words[0] == "rl"]
     assert sorted((words[words.index("--seed") + 1], gpu) for gpu, words in runs) == [
@@ -91,7 +93,7 @@ def test_runs_that_differ_in_their_seed_share_the_gpus(checkout: Path) -> None:
         ("4", "1"),
         ("5", "0"),
     ]
-    assert all({"policy.gpu_memory=0.40", "rl.rounds=2"} <= {*words} for _, words in runs)
+    assert all({"policy.gpu_memory=0.40", "rl.rounds=2", "long:train", "long:heldout"} <= {*words} for _, words in runs)
     (compared,) = [words[1:] for _, words in commands if words[0] == "compare"]
     assert compared == sorted(words[words.index("--out") + 1] for _, words in runs)
 

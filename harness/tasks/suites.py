@@ -136,8 +136,8 @@ def load_suite(
 ) -> Suite:
     """A suite by its name; raises UsageError where there is none.
 
-    Names: `SUITE:SPLIT` for `core13`, `full`, `extended`, `field`, `dialects` and `open`, `full:unseen`,
-    `field:unseen` or `kernelbench:FOLDER|PARQUET|HUB_NAME`.
+    Names: `SUITE:SPLIT` for `core13`, `full`, `extended`, `field`, `dialects`, `open` and `long`,
+    `full:unseen`, `field:unseen` or `kernelbench:FOLDER|PARQUET|HUB_NAME`.
     `levels`: these alone; `num`: so many of each (of a corpus, which has no end, 10); `seed`: which a corpus draws;
     `picks`: those places of the suite alone, KernelBench's being ordered by level and number (100 is the first of
     Level 2), a corpus' as far as `num` goes; `on_done`: called with the number of tasks prepared. Without

@@ -28,7 +28,7 @@ from tritonrl.core.corpus import (
 from tritonrl.core.corpus.catalogue import _draw_spec
 from tritonrl.core.corpus.composition.tensors import ProgramSpec
 from tritonrl.core.corpus.open_tasks.chain import MARKS
-from tritonrl.core.corpus.open_tasks.grammar import LESSONS, NUM_OPERATIONS
+from tritonrl.core.corpus.open_tasks.grammar import LENGTHS_OF_LONG, LESSONS, NUM_OPERATIONS
 from tritonrl.core.corpus.open_tasks.membership import (
     count_elements,
     count_operations,
@@ -40,15 +40,17 @@ from tritonrl.core.task import Example, Profile, Task
 from tritonrl.core.text.named_sizes import with_constants
 from tritonrl.core.text.prompts import user_message
 
-FAMILIES = [(level, name) for level, names in SUITES["open"].items() for name in names]
+WITHOUT_TEACHERS = ("open", "long")
+FAMILIES = [(level, name) for suite in WITHOUT_TEACHERS for level, names in SUITES[suite].items() for name in names]
 task_ids = st.builds(
     lambda pair, seed: f"l{pair[0]}-{pair[1]}-{seed:016x}", st.sampled_from(FAMILIES), st.integers(0, 2**64 - 1)
 )
 
 
 def drawn(split: Split, count: int, seed: int = 1) -> list[Task]:
-    """Return `count` tasks a level."""
-    return [task for level, names in SUITES["open"].items() for task in islice(tasks(split, level, seed, names), count)]
+    """Return `count` tasks a level of both suites."""
+    streams = [tasks(split, level, seed, names) for suite in WITHOUT_TEACHERS for level, names in SUITES[suite].items()]
+    return [task for stream in streams for task in islice(stream, count)]
 
 
 def pairs(level: int, family: str) -> Iterator[Example]:
@@ -92,7 +94,8 @@ def test_an_open_task_is_marked_small_and_without_a_solution(task_id: str) -> No
     pair."""
     spec = spec_of(task_id)
     assert is_open(spec)
-    assert count_operations(spec.nodes) in NUM_OPERATIONS[spec.level]
+    lengths = LENGTHS_OF_LONG if spec.family.startswith("long") else NUM_OPERATIONS
+    assert count_operations(spec.nodes) in lengths[spec.level]
     assert count_elements(spec) <= 1 << 23
     assert is_corpus_id(task_id)
     assert not has_teacher(task_id)
