@@ -235,7 +235,7 @@ def gpu_field(runner: Runner) -> None:
 
 
 def gpu_rl(runner: Runner) -> None:
-    """Train by reinforcement on tasks without teachers, seeds side by side, examine each at 0.2 and 1.0, and compare them."""
+    """Train by reinforcement without teachers, seeds side by side, examine each at 0.2 and 1.0, and compare them."""
     gpus, seeds = runner["RL_GPUS"].split(), runner["RL_SEEDS"].split()
     jobs = max(1, len(os.sched_getaffinity(0)) // len(seeds))
     share = 0.8 / -(-len(seeds) // len(gpus))
@@ -243,8 +243,8 @@ def gpu_rl(runner: Runner) -> None:
     started = []
     for number, seed in enumerate(seeds):
         command = runner.words(
-            f"{{TRITONRL}} rl --preset rl --set policy.gpu_memory={share:.2f} {{RL_SET}} --suite {{RL_SUITE}}:train {exam} "
-            f"--jobs {jobs} --adapter {{RL_START}} --seed {seed} --display plain --log jsonl --out {{RL_OUT}}/{seed}"
+            f"{{TRITONRL}} rl --preset rl --set policy.gpu_memory={share:.2f} {{RL_SET}} --suite {{RL_SUITE}}:train "
+            f"{exam} --jobs {jobs} --adapter {{RL_START}} --seed {seed} --display plain --log jsonl --out {{RL_OUT}}/{seed}"
         )
         started.append(runner.start(command, CUDA_VISIBLE_DEVICES=gpus[number % len(gpus)]))
     statuses = [process.wait() for process in started]
