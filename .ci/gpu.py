@@ -244,7 +244,8 @@ def gpu_rl(runner: Runner) -> None:
     for number, seed in enumerate(seeds):
         command = runner.words(
             f"{{TRITONRL}} rl --preset rl --set policy.gpu_memory={share:.2f} {{RL_SET}} --suite {{RL_SUITE}}:train "
-            f"{exam} --jobs {jobs} --adapter {{RL_START}} --seed {seed} --display plain --log jsonl --out {{RL_OUT}}/{seed}"
+            f"{exam} --jobs {jobs} --adapter {{RL_START}} --seed {seed} --display plain --log jsonl "
+            f"--out {{RL_OUT}}/{seed}"
         )
         started.append(runner.start(command, CUDA_VISIBLE_DEVICES=gpus[number % len(gpus)]))
     statuses = [process.wait() for process in started]
