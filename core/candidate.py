@@ -37,7 +37,7 @@ class Variant(StrEnum):
     HALF_NEGATED = "half_negated"
     SHIFT_2 = "shift_2"
     OUTLIERS = "outliers"
-    OUTLIERS_200 = "outliers_200"
+    OUTLIERS_1000 = "outliers_1000"
     ALL_POSITIVE = "all_positive"
     ALL_NEGATIVE = "all_negative"
     SHIFT_MINUS_2000 = "shift_-2000"

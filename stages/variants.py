@@ -306,12 +306,13 @@ VARIANTS: tuple[VariantRow, ...] = (
     # a mean that is taken for zero
     _row(Variant.SHIFT_2, shift=2.0),
     _row(Variant.OUTLIERS, chosen_scale=8.0, chosen_share=1 / 16),
-    # a maximum of some of the elements, where the exponential of another then overflows
+    # a maximum of some of the elements, where the exponential of another then overflows: so few and so far apart that
+    # a row's two largest are never near each other
     _row(
-        Variant.OUTLIERS_200,
+        Variant.OUTLIERS_1000,
         lambda facts: facts.subtracts_maximum and facts.is_exact,
-        chosen_scale=200.0,
-        chosen_share=1 / 16,
+        chosen_scale=1000.0,
+        chosen_share=1 / 64,
     ),
     # a maximum that starts from 0, and rows of which the first or the last element is never read
     _row(Variant.ALL_POSITIVE, side=1),

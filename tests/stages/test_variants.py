@@ -15,7 +15,7 @@ from tritonrl.stages.variants import SPREAD_VARIANTS, TRAINING_VARIANTS, describ
 GIVEN = (Profile.DECLARED, Profile.TINY, Profile.SMALL)
 LARGE = {
     Variant.SCALE_1E5,
-    Variant.OUTLIERS_200,
+    Variant.OUTLIERS_1000,
     Variant.SHIFT_MINUS_2000,
     Variant.SCALE_30_SHIFT_100,
     Variant.SCALE_1E_2_SHIFT_1000,
