@@ -170,10 +170,15 @@ class TaskFacts:
         )
 
     def batch_of_one(self, task: Task) -> Constants:
-        """The size of the variant "numbers" that is one; empty where the reference accepts none."""
-        return self._kept.once(
-            ("batch of one", fingerprint(task)), lambda: find_batch_of_one(task, self.remainder(task))
-        )
+        """The size of the variant "numbers" that is one: where there are no numbers, as few rows would show them less.
+
+        Empty where the reference accepts none.
+        """
+
+        def find() -> Constants:
+            return () if self.numbers(task) else find_batch_of_one(task, self.remainder(task))
+
+        return self._kept.once(("batch of one", fingerprint(task)), find)
 
     def inner_axes(self, task: Task) -> tuple[tuple[str, int], ...]:
         """The two axes that the reference's product adds over, of inputs by position and of parameters by name."""
@@ -181,12 +186,7 @@ class TaskFacts:
 
     def numbers(self, task: Task) -> tuple[tuple[int, Any], ...]:
         """The plain numbers of the variant "numbers", by position; those that the reference accepts, one by one."""
-
-        def find() -> tuple[tuple[int, Any], ...]:
-            tiny = {**dict(task.tiny), **dict(self.batch_of_one(task))}
-            return find_numbers(evolve(task, tiny=tuple(tiny.items())), self.init_seed(task))
-
-        return self._kept.once(("numbers", fingerprint(task)), find)
+        return self._kept.once(("numbers", fingerprint(task)), lambda: find_numbers(task, self.init_seed(task)))
 
     def has_numbers(self, task: Task) -> bool:
         """Whether the variant "numbers" differs from the original."""
