@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -65,6 +66,10 @@ def rl(
         bool, typer.Option("--reward-only", help="Only say how the start's rewards are distributed; learn nothing.")
     ] = False,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of tasks, samples and updates.")] = 0,
+    minutes: Annotated[
+        float | None,
+        typer.Option("--minutes", min=0.0, help="Begin no round after so many; then examine and export."),
+    ] = None,
     preset: Preset = None,
     config_file: ConfigFile = None,
     settings: Settings = None,
@@ -107,7 +112,8 @@ def rl(
     from .run import RunPlan, preview_rewards, run_reinforcement
 
     exams = None if eval_suite is None else _plan_exams(config, eval_suite, eval_limit, eval_samples, eval_temperatures)
-    plan = RunPlan(config=config, cell=spec, seed=seed, out=out, given=adapter, exams=exams)
+    until = math.inf if minutes is None else minutes
+    plan = RunPlan(config=config, cell=spec, seed=seed, out=out, given=adapter, exams=exams, minutes=until)
     shown = DisplayKind.NONE if as_json else display
     from ...core.serialisation import to_plain
     from .exams import render_changes

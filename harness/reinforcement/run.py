@@ -8,8 +8,10 @@ configuration asks for. The exams lie beside the cell, and the adapter is export
 from __future__ import annotations
 
 import json
+import math
 import shlex
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -46,7 +48,10 @@ from .exams import END, START, Change, ExamPlan, compare, name_exam, take_exam
 
 @frozen(kw_only=True)
 class RunPlan:
-    """What a run is asked for; `given` is the folder of the state that it starts from, `exams` what examines it."""
+    """What a run is asked for; `given` is the folder of the state that it starts from, `exams` what examines it.
+
+    After `minutes` no round begins but the first: the run is complete with those that it has.
+    """
 
     config: Config
     cell: CellSpec
@@ -54,6 +59,7 @@ class RunPlan:
     out: Path
     given: Path | None = None
     exams: ExamPlan | None = None
+    minutes: float = math.inf
 
 
 @frozen(kw_only=True)
@@ -82,6 +88,7 @@ class OpenRun:
         self.progress: Progress = open_progress(display, log, plan.out, shown=shown)
         stack.callback(self.progress.close)
         self.jobs = jobs or default_jobs()
+        self._until = time.monotonic() + 60.0 * plan.minutes
         self._context: CellContext | None = None
 
     def _take_given(self) -> Model | None:
@@ -103,7 +110,7 @@ class OpenRun:
         if self._context is None:
             opened = open_context(self.plan.config, self.results, self.progress, self.jobs)
             context = self.stack.enter_context(opened)
-            self._context = evolve(context, given=self.given, examines=self.plan.exams is None)
+            self._context = evolve(context, given=self.given, examines=self.plan.exams is None, until=self._until)
         return self._context
 
     def start(self) -> Model:
@@ -154,7 +161,7 @@ def run_reinforcement(
         first, last = _examine(run, START, lambda: begun), _examine(run, END, lambda: end)
         changes = tuple(change for t in first for change in compare(first[t], last[t], t))
         adapter = None if end.folder is None else _export(plan.config, end.folder, plan.out / "adapter")
-        facts = _facts(plan)
+        facts = _facts(plan, results.read("rounds").height)
         page = write_page(results, cell, plan.seed, changes, facts)
         write_summary(plan.out / "rl.json", {**facts, "changes": to_plain(changes)})
         return RunOutcome(outcome=outcome, message=None, changes=changes, adapter=adapter, page=page)
@@ -198,7 +205,7 @@ def _export(config: Config, folder: Path, target: Path) -> Path:
     return target
 
 
-def _facts(plan: RunPlan) -> dict[str, Any]:
+def _facts(plan: RunPlan, num_rounds: int) -> dict[str, Any]:
     config = plan.config
     return {
         "title": f"{config.rl.algorithm} on {config.suite}",
@@ -206,7 +213,7 @@ def _facts(plan: RunPlan) -> dict[str, Any]:
         "algorithm": config.rl.algorithm,
         "cell": str(plan.cell),
         "seed": plan.seed,
-        "rounds": config.rl.rounds,
+        "rounds": num_rounds,
         "tasks_x_samples": f"{config.rl.tasks_per_round} x {config.rl.samples_per_task}",
         "learning_rate": config.rl.learning_rate,
         "temperature": config.rl.temperature,

@@ -57,6 +57,8 @@ def run_cell(context: CellContext, spec: CellSpec, seed: int) -> CellResult:
     model = supervise(context, Journal(cell=SFT, seed=seed))
     begun, state = model, start(context.config.curriculum, spec.extensions.curriculum)
     for round_index in range(context.config.rl.rounds):
+        if round_index and time.monotonic() > context.until:
+            break
         model, state = run_round(context, journal, spec, model, state, round_index, begun)
         if round_index in evaluated_rounds(context.config):
             _evaluate(context, journal, model, "rl", round_index)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -37,7 +38,8 @@ class CellContext:
     """The configuration, model, verifier and stores that a cell runs with.
 
     `given` is the model that reinforcement learning starts from in place of a supervised start's. `examines` says that
-    cells end with an evaluation on the configuration's held-out tasks.
+    cells end with an evaluation on the configuration's held-out tasks. After `until`, a time of `time.monotonic`, no
+    round begins but the first.
     """
 
     config: Config
@@ -48,6 +50,7 @@ class CellContext:
     jobs: int = 1
     given: Model | None = None
     examines: bool = True
+    until: float = math.inf
 
 
 @contextmanager

@@ -99,6 +99,19 @@ def test_a_run_examines_learns_and_exports(config: Config, line: Line, tmp_path:
     assert line.num_opened == opened == 1
 
 
+def test_a_run_ends_in_time(config: Config, line: Line, tmp_path: Path) -> None:
+    """After the minutes no round begins but the first; what was learned is examined, exported, and complete."""
+    plan = RunPlan(config=config, cell=CELL, seed=0, out=tmp_path, exams=EXAMS, minutes=0.0)
+    found = run_reinforcement(plan, DisplayKind.NONE, 1)
+    assert found.adapter is not None
+    assert json.loads((found.adapter / "state.json").read_text()) == {"skill": 1}
+    assert json.loads((tmp_path / "rl.json").read_text())["rounds"] == 1
+    assert Results(root=tmp_path).read("rounds").height == 1
+    opened = line.num_opened
+    assert go(config, tmp_path, EXAMS).changes == found.changes
+    assert line.num_opened == opened
+
+
 def test_a_killed_run_goes_on(config: Config, line: Line, tmp_path: Path) -> None:
     """A round that was learned is not learned again, and curves are whole."""
     line.learner = evolve(line.learner, failing_at=3)
