@@ -236,7 +236,7 @@ class VariantInputs:
         # neighbours that few bits do not tell apart
         is_close = (draw.random(values.shape) < 0.5) & (values > 0)
         changed: NDArray[Any] = np.where(
-            is_close, factor * values.dtype.type(largest) - np.abs(values) % 4, values * factor
+            is_close, factor * np.max(values, initial=0) - np.abs(values) % 4, values * factor
         )
         return changed
 

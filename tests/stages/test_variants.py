@@ -246,3 +246,7 @@ def test_large_integers_are_close_to_each_other_too() -> None:
     images = describe(Variant.INTEGERS_LARGE, ("float32",)).transform_integers(draw.integers(0, 99, 200, np.uint8))
     assert images.dtype == np.uint8
     assert images.max() > 190
+    weights = draw.integers(-128, 128, 200, np.int8)
+    changed = describe(Variant.INTEGERS_LARGE, ("float32",)).transform_integers(weights)
+    assert changed.dtype == np.int8
+    assert np.array_equal(np.sign(changed), np.sign(weights))
