@@ -61,7 +61,8 @@ class Profile(StrEnum):
     REMAINDER = "remainder"
     """One element more than whole blocks, and no size of another profile: a hidden variant's, derived by a rule."""
     NUMBERS = "numbers"
-    """`SMALL`, with a batch of one and other plain numbers among the arguments: a hidden variant's, found by trying."""
+    """`SMALL` with other plain numbers among the arguments or, where there are none, a batch of one: a hidden
+    variant's, found by trying the reference."""
     BETWEEN = "between"
     """Drawn between `LARGER` and the declared sizes: a hidden variant's, which the judge's seed decides."""
     BEYOND = "beyond"

@@ -97,7 +97,7 @@ class Facts(Protocol):
 
     @property
     def has_numbers(self) -> bool:
-        """Whether the reference accepts a batch of one, or other plain numbers among the inputs."""
+        """Whether the reference accepts other plain numbers among the inputs or, without any, a batch of one."""
 
     @property
     def has_inputs_of_one_shape(self) -> bool:

@@ -125,8 +125,7 @@ def _evaluate(context: CellContext, journal: Journal, model: Model, phase: str, 
     # between rounds only rates are looked at, and timing would take as long as all else
     spec = AUDIT if round_index is None else AUDIT_UNTIMED
     verdicts = verify(context, None, pairs, spec, "evaluation: auditing")
-    num_rounds = 0 if phase == SFT else context.config.rl.rounds if round_index is None else round_index + 1
-    context.progress.metrics("evaluation", num_rounds, verdict_figures(verdicts))
+    context.progress.metrics("evaluation", len(journal.rows.get("rounds", [])), verdict_figures(verdicts))
     for (slot, task, number), (_, source), verdict in zip(spread, pairs, verdicts, strict=True):
         attempt = Attempt(
             cell=journal.cell,

@@ -5,7 +5,8 @@ passes say so, up to the layouts of its values and the shared memory that they t
 audit also has LLVM make PTX, once, from the text alone (`recompile`), without LLVM's optimiser, which refuses nothing.
 The GPU IR takes the place of the loadable code, and its hash that of the code's. All is done where LLVM or `ptxas` is
 the first to read what the candidate wrote (inline assembly, options of its own), and where somebody asks for registers.
-What remains unknown is an error of `ptxas` in PTX that LLVM wrote, and how long it takes.
+What remains unknown is an error of `ptxas` in PTX that LLVM wrote, and how long it takes; to training also what LLVM
+refuses of what Triton's passes accept.
 """
 
 from __future__ import annotations
