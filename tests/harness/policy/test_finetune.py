@@ -83,7 +83,7 @@ def test_scaled_positions_are_learned_as_the_model_reads_them(make_policy: MakeP
     assert packed == pytest.approx(padded, rel=1e-5)
     policy.model = plain
     config.rope_parameters = {"rope_type": "default", "rope_theta": 10000.0}
-    assert padded_loss(policy, encoded).item() != pytest.approx(padded, rel=1e-3)
+    assert padded_loss(policy, encoded).item() != pytest.approx(padded, rel=1e-4)
 
 
 def test_equal_calls_give_equal_adapters(make_policy: MakePolicy, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def prepared(make_policy: MakePolicy, architecture: str) -> Policy:
 def disturbed(scores: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
     """Scores that are some way off, so that ratios are clipped on both sides."""
     generator = torch.Generator().manual_seed(seed)
-    return [one + torch.empty_like(one).normal_(std=0.4, generator=generator) for one in scores]
+    return [one + torch.empty_like(one).normal_(std=0.8, generator=generator) for one in scores]
 
 
 @pytest.mark.parametrize("kl", [0.0, 0.3])
