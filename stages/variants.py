@@ -26,37 +26,17 @@ hidden values judge where the reference itself fails on them and not on the task
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
-import numpy as np
 from attrs import evolve, field, frozen
-from numpy.typing import NDArray
 
 from ..core.candidate import Variant
 from ..core.recipe.extensions import VerifierSpec
 from ..core.task import Profile
-from .transforms import (
-    CHOICE_SEED,
-    change_rows,
-    draw_for,
-    mix,
-    repeat,
-    round_values,
-    spread_magnitudes,
-    spread_rows,
-    tie,
-)
+from .variant_inputs import VariantInputs
 
-IntegerChange = Literal["", "negated", "large", "repeated", "mixed", "emptied"]
-"""What is done to integers: some become negative, or all reach the upper half of their range and half of them its very
-end, or every second one occurs no more.
-
-Or it is done to masks, and to integers that are all the same, as lengths that are all full: both kinds occur in each
-row, or some rows have none besides.
-"""
 Group = Literal["training", "hidden", "sampled", "single"]
 """Run by extension M, by the audit alone, by the audit where they are too large to be run whole, or by one check."""
-_LARGE_INTEGER = 1 << 33
 
 
 class Facts(Protocol):
@@ -143,102 +123,6 @@ class Facts(Protocol):
     @property
     def is_narrowed_to_float16(self) -> bool:
         """Whether the variant's dtype is float16 and the task's first dtype is not."""
-
-
-@frozen(kw_only=True)
-class VariantInputs:
-    """What one variant's inputs are: `scale` multiplies, then `shift` is added.
-
-    `fresh_input` is the position of an input that comes from yet another draw, to see what it matters, or None.
-    `chosen_scale` multiplies a pseudo-random `chosen_share` of the values; `rounded_through` names the narrower dtype
-    that values are rounded through, or is None. Variants with the same `stream` start from the same random draw, so
-    that they differ by the transform alone.
-    """
-
-    variant: Variant
-    profile: Profile
-    dtype: str
-    stream: str = "original"
-    scale: float = 1.0
-    shift: float = 0.0
-    row_scale: float = 1.0
-    """A further factor of every second row, the first among them."""
-    stable_scale: float = 1.0
-    """The factor of every other row where the reference begins with an operator that is right whatever the magnitudes.
-    The other rows then have peaks."""
-    has_peaks: bool = False
-    """Whether every second row lies far above zero, one of its elements as far above the others as counts with them."""
-    chosen_scale: float = 1.0
-    chosen_share: float = 0.0
-    side: int = 0
-    """1 for positive values, -1 for negative ones, 0 for both."""
-    step: float = 0.0
-    """What values are rounded to multiples of, zeros among them; 0 for none."""
-    rounded_through: str | None = None
-    fresh_input: int | None = None
-    integers: IntegerChange = ""
-    nan_share: float = 0.0
-    """The share of the values, pseudo-randomly chosen, that become NaN."""
-    infinite_share: float = 0.0
-    """The share of those that become infinite, each with its sign."""
-    spread: int = 0
-    """The largest power of two that magnitudes are multiplied or divided by; each element by one of its own."""
-    counterweight: int = 0
-    """The power of two that halves of what a product adds over are multiplied or divided by, its operands inversely."""
-    alike: float = 0.0
-    """How far inputs of one shape lie from the first one, as a share of its values; 0 where they are drawn apart."""
-    has_signed_parameters: bool = False
-    """Whether parameters have signs of their own, drawn element by element."""
-    has_rounded_parameters: bool = False
-    """Whether parameters are rounded through the narrower dtype, too."""
-
-    def change_few(self) -> VariantInputs:
-        """Return the inputs with one value in 64 halved: enough for any result to differ, too few to be noticed.
-
-        A kernel that looks at some of its inputs, to know them again, sees no difference.
-        """
-        return evolve(self, chosen_share=1 / 64, chosen_scale=0.5)
-
-    def transform(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The variant's values, from freshly drawn floating-point ones."""
-        values = values * self.scale + self.shift
-        if self.row_scale != 1.0:
-            values = change_rows(values, self.row_scale, self.has_peaks)
-        if self.spread:
-            values = spread_magnitudes(values, self.spread)
-        if self.chosen_share:
-            chosen = np.random.default_rng(CHOICE_SEED).random(values.shape) < self.chosen_share
-            values = np.where(chosen, values * self.chosen_scale, values)
-        if self.side:
-            values = self.side * spread_rows(np.abs(values))
-        if self.step:
-            values = tie(values, self.step)
-        if self.nan_share:
-            drawn = draw_for(values).random(values.shape)
-            values = np.where(1.0 - drawn < self.infinite_share, np.copysign(np.inf, values), values)
-            values = np.where(drawn < self.nan_share, np.nan, values)
-        return values if self.rounded_through is None else round_values(values, self.rounded_through)
-
-    def transform_integers(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The variant's values, from freshly drawn integers; a negative index is one from the end."""
-        if self.integers in ("mixed", "emptied"):
-            return mix(values, 0 if self.integers == "emptied" else 1)
-        if not self.integers or values.dtype.kind not in "iu":
-            return values
-        if self.integers == "repeated":
-            return repeat(values)
-        draw = draw_for(values)
-        if self.integers == "negated":
-            # others in each input, so that the two sides of an operator do not always have one sign
-            return np.where(draw.random(values.shape) < 0.5, -1 - values, values)
-        largest = max(1, int(np.max(np.abs(values.astype(np.float64)), initial=0.0)))
-        factor = values.dtype.type(max(1, min(np.iinfo(values.dtype).max, _LARGE_INTEGER) // largest))
-        # neighbours that few bits do not tell apart
-        is_close = (draw.random(values.shape) < 0.5) & (values > 0)
-        changed: NDArray[Any] = np.where(
-            is_close, factor * np.max(values, initial=0) - np.abs(values) % 4, values * factor
-        )
-        return changed
 
 
 @frozen(kw_only=True)

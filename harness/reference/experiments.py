@@ -10,7 +10,7 @@ from ...core.candidate import Variant
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Profile, Task
-from ...stages.variants import IntegerChange, VariantInputs
+from ...stages.variant_inputs import IntegerChange, VariantInputs
 from ..errors import TaskError
 from .reference import build_model, call_model, convert, draw_inputs, equal_results, load_task, to_double
 from .values import is_integer, is_mask_tensor, transform

@@ -30,7 +30,8 @@ from ...core.serialisation import fingerprint
 from ...core.task import Profile, Task
 from ...stages.judge_run import is_sound
 from ...stages.tolerance import IntegerRange, accepts, compare, find_scale
-from ...stages.variants import HIDDEN_VARIANTS, IntegerChange, VariantInputs
+from ...stages.variant_inputs import IntegerChange, VariantInputs
+from ...stages.variants import HIDDEN_VARIANTS
 from ..errors import TaskError
 from .conditioning import Conditioning, find_conditioning
 from .experiments import (

@@ -22,15 +22,11 @@ from typing import Any
 import torch
 from attrs import evolve
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import flop_registry
 
 from ...core.run import InitArgument, TensorSpec
 from ...core.serialisation import write_arguments
 from ...core.task import Constants, Profile, Task
 from ...core.text.named_sizes import with_constants
-from ...stages.roofline import EagerOperator
 from ...stages.transforms import round_values
 from ..errors import TaskError
 
@@ -361,41 +357,3 @@ def round_parameters(model: torch.nn.Module, dtype: str) -> None:
         for tensor in model.state_dict().values():
             if tensor.is_floating_point():
                 tensor.copy_(torch.from_numpy(round_values(tensor.double().numpy(), dtype)))
-
-
-class _OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Collects the operators that would each be a kernel: those that return something other than a view."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.operators: list[EagerOperator] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        returns_view = any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
-        outputs = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
-        if returns_view or not outputs or func._schema.name.startswith(("aten::empty", "aten::detach", "prim::")):
-            return result
-        tensors = [*(t for t in tree_leaves((args, kwargs or {})) if isinstance(t, torch.Tensor)), *outputs]
-        count = flop_registry.get(func._overloadpacket)
-        self.operators.append(
-            EagerOperator(
-                name=str(func),
-                num_bytes=sum(t.numel() * t.element_size() for t in tensors),
-                matmul_flops=int(count(*args, **(kwargs or {}), out_val=result)) if count is not None else 0,
-                dtype=dtype_name(outputs[0]),
-            )
-        )
-        return result
-
-
-def trace_operators(task: Task) -> tuple[EagerOperator, ...]:
-    """Return the operators that eager PyTorch would run at the declared sizes, with bytes and matrix operations."""
-    with fake_reference(task, Profile.DECLARED, task.dtypes[0]) as (model, inputs):
-        trace = _OperatorTrace()
-        with torch.no_grad(), trace:
-            try:
-                model(*inputs)
-            except RAISED as error:
-                raise TaskError(f"{task.task_id}: running the reference failed: {one_line(error)}") from error
-    return tuple(trace.operators)

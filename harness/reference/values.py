@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ...core.task import Profile, Task
 from ...stages.tolerance import LARGEST_FINITE
 from ...stages.transforms import is_mask, is_sorted
-from ...stages.variants import VariantInputs
+from ...stages.variant_inputs import VariantInputs
 from ..errors import TaskError
 from .reference import alone_with_generators, count_stored, draw_inputs, is_floating, load_task, torch_dtype
 

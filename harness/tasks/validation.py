@@ -18,7 +18,8 @@ from ...core.candidate import Comparison, Variant
 from ...core.recipe.extensions import AUDIT
 from ...core.task import Profile, Task
 from ...stages.tolerance import accepts, compare
-from ...stages.variants import TRAINING_VARIANTS, VariantInputs, describe
+from ...stages.variant_inputs import VariantInputs
+from ...stages.variants import TRAINING_VARIANTS, describe
 from ..reference.oracle import ExpectedRun, Oracle
 from ..verification.verifier import Verifier
 

@@ -11,7 +11,8 @@ from attrs import field, frozen
 from ...core.candidate import Candidate, Variant
 from ...core.serialisation import fingerprint
 from ...core.task import Profile, Task
-from ...stages.variants import VariantInputs, describe
+from ...stages.variant_inputs import VariantInputs
+from ...stages.variants import describe
 from ..gpu.backend import CudaBackend
 from ..reference.oracle import Oracle
 from ..sandbox.sandbox import Sandbox

@@ -25,7 +25,7 @@ from ...core.task import Profile, Task
 from ...stages.judge_run import find_trespass
 from ...stages.roofline import ITEM_BYTES
 from ...stages.tolerance import find_largest_safe
-from ...stages.variants import VariantInputs
+from ...stages.variant_inputs import VariantInputs
 from ..errors import TooLargeError
 from ..gpu.backend import CudaBackend, place, try_twice
 from ..gpu.processes import Executor, Lost

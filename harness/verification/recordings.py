@@ -12,7 +12,7 @@ from ...core.outcome import Outcome
 from ...core.plan import Buffer, BufferKind, LaunchPlan
 from ...core.task import Profile, Task
 from ...stages.compile_stage import JUDGED
-from ...stages.variants import VariantInputs
+from ...stages.variant_inputs import VariantInputs
 from ..reference.oracle import Oracle
 from ..sandbox.wire import RecordRequest
 from .context import VerifierContext

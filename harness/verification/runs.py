@@ -31,7 +31,8 @@ from ...stages.judge_run import ExpectedOutput, compare_run, judge_run
 from ...stages.plan_validation import check_structure
 from ...stages.syntax import judge_syntax
 from ...stages.tolerance import SHARE_WITHOUT_PRODUCTS, TOLERANCES, choose_share, find_largest_safe
-from ...stages.variants import ROWS, SAMPLED_VARIANTS, VariantInputs, describe
+from ...stages.variant_inputs import VariantInputs
+from ...stages.variants import ROWS, SAMPLED_VARIANTS, describe
 from ..reference.conditioning import Conditioning
 from ..reference.oracle import ExpectedRun
 from .context import VerifierContext

@@ -31,7 +31,7 @@ from ....core.text.named_sizes import read_constants
 from ....stages.variants import describe
 from ...errors import TaskError, UsageError
 from ...gpu.timing.protocol import Protocol
-from ...reference.reference import trace_operators
+from ...reference.operators import trace_operators
 from ...reference.sizes.declared_sizes import with_declared
 from ...tasks.suites import corpus_examples
 from ...verification.recordings import record_request

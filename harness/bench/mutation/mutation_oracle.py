@@ -25,7 +25,7 @@ from ....core.run import RunRequest, RunResult
 from ....core.seeds import derive
 from ....core.task import Constants, Example, Profile, Task
 from ....stages.tolerance import TOLERANCES, compare
-from ....stages.variants import VariantInputs
+from ....stages.variant_inputs import VariantInputs
 from ...errors import TaskError
 from ...reference.oracle import ExpectedRun, Oracle
 from ...sandbox.sandbox import Sandbox

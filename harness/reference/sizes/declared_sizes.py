@@ -19,7 +19,8 @@ from attrs import evolve
 from ....core.task import Constants, Profile, Task
 from ....core.text.named_sizes import read_sizes, with_constants
 from ...errors import TaskError
-from ..reference import call_model, fake_reference, runs_with, trace_operators
+from ..operators import trace_operators
+from ..reference import call_model, fake_reference, runs_with
 
 _MOST_BYTES = 256 << 20
 _MOST_FLOPS = 5e10

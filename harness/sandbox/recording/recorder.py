@@ -37,12 +37,7 @@ from .circumstances import (
     take_asked,
     without_origins,
 )
-from .device_stub import (
-    StubDriver,
-    know_the_compiler_by_its_version,
-    pretend_device,
-    run_tools_as_one_user,
-)
+from .device_stub import StubDriver, know_the_compiler_by_its_version, pretend_device, run_tools_as_one_user
 from .fake_tensors import CPU, CUDA, FakeDevices, OnCpu, raw_bytes
 from .forward_pass import DispatchRecorder, ForwardTrace
 from .host_state import find_changes, take_snapshot

@@ -12,7 +12,8 @@ from ....core.task import Profile, Task
 from ....stages import judge_run
 from ....stages.compile_stage import multiplies_narrowly, narrows
 from ....stages.tolerance import choose_share
-from ....stages.variants import HIDDEN_VARIANTS, ROWS, SAMPLED_VARIANTS, SPREAD_VARIANTS, VariantInputs
+from ....stages.variant_inputs import VariantInputs
+from ....stages.variants import HIDDEN_VARIANTS, ROWS, SAMPLED_VARIANTS, SPREAD_VARIANTS
 from ..context import VerifierContext
 
 _OF_OTHER_VALUES = frozenset(

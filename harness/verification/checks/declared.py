@@ -47,7 +47,8 @@ from ....stages.checks.sampled_run import (
 from ....stages.compile_stage import find_recording, find_unseen_kernel
 from ....stages.judge_run import find_trespass, judge_run
 from ....stages.roofline import ITEM_BYTES
-from ....stages.variants import VariantInputs, variants_of
+from ....stages.variant_inputs import VariantInputs
+from ....stages.variants import variants_of
 from ...reference.oracle import ExpectedRun
 from ..context import VerifierContext
 from ..recordings import later_variants

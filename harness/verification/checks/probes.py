@@ -18,7 +18,8 @@ from ....stages.checks.knock_out import KNOCK_OUT_VARIANTS, KnockOut, KnockOutRe
 from ....stages.checks.recompile import RecompileReport, find_declared_plan, find_difference
 from ....stages.checks.runs import RunsReport
 from ....stages.checks.second_call import run_twice
-from ....stages.variants import SAMPLED_VARIANTS, SPREAD_VARIANTS, VariantInputs, describe, variants_of
+from ....stages.variant_inputs import VariantInputs
+from ....stages.variants import SAMPLED_VARIANTS, SPREAD_VARIANTS, describe, variants_of
 from ...reference.oracle import ExpectedRun
 from ...sandbox.wire import Depth
 from ..context import VerifierContext

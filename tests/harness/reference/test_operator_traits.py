@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tritonrl.harness.reference.task_facts import OperatorTraits
+from torch.utils.flop_counter import flop_registry
+from tritonrl.harness.reference.operators import PRODUCT_WORDS, OperatorTraits
 from tritonrl.stages.roofline import EagerOperator
 
 
@@ -27,3 +28,9 @@ def test_magnitudes_may_differ_where_no_operator_multiplies_many(names: list[str
 def test_operators_on_single_elements_are_known_by_their_tags(name: str, expected: bool) -> None:
     """A deviation squares on the way what it gives the root of, so that it may not be asked for what an element is."""
     assert OperatorTraits((EagerOperator(name=name, num_bytes=0),)).is_pointwise is expected
+
+
+def test_torch_counts_operations_of_products_alone() -> None:
+    """Whatever torch has a formula for is among the operators that it is asked about."""
+    assert flop_registry
+    assert all(any(word in str(operator) for word in PRODUCT_WORDS) for operator in flop_registry)
