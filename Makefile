@@ -22,9 +22,9 @@ test-all: lint types pytest-all
 setup: $(READY)
 
 # torch first and pinned: an open range, or another package asking for it, fetches gigabytes of CUDA.
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt .ci/torch
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	.ci/torch $(BIN)/python
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	mkdir -p $(VENV)/typing && ln -sfn ../.. $(VENV)/typing/tritonrl
 	touch $@

@@ -90,7 +90,7 @@ def ablate(
     settings: Settings = None,
     seeds: Seeds = 1,
     executor: Annotated[str, typer.Option("--executor", help="local, ray or slurm.")] = "local",
-    executor_options: Annotated[str, typer.Option("--executor-options", help="Further options of sbatch.")] = "",
+    executor_options: Annotated[str, typer.Option("--executor-options", help="Further ones of sbatch.")] = "",
     workers: Annotated[
         int | None, typer.Option("--workers", min=1, help="Processes that share the cells (default: one a GPU).")
     ] = None,
@@ -108,7 +108,7 @@ def ablate(
     """
     from .core.recipe.extensions import parse_cells
     from .core.serialisation import to_plain
-    from .harness.settings import ExecutorKind, load_config
+    from .harness.settings import ExecutorKind, load_config, require_scheduler
 
     # what is wrong with the arguments is found before what takes longer is imported
     config = load_config(preset, config_file, settings or [])
@@ -118,6 +118,10 @@ def ablate(
         raise UsageError(f"--grid {grid}: {error}") from None
     if executor not in set(ExecutorKind):
         raise UsageError(f"--executor {executor}: must be one of {', '.join(ExecutorKind)}")
+    if executor_options and executor != ExecutorKind.SLURM:
+        raise UsageError("--executor-options: they are sbatch's; use them with --executor slurm")
+    if not dry_run:
+        require_scheduler(ExecutorKind(executor))
     from .harness.plain_text import render_outcome, render_plan
     from .harness.study.runner.ablation import preview, run_ablation
 

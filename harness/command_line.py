@@ -132,11 +132,8 @@ def print_figures(figures: Any, lines: list[str], as_json: bool) -> None:
     print_result(to_plain(figures), lines, as_json)
 
 
-def open_console(piped_width: int | None = 160) -> Any:
-    """Open a rich console on stdout, as wide as the terminal.
-
-    Where it is none it has `piped_width` columns; null: those of the environment's COLUMNS, or 80.
-    """
+def open_console() -> Any:
+    """Open a rich console on stdout, as wide as the terminal or the environment's COLUMNS, else 80."""
     from rich.console import Console
 
     class Piped(Console):
@@ -145,4 +142,4 @@ def open_console(piped_width: int | None = 160) -> Any:
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    return Piped(width=None if sys.stdout.isatty() else piped_width, highlight=False)
+    return Piped(highlight=False)

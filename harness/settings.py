@@ -5,7 +5,9 @@ The defaults of `core.config` are the study's values; a preset is a TOML file sh
 
 from __future__ import annotations
 
+import importlib.util
 import secrets
+import shutil
 from collections.abc import Sequence
 from enum import StrEnum
 from importlib.resources import files
@@ -34,9 +36,19 @@ class ExecutorKind(StrEnum):
     SLURM = "slurm"
 
 
+def require_scheduler(executor: ExecutorKind) -> None:
+    """Raise UsageError where this machine cannot hand cells to the executor."""
+    if executor is ExecutorKind.SLURM and (shutil.which("sbatch") is None or shutil.which("squeue") is None):
+        raise UsageError("--executor slurm: no `sbatch` and `squeue` on this machine")
+    if executor is ExecutorKind.RAY and importlib.util.find_spec("ray") is None:
+        raise UsageError("--executor ray: Ray is not installed (pip install ray)")
+
+
 def require_results(root: Path) -> None:
     """Raise UsageError where a folder holds nothing of a run; no table is read for that."""
     if not (root / "run.json").exists():
+        if (root / "exams.parquet").exists():
+            raise UsageError(f"{root}: exams of `tritonrl rl`, which `tritonrl compare {root}` compares")
         raise UsageError(f"{root}: no results here (run `tritonrl ablate --out {root}` first)")
 
 

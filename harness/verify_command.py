@@ -68,10 +68,10 @@ def verify(
     if unordered and batch is None:
         raise UsageError("--unordered is for --batch")
     if url is not None:
-        from .service.ask import ask_server, read_items, refuse_settings
+        from .service.ask import ask_server, refuse_settings
 
-        refuse_settings(backend, preset, config_file, settings)
-        raise typer.Exit(ask_server(url, read_items(candidate, task, batch), extensions, as_json))
+        refuse_settings(backend, preset, config_file, settings, jobs, unordered)
+        raise typer.Exit(ask_server(url, candidate, task, batch, extensions, as_json))
     from .settings import load_config, read_text, require_driver, require_task, with_drawn_seed
 
     # what is wrong with the arguments is found before what takes longer is imported

@@ -38,7 +38,6 @@ def find_source(results: Results, prefix: str) -> str:
 
 def print_view(view: dict[str, Any], console: Console) -> None:
     """Draw the cell with rich."""
-    from rich.table import Table
     from rich.text import Text
 
     cell = view["cells"][0]
@@ -49,32 +48,43 @@ def print_view(view: dict[str, Any], console: Console) -> None:
     console.print(Text(f"loss    {sparkline([row['loss'] for row in view['training']])}"))
     console.print(Text(f"reward  {sparkline([row['mean_reward'] for row in view['rounds']])}"))
     for name, columns in _SHOWN.items():
-        _print_rows(Table(box=None, header_style="cyan", title=name), view[name], columns, console)
+        if view[name]:
+            console.print(Text(f"\n{name}", style="italic"))
+            is_narrow = console.width < _WIDE
+            _print_rows(view[name], [one for one in columns if not (is_narrow and one in _LESS)], console)
 
 
 _SHOWN = {
     "rounds": ("round", "level2_share", "num_candidates", "num_selected", "mean_reward", "level1_accuracy"),
-    "candidates": ("round", "task", "sample", "candidate", "outcome", "audit_outcome", "reward", "selected", "message"),
-    "evaluation": ("task", "sample", "candidate", "outcome", "estimated_speedup", "speedup", "message"),
+    "candidates": ("round", "task", "sample", "candidate", "reward", "outcome", "audit_outcome", "selected"),
+    "evaluation": ("task", "sample", "candidate", "estimated_speedup", "speedup", "outcome"),
 }
-"""The columns shown of each table."""
+"""The columns of each table; a message stands below its row."""
+_WIDE = 120
+_LESS = ("sample", "audit_outcome", "selected", "estimated_speedup")
+"""Columns that a narrow console leaves out."""
 
 
-def _print_rows(table: Any, rows: list[dict[str, Any]], columns: tuple[str, ...], console: Console) -> None:
+def _print_rows(rows: list[dict[str, Any]], columns: list[str], console: Console) -> None:
     from rich.text import Text
 
-    if not rows:
-        return
-    for column in columns:
-        table.add_column(column.replace("_", " "), no_wrap=column == "message", overflow="ellipsis")
-    for row in rows:
-        table.add_row(*[Text(_shown(column, row[column])) for column in columns])
-    console.print(table)
+    lines = [[_shown(column, row[column]) for column in columns] for row in rows]
+    titles = [column.replace("_", " ") for column in columns]
+    widths = [max(map(len, column)) for column in zip(titles, *lines, strict=True)]
+
+    def join(cells: list[str]) -> str:
+        return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+    console.print(Text(join(titles), style="cyan"))
+    for row, line in zip(rows, lines, strict=True):
+        console.print(Text(join(line)))
+        if row.get("message"):
+            console.print(Text(f"    {row['message']}", no_wrap=True, overflow="ellipsis"))
 
 
 def _shown(column: str, value: Any) -> str:
     if value is None:
         return "-"
     if column == "candidate":
-        return str(value)[:12]
+        return str(value)[:8]
     return f"{value:.2f}" if isinstance(value, float) else str(value)

@@ -76,7 +76,7 @@ def report(
         return
     analysis = analyse(folder)
     if form in (None, ReportFormat.RICH):
-        print_report(analysis, open_console(piped_width=None))
+        print_report(analysis, open_console())
     else:
         print((as_markdown if form == ReportFormat.MARKDOWN else as_json)(analysis))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +29,28 @@ class AskedItem:
 def refuse_settings(*settings: object) -> None:
     """Raise UsageError where a setting of the verifier is given, which is not asked then."""
     if any(settings):
-        raise UsageError("--url: the server has a configuration; leave out --backend, --preset, --config and --set")
+        raise UsageError(
+            "--url: the server has a configuration; leave out --backend, --preset, --config, "
+            "--set, --jobs and --unordered"
+        )
 
 
-def read_items(candidate: Path | None, task: str | None, batch: Path | None) -> list[AskedItem]:
-    """Return the items of a batch, or the one of a candidate with its task; raises UsageError."""
+def read_items(
+    candidate: Path | None, task: str | None, batch: Path | None, on_bad_line: Callable[[str], None]
+) -> list[AskedItem]:
+    """Return the items of a batch, or the one of a candidate with its task; raises UsageError.
+
+    `on_bad_line` is told of each line of a batch that cannot be verified, and the line is left out.
+    """
     if batch is not None:
-        return [
-            AskedItem(label=f"{batch}:{number}", item={"task": _task_of(name), "candidate": source})
-            for number, name, source in read_entries(batch)
-        ]
+        items = []
+        for number, name, source in read_entries(batch, on_bad_line):
+            label = f"{batch}:{number}"
+            try:
+                items.append(AskedItem(label=label, item={"task": _task_of(name), "candidate": source}))
+            except UsageError as error:
+                on_bad_line(f"{label}: {error}")
+        return items
     assert candidate is not None
     assert task is not None
     return [AskedItem(label=task, item={"task": _task_of(task), "candidate": read_text(candidate)})]
@@ -50,19 +62,28 @@ def _task_of(name: str) -> str | dict[str, str]:
     return {"name": path.stem, "source": read_text(path)} if name.endswith(".py") or path.is_file() else name
 
 
-def ask_server(url: str, asked: Sequence[AskedItem], extensions: str | None, as_json: bool) -> int:
+def ask_server(
+    url: str,
+    candidate: Path | None,
+    task: str | None,
+    batch: Path | None,
+    extensions: str | None,
+    as_json: bool,
+) -> int:
     """Print the server's verdicts in order; returns the exit code of the contract."""
     spec = AUDIT if extensions is None else VerifierSpec.for_training(parse_extensions(extensions))
+    bad: list[str] = []
+
+    def note_bad(problem: str) -> None:
+        bad.append(problem)
+        print(f"tritonrl: {problem}", file=sys.stderr)
+
+    asked = read_items(candidate, task, batch, note_bad)
     with RemoteVerifier(url) as verifier:
         replies = verifier.ask([one.item for one in asked], spec)
-    bad = list(_show(asked, replies, as_json))
-    return 2 if bad else 0 if all(reply["correct"] for reply in replies) else 1
-
-
-def _show(asked: Sequence[AskedItem], replies: Sequence[dict[str, Any]], as_json: bool) -> Iterator[str]:
     for one, reply in zip(asked, replies, strict=True):
         if "error" in reply:
-            print(f"tritonrl: {one.label}: {reply['error']}", file=sys.stderr)
-            yield one.label
+            note_bad(f"{one.label}: {reply['error']}")
         else:
             print_result(reply, render_verdict(reply), as_json)
+    return 2 if bad else 0 if all(reply["correct"] for reply in replies) else 1

@@ -64,4 +64,5 @@ def verdict_from_plain(plain: Mapping[str, Any]) -> Verdict:
         estimated_speedup=plain.get("estimated_speedup"),
         compiled_speedup=plain.get("compiled_speedup"),
         torch_operators=plain["torch_operators"],
+        declared=plain.get("declared"),
     )

@@ -15,7 +15,7 @@ from ...display import DisplayKind, open_display
 from ...errors import TritonrlError, UsageError
 from ...metrics import open_progress
 from ...policy.api_model import is_api_model
-from ...settings import ExecutorKind, to_toml
+from ...settings import ExecutorKind, require_scheduler, to_toml
 from ...tasks.batch import default_jobs
 from ...verification.verifier import open_verifier
 from ...work import write_atomically
@@ -23,7 +23,7 @@ from ..grid import GridOutcome, PlannedCell, lost_starts, order_cells, plan_grid
 from ..pipeline import open_context
 from ..provenance import recorded_invocation
 from ..store import Results, is_published, require_folder
-from .executors import JobOptions, require_scheduler
+from .executors import JobOptions
 from .local_workers import run_locally, visible_devices, worker_command
 from .ray_tasks import run_on_ray
 from .slurm import run_on_slurm

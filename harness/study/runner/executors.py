@@ -8,7 +8,6 @@ process watches, merges, and says of each cell that is not complete why, and whe
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,8 +15,6 @@ from pathlib import Path
 from attrs import evolve, frozen
 
 from ...display import CellState, DisplayKind, Progress
-from ...errors import UsageError
-from ...settings import ExecutorKind
 from ...tables import TABLES, read_table
 from ..grid import GridOutcome, count_outcome
 from ..rows import SFT
@@ -46,17 +43,6 @@ class Ended:
 
     state: str
     log: Path
-
-
-def require_scheduler(executor: ExecutorKind) -> None:
-    """Raise UsageError where this machine cannot hand cells to the executor."""
-    if executor is ExecutorKind.SLURM and (shutil.which("sbatch") is None or shutil.which("squeue") is None):
-        raise UsageError("--executor slurm: no `sbatch` and `squeue` on this machine")
-    if executor is ExecutorKind.RAY:
-        try:
-            import ray  # type: ignore[import-not-found,unused-ignore] # noqa: F401
-        except ImportError:
-            raise UsageError("--executor ray: Ray is not installed (pip install ray)") from None
 
 
 def job_command(place: Place, results: Results, config_file: Path, options: JobOptions) -> list[str]:

@@ -201,8 +201,8 @@ def test_verdicts_are_those_of_a_verifier_here(served: str, verifier: Verifier) 
     with RemoteVerifier(served) as remote:
         found = remote.verify_many(pairs, spec)
         here = verifier.verify_many(pairs, spec)
-        assert [(one.where, one.candidate, one.torch_operators) for one in found] == [
-            (one.where, one.candidate, one.torch_operators) for one in here
+        assert [(one.where, one.candidate, one.torch_operators, one.declared) for one in found] == [
+            (one.where, one.candidate, one.torch_operators, one.declared) for one in here
         ]
         assert remote.backend == "interpret"
         broken = evolve(ADD, source="x = 1")
