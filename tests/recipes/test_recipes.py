@@ -98,6 +98,38 @@ def test_llama_cpp_serves_a_policy(tmp_path: Path) -> None:
     assert again == first
 
 
+READ_TRACKERS = """
+import json, os, sqlite3
+from pathlib import Path
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+(events,) = {path.parent for path in Path("out/tensorboard").rglob("events*")}
+(offline,) = Path("wandb").glob("offline-run-*/run-*.wandb")
+(database,) = Path(os.environ["TRACKIO_DIR"]).glob("*.db")
+with sqlite3.connect(database) as connection:
+    logged = [json.loads(metrics) for (metrics,) in connection.execute("select metrics from metrics")]
+print(json.dumps({
+    "tensorboard": sorted(EventAccumulator(str(events)).Reload().Tags()["scalars"]),
+    "wandb": offline.read_bytes().count(b"evaluation/correct"),
+    "trackio": sorted({name for one in logged for name in one}),
+}))
+"""
+
+
+def test_trackers_have_what_was_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TensorBoard, wandb (offline) and trackio (local) hold the same figures of an exam."""
+    monkeypatch.setitem(ENVIRONMENT, "WANDB_MODE", "offline")
+    monkeypatch.setitem(ENVIRONMENT, "TRACKIO_DIR", str(tmp_path / "trackio"))
+    exam = ("--suite", "core13:heldout", "--levels", "1", "--limit", "2", "--samples", "1", "--out", "out")
+    logs = [word for name in ("tensorboard", "wandb", "trackio") for word in ("--log", name)]
+    run("tensorboard", tmp_path, "tritonrl", "eval", "--policy", "nano", *exam, *logs)
+    (tmp_path / "read.py").write_text(READ_TRACKERS)
+    found = last_json(run("tensorboard", tmp_path, "read.py"))
+    assert found["tensorboard"]
+    assert set(found["tensorboard"]) <= set(found["trackio"])
+    assert found["wandb"]
+
+
 def test_lm_eval_scores_the_embedded_policy(tmp_path: Path) -> None:
     """The task is found by its file, the policy answers through its chat template, and three rates are reported."""
     export = ("tasks", "export", "--format", "inspect", "--suite", "core13:heldout", "-n", "1", "--out", "tasks.jsonl")
