@@ -22,11 +22,11 @@ import pytest
 from attrs import Factory, define
 from tritonrl.harness.display import CellState, DisplayKind, Silent
 from tritonrl.harness.errors import TritonrlError, UsageError
-from tritonrl.harness.settings import load_config, to_toml
+from tritonrl.harness.settings import ExecutorKind, load_config, to_toml
 from tritonrl.harness.study.grid import GridOutcome, order_cells, parse_grid, run_grid
 from tritonrl.harness.study.runner import executors
 from tritonrl.harness.study.runner.ablation import run_ablation
-from tritonrl.harness.study.runner.executors import ExecutorKind, JobOptions
+from tritonrl.harness.study.runner.executors import JobOptions
 from tritonrl.harness.study.runner.ray_tasks import run_on_ray
 from tritonrl.harness.study.runner.slurm import run_on_slurm, sbatch_script
 from tritonrl.harness.study.store import Results
@@ -60,7 +60,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Results:
     """A folder with its configuration; jobs run stand-ins there."""
-    monkeypatch.setattr(executors, "WORKER", f"{__package__}.stub_job")
+    monkeypatch.setattr(executors, "WORKER", "tests.harness.study.stub_job")
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY), prepend=os.pathsep)
     root = tmp_path / "out"
     root.mkdir()
