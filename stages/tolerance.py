@@ -63,8 +63,8 @@ SMALLEST = {"float64": 2.3e-308, "float32": 1.2e-38, "float16": 6.0e-8, "bfloat1
 LARGEST_FINITE = {"float64": 1.797e308, "float32": 3.4028235e38, "float16": 65504.0, "bfloat16": 3.3895314e38}
 _PRODUCTS_OF_MANY = frozenset({"cumprod", "prod"})
 _SHARE_OF_RANGE = 1e-4
-_PIECE = 1 << 22
-"""Elements that are compared at once."""
+_PIECE = 1 << 16
+"""Elements that are compared at once: in float64 they stay in a processor's cache."""
 
 
 def find_largest_safe(operators: Collection[str]) -> float:
@@ -150,9 +150,15 @@ def compare(
 
 def find_scale(expected: NDArray[np.generic]) -> float:
     """The root mean square of the finite values; 0 for integers and where there is none."""
-    finite = expected[np.isfinite(expected)].astype(np.float64)
-    unit = float(np.max(np.abs(finite))) if finite.size else 0.0
-    return unit * float(np.sqrt(np.mean((finite / unit) ** 2))) if unit > 0.0 else 0.0
+    finite = np.abs(expected.astype(np.float64))
+    unit = float(np.max(finite, initial=0.0))
+    if not math.isfinite(unit):
+        finite = finite[np.isfinite(finite)]
+        unit = float(np.max(finite, initial=0.0))
+    if unit == 0.0:
+        return 0.0
+    finite /= unit
+    return unit * math.sqrt(np.mean(np.square(finite, out=finite)))
 
 
 def _find_worst_element(
@@ -198,6 +204,8 @@ class _Piece:
         """Return the piece with its figures."""
         piece = cls(actual=actual, expected=expected, limit=limit, slack=slack, largest_safe=largest_safe)
         found, wanted, both_finite = piece.widen()
+        if both_finite is None:
+            return evolve(piece, largest=float(np.max(np.abs(wanted), initial=0.0)))
         with np.errstate(all="ignore"):
             same_nonfinite = (np.isnan(wanted) & np.isnan(found)) | (np.isinf(wanted) & (wanted == found))
         return evolve(
@@ -206,13 +214,17 @@ class _Piece:
             largest=float(np.max(np.abs(wanted[both_finite]), initial=0.0)),
         )
 
-    def widen(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
-        """Return both in float64, and where both are finite; not kept, for memory's sake."""
+    def widen(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_] | None]:
+        """Return both in float64, and where both are finite, None for everywhere; not kept, for memory's sake."""
         found, wanted, limit = self.actual.astype(np.float64), self.expected.astype(np.float64), self.limit
+        least_at_end = min(1.0 - self.slack, self.largest_safe / limit)
         with np.errstate(all="ignore"):
+            # nearly always: a sum is finite where all of it is, but for values near the end of float64
+            if np.max(np.abs(wanted), initial=0.0) < least_at_end * limit and np.isfinite(np.sum(found)):
+                return found, wanted, None
             infinite = np.copysign(np.inf, wanted)
             sizes = np.abs(wanted) / limit
-            is_at_end = (sizes >= min(1.0 - self.slack, self.largest_safe / limit)) & (sizes <= 1.0 + self.slack)
+            is_at_end = (sizes >= least_at_end) & (sizes <= 1.0 + self.slack)
             is_infinite = np.where(is_at_end, found == infinite, sizes > 1.0)
             wanted = np.where(is_infinite, infinite, wanted)
             return found, wanted, np.isfinite(wanted) & np.isfinite(found)
@@ -220,7 +232,7 @@ class _Piece:
     def finite(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return both where both are finite."""
         found, wanted, both_finite = self.widen()
-        return found[both_finite], wanted[both_finite]
+        return (found, wanted) if both_finite is None else (found[both_finite], wanted[both_finite])
 
 
 def _ratios(pieces: Sequence[_Piece], smallest: float, least_scale: float) -> tuple[float, float]:
@@ -232,7 +244,8 @@ def _ratios(pieces: Sequence[_Piece], smallest: float, least_scale: float) -> tu
         _, wanted = piece.finite()
         count += wanted.size
         if unit > 0.0:
-            squares += float(np.sum((wanted / unit) ** 2))
+            wanted /= unit
+            squares += float(np.sum(np.square(wanted, out=wanted)))
     if not count:
         return 0.0, 0.0
     if unit == 0.0:
@@ -244,11 +257,19 @@ def _ratios(pieces: Sequence[_Piece], smallest: float, least_scale: float) -> tu
     with np.errstate(all="ignore"):
         for piece in pieces:
             found, wanted = piece.finite()
-            difference = np.maximum(np.abs(found / unit - wanted / unit) - smallest / unit, 0.0)
+            found /= unit
+            wanted /= unit
+            difference = np.abs(np.subtract(found, wanted, out=found), out=found)
+            difference -= smallest / unit
             largest = float(np.max(difference, initial=0.0))
-            worst = max(worst, float(np.max(difference / (np.abs(wanted) / unit + scale), initial=0.0)))
-            if largest > 0.0:
-                sums.append((largest, float(np.sum((difference / largest) ** 2))))
+            if largest <= 0.0:
+                continue
+            np.maximum(difference, 0.0, out=difference)
+            sizes = np.abs(wanted, out=wanted)
+            sizes += scale
+            worst = max(worst, float(np.max(np.divide(difference, sizes, out=sizes), initial=0.0)))
+            difference /= largest
+            sums.append((largest, float(np.sum(np.square(difference, out=difference)))))
     largest = max((own for own, _ in sums), default=0.0)
     root_mean_square = largest * math.sqrt(sum(part * (own / largest) ** 2 for own, part in sums) / count)
     return _bounded(root_mean_square / scale), _bounded(worst)

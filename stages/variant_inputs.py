@@ -88,7 +88,8 @@ class VariantInputs:
 
     def transform(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """The variant's values, from freshly drawn floating-point ones."""
-        values = values * self.scale + self.shift
+        if self.scale != 1.0 or self.shift:
+            values = values * self.scale + self.shift
         if self.row_scale != 1.0:
             values = change_rows(values, self.row_scale, self.has_peaks)
         if self.spread:

@@ -30,6 +30,10 @@ _SHARE_OF_MEMORY = 16
 _MOST_CACHED_BYTES = 8 << 30
 
 
+def _has_few(inputs: Sequence[Any]) -> bool:
+    return sum(value.numel() for value in inputs if isinstance(value, torch.Tensor)) <= _FEW_ELEMENTS
+
+
 class SharedOracle(Oracle):
     """An oracle that computes on a GPU, in its turn; `has_neighbours`: others of the same kind want its memory."""
 
@@ -49,7 +53,7 @@ class SharedOracle(Oracle):
         self.device = device
 
     def _call(self, task: Task, model: torch.nn.Module, inputs: list[Any]) -> tuple[Sequence[torch.Tensor], str]:
-        if sum(value.numel() for value in inputs if isinstance(value, torch.Tensor)) <= _FEW_ELEMENTS:
+        if _has_few(inputs):
             return super()._call(task, model.cpu(), inputs)
         with self._gpu_lock.shared():
             try:
@@ -63,6 +67,21 @@ class SharedOracle(Oracle):
             torch.cuda.empty_cache()
             forbid_tf32()
             return self._call_in(torch.float32, task, model, inputs), "float32"
+
+    def _call_in_own(
+        self, dtype: torch.dtype, task: Task, model: torch.nn.Module, inputs: list[Any]
+    ) -> Sequence[torch.Tensor]:
+        if not _has_few(inputs):
+            with self._gpu_lock.shared():
+                try:
+                    forbid_tf32()
+                    return self._call_in(dtype, task, model, inputs)
+                except torch.cuda.OutOfMemoryError:
+                    pass  # its traceback would hold what did not fit
+                finally:
+                    if self._has_neighbours:
+                        torch.cuda.empty_cache()
+        return super()._call_in_own(dtype, task, model.cpu(), inputs)
 
     def compute_there(
         self, task: Task, model: torch.nn.Module, drawn: DrawnInputs, dtype: torch.dtype

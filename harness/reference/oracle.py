@@ -207,7 +207,7 @@ class Oracle(TaskFacts):
         run = self.expected(task, spec)
         try:
             model, inputs = self._prepare(task, spec, frozenset())
-            found = call_model(task, convert(model, torch_dtype(spec.dtype)), inputs)
+            found = self._call_in_own(torch_dtype(spec.dtype), task, model, inputs)
         except TaskError:  # not every operator exists for every dtype on a CPU
             return ()
         pairs = zip(found, run.expected, run.dtypes, strict=True)
@@ -352,6 +352,12 @@ class Oracle(TaskFacts):
             if not (self.changeable_integers(task, spec.integers) and self.is_exact(task, beside)):
                 return ()
         return self.changeable_integers(task, spec.integers)
+
+    def _call_in_own(
+        self, dtype: torch.dtype, task: Task, model: torch.nn.Module, inputs: list[Any]
+    ) -> Sequence[torch.Tensor]:
+        """The reference's results in the variant's dtype, on the CPU."""
+        return call_model(task, convert(model, dtype), inputs)
 
     def _call(self, task: Task, model: torch.nn.Module, inputs: list[Any]) -> tuple[Sequence[torch.Tensor], str]:
         """The reference's results, on the CPU, and the dtype in which floating-point ones were computed."""

@@ -84,9 +84,9 @@ def place_like(drawn: torch.Tensor, values: NDArray[Any], dtype: torch.dtype) ->
     """
     size = count_stored(drawn)
     if drawn.is_contiguous() and size == drawn.numel():
-        return torch.from_numpy(np.ascontiguousarray(values)).to(dtype)
+        return torch.from_numpy(np.ascontiguousarray(values)).to(dtype, copy=True)  # what was drawn stays as it is
     around = drawn.as_strided((size,), (1,), 0)
-    storage = (around.double() if drawn.is_floating_point() else around.clone()).numpy()
+    storage = around.to(torch.float64 if drawn.is_floating_point() else drawn.dtype, copy=True).numpy()
     strides = tuple(step * storage.itemsize for step in drawn.stride())
     beginning = storage[drawn.storage_offset() :]
     np.lib.stride_tricks.as_strided(beginning, tuple(drawn.shape), strides, writeable=True)[...] = values

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tritonrl.stages import tolerance
 from tritonrl.stages.tolerance import TOLERANCES, accepts, compare
 
 SCALES = st.floats(-20, 20).map(lambda power: 10.0**power)
@@ -175,3 +176,21 @@ def test_wider_types_are_judged_more_strictly() -> None:
     limits = [TOLERANCES[name].relative_error for name in ("float32", "float16", "bfloat16")]
     assert limits == sorted(limits)
     assert len(set(limits)) == 3
+
+
+@given(SEEDS, DTYPES, st.integers(1, 60), st.sampled_from([np.inf, -np.inf, np.nan, 1e39]), st.integers(0, 199))
+@settings(max_examples=100)
+def test_pieces_change_nothing(seed: int, dtype: str, piece: int, odd: float, position: int) -> None:
+    """Cut into pieces of any size, a few of them with values that are not finite, arrays differ by the same figures."""
+    expected = draw(seed, 1.0)
+    actual = expected + draw(seed + 1, 1e-4)
+    actual[position], expected[(position + seed) % 200] = odd, (odd, 1.0)[seed % 2]
+    whole, before = compare(actual, expected, dtype), tolerance._PIECE
+    try:
+        tolerance._PIECE = piece
+        cut = compare(actual, expected, dtype)
+    finally:
+        tolerance._PIECE = before
+    assert (cut.num_nonfinite, cut.num_elements) == (whole.num_nonfinite, whole.num_elements)
+    assert cut.relative_error == pytest.approx(whole.relative_error, rel=1e-9)
+    assert cut.worst_excess == pytest.approx(whole.worst_excess, rel=1e-9)

@@ -52,6 +52,17 @@ class SmallGpu(SharedOracle):
         return super()._call_in(dtype, task, model, inputs)
 
 
+class CrowdedGpu(SharedOracle):
+    """A GPU with no room for anything but float64."""
+
+    def _call_in(
+        self, dtype: torch.dtype, task: Task, model: torch.nn.Module, inputs: list[Any]
+    ) -> Sequence[torch.Tensor]:
+        if dtype is not torch.float64:
+            raise torch.cuda.OutOfMemoryError("no room")
+        return super()._call_in(dtype, task, model, inputs)
+
+
 @pytest.fixture(autouse=True)
 def _no_size_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_oracle, "_FEW_ELEMENTS", 0)
@@ -89,6 +100,21 @@ def test_what_is_known_takes_no_turn(tmp_path: Path) -> None:
     assert turns.num_taken == 1
     assert oracle.expected(LINEAR, inputs) is first
     assert turns.num_taken == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_references_own_errors_are_found_in_a_turn(dtype: str, tmp_path: Path) -> None:
+    """The reference runs in the variant's dtype where the oracle computes, or on a processor where there is no room."""
+    inputs = describe(Variant.ORIGINAL if dtype == "float32" else Variant.PRECISION, POINTWISE.dtypes, Profile.SMALL)
+    assert inputs.dtype == dtype
+    here = Oracle(3).own_errors(POINTWISE, inputs)
+    assert here
+    for kind in (SharedOracle, CrowdedGpu):
+        turns = CountedLock("oracle", tmp_path)
+        oracle = kind(3, turns, "cpu")
+        oracle.expected(POINTWISE, inputs)
+        assert oracle.own_errors(POINTWISE, inputs) == here
+        assert turns.num_taken == 2
 
 
 def test_without_room_results_are_in_float32_and_the_verdict_says_so(tmp_path: Path) -> None:
