@@ -82,12 +82,17 @@ class OperatorTraits:
         return bool(self._operators) and is_product(self._operators[0])
 
     @property
+    def multiplies_many(self) -> bool:
+        """Whether an operator multiplies many elements, whose order decides what overflows on the way."""
+        return not _RUNNING_PRODUCTS.isdisjoint(self._names)
+
+    @property
     def num_operators(self) -> int:
         """How many operators there are, where each is exact for single elements; else 0.
 
-        Not so products of matrices, nor of many elements, whose order decides what overflows on the way.
+        Not so products of matrices, nor of many elements.
         """
-        has_products = self.num_products or not _RUNNING_PRODUCTS.isdisjoint(self._names)
+        has_products = self.num_products or self.multiplies_many
         return len(self._operators) if self.is_exact_near_zero and not has_products else 0
 
     @cached_property

@@ -224,9 +224,9 @@ def _normalise(spec: Spec, x: str, v: str, load_vector: Callable[[str], str], dr
     top = load_vector("weight") if affine else "1.0"
     start = f"{load_vector('beta')} - " if affine else "-"
     return [
-        f"alpha = {top} / tl.sqrt({load_vector('var')} + {eps})",
-        f"gamma = {start}{load_vector('mean')} * alpha",
-        f"{v} = {x} * alpha + gamma",
+        f"norm_scale = {top} / tl.sqrt({load_vector('var')} + {eps})",
+        f"norm_shift = {start}{load_vector('mean')} * norm_scale",
+        f"{v} = {x} * norm_scale + norm_shift",
     ]
 
 

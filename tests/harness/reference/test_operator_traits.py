@@ -34,3 +34,9 @@ def test_torch_counts_operations_of_products_alone() -> None:
     """Whatever torch has a formula for is among the operators that it is asked about."""
     assert flop_registry
     assert all(any(word in str(operator) for word in PRODUCT_WORDS) for operator in flop_registry)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("aten.cumprod.default", True), ("aten.cumsum.default", False)])
+def test_products_of_many_are_told(name: str, expected: bool) -> None:
+    """Larger values would take them out of range on the way, in an order that is nobody's."""
+    assert OperatorTraits((EagerOperator(name=name, num_bytes=0),)).multiplies_many is expected
