@@ -324,7 +324,7 @@ class Oracle(TaskFacts):
         return self._kept.once(("indifferent", fingerprint(task), spec, seeded_parameters), find)
 
     def _choose_rows(self, task: Task, spec: VariantInputs) -> VariantInputs:
-        """The inputs with what rows may be at small sizes, which are soon computed; no longer products are magnified."""
+        """The inputs with what rows may be at small sizes, which are soon computed; none for products of many."""
         if self.traits(task).multiplies_many:
             return evolve(spec, row_scale=1.0)
         stable = evolve(spec, row_scale=spec.stable_scale, has_peaks=True)
