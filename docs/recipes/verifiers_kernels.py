@@ -1,67 +1,80 @@
-"""verifiers on two tasks, with a teacher in the place of a model: its first answer is refused, its second one is right.
+"""verifiers' own `vf-eval` on two tasks; its model is a server that refuses once, then gives the teacher's solution.
 
-With a real model no file is needed: vf-eval tritonrl_kernels --env.taskset.suite full:heldout --env.turns 3
+With a real model no file is needed, and `pip install uv` for the program that talks to it:
+vf-eval tritonrl_kernels --env.taskset.suite full:heldout --env.turns 3 --env.player.harness.id null
+--env.player.runtime.type subprocess --model MODEL --client.base-url URL --client.api-key-var VARIABLE
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-from contextlib import asynccontextmanager
-from types import SimpleNamespace
+import os
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
+from tritonrl import load_tasks
 from tritonrl.core.corpus import render
-from tritonrl.core.text.prompts import assistant_message
-from verifiers.v1.utils.loaders import environment_class, taskset_class
+from tritonrl.core.text.prompts import assistant_message, user_message
+
+SUITE, OUT = "core13:heldout", Path("build/verifiers")
+TASKS = {user_message(task): task.task_id for task in load_tasks(SUITE, 1)}
+HEARD: list[str] = []
+"""What the model was told after its first answers."""
 
 
-class Teacher:
-    """Plays an agent without a model or a program: the same conversation, and what was said to it."""
+class Teacher(BaseHTTPRequestHandler):
+    """A model behind an OpenAI-compatible API, which streams."""
 
-    def __init__(self) -> None:
-        self.heard: list[str] = []
+    def do_POST(self) -> None:
+        """Answer the last message of a conversation."""
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        said = [message["content"] for message in asked["messages"] if message["role"] == "user"]
+        answer = "I cannot do that."
+        if len(said) > 1:
+            HEARD.append(said[-1])
+            answer = assistant_message(render(TASKS[said[0]]).solution)
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        for delta, end in (({"role": "assistant", "content": answer}, None), ({}, "stop")):
+            self._stream([{"index": 0, "delta": delta, "finish_reason": end}], None)
+        self._stream([], {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2})
+        self.wfile.write(b"data: [DONE]\n\n")
 
-    @asynccontextmanager
-    async def interaction(self, task: Any) -> Any:
-        """Open a conversation about a task."""
-        answers = iter(["I cannot do that.", assistant_message(render(task.data.kernel).solution)])
+    def _stream(self, choices: list[dict[str, Any]], usage: dict[str, int] | None) -> None:
+        piece = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "teacher", "choices": choices}
+        self.wfile.write(f"data: {json.dumps(piece | {'usage': usage})}\n\n".encode())
 
-        async def turn(message: str = "") -> Any:
-            self.heard.append(message)
-            self.last = next(answers)
-            return SimpleNamespace(terminated=False, last_reply=self.last)
-
-        yield SimpleNamespace(turn=turn)
-
-
-async def main() -> None:
-    """Find taskset and environment by their package's name, play each task, and score it with verifiers' own hooks."""
-    taskset = taskset_class("tritonrl_kernels")
-    env_class = environment_class("tritonrl_kernels")
-    tasks = list(taskset(taskset_config(num=1)))
-    rewards, metrics, heard = [], [], []
-    for task in tasks:
-        teacher = Teacher()
-        env = SimpleNamespace(config=SimpleNamespace(turns=2))
-        await env_class.run(env, task, SimpleNamespace(player=teacher))
-        trace = SimpleNamespace(last_reply=teacher.last, info={}, metrics={}, rewards={})
-        trace.record_metrics = trace.metrics.update
-        trace.record_metric = trace.metrics.__setitem__
-        trace.record_reward = lambda name, value, weight, trace=trace: trace.rewards.__setitem__(name, value * weight)
-        await task.score(trace)
-        rewards.append(trace.rewards["kernel_reward"])
-        metrics.append(trace.metrics["correct"])
-        heard.append(teacher.heard[1])
-    print(json.dumps({"keys": [task.key for task in tasks], "rewards": rewards, "correct": metrics, "heard": heard}))
+    def log_message(self, *_: object) -> None:
+        """Say nothing of requests."""
 
 
-def taskset_config(num: int) -> Any:
-    """Return the taskset's own configuration for `num` tasks a level."""
-    from tritonrl.harness.adapters.verifiers_taskset import KernelConfig
-
-    return KernelConfig(id="tritonrl_kernels", suite="core13:heldout", num=num)
+def main() -> None:
+    """Play both tasks by `vf-eval`, then print what its traces say."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Teacher)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    binaries = Path(sys.executable).parent
+    url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    command = [str(binaries / "vf-eval"), "tritonrl_kernels", "--output-dir", str(OUT), "--push", "False"]
+    command += ["--env.taskset.suite", SUITE, "--env.taskset.num", "1", "--env.turns", "2"]
+    command += ["--env.player.harness.id", "null", "--env.player.runtime.type", "subprocess"]
+    command += ["--model", "teacher", "--client.base-url", url, "--client.api-key-var", "TEACHER_KEY"]
+    environment = {**os.environ, "TEACHER_KEY": "none", "PATH": f"{binaries}:{os.environ['PATH']}"}
+    subprocess.run(command, env=environment, check=True, stdout=sys.stderr)
+    (written,) = OUT.glob("*/traces.jsonl")
+    (played,) = zip(*(json.loads(line)["traces"] for line in written.read_text().splitlines()), strict=True)
+    figures = {
+        "answers": [len(each["calls"]) for each in played],
+        "rewards": [each["rewards"]["kernel_reward"]["score"] for each in played],
+        "correct": [each["metrics"]["correct"] for each in played],
+        "reasons": [each["info"]["reason"] for each in played],
+    }
+    print(json.dumps(figures | {"heard": HEARD}))
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

@@ -74,11 +74,14 @@ def test_inspect_scores_and_tries_again(tmp_path: Path) -> None:
 
 
 def test_verifiers_plays_two_turns(tmp_path: Path) -> None:
-    """Taskset and environment are found by their package's name; a refusal's reason is heard, and the mended kernel
-    is worth its reward by verifiers' own scoring."""
+    """`vf-eval` finds taskset and environment by their package's name; its model hears a refusal's reason, and the mended
+    kernel is worth its reward in the traces."""
     found = last_json(run("verifiers", tmp_path, RECIPES / "verifiers_kernels.py"))
+    assert found["answers"] == [2, 2]
     assert found["rewards"] == [0.7, 0.7]
     assert found["correct"] == [1.0, 1.0]
+    assert found["reasons"] == ["correct", "correct"]
+    assert len(found["heard"]) == 2
     assert all("the completion holds no code" in message for message in found["heard"])
 
 
