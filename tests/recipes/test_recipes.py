@@ -74,7 +74,7 @@ def test_inspect_scores_and_tries_again(tmp_path: Path) -> None:
 
 
 def test_verifiers_plays_two_turns(tmp_path: Path) -> None:
-    """`vf-eval` finds taskset and environment by their package's name; its model hears a refusal's reason, and the mended
+    """`vf-eval` finds taskset and environment by their package's name; its model hears why it is refused, and the mended
     kernel is worth its reward in the traces."""
     found = last_json(run("verifiers", tmp_path, RECIPES / "verifiers_kernels.py"))
     assert found["answers"] == [2, 2]
