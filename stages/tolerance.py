@@ -150,7 +150,7 @@ def compare(
 
 def find_scale(expected: NDArray[np.generic]) -> float:
     """The root mean square of the finite values; 0 for integers and where there is none."""
-    finite = np.abs(expected.astype(np.float64))
+    finite = np.abs(np.ravel(expected).astype(np.float64))
     unit = float(np.max(finite, initial=0.0))
     if not math.isfinite(unit):
         finite = finite[np.isfinite(finite)]

@@ -74,8 +74,8 @@ def test_inspect_scores_and_tries_again(tmp_path: Path) -> None:
 
 
 def test_verifiers_plays_two_turns(tmp_path: Path) -> None:
-    """`vf-eval` finds taskset and environment by their package's name; its model hears why it is refused, and the mended
-    kernel is worth its reward in the traces."""
+    """`vf-eval` finds taskset and environment by their package's name; its model hears why it is refused, and what it
+    mends is worth its reward in the traces."""
     found = last_json(run("verifiers", tmp_path, RECIPES / "verifiers_kernels.py"))
     assert found["answers"] == [2, 2]
     assert found["rewards"] == [0.7, 0.7]

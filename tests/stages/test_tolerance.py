@@ -194,3 +194,15 @@ def test_pieces_change_nothing(seed: int, dtype: str, piece: int, odd: float, po
     assert (cut.num_nonfinite, cut.num_elements) == (whole.num_nonfinite, whole.num_elements)
     assert cut.relative_error == pytest.approx(whole.relative_error, rel=1e-9)
     assert cut.worst_excess == pytest.approx(whole.worst_excess, rel=1e-9)
+
+
+@pytest.mark.parametrize("values", [3.0, [3.0, np.inf, np.nan, -3.0], [np.nan], [], [0.0, 0.0], [1e200, -1e200]])
+def test_a_scale_is_that_of_the_finite_values(values: object) -> None:
+    """It is their root mean square, of a single number too, and 0 where there is none."""
+    given = np.asarray(values, np.float64)
+    finite = given[np.isfinite(given)]
+    unit = np.max(np.abs(finite), initial=0.0) or 1.0
+    expected = unit * np.sqrt(np.mean((finite / unit) ** 2)) if finite.size else 0.0
+    before = given.copy()
+    assert tolerance.find_scale(given) == pytest.approx(expected)
+    np.testing.assert_array_equal(given, before)

@@ -77,6 +77,7 @@ class Dialect:
     flow: Weights = (("again", 2), ("nested", 1), ("names", 1))
     """again (x = f(x)), nested (f(g(x))), names (one for each value) or inplace (x += y)."""
     sequential: float = 0.0
+    """Programs whose operators are modules, in `nn.Sequential` where they follow one another."""
     helper_methods: float = 0.0
     returns_name: float = 0.5
 
@@ -101,7 +102,7 @@ DIALECTS: tuple[Dialect, ...] = (
         full_layers=0.4,
         operators=(("module", 1), ("function", 1), ("long", 2), ("torch", 5), ("method", 0)),
         flow=(("again", 4), ("nested", 1)),
-        sequential=0.05,
+        sequential=0.3,
         helper_methods=0.05,
         returns_name=0.8,
     ),
@@ -125,7 +126,7 @@ DIALECTS: tuple[Dialect, ...] = (
         unused_parameters=0.1,
         operators=(("module", 3), ("function", 2), ("long", 2), ("torch", 3), ("method", 1)),
         flow=(("again", 2), ("names", 1)),
-        sequential=0.15,
+        sequential=0.3,
         helper_methods=0.1,
         returns_name=0.5,
     ),
@@ -225,7 +226,7 @@ DIALECTS: tuple[Dialect, ...] = (
         arithmetic=(("operator", 7), ("torch", 2)),
         flow=(("again", 3), ("inplace", 1), ("names", 1)),
         helper_methods=0.2,
-        sequential=0.1,
+        sequential=0.3,
         returns_name=0.5,
     ),
     Dialect(

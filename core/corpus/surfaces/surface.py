@@ -67,6 +67,10 @@ _PAIRS = (
 )
 
 
+_AS_MODULES = 100
+"""How much oftener operators are modules where modules are put into `nn.Sequential`."""
+
+
 def draw_dialect(draw: Draw, is_heldout: bool) -> Dialect:
     """Draw one of the dialects that training may have, or of those that it never has."""
     return draw.choice(dialects(is_heldout))
@@ -95,6 +99,10 @@ def _write_program(
     task: Task, program: Program, taken: set[str], dialect: Dialect, draw: Draw
 ) -> tuple[Task, dict[str, str], dict[str, str]]:
     """Write the task anew, and return what inputs and attributes are called now; `taken` names stay free."""
+    if draw.chance(dialect.sequential):
+        dialect = evolve(dialect, sequential=1.0, operators=(*dialect.operators, ("module", _AS_MODULES)))
+    else:
+        dialect = evolve(dialect, sequential=0.0)
     inputs = _rename_inputs(program, words_in(task.source) | taken, draw)
     rename_parameters(program, draw)
     attributes = rename_attributes(program, draw)
