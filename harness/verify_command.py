@@ -23,7 +23,6 @@ from .command_line import (
     print_result,
 )
 from .errors import UsageError
-from .torch_start import import_torch
 
 if TYPE_CHECKING:
     from ..core.config import Config
@@ -150,7 +149,6 @@ def _judge(
         show(found, lines[index][0])
 
     receive = show_with_its_line if unordered else in_order(show)
-    import_torch()
     from .verification.verifier import open_verifier
 
     with open_verifier(config, sandbox=sandbox) as verifier:

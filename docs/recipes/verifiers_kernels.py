@@ -1,6 +1,6 @@
 """verifiers' own `vf-eval` on two tasks; its model is a server that refuses once, then gives the teacher's solution.
 
-With a real model no file is needed, and `pip install uv` for the program that talks to it:
+With a real model no file is needed, but `uv`, which fetches the packages of the program that talks to it at first:
 vf-eval tritonrl_kernels --env.taskset.suite full:heldout --env.turns 3 --env.player.harness.id null
 --env.player.runtime.type subprocess --model MODEL --client.base-url URL --client.api-key-var VARIABLE
 """
@@ -53,25 +53,31 @@ class Teacher(BaseHTTPRequestHandler):
         """Say nothing of requests."""
 
 
-def main() -> None:
-    """Play both tasks by `vf-eval`, then print what its traces say."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Teacher)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+def play(url: str, turns: int) -> list[dict[str, Any]]:
+    """Let `vf-eval` play both tasks with so many turns, and return the players' traces."""
     binaries = Path(sys.executable).parent
-    url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    # a name of its own and --clean: the same command again replaces the run, where vf-eval else refuses to
     command = [str(binaries / "vf-eval"), "tritonrl_kernels", "--output-dir", str(OUT), "--push", "False"]
-    command += ["--env.taskset.suite", SUITE, "--env.taskset.num", "1", "--env.turns", "2"]
+    command += ["--run.name", f"turns-{turns}", "--clean"]
+    command += ["--env.taskset.suite", SUITE, "--env.taskset.num", "1", "--env.turns", str(turns)]
     command += ["--env.player.harness.id", "null", "--env.player.runtime.type", "subprocess"]
     command += ["--model", "teacher", "--client.base-url", url, "--client.api-key-var", "TEACHER_KEY"]
     environment = {**os.environ, "TEACHER_KEY": "none", "PATH": f"{binaries}:{os.environ['PATH']}"}
     subprocess.run(command, env=environment, check=True, stdout=sys.stderr)
-    (written,) = OUT.glob("*/traces.jsonl")
-    (played,) = zip(*(json.loads(line)["traces"] for line in written.read_text().splitlines()), strict=True)
+    episodes = (OUT / f"turns-{turns}" / "traces.jsonl").read_text().splitlines()
+    return [trace for episode in episodes for trace in json.loads(episode)["traces"]]
+
+
+def main() -> None:
+    """Play with one turn and with two, then print what the traces say: a list for each."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Teacher)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    played = [play(f"http://127.0.0.1:{server.server_address[1]}/v1", turns) for turns in (1, 2)]
     figures = {
-        "answers": [len(each["calls"]) for each in played],
-        "rewards": [each["rewards"]["kernel_reward"]["score"] for each in played],
-        "correct": [each["metrics"]["correct"] for each in played],
-        "reasons": [each["info"]["reason"] for each in played],
+        "answers": [[len(each["calls"]) for each in run] for run in played],
+        "rewards": [[each["rewards"]["kernel_reward"]["score"] for each in run] for run in played],
+        "correct": [[each["metrics"]["correct"] for each in run] for run in played],
+        "reasons": [[each["info"]["reason"] for each in run] for run in played],
     }
     print(json.dumps(figures | {"heard": HEARD}))
 

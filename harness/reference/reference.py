@@ -29,7 +29,9 @@ from ...core.task import Constants, Profile, Task
 from ...core.text.named_sizes import with_constants
 from ...stages.transforms import round_values
 from ..errors import TaskError
+from ..torch_start import import_torch
 
+import_torch()  # references run on tensors without values, the first of which would import Dynamo
 RAISED = (Exception, SystemExit)
 """What a program may end with; a script that calls `exit()` is no end of the command."""
 _NUMBERS = itertools.count()

@@ -51,3 +51,40 @@ def test_whatever_asks_for_dynamo_has_it() -> None:
     """Until then it stays away, though tensors without values ask it to leave functions alone; then it does."""
     found = subprocess.run([sys.executable, "-c", PROGRAM, *USES], capture_output=True, text=True)
     assert found.returncode == 0, found.stderr
+
+
+SYMBOLS = """
+import os
+import sys
+from tritonrl.harness.torch_start import import_torch
+import_torch()
+import torch.fx.experimental.symbolic_shapes as lazy
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+assert "sympy" not in sys.modules
+for use in sys.argv[1:]:
+    if os.fork() == 0:
+        break
+    assert os.wait()[1] == 0, use
+else:
+    sys.exit()
+exec(use)
+assert "sympy" in sys.modules
+assert type(lazy).__name__ == "module"
+assert sys.modules[lazy.__name__] is lazy is sys.modules["torch.fx.experimental"].symbolic_shapes
+assert lazy.free_unbacked_symbols.__module__ == lazy.__name__
+assert lazy.ShapeEnv().freeze() is None
+assert not hasattr(lazy, "no_such_thing")
+"""
+SYMBOLS_USES = (
+    "assert not free_unbacked_symbols([1])",
+    "from torch.fx.experimental.symbolic_shapes import ShapeEnv",
+    "import torch; torch.compile(lambda x: x + 1, backend='eager', dynamic=True)(torch.ones(2))",
+    "import threading as t; T = [t.Thread(target=lambda: lazy.guard_bool(True)) for _ in range(4)]; "
+    "[one.start() for one in T]; [one.join() for one in T]; assert lazy.guard_bool(True)",
+)
+
+
+def test_whatever_asks_for_symbolic_shapes_has_them() -> None:
+    """Until then sympy stays away; a function that was imported before is the real one's."""
+    found = subprocess.run([sys.executable, "-c", SYMBOLS, *SYMBOLS_USES], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr

@@ -74,15 +74,15 @@ def test_inspect_scores_and_tries_again(tmp_path: Path) -> None:
 
 
 def test_verifiers_plays_two_turns(tmp_path: Path) -> None:
-    """`vf-eval` finds taskset and environment by their package's name; its model hears why it is refused, and what it
-    mends is worth its reward in the traces."""
+    """`vf-eval` finds taskset and environment by their package's name; its model's first answer is worth nothing, it
+    hears why, and what it mends is worth its reward in the traces."""
     found = last_json(run("verifiers", tmp_path, RECIPES / "verifiers_kernels.py"))
-    assert found["answers"] == [2, 2]
-    assert found["rewards"] == [0.7, 0.7]
-    assert found["correct"] == [1.0, 1.0]
-    assert found["reasons"] == ["correct", "correct"]
+    assert found["answers"] == [[1, 1], [2, 2]]
+    assert found["rewards"] == [[0.0, 0.0], [0.7, 0.7]]
+    assert found["correct"] == [[0.0, 0.0], [1.0, 1.0]]
+    assert found["reasons"][1] == ["correct", "correct"]
     assert len(found["heard"]) == 2
-    assert all("the completion holds no code" in message for message in found["heard"])
+    assert all("the completion holds no code" in message for message in found["reasons"][0] + found["heard"])
 
 
 def test_verl_reads_the_data_and_scores_by_its_own_manager(tmp_path: Path) -> None:
