@@ -50,6 +50,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import importlib.util
 import os
 import resource
 import site
@@ -245,10 +246,16 @@ def _restrict_files(version: int, scratch: str) -> None:
         os.close(ruleset)
 
 
+def _find_file(name: str) -> str:
+    """Return where a module lies, which need not be imported yet."""
+    spec = importlib.util.find_spec(name)
+    return "" if spec is None else spec.origin or ""
+
+
 def _rules(scratch: str, everything: int) -> Iterator[tuple[str, int]]:
     readable = _READ_FILE | _READ_DIR | _EXECUTE
     folders = {sys.prefix, sys.base_prefix, *site.getsitepackages(), *_SYSTEM_FOLDERS}
-    folders |= {os.path.dirname(os.path.dirname(sys.modules[name].__file__ or "")) for name in ("torch", "triton")}
+    folders |= {os.path.dirname(os.path.dirname(_find_file(name))) for name in ("torch", "triton")}
     for folder in sorted(folders):
         yield folder, readable
     for file in _SYSTEM_FILES:
