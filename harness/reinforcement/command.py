@@ -73,7 +73,7 @@ def rl(
     preset: Preset = None,
     config_file: ConfigFile = None,
     settings: Settings = None,
-    out: Out = Path("results/rl"),
+    out: Out = Path("build/rl"),
     display: Display = None,
     log: Log = None,
     jobs: Jobs = None,

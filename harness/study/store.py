@@ -347,5 +347,6 @@ def _cell_row(
 
 
 def is_published(folder: Path) -> bool:
-    """Whether a folder is a published one: merged tables, and no cells of their own."""
-    return (folder / "cells.parquet").exists() and not (folder / "cells").exists()
+    """Whether a folder is a published one, of a study or of compared runs: merged tables, and no cells of their own."""
+    has_tables = any((folder / name).exists() for name in ("cells.parquet", "exams.parquet"))
+    return has_tables and not (folder / "cells").exists()

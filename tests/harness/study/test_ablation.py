@@ -52,7 +52,11 @@ def test_what_is_no_run_is_refused_dry_or_not(finished: Results, options: list[s
     root = finished.root.parent
     publish(finished, root / "published")
     (root / "file").write_text("")
-    for name, words in (("published", "published tables, not a run"), ("file", "file: a file, not a folder")):
+    # what `tritonrl compare --publish` wrote
+    (root / "compared").mkdir(exist_ok=True)
+    (root / "compared" / "exams.parquet").write_text("")
+    published = "published tables, not a run"
+    for name, words in (("published", published), ("compared", published), ("file", "file: a file, not a folder")):
         result = invoke("--grid", "none", "--config", root / "config.toml", "--out", root / name, *options)
         assert result.exit_code == 2
         assert words in result.stderr
