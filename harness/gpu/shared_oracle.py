@@ -14,10 +14,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from attrs import evolve
 
-from ...core.task import Task
+from ...core.candidate import Variant
+from ...core.task import Profile, Task
+from ...stages.variant_inputs import VariantInputs
 from ..errors import TooLargeError
-from ..reference.oracle import Oracle
+from ..reference.oracle import ExpectedRun, Oracle
 from ..reference.reference import call_model, convert, is_floating
 from ..reference.task_facts import MAX_CACHED_BYTES
 from ..reference.values import DrawnInputs, draw_on_device
@@ -51,6 +54,12 @@ class SharedOracle(Oracle):
         self._gpu_lock = lock
         self._has_neighbours = has_neighbours
         self.device = device
+
+    def _compute(self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]) -> ExpectedRun:
+        """As on a processor, which is asked first in small: values it refuses end a GPU's context by an assertion."""
+        if spec.variant is not Variant.ORIGINAL and spec.profile not in (Profile.TINY, Profile.NUMBERS):
+            self.expected(task, evolve(spec, profile=Profile.TINY), seeded_parameters)
+        return super()._compute(task, spec, seeded_parameters)
 
     def _call(self, task: Task, model: torch.nn.Module, inputs: list[Any]) -> tuple[Sequence[torch.Tensor], str]:
         if _has_few(inputs):

@@ -74,11 +74,15 @@ def serve(connection: Connection, sockets: list[socket.socket]) -> None:
 
 
 def _answer(verifier: Verifier, question: Question) -> Any:
+    import torch
+
     signal.setitimer(signal.ITIMER_REAL, question.limit_s)  # whose signal ends the process
     try:
         return verifier.verify(_read_task(question.task), question.source, question.spec)
     except SandboxError as error:
         return Broken(message=str(error))
+    except torch.AcceleratorError:  # the GPU's context is lost to this process: let it end, and another be asked
+        raise
     except Exception as error:
         return error
     finally:

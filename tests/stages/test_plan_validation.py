@@ -10,7 +10,7 @@ from tritonrl.core.candidate import CompileReport, Recording, ReferenceSignature
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.plan import Buffer, BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan
 from tritonrl.core.task import Profile
-from tritonrl.stages.compile_stage import cuts_to_tf32
+from tritonrl.stages.compile_stage import cuts_to_tf32, judge_recording
 from tritonrl.stages.funnel import fold
 from tritonrl.stages.plan_validation import validate_plan
 from tritonrl.stages.roofline import GPUS, estimate_plan_us
@@ -58,6 +58,16 @@ def test_work_done_by_launches_passes(steps: list[object]) -> None:
 def test_work_not_done_by_launches_is_named(subject: LaunchPlan, expected: Outcome) -> None:
     """A returned tensor that no launch wrote, or that no launch fed from the input, is refused."""
     assert outcome(subject) is expected
+
+
+def test_a_batch_of_one_need_not_depend_on_its_inputs() -> None:
+    """The index of its minimum is 0, and a compiler leaves out the load."""
+    idle = recording(Profile.NUMBERS, plan=plan(launch(2, 1)))
+    assert judge_recording(idle, compile_report(idle)) is None
+    small = evolve(idle, profile=Profile.SMALL)
+    failure = judge_recording(small, compile_report(small))
+    assert failure is not None
+    assert failure.outcome is Outcome.INPUT_UNUSED
 
 
 def test_an_ignored_second_input_is_refused() -> None:

@@ -63,14 +63,22 @@ class CrowdedGpu(SharedOracle):
         return super()._call_in(dtype, task, model, inputs)
 
 
+PROBABILITIES = evolve(
+    POINTWISE,
+    task_id="test-loss-of-probabilities",
+    source=POINTWISE.source.replace("2.0 * x * torch.sigmoid(x)", "nn.functional.binary_cross_entropy(x, 1.0 - x)").replace(
+        "torch.randn", "torch.rand"
+    ),
+)
+
+
 @pytest.fixture(autouse=True)
-def _no_size_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_oracle, "_FEW_ELEMENTS", 0)
-
-
-def test_small_sizes_take_no_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a processor is quick with is computed there, and what is larger is not."""
+def _tiny_sizes_alone_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_oracle, "_FEW_ELEMENTS", 20)
+
+
+def test_small_sizes_take_no_turn(tmp_path: Path) -> None:
+    """What a processor is quick with is computed there, and what is larger is not."""
     turns = CountedLock("oracle", tmp_path)
     oracle = SharedOracle(3, turns, "cpu")
     expected = oracle.expected(POINTWISE, describe(Variant.ORIGINAL, POINTWISE.dtypes, Profile.TINY))
@@ -89,6 +97,17 @@ def test_values_are_those_of_a_processor(task: Task, tmp_path: Path) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
     assert all(torch.equal(here.parameters[name], there.parameters[name]) for name in here.parameters)
     assert (here.computed_in, there.computed_in) == ("float64", "float64")
+
+
+def test_a_processor_is_asked_first_whether_values_are_accepted(tmp_path: Path) -> None:
+    """A loss of probabilities is not run on shifted ones: on a GPU that would be an assertion, which ends its context."""
+    turns = CountedLock("oracle", tmp_path)
+    oracle = SharedOracle(3, turns, "cpu")
+    assert oracle.is_accepted(PROBABILITIES, describe(Variant.ORIGINAL, PROBABILITIES.dtypes, Profile.SMALL))
+    taken = turns.num_taken
+    assert taken
+    assert not oracle.is_accepted(PROBABILITIES, describe(Variant.SHIFT_2, PROBABILITIES.dtypes, Profile.SMALL))
+    assert turns.num_taken == taken
 
 
 def test_what_is_known_takes_no_turn(tmp_path: Path) -> None:

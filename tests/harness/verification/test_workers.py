@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 from attrs import evolve
 from tritonrl.core.config import TimingConfig, VerifierConfig
 from tritonrl.core.recipe.extensions import AUDIT, VerifierSpec
@@ -14,6 +16,7 @@ from tritonrl.core.task import Task
 from tritonrl.core.verdict import Verdict
 from tritonrl.harness.errors import SandboxError, TaskError
 from tritonrl.harness.sandbox.sandbox import Sandbox
+from tritonrl.harness.verification import worker
 from tritonrl.harness.verification.evidence_store import EvidenceStore
 from tritonrl.harness.verification.verifier import Verifier
 from tritonrl.harness.verification.workers import Item, Question, Schedule
@@ -70,6 +73,18 @@ def test_a_task_that_ends_every_worker_is_its_own_problem(verifier: Verifier) ->
     ((index, error),) = bad
     assert index == 1
     assert str(error) == "always dies: 3 workers ended at one of its candidates"
+
+
+def test_a_worker_that_lost_its_gpu_ends() -> None:
+    """Any later question would find the same error, so that another worker must be asked."""
+
+    class Lost:
+        def verify(self, *_: object) -> Verdict:
+            raise torch.AcceleratorError("device-side assert triggered")
+
+    question = Question(task=pickle.dumps(ADD), source=add(), spec=STAGED)
+    with pytest.raises(torch.AcceleratorError):
+        worker._answer(Lost(), question)  # type: ignore[arg-type]
 
 
 def test_zygotes_that_end_are_started_anew(sandbox: Sandbox, verifier: Verifier) -> None:
