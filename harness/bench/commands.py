@@ -151,6 +151,8 @@ def bench_false_rejects(
         load_config(settings=settings or []), number, seed, jobs or default_jobs(), folder, show, suite
     )
     print_figures(figures, render(figures), as_json)
+    if figures.num_kernels < figures.num_asked:
+        raise KeyboardInterrupt
     raise typer.Exit(1 if figures.rejections else 0)
 
 

@@ -160,4 +160,6 @@ def exam(
         show_every_tenth,
     )
     print_figures(figures, render(figures), as_json)
+    if figures.num_judged < figures.num_answers:
+        raise KeyboardInterrupt
     raise typer.Exit(1 if figures.rejected_teachers or figures.num_killed else 0)

@@ -49,10 +49,14 @@ _MOST_DOUBLINGS = 24
 
 @frozen(kw_only=True)
 class ExamFigures:
-    """What judging took; bytes are those of a task's inputs, parameters and results at the declared sizes."""
+    """What judging took; bytes are those of a task's inputs, parameters and results at the declared sizes.
+
+    Where it was interrupted fewer than `num_answers` were judged, and the figures are of these.
+    """
 
     num_tasks: int
     num_answers: int
+    num_judged: int
     num_correct: int
     largest_task_bytes: int
     median_task_bytes: int
@@ -113,7 +117,8 @@ def measure_exam(
         count()
 
     with open_verifier(config) as verifier, MemoryWatch() as watch:
-        verifier.verify_many(pairs, AUDIT, jobs, keep, refuse)
+        with contextlib.suppress(KeyboardInterrupt):
+            verifier.verify_many(pairs, AUDIT, jobs, keep, refuse)
         backend, budget = verifier.backend, verifier.budget
     judged = time.monotonic()
     teachers = {(example.task.task_id, example.solution) for example in chosen}
@@ -125,6 +130,7 @@ def measure_exam(
     return ExamFigures(
         num_tasks=len(chosen),
         num_answers=len(pairs),
+        num_judged=done,
         num_correct=sum(verdict.correct for verdict in verdicts.values()),
         largest_task_bytes=sizes[-1],
         median_task_bytes=sizes[len(sizes) // 2],
@@ -174,9 +180,10 @@ def _find_slowest(
 def render(figures: ExamFigures) -> list[str]:
     """Format the figures for a person."""
     gpu = f", GPU {figures.peak_gpu_bytes / 1e9:.1f} GB" if figures.peak_gpu_bytes else ""
+    of_all = "" if figures.num_judged == figures.num_answers else f" of {figures.num_answers}, interrupted,"
     lines = [
-        f"{figures.num_answers} answers to {figures.num_tasks} tasks judged in {figures.judge_s:.0f} s "
-        f"({figures.num_answers / figures.judge_s:.1f}/s) on {figures.backend}, {figures.jobs} at once; "
+        f"{figures.num_judged}{of_all} answers to {figures.num_tasks} tasks judged in {figures.judge_s:.0f} s "
+        f"({figures.num_judged / figures.judge_s:.1f}/s) on {figures.backend}, {figures.jobs} at once; "
         f"{figures.prepare_s:.0f} s to make them",
         f"tasks of {figures.median_task_bytes / 1e6:.0f} MB (median) to {figures.largest_task_bytes / 1e9:.1f} GB",
         f"peak memory: host {figures.peak_bytes / 1e9:.1f} GB ({figures.peak_asked_bytes / 1e9:.1f} GB asked for){gpu}",

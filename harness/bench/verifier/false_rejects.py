@@ -10,6 +10,7 @@ Hand-written candidates run at smaller sizes than `verify` would choose: they ar
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import time
 from collections import Counter
@@ -58,8 +59,12 @@ class Rejection:
 
 @frozen(kw_only=True)
 class GenuineFigures:
-    """The kernels verified and those wrongly rejected; `by_group` counts kernels."""
+    """The kernels verified and those wrongly rejected; `by_group` counts kernels.
 
+    Where it was interrupted, fewer than the `num_asked` that were asked for were verified.
+    """
+
+    num_asked: int
     num_kernels: int
     by_group: tuple[tuple[str, int], ...]
     rejections: tuple[Rejection, ...]
@@ -135,23 +140,27 @@ def verify_kernels(
     jobs: int,
     on_done: Callable[[GenuineKernel, Verdict], None] | None = None,
 ) -> GenuineFigures:
-    """Judge each kernel by the audit verifier, `on_done` called as they are judged."""
+    """Judge each kernel by the audit verifier, `on_done` called as they are judged; an interrupt ends it early."""
     from ...verification.verifier import open_verifier
 
+    verdicts: dict[int, Verdict] = {}
+
     def finish(index: int, verdict: Verdict) -> None:
+        verdicts[index] = verdict
         if on_done is not None:
             on_done(kernels[index], verdict)
 
     began = time.perf_counter()
-    with open_verifier(config) as verifier:
-        pairs = [(kernel.task, kernel.source) for kernel in kernels]
-        verdicts = verifier.verify_many(pairs, AUDIT, jobs, finish)
+    with open_verifier(config) as verifier, contextlib.suppress(KeyboardInterrupt):
+        verifier.verify_many([(kernel.task, kernel.source) for kernel in kernels], AUDIT, jobs, finish)
+    judged = [(kernels[index], verdicts[index]) for index in sorted(verdicts)]
     return GenuineFigures(
-        num_kernels=len(kernels),
-        by_group=tuple(sorted(Counter(kernel.group for kernel in kernels).items())),
-        rejections=tuple(_explain(k, v) for k, v in zip(kernels, verdicts, strict=True) if not v.correct),
+        num_asked=len(kernels),
+        num_kernels=len(judged),
+        by_group=tuple(sorted(Counter(kernel.group for kernel, _ in judged).items())),
+        rejections=tuple(_explain(*each) for each in judged if not each[1].correct),
         wall_s=time.perf_counter() - began,
-        verifier_s=sum(result.seconds for verdict in verdicts for result in verdict.stages),
+        verifier_s=sum(result.seconds for _, verdict in judged for result in verdict.stages),
         jobs=jobs,
     )
 
@@ -185,8 +194,9 @@ def measure_false_rejects(
 def render(figures: GenuineFigures) -> list[str]:
     """Format the figures for a person."""
     by_hand = dict(figures.by_group).get("by hand", 0)
+    of_all = "" if figures.num_kernels == figures.num_asked else f" (interrupted; {figures.num_asked} were asked for)"
     lines = [
-        f"{len(figures.rejections)} of {figures.num_kernels} right kernels rejected",
+        f"{len(figures.rejections)} of {figures.num_kernels} right kernels rejected{of_all}",
         f"{figures.num_kernels - by_hand} of the corpus in {len(figures.by_group) - bool(by_hand)} groups of split, "
         f"family and style; {by_hand} written by hand",
         f"{figures.wall_s:.0f} s with {figures.jobs} jobs, {figures.verifier_s:.0f} s of verification",

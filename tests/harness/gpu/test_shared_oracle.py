@@ -66,9 +66,9 @@ class CrowdedGpu(SharedOracle):
 PROBABILITIES = evolve(
     POINTWISE,
     task_id="test-loss-of-probabilities",
-    source=POINTWISE.source.replace("2.0 * x * torch.sigmoid(x)", "nn.functional.binary_cross_entropy(x, 1.0 - x)").replace(
-        "torch.randn", "torch.rand"
-    ),
+    source=POINTWISE.source.replace(
+        "2.0 * x * torch.sigmoid(x)", "nn.functional.binary_cross_entropy(x, 1.0 - x)"
+    ).replace("torch.randn", "torch.rand"),
 )
 
 
@@ -100,7 +100,7 @@ def test_values_are_those_of_a_processor(task: Task, tmp_path: Path) -> None:
 
 
 def test_a_processor_is_asked_first_whether_values_are_accepted(tmp_path: Path) -> None:
-    """A loss of probabilities is not run on shifted ones: on a GPU that would be an assertion, which ends its context."""
+    """A loss of probabilities is not run on shifted ones: that is an assertion, which ends a GPU's context."""
     turns = CountedLock("oracle", tmp_path)
     oracle = SharedOracle(3, turns, "cpu")
     assert oracle.is_accepted(PROBABILITIES, describe(Variant.ORIGINAL, PROBABILITIES.dtypes, Profile.SMALL))

@@ -10,6 +10,8 @@ from tritonrl.core.corpus import Split, examples
 from tritonrl.core.task import Example
 from tritonrl.harness.bench.verifier.exam import answers_to, enlarge, measure_exam, sized_examples
 from tritonrl.harness.bench.verifier.exam import render as render_exam
+from tritonrl.harness.bench.verifier.false_rejects import measure_false_rejects
+from tritonrl.harness.bench.verifier.false_rejects import render as render_rejects
 from tritonrl.harness.bench.verifier.mix import SPOILS, restyle
 from tritonrl.harness.bench.verifier.soak import Census, render, soak_verifier
 from tritonrl.harness.bench.verifier.verify import tree_cpu_s
@@ -107,3 +109,14 @@ def test_figures_of_a_small_exam() -> None:
     assert figures.num_correct >= 4
     assert figures.peak_bytes > 100 << 20
     assert any("peak memory" in line for line in render_exam(figures))
+
+
+def test_an_interrupted_bench_tells_what_it_has_seen() -> None:
+    """Figures of the kernels that were judged, and how many were asked for."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    figures = measure_false_rejects(merge({"verifier": {"backend": "interpret"}}), 3, on_done=interrupt)
+    assert (figures.num_kernels, figures.num_asked, len(figures.rejections)) == (1, 3, 0)
+    assert render_rejects(figures)[0] == "0 of 1 right kernels rejected (interrupted; 3 were asked for)"
