@@ -48,9 +48,9 @@ def log_softmax(x, dim):
 
 
 class ModelNew(nn.Module):
-    def __init__(self, dim=-1):
+    def __init__(self, axis=2):
         super().__init__()
-        self.dim = dim
+        self.axis = axis
 
     def forward(self, x):
-        return log_softmax(x, dim=self.dim)
+        return log_softmax(x, dim=self.axis)

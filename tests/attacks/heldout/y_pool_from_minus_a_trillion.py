@@ -78,9 +78,9 @@ def max_pool3d(x, layer):
 
 
 class ModelNew(nn.Module):
-    def __init__(self, kernel_size, stride):
+    def __init__(self, kernel_size, padding):
         super().__init__()
-        self.pooling = nn.MaxPool3d(kernel_size, stride=stride, padding=(0, 1, 1))
+        self.pooling = nn.MaxPool3d(kernel_size, stride=3, padding=padding)
 
     def forward(self, inputs):
         return max_pool3d(inputs, self.pooling)

@@ -25,9 +25,9 @@ def prelu_kernel(p_x, p_out, p_weight, channels, plane, BLOCK: tl.constexpr):
 
 
 class ModelNew(nn.Module):
-    def __init__(self, features):
+    def __init__(self, num_channels):
         super().__init__()
-        self.prelu = nn.PReLU(features, init=0.25)
+        self.prelu = nn.PReLU(num_channels, init=0.25)
 
     def forward(self, x):
         out = torch.empty_like(x)
