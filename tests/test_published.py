@@ -82,7 +82,12 @@ def test_the_power_of_these_sizes_is_what_was_detectable(analysis: Analysis) -> 
 
 
 @pytest.mark.parametrize(
-    ("tables", "document"), [("rl", "README.md"), ("rl-learners", "docs/findings/reinforcement.md")]
+    ("tables", "document"),
+    [
+        ("rl", "README.md"),
+        ("rl-learners", "docs/findings/reinforcement.md"),
+        ("rl-long", "docs/findings/longer-chains.md"),
+    ],
 )
 def test_what_reinforcement_gained_is_what_its_tables_say(tables: str, document: str) -> None:
     """A document's part about `tritonrl rl` and its figure are computed from the tables that it names."""
