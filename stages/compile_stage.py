@@ -48,7 +48,8 @@ def find_compile_failure(report: CompileReport, purity: Purity = "strict") -> Fa
 def judge_recording(recording: Recording, report: CompileReport, purity: Purity = "strict") -> Failure | None:
     """Why one recording is no plan to run, or None; the reference's shapes hold for the declared one only.
 
-    In a batch of one a result need not depend on what it depends on elsewhere: an index of a minimum does not.
+    With the variant's other numbers or in its batch of one, a result need not depend on what it depends on elsewhere,
+    as the index of a minimum does not: there its values alone are judged.
     """
     if recording.failure is not None:
         return recording.failure

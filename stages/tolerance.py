@@ -57,11 +57,12 @@ SHARE_WITH_TF32 = 4.0
 A GPU's matrix units cut an operand off after ten bits, which makes every product too small by about a thousandth, and
 what follows may double that. An H200 gave 0.0011 for a product of matrices with a chain.
 """
-SHARE_OF_LONG_SUMS = 0.25
-"""Of the limits, what a reference's own products in float32 may take where inputs that no task has chosen judge.
+WELL_WITHIN = 0.25
+"""Of the limits, what a reference may take itself where a right kernel may round more coarsely.
 
-Its sums are taken in pairs. A kernel's, one block after the other, were four times as coarse on an H100: 0.0016 for
-0.0004, of a product of shifted matrices whose logarithmic softmax magnifies what they round.
+So may products in float32: a reference's sums are taken in pairs. A kernel's, one block after the other, were four
+times as coarse on an H100: 0.0016 for 0.0004, of a product of shifted matrices whose logarithmic softmax magnifies what
+they round.
 """
 WHERE_FINITE = 1e6
 """Of the limits, where only infinities and NaN count: large values through a product whose rounding is not known."""

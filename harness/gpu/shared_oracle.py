@@ -56,7 +56,10 @@ class SharedOracle(Oracle):
         self.device = device
 
     def _compute(self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]) -> ExpectedRun:
-        """As on a processor, which is asked first in small: values it refuses end a GPU's context by an assertion."""
+        """Compute there what a processor accepts at tiny sizes: an assertion about values ends a GPU's context.
+
+        The variant of other numbers has these at its own sizes alone.
+        """
         if spec.variant is not Variant.ORIGINAL and spec.profile not in (Profile.TINY, Profile.NUMBERS):
             self.expected(task, evolve(spec, profile=Profile.TINY), seeded_parameters)
         return super()._compute(task, spec, seeded_parameters)

@@ -29,7 +29,7 @@ from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Profile, Task
 from ...stages.judge_run import is_sound
-from ...stages.tolerance import IntegerRange, accepts, compare, find_scale
+from ...stages.tolerance import WELL_WITHIN, IntegerRange, accepts, compare, find_scale
 from ...stages.variant_inputs import IntegerChange, VariantInputs
 from ...stages.variants import HIDDEN_VARIANTS
 from ..errors import TaskError
@@ -60,7 +60,7 @@ from .reference import (
 from .task_facts import TaskFacts, count_bytes
 from .values import counterweigh, is_in_range, make_alike, transform, values_of
 
-_SHARE_OF_SCALE, _SHARE_OF_TOLERANCE = 1e-2, 0.25
+_SHARE_OF_SCALE = 1e-2
 
 _FINDERS = {"mixed": find_changeable_masks, "emptied": find_changeable_masks, "repeated": find_repeatable_integers}
 """Who finds what may be changed so, where that is not like any number's change."""
@@ -216,7 +216,7 @@ class Oracle(TaskFacts):
     def _is_exact(self, task: Task, spec: VariantInputs) -> bool:
         errors, run = self.own_errors(task, spec), self.expected(task, spec)
         is_known = bool(errors) and all(map(is_in_range, run.expected, run.dtypes))
-        return is_known and all(accepts(error, _SHARE_OF_TOLERANCE) for error in errors)
+        return is_known and all(accepts(error, WELL_WITHIN) for error in errors)
 
     def _find_degree(self, task: Task, spec: VariantInputs) -> int | None:
         multiples = [evolve(spec, scale=spec.scale * factor) for factor in (1.0, 4.0)]

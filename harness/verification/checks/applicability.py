@@ -11,7 +11,7 @@ from ....core.run import TensorSpec
 from ....core.task import Profile, Task
 from ....stages import judge_run
 from ....stages.compile_stage import multiplies_narrowly, narrows
-from ....stages.tolerance import SHARE_OF_LONG_SUMS, choose_share
+from ....stages.tolerance import WELL_WITHIN, choose_share
 from ....stages.variant_inputs import VariantInputs
 from ....stages.variants import HIDDEN_VARIANTS, ROWS, SAMPLED_VARIANTS, SPREAD_VARIANTS
 from ..context import VerifierContext
@@ -132,12 +132,16 @@ class _Facts:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the reference gives numbers on the variant's inputs, and right ones in its own dtype."""
+        """Whether the reference gives numbers on the variant's inputs, and right ones in its own dtype.
+
+        Products in float32 must be well within the tolerance.
+        """
         oracle, is_large = self.context.oracle, ROWS[self.variant].is_large
         multiplies = oracle.traits(self.task).num_products > 0
         share = choose_share(self._inputs.dtype, multiplies, False, False, is_large)
-        is_long_sum = multiplies and self._inputs.dtype == "float32"
-        return oracle.is_sound(self.task, self._inputs, share * SHARE_OF_LONG_SUMS if is_long_sum else share)
+        if multiplies and self._inputs.dtype == "float32":
+            share *= WELL_WITHIN
+        return oracle.is_sound(self.task, self._inputs, share)
 
     @property
     def is_exact(self) -> bool:
