@@ -110,7 +110,8 @@ class RlConfig:
     finished answers of groups that are used, at a constant rate after `warmup_steps`, the optimizer's moments kept over
     rounds and dropout off; `clip_low` and `clip_high` bound the ratio of probabilities to [1 - low, 1 + high], and
     `kl_coefficient` weighs the divergence from the start. An advantage below 0 counts `negative_weight`, others 1.
-    `skip_solved` leaves out groups that are all right, in any algorithm.
+    `skip_solved` leaves out groups that are all right, in any algorithm; where they stay, each of their answers weighs
+    `solved_weight` in a policy gradient, beside what compares them.
 
     `timed`: whether training times what is right, where timing is on. `audit`: whether the audit judges training
     samples too; the first `audited_samples` of each task then, 0 = all of them. A task's samples differ in their random
@@ -137,8 +138,11 @@ class RlConfig:
     clip_high: float = real(0.28, 0.0, in_fingerprint="where it is set")
     kl_coefficient: float = real(0.0, 0.0, in_fingerprint="where it is set")
     negative_weight: float = real(1.0, 0.0, 1.0, in_fingerprint="where it is set")
+    solved_weight: float = real(0.0, 0.0, 1.0, in_fingerprint="where it is set")
 
     def __attrs_post_init__(self) -> None:
+        if self.solved_weight > 0.0 and self.skip_solved:
+            raise ConfigError("solved_weight: groups that are all right are left out where skip_solved is true")
         if self.algorithm == "best-of-n":
             _require_at_most(self, "keep", "samples_per_task")
             return

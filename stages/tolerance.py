@@ -286,6 +286,15 @@ def _bounded(ratio: float) -> float:
     return ratio if ratio < LARGEST_RATIO else LARGEST_RATIO
 
 
+def find_needed_share(comparison: Comparison) -> float:
+    """Return the share of the tolerance that would accept a comparison's errors; 0 for other dtypes than floats."""
+    tolerance = TOLERANCES.get(comparison.dtype)
+    if tolerance is None:
+        return 0.0
+    worst = max(comparison.worst_excess, comparison.worst_element)
+    return max(comparison.relative_error / tolerance.relative_error, worst / tolerance.worst_excess)
+
+
 def accepts(comparison: Comparison, share: float = 1.0) -> bool:
     """Whether a comparison counts as right, within this share of the tolerance that it is granted."""
     share *= comparison.share_of_tolerance

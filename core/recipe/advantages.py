@@ -15,6 +15,12 @@ any other. The sum of a group's advantages is zero, and equal rewards have none:
 is told is what not to write, and where the probability goes instead nobody says (2506.20520 lowers the baseline for
 that). 1 is the gradient of the expected reward; 0 learns only from what is better than the others.
 
+`solved_weight` holds what is right already. A group that is all right compares nothing, and one that is all wrong
+teaches nothing: where learning from other tasks spoils a solved one, no sample says so before it is lost, and then none
+is right that could lead back. An advantage of `solved_weight` on the answers of solved groups is supervision by the
+policy's own right answers: nothing while they are certain, since their probability has no slope then, and the more the
+less likely they become.
+
 Groups are used by what they can teach about correctness. Where all answers are wrong, a reward that differs (partial
 credit) would prefer one wrong answer to another: such a group is left out. Where all are right, speed may differ;
 `skip_solved` leaves those out too. They count among the n answers all the same (`harness.study.learning`): a mean over
@@ -31,11 +37,11 @@ from ..config import Algorithm
 
 
 def compute_advantages(
-    algorithm: Algorithm, rewards: Sequence[float], negative_weight: float = 1.0
+    algorithm: Algorithm, rewards: Sequence[float], negative_weight: float = 1.0, held: float = 0.0
 ) -> tuple[float, ...]:
-    """Return the advantage of each answer of a group; raises ValueError for an algorithm that has none."""
+    """Return the advantage of each answer of a group, `held` more; raises ValueError for an algorithm that has none."""
     found = _compare(algorithm, rewards)
-    return tuple(advantage * negative_weight if advantage < 0.0 else advantage for advantage in found)
+    return tuple(held + (advantage * negative_weight if advantage < 0.0 else advantage) for advantage in found)
 
 
 def _compare(algorithm: Algorithm, rewards: Sequence[float]) -> tuple[float, ...]:

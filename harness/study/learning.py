@@ -61,7 +61,7 @@ def choose(groups: Sequence[Sequence[Sample]], config: RlConfig) -> tuple[int, .
     """Return the positions, over all groups, of the samples that are learned from.
 
     In best-of-n the best of each task, never one that earned nothing. In a policy gradient all finished ones of a group
-    whose rewards differ.
+    whose rewards differ, or that is held.
     """
     chosen: list[int] = []
     first = 0
@@ -74,7 +74,8 @@ def choose(groups: Sequence[Sequence[Sample]], config: RlConfig) -> tuple[int, .
             ended = [position for position, sample in enumerate(group) if sample.completion.finished]
             correct = [group[position].is_correct for position in ended]
             rewards = [group[position].reward for position in ended]
-            if len(set(rewards)) > 1 and is_used(correct, config.skip_solved):
+            has_advantages = len(set(rewards)) > 1 or (config.solved_weight > 0.0 and all(correct))
+            if has_advantages and is_used(correct, config.skip_solved):
                 chosen += [first + position for position in ended]
         first += len(group)
     return tuple(chosen)
@@ -94,7 +95,8 @@ def weigh_answers(groups: Sequence[Sequence[Sample]], chosen: Sequence[int], con
     for group in groups:
         used = [sample for position, sample in enumerate(group, start=first) if position in kept]
         rewards = [sample.reward for sample in used]
-        advantages = compute_advantages(config.algorithm, rewards, config.negative_weight)
+        held = config.solved_weight if all(sample.is_correct for sample in used) else 0.0
+        advantages = compute_advantages(config.algorithm, rewards, config.negative_weight, held)
         answers += [
             Answer(prompt=user_message(sample.task), tokens=sample.completion.tokens, advantage=share * advantage)
             for sample, advantage in zip(used, advantages, strict=True)

@@ -11,7 +11,7 @@ from tritonrl.core.candidate import Candidate, Comparison, Failure, Variant
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.task import Profile
 from tritonrl.stages.funnel import fold
-from tritonrl.stages.judge_run import is_sound
+from tritonrl.stages.judge_run import excuse, is_sound
 
 from .evidence import candidate, candidates, comparison, compile_report, plan, recording, run_report, timing_report
 
@@ -161,3 +161,11 @@ def test_its_own_error_must_be_within_a_candidates_tolerance(share: float, facto
 def test_what_cannot_be_had_is_no_objection() -> None:
     """Not every operator exists for every dtype."""
     assert is_sound([np.ones(8)], [], 0.1)
+
+
+@given(st.lists(st.floats(0, 1e3), max_size=3), st.floats(0.01, 2))
+def test_an_imprecise_reference_excuses_errors_of_its_size(ratios: list[float], share: float) -> None:
+    """A precise one excuses nothing; an imprecise one errors up to four times its own, and no more."""
+    granted = excuse([comparison(ratio * 1e-3) for ratio in ratios], share)
+    worst = max(ratios, default=0.0)
+    assert granted == pytest.approx(share if worst <= share else 4.0 * worst)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tritonrl.stages import tolerance
-from tritonrl.stages.tolerance import TOLERANCES, accepts, compare
+from tritonrl.stages.tolerance import TOLERANCES, accepts, compare, find_needed_share
 
 SCALES = st.floats(-20, 20).map(lambda power: 10.0**power)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -169,6 +169,16 @@ def test_a_larger_error_is_never_accepted_sooner(seed: int, scale: float, error:
     smaller = compare(expected + error * noise, expected, "float32")
     larger = compare(expected + factor * error * noise, expected, "float32")
     assert accepts(smaller) or not accepts(larger)
+
+
+@given(SEEDS, st.floats(1e-4, 1e-1), DTYPES)
+def test_the_share_that_is_needed_is_the_least_that_accepts(seed: int, error: float, dtype: str) -> None:
+    """A little more accepts, a little less does not."""
+    expected = np.random.default_rng(seed).standard_normal(64)
+    found = compare(expected * (1.0 + error), expected, dtype)
+    needed = find_needed_share(found)
+    assert accepts(found, needed * 1.001)
+    assert not accepts(found, needed * 0.999)
 
 
 def test_wider_types_are_judged_more_strictly() -> None:

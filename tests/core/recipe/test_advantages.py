@@ -94,6 +94,15 @@ def test_a_negative_advantage_counts_as_much_as_it_is_told(
     )
 
 
+@given(algorithms, rewards, st.floats(0, 1), st.floats(0, 1))
+def test_what_is_held_weighs_more_by_the_same(
+    algorithm: Algorithm, group: list[float], weight: float, held: float
+) -> None:
+    """Every answer of the group, whatever it is compared to."""
+    apart = compute_advantages(algorithm, group, weight)
+    assert compute_advantages(algorithm, group, weight, held) == pytest.approx([held + value for value in apart])
+
+
 @given(rewards.filter(lambda group: len(set(group)) > 1), st.floats(0.1, 10))
 def test_the_scale_of_rewards_is_divided_out_in_grpo_alone(group: list[float], scale: float) -> None:
     """Only `grpo` makes as much of small differences as of large ones."""

@@ -74,6 +74,18 @@ def test_all_right_groups_teach_speed_unless_they_are_left_out(task: Task) -> No
     assert choose([fast], evolve(config, skip_solved=True)) == ()
 
 
+def test_solved_groups_are_held_where_they_weigh_something(task: Task) -> None:
+    """All answers of a group that is all right, and none of a mixed one, gain the weight; an all-wrong one stays out."""
+    config = merge({"rl": {"algorithm": "rloo", "solved_weight": 0.2}}).rl
+    groups = [group(task, "rr"), group(task, "ww"), group(task, "rw")]
+    chosen = choose(groups, config)
+    assert chosen == (0, 1, 4, 5)
+    # four of the six finished answers are used
+    assert [answer.advantage * 6 / 4 for answer in weigh_answers(groups, chosen, config)] == pytest.approx(
+        [0.2, 0.2, 0.7, -0.7]
+    )
+
+
 def test_advantages_are_of_the_answers_that_are_used(task: Task) -> None:
     """What was cut is in nobody's baseline; an answer keeps its tokens and its task's prompt."""
     config = merge({"rl": {"algorithm": "rloo"}}).rl
