@@ -192,7 +192,7 @@ class SampledOutput:
     """One returned tensor: its values, which programs or whether any wrote each, and what is expected; all one shape.
 
     `tainted` elements depend on programs that did not run. A scan has in `written` the program that wrote an element,
-    from 1 on, or 0.
+    from 1 on, or 0. `least_scale` is as in `tolerance.compare`.
     """
 
     actual: NDArray[np.generic]
@@ -202,6 +202,7 @@ class SampledOutput:
     expected_dtype: str
     tainted: NDArray[np.bool_] | None = None
     share_of_tolerance: float = 1.0
+    least_scale: float = 0.0
     integer_range: IntegerRange | None = None
 
 
@@ -223,6 +224,7 @@ def judge_sample(
             output.expected[settled],
             output.dtype,
             output.expected_dtype,
+            least_scale=output.least_scale,
             integer_range=within,
         )
         comparisons.append(evolve(found, share_of_tolerance=output.share_of_tolerance))

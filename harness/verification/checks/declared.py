@@ -47,6 +47,7 @@ from ....stages.checks.sampled_run import (
 from ....stages.compile_stage import find_recording, find_unseen_kernel
 from ....stages.judge_run import excuse, find_trespass, judge_run
 from ....stages.roofline import ITEM_BYTES
+from ....stages.tolerance import find_scale
 from ....stages.variant_inputs import VariantInputs
 from ....stages.variants import variants_of
 from ...reference.oracle import ExpectedRun
@@ -200,6 +201,8 @@ class _Sampler:
     context: VerifierContext
     request: RunRequest
     expected: ExpectedRun
+    is_excused: bool = False
+    """Whether errors are measured against the whole result's scale, as the reference's own are."""
 
     def first_requests(self) -> list[RunRequest]:
         """A small sample, and a scan at the declared sizes where it could show more."""
@@ -219,7 +222,7 @@ class _Sampler:
         excused = excuse(self.context.oracle.own_errors(self.task, self.inputs), share)
         if excused == share:
             return report
-        return evolve(self, expected=evolve(self.expected, share_of_tolerance=excused))._sample(first)
+        return evolve(self, expected=evolve(self.expected, share_of_tolerance=excused), is_excused=True)._sample(first)
 
     def _sample(self, first: RunReply) -> RunReport:
         """The report of the first sample, or of those that are taken where it or the scan leaves a doubt."""
@@ -333,6 +336,7 @@ class _Sampler:
                     dtype=view.dtype,
                     expected_dtype=expected.dtypes[number],
                     share_of_tolerance=expected.share_of_tolerance,
+                    least_scale=find_scale(wanted) if self.is_excused else 0.0,
                     integer_range=expected.integer_ranges[number] if expected.integer_ranges else None,
                 )
             )

@@ -75,7 +75,7 @@ def test_all_right_groups_teach_speed_unless_they_are_left_out(task: Task) -> No
 
 
 def test_solved_groups_are_held_where_they_weigh_something(task: Task) -> None:
-    """All answers of a group that is all right, and none of a mixed one, gain the weight; an all-wrong one stays out."""
+    """All answers of a group that is all right, and none of a mixed one, gain the weight; an all-wrong one is left."""
     config = merge({"rl": {"algorithm": "rloo", "solved_weight": 0.2}}).rl
     groups = [group(task, "rr"), group(task, "ww"), group(task, "rw")]
     chosen = choose(groups, config)
