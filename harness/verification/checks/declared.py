@@ -214,7 +214,7 @@ class _Sampler:
 
     def run(self, first: RunReply) -> RunReport:
         """The report of the samples, which are judged once more where they and the reference itself are imprecise."""
-        report, share = self._sample(first), self.expected.share_of_tolerance
+        report, share = self._settle(first), self.expected.share_of_tolerance
         objection = judge_run(report)
         if objection is None or objection.outcome is not Outcome.WRONG_VALUES:
             return report
@@ -222,9 +222,9 @@ class _Sampler:
         excused = excuse(self.context.oracle.own_errors(self.task, self.inputs), share)
         if excused == share:
             return report
-        return evolve(self, expected=evolve(self.expected, share_of_tolerance=excused), is_excused=True)._sample(first)
+        return evolve(self, expected=evolve(self.expected, share_of_tolerance=excused), is_excused=True)._settle(first)
 
-    def _sample(self, first: RunReply) -> RunReport:
+    def _settle(self, first: RunReply) -> RunReport:
         """The report of the first sample, or of those that are taken where it or the scan leaves a doubt."""
         began = time.perf_counter()
         hints = self._read_hints(first.results[1]) if len(first.results) > 1 else Hints()
