@@ -80,7 +80,8 @@ class SftConfig:
 
     `method` trains a LoRA adapter or all weights, which want a tenth of an adapter's learning rate; RL goes on by LoRA.
     `data` names pairs to draw from in place of teachers' (`harness.datasets.pairs`); they have no levels to share.
-    Level 1 has what the shares of Levels 2 and 3 leave.
+    Level 1 has what the shares of Levels 2 and 3 leave. `draw_launches` draws block sizes and warps of teachers'
+    launches at random (`corpus.launches`), so that reinforcement learning for speed has something to choose from.
     """
 
     method: SftMethod = field(default="lora", validator=check_choice, metadata=WHERE_SET)
@@ -91,6 +92,7 @@ class SftConfig:
     batch_size: int = integer(8, 1)
     level2_share: float = real(0.5, 0.0, 1.0)
     level3_share: float = real(0.0, 0.0, 1.0, in_fingerprint="where it is set")
+    draw_launches: bool = boolean(False)
     lora_rank: int = integer(16, 1)
     lora_alpha: int = integer(32, 1)
     lora_dropout: float = real(0.05, 0.0, 0.99)
@@ -99,6 +101,8 @@ class SftConfig:
     def __attrs_post_init__(self) -> None:
         if self.level2_share + self.level3_share > 1.0:
             raise ConfigError(f"level3_share: must be <= 1 - level2_share, got {self.level3_share!r}")
+        if self.draw_launches and self.data:
+            raise ConfigError("draw_launches: launches are drawn of teachers' solutions, and data names others")
 
 
 @frozen(kw_only=True)

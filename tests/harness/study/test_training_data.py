@@ -10,6 +10,9 @@ import pytest
 from tritonrl.core.config import Config, ConfigError, merge
 from tritonrl.core.corpus import Split, split_of
 from tritonrl.core.graphs.normal_form import NORMAL_FORM
+from tritonrl.core.recipe.extensions import CellSpec
+from tritonrl.core.text.extraction import extract
+from tritonrl.core.text.prompts import user_message
 from tritonrl.harness.datasets.kernelbook import Flaw
 from tritonrl.harness.datasets.pairs import identify_pairs
 from tritonrl.harness.display import Silent
@@ -22,6 +25,7 @@ from tritonrl.harness.study.grid import parse_grid, run_grid
 from tritonrl.harness.study.store import Results
 from tritonrl.harness.study.task_draws import evaluation_tasks, root_seed, round_tasks, supervised_examples
 from tritonrl.harness.study.training_data import describe, draw_training_data
+from tritonrl.harness.verification.verifier import Verifier
 from tritonrl.harness.work import WorkStore
 
 from ..context_stub import TeacherLearner, solutions, stub_context, tiny_config
@@ -185,3 +189,27 @@ def test_data_that_cannot_be_used_claims_no_folder(tmp_path: Path) -> None:
     write_parquet(path, [make_row()])
     identify_pairs.cache_clear()
     assert run_grid(results, config, (), range(1), lambda: stub_context(results, config), Silent()).num_complete == 1
+
+
+def test_launches_of_teachers_are_drawn_where_asked(verifier: Verifier) -> None:
+    """Drawn launches are other answers to the same prompts, the same for a seed, and right."""
+    plain, drawn = (
+        merge({"suite": "field", "sft": {"num_pairs": 12, "draw_launches": asked}}) for asked in (False, True)
+    )
+    root = root_seed(plain, 1)
+    before, after, again = (draw_training_data(config, root, _fits, None).pairs for config in (plain, drawn, drawn))
+    assert after == again
+    assert [prompt for prompt, _ in after] == [prompt for prompt, _ in before]
+    assert all(
+        answer != other and "num_warps=" in answer for (_, answer), (_, other) in zip(after, before, strict=True)
+    )
+    answers = dict(after)
+    for example in supervised_examples(drawn, root):
+        source = extract(answers[user_message(example.task)])
+        assert verifier.verify(example.task, source or "", CellSpec.parse("none").verifier).correct
+
+
+def test_drawn_launches_need_teachers() -> None:
+    """Solutions of a file have launches of their own."""
+    with pytest.raises(ConfigError, match="draw_launches"):
+        merge({"sft": {"data": "pairs.jsonl", "draw_launches": True}})
