@@ -23,6 +23,9 @@ class Outcome(StrEnum):
     PASSED = "passed"
     NOT_RUN = "not attempted, because an earlier stage failed"
 
+    # of an answer, where its text is refused: a verdict is about the text alone
+    CUT = "the answer was cut at the limit of tokens"
+
     # AST: decided from the text alone
     NO_CODE = "the completion holds no code"
     SYNTAX_ERROR = "the source is not valid Python"

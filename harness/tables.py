@@ -189,6 +189,7 @@ TABLES: dict[str, Table] = {
                 **_SAMPLE,
                 **_JUDGEMENT,
                 **_SPEEDUPS,
+                "finished": _BOOL,  # before the limit of tokens; null where not known, and in earlier runs
                 "verify_s": _REAL,
             },
             key=_SAMPLE_KEY,

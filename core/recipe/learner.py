@@ -37,7 +37,10 @@ class Sampling:
 
 @frozen(kw_only=True)
 class Completion:
-    """One completion with the tokens that were drawn, the end token among them; `finished` says that there was one."""
+    """One completion with the tokens that were drawn, the end token among them; `finished` says that there was one.
+
+    Without it the answer was cut at the limit of tokens. Models behind an API tell no tokens.
+    """
 
     text: str
     tokens: tuple[int, ...]
@@ -145,13 +148,13 @@ class Learner(Protocol):
 
     def sample(
         self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling, on_done: OnDone
-    ) -> list[str]:
+    ) -> list[Completion]:
         """One completion for each prompt, drawn with the seed beside it."""
 
     def draw(
         self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling, on_done: OnDone
     ) -> list[Completion]:
-        """`sample` with the tokens that were drawn, which a policy gradient learns from."""
+        """`sample`, refused where a policy gradient cannot learn from the tokens."""
 
     def reinforce(
         self,

@@ -86,9 +86,9 @@ def evaluate(
         for folder in read:
             if not folder.is_dir():
                 raise UsageError(f"--read {folder}: no finished exam there")
-        from .finished import read_parts
+        from .finished import read_limit, read_parts
 
-        _print(read_parts(read), {"read": [str(folder) for folder in read]}, [], as_json)
+        _print(read_parts(read), {"read": [str(folder) for folder in read]}, [], read_limit(read[0]), as_json)
         return
     from ..settings import load_config, require_suite
 
@@ -126,7 +126,8 @@ def evaluate(
     if isinstance(result, int):
         _print_drawn(result, about, as_json)
     else:
-        _print(result, about, [] if out is None else [f"table: {out / 'evaluation.parquet'}"], as_json)
+        last = [] if out is None else [f"table: {out / 'evaluation.parquet'}"]
+        _print(result, about, last, config.policy.max_new_tokens, as_json)
 
 
 def _split_adapter(policy: str | None, adapter: Path | None) -> tuple[str | None, Path | None]:
@@ -176,7 +177,7 @@ def _refuse(why: str, told: dict[str, object]) -> None:
         raise UsageError(f"{why}: leave out {', '.join(given)}")
 
 
-def _print(result: EvaluationResult, about: dict[str, Any], last: list[str], as_json: bool) -> None:
+def _print(result: EvaluationResult, about: dict[str, Any], last: list[str], most_tokens: int, as_json: bool) -> None:
     """The result of an exam; `about` says in JSON whose it is."""
     from ...core.serialisation import to_plain
     from .summary import render_evaluation, summarise
@@ -192,7 +193,7 @@ def _print(result: EvaluationResult, about: dict[str, Any], last: list[str], as_
     }
     shares = ", ".join(f"{share:.1%} after {turn}" for turn, share in enumerate(result.by_turn, start=1))
     turns = [f"correct by turn (pass@1): {shares}"] if shares else []
-    print_result(plain, [*render_evaluation(summary, skipped), *turns, *last], as_json)
+    print_result(plain, [*render_evaluation(summary, skipped, most_tokens), *turns, *last], as_json)
 
 
 def _numbers(option: str, text: str) -> list[int]:

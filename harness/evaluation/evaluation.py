@@ -32,7 +32,7 @@ from ...core.text.extraction import extract
 from ...core.verdict import Verdict
 from ..display import Progress
 from ..errors import TaskError, UsageError
-from ..study.pipeline import CellContext, Model, draw_completions
+from ..study.pipeline import CellContext, Model, draw_answers
 from ..study.rows import Attempt, evaluation_row, verdict_figures
 from ..study.store import Results, RunIdentity, require_folder
 from ..study.task_draws import evaluation_tasks, root_seed
@@ -286,7 +286,7 @@ def _draw_chunk(context: CellContext, model: Model, chunk: Sequence[SuiteTask], 
     sampling = Sampling(
         temperature=config.temperature, top_p=config.top_p, max_new_tokens=context.config.policy.max_new_tokens
     )
-    work = draw_completions(context, model, [entry.shown for entry, _ in spread], seeds, sampling, phase)
+    work = draw_answers(context, model, [entry.shown for entry, _ in spread], seeds, sampling, phase)
     return [
         Attempt(
             cell="exam",
@@ -297,8 +297,9 @@ def _draw_chunk(context: CellContext, model: Model, chunk: Sequence[SuiteTask], 
             task=entry.task,
             sample=sample,
             source=extract(text) or "",
+            finished=finished,
         )
-        for (entry, sample), text in zip(spread, work.value, strict=True)
+        for (entry, sample), (text, finished) in zip(spread, work.value, strict=True)
     ]
 
 

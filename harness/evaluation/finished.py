@@ -56,6 +56,12 @@ def read_finished(folder: Path) -> EvaluationResult | None:
     )
 
 
+def read_limit(folder: Path) -> int:
+    """The tokens at which a finished exam's answers were cut."""
+    limit: int = (Results(root=folder).recorded() or {})["config"]["policy"]["max_new_tokens"]
+    return limit
+
+
 def read_parts(folders: Sequence[Path]) -> EvaluationResult:
     """Exams that differ in nothing but their tasks as one.
 

@@ -46,6 +46,8 @@ class Rates:
     fast_1: float | None
     suite_correct: float | None
     suite_pass_at_k: float | None
+    num_cut: int | None
+    """Answers that were cut at the limit of tokens; null where that is not known of all."""
 
 
 @frozen(kw_only=True)
@@ -101,6 +103,7 @@ def _rate(group: str, rows: pl.DataFrame, k: int) -> Rates:
         fast_1=fast_p(judged["correct"].to_list(), judged["speedup"].to_list(), 1.0) if is_timed else None,
         suite_correct=_share(rows["suite_correct"]),
         suite_pass_at_k=_pass_at(rows, "suite_correct", k),
+        num_cut=None if rows["finished"].has_nulls() else int((~rows["finished"]).sum()),
     )
 
 
@@ -116,8 +119,8 @@ def _pass_at(rows: pl.DataFrame, column: str, k: int) -> float | None:
     return sum(found) / len(found) if found else None
 
 
-def render_evaluation(summary: EvaluationSummary, skipped: Sequence[tuple[str, str]]) -> list[str]:
-    """Plain lines for a person."""
+def render_evaluation(summary: EvaluationSummary, skipped: Sequence[tuple[str, str]], most_tokens: int) -> list[str]:
+    """Plain lines for a person; `most_tokens` is the limit at which answers are cut."""
     by_suite = any(rates.suite_correct is not None for rates in summary.rates)
     last = f" {'suite: correct':>15} {f'pass@{summary.k}':>8}" if by_suite else ""
     lines = [
@@ -131,6 +134,13 @@ def render_evaluation(summary: EvaluationSummary, skipped: Sequence[tuple[str, s
             f" {_percent(rates.compiled):>9} {_percent(rates.correct):>8} {_percent(rates.pass_at_k):>8}"
             f" {_percent(rates.fast_1):>7}{own}"
         )
+    cut = [
+        f"{rates.num_cut} of {rates.num_samples} at {rates.group.title()}"
+        for rates in summary.rates
+        if rates.num_cut and rates.group.startswith("level ")
+    ]
+    if cut:
+        lines.append(f"cut at {most_tokens:,} tokens (policy.max_new_tokens): {', '.join(cut)}")
     lines += render_failures(summary.failures)
     if summary.declared:
         told = ", ".join(f"{number} {what}" for what, number in summary.declared.items())

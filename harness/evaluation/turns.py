@@ -17,7 +17,7 @@ from ...core.seeds import derive
 from ...core.task import Task
 from ...core.text.extraction import extract
 from ...core.text.prompts import refusal_message, retry_message, user_message
-from ..study.pipeline import CellContext, Model, draw_completions
+from ..study.pipeline import CellContext, Model, draw_answers
 from ..study.rows import Attempt
 from ..study.task_draws import root_seed
 from ..tables import Row
@@ -43,14 +43,17 @@ def ask_again(
     sampling = Sampling(
         temperature=config.temperature, top_p=config.top_p, max_new_tokens=context.config.policy.max_new_tokens
     )
-    drawn: list[str] = []
+    drawn: list[tuple[str, bool | None]] = []
     for start in range(0, len(attempts), _CHUNK):
         chunk = list(zip(attempts[start : start + _CHUNK], rows[start : start + _CHUNK], strict=True))
         tasks = [shown[attempt.slot] for attempt, _ in chunk]
         seeds = [derive(root, "evaluation sample", one.slot, one.sample, f"turn {turn}") for one, _ in chunk]
         prompts = [_prompt(context, task, *pair) for task, pair in zip(tasks, chunk, strict=True)]
-        drawn += draw_completions(context, model, tasks, seeds, sampling, f"turn {turn}", prompts).value
-    return [evolve(attempt, source=extract(text) or "") for attempt, text in zip(attempts, drawn, strict=True)]
+        drawn += draw_answers(context, model, tasks, seeds, sampling, f"turn {turn}", prompts).value
+    return [
+        evolve(attempt, source=extract(text) or "", finished=finished)
+        for attempt, (text, finished) in zip(attempts, drawn, strict=True)
+    ]
 
 
 def _prompt(context: CellContext, task: Task, attempt: Attempt, row: Row) -> str:

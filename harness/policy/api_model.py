@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from ...core.recipe.learner import Sampling
+from ...core.recipe.learner import Completion, Sampling
 from ...core.serialisation import fingerprint, to_plain
 from ..errors import TritonrlError, UsageError
 from ..http_client import PatientClient, describe
@@ -86,7 +86,7 @@ class ApiModel(Untrained):
         seeds: Sequence[int],
         sampling: Sampling,
         on_done: Callable[[int], None],
-    ) -> list[str]:
+    ) -> list[Completion]:
         """One completion for each prompt, asked with the seed beside it; raises UsageError or TritonrlError.
 
         Servers take a seed as a wish: equal requests may differ, and an answer is kept so that they need not.
@@ -106,11 +106,10 @@ class ApiModel(Untrained):
             # after an error or an interrupt, what has not been asked is dropped
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def _answer(self, prompt: str, seed: int, sampling: Sampling) -> str:
+    def _answer(self, prompt: str, seed: int, sampling: Sampling) -> Completion:
         key = work_key(ANSWERS, policy=self.fingerprint, prompt=prompt, seed=seed, sampling=to_plain(sampling))
         kept = self._work.once(ANSWERS, key, lambda _: self._ask(prompt, seed, sampling))
-        text: str = kept.value["text"]
-        return text
+        return Completion(text=kept.value["text"], tokens=(), finished=kept.value["finish_reason"] != "length")
 
     def _ask(self, prompt: str, seed: int, sampling: Sampling) -> dict[str, Any]:
         body: dict[str, Any] = {

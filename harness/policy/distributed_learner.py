@@ -50,7 +50,7 @@ class RankZeroLearner(PolicyLearner):
         seeds: Sequence[int],
         sampling: Sampling,
         on_done: Callable[[int], None],
-    ) -> list[str]:
+    ) -> list[Completion]:
         """As a learner alone; each process writes its share."""
         self.world.broadcast(("sample", (adapter, list(prompts), list(seeds), sampling)))
         with _ending_all():
@@ -127,7 +127,7 @@ def sample_task(config: Config, task: Task, num: int, adapter: Path | None) -> l
     )
     seeds = [derive(config.seed, "sample command", task.task_id, number) for number in range(num)]
     completions = learner.sample(adapter, [user_message(task)] * num, seeds, sampling, lambda _: None)
-    return [(completion, extract(completion)) for completion in completions]
+    return [(completion.text, extract(completion.text)) for completion in completions]
 
 
 @contextmanager

@@ -79,11 +79,11 @@ class PolicyLearner:
         seeds: Sequence[int],
         sampling: Sampling,
         on_done: Callable[[int], None],
-    ) -> list[str]:
-        """The text of one completion for each prompt, drawn with the seed beside it."""
+    ) -> list[Completion]:
+        """One completion for each prompt, drawn with the seed beside it."""
         if self.engine is not None:
             return self.engine.sample(self.policy, adapter, prompts, seeds, sampling, on_done)
-        return [completion.text for completion in self._draw(adapter, prompts, seeds, sampling, on_done)]
+        return self._draw(adapter, prompts, seeds, sampling, on_done)
 
     def draw(
         self,
@@ -93,7 +93,7 @@ class PolicyLearner:
         sampling: Sampling,
         on_done: Callable[[int], None],
     ) -> list[Completion]:
-        """`sample` with the tokens that were drawn; raises UsageError where another engine draws."""
+        """`sample`; raises UsageError where another engine draws."""
         if self.engine is not None:
             raise UsageError("rl.algorithm: a policy gradient learns from policy.engine = own alone")
         return self._draw(adapter, prompts, seeds, sampling, on_done)

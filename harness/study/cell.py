@@ -120,13 +120,13 @@ def _evaluate(context: CellContext, journal: Journal, model: Model, phase: str, 
     sampling = Sampling(
         temperature=config.temperature, top_p=config.top_p, max_new_tokens=context.config.policy.max_new_tokens
     )
-    completions = sample(context, journal, model, [task for _, task, _ in spread], seeds, sampling, "evaluation")
-    pairs = [(task, extract(text) or "") for (_, task, _), text in zip(spread, completions, strict=True)]
+    answers = sample(context, journal, model, [task for _, task, _ in spread], seeds, sampling, "evaluation")
+    pairs = [(task, extract(text) or "") for (_, task, _), (text, _) in zip(spread, answers, strict=True)]
     # between rounds only rates are looked at, and timing would take as long as all else
     spec = AUDIT if round_index is None else AUDIT_UNTIMED
     verdicts = verify(context, None, pairs, spec, "evaluation: auditing")
     context.progress.metrics("evaluation", len(journal.rows.get("rounds", [])), verdict_figures(verdicts))
-    for (slot, task, number), (_, source), verdict in zip(spread, pairs, verdicts, strict=True):
+    for (slot, task, number), (_, source), (_, finished), verdict in zip(spread, pairs, answers, verdicts, strict=True):
         attempt = Attempt(
             cell=journal.cell,
             seed=journal.seed,
@@ -136,6 +136,7 @@ def _evaluate(context: CellContext, journal: Journal, model: Model, phase: str, 
             task=task,
             sample=number,
             source=source,
+            finished=finished,
         )
         journal.add("evaluation", evaluation_row(attempt, verdict))
         if spec.timed:

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ...core.config import Config, RlConfig, SftConfig
 from ...core.recipe.extensions import VerifierSpec
@@ -77,7 +77,7 @@ def open_context(
         )
 
 
-def draw_completions(
+def draw_answers(
     context: CellContext,
     model: Model,
     tasks: Sequence[Task],
@@ -88,7 +88,8 @@ def draw_completions(
 ) -> Work:
     """Draw a completion for each task, drawn by the seed beside it, as a unit of work that is done once.
 
-    `prompts`: what the model reads for each of them, by default the task's request.
+    `prompts`: what the model reads for each of them, by default the task's request. The value is a list of pairs: the
+    text, and whether it came to its end before the limit of tokens, null where that is not known.
     """
     prompts = prompts or [user_message(task) for task in tasks]
     key = work_key(
@@ -101,17 +102,28 @@ def draw_completions(
         sampling=to_plain(sampling),
     )
 
-    def make(_: Path) -> list[str]:
+    def make(_: Path) -> list[tuple[str, bool]]:
         context.progress.phase(f"{phase}: sampling", len(prompts))
-        return context.learner.sample(model.folder, prompts, seeds, sampling, context.progress.advance)
+        drawn = context.learner.sample(model.folder, prompts, seeds, sampling, context.progress.advance)
+        return [(completion.text, completion.finished) for completion in drawn]
 
-    return context.work.once(COMPLETIONS, key, make)
+    work = context.work.once(COMPLETIONS, key, make)
+    # earlier versions stored texts alone
+    return evolve(work, value=[(entry, None) if isinstance(entry, str) else tuple(entry) for entry in work.value])
+
+
+def draw_completions(
+    context: CellContext, model: Model, tasks: Sequence[Task], seeds: Sequence[int], sampling: Sampling, phase: str
+) -> Work:
+    """`draw_answers` as texts alone."""
+    work = draw_answers(context, model, tasks, seeds, sampling, phase)
+    return evolve(work, value=[text for text, _ in work.value])
 
 
 def draw_tokens(
     context: CellContext, model: Model, tasks: Sequence[Task], seeds: Sequence[int], sampling: Sampling, phase: str
 ) -> Work:
-    """`draw_completions` with the tokens that were drawn: plain `Completion`s."""
+    """`draw_answers` with the tokens that were drawn: plain `Completion`s."""
     prompts = [user_message(task) for task in tasks]
     key = work_key(
         "draws",
@@ -138,11 +150,11 @@ def sample(
     seeds: Sequence[int],
     sampling: Sampling,
     phase: str,
-) -> list[str]:
-    work = draw_completions(context, model, tasks, seeds, sampling, phase)
+) -> list[tuple[str, bool | None]]:
+    work = draw_answers(context, model, tasks, seeds, sampling, phase)
     journal.seconds.sample += work.seconds
-    completions: list[str] = work.value
-    return completions
+    answers: list[tuple[str, bool | None]] = work.value
+    return answers
 
 
 def verify(

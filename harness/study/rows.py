@@ -10,7 +10,7 @@ from typing import Any
 from attrs import Factory, define, frozen
 
 from ...core.candidate import Candidate, TimingReport
-from ...core.outcome import Stage
+from ...core.outcome import Outcome, Stage
 from ...core.recipe.learner import OnStep, TrainingStep
 from ...core.task import Task
 from ...core.verdict import Reward, Verdict
@@ -20,7 +20,10 @@ from ..tables import TABLES, Row
 
 @frozen(kw_only=True)
 class Attempt:
-    """One sample for one task: where it stands in a run, and the source that was extracted ("" = none)."""
+    """One sample for one task: where it stands in a run, and the source that was extracted ("" = none).
+
+    `finished`: whether the answer came to its end before the limit of tokens, null where that is not known.
+    """
 
     cell: str
     seed: int
@@ -30,6 +33,7 @@ class Attempt:
     task: Task
     sample: int
     source: str
+    finished: bool | None = None
 
 
 def _place(attempt: Attempt) -> dict[str, Any]:
@@ -152,12 +156,16 @@ def training_rows(cell: str, seed: int, phase: str, round_index: int | None, los
 
 
 def evaluation_row(attempt: Attempt, verdict: Verdict | None, message: str | None = None) -> Row:
-    """A held-out sample with the audit's verdict; nulls and the message where the audit was not asked, or had none."""
+    """A held-out sample with the audit's verdict; nulls and the message where the audit was not asked, or had none.
+
+    Where the text of an answer is refused that was cut, that is its outcome: what it lacks may have been to come.
+    """
     if verdict is not None:
-        return {**_place(attempt), **_judgement(verdict), "verify_s": verdict.seconds}
+        row = {**_place(attempt), **_judgement(verdict), "finished": attempt.finished, "verify_s": verdict.seconds}
+        return row | ({"outcome": Outcome.CUT.code} if attempt.finished is False and not verdict.valid else {})
     sha256 = Candidate(task_id=attempt.task.task_id, source=attempt.source).sha256
     nulls = dict.fromkeys(TABLES["evaluation"].columns)
-    return {**nulls, **_place(attempt), "candidate": sha256, "message": message}
+    return {**nulls, **_place(attempt), "candidate": sha256, "message": message, "finished": attempt.finished}
 
 
 def round_row(

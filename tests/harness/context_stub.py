@@ -68,7 +68,7 @@ class TeacherLearner:
     """Gives the teacher's solution or a broken one, by seed; each update makes it better.
 
     `failing_at` is the number of the call to `sample` that raises; `pause_s` is slept in each call; `context` is the
-    number of characters that fit. Of the seeds that `cut_every` divides, drawn answers come to no end.
+    number of characters that fit. Of the seeds that `cut_every` divides, answers come to no end.
     """
 
     answers: dict[str, str]
@@ -86,25 +86,25 @@ class TeacherLearner:
 
     def sample(
         self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling, on_done: OnDone
-    ) -> list[str]:
+    ) -> list[Completion]:
         self.num_samplings += 1
         time.sleep(self.pause_s)
         if self.num_samplings == self.failing_at:
             raise RuntimeError("the model is on fire")
         skill = _skill(adapter)
         return [
-            assistant_message(self.answers[prompt]) if seed % 5 <= skill else BROKEN
+            Completion(
+                text=assistant_message(self.answers[prompt]) if seed % 5 <= skill else BROKEN,
+                tokens=(seed % 7, 0),
+                finished=seed % self.cut_every != 0,
+            )
             for prompt, seed in zip(prompts, seeds, strict=True)
         ]
 
     def draw(
         self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling, on_done: OnDone
     ) -> list[Completion]:
-        texts = self.sample(adapter, prompts, seeds, sampling, on_done)
-        return [
-            Completion(text=text, tokens=(seed % 7, 0), finished=seed % self.cut_every != 0)
-            for text, seed in zip(texts, seeds, strict=True)
-        ]
+        return self.sample(adapter, prompts, seeds, sampling, on_done)
 
     def reinforce(
         self,

@@ -122,12 +122,13 @@ def _measure(
 
     def answer() -> tuple[float, list[str]]:
         started = time.perf_counter()
-        texts = learner.sample(adapter, repeated, seeds, sampling, lambda _: None)
-        return time.perf_counter() - started, texts
+        completions = learner.sample(adapter, repeated, seeds, sampling, lambda _: None)
+        return time.perf_counter() - started, [completion.text for completion in completions]
 
     def answer_greedily(adapter: Path | None) -> list[str]:
         chosen, greedily = prompts[:_GREEDY_TASKS], evolve(sampling, temperature=0.0)
-        return learner.sample(adapter, chosen, seeds[: len(chosen)], greedily, lambda _: None)
+        completions = learner.sample(adapter, chosen, seeds[: len(chosen)], greedily, lambda _: None)
+        return [completion.text for completion in completions]
 
     first_s, first = answer()
     if learner.engine is not None:

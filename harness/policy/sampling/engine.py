@@ -21,7 +21,7 @@ from . import cache, continuous_batching
 from .cpu_decoder import follows_length, has_fused_form, make_decoder
 from .torch_ops import draw, uniforms
 
-__all__ = ["Completion", "draw", "sample", "sample_tokens", "uniforms"]
+__all__ = ["Completion", "draw", "read_completion", "sample", "sample_tokens", "uniforms"]
 
 MAX_SLOTS = 256
 """Completions in one batch; more only costs memory."""
@@ -58,7 +58,7 @@ def sample(
         ends=policy.end_tokens,
         on_progress=on_progress,
     )
-    return [_finish(policy, tokens) for tokens in written]
+    return [read_completion(policy, tokens) for tokens in written]
 
 
 @torch.inference_mode()
@@ -192,8 +192,8 @@ def _compaction(slots: list[int], samples: int) -> tuple[list[int], list[int], l
     return groups, kept, rows
 
 
-def _finish(policy: Policy, tokens: list[int]) -> Completion:
-    """The completion that the tokens are; the end and special tokens are left out of the text."""
+def read_completion(policy: Policy, tokens: list[int]) -> Completion:
+    """Read tokens that were drawn as a completion; the end and special tokens are left out of the text."""
     finished = bool(tokens) and tokens[-1] in policy.end_tokens
     text = policy.tokenizer.decode(tokens[:-1] if finished else tokens, skip_special_tokens=True)
     return Completion(text=text, tokens=tuple(tokens), finished=finished)

@@ -28,10 +28,11 @@ from typing import Any
 import torch
 
 from ....core.config import PolicyConfig
-from ....core.recipe.learner import Sampling
+from ....core.recipe.learner import Completion, Sampling
 from ...errors import UsageError
 from ..model.load import Policy, find_weights
 from ..model.shapes import PREFIX
+from .engine import read_completion
 
 MEMORY_SHARE = 0.6
 """Of a GPU's memory, for the engine while it is awake."""
@@ -75,8 +76,8 @@ class VllmEngine:
         seeds: Sequence[int],
         sampling: Sampling,
         on_done: Callable[[int], None],
-    ) -> list[str]:
-        """The text of one completion for each prompt, drawn with the seed beside it."""
+    ) -> list[Completion]:
+        """One completion for each prompt, drawn with the seed beside it."""
         if not self.is_awake:
             # what training's allocator holds in reserve is no one's, and the engine needs it
             torch.cuda.empty_cache()
@@ -84,7 +85,7 @@ class VllmEngine:
             self.is_awake = True
         encoded = {prompt: policy.encode_prompt(prompt) for prompt in dict.fromkeys(prompts)}
         request = None if adapter is None else self._request(adapter)
-        texts: list[str] = []
+        completions: list[Completion] = []
         for start in range(0, len(prompts), CHUNK):
             part = slice(start, start + CHUNK)
             outputs = self.llm.generate(
@@ -94,11 +95,9 @@ class VllmEngine:
                 use_tqdm=False,
             )
             for output in outputs:
-                tokens = list(output.outputs[0].token_ids)
-                written = tokens[:-1] if tokens and tokens[-1] in policy.end_tokens else tokens
-                texts.append(policy.tokenizer.decode(written, skip_special_tokens=True))
-            on_done(len(texts))
-        return texts
+                completions.append(read_completion(policy, list(output.outputs[0].token_ids)))
+            on_done(len(completions))
+        return completions
 
     def _parameters(self, policy: Policy, sampling: Sampling, seed: int) -> Any:
         return self.vllm.SamplingParams(

@@ -12,6 +12,7 @@ from attrs import define, evolve, field
 from tritonrl.core.config import Config
 from tritonrl.core.corpus import render
 from tritonrl.core.outcome import Outcome
+from tritonrl.core.recipe.learner import Completion
 from tritonrl.core.task import Profile, Task
 from tritonrl.core.text.prompts import user_message
 from tritonrl.harness.display import Silent
@@ -61,7 +62,9 @@ class UnaskedJudge(TextJudge):
 class MendingLearner(TeacherLearner):
     """Gives the teacher's solution, in some samples, to a request that says why an answer was refused."""
 
-    def sample(self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], *rest: Any) -> list[str]:
+    def sample(
+        self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], *rest: Any
+    ) -> list[Completion]:
         refusal = f"ast: {Outcome.NO_KERNEL}"
         requests = {prompt: prompt.partition("\nThis answer was tried:\n")[0] for prompt in prompts}
         assert all(prompt == request or refusal in prompt for prompt, request in requests.items())
@@ -70,12 +73,13 @@ class MendingLearner(TeacherLearner):
 
 @define
 class Room:
-    """Where stand-ins sit an exam; counts how often a line was opened."""
+    """Where stand-ins sit an exam; counts how often a line was opened. `cut_every` is the learner's."""
 
     root: Path
     config: Config = field(factory=lambda: tiny_config(evaluation={"samples_per_task": 3}))
     num_opened: int = 0
     num_samplings: int = 0
+    cut_every: int = 1_000_003
 
     def sit(
         self,
@@ -115,7 +119,7 @@ class Room:
                 answers[user_message(entry.shown)] = entry.solution or pointwise("x")
         else:
             answers = {user_message(task): render(task.task_id).solution for task in exam.evaluation_tasks(self.config)}
-        learner = MendingLearner(answers=answers, failing_at=failing_at)
+        learner = MendingLearner(answers=answers, failing_at=failing_at, cut_every=self.cut_every)
 
         @contextmanager
         def open_context() -> Iterator[tuple[CellContext, BySuite]]:

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from attrs import define, evolve
 from tritonrl.cli import app
+from tritonrl.core.recipe.learner import COMPLETIONS
 from tritonrl.core.task import Profile, Task
 from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import DriftError, TaskError, UsageError
@@ -90,7 +91,7 @@ def test_disagreement_is_counted_and_said(tmp_path: Path) -> None:
     assert [rates.group for rates in summary.rates] == ["all", "level 1", "level 2", "kernelbench"]
     assert summary.rates[0].suite_correct == summary.rates[0].suite_pass_at_k == 1.0
     assert summary.rates[0].correct == (6 - wrong) / 6
-    text = "\n".join(render_evaluation(summary, [("Broken", "invalid syntax")]))
+    text = "\n".join(render_evaluation(summary, [("Broken", "invalid syntax")], 512))
     assert f"accepted by the suite's criterion alone: {wrong} (" in text
     assert "small sizes in 6 samples" in text
     assert "1 tasks could not be asked:\n  Broken: invalid syntax" in text
@@ -225,6 +226,41 @@ def test_refused_answers_are_asked_again(tmp_path: Path) -> None:
         room.sit(CORPUS)
 
 
+def test_answers_that_were_cut_are_told(tmp_path: Path) -> None:
+    """They are counted by level, and cut is the reason where their text is refused; what is right stays so."""
+    whole, room = Room(tmp_path / "whole").sit(CORPUS).frame, Room(tmp_path / "cut", cut_every=3)
+    frame = room.sit(CORPUS).frame
+    cut, wrong = ~frame["finished"], ~frame["correct"]
+    assert whole["finished"].all()
+    assert 0 < (cut & wrong).sum() < cut.sum() < frame.height
+    assert frame.filter(cut & wrong)["outcome"].to_list() == ["cut"] * (cut & wrong).sum()
+    assert frame.filter(~(cut & wrong))["outcome"].equals(whole.filter(~(cut & wrong))["outcome"])
+    summary = summarise(frame)
+    by_level = [(rates.group, rates.num_cut) for rates in summary.rates if rates.num_cut and "level" in rates.group]
+    assert sum(number for _, number in by_level) == cut.sum()
+    told = ", ".join(f"{number} of 6 at {group.title()}" for group, number in by_level)
+    text = "\n".join(render_evaluation(summary, [], 2816))
+    assert f"cut at 2,816 tokens (policy.max_new_tokens): {told}" in text
+    every = summarise(Room(tmp_path / "every", cut_every=1).sit(CORPUS).frame)
+    assert {entry.outcome for entry in every.failures} == {"cut"}
+    assert "cut at" not in "\n".join(render_evaluation(summarise(whole), [], 2816))
+
+
+def test_answers_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    """Texts that were stored alone are not drawn again; whether they were cut is not known, and not told."""
+    room = Room(tmp_path, cut_every=2)
+    room.draw(CORPUS)
+    for path in (tmp_path / "work" / COMPLETIONS).glob("*/*/value.json"):
+        stored = json.loads(path.read_text())
+        path.write_text(json.dumps({**stored, "value": [text for text, _ in stored["value"]]}))
+    frame = room.sit(CORPUS).frame
+    assert room.num_samplings == 1
+    assert set(frame["finished"]) == {None}
+    assert "cut" not in set(frame["outcome"])
+    assert {rates.num_cut for rates in summarise(frame).rates} == {None}
+    assert "cut at" not in "\n".join(render_evaluation(summarise(frame), [], 512))
+
+
 def test_what_was_not_audited_is_not_slow() -> None:
     """fast_1 is a share of the samples that the audit judged, as the correct rate is."""
     judged = [(True, 2.0), (True, 0.5), (False, None), (None, None)]
@@ -262,9 +298,9 @@ def test_each_family_says_what_fails_most() -> None:
         (2, "matmul_chain", 1, 1, None, 0),
     ]
     assert [entry.message for entry in summary.failures] == [None, "relative error 2", None]
-    lines = render_evaluation(summary, [])
+    lines = render_evaluation(summary, [], 512)
     assert [line.split()[0] for line in lines[-3:]] == ["scan", "unary", "matmul_chain"]
     assert lines[-3].endswith("0/1  1x no Triton kernel is launched")
     assert lines[-2].endswith("1/5  3x the result differs from the reference: relative error 2")
     assert lines[-1].endswith("1/1  -")
-    assert len(render_evaluation(summarise(EVALUATION.frame(rows[:1])), [])) == 3
+    assert len(render_evaluation(summarise(EVALUATION.frame(rows[:1])), [], 512)) == 3

@@ -89,7 +89,7 @@ def serving(script: Script) -> Iterator[tuple[str, list[dict[str, Any]]]]:
 def ask(url: str, root: Path, prompts: list[str], seeds: list[int], **options: Any) -> list[str]:
     """The completions of a model behind that address."""
     model = ApiModel(f"openai:m@{url}", WorkStore(root=root), **options)
-    return model.sample(None, prompts, seeds, SAMPLING, lambda _: None)
+    return [completion.text for completion in model.sample(None, prompts, seeds, SAMPLING, lambda _: None)]
 
 
 def test_answers_are_in_the_order_of_the_prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,8 +98,8 @@ def test_answers_are_in_the_order_of_the_prompts(tmp_path: Path, monkeypatch: py
     done: list[int] = []
     with serving(echo) as (url, asked):
         model = ApiModel(f"openai:m@{url}", WorkStore(root=tmp_path), 4)
-        texts = model.sample(None, ["a", "b", "a", "c"], [1, 2, 3, 2**40 + 4], SAMPLING, done.append)
-    assert texts == ["a by 1", "b by 2", "a by 3", "c by 4"]
+        found = model.sample(None, ["a", "b", "a", "c"], [1, 2, 3, 2**40 + 4], SAMPLING, done.append)
+    assert [completion.text for completion in found] == ["a by 1", "b by 2", "a by 3", "c by 4"]
     assert done == [1, 2, 3, 4]
     first = next(body for body in asked if body["seed"] == 1)
     assert first == {
@@ -111,6 +111,20 @@ def test_answers_are_in_the_order_of_the_prompts(tmp_path: Path, monkeypatch: py
         "_path": "/v1/chat/completions",
         "_key": "Bearer secret",
     }
+
+
+def test_an_answer_that_was_cut_is_not_finished(tmp_path: Path) -> None:
+    """A server's "length" is the limit of tokens; what it stops for another reason came to its end."""
+
+    def cut_the_second(body: dict[str, Any], _: int) -> Answer:
+        status, headers, plain = echo(body, 0)
+        plain["choices"][0]["finish_reason"] = {1: "stop", 2: "length", 3: "content_filter"}[body["seed"]]
+        return status, headers, plain
+
+    with serving(cut_the_second) as (url, _):
+        model = ApiModel(f"openai:m@{url}", WorkStore(root=tmp_path))
+        found = model.sample(None, ["a"] * 3, [1, 2, 3], SAMPLING, lambda _: None)
+    assert [completion.finished for completion in found] == [True, False, True]
 
 
 def test_nothing_is_asked_twice(tmp_path: Path) -> None:
@@ -263,10 +277,11 @@ def test_a_server_of_transformers_answers(tmp_path: Path) -> None:
             _wait_for("http://127.0.0.1:8397/health")
             model = ApiModel(f"openai:{nano}@http://127.0.0.1:8397/v1", WorkStore(root=tmp_path), 1)
             prompt = user_message(render("l1-softmax-00c0ffee12345678").task)
-            (text,) = model.sample(None, [prompt], [1], evolve(SAMPLING, max_new_tokens=40), lambda _: None)
+            (found,) = model.sample(None, [prompt], [1], evolve(SAMPLING, max_new_tokens=40), lambda _: None)
         finally:
             server.terminate()
-    assert "import torch" in text
+    assert "import torch" in found.text
+    assert not found.finished
 
 
 def _wait_for(url: str) -> None:

@@ -62,7 +62,8 @@ def texts_of(
     learner: PolicyLearner, adapter: Path | None, temperature: float, prompts: Sequence[str] = PROMPTS
 ) -> list[str]:
     sampling = Sampling(temperature=temperature, top_p=1.0, max_new_tokens=24)
-    return learner.sample(adapter, prompts, range(len(prompts)), sampling, lambda _: None)
+    completions = learner.sample(adapter, prompts, range(len(prompts)), sampling, lambda _: None)
+    return [completion.text for completion in completions]
 
 
 def put(policy: Policy, folder: Path | None) -> None:

@@ -42,11 +42,12 @@ with rank_zero_runs(config) as leads:
     if leads:
         learner = load_learner(config)
         losses = learner.finetune(None, pairs, training, out / "adapter", told.append)
-        texts = learner.sample(out / "adapter", prompts, range(5), Sampling(temperature=0.8, top_p=1.0,
-                               max_new_tokens=24), told.append)
+        written = learner.sample(out / "adapter", prompts, range(5), Sampling(temperature=0.8, top_p=1.0,
+                                 max_new_tokens=24), told.append)
         drawn = learner.draw(out / "adapter", prompts, range(5), Sampling(temperature=0.8, top_p=1.0,
                              max_new_tokens=24), told.append)
-        assert [one.text for one in drawn] == texts
+        assert drawn == written
+        texts = [one.text for one in written]
         answers = [Answer(prompt=prompt, tokens=one.tokens, advantage=1.0 - 0.5 * number)
                    for number, (prompt, one) in enumerate(zip(prompts, drawn))]
         update = PolicyUpdate(algorithm="rloo", minibatches=2, learning_rate=1e-3, warmup_steps=1, clip_low=0.2,

@@ -231,12 +231,12 @@ def test_a_round_goes_on_from_all_weights(make_policy: MakePolicy, tmp_path: Pat
 
 
 def test_draws_are_the_samples_with_their_tokens(make_varied_policy: MakePolicy) -> None:
-    """Texts are those of `sample`; tokens end with the end token where the answer is finished, and are its text."""
+    """They are those of `sample`; tokens end with the end token where the answer is finished, and are its text."""
     learner = PolicyLearner(make_varied_policy("llama"))
     sampling = Sampling(temperature=1.0, top_p=1.0, max_new_tokens=30)
     prompts, seeds = ["a", "b"] * 8, range(16)
     drawn = learner.draw(None, prompts, seeds, sampling, lambda _: None)
-    assert [one.text for one in drawn] == learner.sample(None, prompts, seeds, sampling, lambda _: None)
+    assert drawn == learner.sample(None, prompts, seeds, sampling, lambda _: None)
     for one in drawn:
         is_ended = one.tokens[-1] in learner.policy.end_tokens
         assert one.finished == is_ended

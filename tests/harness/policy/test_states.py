@@ -89,7 +89,7 @@ def test_sampling_reads_all_weights(make_policy: MakePolicy, folders: dict[str, 
     greedy = Sampling(temperature=0.0, top_p=1.0, max_new_tokens=40)
     prompts = [prompt for prompt, _ in PAIRS]
     written = learner.sample(folders["full"], prompts, range(4), greedy, lambda _: None)
-    assert sum(text == answer for text, (_, answer) in zip(written, PAIRS, strict=True)) >= 3
+    assert sum(one.text == answer for one, (_, answer) in zip(written, PAIRS, strict=True)) >= 3
 
 
 def test_weights_of_another_model_are_refused(make_policy: MakePolicy, folders: dict[str, Path]) -> None:

@@ -121,7 +121,9 @@ def test_an_engine_samples_and_sleeps_while_the_model_is_trained(
     done: list[int] = []
 
     def tell(adapter: Path | None) -> list[str]:
-        return learner.sample(adapter, ["a", "b", "a"], [1, 2, 3], SAMPLING, done.append)
+        completions = learner.sample(adapter, ["a", "b", "a"], [1, 2, 3], SAMPLING, done.append)
+        assert all(completion.finished for completion in completions)
+        return [completion.text for completion in completions]
 
     def expect(number: int) -> list[str]:
         return [

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from tritonrl.core.config import merge
 from tritonrl.core.corpus import FAMILIES, Split, split_of
+from tritonrl.core.recipe.learner import Completion
 from tritonrl.harness.display import Silent
 from tritonrl.harness.study.grid import count_samples, parse_grid, run_grid
 from tritonrl.harness.study.pipeline import CellContext
@@ -145,7 +146,7 @@ def test_nothing_selected_leaves_the_model(tmp_path: Path) -> None:
 
     class Hopeless(TeacherLearner):
         def sample(self, adapter, prompts, seeds, sampling, on_done):  # type: ignore[no-untyped-def]
-            return ["I cannot do that."] * len(prompts)
+            return [Completion(text="I cannot do that.", tokens=(0,), finished=True)] * len(prompts)
 
     config, results = tiny_config(), Results(root=tmp_path)
     learner = Hopeless(answers={})

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from tritonrl.core.config import Config, PolicyConfig
-from tritonrl.core.recipe.learner import Sampling
+from tritonrl.core.recipe.learner import Completion, Sampling
 from tritonrl.core.serialisation import to_plain
 from tritonrl.harness.bench.policy import engines
 from tritonrl.harness.bench.policy.engines import Comparison, compare_engines, render
@@ -35,11 +35,12 @@ class Answering:
         seeds: Sequence[int],
         sampling: Sampling,
         on_done: Callable[[int], None],
-    ) -> list[str]:
+    ) -> list[Completion]:
         self.calls += 1
+        texts = [f"{seed % 10}{self.calls if self.drifts else 0}" for seed in seeds]
         if sampling.temperature == 0:
-            return [f"{adapter if self.heeds else None} {self.ending}" for _ in prompts]
-        return [f"{seed % 10}{self.calls if self.drifts else 0}" for seed in seeds]
+            texts = [f"{adapter if self.heeds else None} {self.ending}" for _ in prompts]
+        return [Completion(text=text, tokens=(), finished=True) for text in texts]
 
 
 @pytest.fixture
