@@ -4,8 +4,8 @@ Runs of one algorithm that differ in their seed are its repetitions. A gain is a
 (`core.statistics.factorial.compare`): other seeds would have trained otherwise, and other tasks have been asked. So
 its interval is over both; with one seed it is over tasks alone, and says so by `num_seeds`.
 
-What is compared is written as two small tables, of which everything else is computed again: `exams` (samples and right
-ones by task) and `rounds` (figures of training by round).
+What is compared is written as two small tables, of which everything else is computed again: `exams` (by task how many
+samples there are, how many are right, and how fast those are) and `rounds` (figures of training by round).
 """
 
 from __future__ import annotations
@@ -49,6 +49,9 @@ EXAMS = Table(
         "num_samples": _INT,
         "num_compiled": _INT,
         "num_correct": _INT,  # by the audit
+        "num_timed": _INT,  # right ones that have a speedup; null where the exam timed nothing
+        "num_fast": _INT,  # those that are faster than the reference
+        "sum_log_speedup": _REAL,
     },
     key=("algorithm", "seed", "is_start", "temperature", "slot"),
 )
@@ -58,6 +61,7 @@ ROUNDS = Table(
     key=("algorithm", "seed", "round"),
 )
 _HEAD = ("| contrast | temperature | figure | from | to | points |", "| --- | ---: | --- | ---: | ---: | ---: |")
+FAST_1, SPEEDUP = "fast_1", "speedup"
 BEGIN, END = "<!-- rl: written by `tritonrl compare` -->", "<!-- rl: end -->"
 
 
@@ -76,9 +80,10 @@ class Comparison:
 
 @frozen(kw_only=True)
 class Gain:
-    """A figure of two groups of runs on the same tasks, in shares, with the ends of the difference's 95% interval.
+    """A figure of two groups of runs on the same tasks, with the ends of the difference's 95% interval.
 
-    `over` is "start", or another algorithm.
+    Figures are shares, and their difference is one of shares; but `speedup`, a geometric mean over what both sides
+    solved, whose difference is a ratio. `over` is "start", or another algorithm.
     """
 
     algorithm: str
@@ -94,9 +99,27 @@ class Gain:
     high: float
 
     @property
+    def is_ratio(self) -> bool:
+        """Whether the difference is a ratio, and nothing changed where it is 1."""
+        return self.figure == SPEEDUP
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        """Both groups' figures, as a person reads them."""
+        form = "{:.2f}" if self.is_ratio else "{:.1%}"
+        return form.format(self.before), form.format(self.after)
+
+    @property
     def points(self) -> str:
-        """The difference with its 95% interval in percentage points."""
+        """The difference with its 95% interval, in percentage points or as a ratio."""
+        if self.is_ratio:
+            return f"x{self.after / self.before:.2f} [{self.low:.2f}, {self.high:.2f}]"
         return f"{100 * (self.after - self.before):+.1f} [{100 * self.low:+.1f}, {100 * self.high:+.1f}]"
+
+    @property
+    def fell(self) -> bool:
+        """Whether the figure fell by more than chance explains."""
+        return self.high < (1.0 if self.is_ratio else 0.0)
 
 
 def read_runs(folders: Sequence[Path]) -> Comparison:
@@ -136,6 +159,7 @@ def _read_exams(folder: Path, algorithm: str) -> pl.DataFrame:
                 num_samples=pl.len().cast(_INT),
                 num_compiled=pl.col("compiled").fill_null(False).sum().cast(_INT),
                 num_correct=pl.col("correct").fill_null(False).sum().cast(_INT),
+                **_speed_columns(finished.frame),
             )
             .with_columns(
                 algorithm=pl.lit(algorithm),
@@ -146,6 +170,19 @@ def _read_exams(folder: Path, algorithm: str) -> pl.DataFrame:
         )
         found.append(frame.select(list(EXAMS.columns)).sort("slot"))
     return pl.concat(found)
+
+
+def _speed_columns(frame: pl.DataFrame) -> dict[str, pl.Expr]:
+    """The columns that tell how fast right samples are; null where none was timed."""
+    speedups = pl.col("speedup").filter(pl.col("correct"))
+    columns = {
+        "num_timed": speedups.count().cast(_INT),
+        "num_fast": (speedups > 1.0).sum().cast(_INT),
+        "sum_log_speedup": speedups.log().sum(),
+    }
+    if frame.filter(pl.col("correct"))["speedup"].is_not_null().any():
+        return columns
+    return {name: pl.lit(None, dtype=EXAMS.columns[name]) for name in columns}
 
 
 def _read_rounds(results: Results, algorithm: str, seed: int) -> pl.DataFrame:
@@ -173,18 +210,21 @@ def find_gains(comparison: Comparison) -> tuple[Gain, ...]:
     """Compute the gain of each algorithm over its start, and of each over each other one, by temperature and group.
 
     Groups are all tasks, levels and families; figures are pass@1 and, for all tasks and levels, pass@k for the
-    largest k up to 10 that there are samples for. Raises UsageError where runs were asked other tasks.
+    largest k up to 10 that there are samples for, and where right samples were timed `fast_1` and the geometric mean
+    of their speedups. Raises UsageError where runs were asked other tasks.
     """
     gains: list[Gain] = []
     for (temperature,), exams in comparison.exams.sort("temperature").group_by("temperature", maintain_order=True):
         _require_same_tasks(exams)
         largest = min(LARGEST_K, int(exams["num_samples"].to_numpy().min()))
-        groups: list[tuple[str, pl.DataFrame, tuple[int, ...]]] = [("all", exams, (1, largest))]
-        groups += [(f"level {level}", own, (1, largest)) for level, own in _split(exams, "level")]
-        groups += [(str(family), own, (1,)) for family, own in _split(exams, "family")]
-        for name, own, ks in groups:
-            for k in dict.fromkeys(ks):
-                gains += _find_gains(own, comparison.algorithms, k, float(str(temperature)), name)
+        speed = [] if exams["num_timed"].null_count() else [FAST_1, SPEEDUP]
+        figures = list(dict.fromkeys(("pass@1", f"pass@{largest}"))) + speed
+        groups: list[tuple[str, pl.DataFrame, list[str]]] = [("all", exams, figures)]
+        groups += [(f"level {level}", own, figures) for level, own in _split(exams, "level")]
+        groups += [(str(family), own, ["pass@1"]) for family, own in _split(exams, "family")]
+        for name, own, asked in groups:
+            for figure in asked:
+                gains += _find_gains(own, comparison.algorithms, figure, float(str(temperature)), name)
     return tuple(gains)
 
 
@@ -200,19 +240,29 @@ def _require_same_tasks(exams: pl.DataFrame) -> None:
             raise UsageError(f"{algorithm} with seed {seed} was asked other tasks than the others")
 
 
+def _figure_of(row: dict[str, Any], figure: str) -> float | None:
+    """One task's figure, of a speedup its logarithm; null where it has none."""
+    if figure == SPEEDUP:
+        return row["sum_log_speedup"] / row["num_timed"] if row["num_timed"] else None
+    if figure == FAST_1:
+        return float(row["num_fast"] / row["num_samples"])
+    return pass_at_k(row["num_samples"], row["num_correct"], int(figure.removeprefix("pass@"))) or 0.0
+
+
 def _find_gains(
-    exams: pl.DataFrame, algorithms: Sequence[str], k: int, temperature: float, group: str
+    exams: pl.DataFrame, algorithms: Sequence[str], figure: str, temperature: float, group: str
 ) -> Iterator[Gain]:
-    """The gains in pass@k; none where two algorithms have no seed in common."""
-    columns = ("algorithm", "seed", "is_start", "slot", "num_samples", "num_correct")
+    """The gains in a figure; none where two algorithms have no seed, or no task that has the figure, in common."""
+    values = [(row, _figure_of(row, figure)) for row in exams.iter_rows(named=True)]
     responses = [
         Response(
-            cell=f"{algorithm}'s start" if is_start else str(algorithm),
-            seed=seed,
-            task=str(slot),
-            value=pass_at_k(num, right, k) or 0.0,
+            cell=f"{row['algorithm']}'s start" if row["is_start"] else str(row["algorithm"]),
+            seed=row["seed"],
+            task=str(row["slot"]),
+            value=value,
         )
-        for algorithm, seed, is_start, slot, num, right in exams.select(columns).iter_rows()
+        for row, value in values
+        if value is not None
     ]
     pairs = [(name, START) for name in algorithms]
     pairs += [(second, first) for place, first in enumerate(algorithms) for second in algorithms[place + 1 :]]
@@ -222,19 +272,25 @@ def _find_gains(
             continue
         sides = [[each for each in responses if each.cell == cell] for cell in (other, name)]
         seeds = {each.seed for each in sides[0]} & {each.seed for each in sides[1]}
-        before, after = (fmean(each.value for each in side if each.seed in seeds) for side in sides)
+        held = [[each for each in side if each.seed in seeds] for side in sides]
+        places = [[{each.task for each in side if each.seed == seed} for seed in seeds] for side in held]
+        tasks = set.intersection(*places[0], *places[1])
+        before, after = (fmean(each.value for each in side if each.task in tasks) for side in held)
+        ends: tuple[float, ...] = (before, after, found.interval.low, found.interval.high)
+        if figure == SPEEDUP:
+            ends = tuple(map(math.exp, ends))
         yield Gain(
             algorithm=name,
             over=over,
             temperature=temperature,
             group=group,
-            figure=f"pass@{k}",
+            figure=figure,
             num_seeds=found.num_seeds,
             num_tasks=found.num_pairs // found.num_seeds,
-            before=before,
-            after=after,
-            low=found.interval.low,
-            high=found.interval.high,
+            before=ends[0],
+            after=ends[1],
+            low=ends[2],
+            high=ends[3],
         )
 
 
@@ -245,8 +301,13 @@ def render_gains(gains: Sequence[Gain]) -> list[str]:
     for gain in gains:
         if gain.group == "all" or gain.group.startswith("level "):
             place = f"{gain.temperature:4g} {gain.group:8} {gain.num_tasks:4} {gain.figure:>8} {gain.algorithm:>12}"
-            lines.append(f"{place} {gain.over:>12} {gain.before:6.1%} {gain.after:6.1%}  {gain.points}")
-    return [*lines, f"points with 95% intervals over {_tell_repeated(gains)}"]
+            before, after = gain.sides
+            lines.append(f"{place} {gain.over:>12} {before:>6} {after:>6}  {gain.points}")
+    return [*lines, f"{_tell_differences(gains)} with 95% intervals over {_tell_repeated(gains)}"]
+
+
+def _tell_differences(gains: Sequence[Gain]) -> str:
+    return "points, and of speedups ratios," if any(gain.is_ratio for gain in gains) else "points"
 
 
 def _tell_repeated(gains: Sequence[Gain]) -> str:
@@ -256,7 +317,7 @@ def _tell_repeated(gains: Sequence[Gain]) -> str:
 
 def find_falls(gains: Sequence[Gain]) -> tuple[Gain, ...]:
     """Return the levels and families that fell below their start by more than chance explains."""
-    return tuple(gain for gain in gains if gain.over == START and gain.group != "all" and gain.high < 0.0)
+    return tuple(gain for gain in gains if gain.over == START and gain.group != "all" and gain.fell)
 
 
 def draw_curves(comparison: Comparison) -> str | None:
@@ -294,7 +355,7 @@ def excerpt(comparison: Comparison, link: str) -> str:
     gains = [gain for gain in find_gains(comparison) if gain.group == "all"]
     rows = [
         f"| {gain.algorithm} over {gain.over} | {gain.temperature:g} | {gain.figure} "
-        f"| {gain.before:.1%} | {gain.after:.1%} | {gain.points} |"
+        f"| {gain.sides[0]} | {gain.sides[1]} | {gain.points} |"
         for gain in gains
     ]
     rounds = comparison.rounds.group_by("algorithm", "seed").agg(pl.col("round").max())
@@ -304,7 +365,8 @@ def excerpt(comparison: Comparison, link: str) -> str:
     )
     parts = [
         f"{gains[0].num_tasks} held-out tasks without teachers, judged by the audit, before and after reinforcement "
-        f"learning (rounds by seed: {counts}). Points with 95% intervals over {_tell_repeated(gains)}.",
+        f"learning (rounds by seed: {counts}). {_tell_differences(gains).capitalize()} with 95% intervals over "
+        f"{_tell_repeated(gains)}.",
         "\n".join([*_HEAD, *rows]),
         f"![Share of right samples by round]({link}/curves.svg)",
     ]

@@ -32,14 +32,25 @@ FAMILIES = ("sum", "softmax")
 NUM_TASKS, NUM_SAMPLES = 40, 4
 
 
-def write_run(folder: Path, algorithm: str, seed: int, start: float, end: float, num_tasks: int = NUM_TASKS) -> Path:
-    """A run's folder with exams whose samples are right with these chances, and the metrics of three rounds."""
+def write_run(
+    folder: Path,
+    algorithm: str,
+    seed: int,
+    start: float,
+    end: float,
+    num_tasks: int = NUM_TASKS,
+    speedups: tuple[float, float] | None = None,
+) -> Path:
+    """A run's folder with exams whose samples are right with these chances, and the metrics of three rounds.
+
+    `speedups` are those of right samples at the start and at the end; without, nothing was timed.
+    """
     config = with_overrides(Config(), {"rl.algorithm": algorithm})
     results = Results(root=folder)
     results.claim(RunIdentity(config=config, policy="none", backend="interpret"))
     results.plan([])
     generator = np.random.default_rng(seed)
-    for name, chance in (("start", start), ("end", end)):
+    for name, chance, speedup in zip(("start", "end"), (start, end), speedups or (None, None), strict=True):
         rows = [
             {
                 **dict.fromkeys(EVALUATION.columns),
@@ -53,6 +64,7 @@ def write_run(folder: Path, algorithm: str, seed: int, start: float, end: float,
                 "sample": sample,
                 "compiled": True,
                 "correct": bool(generator.random() < chance),
+                "speedup": speedup,
             }
             for slot in range(num_tasks)
             for sample in range(NUM_SAMPLES)
@@ -64,6 +76,24 @@ def write_run(folder: Path, algorithm: str, seed: int, start: float, end: float,
     lines = ({"phase": "round", "step": number, "correct": start + number / 10} for number in (1, 2, 3))
     (folder / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)))
     return folder
+
+
+def test_speed_is_a_ratio_and_a_share(tmp_path: Path) -> None:
+    """Right samples that become twice as fast show in both figures of speed, and in no figure of correctness."""
+    folders = [
+        write_run(tmp_path / f"rloo-{seed}", "rloo", seed, 0.8, 0.8, speedups=(0.6 + seed / 100, 1.2 + seed / 50))
+        for seed in range(3)
+    ]
+    gains = find_gains(read_runs(folders))
+    speedup, fast = (pick(gains, "rloo", "start", figure=figure) for figure in ("speedup", "fast_1"))
+    assert (speedup.before, speedup.after) == (pytest.approx(0.61, abs=1e-3), pytest.approx(1.22, abs=1e-3))
+    assert speedup.points == "x2.00 [2.00, 2.00]"
+    assert fast.before == 0.0
+    assert fast.after == pick(gains, "rloo", "start").after
+    assert not find_falls(gains)
+    assert "ratios" in render_gains(gains)[-1]
+    back = find_gains(read_runs([write_run(tmp_path / "slow", "rloo", 0, 0.8, 0.8, speedups=(1.2, 0.6))]))
+    assert {"level 1", "level 2"} <= {gain.group for gain in find_falls(back) if gain.figure == "speedup"}
 
 
 @pytest.fixture
@@ -102,6 +132,7 @@ def test_gains_are_differences_of_shares_with_intervals_over_seeds_and_tasks(run
     assert {gain.group for gain in gains} == {"all", "level 1", "level 2", *FAMILIES}
     assert not find_falls(gains)
     assert "3 seeds" in render_gains(gains)[-1]
+    assert not {gain.figure for gain in gains} & {"speedup", "fast_1"}
 
 
 def test_one_seed_has_an_interval_over_tasks(tmp_path: Path) -> None:
