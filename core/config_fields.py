@@ -10,7 +10,7 @@ import difflib
 import math
 import tomllib
 import typing
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cache
 from typing import Any, Literal
 
@@ -61,7 +61,8 @@ def check_choice(record: Any, attribute: Attribute[Any], value: object) -> None:
     """A validator: the value is one of the texts of the Literal that annotates the field."""
     allowed = typing.get_args(kinds_of(record.__class__)[attribute.name])
     if type(value) is not str or value not in allowed:
-        raise ConfigError(f"{attribute.name}: must be one of {', '.join(allowed)}, got {show_value(value)}")
+        hint = suggest(str(value), allowed)
+        raise ConfigError(f"{attribute.name}: must be one of {', '.join(allowed)}, got {show_value(value)}{hint}")
 
 
 def text(default: str) -> Any:
@@ -160,13 +161,18 @@ def merge_record(base: Any, table: Mapping[str, Any], root: Any, path: str = "")
         raise ConfigError(f"{path}{error}") from None
 
 
+def suggest(name: str, known: Iterable[str], tell: Callable[[str], str] = str) -> str:
+    """Return what an error about an unknown name adds: the one that may have been meant, in `tell`'s words, or nothing."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f" (did you mean {tell(close[0])}?)" if close else ""
+
+
 def unknown_key(root: Any, cls: Any, key: str, path: str) -> ConfigError:
     """Return the error for a key that a record has not, with the one that may have been meant."""
-    close = [f"{path}{name}" for name in difflib.get_close_matches(key, list(kinds_of(cls)), n=1)]
-    if not close:
+    hint = suggest(key, kinds_of(cls), lambda name: f"{path}{name}")
+    if not hint:
         leaves = {full.rsplit(".", 1)[-1]: full for full in reversed(paths_of(root))}
-        close = [leaves[leaf] for leaf in difflib.get_close_matches(key.rsplit(".", 1)[-1], list(leaves), n=1)]
-    hint = f" (did you mean {close[0]}?)" if close else ""
+        hint = suggest(key.rsplit(".", 1)[-1], leaves, leaves.__getitem__)
     shown = key if key.strip() and key.isprintable() and len(key) <= 80 else show_value(key)
     return ConfigError(f"unknown key: {path}{shown}{hint}")
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
+from ..core.config_fields import suggest
 from ..core.task import NAMED, OUR_SUITES, TASK_ID
 from .errors import UsageError
 
@@ -65,7 +66,7 @@ def require_suite(name: str) -> None:
     kind, _, place = name.partition(":")
     if name not in OUR_SUITES and (kind != "kernelbench" or not place):
         known = [*OUR_SUITES, "kernelbench:FOLDER or PARQUET"]
-        raise UsageError(f"--suite {name}: no such suite; there are {', '.join(known)}")
+        raise UsageError(f"--suite {name}: no such suite{suggest(name, known)}; there are {', '.join(known)}")
 
 
 def require_driver(config: VerifierConfig) -> None:
@@ -96,7 +97,8 @@ def load_config(
     config = base if base is not None else Config()
     if preset is not None:
         if preset not in preset_names():
-            raise UsageError(f"--preset {preset}: no such preset; there are {', '.join(preset_names())}")
+            names = preset_names()
+            raise UsageError(f"--preset {preset}: no such preset{suggest(preset, names)}; there are {', '.join(names)}")
         config = parse_toml(files("tritonrl.harness").joinpath(f"presets/{preset}.toml").read_text(), config)
     if file is not None:
         config = parse_toml(read_text(file), config, str(file))

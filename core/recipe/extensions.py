@@ -18,6 +18,8 @@ from itertools import product
 
 from attrs import evolve, field, frozen
 
+from ..config_fields import suggest
+
 LETTERS = "msct"
 
 
@@ -155,7 +157,8 @@ class CellSpec:
             return cls(extensions=Extensions.parse(text))
         variation = name.strip().lower()
         if variation not in set(Variation):
-            raise ValueError(f"{name!r} is no variation: use one of {', '.join(Variation)}")
+            hint = suggest(variation, Variation)
+            raise ValueError(f"{name!r} is no variation: use one of {', '.join(Variation)}{hint}")
         return cls(extensions=Extensions.parse(letters), variation=Variation(variation))
 
 
@@ -197,5 +200,6 @@ def parse_cells(text: str) -> tuple[CellSpec, ...]:
             named = NAMED_GRIDS.get(part.strip())
             cells |= dict.fromkeys((CellSpec.parse(part),) if named is None else named)
         except ValueError as error:
-            raise ValueError(f"{error}; or one of {', '.join(NAMED_GRIDS)}") from None
+            grids = f"{', '.join(NAMED_GRIDS)}{suggest(part.strip(), NAMED_GRIDS)}"
+            raise ValueError(f"{error}; or one of {grids}") from None
     return tuple(cells)

@@ -87,8 +87,7 @@ def corpus_tasks(
 def _levels_of(suite: str, seed: int, levels: Sequence[int] | None) -> Iterator[tuple[int, int, tuple[str, ...]]]:
     """Yield each level that is asked for, with its seed and families; raises UsageError."""
     prefix, _, name = suite.partition(":")
-    if suite not in OUR_SUITES:
-        raise UsageError(f"--suite {suite}: no such suite; there are {', '.join(OUR_SUITES)}")
+    require_suite(suite)
     for level in dict.fromkeys(SUITES[prefix] if levels is None else levels):
         if level not in SUITES[prefix]:
             raise UsageError(f"--levels: {suite} has no level {level}; there are {', '.join(map(str, SUITES[prefix]))}")

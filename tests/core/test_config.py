@@ -80,6 +80,10 @@ LATER_DEFAULTS = {
         ("[rl]\nkeep = 11", "rl.keep: must be <= samples_per_task (10), got 11"),
         ("curriculum.start_share = 0.6", "curriculum.start_share: must be <= end_share (0.5), got 0.6"),
         ("policy.dtype = 'int8'", "policy.dtype: must be one of auto, float32, bfloat16, got 'int8'"),
+        (
+            "policy.dtype = 'bfloat'",
+            "policy.dtype: must be one of auto, float32, bfloat16, got 'bfloat' (did you mean bfloat16?)",
+        ),
         ("rl = 3", "rl: expected a table of keys, got 3"),
         ("sft.data = ' '", "sft.data: expected one line of text, got ' '"),
         ("against = 3", "against: expected one line of text, got 3"),

@@ -16,6 +16,7 @@ from tritonrl.core.recipe.extensions import (
     RewardSpec,
     Variation,
     VerifierSpec,
+    parse_cells,
 )
 from tritonrl.core.recipe.reward import combine, noise_factor, reward_of, with_noise
 from tritonrl.core.seeds import derive
@@ -72,6 +73,13 @@ def test_a_wrong_variation_is_refused(text: str) -> None:
     """Unknown, empty and doubled variations are errors, as wrong letters are."""
     with pytest.raises(ValueError, match=r"variation|extension"):
         CellSpec.parse(text)
+
+
+@pytest.mark.parametrize(("text", "meant"), [("ful", "full"), ("none,contrls", "controls"), ("c+binry", "binary")])
+def test_a_mistyped_name_is_recognised(text: str, meant: str) -> None:
+    """The error about a grid's or a variation's name says which one is close."""
+    with pytest.raises(ValueError, match=rf"\(did you mean {meant}\?\)"):
+        parse_cells(text)
 
 
 def test_the_sweep_differs_in_timing_alone() -> None:

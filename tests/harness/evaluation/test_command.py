@@ -67,6 +67,7 @@ def test_command_refuses_drift_with_exit_3(real: tuple[list[object], Result]) ->
     ("arguments", "words"),
     [
         (["--suite", "core13:test"], "no such suite"),
+        (["--suite", "feild:train"], "no such suite (did you mean field:train?); there are"),
         (["--suite", "kernelbench:nowhere.parquet"], "no such file or folder: nowhere.parquet"),
         (["--suite", "core13:heldout", "--levels", "one"], "--levels one: expected numbers"),
         (["--suite", "core13:heldout", "--levels", "7"], "no level 7"),

@@ -151,7 +151,7 @@ def test_settings_override_file_overrides_preset(tmp_path: Path) -> None:
     config = load_config("quick", path, ["rl.rounds=7"])
     assert (config.rl.rounds, config.rl.keep) == (7, 2)
     assert config.rl.tasks_per_round == load_config("quick").rl.tasks_per_round
-    with pytest.raises(UsageError, match="no such preset"):
+    with pytest.raises(UsageError, match=r"no such preset \(did you mean quick\?\); there are"):
         load_config("quik")
     with pytest.raises(UsageError, match="KEY=VALUE"):
         load_config(settings=["rl.rounds"])
