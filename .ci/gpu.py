@@ -47,9 +47,11 @@ SETTINGS = {
     "FIELD_SAMPLES": "2",
     "FIELD_PROBLEMS": "",
     # reinforcement learning on tasks without teachers, of open or long, from a state's folder (gpu-field makes one), a
-    # run for each seed; the GPUs take turns
+    # run for each seed; the GPUs take turns. RL_PRESET=speed after gpu-field FIELD_SET="--set sft.draw_launches=true"
+    # learns for speed
     "RL_START": "{FIELD_OUT}/start",
     "RL_SUITE": "open",
+    "RL_PRESET": "rl",
     "RL_SEEDS": "0 1 2",
     "RL_GPUS": "0",
     "RL_SET": "",
@@ -243,7 +245,8 @@ def gpu_rl(runner: Runner) -> None:
     started = []
     for number, seed in enumerate(seeds):
         command = runner.words(
-            f"{{TRITONRL}} rl --preset rl --set policy.gpu_memory={share:.2f} {{RL_SET}} --suite {{RL_SUITE}}:train "
+            f"{{TRITONRL}} rl --preset {{RL_PRESET}} --set policy.gpu_memory={share:.2f} {{RL_SET}} "
+            f"--suite {{RL_SUITE}}:train "
             f"{exam} --jobs {jobs} --adapter {{RL_START}} --seed {seed} --display plain --log jsonl "
             f"--out {{RL_OUT}}/{seed}"
         )

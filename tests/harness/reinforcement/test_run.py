@@ -18,6 +18,7 @@ from tritonrl.core.text.prompts import user_message
 from tritonrl.harness.display import DisplayKind
 from tritonrl.harness.errors import DriftError
 from tritonrl.harness.reinforcement import run as module
+from tritonrl.harness.reinforcement.command import read_cell
 from tritonrl.harness.reinforcement.curves import LiveCurves, read_curves
 from tritonrl.harness.reinforcement.exams import Change, ExamPlan, compare, render_changes
 from tritonrl.harness.reinforcement.run import (
@@ -28,6 +29,7 @@ from tritonrl.harness.reinforcement.run import (
     render_groups,
     run_reinforcement,
 )
+from tritonrl.harness.settings import load_config
 from tritonrl.harness.study.learning import Sample
 from tritonrl.harness.study.pipeline import CellContext
 from tritonrl.harness.study.store import Results
@@ -222,3 +224,11 @@ def test_a_change_says_its_points() -> None:
     """A difference is written in percentage points with its interval."""
     change = Change(temperature=0.2, group="all", figure="pass@1", num_tasks=9, start=0.2, end=0.35, low=0.1, high=0.2)
     assert change.points == "+15.0 [+10.0, +20.0]"
+
+
+def test_speed_is_timed_with_calibration_by_default() -> None:
+    """Training for speed has a calibrated timing where no cell is named, and a named one is taken as it is."""
+    assert load_config("speed", None, []).reward.goal == "speed"
+    assert read_cell(None, None, "speed").verifier.calibrated
+    assert not read_cell(None, None, "graded").verifier.calibrated
+    assert not read_cell("none", None, "speed").verifier.calibrated
