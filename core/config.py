@@ -60,7 +60,7 @@ class PolicyConfig:
 
     `openai:MODEL@URL` is a model behind an OpenAI-compatible API, which can be sampled and not trained; `requests` are
     under way there at once. `gpu_memory` is the part of a GPU's memory that the process keeps to, where several runs
-    share one; microbatches are as large as that has room for.
+    share one, and executors keep to as much again; microbatches are as large as that has room for.
     """
 
     name: str = text("nano")

@@ -64,13 +64,15 @@ def open_context(
 ) -> Iterator[CellContext]:
     """Open the real verifier, the folder's work, and the configured model unless a learner is given.
 
-    `num_sharing` processes share each GPU.
+    `num_sharing` processes share each GPU. Where `policy.gpu_memory` says that others do, executors have as large a
+    part of its memory as the policy has.
     """
     # both import torch, which a grid's other processes do without
     from ..policy.distributed_learner import load_learner
     from ..verification.verifier import open_verifier
 
-    with open_verifier(config, results.evidence_path, num_sharing) as verifier:
+    num_parts = max(num_sharing, int(0.5 / config.policy.gpu_memory))
+    with open_verifier(config, results.evidence_path, num_parts) as verifier:
         learner = learner or load_learner(config.policy, results.work)
         yield CellContext(
             config=config, learner=learner, judge=verifier, work=results.work, progress=progress, jobs=jobs
