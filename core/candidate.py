@@ -138,7 +138,7 @@ class Comparison:
     are finite in both. `worst_element` is the largest |difference| over the element's own scale, where it has one
     (`harness.reference.conditioning`). `num_nonfinite` counts elements that are NaN or infinite where the oracle's are
     finite, or the reverse, or infinities of opposite sign. For integer results `num_different` counts unequal elements
-    and the ratios are 0.
+    and the ratios are 0. `shape` is the oracle's; evidence of earlier versions has none.
     """
 
     dtype: str
@@ -152,6 +152,7 @@ class Comparison:
     relative_error: float = 0.0
     worst_excess: float = 0.0
     worst_element: float = 0.0
+    shape: tuple[int, ...] = ()
 
 
 @frozen(kw_only=True)

@@ -162,7 +162,7 @@ def merge_record(base: Any, table: Mapping[str, Any], root: Any, path: str = "")
 
 
 def suggest(name: str, known: Iterable[str], tell: Callable[[str], str] = str) -> str:
-    """Return what an error about an unknown name adds: the one that may have been meant, in `tell`'s words, or nothing."""
+    """Return an error's hint: which known name may have been meant, in `tell`'s words, or nothing."""
     close = difflib.get_close_matches(name, list(known), n=1)
     return f" (did you mean {tell(close[0])}?)" if close else ""
 

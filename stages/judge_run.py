@@ -16,7 +16,7 @@ from ..core.candidate import Comparison, Failure, RunReport
 from ..core.outcome import Outcome
 from ..core.plan import BufferKind, LaunchPlan
 from ..core.run import RunResult
-from .tolerance import IntegerRange, accepts, compare, find_needed_share
+from .tolerance import TOLERANCES, IntegerRange, accepts, compare, find_needed_share
 
 _MOST_TIMES_LOST = 2
 """By how much a run may lose more elements than the reference: which are lost at the range's end is rounding's."""
@@ -154,20 +154,25 @@ def _judge_comparison(comparison: Comparison) -> Failure | None:
     if accepts(comparison):
         return None
     if not comparison.shape_matches:
-        return Failure(outcome=Outcome.WRONG_SIGNATURE, message="another shape than the reference's")
+        return Failure(
+            outcome=Outcome.WRONG_SIGNATURE, message=f"another shape than the reference's, {comparison.shape}"
+        )
     if not comparison.dtype_matches:
         return Failure(
             outcome=Outcome.WRONG_SIGNATURE, message=f"{comparison.dtype} is not the dtype of the reference's result"
         )
+    shape = f", {comparison.dtype} of shape {comparison.shape}" if comparison.shape else ""
     of_all = f"of {comparison.num_elements} elements"
     if comparison.num_nonfinite:
-        return Failure(outcome=Outcome.NOT_FINITE, message=f"{comparison.num_nonfinite} {of_all}")
+        return Failure(outcome=Outcome.NOT_FINITE, message=f"{comparison.num_nonfinite} {of_all}{shape}")
     if comparison.num_different:
-        return Failure(outcome=Outcome.WRONG_VALUES, message=f"{comparison.num_different} {of_all} differ")
+        return Failure(outcome=Outcome.WRONG_VALUES, message=f"{comparison.num_different} {of_all} differ{shape}")
+    tolerance, share = TOLERANCES[comparison.dtype], comparison.share_of_tolerance
+    own = f", of its own scale {comparison.worst_element:.2g}" if comparison.worst_element else ""
     return Failure(
         outcome=Outcome.WRONG_VALUES,
-        message=f"relative error {comparison.relative_error:.2g}, worst element {comparison.worst_excess:.2g}"
-        + (f", of its own scale {comparison.worst_element:.2g}" if comparison.worst_element else ""),
+        message=f"relative error {comparison.relative_error:.2g} (at most {share * tolerance.relative_error:.2g}), "
+        f"worst element {comparison.worst_excess:.2g}{own} (at most {share * tolerance.worst_excess:.2g}){shape}",
     )
 
 

@@ -117,21 +117,19 @@ def compare(
     the others are measured against their own alone: a sine of 2^60 has a scale of a million beside values of 1.
     Integers may lie in `integer_range`.
     """
-    dtype_matches = dtype == (expected_dtype or dtype)
-    if actual.shape != expected.shape:
-        return Comparison(
-            dtype=dtype, shape_matches=False, dtype_matches=dtype_matches, num_elements=int(expected.size)
-        )
+    found = Comparison(
+        dtype=dtype,
+        shape_matches=actual.shape == expected.shape,
+        dtype_matches=dtype == (expected_dtype or dtype),
+        num_elements=int(expected.size),
+        shape=expected.shape,
+    )
+    if not found.shape_matches:
+        return found
     if dtype not in TOLERANCES or (expected_dtype is not None and expected_dtype not in TOLERANCES):
         low, high = integer_range or (expected, expected)
         num_different = int(np.count_nonzero(~(np.less_equal(low, actual) & np.less_equal(actual, high))))
-        return Comparison(
-            dtype=dtype,
-            shape_matches=True,
-            dtype_matches=dtype_matches,
-            num_elements=int(expected.size),
-            num_different=num_different,
-        )
+        return evolve(found, num_different=num_different)
     worst_element = 0.0
     if element_scales is not None:
         has_scale = np.isfinite(element_scales)
@@ -143,11 +141,8 @@ def compare(
     relative_error, worst_excess = 0.0, 0.0
     if element_scales is None or not judges_elements_alone:
         relative_error, worst_excess = _ratios(pieces, SMALLEST[dtype], least_scale)
-    return Comparison(
-        dtype=dtype,
-        shape_matches=True,
-        dtype_matches=dtype_matches,
-        num_elements=int(expected.size),
+    return evolve(
+        found,
         num_nonfinite=sum(piece.num_nonfinite for piece in pieces),
         relative_error=relative_error,
         worst_excess=worst_excess,

@@ -28,6 +28,7 @@ def compare_on_device(
         shape_matches=actual.shape == expected.shape,
         dtype_matches=dtype == expected_dtype,
         num_elements=expected.numel(),
+        shape=tuple(expected.shape),
     )
     if not found.shape_matches:
         return found

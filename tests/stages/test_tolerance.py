@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tritonrl.core.candidate import RunReport, Variant
 from tritonrl.stages import tolerance
+from tritonrl.stages.judge_run import judge_run
 from tritonrl.stages.tolerance import TOLERANCES, accepts, compare, find_needed_share
 
 SCALES = st.floats(-20, 20).map(lambda power: 10.0**power)
@@ -158,6 +161,27 @@ def test_another_shape_or_dtype_is_refused(shape: tuple[int, ...]) -> None:
     assert not accepts(compare(np.ones(shape), expected, "float32"))
     assert not accepts(compare(expected, expected, "float32", "float16"))
     assert not accepts(compare(expected, expected.astype(np.int64), "float32", "int64"))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "actual", "message"),
+    [
+        (
+            "float32",
+            np.full((4, 2), 2.0),
+            "relative error 1 (at most 0.0001), worst element 0.5 (at most 0.0008), float32 of shape (4, 2)",
+        ),
+        ("float32", np.full((4, 2), np.nan), "8 of 8 elements, float32 of shape (4, 2)"),
+        ("int64", np.zeros((4, 2)), "8 of 8 elements differ, int64 of shape (4, 2)"),
+        ("float32", np.ones(8), "another shape than the reference's, (4, 2)"),
+    ],
+)
+def test_wrong_values_are_told_with_tolerance_and_shape(dtype: str, actual: np.ndarray, message: str) -> None:
+    """The message has what was allowed beside what was found, and whose result it is about."""
+    found = evolve(compare(actual, np.ones((4, 2)), dtype), share_of_tolerance=0.1)
+    failure = judge_run(RunReport(variant=Variant.ORIGINAL, seconds=0.1, comparisons=(found,)))
+    assert failure is not None
+    assert failure.message == message
 
 
 @given(SEEDS, SCALES, st.floats(0.0, 0.5), st.floats(1.0, 2.0))

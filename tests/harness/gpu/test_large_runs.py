@@ -128,7 +128,7 @@ def test_a_right_plan_is_right_and_a_wrong_one_is_not(context: VerifierContext) 
     report = run(context, PLAN)
     assert judge_run(report) is None
     assert report.comparisons == (
-        Comparison(dtype="float32", shape_matches=True, dtype_matches=True, num_elements=WHOLE),
+        Comparison(dtype="float32", shape_matches=True, dtype_matches=True, num_elements=WHOLE, shape=(37, 65)),
     )
     assert context.cuda is not None
     (executor,) = context.cuda.executors
