@@ -14,12 +14,15 @@ if TYPE_CHECKING:
 
 
 def render_verdict(plain: Mapping[str, Any]) -> list[str]:
-    """Format a verdict, one line a stage."""
-    lines = [f"{'correct' if plain['correct'] else 'rejected'}  {plain['candidate'][:12]}  {plain['task']}"]
+    """Format a verdict, one line a stage, under its line of a batch where it has one."""
+    lines = [f"line {plain['line']}"] if "line" in plain else []
+    lines += [f"{'correct' if plain['correct'] else 'rejected'}  {plain['candidate'][:12]}  {plain['task']}"]
     for stage in plain["stages"]:
         sentence = "passed" if stage["passed"] else str(Outcome.from_code(stage["outcome"]))
         message = f": {stage['message']}" if stage["message"] else ""
         lines.append(f"  {stage['stage']:8} {stage['seconds']:7.2f} s  {sentence}{message}")
+    if plain.get("cached"):
+        lines.append("  cached: the server knew the verdict, and the seconds are those of then")
     speedup = "not measured" if plain["speedup"] is None else f"{plain['speedup']:.2f}"
     if plain.get("estimated_speedup") is not None:
         speedup += f" (simulated timing: {plain['estimated_speedup']:.2f})"

@@ -49,14 +49,16 @@ def verify(
     settings: Settings = None,
     jobs: Jobs = None,
     unordered: Annotated[
-        bool, typer.Option("--unordered", help="Print a batch's verdicts as they are done, each with its line.")
+        bool,
+        typer.Option("--unordered", help="Print a batch's verdicts as they are done, and not in its lines' order."),
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Verify candidates: is the kernel right, and how fast.
 
     A candidate is a module's source, in a batch also the path of one, in the batch's folder, that ends in .py.
-    What is wrong with a line of a batch, or with its task, is an error on stderr (exit 2); the others are judged.
+    What is wrong with a line of a batch, or with its task, is an error on stderr (exit 2); the others are judged, and
+    told with the numbers of their lines.
 
     Inputs are drawn anew each time, by a seed that is told with the verdict; --set verifier.seed=N repeats one.
 
@@ -120,9 +122,10 @@ def _judge(
         bad.append(str(problem))
         print(f"tritonrl: {problem}", file=sys.stderr)
 
+    places: list[dict[str, int]] = [{}]
     if batch is not None:
         lines = read_batch(batch, note_bad)
-        pairs = [(one, text) for _, one, text in lines]
+        places, pairs = [{"line": line} for line, *_ in lines], [(one, text) for _, one, text in lines]
     else:
         source, task = single
         assert source is not None
@@ -137,18 +140,14 @@ def _judge(
             file=sys.stderr,
         )
 
-    def show(found: Verdict | TaskError, line: int | None = None) -> None:
+    def show(index: int, found: Verdict | TaskError) -> None:
         if isinstance(found, TaskError):
             note_bad(found)
-            return
-        plain = verdict_plain(found, spec, config) | ({} if line is None else {"line": line})
-        place = [] if line is None else [f"line {line}"]
-        print_result(plain, [*place, *render_verdict(plain)], as_json)
+        else:
+            plain = verdict_plain(found, spec, config) | places[index]
+            print_result(plain, render_verdict(plain), as_json)
 
-    def show_with_its_line(index: int, found: Verdict | TaskError) -> None:
-        show(found, lines[index][0])
-
-    receive = show_with_its_line if unordered else in_order(show)
+    receive = show if unordered else in_order(show)
     from .verification.verifier import open_verifier
 
     with open_verifier(config, sandbox=sandbox) as verifier:

@@ -62,6 +62,7 @@ def test_verify_batch_answers_in_order(tmp_path: Path) -> None:
     assert [verdict["correct"] for verdict in verdicts] == [False, True, True, False]
     assert verdicts[1]["candidate"] == verdicts[2]["candidate"]
     assert verdicts[0]["stages"][1]["outcome"] == "not_run"
+    assert [verdict["line"] for verdict in verdicts] == [1, 2, 3, 4]
 
 
 def test_a_batch_has_a_line_for_each_line_feed(tmp_path: Path) -> None:
@@ -71,7 +72,7 @@ def test_a_batch_has_a_line_for_each_line_feed(tmp_path: Path) -> None:
     batch.write_bytes(f"{entry}\n\n{entry}".encode())
     assert [source for *_, source in read_batch(batch)] == ["x = '\u2028'\n"] * 2
     batch.write_text("[" * 100_000)
-    with pytest.raises(UsageError, match=r"batch\.jsonl:1: expected"):
+    with pytest.raises(UsageError, match=r"batch\.jsonl:1: not JSON"):
         read_batch(batch)
 
 
@@ -174,10 +175,28 @@ def test_a_bad_line_leaves_the_rest_of_a_batch(tmp_path: Path) -> None:
     batch.write_text("\n".join([good, "{}", json.dumps(unknown), json.dumps(missing), "{", good]))
     result = invoke("verify", "--batch", batch, "--extensions", "s", "--json")
     assert result.exit_code == 2
-    assert [json.loads(line)["correct"] for line in result.stdout.splitlines()] == [False, False]
+    assert [json.loads(line)["line"] for line in result.stdout.splitlines()] == [1, 6]
     assert [line.split(":")[2] for line in result.stderr.splitlines() if "batch.jsonl" in line] == ["2", "3", "4", "5"]
     assert "l1-nothing" in result.stderr
     assert "missing.py" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('{"task": "t"', r"not JSON: Expecting ',' delimiter: line 1 column 13"),
+        ('{"task": "t"}', 'missing key: candidate; a line is {"task": "...", "candidate": "..."}'),
+        ('{"candidate": "c"}', "missing key: task"),
+        ('{"task": 3, "candidate": "c"}', "task: expected text, got 3"),
+        ('["t", "c"]', """a line is {"task": "...", "candidate": "..."}, and not ['t', 'c']"""),
+    ],
+)
+def test_a_bad_line_is_told_by_what_is_wrong_with_it(line: str, words: str, tmp_path: Path) -> None:
+    """What is no JSON, lacks a key or has a value of another kind has an error of its own, which names the key."""
+    batch, bad = tmp_path / "batch.jsonl", list[str]()
+    batch.write_text(line)
+    assert read_batch(batch, bad.append) == []
+    assert bad[0].startswith(f"{batch}:1: {words}")
 
 
 def test_a_reference_that_fails_leaves_the_rest_of_a_batch(tmp_path: Path) -> None:
@@ -200,7 +219,7 @@ def test_verdicts_are_shown_in_order_as_they_come() -> None:
     """One that comes early waits for those before it, and what is known is shown before the last has come."""
     shown: list[str] = []
     verdicts = [Verdict(task_id=str(number), candidate="c", backend="b", stages=()) for number in range(4)]
-    receive = in_order(lambda verdict: shown.append(verdict.task_id))
+    receive = in_order(lambda _, verdict: shown.append(verdict.task_id))
     for number, wanted in ((2, ""), (0, "0"), (1, "012"), (3, "0123")):
         receive(number, verdicts[number])
         assert "".join(shown) == wanted

@@ -20,10 +20,11 @@ from .client import RemoteVerifier
 
 @frozen(kw_only=True)
 class AskedItem:
-    """An item, and how its errors call it."""
+    """An item, how its errors call it, and its line of a batch."""
 
     label: str
     item: dict[str, Any]
+    line: int | None = None
 
 
 def refuse_settings(*settings: object) -> None:
@@ -47,7 +48,7 @@ def read_items(
         for number, name, source in read_entries(batch, on_bad_line):
             label = f"{batch}:{number}"
             try:
-                items.append(AskedItem(label=label, item={"task": _task_of(name), "candidate": source}))
+                items.append(AskedItem(label=label, item={"task": _task_of(name), "candidate": source}, line=number))
             except UsageError as error:
                 on_bad_line(f"{label}: {error}")
         return items
@@ -85,5 +86,6 @@ def ask_server(
         if "error" in reply:
             note_bad(f"{one.label}: {reply['error']}")
         else:
-            print_result(reply, render_verdict(reply), as_json)
+            plain = reply if one.line is None else reply | {"line": one.line}
+            print_result(plain, render_verdict(plain), as_json)
     return 2 if bad else 0 if all(reply["correct"] for reply in replies) else 1

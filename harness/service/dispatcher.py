@@ -117,11 +117,18 @@ class Dispatcher:
             raise Refused(429, f"{self._num_waiting[client]} items of this client are waiting already")
         self._num_waiting[client] += len(items)
         try:
-            # shielded, as others may wait for the same verdict when this client leaves
-            return await asyncio.gather(*[asyncio.shield(self._verdict(item, spec)) for item in items])
+            return await asyncio.gather(*[self._answer(item, spec) for item in items])
         finally:
             self._num_waiting[client] -= len(items)
             self._num_waiting += Counter()  # forgets clients of whom nothing waits
+
+    async def _answer(self, item: dict[str, Any], spec: VerifierSpec) -> dict[str, Any]:
+        """Return an item's reply; a verdict says whether it was known before it was asked for."""
+        verdict = self._verdict(item, spec)
+        is_known = verdict.done()
+        # shielded, as others may wait for the same verdict when this client leaves
+        reply = await asyncio.shield(verdict)
+        return reply | {"cached": is_known} if "stages" in reply else reply
 
     def _verdict(self, item: dict[str, Any], spec: VerifierSpec) -> asyncio.Future[dict[str, Any]]:
         key = fingerprint({"item": item, "spec": spec})

@@ -6,8 +6,9 @@ the candidate's place. A task is an id of the corpus, a task record, or `{"name"
 KernelBench's form. A path is no task: a server reads no files for its clients. `spec` is optional, the audit by
 default.
 
-A verdict is the object that `tritonrl verify --json` prints; where the item's task is none or its reference fails, it
-is `{"error": SENTENCE}` in that place.
+A verdict is the object that `tritonrl verify --json` prints, and `"cached"`: whether it was known before it was asked
+for, so that its seconds are those of then. Where the item's task is none or its reference fails, it is
+`{"error": SENTENCE}` in that place.
 """
 
 from __future__ import annotations

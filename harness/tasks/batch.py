@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...core.config import Config
+from ...core.config_fields import show_value
 from ...core.outcome import printable
 from ...core.recipe.extensions import RewardSpec, VerifierSpec
 from ...core.recipe.reward import combine
@@ -18,6 +19,7 @@ from ..errors import UsageError
 from ..settings import is_regular, read_lines, read_text
 
 T = TypeVar("T")
+_FORM = 'a line is {"task": "...", "candidate": "..."}'
 
 
 def default_jobs() -> int:
@@ -58,7 +60,7 @@ def verdict_plain(verdict: Verdict, spec: VerifierSpec, config: Config) -> dict[
     return plain
 
 
-def in_order(show: Callable[[T], None]) -> Callable[[int, T], None]:
+def in_order(show: Callable[[int, T], None]) -> Callable[[int, T], None]:
     """Returns a callback for `verify_many` that shows each verdict once all that come before it have been shown."""
     waiting: dict[int, T] = {}
     num_shown = 0
@@ -67,7 +69,7 @@ def in_order(show: Callable[[T], None]) -> Callable[[int, T], None]:
         nonlocal num_shown
         waiting[index] = verdict
         while num_shown in waiting:
-            show(waiting.pop(num_shown))
+            show(num_shown, waiting.pop(num_shown))
             num_shown += 1
 
     return receive
@@ -121,11 +123,16 @@ def _read_line(path: Path, line: str) -> tuple[str, str]:
     """Return a line's task and source. Raises UsageError."""
     try:
         entry = json.loads(line)
-        name, candidate = entry["task"], entry["candidate"]
-        if not isinstance(name, str) or not isinstance(candidate, str):
-            raise TypeError
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise UsageError('expected {"task": "...", "candidate": "..."}') from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"not JSON: {error}") from None
+    if not isinstance(entry, dict):
+        raise UsageError(f"{_FORM}, and not {show_value(entry)}")
+    for key in ("task", "candidate"):
+        if key not in entry:
+            raise UsageError(f"missing key: {key}; {_FORM}")
+        if not isinstance(entry[key], str):
+            raise UsageError(f"{key}: expected text, got {show_value(entry[key])}")
+    name, candidate = entry["task"], entry["candidate"]
     if "\n" not in candidate and candidate.endswith(".py"):
         candidate = read_text(_find_candidate(path, candidate))
     return _find_task(path, name), candidate

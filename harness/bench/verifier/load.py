@@ -209,7 +209,7 @@ async def _ask(client: httpx2.AsyncClient, url: str, item: dict[str, Any], candi
     if response.status_code != 200:
         raise TritonrlError(f"{url}: {response.status_code} {response.text[:200]}")
     (verdict,) = response.json()["verdicts"]
-    text = canonical_json(verdict)
+    text = canonical_json({name: value for name, value in verdict.items() if name != "cached"})
     sha256 = hashlib.sha256(item["candidate"].encode()).hexdigest()
     is_right = verdict.get("candidate") == sha256 and tally.verdicts.setdefault(candidate, text) == text
     tally.num_wrong += not is_right

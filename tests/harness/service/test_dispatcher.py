@@ -50,6 +50,7 @@ def test_equal_items_are_verified_once() -> None:
         return [*both[0], *both[1], *again]
 
     replies = run(steps)
+    assert [reply.pop("cached") for reply in replies] == [False, False, False, False, True]
     assert replies[0] == replies[2] == replies[3] == replies[4]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import subprocess
 import sys
 import threading
@@ -220,6 +221,13 @@ def test_a_scorer_and_the_command_ask_a_server(served: str, tmp_path: Path) -> N
     done = CliRunner().invoke(command_line, given)
     assert done.exit_code == 0, done.stderr
     assert done.stdout.startswith("correct")
+    assert "cached: " not in done.stdout
+    (tmp_path / "batch.jsonl").write_text('{"task": "task.py", "candidate": "kernel.py"}\n')
+    batch = ["verify", "--batch", str(tmp_path / "batch.jsonl"), "--url", served]
+    again = CliRunner().invoke(command_line, [*batch, "--json"])
+    assert again.exit_code == 0, again.stderr
+    assert (json.loads(again.stdout)["line"], json.loads(again.stdout)["cached"]) == (1, True)
+    assert "\n  cached: " in CliRunner().invoke(command_line, batch).stdout
     refused = CliRunner().invoke(command_line, [*given, "--backend", "cuda"])
     assert refused.exit_code == 2
 
