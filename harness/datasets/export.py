@@ -30,9 +30,7 @@ FORMS = (".parquet", ".jsonl")
 
 def export_pairs(path: Path, examples: Iterable[Example], on_done: Callable[[int], None] | None = None) -> int:
     """Write the examples as pairs in the form that the file's name ends with, and count them; raises UsageError."""
-    if path.suffix not in FORMS:
-        raise UsageError(f"{path}: pairs go to a file that ends with {' or '.join(FORMS)}")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _require_place(path, "pairs go")
     make = parquet_row if path.suffix == ".parquet" else chat
     rows = list(_counted((make(example, number) for number, example in enumerate(examples)), on_done))
     if path.suffix == ".parquet":
@@ -44,6 +42,14 @@ def export_pairs(path: Path, examples: Iterable[Example], on_done: Callable[[int
     else:
         write_atomically(path, "".join(f"{json.dumps(row)}\n" for row in rows).encode())
     return len(rows)
+
+
+def _require_place(path: Path, what: str) -> None:
+    """Raise UsageError for a file of another form, and for one in a folder that is not there."""
+    if path.suffix not in FORMS:
+        raise UsageError(f"{path}: {what} to a file that ends with {' or '.join(FORMS)}")
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: there is no folder {path.parent}")
 
 
 def _counted(rows: Iterable[dict[str, Any]], on_done: Callable[[int], None] | None) -> Iterator[dict[str, Any]]:
@@ -141,10 +147,8 @@ FORMATS = (*ROWS, "kernelbench")
 
 def export_rows(path: Path, tasks: Iterable[Task], form: str) -> int:
     """Write the tasks in a tool's form to a Parquet or JSONL file, and count them; raises UsageError."""
-    if path.suffix not in (".parquet", ".jsonl"):
-        raise UsageError(f"{path}: --format {form} goes to a file that ends with .parquet or .jsonl")
+    _require_place(path, f"--format {form} goes")
     rows = [ROWS[form](task, number) for number, task in enumerate(tasks)]
-    path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".jsonl":
         write_atomically(path, "".join(f"{json.dumps(row)}\n" for row in rows).encode())
     else:

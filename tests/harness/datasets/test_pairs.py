@@ -85,6 +85,14 @@ def test_another_ending_is_refused(tmp_path: Path) -> None:
         export_pairs(tmp_path / "pairs.csv", [])
 
 
+def test_a_file_in_no_folder_is_refused(tmp_path: Path) -> None:
+    """A mistyped folder is named, before anything is drawn for it, and not made."""
+    for export in (export_pairs, lambda path, tasks: export_rows(path, tasks, "trl")):
+        with pytest.raises(UsageError, match=r"there is no folder .*nowhere$"):
+            export(tmp_path / "nowhere" / "pairs.parquet", iter(()))
+    assert not (tmp_path / "nowhere").exists()
+
+
 @pytest.mark.parametrize(
     ("line", "flaw"),
     [
