@@ -74,14 +74,16 @@ def test_tasks_of_a_foreign_suite_are_listed_and_what_is_none_is_told(tmp_path: 
 
 def test_pairs_are_exported_to_one_file(tmp_path: Path) -> None:
     """`--out` writes pairs where a folder gets tasks; one of both must be named."""
-    assert "4 pairs in" in invoke("tasks", "export", "-n", 2, "--out", tmp_path / "deep" / "pairs.parquet").stdout
-    assert pl.read_parquet(tmp_path / "deep" / "pairs.parquet").height == 4
+    assert "4 pairs in" in invoke("tasks", "export", "-n", 2, "--out", tmp_path / "pairs.parquet").stdout
+    assert pl.read_parquet(tmp_path / "pairs.parquet").height == 4
     assert invoke("tasks", "export", "-n", 2, "--out", tmp_path / "pairs.jsonl").exit_code == 0
     assert len((tmp_path / "pairs.jsonl").read_text().splitlines()) == 4
     for arguments in ((), (tmp_path / "folder", "--out", tmp_path / "pairs.jsonl")):
         result = invoke("tasks", "export", *arguments)
         assert result.exit_code == 2
         assert "either a folder" in result.stderr
+    result = invoke("tasks", "export", "--out", tmp_path / "nowhere" / "pairs.parquet")
+    assert (result.exit_code, "there is no folder" in result.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
