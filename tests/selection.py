@@ -93,6 +93,9 @@ FURTHER: Mapping[tuple[str, str], str] = {
         )
     },
     ("test_weights_beyond_the_declared_sizes_do_not_count_against_a_kernel", "the reference's"): "its own weights",
+    ("test_what_is_run_does_not_depend_on_the_clock", "not scanned"): "what is scanned, whose work is counted as well",
+    ("test_whatever_asks_for_symbolic_shapes_has_them", ""): "the compiler, which is put off in the same way",
+    ("test_held_out_tasks_of_the_first_part_do_share_graphs", ""): "novel tasks, which are compared with the same ones",
     ("test_a_kernel_in_place_on_a_clone_is_genuine", "torch.rand("): "inputs of both signs",
     ("test_what_construction_makes_neutral_must_be_applied", "a running mean"): "a running variance",
     ("test_what_construction_makes_neutral_must_be_applied", "a scale of one"): "a gain of zero",

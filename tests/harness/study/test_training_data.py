@@ -194,7 +194,7 @@ def test_data_that_cannot_be_used_claims_no_folder(tmp_path: Path) -> None:
 def test_launches_of_teachers_are_drawn_where_asked(verifier: Verifier) -> None:
     """Drawn launches are other answers to the same prompts, the same for a seed, and right."""
     plain, drawn = (
-        merge({"suite": "field", "sft": {"num_pairs": 12, "draw_launches": asked}}) for asked in (False, True)
+        merge({"suite": "field", "sft": {"num_pairs": 6, "draw_launches": asked}}) for asked in (False, True)
     )
     root = root_seed(plain, 1)
     before, after, again = (draw_training_data(config, root, _fits, None).pairs for config in (plain, drawn, drawn))
