@@ -1,4 +1,4 @@
-"""Where a data set is: files of this machine, or a name on the Hugging Face hub.
+"""Where a data set or a model is: files of this machine, or a name on the Hugging Face hub.
 
 A hub's data set is downloaded by huggingface_hub, Parquet files alone, into its cache; what is there already is used
 without a network. Its name is remembered, not its content: who identifies work takes the fingerprint of the rows.
@@ -7,11 +7,14 @@ without a network. Its name is remembered, not its content: who identifies work 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
 
+_PATIENCE_S = 10.0
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -26,19 +29,41 @@ def locate(place: str, option: str) -> Path:
     if not _HUB_NAME.fullmatch(place) or path.suffix in (".parquet", ".py"):
         raise UsageError(f"{option}: no such file or folder: {place[:200] or '(empty)'}")
     from huggingface_hub import snapshot_download
+
+    with _naming_trouble(f"{option}: no file or folder {place}"):
+        return Path(snapshot_download(place, repo_type="dataset", allow_patterns=["*.parquet", "**/*.parquet"]))
+
+
+def require_model(name: str, what: str) -> None:
+    """Raise UsageError, which begins with `what`, where a model's name on the hub leads nowhere.
+
+    transformers would ask a hub that cannot be reached for a minute. A model that was downloaded before needs none.
+    """
+    from huggingface_hub import HfApi, try_to_load_from_cache
+
+    with _naming_trouble(what):
+        if not isinstance(try_to_load_from_cache(name, "config.json"), str):
+            HfApi().model_info(name, timeout=_PATIENCE_S)
+
+
+@contextmanager
+def _naming_trouble(what: str) -> Iterator[None]:
+    """Turn what huggingface_hub raises over a name into a UsageError that begins with `what`."""
+    import httpx2
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(place, repo_type="dataset", allow_patterns=["*.parquet", "**/*.parquet"]))
+        yield
+        return
     except LocalEntryNotFoundError:
         problem = "the hub cannot be reached from here, and it was not downloaded before"
     except HfHubHTTPError as error:
         problem = f"the hub refuses it ({error.response.status_code})"
     except HFValidationError:
         problem = "it is none"
-    except (OSError, ValueError) as error:  # no connection at all, depending on how it fails
+    except (OSError, ValueError, httpx2.HTTPError) as error:  # no connection at all, depending on how it fails
         problem = f"the hub cannot be reached from here ({type(error).__name__})"
-    raise UsageError(f"{option}: no file or folder {place}, and as a name on the Hugging Face hub: {problem}")
+    raise UsageError(f"{what}, and as a name on the Hugging Face hub: {problem}")
 
 
 def read_parquet(

@@ -19,6 +19,8 @@ from typing import Any
 from attrs import define, field, frozen
 
 from ....core.config import PolicyConfig
+from ....core.config_fields import suggest
+from ...datasets.place import require_model
 from ...errors import UsageError
 from . import gguf, shapes
 from .checks import name_end, one_line, why_not_model, why_not_tokenizer, why_not_weights
@@ -139,7 +141,10 @@ def find_folder(name: str) -> Path | None:
 
 
 def find_weights(name: str) -> tuple[str, str | None]:
-    """The folder or the hub's name that a policy's name stands for, and its identity where that is known by now."""
+    """The folder or the hub's name that a policy's name stands for, and its identity where that is known by now.
+
+    Raises UsageError where it stands for nothing.
+    """
     if name.startswith(shapes.PREFIX):
         return str(NANO_FOLDER), name
     if name == "smollm2" or name.endswith(".gguf"):
@@ -148,7 +153,11 @@ def find_weights(name: str) -> tuple[str, str | None]:
             raise UsageError(f"the policy {name!r} cannot be loaded: no such file")
         return str(gguf.convert(file)), gguf.identify(file)
     folder = find_folder(name)
-    return (name, None) if folder is None else (str(folder), _folder_digest(folder))
+    if folder is None:
+        hint = suggest(name, ("nano", "smollm2"))
+        require_model(name, f"the policy {name!r} cannot be loaded: no folder {name}{hint}")
+        return name, None
+    return str(folder), _folder_digest(folder)
 
 
 def _read_weights(source: str, config: PolicyConfig, device: str, dtype: Any) -> Any:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from itertools import islice
 from pathlib import Path
 
@@ -11,7 +14,7 @@ from tritonrl.core.config import PolicyConfig
 from tritonrl.core.corpus import SUITES, Split, examples
 from tritonrl.core.text.prompts import assistant_message, user_message
 from tritonrl.harness.errors import UsageError
-from tritonrl.harness.policy.model import gguf
+from tritonrl.harness.policy.model import gguf, load
 from tritonrl.harness.policy.model.load import NANO_FOLDER, LoraShape, find_weights, load_policy
 from tritonrl.harness.policy.model.lora_adapters import attach_adapter
 from tritonrl.harness.policy.model.shapes import SHAPES, read_shape
@@ -78,9 +81,27 @@ def test_a_path_that_is_no_folder_is_not_asked_of_the_hub(tmp_path: Path, monkey
             find_weights(name)
     with pytest.raises(UsageError, match="it is a file"):
         find_weights("weights.txt")
+    monkeypatch.setattr(load, "require_model", lambda *_: None)
     assert find_weights("owner/model") == ("owner/model", None)
     assert find_weights("./here")[0] == "here"
     assert find_weights("./here")[1] is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("nosuch", "no folder nosuch, and as a name on the Hugging Face hub: the hub cannot be reached from here"),
+        ("nan", r"no folder nan (did you mean nano?), and as a name on"),
+        ("a/b/c", "no folder a/b/c, and as a name on the Hugging Face hub: it is none"),
+    ],
+)
+def test_a_name_of_nothing_is_refused_at_once(name: str, words: str, tmp_path: Path) -> None:
+    """Neither shipped, nor a folder, nor on a hub that can be reached: one line in seconds, and nothing besides."""
+    environment = {**os.environ, "HF_HOME": str(tmp_path), "HF_ENDPOINT": "http://127.0.0.1:9"}
+    script = f"from tritonrl.harness.policy.model.load import find_weights; find_weights({name!r})"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, timeout=30)
+    assert f"UsageError: the policy {name!r} cannot be loaded: {words}" in done.stderr
+    assert "Retrying" not in done.stderr
 
 
 def test_shapes_are_read() -> None:
