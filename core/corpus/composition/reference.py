@@ -133,7 +133,7 @@ def _express(place: int, node: Node, names: Sequence[str], shape: Shape, wording
         case "matmul":
             return _write_product(node, names, shape, draw)
         case "point":
-            return _write_point(place, node, names, shape, wording)
+            return _write_point(place, node, names, shape, wording, draw)
         case "reduce" | "position":
             return _write_reduction(place, node, x, len(shape), wording, draw)
         case "softmax":
@@ -194,12 +194,16 @@ def _write_product(node: Node, names: Sequence[str], shape: Shape, draw: Draw) -
     return f"torch.matmul({turned[0]}, {turned[1]})" if draw.chance(0.6) else f"{turned[0]} @ {turned[1]}"
 
 
-def _write_point(place: int, node: Node, names: Sequence[str], shape: Shape, wording: Wording) -> str:
+_SCALARS = ("torch.randn(1)", "torch.randn(1)", "torch.tensor(0.5)", "torch.tensor(1.5)", "torch.tensor(2.5)")
+"""Values with which a learned number begins."""
+
+
+def _write_point(place: int, node: Node, names: Sequence[str], shape: Shape, wording: Wording, draw: Draw) -> str:
     applied, kind = node.applied, node.option("operand")
     assert applied is not None
     operand = names[1] if len(names) > 1 else ""
     if kind == "scalar":
-        operand = wording.hold(place, "nn.Parameter(torch.randn(1))")
+        operand = wording.hold(place, f"nn.Parameter({draw.choice(_SCALARS)})")
     elif kind == "channel":
         axis = node.number("axis")
         ones = ", 1" * (len(shape) - 1 - axis)

@@ -73,7 +73,7 @@ def hint_of(parameter: Parameter, program: Program) -> str:
     """Return the type of a constructor's argument."""
     value = parameter.default if parameter.default is not None else parameter.value
     if isinstance(value, ast.Name):
-        value = dict(program.values).get(value.id, value)
+        value = dict((*program.values, *program.constants)).get(value.id, value)
     if isinstance(value, ast.Constant):
         return _TYPES.get(type(value.value), "object")
     if isinstance(value, ast.UnaryOp):

@@ -183,6 +183,32 @@ def pass_numbers(program: Program, dialect: Dialect, draw: Draw) -> None:
                 word.value = _pass(program, word.arg, word.value, taken)
 
 
+def pass_initial_values(program: Program, dialect: Dialect, draw: Draw) -> None:
+    """Make the number with which a learned number begins an argument of the constructor."""
+    taken = {parameter.name for parameter in program.parameters} | set(program.attributes())
+    for attribute, value in program.attributes().items():
+        made = value.args[0] if isinstance(value, ast.Call) and path_of(value.func) == "nn.Parameter" else None
+        if not isinstance(made, ast.Call) or path_of(made.func) != "torch.tensor" or not _is_literal(made.args[0]):
+            continue
+        wanted = draw.choice((f"{attribute}_init", f"initial_{attribute}", f"{attribute}_value"))
+        if wanted not in taken and draw.chance(dialect.passes_numbers):
+            made.args[0] = _pass(program, wanted, made.args[0], taken)
+
+
+_ROOTS = ("stdv", "bound", "norm_factor", "inv_sqrt")
+
+
+def keep_root(program: Program, draw: Draw) -> None:
+    """Keep the root of a size in an attribute, as for a bound of initial values, that nothing reads."""
+    known = {size for size, _ in program.sizes}
+    sizes = [one.name for one in program.parameters if isinstance(one.value, ast.Name) and one.value.id in known]
+    free = [wanted for wanted in _ROOTS if wanted not in program.taken() | set(program.attributes())]
+    if sizes and free:
+        root = call("math.sqrt", name(draw.choice(sizes)))
+        value = ast.BinOp(left=ast.Constant(value=1.0), op=ast.Div(), right=root) if draw.chance(0.7) else root
+        program.init.append(assign(ast.Attribute(value=name("self"), attr=draw.choice(free), ctx=ast.Store()), value))
+
+
 def _spell_out(layer: ast.Call, kind: str) -> None:
     """Write the options of a layer that has them at their defaults."""
     present = {word.arg for word in layer.keywords}
@@ -203,6 +229,11 @@ def _is_literal(node: ast.expr) -> bool:
     if isinstance(node, ast.Tuple):
         return all(number_of(item) is not None for item in node.elts)
     return number_of(node) is not None or (isinstance(node, ast.Constant) and isinstance(node.value, bool))
+
+
+def _is_fraction(node: ast.expr) -> bool:
+    """Return whether a number stands there that is no size."""
+    return isinstance(number_of(node), float)
 
 
 def write_keywords(program: Program, dialect: Dialect, draw: Draw) -> None:
@@ -229,6 +260,13 @@ def give_defaults(program: Program, dialect: Dialect, draw: Draw) -> None:
     passed: list[Parameter] = []
     left: list[Parameter] = []
     for parameter in program.parameters:
+        if _is_fraction(parameter.value) and draw.chance(dialect.named_defaults):
+            constant = parameter.name.upper()
+            if constant not in program.taken():
+                program.constants.append((constant, parameter.value))
+                parameter.default, parameter.is_passed = name(constant), False
+                left.append(parameter)
+                continue
         if not _is_literal(parameter.value) or not draw.chance(dialect.defaults):
             own_values.append(parameter)
             continue

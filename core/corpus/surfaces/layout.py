@@ -42,6 +42,12 @@ def write_parameters(program: Program, typed: bool, quote: str = '"') -> list[st
     return written
 
 
+def write_constants(program: Program, quote: str = '"') -> list[str]:
+    """Write the constants that the constructor's defaults name, as one part of a module or none."""
+    lines = [f"{key} = {write_expression(value, quote)}" for key, value in program.constants]
+    return ["\n".join(lines)] if lines else []
+
+
 def _indented(lines: Sequence[str], depth: int, indent: str) -> list[str]:
     return [f"{indent * depth}{line}" if line else "" for line in lines]
 
@@ -97,6 +103,7 @@ class Layout:
         parts = [self._model(), self._inputs(), self._init_inputs()]
         if constants:
             parts.insert(0 if is_above else 1, constants)
+        parts[:0] = write_constants(self.program, dialect.quote)
         parts[:0] = [ast.unparse(node) for node in self.program.extras]
         gap = "\n" * (dialect.num_blank + 1)
         body = gap.join(parts)

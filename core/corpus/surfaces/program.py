@@ -58,6 +58,8 @@ class Program:
     """Functions and classes beside the model."""
     values: list[tuple[str, ast.expr]] = Factory(list)
     """Constants of the module that are no sizes, in the order in which they are written."""
+    constants: list[tuple[str, ast.expr]] = Factory(list)
+    """Constants of the module that the constructor's defaults name, which the solution has as well."""
     moved: dict[str, str] = Factory(dict)
     """Attributes that moved into a container, with the path from `self` that reads them now."""
     kept_dims: dict[int, str] = Factory(dict)
@@ -80,7 +82,7 @@ class Program:
         """Return the names that the program uses."""
         nodes = [*self.init, *self.statements(), *self.extras]
         found = {name for node in nodes for name in names_in(node)}
-        found |= {name for name, _ in self.sizes} | {name for name, _ in self.values}
+        found |= {name for name, _ in self.sizes} | {name for name, _ in (*self.values, *self.constants)}
         found |= {parameter.name for parameter in self.parameters} | {argument.name for argument in self.arguments}
         return found | _OWN
 

@@ -26,16 +26,18 @@ from .flow import arrange_flow
 from .layers import (
     fill_parameters,
     give_defaults,
+    keep_root,
     kept_numbers,
     layers_in,
     name_values,
+    pass_initial_values,
     pass_numbers,
     pass_shapes,
     rename_attributes,
     rename_parameters,
     write_keywords,
 )
-from .layout import Layout, write_body, write_parameters
+from .layout import Layout, write_body, write_constants, write_parameters
 from .operators import pass_forward_numbers, spell_operators
 from .program import Program, read_program
 from .sizes import profile_names, write_sizes
@@ -108,6 +110,7 @@ def _write_program(
     attributes = rename_attributes(program, draw)
     pass_numbers(program, dialect, draw)
     pass_forward_numbers(program, dialect, draw)
+    pass_initial_values(program, dialect, draw)
     program.kept_dims.update(kept_numbers(program, ("dim", "axis")))
     spell_operators(program, dialect, draw)
     shown = ""
@@ -122,6 +125,8 @@ def _write_program(
     give_defaults(program, dialect, draw)
     name_values(program, dialect, draw)
     arrange_flow(program, dialect, draw)
+    if draw.chance(dialect.computed_attributes):
+        keep_root(program, draw)
     if draw.chance(dialect.uniform_inputs):
         _draw_uniform(program)
     sizes = write_sizes(program, dialect, draw)
@@ -254,4 +259,8 @@ def write_solution(
     if inputs:
         # neither attributes, nor keywords of a launch, nor texts
         forward = re.sub(r"(?<![\w.\"'])[A-Za-z_]\w*(?![\w\"'])(?!=[^=])", local, forward)
-    return f"{kernels}{_HEAD}{write_constructor(program)}{forward}"
+    constructor = write_constructor(program)
+    if "math." in constructor and "import math\n" not in kernels:
+        kernels = f"import math\n{kernels}"
+    constants = "".join(f"{part}\n\n\n" for part in write_constants(program))
+    return f"{kernels}{constants}{_HEAD}{constructor}{forward}"

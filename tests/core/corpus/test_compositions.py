@@ -72,7 +72,9 @@ def test_an_answer_computes_no_number() -> None:
         (1, "any_softmax", 4),
     ):
         drawn = islice(examples(Split.TRAIN, level, 3, (f"field_{family}",)), 60)
-        assert len({made.solution.partition("class ModelNew")[0] for made in drawn}) <= most
+        texts = (made.solution.partition("class ModelNew")[0] for made in drawn)
+        # what the constructor names is not the kernels'
+        assert len({re.sub(r"^(import math|[A-Z_]+ = .*)\s+", "", text, flags=re.MULTILINE) for text in texts}) <= most
 
 
 @settings(max_examples=150, deadline=None)

@@ -91,9 +91,29 @@ def test_a_solution_never_says_the_name_of_the_reference(field: list[Example], u
         bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
         bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
         bound |= {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-        assert read <= bound | {"torch", "nn", "triton", "tl"} | set(dir(builtins)), example.task.task_id
+        bound |= {alias.asname or alias.name for node in tree.body for alias in _imported(node)}
+        assert read <= bound | set(dir(builtins)), example.task.task_id
         assert "Model" not in read
         assert ("def __init__" in example.solution) == ("super().__init__()" in example.solution)
+
+
+def _imported(node: ast.stmt) -> list[ast.alias]:
+    return node.names if isinstance(node, (ast.Import, ast.ImportFrom)) else []
+
+
+def test_what_a_constructor_names_is_copied_with_it(field: list[Example], unheard: list[Example]) -> None:
+    """Constants that are defaults, and roots of sizes, occur; the solution has the constant and imports `math`."""
+    examples = [*field, *unheard]
+    constants = [
+        (made.group(), example)
+        for example in examples
+        for made in re.finditer(r"^[A-Z_]+ = -?\d*\.\d+.*$", example.task.source, re.MULTILINE)
+    ]
+    assert len(constants) > len(examples) / 50
+    assert all(line in example.solution.splitlines() for line, example in constants)
+    rooted = [example for example in examples if "math.sqrt(" in example.task.source.partition("def forward")[0]]
+    assert len(rooted) > len(examples) / 50
+    assert all("import math" in example.solution.splitlines() for example in rooted)
 
 
 def test_constructors_take_the_same_arguments(field: list[Example], unheard: list[Example]) -> None:
