@@ -194,8 +194,30 @@ def _write_product(node: Node, names: Sequence[str], shape: Shape, draw: Draw) -
     return f"torch.matmul({turned[0]}, {turned[1]})" if draw.chance(0.6) else f"{turned[0]} @ {turned[1]}"
 
 
-_SCALARS = ("torch.randn(1)", "torch.randn(1)", "torch.tensor(0.5)", "torch.tensor(1.5)", "torch.tensor(2.5)")
-"""Values with which a learned number begins."""
+_SCALARS = (
+    *("torch.randn(1)", "torch.randn(1)", "torch.tensor(0.5)", "torch.tensor(1.5)", "torch.tensor(2.5)"),
+    *("torch.full((1,), 0.75)", "torch.full((1,), 1.25)"),
+)
+"""Values with which a learned number begins: none is one, so that leaving it out shows."""
+_VECTORS: dict[str, tuple[str, ...]] = {
+    "gain": ("torch.randn({})", "torch.randn({})", "torch.rand({}) + 0.5"),
+    "weight": ("torch.randn({})", "torch.ones({})"),
+}
+_DRAWN = ("torch.randn({})",)
+
+
+def _hold_vector(place: int, axis: int, shape: Shape, wording: Wording, draw: Draw) -> str:
+    """Keep a vector along a dimension, with ones for the others or without; return what `forward` reads."""
+    length, num_after = wording.inside(shape[axis].text), len(shape) - 1 - axis
+    value = f"nn.Parameter({draw.choice(_VECTORS.get(wording.attributes[place].rstrip('0123456789'), _DRAWN))})"
+    after = ", 1" * num_after
+    way = draw.below(10) if num_after else 9
+    if way == 0:
+        return f"{wording.hold(place, value.format(length))}.view({'1, ' * axis}-1{after})"
+    if way == 1:
+        return f"{wording.hold(place, value.format(length))}[{'None, ' * axis}:{', None' * num_after}]"
+    before = "1, " * axis if way < 4 else ""
+    return wording.hold(place, value.format(f"{before}{length}{after}"))
 
 
 def _write_point(place: int, node: Node, names: Sequence[str], shape: Shape, wording: Wording, draw: Draw) -> str:
@@ -205,9 +227,7 @@ def _write_point(place: int, node: Node, names: Sequence[str], shape: Shape, wor
     if kind == "scalar":
         operand = wording.hold(place, f"nn.Parameter({draw.choice(_SCALARS)})")
     elif kind == "channel":
-        axis = node.number("axis")
-        ones = ", 1" * (len(shape) - 1 - axis)
-        operand = wording.hold(place, f"nn.Parameter(torch.randn({wording.inside(shape[axis].text)}{ones}))")
+        operand = _hold_vector(place, node.number("axis"), shape, wording, draw)
     elif kind == "plane":
         operand += f"[:, :, {', '.join(['None'] * (len(shape) - 2))}]"
     return applied.torch(names[0], operand)
@@ -268,9 +288,7 @@ def _write_norm(place: int, node: Node, x: str, shape: Shape, wording: Wording, 
         value = f"{x} / torch.sqrt({root})" if draw.chance(0.5) else f"{x} * torch.rsqrt({root})"
         if not node.option("affine"):
             return value
-        ones = ", 1" * (len(shape) - 1 - dim)
-        weight = wording.hold(place, f"nn.Parameter(torch.randn({wording.inside(shape[dim].text)}{ones}))")
-        return f"{value} * {weight}"
+        return f"{value} * {_hold_vector(place, dim, shape, wording, draw)}"
     channels = wording.inside(shape[1].text) if kind != "layer" else ""
     match kind:
         case "batch":
