@@ -264,6 +264,7 @@ _SIGNS: dict[type[ast.operator], str] = {
     ast.Mult: "Multiply",
     ast.Div: "Divide",
     ast.MatMult: "Matmul",
+    ast.Pow: "Square",
 }
 
 

@@ -28,6 +28,13 @@ _COMPARE: dict[type[ast.cmpop], str] = {
     ast.Eq: "==",
     ast.NotEq: "!=",
 }
+_PLAIN = frozenset({"ctx", "op", "ops", "attr", "id", "arg", "kind", "name", "type_comment"})
+_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {
+    kind: tuple(field for field in reversed(kind._fields) if field not in _PLAIN)
+    for kind in vars(ast).values()
+    if isinstance(kind, type) and issubclass(kind, ast.AST)
+}
+"""By type of node the fields that may hold parts, the last one first."""
 _SIGN, _ATOM, _LEAST = 14, 20, 0
 _LEAVES = frozenset({ast.Name, ast.Constant})
 _PARTS = frozenset(
@@ -118,14 +125,12 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
         yield current
         if type(current) in _LEAVES:
             continue
-        found = []
-        for value in vars(current).values():
-            if type(value) is list:
-                found += [part for part in value if isinstance(part, ast.AST)]
-            elif type(value) in _PARTS:
-                found.append(value)
-        found.reverse()
-        waiting += found
+        for field in _FIELDS[type(current)]:
+            value = getattr(current, field)
+            if type(value) in _PARTS:
+                waiting.append(value)
+            elif type(value) is list:
+                waiting += [part for part in reversed(value) if isinstance(part, ast.AST)]
 
 
 def replace_in(node: ast.AST, change: Callable[[ast.expr], ast.expr | None]) -> ast.AST:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from ..builder.draw import Draw
 from .dialects import Dialect, weighted
@@ -16,11 +17,12 @@ from .expressions import (
     own,
     path_of,
     rename_in,
+    replace_in,
     walk,
     write_expression,
 )
-from .layers import draws_numbers
-from .operators import find_operator
+from .operators import ROOTS, find_operator
+from .parameters import draws_numbers
 from .program import Method, Program
 
 _TEMPORARIES = ("y", "h", "out", "z", "t", "hidden", "result", "feat")
@@ -43,13 +45,15 @@ def arrange_flow(program: Program, dialect: Dialect, draw: Draw) -> None:
         return
     if draw.chance(dialect.sequential):
         _make_sequential(program, draw)
+    if draw.chance(2 * dialect.helper_methods):
+        _make_root(program, draw)
     if draw.chance(dialect.helper_methods):
         _make_method(program, draw)
     match weighted(draw, dialect.flow):
         case "nested":
             _nest(body, draw)
         case "names":
-            _name_each(program, draw)
+            _name_each(program, draw, draw.chance(0.4))
         case "inplace":
             _work_in_place(program, draw)
 
@@ -117,14 +121,13 @@ def _substitute(node: ast.stmt, wanted: str, value: ast.expr) -> None:
     node.value = _Into().visit(_value(node))  # type: ignore[attr-defined]
 
 
-def _name_each(program: Program, draw: Draw) -> None:
+def _name_each(program: Program, draw: Draw, is_each: bool) -> None:
     """Give values names of their own instead of the input's: one for all of them, or one for each."""
     body = program.forward
     taken = program.taken()
     free = [wanted for wanted in _TEMPORARIES if wanted not in taken]
     if not free:
         return
-    is_each = draw.chance(0.4)
     chosen = draw.choice(free)
     current: dict[str, str] = {}
     for place, node in enumerate(body):
@@ -165,7 +168,7 @@ def _describing_name(value: ast.expr, draw: Draw) -> str:
 
 def _work_in_place(program: Program, draw: Draw) -> None:
     """Write `x = x + y` as `x += y`, where `x` is no input of the model any more."""
-    _name_each(program, draw)
+    _name_each(program, draw, is_each=False)
     fresh: set[str] = set()
     for place, node in enumerate(program.forward):
         target, value = target_of(node), _value(node)
@@ -206,30 +209,46 @@ def _module_of(node: ast.stmt, program: Program, current: str) -> str:
     return attribute if is_layer else ""
 
 
+_CONTAINERS = ("layers", "net", "seq", "block", "model")
+
+
+def _find_run(program: Program) -> tuple[int, list[str]]:
+    """Return the first statements that call one module after another: where they begin, and the attributes.
+
+    Only the first of them may draw numbers.
+    """
+    first, made = program.arguments[0].name, program.attributes()
+    start, run = 0, list[str]()
+    for place, node in enumerate(program.forward):
+        found = _module_of(node, program, first)
+        if run and found and found not in run and not draws_numbers(made[found]):
+            run.append(found)
+        elif len(run) > 1:
+            break
+        else:
+            start, run = place, [found] if found else []
+    return start, run
+
+
 def _make_sequential(program: Program, draw: Draw) -> None:
     """Put modules that follow one another into `nn.Sequential`; what draws numbers keeps its place among draws."""
     body = program.forward
     first = program.arguments[0].name
-    run: list[str] = []
-    start = 0
-    while start < len(body) and not _module_of(body[start], program, first):
-        start += 1
-    end = start
-    while end < len(body) and (found := _module_of(body[end], program, first)):
-        run.append(found)
-        end += 1
     made = program.attributes()
+    start, run = _find_run(program)
+    end = start + len(run)
     places = {
         attribute_of_self(node.targets[0]): n for n, node in enumerate(program.init) if isinstance(node, ast.Assign)
     }
-    if len(run) < 2 or len(set(run)) < len(run) or any(draws_numbers(made[later]) for later in run[1:]):
+    if len(run) < 2:
         return
     others = [node for n, node in enumerate(program.init) if n not in {places[one] for one in run}]
     if any(attribute_of_self(part) in run for node in others for part in walk(node)):
         return
     if any(attribute_of_self(part) in run for node in body[:start] + body[end:] for part in walk(node)):
         return
-    container = draw.choice([one for one in ("layers", "net", "seq", "block", "model") if one not in made])
+    wanted = (*_CONTAINERS, f"{run[0]}_{run[1]}", f"{run[0]}_{run[1]}", f"{run[0]}_block")
+    container = draw.choice([one for one in wanted if one not in made])
     sequence = call(dotted("nn.Sequential"), *(made[one] for one in run))
     target = ast.Attribute(value=name("self"), attr=container, ctx=ast.Store())
     kept = [node for n, node in enumerate(program.init) if n not in {places[one] for one in run[1:]}]
@@ -244,29 +263,67 @@ def _make_method(program: Program, draw: Draw) -> None:
     """Move some statements `x = f(x)` into a method."""
     body = program.forward
     first = program.arguments[0].name
-    able = [
-        n
-        for n, node in enumerate(body[:-1])
-        if target_of(node) == first and set(names_in(_value(node))) <= {first, "self", "torch", "F"}
-    ]
-    runs = [n for n in able if n + 1 in able]
+    known = {first, "self", "torch", "F", *(constant for constant, _ in program.constants)}
+    able = [n for n, node in enumerate(body[:-1]) if target_of(node) == first and set(names_in(_value(node))) <= known]
+    # several statements, or one that calculates: a method for a call alone is none that people write
+    runs = [n for n in able if n + 1 in able or (n and isinstance(_value(body[n]), ast.BinOp))]
     if not runs:
         return
     start = draw.choice(runs)
-    end = start + 2
+    end = start + 1 + (start + 1 in able)
     while end in able and draw.chance(0.5):
         end += 1
-    taken = {*program.attributes(), *(made.name for made in program.methods)}
-    chosen = draw.choice([one for one in ("_activate", "_post", "epilogue", "_tail", "transform") if one not in taken])
+    chosen = _free_name(program, ("_activate", "_post", "epilogue", "_tail", "transform"), draw)
     moved = [*body[start:end], ast.Return(value=name(first))]
     _end_method(moved, draw)
-    program.methods.append(Method(chosen, [first], moved))
+    argument = draw.choice((first, first, "t", "h"))
+    for node in moved:
+        rename_in(node, {first: argument})
+    program.methods.append(Method(chosen, [argument], moved))
     value = call(own(chosen), name(first))
     body[start:end] = [assign(first, value)]
     last = body[-1]
     ends = start == len(body) - 2 and isinstance(last, ast.Return) and isinstance(last.value, ast.Name)
     if ends and draw.chance(0.6):
         body[-2:] = [ast.Return(value=value)]
+
+
+def _free_name(program: Program, wanted: Sequence[str], draw: Draw) -> str:
+    taken = {*program.attributes(), *(made.name for made in program.methods)}
+    return draw.choice([one for one in wanted if one not in taken])
+
+
+def _make_root(program: Program, draw: Draw) -> None:
+    """Move what is under a root of `forward`, and the root, into a method."""
+    names = {argument.name for argument in program.arguments}
+    known = {"self", "torch", "F", *(constant for constant, _ in program.constants)}
+    argument = draw.choice(("t", "x", "h", "v"))
+
+    def change(node: ast.expr) -> ast.expr | None:
+        if not _is_root(node):
+            return None
+        assert isinstance(node, ast.Call)
+        assert isinstance(node.func, ast.Attribute)
+        used = set(names_in(node)) - known
+        if len(used) != 1 or not used <= names:
+            return None
+        (given,) = used
+        chosen = _free_name(program, _ROOT_METHODS[node.func.attr], draw)
+        rename_in(node, {given: argument})
+        program.methods.append(Method(chosen, [argument], [ast.Return(value=node)]))
+        return call(own(chosen), name(given))
+
+    for node in program.forward:
+        replace_in(node, change)
+
+
+_ROOT_METHODS = {"sqrt": ("rms", "_rms", "root", "_root"), "rsqrt": ("rms", "inv_rms", "_inv_norm", "_scale_of")}
+
+
+def _is_root(node: ast.expr) -> bool:
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in ROOTS:
+        return False
+    return any(isinstance(part, ast.BinOp) for part in walk(node))
 
 
 def _end_method(moved: list[ast.stmt], draw: Draw) -> None:

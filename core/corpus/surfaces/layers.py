@@ -1,7 +1,6 @@
-"""The constructor of a surface: which numbers it takes, how layers are written, how parameters are filled.
+"""The constructor of a surface: which numbers it takes and checks, and how layers are written.
 
-`ModelNew` has the same constructor, so whatever is changed here holds for both. Parameters keep their values: what is
-filled by a function of `torch.nn.init` draws the same numbers as what was drawn at once.
+`ModelNew` has the same constructor, so whatever is changed here holds for both.
 """
 
 from __future__ import annotations
@@ -14,17 +13,14 @@ from .dialects import Dialect
 from .expressions import (
     assign,
     attribute_of_self,
-    call,
-    dotted,
     name,
-    names_in,
     number_of,
     own,
     path_of,
     rename_in,
     walk,
 )
-from .program import Method, Parameter, Program
+from .program import Parameter, Program
 
 _CONVOLUTION = ("in_channels", "out_channels", "kernel_size", "stride", "padding")
 _SIGNATURES: dict[str, tuple[str, ...]] = {
@@ -173,40 +169,14 @@ def pass_numbers(program: Program, dialect: Dialect, draw: Draw) -> None:
         if draw.chance(dialect.full_layers):
             _spell_out(layer, kind)
         for place, argument in enumerate(layer.args):
-            if place < len(signature) and _is_literal(argument) and draw.chance(dialect.passes_numbers):
+            if place < len(signature) and is_literal(argument) and draw.chance(dialect.passes_numbers):
                 wanted = signature[place]
                 if wanted not in taken:
-                    layer.args[place] = _pass(program, wanted, argument, taken)
+                    layer.args[place] = pass_argument(program, wanted, argument, taken)
         for word in layer.keywords:
-            is_free = word.arg in _PASSED and word.arg not in taken and _is_literal(word.value)
+            is_free = word.arg in _PASSED and word.arg not in taken and is_literal(word.value)
             if word.arg and is_free and draw.chance(dialect.passes_numbers):
-                word.value = _pass(program, word.arg, word.value, taken)
-
-
-def pass_initial_values(program: Program, dialect: Dialect, draw: Draw) -> None:
-    """Make the number with which a learned number begins an argument of the constructor."""
-    taken = {parameter.name for parameter in program.parameters} | set(program.attributes())
-    for attribute, value in program.attributes().items():
-        made = value.args[0] if isinstance(value, ast.Call) and path_of(value.func) == "nn.Parameter" else None
-        if not isinstance(made, ast.Call) or path_of(made.func) != "torch.tensor" or not _is_literal(made.args[0]):
-            continue
-        wanted = draw.choice((f"{attribute}_init", f"initial_{attribute}", f"{attribute}_value"))
-        if wanted not in taken and draw.chance(dialect.passes_numbers):
-            made.args[0] = _pass(program, wanted, made.args[0], taken)
-
-
-_ROOTS = ("stdv", "bound", "norm_factor", "inv_sqrt")
-
-
-def keep_root(program: Program, draw: Draw) -> None:
-    """Keep the root of a size in an attribute, as for a bound of initial values, that nothing reads."""
-    known = {size for size, _ in program.sizes}
-    sizes = [one.name for one in program.parameters if isinstance(one.value, ast.Name) and one.value.id in known]
-    free = [wanted for wanted in _ROOTS if wanted not in program.taken() | set(program.attributes())]
-    if sizes and free:
-        root = call("math.sqrt", name(draw.choice(sizes)))
-        value = ast.BinOp(left=ast.Constant(value=1.0), op=ast.Div(), right=root) if draw.chance(0.7) else root
-        program.init.append(assign(ast.Attribute(value=name("self"), attr=draw.choice(free), ctx=ast.Store()), value))
+                word.value = pass_argument(program, word.arg, word.value, taken)
 
 
 def _spell_out(layer: ast.Call, kind: str) -> None:
@@ -218,14 +188,14 @@ def _spell_out(layer: ast.Call, kind: str) -> None:
             layer.keywords.append(ast.keyword(arg=option, value=ast.Constant(value=_DEFAULTS[option])))
 
 
-def _pass(program: Program, wanted: str, value: ast.expr, taken: set[str]) -> ast.expr:
+def pass_argument(program: Program, wanted: str, value: ast.expr, taken: set[str]) -> ast.expr:
     taken.add(wanted)
     program.parameters.append(Parameter(wanted, value))
     program.has_constructor = True
     return name(wanted)
 
 
-def _is_literal(node: ast.expr) -> bool:
+def is_literal(node: ast.expr) -> bool:
     if isinstance(node, ast.Tuple):
         return all(number_of(item) is not None for item in node.elts)
     return number_of(node) is not None or (isinstance(node, ast.Constant) and isinstance(node.value, bool))
@@ -267,7 +237,7 @@ def give_defaults(program: Program, dialect: Dialect, draw: Draw) -> None:
                 parameter.default, parameter.is_passed = name(constant), False
                 left.append(parameter)
                 continue
-        if not _is_literal(parameter.value) or not draw.chance(dialect.defaults):
+        if not is_literal(parameter.value) or not draw.chance(dialect.defaults):
             own_values.append(parameter)
             continue
         usual = _DEFAULTS.get(parameter.name)
@@ -299,85 +269,56 @@ def name_values(program: Program, dialect: Dialect, draw: Draw) -> None:
             parameter.value = name(parameter.name)
 
 
-def pass_shapes(program: Program) -> None:
-    """Make the shape of a parameter vector an argument of the constructor: `bias_shape = (out_channels, 1, 1)`."""
-    given = {parameter.name: parameter.value for parameter in program.parameters}
-    taken = set(given)
-    for attribute, value in program.attributes().items():
-        inner = parameter_value(value)
-        wanted = f"{attribute}_shape"
-        if inner is None or not inner.args or wanted in taken or not set(names_in(value)) - {"nn", "torch"} <= taken:
-            continue
-        parts = [given.get(part.id, part) if isinstance(part, ast.Name) else part for part in inner.args]
-        if any(not isinstance(part, (ast.Name, ast.Constant)) for part in parts):
-            continue
-        taken.add(wanted)
-        program.parameters.append(Parameter(wanted, ast.Tuple(elts=parts, ctx=ast.Load())))
-        inner.args = [name(wanted)]
+def assert_arguments(program: Program, draw: Draw) -> None:
+    """Assert something that holds of an argument of the constructor, with a message or without."""
+    literal = {parameter.name: number_of(_looked_up(parameter.value, program)) for parameter in program.parameters}
+    sizes = {size for size, _ in program.sizes}
+    given = [one.name for one in program.parameters if isinstance(one.value, ast.Name) and one.value.id in sizes]
+    able: list[tuple[ast.expr, ast.cmpop, ast.expr, str]] = []
+    for layer in layers_in(program):
+        words = [one.value for one in layer.keywords if one.arg in ("num_groups", "num_channels")]
+        groups = words or layer.args[:2]
+        if path_of(layer.func) == "nn.GroupNorm" and len(groups) == 2 and isinstance(groups[1], ast.Name):
+            rest = ast.BinOp(left=groups[1], op=ast.Mod(), right=groups[0])
+            able += [(rest, ast.Eq(), ast.Constant(value=0), f"{groups[1].id} must be divisible by the groups")] * 4
+    for low, high in (("min_value", "max_value"), ("min_val", "max_val"), ("clamp_min", "clamp_max")):
+        if literal.get(low) is not None and literal.get(high) is not None:
+            able += [(name(low), ast.Lt(), name(high), f"{low} must be below {high}")] * 4
+    positive = [key for key in _POSITIVE if (literal.get(key) or 0) > 0]
+    for key in (*given, *positive):
+        able.append((name(key), ast.Gt(), ast.Constant(value=0), f"{key} must be positive"))
+    if able:
+        left, sign, right, message = draw.choice(able)
+        test = ast.Compare(left=left, ops=[sign], comparators=[right])
+        program.init.insert(0, ast.Assert(test=test, msg=ast.Constant(value=message) if draw.chance(0.6) else None))
 
 
-def parameter_value(value: ast.expr) -> ast.Call | None:
-    """Return the call within `nn.Parameter(...)` that draws or fills its tensor."""
-    if isinstance(value, ast.Call) and path_of(value.func) == "nn.Parameter" and len(value.args) == 1:
-        inner = value.args[0]
-        if isinstance(inner, ast.Call) and path_of(inner.func) in ("torch.randn", "torch.ones", "torch.zeros"):
-            return inner
-    return None
+_POSITIVE = ("kernel_size", "stride", "eps", "divisor", "divide_by")
 
 
-_FILLS = {"torch.randn": "nn.init.normal_", "torch.ones": "nn.init.ones_", "torch.zeros": "nn.init.zeros_"}
+def _looked_up(value: ast.expr, program: Program) -> ast.expr:
+    return dict(program.values).get(value.id, value) if isinstance(value, ast.Name) else value
 
 
-def fill_parameters(program: Program, draw: Draw) -> None:
-    """Fill parameters after they are made, by functions of `torch.nn.init`, in the constructor or in a method.
+def take_keywords(program: Program, draw: Draw) -> None:
+    """Take further keywords, which a norm is given where there is one."""
+    norms = [layer for layer in layers_in(program) if path_of(layer.func).endswith(("Norm1d", "Norm2d", "Norm3d"))]
+    program.further = "norm_kwargs" if norms and draw.chance(0.7) else "kwargs"
+    if program.further == "norm_kwargs":
+        norms[0].keywords.append(ast.keyword(arg=None, value=name(program.further)))
 
-    Only where nothing is drawn in between: the numbers must be the same.
+
+def name_number(program: Program, wanted: str, value: ast.expr) -> ast.expr | None:
+    """Make a number of the forward pass a constant of the module; return what reads it.
+
+    None where the name is taken.
     """
-    places = [place for place, node in enumerate(program.init) if _fills(node)]
-    if not places or any(_draws(node) for node in program.init[places[0] :] if not _fills(node)):
-        return
-    filling: list[ast.stmt] = []
-    for place in places:
-        node = program.init[place]
-        assert isinstance(node, ast.Assign)
-        assert isinstance(node.targets[0], ast.Attribute)
-        inner = parameter_value(node.value)
-        assert inner is not None
-        function = _FILLS[path_of(inner.func)]
-        inner.func = dotted("torch.empty")
-        filling.append(ast.Expr(value=call(function, own(node.targets[0].attr))))
-    if draw.chance(0.5) and not program.methods:
-        program.methods.append(Method("reset_parameters", [], filling))
-        filling = [ast.Expr(value=call(own("reset_parameters")))]
-    program.init += filling
-
-
-def _fills(node: ast.stmt) -> bool:
-    is_plain = isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute)
-    return is_plain and parameter_value(node.value) is not None  # type: ignore[attr-defined]
-
-
-def _draws(node: ast.stmt) -> bool:
-    """Return whether a statement of the constructor draws random numbers, or may."""
-    if not isinstance(node, ast.Assign) or attribute_of_self(node.targets[0]) == "":
-        return True
-    return draws_numbers(node.value)
-
-
-def draws_numbers(value: ast.expr) -> bool:
-    """Return whether making this attribute draws random numbers, or may."""
-    layer = layer_call(value)
-    if layer is None:
-        return any(isinstance(part, ast.Call) for part in walk(value))
-    kind = path_of(layer.func).removeprefix("nn.")
-    return kind not in _STILL and not kind.startswith(("MaxPool", "AvgPool", "BatchNorm", "InstanceNorm"))
-
-
-_STILL = frozenset(
-    {"GroupNorm", "LayerNorm", "RMSNorm", "PReLU", "ReLU", "GELU", "SiLU", "Sigmoid", "Tanh", "Softplus", "ELU"}
-    | {"LeakyReLU", "Hardtanh", "Softsign", "Hardswish", "Mish", "Softmax", "LogSoftmax", "CELU", "SELU", "LogSigmoid"}
-    | {"Hardsigmoid", "ReLU6", "Identity"}
-)
+    constants = dict(program.constants)
+    if wanted in program.taken() and not (wanted in constants and ast.dump(constants[wanted]) == ast.dump(value)):
+        return None
+    if wanted not in constants:
+        program.constants.append((wanted, value))
+    return name(wanted)
 
 
 def keep_number(program: Program, wanted: str, value: ast.expr) -> ast.expr | None:

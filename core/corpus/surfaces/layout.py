@@ -26,6 +26,12 @@ def write_statement(node: ast.stmt, quote: str = '"') -> str:
         return f"return {write_expression(node.value, quote)}"
     if isinstance(node, ast.Expr):
         return write_expression(node.value, quote)
+    if isinstance(node, ast.Assert):
+        message = f", {write_expression(node.msg, quote)}" if node.msg is not None else ""
+        return f"assert {write_expression(node.test, quote)}{message}"
+    if isinstance(node, ast.AugAssign):
+        sign = write_expression(ast.BinOp(left=node.target, op=node.op, right=ast.Constant(value=0)))[:-2]
+        return f"{sign}= {write_expression(node.value, quote)}"
     return ast.unparse(node)
 
 
@@ -39,11 +45,11 @@ def write_parameters(program: Program, typed: bool, quote: str = '"') -> list[st
                 f" = {write_expression(one.default, quote)}" if typed else f"={write_expression(one.default, quote)}"
             )
         written.append(text)
-    return written
+    return [*written, f"**{program.further}"] if program.further else written
 
 
 def write_constants(program: Program, quote: str = '"') -> list[str]:
-    """Write the constants that the constructor's defaults name, as one part of a module or none."""
+    """Write the constants that the class names, as one part of a module or none."""
     lines = [f"{key} = {write_expression(value, quote)}" for key, value in program.constants]
     return ["\n".join(lines)] if lines else []
 
@@ -101,9 +107,12 @@ class Layout:
         constants = self._constants(sizes)
         is_above = draw.chance(dialect.sizes_above)
         parts = [self._model(), self._inputs(), self._init_inputs()]
-        if constants:
-            parts.insert(0 if is_above else 1, constants)
-        parts[:0] = write_constants(self.program, dialect.quote)
+        named = write_constants(self.program, dialect.quote)
+        if constants and not is_above:
+            parts.insert(1, constants)
+        elif constants:
+            named = ["\n".join((constants, *named))]
+        parts[:0] = named
         parts[:0] = [ast.unparse(node) for node in self.program.extras]
         gap = "\n" * (dialect.num_blank + 1)
         body = gap.join(parts)

@@ -12,7 +12,7 @@ from attrs import frozen
 from ..builder.draw import Draw
 from .dialects import Dialect, weighted
 from .expressions import assign, call, dotted, method, name, names_in, number_of, own, path_of, replace_in
-from .layers import keep_number
+from .layers import keep_number, name_number
 from .program import Program
 
 _LONG = "torch.nn.functional."
@@ -87,6 +87,8 @@ OPERATORS: dict[str, Operator] = {
     "cosine_similarity": Operator("tf", num_tensors=2),
     **{f"conv{kind}{rank}d": Operator("f", num_tensors=2) for kind in ("", "_transpose") for rank in (1, 2, 3)},
 }
+ROOTS = frozenset({"sqrt", "rsqrt"})
+"""Functions that are methods of sums in parentheses too."""
 _TENSOR_ONLY = frozenset({"einsum"})
 _MODULE_NAMES: dict[str, tuple[str, ...]] = {
     "Softmax": ("softmax",),
@@ -158,7 +160,7 @@ def _spell(program: Program, found: str, node: ast.Call, space: str, draw: Draw)
             return _as_module(program, operator, found, tensors, rest, words, draw) or call(
                 _plain(operator, found), *tensors, *rest
             )
-        case "method" if _is_simple(tensors[0]):
+        case "method" if _is_simple(tensors[0]) or found in ROOTS:
             return method(tensors[0], found, [*tensors[1:], *rest], words)
         case "long":
             path = _LONG + found
@@ -189,7 +191,8 @@ def _as_module(
 ) -> ast.expr | None:
     """Make the operator a module of the constructor; none where its arguments are only known in `forward`."""
     values = [*rest, *(word.value for word in words)]
-    if any(set(names_in(value)) - {"self"} for value in values) or any(word.arg in ("weight",) for word in words):
+    known = {"self", *(constant for constant, _ in program.constants)}
+    if any(set(names_in(value)) - known for value in values) or any(word.arg in ("weight",) for word in words):
         return ast.Call(func=dotted(_plain(operator, found)), args=[*tensors, *rest], keywords=words)
     kept = {f"self.{parameter.name}": parameter.name for parameter in program.parameters}
 
@@ -227,9 +230,10 @@ _ARITHMETIC = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", 
 
 def _spell_arithmetic(node: ast.BinOp, dialect: Dialect, draw: Draw) -> ast.expr | None:
     spelled = _ARITHMETIC.get(type(node.op))
+    is_square = isinstance(node.op, ast.Pow) and number_of(node.right) == 2 and _is_tensor(node.left)
+    if is_square or (isinstance(node.op, ast.Mult) and _is_same_name(node.left, node.right)):
+        return _spell_square(node, draw)
     if spelled is None:
-        if isinstance(node.op, ast.Pow) and number_of(node.right) == 2 and _is_tensor(node.left):
-            return _spell_square(node, draw)
         return None
     number = number_of(node.right)
     if isinstance(node.op, ast.Add) and number is not None and number < 0:
@@ -248,13 +252,24 @@ def _spell_arithmetic(node: ast.BinOp, dialect: Dialect, draw: Draw) -> ast.expr
 
 
 def _spell_square(node: ast.BinOp, draw: Draw) -> ast.expr | None:
-    match draw.below(4):
+    two = ast.Constant(value=2)
+    match draw.below(10):
         case 0:
-            return call("torch.pow", node.left, node.right)
+            return call("torch.pow", node.left, two)
         case 1:
-            return method(node.left, "pow", [node.right], []) if _is_simple(node.left) else None
+            return call("torch.square", node.left)
+        case 2 | 3 if _is_simple(node.left):
+            return method(node.left, "pow", [two], [])
+        case 4 | 5 if _is_simple(node.left):
+            return method(node.left, "square", [], [])
+        case 6 | 7:
+            return ast.BinOp(left=node.left, op=ast.Pow(), right=two)
         case _:
             return None
+
+
+def _is_same_name(left: ast.expr, right: ast.expr) -> bool:
+    return isinstance(left, ast.Name) and isinstance(right, ast.Name) and left.id == right.id
 
 
 def _has_numbers(node: ast.BinOp) -> bool:
@@ -276,15 +291,18 @@ def _is_tensor(node: ast.expr) -> bool:
 
 def pass_forward_numbers(program: Program, dialect: Dialect, draw: Draw) -> None:
     """Make numbers of the forward pass arguments of the constructor, which attributes keep."""
-
-    which = draw.below(12)
+    which, is_global = draw.below(12), draw.chance(dialect.global_numbers)
 
     def replaced(wanted: str, value: ast.expr) -> ast.expr | None:
-        if number_of(value) is None or not draw.chance(dialect.passes_numbers):
+        number = number_of(value)
+        if number is None:
             return None
         # the two ends of a range are called alike
         names = _NUMBER_NAMES.get(wanted, (wanted,))
-        return keep_number(program, names[which % len(names)], value)
+        chosen = names[which % len(names)]
+        if is_global:
+            return name_number(program, chosen.upper(), value) if isinstance(number, float) else None
+        return keep_number(program, chosen, value) if draw.chance(dialect.passes_numbers) else None
 
     def change(node: ast.expr) -> ast.expr | None:
         if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div)):

@@ -59,7 +59,9 @@ class Program:
     values: list[tuple[str, ast.expr]] = Factory(list)
     """Constants of the module that are no sizes, in the order in which they are written."""
     constants: list[tuple[str, ast.expr]] = Factory(list)
-    """Constants of the module that the constructor's defaults name, which the solution has as well."""
+    """Constants of the module that the class names, which the solution has as well."""
+    further: str = ""
+    """What the constructor calls keywords beyond its arguments, where it takes them."""
     moved: dict[str, str] = Factory(dict)
     """Attributes that moved into a container, with the path from `self` that reads them now."""
     kept_dims: dict[int, str] = Factory(dict)

@@ -49,6 +49,7 @@ def write_sizes(program: Program, dialect: Dialect, draw: Draw) -> SizeText:
     for node in _expressions(program):
         rename_in(node, chosen)
     program.sizes = [(chosen[size], value) for size, value in program.sizes]
+    program.values = [(chosen.get(key, key), value) for key, value in program.values]
     if draw.chance(dialect.literal_sizes) and _may_be_literal(program):
         return _write_numbers(program, canonical)
     text = SizeText(by_name={size: chosen[size] for size in canonical})
@@ -89,7 +90,8 @@ def _choose_names(program: Program, style: str, draw: Draw) -> dict[str, str]:
         if isinstance(parameter.value, ast.Name) and parameter.value.id in canonical
     }
     positions = dict(zip(_shape(program), _positions(program, draw), strict=False))
-    avoided = {constant for constant, _ in program.values} | {argument.name for argument in program.arguments}
+    avoided = {constant for constant, _ in (*program.values, *program.constants)}
+    avoided |= {argument.name for argument in program.arguments}
     avoided |= {"torch", "nn", "F", "math", "Model", *kwlist}
     chosen: dict[str, str] = {}
     for size in canonical:
@@ -101,6 +103,8 @@ def _choose_names(program: Program, style: str, draw: Draw) -> dict[str, str]:
         free = [one for one in (*wanted, size, f"{size}_size") if one not in avoided]
         chosen[size] = next(one for one in (*free, f"{size}_")) if free else f"{size}_"
         avoided.add(chosen[size])
+    if style == "upper":
+        chosen |= {key: key.upper() for key, _ in program.values if key.upper() not in avoided}
     return chosen
 
 

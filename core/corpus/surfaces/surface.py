@@ -24,21 +24,20 @@ from .documents import entitle, tell
 from .expressions import attribute_of_self, call, path_of, rename_in, walk
 from .flow import arrange_flow
 from .layers import (
-    fill_parameters,
+    assert_arguments,
     give_defaults,
-    keep_root,
     kept_numbers,
     layers_in,
     name_values,
-    pass_initial_values,
     pass_numbers,
-    pass_shapes,
     rename_attributes,
     rename_parameters,
+    take_keywords,
     write_keywords,
 )
 from .layout import Layout, write_body, write_constants, write_parameters
 from .operators import pass_forward_numbers, spell_operators
+from .parameters import fill_parameters, keep_root, pass_initial_values, pass_shapes
 from .program import Program, read_program
 from .sizes import profile_names, write_sizes
 
@@ -124,9 +123,13 @@ def _write_program(
     write_keywords(program, dialect, draw)
     give_defaults(program, dialect, draw)
     name_values(program, dialect, draw)
+    if program.parameters and draw.chance(dialect.further_keywords):
+        take_keywords(program, draw)
     arrange_flow(program, dialect, draw)
     if draw.chance(dialect.computed_attributes):
         keep_root(program, draw)
+    if draw.chance(dialect.asserts):
+        assert_arguments(program, draw)
     if draw.chance(dialect.uniform_inputs):
         _draw_uniform(program)
     sizes = write_sizes(program, dialect, draw)

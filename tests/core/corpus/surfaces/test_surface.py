@@ -102,12 +102,13 @@ def _imported(node: ast.stmt) -> list[ast.alias]:
 
 
 def test_what_a_constructor_names_is_copied_with_it(field: list[Example], unheard: list[Example]) -> None:
-    """Constants that are defaults, and roots of sizes, occur; the solution has the constant and imports `math`."""
+    """Constants that the class names, and roots of sizes, occur; the solution has the constant and imports `math`."""
     examples = [*field, *unheard]
     constants = [
         (made.group(), example)
         for example in examples
-        for made in re.finditer(r"^[A-Z_]+ = -?\d*\.\d+.*$", example.task.source, re.MULTILINE)
+        for made in re.finditer(r"^([A-Z_]+) = -?\d*\.\d+.*$", example.task.source, re.MULTILINE)
+        if made[1] in re.split(r"\n(?=\S)", example.task.source.partition("class Model")[2])[0]
     ]
     assert len(constants) > len(examples) / 50
     assert all(line in example.solution.splitlines() for line, example in constants)
@@ -175,6 +176,14 @@ FORMS = {
     "unused imports": r"^import math$",
     "keywords for the constructor": r"return \[\[\], \{",
     "sizes in capitals": r"^BATCH_SIZE = \d+",
+    "numbers in capitals": r"^(SCALE|EPS|MIN_VALUE|MAX_VALUE) = ",
+    "squares": r"\*\* ?2\b|\.square\(|\.pow\(",
+    "a method for a root": r"\.(rms|_rms|inv_rms|root|_root|_inv_norm|_scale_of)\(\w+\)",
+    "an assertion": r"^ +assert ",
+    "further keywords": r"\*\*\w*kwargs",
+    "a vector with leading ones": r"nn\.Parameter\(torch\.\w+\(1, \w+, 1",
+    "a vector that gets its ones": r"self\.\w+(\.view\(1, -1, 1|\[None, :, None)",
+    "a learned number": r"nn\.Parameter\(torch\.(tensor|full)\(",
     "an unused argument": r"dropout",
 }
 
