@@ -28,7 +28,8 @@ from .composition.writing import write_task
 from .novelty import RESERVED, find_kin, is_reserved
 from .open_tasks.membership import find_operations, is_marked
 from .registry import FAMILIES, SURFACES, TABLE, TAUGHT
-from .surfaces import draw_dialect, has_same_interface, write_surface, write_task_surface
+from .surfaces.program import has_same_interface
+from .surfaces.surface import draw_dialect, write_surface, write_task_surface
 
 _ONE_STYLE = 22
 """The seed of the style that older families' answers have in suites of surfaces."""

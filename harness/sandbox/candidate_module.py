@@ -10,9 +10,11 @@ import ast
 import builtins
 import contextlib
 import errno
+import functools
 import hashlib
 import importlib.util
 import inspect
+import logging
 import os
 import re
 import sys
@@ -23,10 +25,11 @@ from typing import Any
 
 from ...core.candidate import Failure
 from ...core.outcome import Outcome
-from .logging_stub import make_logging
 
 MODULE_NAME = "candidate"
 _MAX_MESSAGE = 500
+_LOG_LEVELS = ("CRITICAL", "DEBUG", "ERROR", "FATAL", "INFO", "NOTSET", "WARN", "WARNING")
+_LOUDEST_SILENT = logging.INFO
 _NO_NETWORK = (
     *(errno.ENONET, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL),
     *(errno.ECONNREFUSED, errno.ECONNRESET),
@@ -49,7 +52,7 @@ def import_candidate(source: str, scratch: str) -> ModuleType:
 
 
 def _import(name: str, *arguments: Any, **options: Any) -> Any:
-    return make_logging() if name == "logging" else builtins.__import__(name, *arguments, **options)
+    return _make_logging() if name == "logging" else builtins.__import__(name, *arguments, **options)
 
 
 def identify(kernel: Any) -> tuple[str, str]:
@@ -133,3 +136,79 @@ def _classify(error: BaseException) -> Outcome | None:
     if type(error).__name__ in ("DataDependentOutputException", "GuardOnDataDependentSymNode"):
         return Outcome.DATA_DEPENDENT
     return None
+
+
+class _Fixed(type):
+    """The class of classes without attributes of their own."""
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        """Leave everything as it is."""
+
+
+class _Silent(metaclass=_Fixed):
+    """Stands for loggers, handlers, formatters and filters: it writes nothing, goes nowhere and remembers nothing."""
+
+    __slots__ = ()
+    level = logging.NOTSET
+    disabled = False
+    propagate = True
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        """Take what the logger or handler would take."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Leave everything as it is."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a method that does nothing; raises AttributeError for what no logger has."""
+        if name.startswith("_") or not (hasattr(logging.Logger, name) or hasattr(logging.Handler, name)):
+            raise AttributeError(name)
+        return _do_nothing
+
+    @property
+    def handlers(self) -> list[Any]:
+        """Return none."""
+        return []
+
+    def getChild(self, suffix: str) -> Any:
+        """Return the same again."""
+        return self
+
+    def getEffectiveLevel(self) -> int:
+        """Return the level that a process has where nobody sets one."""
+        return logging.WARNING
+
+    def isEnabledFor(self, level: int) -> bool:
+        """Return whether such a process would print a message."""
+        return level > _LOUDEST_SILENT
+
+    def hasHandlers(self) -> bool:
+        """Return false, as before anyone adds one."""
+        return False
+
+
+def _do_nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+@functools.cache
+def _make_logging() -> ModuleType:
+    """Return the `logging` that candidates import: levels, handlers and attributes can be set, and stay as they are.
+
+    Host code of libraries logs, and no result depends on it. Python's own module would open files, and its loggers are
+    objects of the process in which a call could leave something for the next.
+    """
+    module = ModuleType("logging", "Loggers that write nothing.")
+    logger = _Silent()
+    for name in _LOG_LEVELS:
+        setattr(module, name, getattr(logging, name))
+    for name in ("FileHandler", "Filter", "Formatter", "Handler", "Logger", "LoggerAdapter", "NullHandler"):
+        setattr(module, name, _Silent)
+    module.StreamHandler = _Silent  # type: ignore[attr-defined]
+    module.getLogger = lambda name=None: logger  # type: ignore[attr-defined]
+    module.getLevelName = logging.getLevelName  # type: ignore[attr-defined]
+    for name in ("basicConfig", "captureWarnings", "critical", "debug", "disable", "error", "exception", "info"):
+        setattr(module, name, _do_nothing)
+    for name in ("log", "warn", "warning"):
+        setattr(module, name, _do_nothing)
+    return module

@@ -8,7 +8,8 @@ import pytest
 import torch
 from tritonrl.core.corpus import Split, examples, families
 from tritonrl.core.corpus.builder.draw import Draw
-from tritonrl.core.corpus.surfaces import DIALECTS, Dialect, write_surface
+from tritonrl.core.corpus.surfaces.dialects import DIALECTS, Dialect
+from tritonrl.core.corpus.surfaces.surface import write_surface
 from tritonrl.core.graphs.graph_hash import hash_graph
 from tritonrl.core.task import Example, Profile, Task
 from tritonrl.harness.reference.graph.operation_trace import trace_graph

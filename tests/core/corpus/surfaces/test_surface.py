@@ -10,7 +10,7 @@ from itertools import islice
 
 import pytest
 from tritonrl.core.corpus import SUITES, Split, examples, has_heldout_dialect, is_corpus_id, render, split_of
-from tritonrl.core.corpus.surfaces import DIALECTS, dialects
+from tritonrl.core.corpus.surfaces.dialects import DIALECTS, dialects
 from tritonrl.core.corpus.surfaces.layout import _wrapped
 from tritonrl.core.task import Example, Profile
 from tritonrl.core.text.named_sizes import read_sizes, with_constants
