@@ -27,11 +27,10 @@ from ...reference.reference import one_line
 from ..device.graphs import PageFillers, Scratch, capture, capture_or_launch
 from ..device.launcher import DriverError
 from ..device.memory import DeviceBuffers, bytes_of
-from .clocks import read_clocks
 from .copies import MAX_COPIED_BYTES, BufferCopy, Prepare, Watcher, make_copies
 from .protocol import Protocol, ReferenceRequest, ReferenceSource, Timed, Trials
 from .references import Reference, References, forbid_tf32
-from .stopwatch import Lane, Measurement, Stopwatch, Subject, nothing, time_once
+from .stopwatch import Lane, Measurement, Stopwatch, Subject, nothing, read_clocks, time_once
 
 _SHORT_OF = 0.5
 """Share of the device's memory that is free, or might be."""

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tritonrl.core.candidate import ClockReading
 from tritonrl.core.config import TimingConfig
 from tritonrl.harness.gpu.device.graphs import Graph
-from tritonrl.harness.gpu.timing.clocks import name_throttles, parse_smi, read_clocks
 from tritonrl.harness.gpu.timing.protocol import Protocol
 from tritonrl.harness.gpu.timing.stopwatch import (
     Lane,
@@ -21,6 +20,9 @@ from tritonrl.harness.gpu.timing.stopwatch import (
     Subject,
     average_groups,
     draw_passes,
+    name_throttles,
+    parse_smi,
+    read_clocks,
 )
 
 from .pretend import pretend_gpu
