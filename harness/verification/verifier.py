@@ -43,7 +43,7 @@ from .evidence_store import EvidenceStore
 from .memory_budget import MemoryBudget, Share, choose_gpu_bytes
 from .recordings import probe_compile
 from .runs import probe_tiny
-from .timing.timing import probe_measured, probe_simulated
+from .timing import probe_measured, probe_simulated
 from .workers import GPU_MEMORY, HOST_MEMORY, WorkerPool
 
 Probe = Callable[[Candidate], Candidate]

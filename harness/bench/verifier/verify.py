@@ -34,7 +34,7 @@ from ....stages.syntax import judge_syntax
 from ...sandbox.sandbox import Sandbox
 from ...sandbox.wire import RecordReply
 from ...tasks.suites import corpus_examples
-from ...verification.timing.timing import find_reference_timing
+from ...verification.timing import find_reference_timing
 from ...verification.verifier import Verifier, open_verifier, probe_syntax
 from .mix import COMPILER_SPOIL, Kind, Labelled, draw_candidates, kind_of
 

@@ -15,7 +15,7 @@ from tritonrl.core.recipe.extensions import VerifierSpec
 from tritonrl.core.task import Profile, Task
 from tritonrl.harness.gpu.timing.protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
 from tritonrl.harness.verification.storages import fill_storages, from_bytes
-from tritonrl.harness.verification.timing.timing import find_reference_timing
+from tritonrl.harness.verification.timing import find_reference_timing
 from tritonrl.harness.verification.verifier import Verifier, open_verifier
 from tritonrl.stages.funnel import find_runs
 from tritonrl.stages.tolerance import accepts, compare

@@ -18,7 +18,7 @@ from tritonrl.harness.gpu.backend import CudaBackend
 from tritonrl.harness.gpu.timing.protocol import Protocol, ReferenceSource, Timed, Trials
 from tritonrl.harness.study.rows import Attempt, timing_rows
 from tritonrl.harness.tables import TABLES
-from tritonrl.harness.verification.timing.timing import describe_deviation, probe_measured
+from tritonrl.harness.verification.timing import describe_deviation, probe_measured
 from tritonrl.harness.verification.verifier import Verifier
 from tritonrl.stages.funnel import fold
 from tritonrl.stages.tolerance import TOLERANCES, accepts

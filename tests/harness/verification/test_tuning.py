@@ -14,7 +14,7 @@ from tritonrl.core.recipe.extensions import VerifierSpec
 from tritonrl.core.task import Profile
 from tritonrl.harness.gpu.backend import CudaBackend
 from tritonrl.harness.gpu.timing.protocol import Protocol
-from tritonrl.harness.verification.timing.tuning import Tuned, tune
+from tritonrl.harness.verification.timing import Tuned, tune
 from tritonrl.harness.verification.verifier import Verifier
 from tritonrl.stages.compile_stage import find_recording
 from tritonrl.stages.timing_stage import judge_timing

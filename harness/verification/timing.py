@@ -4,7 +4,7 @@ Measured, candidate and eager reference are timed in turns in one executor (`har
 run had. The results of the very runs that were timed are compared with the oracle, and what they show counts as one
 more variant of the full run, "timed": a kernel that does its work only when it is not timed is wrong, not fast. How the
 reference does with TF32 and by `torch.compile` is measured once for a task and a device, and kept. Of an autotuned
-plan the quickest configuration is timed (`harness.verification.tuning`).
+plan the quickest configuration is timed (`tune`).
 """
 
 from __future__ import annotations
@@ -12,33 +12,51 @@ from __future__ import annotations
 import math
 import time
 
-from attrs import evolve
+from attrs import evolve, frozen
 
-from ....core.candidate import Candidate, Comparison, Failure, ReferenceTiming, RunReport, TimingReport, Variant
-from ....core.config import TimingConfig
-from ....core.outcome import Outcome, Stage
-from ....core.plan import LaunchPlan
-from ....core.run import RunRequest
-from ....core.seeds import derive
-from ....core.serialisation import fingerprint
-from ....core.task import Profile, Task
-from ....stages.checks.runs import RunsReport
-from ....stages.compile_stage import find_recording
-from ....stages.funnel import FUNNEL
-from ....stages.judge_run import judge_run
-from ....stages.plan_validation import check_structure
-from ....stages.roofline import Gpu, add_noise, estimate_plan_us, estimate_reference_us
-from ....stages.tolerance import TOLERANCES
-from ....stages.variants import describe
-from ...errors import TooLargeError
-from ...gpu.backend import CudaBackend
-from ...gpu.timing.protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
-from ...reference.oracle import ExpectedRun
-from ..context import VerifierContext
-from ..evidence_store import evidence_key
-from ..runs import prepare_run, report_runs
-from .tuning import tune
+from ...core.candidate import (
+    Candidate,
+    Comparison,
+    ConfigurationTime,
+    Failure,
+    ReferenceTiming,
+    RunReport,
+    TimingReport,
+    Variant,
+    is_setting,
+)
+from ...core.config import TimingConfig
+from ...core.outcome import Outcome, Stage
+from ...core.plan import LaunchPlan
+from ...core.run import RunRequest
+from ...core.seeds import derive
+from ...core.serialisation import fingerprint
+from ...core.task import Profile, Task
+from ...stages.checks.runs import RunsReport
+from ...stages.compile_stage import find_recording
+from ...stages.funnel import FUNNEL
+from ...stages.judge_run import judge_run
+from ...stages.plan_validation import check_structure
+from ...stages.roofline import Gpu, add_noise, estimate_plan_us, estimate_reference_us
+from ...stages.tolerance import TOLERANCES
+from ...stages.variants import describe
+from ..errors import TooLargeError
+from ..gpu.backend import CudaBackend
+from ..gpu.timing.protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
+from ..reference.oracle import ExpectedRun
+from .checks.configurations import (
+    describe_choice,
+    draw_choices,
+    is_refused_by_compiler,
+    judge_with,
+    record_choices,
+    with_recording,
+)
+from .context import VerifierContext
+from .evidence_store import evidence_key
+from .runs import prepare_run, report_runs
 
+MOST_CONFIGURATIONS = 64
 _LOST = (Outcome.OUT_OF_BOUNDS, Outcome.CRASHED)
 """Ends of a timed run that say that the kernel is wrong, and not only slow."""
 
@@ -256,3 +274,60 @@ def describe_deviation(of_first: Comparison, deviation: float | None) -> Compari
     if plain.dtype in TOLERANCES:
         return evolve(plain, relative_error=deviation)
     return evolve(plain, num_different=math.ceil(deviation * plain.num_elements))
+
+
+@frozen(kw_only=True)
+class Tuned:
+    """The candidate with the quickest configuration in the place of the recorded one, and what each took."""
+
+    candidate: Candidate
+    times: tuple[ConfigurationTime, ...] = ()
+
+
+def tune(
+    candidate: Candidate, task: Task, context: VerifierContext, cuda: CudaBackend, protocol: Protocol
+) -> Tuned | Failure:
+    """Measure which configuration an autotuner would take; a plan without a choice is left as it is.
+
+    Recording has no device, so a recorded plan has the first configuration that compiles. Here every configuration is
+    recorded at the declared sizes and compiled in the sandbox, a drawn part of them where tuners have very many, and
+    the executor measures all in turns. What is timed, and checked while it is timed, is the quickest, as it would be on
+    the user's machine. A configuration that does not compile, or needs more than the GPU has, is none that a tuner
+    takes; one that ends the executor would have ended the user's process, and refuses the candidate.
+    """
+    report = candidate.evidence.compile
+    known = find_recording(report, Profile.DECLARED, task.dtypes[0]) if report is not None else None
+    # no tuner chooses a setting, so it stays as it was recorded
+    counts = tuple(1 if is_setting(words) else len(words) for words in known.choices) if known is not None else ()
+    if known is None or math.prod(counts) <= 1:
+        return Tuned(candidate=candidate)
+    seed = derive(context.oracle.seed, candidate.sha256, "tuning")
+    choices = draw_choices(counts, seed, MOST_CONFIGURATIONS)
+    inputs = describe(Variant.TIMED, task.dtypes, Profile.DECLARED)
+    usable: list[tuple[int, Candidate, RunRequest]] = []
+    recordings = record_choices(candidate, task, context, known, choices, True)
+    for number, recording in enumerate(recordings):
+        changed = with_recording(candidate, known, recording)
+        prepared = judge_with(changed, recording) or prepare_run(changed, task, context, inputs)
+        if not isinstance(prepared, Failure):
+            usable.append((number, changed, prepared[0]))
+        elif not is_refused_by_compiler(prepared):
+            return prepared
+    if not usable:
+        return Tuned(candidate=candidate)
+    ranked = cuda.rank([run.plan for *_, run in usable], [run.storages for *_, run in usable], protocol)
+    if isinstance(ranked, Failure):
+        return ranked
+    us = {number: found for (number, *_), found in zip(usable, ranked, strict=True) if found is not None}
+    best = min(us, key=us.__getitem__, default=None)
+    times = tuple(
+        ConfigurationTime(
+            description=describe_choice(recording if recording.choices else known, choice),
+            us=us.get(number),
+            is_chosen=number == best,
+        )
+        for number, (choice, recording) in enumerate(zip(choices, recordings, strict=True))
+    )
+    # where none runs, the recorded one says why when it is timed
+    chosen = next((changed for number, changed, _ in usable if number == best), candidate)
+    return Tuned(candidate=chosen, times=times)

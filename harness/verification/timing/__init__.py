@@ -1,1 +1,0 @@
-"""Measured and simulated timing of candidates that are right."""
