@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tritonrl.core.recipe.extensions import ALL_CELLS
-from tritonrl.core.statistics.design import solve
-from tritonrl.core.statistics.factorial import TERMS, Response, analyse, compare
+from tritonrl.core.statistics.factorial import TERMS, Response, analyse, compare, solve
 from tritonrl.core.statistics.intervals import detectable_multiple, joint_confidence, p_value
 from tritonrl.core.statistics.variance_components import Uncertainty, find_components, find_uncertainties
 
