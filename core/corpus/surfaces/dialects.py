@@ -62,7 +62,7 @@ class Dialect:
     defaults: float = 0.3
     named_defaults: float = 0.0
     """Of the fractions among them: their value is a default that a constant of the module names (`eps=EPS`)."""
-    global_numbers: float = 0.05
+    global_numbers: float = 0.08
     """Of the fractions in `forward` that no argument gives: constants of the module that it names."""
     asserts: float = 0.03
     """Constructors that assert something of an argument."""
@@ -114,7 +114,7 @@ DIALECTS: tuple[Dialect, ...] = (
         computed_attributes=0.05,
         operators=(("module", 1), ("function", 1), ("long", 2), ("torch", 5), ("method", 0)),
         flow=(("again", 4), ("nested", 1)),
-        sequential=0.6,
+        sequential=0.7,
         helper_methods=0.05,
         returns_name=0.8,
     ),
@@ -141,8 +141,8 @@ DIALECTS: tuple[Dialect, ...] = (
         passed_shapes=0.35,
         operators=(("module", 3), ("function", 2), ("long", 2), ("torch", 3), ("method", 1)),
         flow=(("again", 2), ("names", 1)),
-        sequential=0.6,
-        helper_methods=0.1,
+        sequential=0.7,
+        helper_methods=0.15,
         returns_name=0.5,
     ),
     Dialect(
@@ -177,13 +177,13 @@ DIALECTS: tuple[Dialect, ...] = (
         passes_numbers=0.5,
         named_values=0.7,
         keyword_layers=0.3,
-        named_defaults=0.4,
+        named_defaults=0.25,
         computed_attributes=0.1,
         passed_shapes=0.35,
         operators=(("module", 12), ("function", 1), ("torch", 1), ("method", 1)),
         flow=(("again", 2), ("nested", 2)),
         sequential=0.9,
-        helper_methods=0.1,
+        helper_methods=0.15,
         returns_name=0.4,
     ),
     Dialect(
@@ -202,7 +202,7 @@ DIALECTS: tuple[Dialect, ...] = (
         passes_numbers=0.4,
         defaults=0.5,
         unused_parameters=0.1,
-        named_defaults=0.7,
+        named_defaults=0.4,
         computed_attributes=0.15,
         passed_shapes=0.2,
         operators=(("function", 8), ("torch", 2), ("method", 2)),
@@ -223,7 +223,7 @@ DIALECTS: tuple[Dialect, ...] = (
         named_inputs=0.2,
         passes_numbers=0.2,
         named_values=0.4,
-        named_defaults=0.7,
+        named_defaults=0.4,
         computed_attributes=0.1,
         operators=(("method", 8), ("torch", 1), ("function", 1)),
         arithmetic=(("operator", 6), ("method", 2)),
@@ -251,7 +251,7 @@ DIALECTS: tuple[Dialect, ...] = (
         unused_parameters=0.2,
         passed_shapes=0.6,
         init_functions=0.4,
-        named_defaults=0.7,
+        named_defaults=0.4,
         computed_attributes=0.2,
         operators=(("module", 1), ("function", 2), ("long", 1), ("torch", 5), ("method", 2)),
         arithmetic=(("operator", 7), ("torch", 2)),
@@ -280,11 +280,12 @@ DIALECTS: tuple[Dialect, ...] = (
         defaults=0.6,
         unused_parameters=0.25,
         keyword_inputs=True,
-        named_defaults=0.4,
+        named_defaults=0.25,
         computed_attributes=0.1,
         operators=(("module", 3), ("function", 3), ("torch", 3), ("method", 2)),
         flow=(("again", 1), ("names", 2)),
-        sequential=0.5,
+        sequential=0.6,
+        helper_methods=0.1,
         returns_name=0.6,
     ),
     Dialect(
