@@ -98,6 +98,8 @@ class Chain:
     """Whether values are sums of many, or their logarithms, so that functions with a bound are constant."""
     soft: int = -1
     """The dimension that a softmax was over."""
+    log_soft: int = -1
+    """The dimension that a log-softmax was over: a log-sum-exp over it is nought but rounding errors."""
     has_input: bool = False
     used: set[str] = field(factory=set)
     num_kernels: int = 0
@@ -208,7 +210,7 @@ class Chain:
             chosen = dims
         if chosen != list(range(chosen[0], chosen[0] + len(chosen))):
             return False
-        if self.soft in chosen and kind != "max":
+        if (self.soft in chosen and kind != "max") or (self.log_soft in chosen and kind == "logsumexp"):
             return False
         keeps = self.draw.chance(0.45)
         self.x = self.program.reduce(self.x, kind, chosen, keeps)
@@ -217,7 +219,7 @@ class Chain:
         self.is_mixed = self.is_mixed and kind in ("sum", "mean")
         self.is_bounded = self.is_bounded or kind in ("max", "min")
         self.is_centred = False
-        self.soft = -1
+        self.soft = self.log_soft = -1
         if kind == "logsumexp":
             self.order, self.is_bounded = 0, False
         self.num_kernels += 1
@@ -241,7 +243,7 @@ class Chain:
         self.x = self.program.softmax(self.x, dim, kind)
         self.order, self.is_mixed, self.is_centred, self.is_large = 0, False, False, False
         self.is_bounded = True
-        self.soft = dim if kind == "softmax" else -1
+        self.soft, self.log_soft = (dim, -1) if kind == "softmax" else (-1, dim)
         self.num_kernels += 1
         return True
 
