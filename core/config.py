@@ -17,14 +17,12 @@ from typing import Any, Literal
 
 from attrs import field, frozen
 
-from . import serialisation
 from .config_fields import (
     WHERE_SET,
     boolean,
     check_choice,
     integer,
     merge_record,
-    paths_of,
     read_value,
     real,
     text,
@@ -360,13 +358,3 @@ def with_overrides(config: Config, overrides: Mapping[str, str]) -> Config:
             raise ConfigError(f"{key}: set together with a key inside it")
         target[name] = read_value(written)
     return merge(table, config)
-
-
-def keys() -> tuple[str, ...]:
-    """Every key's full path, in the order of the tree."""
-    return tuple(paths_of(Config))
-
-
-def fingerprint(config: Config) -> str:
-    """SHA-256 of the canonical JSON of the identity."""
-    return serialisation.fingerprint(identity(config))

@@ -258,12 +258,3 @@ def _naming(path: Path) -> Iterator[None]:
         yield
     except pl.exceptions.PolarsError as error:
         raise DamagedTableError(f"{path}: a damaged table ({error})") from error
-
-
-def equal_but_for_times(first: Path, second: Path) -> bool:
-    """Whether two results folders hold the same tables, apart from elapsed times."""
-    for table in TABLES.values():
-        ours, theirs = (read_table(table, folder / f"{table.name}.parquet") for folder in (first, second))
-        if not ours.drop(table.times).equals(theirs.drop(table.times), null_equal=True):
-            return False
-    return True

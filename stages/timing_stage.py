@@ -57,12 +57,12 @@ def compiled_speedup_of(report: TimingReport, trim: float = TRIM) -> float | Non
     return speedup * compiled_us / eager_us if eager_us > 0.0 else None
 
 
-def control_ratio_of(report: TimingReport, trim: float = TRIM) -> float | None:
+def control_ratio_of(report: TimingReport) -> float | None:
     """The candidate's runtime over the one that the A/A control measured once more; None without a control."""
     if not report.control_us or not report.candidate_us:
         return None
-    control_us = trimmed_mean(report.control_us, trim)
-    return trimmed_mean(report.candidate_us, trim) / control_us if control_us > 0.0 else None
+    control_us = trimmed_mean(report.control_us, TRIM)
+    return trimmed_mean(report.candidate_us, TRIM) / control_us if control_us > 0.0 else None
 
 
 def _name_configuration(report: TimingReport) -> list[str]:

@@ -117,10 +117,6 @@ class Analysis:
     num_tasks: int
     over: str
 
-    @property
-    def assumes_no_interactions(self) -> bool:
-        return self.order == 1
-
     def effect(self, name: str) -> Effect:
         """The effect with this name; raises KeyError."""
         for effect in self.effects:

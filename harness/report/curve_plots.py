@@ -95,13 +95,13 @@ def _in_order(lines: dict[str, Points], analysis: Analysis) -> dict[str, Points]
     return {name: lines[name] for name in order if name in lines}
 
 
-def thinned(values: Sequence[float | None], limit: int = _MAX_POINTS) -> Points:
-    """A series as (place, value) pairs without its gaps; longer ones as means of `limit` equal groups."""
-    if len(values) <= limit:
+def thinned(values: Sequence[float | None]) -> Points:
+    """A series as (place, value) pairs without its gaps; longer ones as means of `_MAX_POINTS` equal groups."""
+    if len(values) <= _MAX_POINTS:
         return [(float(place), value) for place, value in enumerate(values) if value is not None]
     found = []
-    for number in range(limit):
-        first, end = len(values) * number // limit, len(values) * (number + 1) // limit
+    for number in range(_MAX_POINTS):
+        first, end = (len(values) * place // _MAX_POINTS for place in (number, number + 1))
         group = [value for value in values[first:end] if value is not None]
         if group:
             found.append(((first + end - 1) / 2, sum(group) / len(group)))

@@ -79,13 +79,10 @@ POLL_S = 1.0
 """How often a process that has nothing left to claim looks whether the others have finished, or died."""
 
 
-def parse_grid(text: str, limit: int | None = None) -> tuple[CellSpec, ...]:
-    """Return at most `limit` of the cells that `--grid` names (`core.recipe.extensions.parse_cells`).
-
-    Raises UsageError.
-    """
+def parse_grid(text: str) -> tuple[CellSpec, ...]:
+    """Return the cells that `--grid` names (`core.recipe.extensions.parse_cells`); raises UsageError."""
     try:
-        return parse_cells(text)[:limit]
+        return parse_cells(text)
     except ValueError as error:
         raise UsageError(f"--grid {text}: {error}") from None
 

@@ -41,14 +41,12 @@ class Shared:
     graph: str
 
 
-def trace_tasks(
-    tasks: Iterable[Task], *, skipped: Sequence[Skipped] = (), on_done: Callable[[int], None] | None = None
-) -> TracedTasks:
-    """The graphs of these tasks, `skipped` being listed with what cannot be traced; `on_done` gets each count."""
+def trace_tasks(tasks: Iterable[Task], *, on_done: Callable[[int], None] | None = None) -> TracedTasks:
+    """The graphs of these tasks; `on_done` gets each count."""
     chosen = list(tasks)
     plains = [{"source": task.source, "dtype": task.dtypes[0]} for task in chosen]
     found = map_side_by_side(trace_program, plains, on_done)
-    return _collect([task.task_id for task in chosen], found, skipped)
+    return _collect([task.task_id for task in chosen], found, ())
 
 
 def trace_suite(

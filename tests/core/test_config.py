@@ -7,7 +7,8 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core import serialisation
-from tritonrl.core.config import Config, ConfigError, RlConfig, fingerprint, identity, keys, parse_toml, with_overrides
+from tritonrl.core.config import Config, ConfigError, RlConfig, identity, parse_toml, with_overrides
+from tritonrl.core.config_fields import paths_of
 
 LATER = {
     "against": "full:unseen",
@@ -124,7 +125,7 @@ def test_any_text_is_a_config_or_one_line(text: str) -> None:
     assert message_of(lambda: parse_toml(text)).count("\n") == 0
 
 
-@given(st.sampled_from(keys()), st.text(max_size=30))
+@given(st.sampled_from(paths_of(Config)), st.text(max_size=30))
 def test_any_override_is_a_config_or_a_line_that_names_the_key(key: str, text: str) -> None:
     """A bad value on the command line is traced to its key."""
     message = message_of(lambda: with_overrides(Config(), {key: text}))
@@ -166,6 +167,10 @@ def test_the_tree_survives_json() -> None:
     assert serialisation.from_plain(serialisation.to_plain(config), Config) == config
 
 
+def fingerprint(config: Config) -> str:
+    return serialisation.fingerprint(identity(config))
+
+
 def test_the_identity_drops_what_changes_no_result() -> None:
     """Neither threads, nor requests at once, nor memory change a fingerprint; any other key does."""
     config = Config()
@@ -183,7 +188,7 @@ def test_the_identity_drops_what_changes_no_result() -> None:
         for name, table in identity(config).items()
         for key in (table if isinstance(table, dict) else ("",))
     ]
-    assert named == [key for key in keys() if key not in (*without_effect, *LATER)]
+    assert named == [key for key in paths_of(Config) if key not in (*without_effect, *LATER)]
 
 
 @pytest.mark.parametrize(("key", "value"), LATER.items())

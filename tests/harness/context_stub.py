@@ -30,6 +30,7 @@ from tritonrl.harness.display import Progress, Silent
 from tritonrl.harness.study.pipeline import CellContext
 from tritonrl.harness.study.store import Results
 from tritonrl.harness.study.task_draws import evaluation_tasks, root_seed, round_tasks
+from tritonrl.harness.tables import TABLES, read_table
 
 KERNEL = "import triton\n\n\n@triton.jit\ndef kernel():\n    pass\n\n\nclass ModelNew:\n    pass\n"
 """What stands for an answer to a task without a teacher."""
@@ -196,3 +197,12 @@ def stub_context(
         work=results.work,
         progress=progress or Silent(),
     )
+
+
+def equal_but_for_times(first: Path, second: Path) -> bool:
+    """Whether two results folders hold the same tables, apart from elapsed times."""
+    for table in TABLES.values():
+        ours, theirs = (read_table(table, folder / f"{table.name}.parquet") for folder in (first, second))
+        if not ours.drop(table.times).equals(theirs.drop(table.times), null_equal=True):
+            return False
+    return True

@@ -36,14 +36,6 @@ MISH = make_operation(
     "{x} * (2.0 * tl.sigmoid(2.0 * tl.log(1.0 + tl.exp(-tl.abs({x}))) + 2.0 * tl.maximum({x}, 0.0)) - 1.0)",
     result="one",
 )
-SELU = make_operation(
-    "selu",
-    "F.selu({x})",
-    "SELU",
-    "1.0507009873554805 * tl.where({x} > 0, {x}, 1.6732632423543772 * (tl.exp({x}) - 1.0))",
-    group="rectify",
-    needs_mixed_signs=True,
-)
 RELU6 = make_operation(
     "relu6",
     "F.relu6({x})",

@@ -14,8 +14,6 @@ from attrs import Factory, define, field, frozen
 from ..builder.drafts import Device
 from ..builder.operations import Applied
 
-BLOCKS = "BLOCK"
-
 
 @frozen(kw_only=True)
 class Place:

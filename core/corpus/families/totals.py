@@ -15,7 +15,6 @@ from ..builder.draw import Draw
 from ..builder.spec import Size, Spec, draw_dtypes, draw_size
 from ..builder.wording import Kernel, Names, draw_names_among, finish
 
-_INFINITY = 'float("inf")'
 MAX_ELEMENTS = 500_000
 
 DIMENSIONS: dict[int, tuple[tuple[str, ...], ...]] = {

@@ -95,7 +95,6 @@ _MODULE_NAMES: dict[str, tuple[str, ...]] = {
     "LogSoftmax": ("log_softmax", "logsoftmax"),
     "MSELoss": ("loss_fn", "criterion", "mse"),
 }
-_ACTIVATION_NAMES = ("act", "activation", "{}")
 _NUMBER_NAMES: dict[str, tuple[str, ...]] = {
     "negative_slope": ("negative_slope", "negative_slope", "slope"),
     "alpha": ("alpha",),

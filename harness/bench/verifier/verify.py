@@ -188,11 +188,11 @@ def _without_compilers(figures: PassFigures) -> float:
     return sum(seconds for spoil, seconds in figures.seconds_by_spoil.items() if spoil != COMPILER_SPOIL)
 
 
-def measure_syntax(sources: Sequence[str], at_least_s: float = _SYNTAX_SECONDS) -> float:
+def measure_syntax(sources: Sequence[str]) -> float:
     """Measure completions a CPU second through extraction and the AST stage, in this thread, no text twice."""
     num_done = 0
     began = time.thread_time()
-    while time.thread_time() - began < at_least_s:
+    while time.thread_time() - began < _SYNTAX_SECONDS:
         for source in sources:
             # the stage remembers the last texts it saw
             extracted = extract(assistant_message(f"# {num_done}\n{source}"))

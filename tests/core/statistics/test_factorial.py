@@ -66,7 +66,7 @@ def test_half_a_grid_separates_main_effects_and_names_the_aliases(effects: dict[
     effects = {name: effect for name, effect in effects.items() if len(name) <= 2}
     analysis = analyse(responses(HALF, effects))
     assert analysis is not None
-    assert not analysis.assumes_no_interactions
+    assert analysis.order == 2
     assert [analysis.effect(letter).estimate for letter in LETTERS] == pytest.approx(
         [effects[letter] for letter in LETTERS], abs=1e-9
     )
@@ -79,7 +79,7 @@ def test_one_at_a_time_assumes_no_interactions_and_says_so() -> None:
     effects = {"m": 0.2, "s": -0.1, "c": 0.05, "t": 0.0}
     analysis = analyse(responses(ONE_AT_A_TIME, effects))
     assert analysis is not None
-    assert analysis.assumes_no_interactions
+    assert analysis.order == 1
     assert [analysis.effect(letter).estimate for letter in LETTERS] == pytest.approx(list(effects.values()), abs=1e-9)
     assert not any(analysis.effect(name).estimable for name in TERMS[4:])
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 from attrs import define, frozen
 from tritonrl.core.config import Config as WholeConfig
-from tritonrl.core.config import ConfigError, PolicyConfig, fingerprint, identity, with_overrides
+from tritonrl.core.config import ConfigError, PolicyConfig, identity, with_overrides
 from tritonrl.core.recipe.learner import Sampling, Training
 from tritonrl.harness.errors import UsageError
 from tritonrl.harness.policy.learner import PolicyLearner
@@ -183,4 +183,4 @@ def test_the_default_engine_identifies_nothing() -> None:
     """Results of before the key was there stay the same; vLLM's are others."""
     config = WholeConfig()
     assert "engine" not in identity(config)["policy"]
-    assert fingerprint(with_overrides(config, {"policy.engine": "vllm"})) != fingerprint(config)
+    assert identity(with_overrides(config, {"policy.engine": "vllm"})) != identity(config)

@@ -15,9 +15,8 @@ from tritonrl.harness.study.archive import describe, pack, unpack
 from tritonrl.harness.study.grid import GridOutcome, lost_starts, order_cells, parse_grid, run_grid
 from tritonrl.harness.study.pipeline import CellContext
 from tritonrl.harness.study.store import Results
-from tritonrl.harness.tables import equal_but_for_times
 
-from ..context_stub import TeacherLearner, solutions, stub_context, tiny_config
+from ..context_stub import TeacherLearner, equal_but_for_times, solutions, stub_context, tiny_config
 
 GRID, SEEDS = "none,m,msct", 2
 

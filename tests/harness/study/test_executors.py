@@ -30,9 +30,8 @@ from tritonrl.harness.study.runner.executors import JobOptions
 from tritonrl.harness.study.runner.ray_tasks import run_on_ray
 from tritonrl.harness.study.runner.slurm import run_on_slurm, sbatch_script
 from tritonrl.harness.study.store import Results
-from tritonrl.harness.tables import equal_but_for_times
 
-from ..context_stub import stub_context, tiny_config
+from ..context_stub import equal_but_for_times, stub_context, tiny_config
 
 REPOSITORY = Path(__file__).parents[3]
 CELLS = parse_grid("m,msct")

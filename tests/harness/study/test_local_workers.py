@@ -19,9 +19,8 @@ from tritonrl.harness.errors import TritonrlError
 from tritonrl.harness.study.grid import GridOutcome, parse_grid, run_grid
 from tritonrl.harness.study.runner.local_workers import run_locally, worker_environment
 from tritonrl.harness.study.store import Results
-from tritonrl.harness.tables import equal_but_for_times
 
-from ..context_stub import stub_context, tiny_config
+from ..context_stub import equal_but_for_times, stub_context, tiny_config
 
 REPOSITORY = Path(__file__).parents[3]
 GRID = "none,m,msct,c+binary"
