@@ -146,7 +146,7 @@ def compare(
         num_nonfinite=sum(piece.num_nonfinite for piece in pieces),
         relative_error=relative_error,
         worst_excess=worst_excess,
-        worst_element=_bounded(worst_element),
+        worst_element=bounded(worst_element),
     )
 
 
@@ -274,10 +274,11 @@ def _ratios(pieces: Sequence[_Piece], smallest: float, least_scale: float) -> tu
             sums.append((largest, float(np.sum(np.square(difference, out=difference)))))
     largest = max((own for own, _ in sums), default=0.0)
     root_mean_square = largest * math.sqrt(sum(part * (own / largest) ** 2 for own, part in sums) / count)
-    return _bounded(root_mean_square / scale), _bounded(worst)
+    return bounded(root_mean_square / scale), bounded(worst)
 
 
-def _bounded(ratio: float) -> float:
+def bounded(ratio: float) -> float:
+    """Return a ratio, or `LARGEST_RATIO` where it is more or no number."""
     return ratio if ratio < LARGEST_RATIO else LARGEST_RATIO
 
 

@@ -13,7 +13,7 @@ import torch
 from attrs import evolve
 
 from ...core.candidate import Comparison
-from ...stages.tolerance import LARGEST_FINITE, LARGEST_RATIO, SMALLEST, TOLERANCES, ZERO_SCALE
+from ...stages.tolerance import LARGEST_FINITE, SMALLEST, TOLERANCES, ZERO_SCALE, bounded
 
 _PIECE = 1 << 24
 _Pair = tuple[torch.Tensor, torch.Tensor]
@@ -59,8 +59,8 @@ def compare_on_device(
     return evolve(
         found,
         num_nonfinite=num_nonfinite,
-        relative_error=_bounded(math.sqrt(errors / max(1, count)) / scale),
-        worst_excess=_bounded(worst),
+        relative_error=bounded(math.sqrt(errors / max(1, count)) / scale),
+        worst_excess=bounded(worst),
     )
 
 
@@ -90,7 +90,3 @@ def _widen(pair: _Pair, dtype: str, largest_safe: float) -> tuple[torch.Tensor, 
     is_infinite = torch.where(is_at_end, got == infinite, sizes > 1.0)
     wanted = torch.where(is_infinite, infinite, wanted)
     return got, wanted, torch.isfinite(wanted) & torch.isfinite(got)
-
-
-def _bounded(ratio: float) -> float:
-    return ratio if ratio < LARGEST_RATIO else LARGEST_RATIO

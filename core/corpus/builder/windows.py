@@ -121,10 +121,10 @@ def draw_window(draw: Draw, rank: int, is_transposed: bool = False, is_direct: b
     kernel = (draw.choice((_FEW_WIDTHS if is_direct else _WIDTHS)[rank]),) * rank
     if rank > 1 and draw.chance(0.25):
         kernel = draw.choice((_FEW_UNEVEN if is_direct else _UNEVEN)[rank])
-    dilation = _draw_sides(draw, rank, (1, 1, 1, 1, 1, 1, 2, 2, 3) if rank < 3 else (1, 1, 1, 1, 2), 0.1)
+    dilation = draw_each_side(draw, rank, (1, 1, 1, 1, 1, 1, 2, 2, 3) if rank < 3 else (1, 1, 1, 1, 2), 0.1)
     # results of a transposed convolution grow by the stride on every side
     spread = (2, 2, 1, 1, 1 if rank == 3 else 3)
-    stride = _draw_sides(draw, rank, spread if is_transposed else (1, 1, 1, 2, 2, 3), 0.1)
+    stride = draw_each_side(draw, rank, spread if is_transposed else (1, 1, 1, 2, 2, 3), 0.1)
     spans = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
     match draw.below(3):
         case 0:
@@ -147,13 +147,14 @@ def draw_pooling_window(draw: Draw, rank: int, has_dilation: bool) -> Window:
     kernel = (draw.choice({1: (2, 3, 4, 5, 8), 2: (2, 2, 3, 3, 4, 5), 3: (2, 2, 3)}[rank]),) * rank
     if rank > 1 and draw.chance(0.2):
         kernel = draw.choice({2: ((2, 3), (3, 2), (1, 4)), 3: ((1, 2, 2), (2, 3, 3))}[rank])
-    stride = kernel if draw.chance(0.5) else _draw_sides(draw, rank, (1, 2, 2, 3), 0.1)
+    stride = kernel if draw.chance(0.5) else draw_each_side(draw, rank, (1, 2, 2, 3), 0.1)
     padding = tuple(width // 2 for width in kernel) if draw.chance(0.4) else (0,) * rank
-    dilation = _draw_sides(draw, rank, (1, 1, 1, 2), 0.0) if has_dilation else (1,) * rank
+    dilation = draw_each_side(draw, rank, (1, 1, 1, 2), 0.0) if has_dilation else (1,) * rank
     return Window(kernel=kernel, stride=stride, padding=padding, dilation=dilation)
 
 
-def _draw_sides(draw: Draw, rank: int, options: tuple[int, ...], uneven: float) -> tuple[int, ...]:
+def draw_each_side(draw: Draw, rank: int, options: tuple[int, ...], uneven: float) -> tuple[int, ...]:
+    """Draw a number for each side: one for all, or with probability `uneven` one for each."""
     if rank > 1 and draw.chance(uneven):
         return tuple(draw.choice(options) for _ in range(rank))
     return (draw.choice(options),) * rank

@@ -62,6 +62,11 @@ def add_convolution(
     return program.convolution(lead(program.input(shape)), found, window, groups, has_bias)
 
 
+def draw_tensor_rank(draw: Draw) -> int:
+    """Draw a number of dimensions."""
+    return draw.choice((2, 2, 2, 3, 3, 4, 4, 5))
+
+
 def draw_rank(draw: Draw) -> int:
     """Draw the number of an image's sides."""
     return draw.choice((1, 2, 2, 2, 3, 3))

@@ -9,7 +9,7 @@ from math import prod
 
 from ..builder.draw import Draw
 from ..builder.spec import Size, draw_size
-from ..builder.windows import Window
+from ..builder.windows import Window, draw_each_side
 
 MOST_ELEMENTS = 1 << 24
 """Of a tensor: 64 MB of float32, and of a transposed convolution's result somewhat more."""
@@ -98,11 +98,11 @@ def draw_window(draw: Draw, rank: int, is_transposed: bool = False, is_plain: bo
     if rank > 1 and draw.chance(uneven):
         kernel = draw.choice(_UNEVEN[rank])
     has_holes = not is_plain and not (is_transposed and rank == 3) and draw.chance(0.3)
-    dilation = (1,) * rank if not has_holes else _draw_numbers(draw, rank, (2, 2, 3), 0.3)
+    dilation = (1,) * rank if not has_holes else draw_each_side(draw, rank, (2, 2, 3), 0.3)
     if is_transposed:
-        stride = _draw_numbers(draw, rank, (2, 2, 1, 1, 3 if rank < 3 else 2), uneven)
+        stride = draw_each_side(draw, rank, (2, 2, 1, 1, 3 if rank < 3 else 2), uneven)
     else:
-        stride = _draw_numbers(draw, rank, (1, 1, 1, 1, 2, 2, 3), 0.4 * uneven)
+        stride = draw_each_side(draw, rank, (1, 1, 1, 1, 2, 2, 3), 0.4 * uneven)
     spans = [step * (width - 1) for step, width in zip(dilation, kernel, strict=True)]
     match draw.below(3):
         case 0:
@@ -120,12 +120,6 @@ def draw_window(draw: Draw, rank: int, is_transposed: bool = False, is_plain: bo
     )
 
 
-def _draw_numbers(draw: Draw, rank: int, options: tuple[int, ...], uneven: float) -> tuple[int, ...]:
-    if rank > 1 and draw.chance(uneven):
-        return tuple(draw.choice(options) for _ in range(rank))
-    return (draw.choice(options),) * rank
-
-
 def draw_pool_window(draw: Draw, rank: int, has_dilation: bool = False, is_plain: bool = False) -> Window:
     """Draw a pooling's window."""
     kernel = (draw.choice({1: (2, 3, 4, 5, 8), 2: (2, 2, 2, 3, 3, 4), 3: (2, 2, 3)}[rank]),) * rank
@@ -134,9 +128,9 @@ def draw_pool_window(draw: Draw, rank: int, has_dilation: bool = False, is_plain
         return Window(kernel=kernel, stride=kernel, padding=(0,) * rank, dilation=(1,) * rank)
     if rank > 1 and draw.chance(0.15):
         kernel = draw.choice({2: ((2, 3), (3, 2), (1, 4)), 3: ((1, 2, 2), (2, 3, 3))}[rank])
-    stride = kernel if draw.chance(0.5) else _draw_numbers(draw, rank, (1, 2, 2, 3), 0.1)
+    stride = kernel if draw.chance(0.5) else draw_each_side(draw, rank, (1, 2, 2, 3), 0.1)
     padding = tuple(width // 2 for width in kernel) if draw.chance(0.4) else (0,) * rank
-    dilation = _draw_numbers(draw, rank, (1, 1, 2, 3), 0.0) if has_dilation else (1,) * rank
+    dilation = draw_each_side(draw, rank, (1, 1, 2, 3), 0.0) if has_dilation else (1,) * rank
     return Window(kernel=kernel, stride=stride, padding=padding, dilation=dilation)
 
 

@@ -10,7 +10,7 @@ from ..builder.operations import ACTIVATIONS, UNARY, apply, make_operation
 from ..builder.spec import Size, Spec
 from ..builder.windows import Window
 from ..composition.chains import LEARNED_SCALE, Chain
-from ..composition.heads import add_convolution, add_matmul, add_norm, add_tensor, draw_rank
+from ..composition.heads import add_convolution, add_matmul, add_norm, add_tensor, draw_rank, draw_tensor_rank
 from ..composition.program import Program
 from ..composition.sizes import (
     MOST_ELEMENTS,
@@ -65,10 +65,6 @@ def draw_pooling(draw: Draw, family: str) -> Spec:
     return program.finish(1, family)
 
 
-def _draw_tensor_rank(draw: Draw) -> int:
-    return draw.choice((2, 2, 2, 3, 3, 4, 4, 5))
-
-
 def draw_dims(draw: Draw, rank: int) -> tuple[int, ...]:
     """Draw dimensions to reduce: mostly one, at times several, or all."""
     if draw.chance(0.65) or rank == 2:
@@ -85,7 +81,7 @@ def draw_reduction(draw: Draw, family: str) -> Spec:
     """Draw a reduction over any dimensions."""
     program = Program()
     rank, kind = (
-        _draw_tensor_rank(draw),
+        draw_tensor_rank(draw),
         draw.choice(("sum", "mean", "max", "min", "prod", "logsumexp", "var", "std", "l1", "l2")),
     )
     dims = draw_dims(draw, rank)
@@ -100,7 +96,7 @@ def draw_reduction(draw: Draw, family: str) -> Spec:
 def draw_position(draw: Draw, family: str) -> Spec:
     """Draw the position of an extreme along any dimension."""
     program = Program()
-    rank = _draw_tensor_rank(draw)
+    rank = draw_tensor_rank(draw)
     x = add_tensor(program, draw, rank)
     program.position(x, draw.choice(("argmax", "argmin")), draw.between(0, rank - 1), draw.chance(0.3))
     return program.finish(1, family)
@@ -109,7 +105,7 @@ def draw_position(draw: Draw, family: str) -> Spec:
 def draw_softmax(draw: Draw, family: str) -> Spec:
     """Draw a softmax, a log-softmax or a division by a norm along any dimension."""
     program = Program()
-    rank = _draw_tensor_rank(draw)
+    rank = draw_tensor_rank(draw)
     x = add_tensor(program, draw, rank)
     kind = draw.choice(("softmax", "softmax", "log_softmax", "l2_normalize", "l1_normalize"))
     program.softmax(x, draw.between(1, rank - 1), kind)
@@ -202,7 +198,7 @@ WRITTEN_OUT = (
 def draw_activation(draw: Draw, family: str) -> Spec:
     """Draw a pointwise function of a large tensor."""
     program = Program()
-    x = add_tensor(program, draw, _draw_tensor_rank(draw))
+    x = add_tensor(program, draw, draw_tensor_rank(draw))
     operations = {operation.name: operation for operation in (*ACTIVATIONS, *UNARY, *RARER, *WRITTEN_OUT)}
     program.point(x, apply(draw.choice(tuple(operations.values())), draw))
     return program.finish(1, family)

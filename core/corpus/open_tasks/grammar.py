@@ -16,7 +16,7 @@ from collections.abc import Callable, Container, Sequence
 from ..builder.draw import Draw
 from ..builder.operations import apply
 from ..builder.spec import Spec
-from ..composition.heads import add_tensor
+from ..composition.heads import add_tensor, draw_tensor_rank
 from ..composition.program import Program
 from ..composition.tensors import ProgramSpec
 from .chain import FURTHER, LEADING, NEW_BINARY, NEW_UNARY, OpenChain
@@ -28,7 +28,6 @@ from .inputs import (
     begin_linear,
     begin_pooling,
     begin_product,
-    draw_tensor_rank,
 )
 from .membership import count_elements, count_operations, is_marked, is_open
 

@@ -35,19 +35,14 @@ def begin(draw: Draw, rank: int, kind: str = "randn") -> OpenChain:
     return OpenChain(program=program, draw=draw, x=x, axis=axis, is_image=rank > 3)
 
 
-def begin_image(draw: Draw, multiple: int = 1, least: int = 0) -> OpenChain:
+def begin_image(draw: Draw, multiple: int = 1) -> OpenChain:
     """Begin a chain with images of one to three sides."""
     program = Program()
     batch, channels = draw_batch(draw), draw_channels(draw, 8, 128, multiple)
     places = max(64.0, MOST_ELEMENTS / (batch.declared * channels.declared))
-    sides = draw_sides(draw, draw_rank(draw), places, least)
+    sides = draw_sides(draw, draw_rank(draw), places)
     x = program.input(program.image(batch, channels, sides, "channels"))
     return OpenChain(program=program, draw=draw, x=x, axis=1, is_image=True)
-
-
-def draw_tensor_rank(draw: Draw) -> int:
-    """Draw a number of dimensions."""
-    return draw.choice((2, 2, 2, 3, 3, 4, 4, 5))
 
 
 def begin_pooling(draw: Draw, leads: float) -> OpenChain:

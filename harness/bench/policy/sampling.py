@@ -32,7 +32,7 @@ from ...policy.sampling.engine import sample_tokens
 from ...policy.sampling.fused_model import FusedModel
 from ...policy.sampling.kv_pool import Drawing, Sizes, Slots, Start
 from ...policy.sampling.torch_ops import uniforms
-from .scaling import describe
+from .scaling import describe, wait_for
 
 _REFILLED = 4
 """Completions for each slot where rows are refilled."""
@@ -176,16 +176,11 @@ def make_random(shape: str, seed: int) -> Policy:
     return Policy(model=model, tokenizer=None, name=f"random weights, {shape}", fingerprint=shape)
 
 
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
 def _time(work: Callable[[], int], device: torch.device) -> tuple[float, int]:
-    _wait(device)
+    wait_for(device)
     started = time.perf_counter()
     result = work()
-    _wait(device)
+    wait_for(device)
     return time.perf_counter() - started, result
 
 

@@ -79,3 +79,9 @@ def describe(device: torch.device) -> str:
     if device.type == "cuda":
         return str(torch.cuda.get_device_name(device))
     return f"CPU, {torch.get_num_threads()} threads"
+
+
+def wait_for(device: torch.device) -> None:
+    """Wait until a GPU has done what was put on its stream; a processor has."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

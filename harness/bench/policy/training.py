@@ -41,7 +41,7 @@ from ...policy.training.finetune import (
     train,
 )
 from ...policy.training.packing import Pair
-from .scaling import Scaling, describe, measure_scaling
+from .scaling import Scaling, describe, measure_scaling, wait_for
 
 LEARNING_RATE = 2e-4
 Choice = Literal["auto", "on", "off"]
@@ -241,7 +241,7 @@ def measure_plain(policy: Policy, encoded: Sequence[Pair], workload: Workload, e
     try:
         for step, (_, batch) in enumerate(draw_batches(encoded, 1, workload.batch, workload.seed)):
             if step == workload.warmup:
-                _wait(policy.device)
+                wait_for(policy.device)
                 begun = time.perf_counter()
             rows, mask, answer = pad_rows(policy, batch)
             labels = rows.masked_fill(~answer, -100)
@@ -252,11 +252,11 @@ def measure_plain(policy: Policy, encoded: Sequence[Pair], workload: Workload, e
             optimizer.zero_grad()
             losses.append(loss.detach())
             if step == 0:
-                _wait(policy.device)
+                wait_for(policy.device)
                 first_step_s = time.perf_counter() - started
             if step >= workload.warmup:
                 counted += sum(len(tokens) for tokens, _ in batch)
-        _wait(policy.device)
+        wait_for(policy.device)
     except torch.OutOfMemoryError as error:
         return _too_large(error)
     seconds = time.perf_counter() - begun
@@ -289,11 +289,6 @@ def main(arguments: Sequence[str]) -> None:
 def _too_large(error: torch.OutOfMemoryError) -> Rate:
     missing = dict.fromkeys(("tokens_per_s", "seconds_a_step", "first_step_s", "peak_gb", "first_loss", "last_loss"))
     return Rate(**missing, message=str(error).splitlines()[0])
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def _reset_peak(device: torch.device) -> None:

@@ -29,7 +29,7 @@ from ....core.corpus import corrupt
 from ....core.recipe.extensions import AUDIT
 from ....core.run import TensorSpec
 from ....core.task import Example, Profile, Task
-from ...sandbox.confinement.watch import processes
+from ...sandbox.confinement.watch import descendants, processes
 from ...sandbox.sandbox import Sandbox
 from ...sandbox.wire import RecordRequest
 from ...tasks.suites import corpus_examples
@@ -96,11 +96,6 @@ class SoakFigures:
     """Slope of a straight line through the rounds after the warm-up."""
     unclean_rounds: int
     """Rounds after which a zombie, a stray process or a leftover was found."""
-
-    @property
-    def clean(self) -> bool:
-        """Return whether nothing was ever left behind."""
-        return self.unclean_rounds == 0
 
 
 def soak_verifier(
@@ -184,7 +179,7 @@ def _attack(sandbox: Sandbox, source: str) -> str:
 
 
 def _count(done: int, roots: tuple[Path, ...]) -> Census:
-    own = _descendants()
+    own = list(descendants())
     running = [pid for pid in own if not _is_zombie(pid)]
     strays = sum(_MARKER.encode() in _read(f"/proc/{pid}/cmdline") for pid, _, _ in processes())
     left = sum(1 for root in roots for name in os.listdir(root) if name.startswith("job-"))
@@ -198,18 +193,6 @@ def _count(done: int, roots: tuple[Path, ...]) -> Census:
         strays=strays,
         leftovers=left,
     )
-
-
-def _descendants() -> list[int]:
-    parents = {pid: parent for pid, parent, _ in processes()}
-    found = []
-    for pid in parents:
-        ancestor = pid
-        while ancestor in parents and ancestor != os.getpid():
-            ancestor = parents[ancestor]
-        if ancestor == os.getpid() and pid != ancestor:
-            found.append(pid)
-    return found
 
 
 def _is_zombie(pid: int) -> bool:

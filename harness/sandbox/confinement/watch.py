@@ -125,12 +125,12 @@ def end_descendants(spared: Collection[int]) -> None:
     deadline = time.monotonic() + _PATIENCE_S
     for number in (signal.SIGSTOP, signal.SIGKILL):
         reached: set[int] = set()
-        while fresh := set(_descendants(spared)) - reached:
+        while fresh := set(descendants(spared)) - reached:
             for pid in fresh:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, number)
             reached |= fresh
-    while remaining := list(_descendants(spared)):
+    while remaining := list(descendants(spared)):
         for pid in remaining:
             with contextlib.suppress(ChildProcessError):  # a child's child, until that is reaped
                 os.waitpid(pid, 0)
@@ -155,7 +155,8 @@ def _root_of(pid: int, parents: dict[int, int], roots: Collection[int]) -> int |
     return pid if pid in roots else None
 
 
-def _descendants(spared: Collection[int]) -> Iterator[int]:
+def descendants(spared: Collection[int] = ()) -> Iterator[int]:
+    """Yield the processes that come from this one, but for those that come from the spared ones."""
     parents = {pid: parent for pid, parent, _ in processes()}
     roots = {os.getpid(), *spared}
     for pid in parents:

@@ -74,7 +74,7 @@ def _find_runs(
             continue
         changed = with_recording(candidate, declared, recording)
         failure = judge_with(changed, recording)
-        found = _report(failure) if failure is not None else sample_declared(changed, task, context)
+        found = report_unrun(failure) if failure is not None else sample_declared(changed, task, context)
         yield ConfigurationRun(choice=choice, description=describe_choice(declared, choice), report=found)
         if judge_run(found) is not None:
             return
@@ -114,7 +114,7 @@ def _run_whole(
             failure = judge_with(changed, recording)
             prepared = prepare_run(changed, task, context, inputs) if failure is None else failure
             if isinstance(prepared, Failure):
-                yield choice, recording, _report(prepared)
+                yield choice, recording, report_unrun(prepared)
             else:
                 waiting.append((choice, recording, prepared))
         while waiting:
@@ -207,5 +207,6 @@ def describe_choice(recording: Recording, choice: Choice) -> str:
     return "; ".join(words for _, words in _words(recording, choice))
 
 
-def _report(failure: Failure) -> RunReport:
+def report_unrun(failure: Failure | None) -> RunReport:
+    """The report of what was not run, or is yet to be."""
     return RunReport(variant=Variant.ORIGINAL, seconds=0.0, failure=failure)

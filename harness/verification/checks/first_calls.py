@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 from attrs import evolve
 
-from ....core.candidate import Candidate, Failure, Recording, RunReport, Variant
+from ....core.candidate import Candidate, Failure, Recording, Variant
 from ....core.outcome import Outcome
 from ....core.plan import Copy, Fill, Launch, LaunchPlan, plain_value
 from ....core.recipe.extensions import VerifierSpec
@@ -31,7 +31,14 @@ from ...reference.oracle import ExpectedRun
 from ...sandbox.recording.plan_difference import find_difference
 from ..context import VerifierContext
 from ..runs import prepare_run, run_prepared
-from .configurations import Choice, describe_choice, is_refused_by_compiler, record_choices, with_recording
+from .configurations import (
+    Choice,
+    describe_choice,
+    is_refused_by_compiler,
+    record_choices,
+    report_unrun,
+    with_recording,
+)
 
 _WHEN = "in the call that measures it on its own tensors (see reset_to_zero and restore_value)"
 
@@ -82,7 +89,7 @@ def _judge_as_data(
         failure = Failure(outcome=Outcome.UNSUPPORTED, message=f"{message}; reset what it adds to")
     if failure is not None:
         description = f"{describe_choice(known, choice)}, {_WHEN}"
-        yield ConfigurationRun(choice=choice, description=description, report=_report(failure))
+        yield ConfigurationRun(choice=choice, description=description, report=report_unrun(failure))
 
 
 def _record_first(
@@ -153,16 +160,16 @@ def _run_whole(
         if is_refused_by_compiler(plain.failure) or is_refused_by_compiler(recording.failure):
             continue
         words = describe_choice(plain if plain.choices else known, choice)
-        run = ConfigurationRun(choice=choice, description=f"{words}, {_WHEN}", report=_report(recording.failure))
+        run = ConfigurationRun(choice=choice, description=f"{words}, {_WHEN}", report=report_unrun(recording.failure))
         if recording.failure is None and not _is_same(plain.plan, recording.plan):
-            run = evolve(run, report=_report(_changed()))
+            run = evolve(run, report=report_unrun(_changed()))
         if run.report.failure is not None:
             yield run
         elif recording.first_plan is not None:
             changed = with_recording(candidate, known, evolve(recording, plan=recording.first_plan))
             prepared = prepare_run(changed, task, context, inputs)
             if isinstance(prepared, Failure):
-                yield evolve(run, report=_report(prepared))
+                yield evolve(run, report=report_unrun(prepared))
             else:
                 waiting.append((run, prepared))
     reports = run_prepared(candidate, context, [prepared for _, prepared in waiting])
@@ -191,7 +198,3 @@ def _is_same(plain: LaunchPlan | None, measured: LaunchPlan | None) -> bool:
 def _changed() -> Failure:
     message = "after a tuner has measured, forward launches something else"
     return Failure(outcome=Outcome.NOT_REPRODUCIBLE, message=message)
-
-
-def _report(failure: Failure | None) -> RunReport:
-    return RunReport(variant=Variant.ORIGINAL, seconds=0.0, failure=failure)

@@ -69,7 +69,7 @@ def test_soak_takes_stock_after_each_round() -> None:
     """Good, bad and hostile candidates leave no process, zombie or file, and each has an outcome."""
     seen: list[Census] = []
     figures = soak_verifier(Config(), 14, seed=0, jobs=2, on_progress=seen.append)
-    assert figures.clean
+    assert figures.unclean_rounds == 0
     assert sum(figures.outcomes.values()) == figures.num_candidates == 14
     assert any(name.startswith("hostile: ") for name in figures.outcomes)
     assert [one.num_candidates for one in seen] == [14]
