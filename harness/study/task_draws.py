@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import multiprocessing
+import random
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import TypeVar
 
 import numpy as np
+from attrs import evolve
 
 from ...core.config import Config
 from ...core.corpus import SUITES, TAUGHT, Split, example_ids, examples, render, tasks
+from ...core.corpus.launches import draw_launches
 from ...core.recipe.curriculum import CurriculumState, draw_families
 from ...core.seeds import derive
 from ...core.task import Example, Task
@@ -119,7 +123,8 @@ def taught_suite(config: Config) -> str:
 def supervised_examples(config: Config, root: int, admits: Admits | None = None, jobs: int = 1) -> Iterator[Example]:
     """Yield the pairs of a supervised start whose streams derive from `root`, level by level.
 
-    A suite without teachers has those of another (`TAUGHT`). Those that are not `admits`-ed are passed over. Without
+    A suite without teachers has those of another (`TAUGHT`). With `sft.draw_launches` solutions have launches of their
+    own. Those that are not `admits`-ed are passed over. Without
     `admits`, many are written by `jobs` processes. Raises UsageError where the suite has no such level, and where a
     level has too few tasks that are admitted.
     """
@@ -135,21 +140,31 @@ def supervised_examples(config: Config, root: int, admits: Admits | None = None,
         seed = derive(root, "data", level)
         if admits is None:
             ids = islice(example_ids(Split.TRAIN, level, seed, families[level]), number)
-            yield from _render_all(ids, jobs if number >= RENDERED_ASIDE else 1)
+            write = partial(_render_with_launches, root) if sft.draw_launches else render
+            yield from _render_all(ids, write, jobs if number >= RENDERED_ASIDE else 1)
             continue
         admitted = list(islice(_admitted_examples(level, seed, families[level], admits), number))
         if len(admitted) < number:
             raise UsageError(f"against: level {level} has {len(admitted)} tasks left to train on, and {number} are due")
-        yield from admitted
+        yield from (_with_launches(root, example) for example in admitted) if sft.draw_launches else admitted
 
 
-def _render_all(ids: Iterator[str], jobs: int) -> Iterator[Example]:
+def _with_launches(root: int, example: Example) -> Example:
+    rng = random.Random(derive(root, "launches", example.task.task_id))
+    return evolve(example, solution=draw_launches(example.solution, rng))
+
+
+def _render_with_launches(root: int, task_id: str) -> Example:
+    return _with_launches(root, render(task_id))
+
+
+def _render_all(ids: Iterator[str], write: Callable[[str], Example], jobs: int) -> Iterator[Example]:
     if jobs == 1:
-        yield from map(render, ids)
+        yield from map(write, ids)
         return
     # torch's threads do not survive a fork
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        yield from pool.imap(render, ids, chunksize=64)
+        yield from pool.imap(write, ids, chunksize=64)
 
 
 def _admitted_examples(level: int, seed: int, families: Sequence[str], admits: Admits) -> Iterator[Example]:

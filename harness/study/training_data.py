@@ -7,7 +7,6 @@ files' rows and the policy's context.
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -15,9 +14,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from ...core.config import Config, merge
-from ...core.corpus.launches import draw_launches
 from ...core.seeds import derive
-from ...core.task import Example
 from ...core.text.prompts import assistant_message, user_message
 from ..datasets.kernelbook import Flaw
 from ..datasets.pairs import Fits, choose_pairs, identify_pairs, open_pairs
@@ -82,10 +79,8 @@ def draw_training_data(
     num_before = 0 if admission is None else len(admission.refused)
     if not config.sft.data:
         admits = None if admission is None else admission.admits
-        taught = [
-            (user_message(example.task), assistant_message(_write_solution(example, config, root)))
-            for example in supervised_examples(config, root, admits, jobs)
-        ]
+        examples = list(supervised_examples(config, root, admits, jobs))
+        taught = [(user_message(example.task), assistant_message(example.solution)) for example in examples]
         pairs = tuple(pair for pair, does_fit in zip(taught, fits(taught), strict=True) if does_fit)
         num_refused = 0 if admission is None else len(admission.refused) - num_before
         flaws = ((Flaw.SHARED, num_refused), (Flaw.TOO_LONG, len(taught) - len(pairs)))
@@ -116,12 +111,6 @@ def draw_training_data(
         found = evolve(found, against=admission.against, removed=tuple(admission.count_removed(num_before)))
     shuffled = permutation(derive(root, "order"), len(found.pairs))
     return evolve(found, pairs=tuple(found.pairs[index] for index in shuffled))
-
-
-def _write_solution(example: Example, config: Config, root: int) -> str:
-    if not config.sft.draw_launches:
-        return example.solution
-    return draw_launches(example.solution, random.Random(derive(root, "launches", example.task.task_id)))
 
 
 def describe(plain: dict[str, Any]) -> str:
