@@ -88,6 +88,7 @@ def test_the_power_of_these_sizes_is_what_was_detectable(analysis: Analysis) -> 
         ("rl-learners", "docs/findings/reinforcement.md"),
         ("rl-long", "docs/findings/longer-chains.md"),
         ("rl-forgetting", "docs/findings/forgetting.md"),
+        ("rl-speed", "docs/findings/speed.md"),
     ],
 )
 def test_what_reinforcement_gained_is_what_its_tables_say(tables: str, document: str) -> None:
