@@ -131,6 +131,8 @@ def _may_be_literal(program: Program) -> bool:
     values = [value for _, value in program.sizes]
     if len(set(values)) < len(values) or max(values) < LEAST:
         return False
+    if any(names & set(names_in(value)) for _, value in program.values):
+        return False  # a number within a constant of the module is another size than the same one in the functions
     for node in _expressions(program):
         for part in walk(node):
             if isinstance(part, ast.BinOp) and names & set(names_in(part)) and not _is_drawn(part):
