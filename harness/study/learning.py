@@ -22,7 +22,7 @@ from ...core.serialisation import from_plain, to_plain
 from ...core.task import Task
 from ...core.text.prompts import user_message
 from ..work import work_key
-from .pipeline import CellContext, Model, adapter_folder, draw_completions, draw_tokens, training_of
+from .pipeline import CellContext, Model, adapter_folder, draw_answers, draw_tokens, training_of
 from .rows import Journal, tell_steps, training_rows
 from .task_draws import root_seed
 
@@ -52,9 +52,10 @@ def draw(
         work = draw_tokens(context, model, tasks, seeds, sampling, phase)
         journal.seconds.sample += work.seconds
         return [from_plain(plain, Completion) for plain in work.value]
-    work = draw_completions(context, model, tasks, seeds, sampling, phase)
+    work = draw_answers(context, model, tasks, seeds, sampling, phase)
     journal.seconds.sample += work.seconds
-    return [Completion(text=text, tokens=(), finished=True) for text in work.value]
+    # of answers that an earlier version drew nobody knows, and best-of-n does not ask
+    return [Completion(text=text, tokens=(), finished=finished is not False) for text, finished in work.value]
 
 
 def choose(groups: Sequence[Sequence[Sample]], config: RlConfig) -> tuple[int, ...]:

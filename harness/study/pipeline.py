@@ -114,14 +114,6 @@ def draw_answers(
     return evolve(work, value=[(entry, None) if isinstance(entry, str) else tuple(entry) for entry in work.value])
 
 
-def draw_completions(
-    context: CellContext, model: Model, tasks: Sequence[Task], seeds: Sequence[int], sampling: Sampling, phase: str
-) -> Work:
-    """`draw_answers` as texts alone."""
-    work = draw_answers(context, model, tasks, seeds, sampling, phase)
-    return evolve(work, value=[text for text, _ in work.value])
-
-
 def draw_tokens(
     context: CellContext, model: Model, tasks: Sequence[Task], seeds: Sequence[int], sampling: Sampling, phase: str
 ) -> Work:

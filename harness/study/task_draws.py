@@ -124,9 +124,8 @@ def supervised_examples(config: Config, root: int, admits: Admits | None = None,
     """Yield the pairs of a supervised start whose streams derive from `root`, level by level.
 
     A suite without teachers has those of another (`TAUGHT`). With `sft.draw_launches` solutions have launches of their
-    own. Those that are not `admits`-ed are passed over. Without
-    `admits`, many are written by `jobs` processes. Raises UsageError where the suite has no such level, and where a
-    level has too few tasks that are admitted.
+    own. Those that are not `admits`-ed are passed over. Without `admits`, many are written by `jobs` processes. Raises
+    UsageError where the suite has no such level, and where a level has too few tasks that are admitted.
     """
     sft, suite = config.sft, taught_suite(config)
     counts = {level: round(sft.num_pairs * share) for level, share in ((2, sft.level2_share), (3, sft.level3_share))}

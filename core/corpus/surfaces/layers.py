@@ -189,6 +189,7 @@ def _spell_out(layer: ast.Call, kind: str) -> None:
 
 
 def pass_argument(program: Program, wanted: str, value: ast.expr, taken: set[str]) -> ast.expr:
+    """Make a value an argument of the constructor, whose name is taken from then on; return what reads it."""
     taken.add(wanted)
     program.parameters.append(Parameter(wanted, value))
     program.has_constructor = True
@@ -196,6 +197,7 @@ def pass_argument(program: Program, wanted: str, value: ast.expr, taken: set[str
 
 
 def is_literal(node: ast.expr) -> bool:
+    """Return whether a number, a tuple of numbers or a truth value stands there."""
     if isinstance(node, ast.Tuple):
         return all(number_of(item) is not None for item in node.elts)
     return number_of(node) is not None or (isinstance(node, ast.Constant) and isinstance(node.value, bool))

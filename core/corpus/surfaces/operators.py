@@ -289,7 +289,7 @@ def _is_tensor(node: ast.expr) -> bool:
 
 
 def pass_forward_numbers(program: Program, dialect: Dialect, draw: Draw) -> None:
-    """Make numbers of the forward pass arguments of the constructor, which attributes keep."""
+    """Make numbers of the forward pass constants of the module, or arguments that attributes of the model keep."""
     which, is_global = draw.below(12), draw.chance(dialect.global_numbers)
 
     def replaced(wanted: str, value: ast.expr) -> ast.expr | None:
