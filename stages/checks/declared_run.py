@@ -95,10 +95,12 @@ def _mean_at_most(values: Sequence[float]) -> float:
 class Hints:
     """What a scan of many programs at once suggests; `programs` have written what is not right.
 
-    `is_lacking` says that all programs have run and did not write the whole result.
+    `is_whole` says that all programs of all launches have run, `is_lacking` that they did and did not write the whole
+    result.
     """
 
     programs: tuple[int, ...] = ()
+    is_whole: bool = False
     is_lacking: bool = False
     position: int = -1
     """Where in the flat result one of them wrote."""
@@ -123,7 +125,12 @@ def find_hints(
     chosen = programs[np.linspace(0, programs.size - 1, min(SUSPECTS, programs.size)).astype(int)]
     lacks = is_whole and np.count_nonzero(written) < count_needed(actual, expected, written, dtype)
     position = int(np.argmax(is_wrong)) if wrong.size else -1
-    return Hints(programs=tuple(int(program) for program in chosen), is_lacking=bool(lacks), position=position)
+    return Hints(
+        programs=tuple(int(program) for program in chosen),
+        is_whole=is_whole,
+        is_lacking=bool(lacks),
+        position=position,
+    )
 
 
 def are_right(

@@ -132,6 +132,13 @@ def settle(
         # what is wrong may be right of such elements alone
         many = yield Take(num_programs=MANY_PROGRAMS)
         look = look if many.outcome in (Outcome.TIMEOUT, *_CUT_OFF) else many
+    is_seen = is_declared and hints.is_whole and not (hints.programs or hints.is_lacking)
+    if is_seen and len(num_programs) > 1 and look.outcome is None and not (look.is_wrong or look.overlaps):
+        # a scan of all programs found nothing: some of the last launch's behind all others tell as much as all would
+        after = yield Take(num_programs=MANY_PROGRAMS, follows_whole_launches=True)
+        look = look if after.outcome is not None else after
+        if after.outcome is None and not (after.is_wrong or after.has_sums or after.overlaps):
+            return Settled(look=look)
     is_wrong, before = look.is_wrong, look
     if not is_exhausted and (is_wrong or is_declared):
         look = yield from _take_all(look, hints, num_programs, may_wait)
@@ -279,6 +286,7 @@ def read_hints(outputs: Sequence[SampledOutput], grids: Sequence[Grid], sample: 
         found.append(find_hints(output.actual, output.expected, writers, output.dtype, is_whole, share))
     return Hints(
         programs=tuple(program for hints in found for program in hints.programs)[:SUSPECTS],
+        is_whole=bool(found) and all(hints.is_whole for hints in found),
         is_lacking=any(hints.is_lacking for hints in found),
         position=found[0].position,
     )

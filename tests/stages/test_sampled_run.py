@@ -180,7 +180,7 @@ def test_a_scan_names_the_program_that_is_wrong(wrong: int) -> None:
     sample = Sample(launches=(LaunchSample(written_by_program=(), num_unknown=8),))
     output = make_output(actual, writers, expected)
     hints = read_hints([output], [(8, 1, 1)], sample)
-    assert hints == Hints(programs=(wrong // 8,), position=wrong)
+    assert hints == Hints(programs=(wrong // 8,), is_whole=True, position=wrong)
     assert judge_rest(hints) is None
     few = Sample(launches=(LaunchSample(written_by_program=(), num_unknown=7),))
     assert read_hints([output], [(8, 1, 1)], few) is None
@@ -205,3 +205,17 @@ def test_a_later_launch_is_compared_after_all_of_what_an_earlier_one_adds_up() -
     assert settled.look.is_wrong
     settled, _ = follow(unknown, Hints(), [ALL_PROGRAMS, ALL_PROGRAMS], [failed(Outcome.UNSUPPORTED)])
     assert not settled.look.is_wrong
+
+
+def test_a_whole_scan_of_several_launches_stands_for_a_run_of_all_programs() -> None:
+    """Where it found nothing, some of the last launch's programs behind all others settle it, and else all run."""
+    doubtful = compared(is_doubtful=True)
+    settled, taken = follow(doubtful, Hints(is_whole=True), [1000, 1000], [compared(is_doubtful=True)])
+    assert taken == [Take(num_programs=MANY_PROGRAMS, follows_whole_launches=True)]
+    assert not settled.look.is_wrong
+    for hints in (Hints(), Hints(is_whole=True, programs=(3,)), Hints(is_whole=True, is_lacking=True)):
+        _, taken = follow(doubtful, hints, [1000, 1000], [doubtful])
+        assert taken == [Take(num_programs=1000)]
+    settled, taken = follow(doubtful, Hints(is_whole=True), [1000, 1000], [compared(WRONG, is_doubtful=True)])
+    assert taken[-1] == Take(num_programs=1000)
+    assert settled.look.is_wrong

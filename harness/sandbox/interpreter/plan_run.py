@@ -196,6 +196,8 @@ def _scan(request: RunRequest, kernels: KernelModule) -> RunResult:
         match step:
             case Fill():
                 memory.fill(step)
+            case Copy():
+                scan.carry(memory.view(step.source), memory.view(step.target))
             case Launch() if scan.is_complete:
                 function, arguments = memory.find_kernel(plan.kernels[step.kernel], step)
                 scan.run(function, step, arguments)

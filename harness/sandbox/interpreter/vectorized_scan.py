@@ -139,12 +139,20 @@ class Scan:
         else:
             self.writers[chosen[mask]] = np.broadcast_to(numbers, pointers.shape)[mask]
 
+    def carry(self, source: torch.Tensor, target: torch.Tensor) -> None:
+        """Copy a view's values to another of its shape, and who wrote them."""
+        target.copy_(source.clone())
+        self._writers_of(target).copy_(self._writers_of(source).clone())
+
     def writers_of(self, view: torch.Tensor) -> bytes:
         """Return for each element of a view the number of the program that wrote it last, from 1 on, or 0."""
+        return self._writers_of(view).contiguous().numpy().tobytes()
+
+    def _writers_of(self, view: torch.Tensor) -> torch.Tensor:
         scale = view.element_size() >> self.shift
         steps = [step * scale for step in view.stride()]
         at = (view.data_ptr() - self.start) >> self.shift
-        return torch.from_numpy(self.writers).as_strided(tuple(view.shape), steps, at).contiguous().numpy().tobytes()
+        return torch.from_numpy(self.writers).as_strided(tuple(view.shape), steps, at)
 
     def lead(self, *arrays: NDArray[Any]) -> list[NDArray[Any]]:
         """Return the arrays in one shape, the first axis the programs'."""

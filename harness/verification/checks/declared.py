@@ -210,7 +210,9 @@ class _Sampler:
         sampled = evolve(self.request, num_programs=few)
         if self.request.variant is not Variant.DECLARED or sum(self._num_programs) <= FEW_PROGRAMS:
             return [sampled]
-        return [sampled, evolve(self.request, num_lanes=SCAN_LANES)]
+        # where one launch works on what another left, the alternative to a whole scan is to run all programs
+        lanes = SUM_LANES if len(self._num_programs) > 1 else SCAN_LANES
+        return [sampled, evolve(self.request, num_lanes=lanes)]
 
     def run(self, first: RunReply) -> RunReport:
         """The report of the samples, which are judged once more where they and the reference itself are imprecise."""

@@ -41,10 +41,23 @@ def branching() -> str:
     return head + BRANCHES.lstrip("\n") + store + tail
 
 
+def copying() -> str:
+    """A pointwise kernel behind which a step copies its result."""
+    head, returned, tail = pointwise().rpartition("return out")
+    assert returned
+    return f"{head}return out.t().contiguous().t(){tail}"
+
+
 @pytest.mark.parametrize(
     ("task", "source"),
-    [(POINTWISE, pointwise()), (NORM, norm()), (LINEAR, linear()), (POINTWISE, branching())],
-    ids=["pointwise", "norm", "linear", "branches"],
+    [
+        (POINTWISE, pointwise()),
+        (NORM, norm()),
+        (LINEAR, linear()),
+        (POINTWISE, branching()),
+        (POINTWISE, copying()),
+    ],
+    ids=["pointwise", "norm", "linear", "branches", "copies"],
 )
 def test_a_scan_computes_what_single_programs_compute(context: VerifierContext, task: Task, source: str) -> None:
     """Each element has the same value but for the order of sums, and a program that wrote it."""
