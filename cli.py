@@ -94,6 +94,9 @@ def ablate(
     workers: Annotated[
         int | None, typer.Option("--workers", min=1, help="Processes that share the cells (default: one a GPU).")
     ] = None,
+    adapter: Annotated[
+        Path | None, typer.Option("--adapter", help="State that all cells start from, in place of supervised starts.")
+    ] = None,
     out: Out = Path("results/ablation"),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells and what they will cost.")] = False,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many cells.")] = None,
@@ -104,6 +107,8 @@ def ablate(
 ) -> None:
     """Train and evaluate the cells of the grid; the same command again resumes.
 
+    Each seed has a supervised start of its own, which its cells share; with --adapter all start from that.
+
     Example: tritonrl ablate --grid full --preset quick --out results/quick
     """
     from .core.recipe.extensions import parse_cells
@@ -111,7 +116,7 @@ def ablate(
     from .harness.settings import ExecutorKind, load_config, require_scheduler
 
     # what is wrong with the arguments is found before what takes longer is imported
-    config = load_config(preset, config_file, settings or [])
+    config = load_config(preset, config_file, [*(settings or []), *(["sft.num_pairs=0"] if adapter else [])])
     try:
         cells = parse_cells(grid)[:limit]
     except ValueError as error:
@@ -140,6 +145,7 @@ def ablate(
         jobs,
         workers,
         log or (),
+        adapter,
     )
     for problem in outcome.problems:
         print(problem, file=sys.stderr)

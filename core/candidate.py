@@ -46,6 +46,8 @@ class Variant(StrEnum):
     SCALE_1E_2_SHIFT_1000 = "scale_1e-2_shift_1000"
     SCALE_1E_8 = "scale_1e-8"
     SCALE_1E30 = "scale_1e30"
+    ALL_POSITIVE_1E20 = "all_positive_1e20"
+    ALL_NEGATIVE_1E20 = "all_negative_1e20"
     SCALE_1E_4 = "scale_1e-4"
     SCALE_100 = "scale_100"
     FP16_SCALE_300 = "fp16_scale_300"

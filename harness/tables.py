@@ -190,6 +190,7 @@ TABLES: dict[str, Table] = {
                 **_JUDGEMENT,
                 **_SPEEDUPS,
                 "finished": _BOOL,  # before the limit of tokens; null where not known, and in earlier runs
+                "accepted": _BOOL,  # by the cell's training verifier; null for a start, and in earlier runs
                 "verify_s": _REAL,
             },
             key=_SAMPLE_KEY,

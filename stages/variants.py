@@ -169,6 +169,10 @@ def _is_massive_fair(facts: Facts) -> bool:
     return facts.is_recorded and (facts.multiplies_narrowly or (is_fair and facts.is_exact))
 
 
+def _is_any_scale_fair(facts: Facts) -> bool:
+    return facts.squares_nothing and facts.degree == 1 == facts.own_degree and facts.is_exact
+
+
 VARIANTS: tuple[VariantRow, ...] = (
     VariantRow(variant=Variant.ORIGINAL, group="training", is_by_element=True),
     VariantRow(variant=Variant.SCALED, group="training", changes={"scale": 2.0}),
@@ -214,12 +218,11 @@ VARIANTS: tuple[VariantRow, ...] = (
         lambda facts: bool(facts.degree) and facts.own_degree == facts.degree and facts.is_exact,
         scale=1e-8,
     ),
-    # squares on the way to what has none, and a maximum that begins at a large negative number
-    _row(
-        Variant.SCALE_1E30,
-        lambda facts: facts.squares_nothing and facts.degree == 1 == facts.own_degree and facts.is_exact,
-        scale=1e30,
-    ),
+    # squares on the way to what has none
+    _row(Variant.SCALE_1E30, _is_any_scale_fair, scale=1e30),
+    # a minimum or maximum that begins at a large number
+    _row(Variant.ALL_POSITIVE_1E20, _is_any_scale_fair, scale=1e20, side=1),
+    _row(Variant.ALL_NEGATIVE_1E20, _is_any_scale_fair, scale=1e20, side=-1),
     # an epsilon that is missing or another one
     _row(Variant.SCALE_1E_4, lambda facts: facts.degree == 0 and facts.is_exact, scale=1e-4),
     # a quotient of exponentials, which is NaN beyond 44 (a tanh) or 88, where PyTorch's function has become constant;

@@ -24,16 +24,16 @@ from ...core.recipe.curriculum import start
 from ...core.recipe.extensions import CellSpec
 from ...core.serialisation import to_plain
 from ..display import DisplayKind, Progress, choose_kind
-from ..errors import DriftError, UsageError
+from ..errors import UsageError
 from ..metrics import open_progress
 from ..policy.api_model import is_api_model
 from ..policy.model.load import find_weights
-from ..policy.model.states import BASE, copy_state, identify_state
+from ..policy.model.states import BASE, copy_state
 from ..settings import to_toml
 from ..study.cell import supervise
 from ..study.grid import GridOutcome, run_grid
 from ..study.learning import Sample
-from ..study.pipeline import CellContext, Model, open_context
+from ..study.pipeline import CellContext, Model, open_context, take_start
 from ..study.provenance import recorded_invocation
 from ..study.round import draw_round
 from ..study.rows import SFT, Journal
@@ -83,7 +83,7 @@ class OpenRun:
             raise UsageError(f"policy.name: {plan.config.policy.name}: sampled by `eval` and `sample`, and not trained")
         self.plan, self.results, self.stack = plan, Results(root=plan.out), stack
         require_free(self.results, plan.config)
-        self.given = self._take_given()
+        self.given = take_start(self.results, plan.given)
         shown = LiveCurves() if choose_kind(display) is DisplayKind.RICH else None
         self.progress: Progress = open_progress(display, log, plan.out, shown=shown)
         stack.callback(self.progress.close)
@@ -91,26 +91,12 @@ class OpenRun:
         self._until = time.monotonic() + 60.0 * plan.minutes
         self._context: CellContext | None = None
 
-    def _take_given(self) -> Model | None:
-        """The given state, copied into the folder; raises DriftError where the folder's run has another start."""
-        given = self.plan.given
-        key = None if given is None else f"outside {identify_state(given)}"
-        recorded = self.results.recorded()
-        if recorded is not None and recorded.get("start") != key:
-            raise DriftError(f"{self.plan.out}: its run has another start; use another --out, or the same --adapter")
-        if given is None:
-            return None
-        folder = self.plan.out / "start"
-        if not folder.exists() or f"outside {identify_state(folder)}" != key:
-            copy_state(given, folder)
-        return Model(key=key, folder=folder)
-
     def context(self) -> CellContext:
         """Model, verifier and stores."""
         if self._context is None:
             opened = open_context(self.plan.config, self.results, self.progress, self.jobs)
             context = self.stack.enter_context(opened)
-            self._context = evolve(context, given=self.given, examines=self.plan.exams is None, until=self._until)
+            self._context = evolve(context, examines=self.plan.exams is None, until=self._until)
         return self._context
 
     def start(self) -> Model:

@@ -13,13 +13,17 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
+
+from attrs import evolve
 
 from ...core.config import SftConfig, identity
 from ...core.recipe.curriculum import start
-from ...core.recipe.extensions import AUDIT, AUDIT_UNTIMED, CellSpec
+from ...core.recipe.extensions import AUDIT, AUDIT_UNTIMED, CellSpec, VerifierSpec
 from ...core.recipe.learner import Sampling
 from ...core.seeds import derive
+from ...core.task import Task
 from ...core.text.extraction import extract
 from ...core.verdict import Verdict
 from ..work import work_key, write_atomically
@@ -46,7 +50,7 @@ def run_start(context: CellContext, seed: int) -> CellResult:
     started = time.monotonic()
     journal = Journal(cell=SFT, seed=seed)
     model = supervise(context, journal)
-    _evaluate(context, journal, model, SFT)
+    _evaluate(context, journal, model, SFT, None)
     return _finish(journal, model, started)
 
 
@@ -61,8 +65,8 @@ def run_cell(context: CellContext, spec: CellSpec, seed: int) -> CellResult:
             break
         model, state = run_round(context, journal, spec, model, state, round_index, begun)
         if round_index in evaluated_rounds(context.config):
-            _evaluate(context, journal, model, "rl", round_index)
-    _evaluate(context, journal, model, "rl")
+            _evaluate(context, journal, model, "rl", spec.verifier, round_index)
+    _evaluate(context, journal, model, "rl", spec.verifier)
     return _finish(journal, model, started)
 
 
@@ -107,8 +111,18 @@ def supervise(context: CellContext, journal: Journal) -> Model:
     return Model(key=key, folder=adapter_folder(work.folder))
 
 
-def _evaluate(context: CellContext, journal: Journal, model: Model, phase: str, round_index: int | None = None) -> None:
-    """Evaluate the model that ends a phase, or the one that a round has left, where cells are to be."""
+def _evaluate(
+    context: CellContext,
+    journal: Journal,
+    model: Model,
+    phase: str,
+    trained_by: VerifierSpec | None,
+    round_index: int | None = None,
+) -> None:
+    """Evaluate the model that ends a phase, or the one that a round has left, where cells are to be.
+
+    `trained_by` is the verifier of its training, None for a start: what it makes of the samples is told beside.
+    """
     if not context.examines:
         return
     config = context.config.evaluation
@@ -126,7 +140,10 @@ def _evaluate(context: CellContext, journal: Journal, model: Model, phase: str, 
     spec = AUDIT if round_index is None else AUDIT_UNTIMED
     verdicts = verify(context, None, pairs, spec, "evaluation: auditing")
     context.progress.metrics("evaluation", len(journal.rows.get("rounds", [])), verdict_figures(verdicts))
-    for (slot, task, number), (_, source), (_, finished), verdict in zip(spread, pairs, answers, verdicts, strict=True):
+    accepted = _find_accepted(context, trained_by, pairs, verdicts)
+    for (slot, task, number), (_, source), (_, finished), verdict, is_accepted in zip(
+        spread, pairs, answers, verdicts, accepted, strict=True
+    ):
         attempt = Attempt(
             cell=journal.cell,
             seed=journal.seed,
@@ -138,10 +155,29 @@ def _evaluate(context: CellContext, journal: Journal, model: Model, phase: str, 
             source=source,
             finished=finished,
         )
-        journal.add("evaluation", evaluation_row(attempt, verdict))
+        journal.add("evaluation", evaluation_row(attempt, verdict, accepted=is_accepted))
         if spec.timed:
             _keep_audit_trials(context, journal, attempt, verdict)
         journal.add("sources", {"candidate": verdict.candidate, "source": source})
+
+
+def _find_accepted(
+    context: CellContext, trained_by: VerifierSpec | None, pairs: Sequence[tuple[Task, str]], audits: Sequence[Verdict]
+) -> list[bool | None]:
+    """Whether training would have accepted each sample, None without a verifier of training.
+
+    The audit asks all that it asks, and more: what the audit accepts it accepts, and what failed before the full run it
+    refuses. The others are verified by it.
+    """
+    if trained_by is None:
+        return [None] * len(pairs)
+    found: list[bool | None] = [audit.correct for audit in audits]
+    doubtful = [index for index, audit in enumerate(audits) if not audit.correct and audit.runs]
+    spec = evolve(trained_by, stop_early=True, timed=False)
+    verdicts = verify(context, None, [pairs[index] for index in doubtful], spec, "evaluation: as training verifies")
+    for index, verdict in zip(doubtful, verdicts, strict=True):
+        found[index] = verdict.correct
+    return found
 
 
 def _keep_audit_trials(context: CellContext, journal: Journal, attempt: Attempt, audit: Verdict) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -20,6 +21,7 @@ from ...core.task import Task
 from ...core.text.prompts import user_message
 from ...core.verdict import Verdict
 from ..display import Progress
+from ..errors import DriftError
 from ..work import Work, WorkStore, work_key
 from .rows import Journal
 from .store import Results
@@ -37,9 +39,9 @@ class Model:
 class CellContext:
     """The configuration, model, verifier and stores that a cell runs with.
 
-    `given` is the model that reinforcement learning starts from in place of a supervised start's. `examines` says that
-    cells end with an evaluation on the configuration's held-out tasks. After `until`, a time of `time.monotonic`, no
-    round begins but the first.
+    `given` is the model that reinforcement learning starts from, with any seed, in place of a supervised start.
+    `examines` says that cells end with an evaluation on the configuration's held-out tasks. After `until`, a time of
+    `time.monotonic`, no round begins but the first.
     """
 
     config: Config
@@ -51,6 +53,43 @@ class CellContext:
     given: Model | None = None
     examines: bool = True
     until: float = math.inf
+
+
+_GIVEN = "start"
+"""The folder in a run's that holds the state which it was given to start from."""
+
+
+def take_start(results: Results, given: Path | None) -> Model | None:
+    """Copy the state that a run is to start from into its folder, where workers and later calls find it.
+
+    Raises DriftError where the folder's run has another start, or where one is given and it has none.
+    """
+    key = None if given is None else _key_of_start(given)
+    recorded, folder = results.recorded(), results.root / _GIVEN
+    if recorded is not None and recorded.get("start") != key:
+        raise DriftError(f"{results.root}: its run has another start; use another --out, or the same --adapter")
+    if folder.exists() and (given is None or _key_of_start(folder) != key):
+        # a call that ended before its run began left it
+        shutil.rmtree(folder)
+    if given is None:
+        return None
+    if not folder.exists():
+        from ..policy.model.states import copy_state
+
+        copy_state(given, folder)
+    return Model(key=key, folder=folder)
+
+
+def find_start(results: Results) -> Model | None:
+    """Return the state that the folder's run was given to start from, or None."""
+    folder = results.root / _GIVEN
+    return Model(key=_key_of_start(folder), folder=folder) if folder.exists() else None
+
+
+def _key_of_start(folder: Path) -> str:
+    from ..policy.model.states import identify_state
+
+    return f"outside {identify_state(folder)}"
 
 
 @contextmanager
@@ -75,7 +114,13 @@ def open_context(
     with open_verifier(config, results.evidence_path, num_parts) as verifier:
         learner = learner or load_learner(config.policy, results.work)
         yield CellContext(
-            config=config, learner=learner, judge=verifier, work=results.work, progress=progress, jobs=jobs
+            config=config,
+            learner=learner,
+            judge=verifier,
+            work=results.work,
+            progress=progress,
+            jobs=jobs,
+            given=find_start(results),
         )
 
 

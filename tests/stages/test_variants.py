@@ -20,6 +20,8 @@ LARGE = {
     Variant.SCALE_30_SHIFT_100,
     Variant.SCALE_1E_2_SHIFT_1000,
     Variant.SCALE_1E30,
+    Variant.ALL_POSITIVE_1E20,
+    Variant.ALL_NEGATIVE_1E20,
     Variant.SCALE_100,
     Variant.FP16_SCALE_300,
     Variant.EXACT_PRODUCTS_16,

@@ -20,7 +20,7 @@ from ...tasks.batch import default_jobs
 from ...verification.verifier import open_verifier
 from ...work import write_atomically
 from ..grid import GridOutcome, PlannedCell, lost_starts, order_cells, plan_grid, run_grid, static_identity
-from ..pipeline import open_context
+from ..pipeline import open_context, take_start
 from ..provenance import recorded_invocation
 from ..store import Results, is_published, require_folder
 from .executors import JobOptions
@@ -40,8 +40,9 @@ def run_ablation(
     jobs: int | None = None,
     workers: int | None = None,
     log: Sequence[str] = (),
+    adapter: Path | None = None,
 ) -> GridOutcome:
-    """Run a grid by an executor; the results are in `out`.
+    """Run a grid by an executor; the results are in `out`. All cells start from `adapter`, where one is given.
 
     `workers` are the processes of a local run, by default one a GPU where there is work for several, and else this one;
     on a cluster they are the cells at once, by default as many as it has room for. `log` are trackers of live metrics.
@@ -51,6 +52,7 @@ def run_ablation(
     results = Results(root=out)
     require_scheduler(executor)
     require_free(results, config)
+    take_start(results, adapter)
     _tell_lost_starts(results, cells, num_seeds)
     config_file, text = out / "config.toml", to_toml(config)
     if not config_file.exists() or config_file.read_text() != text:

@@ -31,7 +31,7 @@ from tritonrl.harness.reinforcement.run import (
 )
 from tritonrl.harness.settings import load_config
 from tritonrl.harness.study.learning import Sample
-from tritonrl.harness.study.pipeline import CellContext
+from tritonrl.harness.study.pipeline import CellContext, find_start
 from tritonrl.harness.study.store import Results
 from tritonrl.harness.study.task_draws import evaluation_tasks
 from tritonrl.harness.tasks.suites import corpus_examples
@@ -52,7 +52,7 @@ class Line:
     @contextmanager
     def __call__(self, config: Config, results: Results, progress: Any, jobs: int) -> Iterator[CellContext]:
         self.num_opened += 1
-        yield stub_context(results, config, self.learner, progress)
+        yield evolve(stub_context(results, config, self.learner, progress), given=find_start(results))
 
 
 @pytest.fixture
@@ -142,7 +142,8 @@ def test_rewards_alone_learn_nothing_and_are_found_again(config: Config, line: L
 
 def test_a_folder_has_one_start(config: Config, line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A given state is copied and started from; the same folder with another start, or none, is refused."""
-    monkeypatch.setattr(module, "identify_state", lambda folder: (folder / "state.json").read_text())
+    name = "tritonrl.harness.policy.model.states.identify_state"
+    monkeypatch.setattr(name, lambda folder: (folder / "state.json").read_text())
     for number in (1, 2):
         (tmp_path / f"{number}").mkdir()
         (tmp_path / f"{number}/state.json").write_text(json.dumps({"skill": number}))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import polars as pl
 import pytest
+from attrs import evolve
 from tritonrl.core.config import merge
 from tritonrl.core.corpus import FAMILIES, Split, split_of
 from tritonrl.core.recipe.learner import Completion
 from tritonrl.harness.display import Silent
+from tritonrl.harness.errors import DriftError
 from tritonrl.harness.study.grid import count_samples, parse_grid, run_grid
-from tritonrl.harness.study.pipeline import CellContext
+from tritonrl.harness.study.pipeline import CellContext, find_start, take_start
 from tritonrl.harness.study.store import Results
 from tritonrl.harness.study.task_draws import evaluation_tasks, root_seed, round_tasks
 from tritonrl.harness.verification.verifier import open_verifier
@@ -154,3 +158,37 @@ def test_nothing_selected_leaves_the_model(tmp_path: Path) -> None:
     assert learner.num_finetunings == 1
     assert results.read("cells")["adapter"].n_unique() == 1
     assert results.read("rounds")["num_selected"].sum() == 0
+
+
+def test_a_grid_starts_from_a_given_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is copied into the folder, evaluated as the start, and no other is trained; another one is refused."""
+    name = "tritonrl.harness.policy.model.states.identify_state"
+    monkeypatch.setattr(name, lambda folder: (folder / "state.json").read_text())
+    given = tmp_path / "given"
+    given.mkdir()
+    (given / "state.json").write_text(json.dumps({"skill": 1}))
+    config, results = tiny_config(sft={"num_pairs": 0}, **REAL), Results(root=tmp_path / "out")
+    learner = TeacherLearner(answers=solutions(config, [0, 1]))
+    assert take_start(results, given) == find_start(results)
+    line = evolve(stub_context(results, config, learner), given=find_start(results))
+    outcome = run_grid(results, config, parse_grid("none,msct"), range(2), lambda: line, Silent())
+    assert (outcome.num_complete, outcome.num_failed) == (6, 0)
+    starts = results.read("cells").filter(pl.col("cell") == "sft")
+    assert starts.height == 2
+    assert (starts["train_s"] == 0.0).all()
+    for other in (None, tmp_path / "other"):
+        with pytest.raises(DriftError, match="another start"):
+            take_start(results, other and shutil.copytree(given, other) and _with_skill(other, 2))
+
+
+def _with_skill(folder: Path, skill: int) -> Path:
+    (folder / "state.json").write_text(json.dumps({"skill": skill}))
+    return folder
+
+
+def test_what_training_would_have_accepted_is_told(real: Results) -> None:
+    """The audit's right samples were accepted, what failed before the full run was not, and a start has no verifier."""
+    evaluation = real.read("evaluation")
+    assert evaluation.filter(pl.col("cell") == "sft")["accepted"].is_null().all()
+    trained = evaluation.filter(pl.col("cell") != "sft")
+    assert (trained["accepted"] == trained["correct"]).all()
