@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 from tritonrl.core.config import merge
+from tritonrl.core.recipe.extensions import NAMED_GRIDS
 from tritonrl.core.serialisation import to_plain
+from tritonrl.core.statistics.intervals import adjust
 from tritonrl.harness.analysis.analysis import analyse, predict_detectable
-from tritonrl.harness.analysis.findings import Analysis
+from tritonrl.harness.analysis.conclusions import training_gain
+from tritonrl.harness.analysis.findings import Analysis, Estimate
 from tritonrl.harness.legacy import translate_config
 from tritonrl.harness.reinforcement import comparison
 from tritonrl.harness.report.account import BEGIN, END, published_readme, with_excerpt
@@ -22,7 +25,9 @@ from tritonrl.harness.study.store import Results
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLISHED = Results(root=ROOT / "results")
-AGAIN = "run `tritonrl report results --publish results --excerpt README.md`"
+SECOND = Results(root=ROOT / "results" / "second-ablation")
+HALF = tuple(map(str, NAMED_GRIDS["half"]))
+AGAIN = "run `tritonrl report FOLDER --publish FOLDER`, of the second with --grid half and --excerpt README.md"
 
 committed = pytest.mark.skipif(not (ROOT / "results" / "run.json").exists(), reason="no run is published in results/")
 
@@ -42,12 +47,55 @@ def analysis() -> Analysis:
     return analyse(PUBLISHED)
 
 
+@pytest.fixture(scope="module")
+def second() -> Analysis:
+    """What the second run's tables say of the registered cells."""
+    return analyse(SECOND, HALF)
+
+
 @committed
-def test_readmes_are_what_the_tables_say(analysis: Analysis) -> None:
-    """Every figure of both READMEs' results is computed from the tables: computing them again changes nothing."""
-    assert (ROOT / "results" / "README.md").read_text() == published_readme(PUBLISHED, analysis), AGAIN
+def test_readmes_are_what_the_tables_say(analysis: Analysis, second: Analysis) -> None:
+    """Every figure of the READMEs' results is computed from the tables: computing them again changes nothing."""
+    assert (PUBLISHED.root / "README.md").read_text() == published_readme(PUBLISHED, analysis), AGAIN
+    assert (SECOND.root / "README.md").read_text() == published_readme(SECOND, second, HALF), AGAIN
     readme = (ROOT / "README.md").read_text()
-    assert with_excerpt(readme, PUBLISHED, analysis, "results") == readme, AGAIN
+    assert with_excerpt(readme, SECOND, second, "results/second-ablation") == readme, AGAIN
+
+
+@committed
+def test_the_second_run_answers_as_the_finding_says(second: Analysis) -> None:
+    """Its training gains, and the four registered effects are those of docs/findings/ablation.md."""
+    text = (ROOT / "docs" / "findings" / "ablation.md").read_text()
+    gain = training_gain(second.comparisons)
+    assert gain is not None
+    assert f"**Training gains: {_points(gain.difference)}" in text
+    found = {
+        "m": second.false_accept_effects,
+        "s": second.cost_effects,
+        "c": second.effects["correct_level2"],
+        "t": second.speed_effects,
+    }
+    effects = {name: analysis and analysis.effect(name) for name, analysis in found.items()}
+    holm = adjust([effect.p_value or 0.0 for effect in effects.values() if effect])
+    for (name, effect), p in zip(effects.items(), holm, strict=True):
+        assert effect is not None
+        row = next(line for line in text.splitlines() if line.startswith(f"| {name.upper()} |"))
+        shown = [effect.estimate, effect.low, effect.high]
+        figures = re.findall(r"[+-]?\d+\.\d+", row.split("|")[3])
+        expected = [math.exp(value or 0.0) if name in "st" else 100 * (value or 0.0) for value in shown]
+        assert figures == [f"{value:{form}}" for value, form in zip(expected, _forms(figures), strict=True)]
+        assert float(row.split("|")[4].strip(" *")) == pytest.approx(p, rel=0.05)
+
+
+def _points(difference: Estimate) -> str:
+    values = (difference.value, difference.low, difference.high)
+    value, low, high = (f"{100 * (value or 0.0):+.1f}" for value in values)
+    return f"{value} points [{low}, {high}]"
+
+
+def _forms(figures: list[str]) -> list[str]:
+    """How each figure is written: its sign, where it has one, and its places."""
+    return [f"{'+' if text[0] in '+-' else ''}.{len(text.partition('.')[2])}f" for text in figures]
 
 
 @committed

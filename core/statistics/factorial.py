@@ -28,7 +28,7 @@ import numpy as np
 from attrs import field, frozen, validators
 from numpy.typing import NDArray
 
-from ..recipe.extensions import ALL_CELLS, LETTERS, Extensions
+from ..recipe.extensions import LETTERS, NAMED_GRIDS, Extensions
 from .intervals import Interval, adjust, detectable_multiple, joint_confidence, p_value, quantile
 from .variance_components import Components, Uncertainty, find_components, find_uncertainties
 
@@ -41,8 +41,9 @@ TERMS: tuple[str, ...] = tuple(
 
 _RANK_TOLERANCE = 1e-9
 
-GRID = "all 16 cells"
-"""In a pair of `compare`, the mean of the grid's cells."""
+GRID, HALF = "all 16 cells", "8 cells of the half grid"
+"""In a pair of `compare`, the mean of the grid's cells, or of its half's."""
+MEANS = {name: frozenset(map(str, NAMED_GRIDS[grid])) for name, grid in ((GRID, "full"), (HALF, "half"))}
 
 Cell = TypeVar("Cell", bound=Hashable)
 
@@ -181,14 +182,15 @@ class Difference:
 def compare(responses: Sequence[Response[str]], pairs: Sequence[tuple[str, str]]) -> tuple[Difference | None, ...]:
     """Estimate the first cell's mean minus the second's, for each pair; null where they share no seed and task.
 
-    `GRID` stands for the mean of the grid's cells, and has no difference where one of the sixteen is missing.
+    The names in `MEANS` stand for the mean of several cells, and have no difference where one of them is missing.
     """
-    grid = {str(cell) for cell in ALL_CELLS}
-    sides = [[grid if name == GRID else {name} for name in pair] for pair in pairs]
+    sides = [[MEANS.get(name, frozenset({name})) for name in pair] for pair in pairs]
     return tuple(_difference(responses, *pair) for pair in sides)
 
 
-def _difference(responses: Sequence[Response[str]], first: set[str], second: set[str]) -> Difference | None:
+def _difference(
+    responses: Sequence[Response[str]], first: frozenset[str], second: frozenset[str]
+) -> Difference | None:
     """The mean of the first cells minus that of the second."""
     layout = _lay_out([response for response in responses if response.cell in first | second])
     if not layout.balanced or first | second != set(layout.cells):

@@ -9,7 +9,7 @@ concluded is said (`conclusions`), and a number that was not measured is null.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import combinations, product
 
 import polars as pl
@@ -24,7 +24,15 @@ from ..errors import UsageError
 from ..study.provenance import add_up, read_invocations
 from ..study.rows import SFT
 from ..study.store import Results
-from .budget import at_equal_seconds, cost_effects, held_out_points, learning_points, staging_saving
+from .budget import (
+    at_equal_seconds,
+    cost_effects,
+    false_accept_effects,
+    held_out_points,
+    learning_points,
+    speed_effects,
+    staging_saving,
+)
 from .comparisons import compare_controls, sweep_noise
 from .conclusions import answers, remarks
 from .findings import METRICS, AcceptedWrongly, Analysis, CellFacts, Curve, Estimate, FunnelStage, LearnedFrom, PairMean
@@ -44,17 +52,22 @@ from .rates import (
 _FLAGS = ("multi_input", "staged", "curriculum", "timing")
 
 
-def analyse(results: Results) -> Analysis:
-    """Everything that a report of this folder shows."""
+def analyse(results: Results, cells_of: Collection[str] | None = None) -> Analysis:
+    """Everything that a report of this folder shows; of `cells_of` and the starts alone, where they are named."""
+
+    def read_all(table: str) -> pl.DataFrame:
+        frame = results.read(table)
+        return frame if cells_of is None else frame.filter(pl.col("cell").is_in([SFT, *cells_of]))
+
     recorded = results.recorded() or {}
     timing = str(recorded.get("timing_mode", "no timing"))
     config = merge(recorded["config"]) if "config" in recorded else None
-    every_cell = results.read("cells")
-    every_candidate = results.read("candidates")
+    every_cell = read_all("cells")
+    every_candidate = read_all("candidates")
     is_compared = pl.col("seed").is_in(compared_seeds(every_cell))
 
     def read(table: str) -> pl.DataFrame:
-        return results.read(table).filter(is_compared)
+        return read_all(table).filter(is_compared)
 
     cells, candidates = every_cell.filter(is_compared), every_candidate.filter(is_compared)
     rounds, stages = read("rounds"), read("stages")
@@ -69,9 +82,10 @@ def analyse(results: Results) -> Analysis:
     funnel = _funnel(cells, stages)
     saving, costs = staging_saving(cells, stages), cost_effects(cells, rounds)
     # timing is the same whatever cell and seed it served
-    noise = timing_noise(results.read("timings"), every_candidate)
+    noise = timing_noise(results.read("timings"), results.read("candidates"))
     sweep = sweep_noise(cells, evaluation, timing)
-    controls, wrong = compare_controls(cells, evaluation), _accepted_wrongly(cells, candidates)
+    speeds, wrong_effects = speed_effects(cells, evaluation, timing), false_accept_effects(cells, evaluation)
+    controls, wrong = compare_controls(cells, evaluation), _accepted_wrongly(cells, candidates, evaluation)
     learned = _learned_from(cells, candidates)
     own = complete_runs(cells).filter(pl.col("cell") != SFT)
     # a start alone is no training run
@@ -94,6 +108,8 @@ def analyse(results: Results) -> Analysis:
         effects=effects,
         budget=budget,
         cost_effects=costs,
+        speed_effects=speeds,
+        false_accept_effects=wrong_effects,
         staging_saving=saving,
         pairs=_pair_means(cells, evaluation),
         held_out=held_out_points(cells, rounds, every_evaluation),
@@ -109,8 +125,10 @@ def analyse(results: Results) -> Analysis:
         rewards=_curves(rounds, "mean_reward"),
         losses=_losses(read("training")),
         outcomes=_outcomes(candidates),
-        answers=answers(effects, budget, saving, costs, wrong, learned, sweep, noise, timing),
-        remarks=remarks(every_cell, evaluation, effects, budget, costs, controls, sweep, num_seeds, timing),
+        answers=answers(effects, budget, saving, costs, speeds, wrong_effects, wrong, learned, sweep, noise, timing),
+        remarks=remarks(
+            every_cell, evaluation, effects, budget, (costs, speeds, wrong_effects), controls, sweep, num_seeds, timing
+        ),
     )
 
 
@@ -147,10 +165,17 @@ def _cell_facts(
     )
 
 
-def _accepted_wrongly(cells: pl.DataFrame, candidates: pl.DataFrame) -> tuple[AcceptedWrongly, ...]:
-    """What the training verifiers of the grid accepted and the audit rejects, without M and with it."""
-    judged = candidates.join(grid_cells(cells).select("cell", "seed", "multi_input"), on=["cell", "seed"])
-    accepted = judged.filter("correct").drop_nulls("audit_correct")
+def _accepted_wrongly(
+    cells: pl.DataFrame, candidates: pl.DataFrame, evaluation: pl.DataFrame
+) -> tuple[AcceptedWrongly, ...]:
+    """What the training verifiers of the grid accepted and the audit rejects, without M and with it.
+
+    Of training candidates; where none was audited, of held-out samples.
+    """
+    judged = candidates.filter("correct").drop_nulls("audit_correct")
+    if judged.is_empty():
+        judged = evaluation.filter("accepted").with_columns(audit_correct=pl.col("correct"))
+    accepted = judged.join(grid_cells(cells).select("cell", "seed", "multi_input"), on=["cell", "seed"])
     found = []
     for multi_input in (False, True):
         own = accepted.filter(pl.col("multi_input") == multi_input)

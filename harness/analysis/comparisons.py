@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from ...core.recipe.extensions import ALL_CELLS, NOISE_SWEEP, CellSpec
-from ...core.statistics.factorial import GRID, Difference, Response, compare
+from ...core.recipe.extensions import NOISE_SWEEP, CellSpec
+from ...core.statistics.factorial import GRID, HALF, MEANS, Difference, Response, compare
 from ..study.rows import SFT
 from .findings import Comparison, Estimate, NoiseSetting
 from .rates import by_task, complete_runs, final, rate_over_tasks
@@ -25,12 +25,12 @@ _CALIBRATED = "t"
 def compare_controls(cells: pl.DataFrame, evaluation: pl.DataFrame) -> tuple[Comparison, ...]:
     """Differences of each control, and of the start, to their counterparts; the first is what training itself did."""
     names = set(complete_runs(cells)["cell"])
-    pairs = [(GRID, SFT), (SFT, "none"), (SFT, "msct")]
+    pairs = [(GRID if MEANS[GRID] <= names else HALF, SFT), (SFT, "none"), (SFT, "msct")]
     for name in sorted(names - {SFT}):
         spec = CellSpec.parse(name)
         if spec.variation is not None and spec.noise_cv is None:
             pairs += [(name, counterpart) for counterpart in dict.fromkeys((str(spec.extensions), "none"))]
-    known = names | {GRID} if {str(cell) for cell in ALL_CELLS} <= names else names
+    known = names | {name for name, cells_of in MEANS.items() if cells_of <= names}
     present = [pair for pair in pairs if set(pair) <= known]
     return tuple(
         Comparison(

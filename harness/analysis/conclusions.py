@@ -13,7 +13,7 @@ import polars as pl
 
 from ...core.recipe.extensions import ALL_CELLS
 from ...core.statistics import factorial
-from ...core.statistics.factorial import GRID
+from ...core.statistics.factorial import GRID, MEANS
 from ...core.statistics.intervals import wilson_interval
 from ..study.rows import SFT
 from .findings import AcceptedWrongly, Answer, Budget, Comparison, Estimate, LearnedFrom, NoiseSetting, TimingNoise
@@ -32,6 +32,8 @@ def answers(
     budget: Budget,
     saving: Estimate,
     costs: factorial.Analysis | None,
+    speeds: factorial.Analysis | None,
+    wrong_effects: factorial.Analysis | None,
     wrong: Sequence[AcceptedWrongly],
     learned: Sequence[LearnedFrom],
     sweep: Sequence[NoiseSetting],
@@ -47,6 +49,7 @@ def answers(
                 _at_budget(budget, "correct", "m"),
                 _cost(costs, "m"),
                 _accepted_wrongly(wrong),
+                _false_accepts(wrong_effects, "m"),
             ),
         ),
         Answer(
@@ -65,7 +68,7 @@ def answers(
         ),
         Answer(
             question="How much does timing noise (T) matter?",
-            answer=_timing(effects, budget, costs, sweep, noise, timing),
+            answer=_timing(effects, budget, costs, speeds, sweep, noise, timing),
         ),
     )
 
@@ -89,7 +92,7 @@ def _accepted_wrongly(wrong: Sequence[AcceptedWrongly]) -> str:
             )
     if not parts:
         return "No candidate that training accepted was audited."
-    return f"Of the candidates that training accepted, the audit rejects {', and '.join(parts)}."
+    return f"Of the candidates that training accepts, the audit rejects {', and '.join(parts)}."
 
 
 def _learned_from(learned: Sequence[LearnedFrom]) -> str:
@@ -118,6 +121,7 @@ def _timing(
     effects: Effects,
     budget: Budget,
     costs: factorial.Analysis | None,
+    speeds: factorial.Analysis | None,
     sweep: Sequence[NoiseSetting],
     noise: Sequence[TimingNoise],
     timing: str,
@@ -127,7 +131,13 @@ def _timing(
     source = "" if timing == "measured" else f"The noise is injected ({timing}), not measured."
     sentence = _sentence(effects, "correct", "t")
     return _paragraph(
-        sentence, source, _scatter(noise), _at_budget(budget, "correct", "t"), _cost(costs, "t"), _injected(sweep)
+        sentence,
+        _ratio(speeds, "t", "The speed of right samples (a geometric mean) is then"),
+        source,
+        _scatter(noise),
+        _at_budget(budget, "correct", "t"),
+        _cost(costs, "t"),
+        _injected(sweep),
     )
 
 
@@ -173,14 +183,29 @@ def _at_budget(budget: Budget, metric: str, term: str) -> str:
 
 
 def _cost(costs: factorial.Analysis | None, term: str) -> str:
-    effect = None if costs is None else costs.effect(term)
+    return _ratio(costs, term, "The seconds of a candidate's verification are then")
+
+
+def _ratio(found: factorial.Analysis | None, term: str, subject: str) -> str:
+    """A main effect on a logarithm, as what the extension multiplies the subject by."""
+    effect = None if found is None else found.effect(term)
     if effect is None or effect.estimate is None:
         return ""
     ratio = f"{written(effect.estimate, Form.FACTOR)} times"
     if effect.low is None or effect.high is None:
-        return f"A candidate's verification then takes {ratio} the seconds (too few seeds for an interval)."
-    ratio += f" ({written(effect.low, Form.FACTOR)} to {written(effect.high, Form.FACTOR)})"
-    return f"A candidate's verification then takes {ratio} the seconds."
+        return f"{subject} {ratio} what they are without (too few seeds for an interval)."
+    return f"{subject} {ratio} ({written(effect.low, Form.FACTOR)} to {written(effect.high, Form.FACTOR)})."
+
+
+def _false_accepts(found: factorial.Analysis | None, term: str) -> str:
+    """A main effect on the share of held-out samples that training would accept and the audit refuses."""
+    effect = None if found is None else found.effect(term)
+    if effect is None or effect.estimate is None:
+        return ""
+    size = f"{_points(effect.estimate)} points"
+    if effect.low is not None and effect.high is not None:
+        size += f" ({_points(effect.low)} to {_points(effect.high)})"
+    return f"Its main effect on the share that training accepts wrongly is {size}."
 
 
 def _sentence(effects: Effects, metric: str, term: str) -> str:
@@ -216,7 +241,7 @@ def remarks(
     evaluation: pl.DataFrame,
     effects: Effects,
     budget: Budget,
-    costs: factorial.Analysis | None,
+    others: Sequence[factorial.Analysis | None],
     comparisons: Sequence[Comparison],
     sweep: Sequence[NoiseSetting],
     num_seeds: int,
@@ -257,14 +282,14 @@ def remarks(
             f"At equal verification seconds {len(at_start)} cells had finished no round, so that what stands there is "
             f"their supervised start: {', '.join(at_start)}."
         )
-    others = [*(one.difference for one in comparisons), *(setting.difference for setting in sweep)]
-    return (*found, *_effect_remarks(effects, budget.effects, costs, others))
+    differences = [*(one.difference for one in comparisons), *(setting.difference for setting in sweep)]
+    return (*found, *_effect_remarks(effects, (*budget.effects.values(), *others), differences))
 
 
 def training_gain(comparisons: Sequence[Comparison]) -> Comparison | None:
-    """The grid's mean minus its supervised start, in the rate of correct kernels; null where it is not known."""
+    """The mean of the grid, or of its half, minus the start, in the rate of correct kernels; null where not known."""
     for one in comparisons:
-        if (one.cell, one.counterpart, one.metric) == (GRID, SFT, "correct") and one.difference.low is not None:
+        if one.cell in MEANS and (one.counterpart, one.metric) == (SFT, "correct") and one.difference.low is not None:
             return one
     return None
 
@@ -273,7 +298,8 @@ def describe_gain(gain: Comparison) -> str:
     """What training did on the whole, with its interval."""
     found = gain.difference
     bounds = f"95% interval {_points(found.low or 0.0)} to {_points(found.high or 0.0)} over {gain.over}"
-    return f"the mean of the 16 cells minus their supervised start is {_points(found.value or 0.0)} points ({bounds})"
+    cells = "the 16 cells" if gain.cell == GRID else f"the {gain.cell}"
+    return f"the mean of {cells} minus their supervised start is {_points(found.value or 0.0)} points ({bounds})"
 
 
 def _training_remarks(comparisons: Sequence[Comparison]) -> list[str]:
@@ -323,16 +349,14 @@ def _task_remarks(evaluation: pl.DataFrame) -> list[str]:
 
 
 def _effect_remarks(
-    effects: Effects, at_budget: Effects, costs: factorial.Analysis | None, others: Sequence[Estimate]
+    effects: Effects, others: Sequence[factorial.Analysis | None], differences: Sequence[Estimate]
 ) -> list[str]:
-    """How many numbers a reader may pick from, and which were asked for beforehand; `others` are single differences."""
+    """How many numbers a reader may pick from, and which were asked for beforehand."""
     primary = effects["correct"]
     if primary is None:
         return ["No complete cell, so no effect can be estimated."]
-    judged = [
-        effect for effect in _effects_of((*effects.values(), *at_budget.values(), costs)) if effect.low is not None
-    ]
-    known = [one for one in others if one.low is not None and one.high is not None]
+    judged = [effect for effect in _effects_of((*effects.values(), *others)) if effect.low is not None]
+    known = [one for one in differences if one.low is not None and one.high is not None]
     number = len(judged) + len(known)
     found = []
     if number:

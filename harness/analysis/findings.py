@@ -70,7 +70,7 @@ class CellFacts:
 
 @frozen(kw_only=True)
 class AcceptedWrongly:
-    """Of the training candidates that verifiers with, or without, M accepted and the audit judged, those it rejects.
+    """Of the candidates that verifiers with, or without, M accepted and the audit judged, those it rejects.
 
     A policy repeats itself: `num_distinct` counts pairs of source and task.
     """
@@ -258,6 +258,10 @@ class Analysis:
     """The same at equal verification seconds."""
     cost_effects: factorial.Analysis | None
     """On the natural logarithm of the training verifier's seconds a candidate: exp(effect) is a ratio of costs."""
+    speed_effects: factorial.Analysis | None
+    """On the natural logarithm of the geometric mean of right samples' speedups: exp(effect) is a ratio of speeds."""
+    false_accept_effects: factorial.Analysis | None
+    """On the share that the audit refuses of the held-out samples that a cell's training verifier accepts."""
     staging_saving: Estimate
     """The share of the verification seconds of cells without staging that staging would have saved."""
     pairs: tuple[PairMean, ...]

@@ -8,6 +8,7 @@ hand.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection
 from pathlib import Path
 
 import polars as pl
@@ -41,13 +42,15 @@ _WHAT = {
 }
 
 
-def published_readme(published: Results, analysis: Analysis) -> str:
-    """The README of a published folder, whose analysis this is."""
+def published_readme(published: Results, analysis: Analysis, cells: Collection[str] | None = None) -> str:
+    """The README of a published folder, whose analysis, of `cells` alone where they are named, this is."""
+    named = f" --grid {','.join(cells)}" if cells else ""
     sheet = Sheet(plain=to_plain(analysis))
     tables = [grid(analysis, sheet), *effects(analysis, sheet)]
     parts = [
         "# Results",
-        "Written by `tritonrl report RESULTS --publish FOLDER` from the tables here; no number in it is hand-made.",
+        f"Written by `tritonrl report RESULTS{named} --publish FOLDER` from the tables here; no number in it is "
+        "hand-made.",
         _what(analysis),
         headline(analysis),
         "## The four questions",
@@ -60,7 +63,7 @@ def published_readme(published: Results, analysis: Analysis) -> str:
         "## How it was made",
         _made(analysis),
         "## Do it again",
-        _again(analysis),
+        _again(analysis, named),
         "## Files",
         _files(published),
     ]
@@ -98,7 +101,7 @@ def _made(analysis: Analysis) -> str:
     return "\n".join([*lines, f"- {describe_versions(analysis)}"])
 
 
-def _again(analysis: Analysis) -> str:
+def _again(analysis: Analysis, named: str) -> str:
     commits = [found.commit for found in analysis.invocations if found.commit]
     useful = [found for found in analysis.invocations if found.num_finished] or analysis.invocations
     commands = [_anywhere(found.command) for found in useful]
@@ -106,7 +109,7 @@ def _again(analysis: Analysis) -> str:
         *([f"git checkout {commits[-1]}"] if commits else []),
         "make setup",
         *dict.fromkeys(command for command, _ in commands),
-        f"tritonrl report {commands[-1][1] if commands else 'RESULTS'} --publish FOLDER",
+        f"tritonrl report {commands[-1][1] if commands else 'RESULTS'}{named} --publish FOLDER",
     ]
     return (
         "```\n" + "\n".join(lines) + "\n```\n\n"
@@ -119,12 +122,12 @@ def _again(analysis: Analysis) -> str:
 
 def _anywhere(command: str) -> tuple[str, str]:
     """The command as it can be given on any machine, and the folder that it writes to."""
-    parts = shlex.split(command)
-    if "--out" not in parts[:-1]:
-        return command, "RESULTS"
-    at = parts.index("--out") + 1
-    parts[at] = Path(parts[at]).name if Path(parts[at]).is_absolute() else parts[at]
-    return shlex.join(parts), parts[at]
+    parts, out = shlex.split(command), "RESULTS"
+    for at in range(1, len(parts)):
+        if parts[at - 1] in ("--out", "--adapter"):
+            parts[at] = Path(parts[at]).name if Path(parts[at]).is_absolute() else parts[at]
+            out = parts[at] if parts[at - 1] == "--out" else out
+    return shlex.join(parts), out
 
 
 def _files(published: Results) -> str:

@@ -37,6 +37,9 @@ def report(
     excerpt: Annotated[
         Path | None, typer.Option("--excerpt", help="Write the results into this document, between its marks.")
     ] = None,
+    grid: Annotated[
+        str | None, typer.Option("--grid", help="These cells and their starts alone, as `ablate --grid` names them.")
+    ] = None,
     power: Annotated[
         str | None, typer.Option("--power", help="Only what runs of SEEDSxTASKS would show, such as 3x200,5x400.")
     ] = None,
@@ -48,6 +51,8 @@ def report(
     Example: tritonrl report results/paper --publish results --excerpt README.md
 
     Example: tritonrl report results --power 3x200,3x400
+
+    Only seeds that have every cell are compared; --grid leaves out cells that not all seeds have yet.
     """
     if form is not None and form not in set(ReportFormat):
         raise UsageError(f"--format {form}: must be one of {', '.join(ReportFormat)}")
@@ -56,9 +61,9 @@ def report(
     from ..study.store import Results
     from .sections import as_json, as_markdown, print_report
 
-    folder = Results(root=results)
+    folder, cells = Results(root=results), None if grid is None else _read_cells(grid)
     if power is not None:
-        if (form, html, publish, excerpt) != (None, None, None, None):
+        if (form, html, publish, excerpt, grid) != (None, None, None, None, None):
             raise UsageError("--power: it prints a table and nothing else; leave out the other options")
         _print_power(folder, power)
         return
@@ -66,15 +71,15 @@ def report(
     if html is not None:
         from .page import as_html
 
-        html.write_text(as_html(analyse(folder), folder), encoding="utf-8")
+        html.write_text(as_html(analyse(folder, cells), folder), encoding="utf-8")
         # stdout has what --format asks for, and nothing else
         print(f"{html}: {html.stat().st_size / 1e6:.1f} MB, one page that needs no network", file=sys.stderr)
     if publish is not None or excerpt is not None:
-        _publish(folder, publish, excerpt)
+        _publish(folder, publish, excerpt, cells)
         return
     if html is not None and form is None:
         return
-    analysis = analyse(folder)
+    analysis = analyse(folder, cells)
     if form in (None, ReportFormat.RICH):
         print_report(analysis, open_console())
     else:
@@ -95,7 +100,16 @@ def _print_power(results: Results, written: str) -> None:
         print(f"{name.upper():8}" + "".join(f"{'' if value is None else f'{100 * value:.1f}':>10}" for value in row))
 
 
-def _publish(results: Results, target: Path | None, document: Path | None) -> None:
+def _read_cells(grid: str) -> tuple[str, ...]:
+    from ...core.recipe.extensions import parse_cells
+
+    try:
+        return tuple(map(str, parse_cells(grid)))
+    except ValueError as error:
+        raise UsageError(f"--grid {grid}: {error}") from None
+
+
+def _publish(results: Results, target: Path | None, document: Path | None, cells: tuple[str, ...] | None) -> None:
     from ..analysis.analysis import analyse
     from ..settings import read_text
     from ..study.store import Results
@@ -105,11 +119,13 @@ def _publish(results: Results, target: Path | None, document: Path | None) -> No
     if document is not None:
         around(read_text(document))
     if target is not None:
-        files = publish(results, target)
+        files = publish(results, target, cells)
         total = sum(path.stat().st_size for path in files)
         print(f"{target}: {len(files)} files, {total / 1e6:.1f} MB")
     if document is not None:
         published = Results(root=target) if target is not None else results
         link = os.path.relpath(published.root, document.parent)
-        document.write_text(with_excerpt(read_text(document), published, analyse(published), link), encoding="utf-8")
+        document.write_text(
+            with_excerpt(read_text(document), published, analyse(published, cells), link), encoding="utf-8"
+        )
         print(f"{document}: the results between its marks are those of {published.root}")

@@ -13,6 +13,7 @@ writes the page, the figure and the README anew.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -43,9 +44,12 @@ MAX_SOURCE = 40_000_000
 _EFFORT = 19
 
 
-def publish(results: Results, folder: Path) -> tuple[Path, ...]:
-    """Write what a run found into `folder`, and return the files; raises UsageError where they would be too large."""
-    analysis = analyse(results)
+def publish(results: Results, folder: Path, cells: Collection[str] | None = None) -> tuple[Path, ...]:
+    """Write what a run found into `folder`, and return the files; raises UsageError where they would be too large.
+
+    What is said of it is of `cells` alone, where they are named; the tables have all.
+    """
+    analysis = analyse(results, cells)
     if not analysis.num_complete:
         raise UsageError(f"{results.root}: no cell is complete, so there is nothing to publish")
     tables = {name: encode_table(TABLES[name], frame, _EFFORT) for name, frame in _small_tables(results).items()}
@@ -58,20 +62,20 @@ def publish(results: Results, folder: Path) -> tuple[Path, ...]:
     if figure is not None:
         files["effects.svg"] = standalone(figure, asset("style.css")).encode()
     _require_small(files)
-    files["README.md"] = _account(analysis, files)
+    files["README.md"] = _account(analysis, files, cells)
     for name, data in files.items():
         write_atomically(folder / name, data)
     return tuple(folder / name for name in files)
 
 
-def _account(analysis: Analysis, files: dict[str, bytes]) -> bytes:
+def _account(analysis: Analysis, files: dict[str, bytes], cells: Collection[str] | None) -> bytes:
     """The README, from the files as a reader will find them; raises DriftError where they say something else."""
     with TemporaryDirectory() as beside:
         published = Results(root=Path(beside))
         for name, data in files.items():
             (published.root / name).write_bytes(data)
-        _require_equal(analysis, analyse(published))
-        return published_readme(published, analysis).encode()
+        _require_equal(analysis, analyse(published, cells))
+        return published_readme(published, analysis, cells).encode()
 
 
 def _small_tables(results: Results) -> dict[str, pl.DataFrame]:

@@ -74,9 +74,11 @@ def describe_training(analysis: Analysis) -> str:
     if analysis.config is None:
         return ""
     sft, rl, held_out = analysis.config.sft, analysis.config.rl, analysis.config.evaluation
+    begun = f"Each learned from {sft.num_pairs:,} pairs, then" if sft.num_pairs else "From one given state each learned"
+    drawn = f"from the best {rl.keep} of" if rl.algorithm == "best-of-n" else f"by {rl.algorithm} from"
     return (
-        f"Each learned from {sft.num_pairs:,} pairs, then in {rl.rounds} rounds of {rl.tasks_per_round} tasks from the "
-        f"best {rl.keep} of {rl.samples_per_task} samples; it is judged on {held_out.level1_tasks} + "
+        f"{begun} in {rl.rounds} rounds of {rl.tasks_per_round} tasks {drawn} {rl.samples_per_task} samples; it is "
+        f"judged on {held_out.level1_tasks} + "
         f"{held_out.level2_tasks} held-out tasks of Level 1 and 2, {held_out.samples_per_task} samples of each at a "
         f"temperature of {held_out.temperature:g}."
     )

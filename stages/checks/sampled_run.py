@@ -121,6 +121,9 @@ def settle(
     hints = hints or Hints()
     if look.outcome is Outcome.TIMEOUT:
         look = yield Take(num_programs=LEAST_PROGRAMS)
+        if look.outcome is Outcome.TIMEOUT and not (is_declared or may_wait):
+            # sizes that nobody declared are no reason to refuse what takes long there
+            look = yield Take(num_programs=1)
     is_exhausted = False
     if look.outcome is Outcome.OUTPUT_NOT_WRITTEN:
         more = yield Take(num_programs=MORE_PROGRAMS)

@@ -75,11 +75,11 @@ def follow(
     first=st.none() | LOOKS,
     hints=st.none() | HINTS,
     num_programs=NUM_PROGRAMS,
-    answers=st.lists(LOOKS, min_size=5, max_size=5),
+    answers=st.lists(LOOKS, min_size=6, max_size=6),
     is_declared=st.booleans(),
     may_wait=st.booleans(),
 )
-def test_a_verdict_is_that_of_a_sample_and_takes_five_at_most(
+def test_a_verdict_is_that_of_a_sample_and_takes_six_at_most(
     first: Look | None,
     hints: Hints | None,
     num_programs: list[int],
@@ -89,7 +89,7 @@ def test_a_verdict_is_that_of_a_sample_and_takes_five_at_most(
 ) -> None:
     """What counts is one of the samples that were taken, and questions are of declared plans of one launch alone."""
     settled, taken = follow(first, hints, num_programs, answers, is_declared, may_wait)
-    assert len(taken) <= 5
+    assert len(taken) <= 6
     assert settled.look in ([first] if first is not None else []) + answers[: len(taken)]
     assert settled.question is None or (is_declared and len(num_programs) == 1)
 

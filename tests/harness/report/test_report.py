@@ -242,7 +242,8 @@ def test_without_a_clock_nothing_is_said_of_noise(results: Results, tmp_path: Pa
 
 def test_chance_findings_are_announced(analysis: Analysis) -> None:
     """The report says how many effects were looked at, how many stand out, and how many would by chance."""
-    every = [*analysis.effects.values(), *analysis.budget.effects.values(), analysis.cost_effects]
+    by_run = (analysis.cost_effects, analysis.speed_effects, analysis.false_accept_effects)
+    every = [*analysis.effects.values(), *analysis.budget.effects.values(), *by_run]
     known = [effect for found in every if found for effect in found.effects if effect.low is not None]
     ends = [(effect.low, effect.high) for effect in known]
     ends += [(one.difference.low, one.difference.high) for one in analysis.comparisons]
@@ -295,3 +296,14 @@ def test_sparkline_spans_the_series() -> None:
     assert sparkline([]) == ""
     assert sparkline([3.0, 3.0]) == "▁▁"
     assert len(sparkline([float(number) for number in range(1000)], width=20)) == 20
+
+
+def test_cells_that_are_named_are_all_that_is_said_of(results: Results) -> None:
+    """With the cells of one side of an extension left out, its effect is null, and the start stays."""
+    found = analyse(results, ("none", "m"))
+    assert [fact.cell for fact in found.cells] == ["none", "m"]
+    assert found.start is not None
+    effects = found.effects["correct"]
+    assert effects is not None
+    assert effects.effect("m").estimate is not None
+    assert effects.effect("s").estimate is None
