@@ -188,9 +188,7 @@ def compare(responses: Sequence[Response[str]], pairs: Sequence[tuple[str, str]]
     return tuple(_difference(responses, *pair) for pair in sides)
 
 
-def _difference(
-    responses: Sequence[Response[str]], first: frozenset[str], second: frozenset[str]
-) -> Difference | None:
+def _difference(responses: Sequence[Response[str]], first: frozenset[str], second: frozenset[str]) -> Difference | None:
     """The mean of the first cells minus that of the second."""
     layout = _lay_out([response for response in responses if response.cell in first | second])
     if not layout.balanced or first | second != set(layout.cells):
