@@ -229,7 +229,7 @@ def test_a_mistake_of_ours_is_exit_3_with_its_traceback_in_a_file(
 ) -> None:
     """An unforeseen exception is never exit 1, which speaks of candidates: one line names the traceback's file."""
 
-    def fail(_: object) -> None:
+    def fail(*_: object) -> None:
         raise ValueError("two\nlines")
 
     monkeypatch.setattr("tritonrl.harness.analysis.analysis.analyse", fail)
