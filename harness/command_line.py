@@ -25,7 +25,9 @@ P = ParamSpec("P")
 
 Preset = Annotated[
     str | None,
-    typer.Option("--preset", help="Settings shipped with the package: quick, study, paper, full, field, rl or speed."),
+    typer.Option(
+        "--preset", help="Settings shipped with the package: quick, study, paper, full, field, rl, speed or ablation."
+    ),
 ]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file over the preset.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One key, such as rl.rounds=3.")]

@@ -55,19 +55,18 @@ _FLAGS = ("multi_input", "staged", "curriculum", "timing")
 def analyse(results: Results, cells_of: Collection[str] | None = None) -> Analysis:
     """Everything that a report of this folder shows; of `cells_of` and the starts alone, where they are named."""
 
-    def read_all(table: str) -> pl.DataFrame:
-        frame = results.read(table)
+    def of_cells(frame: pl.DataFrame) -> pl.DataFrame:
         return frame if cells_of is None else frame.filter(pl.col("cell").is_in([SFT, *cells_of]))
 
     recorded = results.recorded() or {}
     timing = str(recorded.get("timing_mode", "no timing"))
     config = merge(recorded["config"]) if "config" in recorded else None
-    every_cell = read_all("cells")
-    every_candidate = read_all("candidates")
+    all_candidates = results.read("candidates")
+    every_cell, every_candidate = of_cells(results.read("cells")), of_cells(all_candidates)
     is_compared = pl.col("seed").is_in(compared_seeds(every_cell))
 
     def read(table: str) -> pl.DataFrame:
-        return read_all(table).filter(is_compared)
+        return of_cells(results.read(table)).filter(is_compared)
 
     cells, candidates = every_cell.filter(is_compared), every_candidate.filter(is_compared)
     rounds, stages = read("rounds"), read("stages")
@@ -82,7 +81,7 @@ def analyse(results: Results, cells_of: Collection[str] | None = None) -> Analys
     funnel = _funnel(cells, stages)
     saving, costs = staging_saving(cells, stages), cost_effects(cells, rounds)
     # timing is the same whatever cell and seed it served
-    noise = timing_noise(results.read("timings"), results.read("candidates"))
+    noise = timing_noise(results.read("timings"), all_candidates)
     sweep = sweep_noise(cells, evaluation, timing)
     speeds, wrong_effects = speed_effects(cells, evaluation, timing), false_accept_effects(cells, evaluation)
     controls, wrong = compare_controls(cells, evaluation), _accepted_wrongly(cells, candidates, evaluation)

@@ -132,7 +132,7 @@ def _timing(
     sentence = _sentence(effects, "correct", "t")
     return _paragraph(
         sentence,
-        _ratio(speeds, "t", "The speed of right samples (a geometric mean) is then"),
+        _factor(speeds, "t", "the speed of right samples (a geometric mean)"),
         source,
         _scatter(noise),
         _at_budget(budget, "correct", "t"),
@@ -183,18 +183,19 @@ def _at_budget(budget: Budget, metric: str, term: str) -> str:
 
 
 def _cost(costs: factorial.Analysis | None, term: str) -> str:
-    return _ratio(costs, term, "The seconds of a candidate's verification are then")
+    return _factor(costs, term, "the seconds of a candidate's verification")
 
 
-def _ratio(found: factorial.Analysis | None, term: str, subject: str) -> str:
+def _factor(found: factorial.Analysis | None, term: str, subject: str) -> str:
     """A main effect on a logarithm, as what the extension multiplies the subject by."""
     effect = None if found is None else found.effect(term)
     if effect is None or effect.estimate is None:
         return ""
-    ratio = f"{written(effect.estimate, Form.FACTOR)} times"
+    factor = written(effect.estimate, Form.FACTOR)
     if effect.low is None or effect.high is None:
-        return f"{subject} {ratio} what they are without (too few seeds for an interval)."
-    return f"{subject} {ratio} ({written(effect.low, Form.FACTOR)} to {written(effect.high, Form.FACTOR)})."
+        return f"It multiplies {subject} by {factor} (too few seeds for an interval)."
+    bounds = f"{written(effect.low, Form.FACTOR)} to {written(effect.high, Form.FACTOR)}"
+    return f"It multiplies {subject} by {factor} ({bounds})."
 
 
 def _false_accepts(found: factorial.Analysis | None, term: str) -> str:

@@ -58,10 +58,11 @@ def report(
         raise UsageError(f"--format {form}: must be one of {', '.join(ReportFormat)}")
     require_results(results)
     from ..analysis.analysis import analyse
+    from ..study.grid import parse_grid
     from ..study.store import Results
     from .sections import as_json, as_markdown, print_report
 
-    folder, cells = Results(root=results), None if grid is None else _read_cells(grid)
+    folder, cells = Results(root=results), None if grid is None else tuple(map(str, parse_grid(grid)))
     if power is not None:
         if (form, html, publish, excerpt, grid) != (None, None, None, None, None):
             raise UsageError("--power: it prints a table and nothing else; leave out the other options")
@@ -98,15 +99,6 @@ def _print_power(results: Results, written: str) -> None:
     print(f"{'effect':8}" + "".join(f"{f'{seeds}x{tasks}':>10}" for seeds, tasks in sizes))
     for name, row in found.items():
         print(f"{name.upper():8}" + "".join(f"{'' if value is None else f'{100 * value:.1f}':>10}" for value in row))
-
-
-def _read_cells(grid: str) -> tuple[str, ...]:
-    from ...core.recipe.extensions import parse_cells
-
-    try:
-        return tuple(map(str, parse_cells(grid)))
-    except ValueError as error:
-        raise UsageError(f"--grid {grid}: {error}") from None
 
 
 def _publish(results: Results, target: Path | None, document: Path | None, cells: tuple[str, ...] | None) -> None:

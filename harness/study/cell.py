@@ -50,7 +50,7 @@ def run_start(context: CellContext, seed: int) -> CellResult:
     started = time.monotonic()
     journal = Journal(cell=SFT, seed=seed)
     model = supervise(context, journal)
-    _evaluate(context, journal, model, SFT, None)
+    _evaluate(context, journal, model, None)
     return _finish(journal, model, started)
 
 
@@ -65,8 +65,8 @@ def run_cell(context: CellContext, spec: CellSpec, seed: int) -> CellResult:
             break
         model, state = run_round(context, journal, spec, model, state, round_index, begun)
         if round_index in evaluated_rounds(context.config):
-            _evaluate(context, journal, model, "rl", spec.verifier, round_index)
-    _evaluate(context, journal, model, "rl", spec.verifier)
+            _evaluate(context, journal, model, spec.verifier, round_index)
+    _evaluate(context, journal, model, spec.verifier)
     return _finish(journal, model, started)
 
 
@@ -115,7 +115,6 @@ def _evaluate(
     context: CellContext,
     journal: Journal,
     model: Model,
-    phase: str,
     trained_by: VerifierSpec | None,
     round_index: int | None = None,
 ) -> None:
@@ -147,7 +146,7 @@ def _evaluate(
         attempt = Attempt(
             cell=journal.cell,
             seed=journal.seed,
-            phase=phase,
+            phase=SFT if trained_by is None else "rl",
             round=round_index,
             slot=slot,
             task=task,

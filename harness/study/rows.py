@@ -160,9 +160,8 @@ def evaluation_row(
 ) -> Row:
     """A held-out sample with the audit's verdict; nulls and the message where the audit was not asked, or had none.
 
-    `accepted`: whether the verifier that the model was trained by would have accepted it.
-
     Where the text of an answer is refused that was cut, that is its outcome: what it lacks may have been to come.
+    `accepted`: whether the verifier that the model was trained by would have accepted it.
     """
     if verdict is not None:
         told = {"finished": attempt.finished, "accepted": accepted, "verify_s": verdict.seconds}

@@ -32,7 +32,7 @@ SUSPECTS = 4
 SCAN_LANES = 1 << 23
 """What a scan may cost: a quarter of a second, for some three million elements, or a part of a larger launch."""
 SUM_LANES = 3 << 24
-"""What a scan may cost of a launch whose programs add up by atomics, and are too many to run them all: a second."""
+"""What a scan may cost of several launches, or of one whose programs add up by atomics: a second."""
 ADDENDS = 64
 """So many programs that add to one element run, to see what they add up to."""
 LEAST_PROGRAMS = 3
@@ -125,12 +125,7 @@ def find_hints(
     chosen = programs[np.linspace(0, programs.size - 1, min(SUSPECTS, programs.size)).astype(int)]
     lacks = is_whole and np.count_nonzero(written) < count_needed(actual, expected, written, dtype)
     position = int(np.argmax(is_wrong)) if wrong.size else -1
-    return Hints(
-        programs=tuple(int(program) for program in chosen),
-        is_whole=is_whole,
-        is_lacking=bool(lacks),
-        position=position,
-    )
+    return Hints(programs=tuple(int(program) for program in chosen), is_lacking=bool(lacks), position=position)
 
 
 def are_right(

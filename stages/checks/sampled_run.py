@@ -122,8 +122,8 @@ def settle(
     if look.outcome is Outcome.TIMEOUT:
         look = yield Take(num_programs=LEAST_PROGRAMS)
         if look.outcome is Outcome.TIMEOUT and not (is_declared or may_wait):
-            # sizes that nobody declared are no reason to refuse what takes long there
-            look = yield Take(num_programs=1)
+            # sizes that nobody declared are no reason to refuse what takes long there; more would be out of time again
+            return Settled(look=(yield Take(num_programs=1)))
     is_exhausted = False
     if look.outcome is Outcome.OUTPUT_NOT_WRITTEN:
         more = yield Take(num_programs=MORE_PROGRAMS)
@@ -135,8 +135,10 @@ def settle(
         # what is wrong may be right of such elements alone
         many = yield Take(num_programs=MANY_PROGRAMS)
         look = look if many.outcome in (Outcome.TIMEOUT, *_CUT_OFF) else many
-    is_seen = is_declared and hints.is_whole and not (hints.programs or hints.is_lacking)
-    if is_seen and len(num_programs) > 1 and look.outcome is None and not (look.is_wrong or look.overlaps):
+    is_chain = is_declared and len(num_programs) > 1
+    found_nothing = hints.is_whole and not (hints.programs or hints.is_lacking)
+    is_clear = is_chain and found_nothing and look.outcome is None and not (look.is_wrong or look.overlaps)
+    if is_clear:
         # a scan of all programs found nothing: some of the last launch's behind all others tell as much as all would
         after = yield Take(num_programs=MANY_PROGRAMS, follows_whole_launches=True)
         look = look if after.outcome is not None else after
@@ -149,7 +151,7 @@ def settle(
             hints = evolve(hints, is_lacking=False)
         if is_unscanned and is_declared and not is_wrong and not look.is_wrong:
             look = yield from _take_many(look, num_programs)
-    if is_declared and look.has_sums and len(num_programs) > 1 and not look.is_wrong:
+    if is_chain and not is_clear and look.has_sums and not look.is_wrong:
         # what an earlier launch adds up is known once all its programs have run, if only together
         after = yield Take(num_programs=MANY_PROGRAMS, follows_whole_launches=True)
         look = look if after.outcome is not None else after
@@ -279,17 +281,16 @@ def read_hints(outputs: Sequence[SampledOutput], grids: Sequence[Grid], sample: 
     totals = [math.prod(grid) for grid in grids]
     if not counts or min(counts) < min(FIRST_PROGRAMS, *totals):
         return None
-    found = []
+    found, is_whole = [], counts == totals
     for output in outputs:
         writers = np.asarray(output.written, dtype=np.int32)
         if writers.size and writers.min() < 0:
             return None
-        is_whole = counts == totals
         share = output.share_of_tolerance
         found.append(find_hints(output.actual, output.expected, writers, output.dtype, is_whole, share))
     return Hints(
         programs=tuple(program for hints in found for program in hints.programs)[:SUSPECTS],
-        is_whole=bool(found) and all(hints.is_whole for hints in found),
+        is_whole=is_whole,
         is_lacking=any(hints.is_lacking for hints in found),
         position=found[0].position,
     )

@@ -75,11 +75,11 @@ def follow(
     first=st.none() | LOOKS,
     hints=st.none() | HINTS,
     num_programs=NUM_PROGRAMS,
-    answers=st.lists(LOOKS, min_size=6, max_size=6),
+    answers=st.lists(LOOKS, min_size=5, max_size=5),
     is_declared=st.booleans(),
     may_wait=st.booleans(),
 )
-def test_a_verdict_is_that_of_a_sample_and_takes_six_at_most(
+def test_a_verdict_is_that_of_a_sample_and_takes_five_at_most(
     first: Look | None,
     hints: Hints | None,
     num_programs: list[int],
@@ -89,7 +89,7 @@ def test_a_verdict_is_that_of_a_sample_and_takes_six_at_most(
 ) -> None:
     """What counts is one of the samples that were taken, and questions are of declared plans of one launch alone."""
     settled, taken = follow(first, hints, num_programs, answers, is_declared, may_wait)
-    assert len(taken) <= 6
+    assert len(taken) <= 5
     assert settled.look in ([first] if first is not None else []) + answers[: len(taken)]
     assert settled.question is None or (is_declared and len(num_programs) == 1)
 
@@ -219,3 +219,14 @@ def test_a_whole_scan_of_several_launches_stands_for_a_run_of_all_programs() -> 
     settled, taken = follow(doubtful, Hints(is_whole=True), [1000, 1000], [compared(WRONG, is_doubtful=True)])
     assert taken[-1] == Take(num_programs=1000)
     assert settled.look.is_wrong
+
+
+def test_sizes_that_nobody_declared_refuse_nothing_for_its_time() -> None:
+    """One program decides there where three take too long, but none where programs may wait for one another."""
+    late = failed(Outcome.TIMEOUT, is_doubtful=True)
+    settled, taken = follow(late, Hints(), [100], [late, compared()], is_declared=False)
+    assert [take.num_programs for take in taken] == [LEAST_PROGRAMS, 1]
+    assert settled.look == compared()
+    for is_declared, may_wait in ((True, False), (False, True)):
+        settled, _ = follow(late, Hints(), [100], [late], is_declared=is_declared, may_wait=may_wait)
+        assert settled.look.outcome is Outcome.TIMEOUT

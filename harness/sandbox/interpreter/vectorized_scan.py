@@ -6,7 +6,7 @@ program in a hundred that computes something else is found that way; no affordab
 
 Nothing is decided here. Programs that take different branches are separated and begun anew, what cannot be done with
 one axis more ends the scan, and programs are taken to be independent. So the judge takes from a scan which programs to
-run one by one, or that all of them should.
+run one by one, or whether all of them should.
 """
 
 from __future__ import annotations
