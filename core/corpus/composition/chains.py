@@ -243,7 +243,10 @@ class Chain:
         shape = self.program.shape(self.x)
         if "norm" in self.used or self.soft >= 0 or self.axis < 0 or any(dim.least < 2 for dim in shape[1:]):
             return False
-        kinds = ["batch", "batch", "layer", "rms", "l2"]
+        kinds = ["batch", "batch", "layer", "rms"]
+        # a row that has become all zeros has no direction
+        if not self.used & {"rectify", "clamp"}:
+            kinds.append("l2")
         if self.is_image:
             kinds += ["group", "group", "instance", "instance"]
         if self.rank == 2:

@@ -79,6 +79,7 @@ def spec_of(task_id: str) -> ProgramSpec:
 @settings(max_examples=80, deadline=None)
 @given(task_ids)
 @example("l2-long2_softmax_chain-0000000000000517")  # a parameter's shape is a constant, and inputs have plain numbers
+@example("l1-long1_norm_chain-0000000edfcd83bb")  # a ReLU before a norm that nothing guards against zero
 def test_an_open_task_runs_in_its_sizes(task_id: str) -> None:
     """At tiny and at larger sizes the result is finite, and has the dimensions that the program says."""
     spec, task = spec_of(task_id), render_task(task_id)
