@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 GPU := gpu-nano gpu-nano-whole gpu-nano-whole-exam gpu-train gpu-scale gpu-verifier gpu-smollm2 gpu-smollm2-exam \
-	gpu-field gpu-rl gpu-paper gpu-paper-rates gpu-paper-try
+	gpu-field gpu-rl gpu-controls gpu-paper gpu-paper-rates gpu-paper-try
 
 .PHONY: ablate test test-all lint types pytest pytest-all house setup smollm2 recipes clean $(GPU)
 

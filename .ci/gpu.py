@@ -56,6 +56,11 @@ SETTINGS = {
     "RL_GPUS": "0",
     "RL_SET": "",
     "RL_OUT": "{GPU_OUT}/rl",
+    # the controls of the second ablation (docs/plan-second-ablation.md), after its start is trained once more
+    "CONTROLS_OUT": "{GPU_OUT}/controls",
+    "CONTROLS_SET": "--set policy.gpu_memory=0.21",
+    "CONTROLS_WORKERS": "8",
+    "CONTROLS_JOBS": "8",
     # the published ablation
     "PAPER_OUT": "build/paper/run",
     "PAPER_FROM": "build/paper/parts",
@@ -73,6 +78,11 @@ SETTINGS = {
 INTERPRETED = "--set verifier.backend=interpret --set verifier.timing=none"
 ONE_SAMPLE = "--set evaluation.level1_tasks=1 --set evaluation.level2_tasks=0 --set evaluation.samples_per_task=1"
 SMOLLM2 = "--preset paper --set policy.max_new_tokens=1536"
+CONTROLS = {
+    "rloo": "--grid none,staging",
+    "best-of-n": "--grid none,staging --set rl.algorithm=best-of-n --set rl.learning_rate=2e-4",
+    "success": "--grid none --set curriculum.families=success",
+}
 TRY = (
     "--grid none,t,msct,c+binary,t+cv15 --preset paper --seeds 1 --set sft.num_pairs=400 --set rl.rounds=2 "
     "--set rl.tasks_per_round=4 --set evaluation.level1_tasks=6 --set evaluation.level2_tasks=6"
@@ -255,6 +265,20 @@ def gpu_rl(runner: Runner) -> None:
     if any(statuses):
         sys.exit(1)
     runner.tritonrl("compare " + " ".join(f"{{RL_OUT}}/{seed}" for seed in seeds))
+
+
+def gpu_controls(runner: Runner) -> None:
+    """Train the second ablation's start once more, and from it three seeds of each of its controls."""
+    start = "--set sft.num_pairs=20000 --set sft.lora_rank=32 --set sft.lora_alpha=64"
+    runner.tritonrl(f"sft --preset field {start} {INTERPRETED} {ONE_SAMPLE} --out {{CONTROLS_OUT}}/sft")
+    adapter = runner.only("{CONTROLS_OUT}/sft/*/adapters/*/*/adapter")
+    for name, grid in CONTROLS.items():
+        runner.tritonrl(
+            f"ablate --preset ablation {grid} --seeds 3 --adapter {adapter} {{CONTROLS_SET}} "
+            f"--workers {{CONTROLS_WORKERS}} --jobs {{CONTROLS_JOBS}} --display plain --out {{CONTROLS_OUT}}/{name}"
+        )
+        # small enough to be sent, unlike the work that was cut off
+        runner.tritonrl(f"pack {{CONTROLS_OUT}}/{name} --to {{CONTROLS_OUT}}/parts/{name}")
 
 
 def gpu_paper(runner: Runner) -> None:

@@ -98,6 +98,19 @@ def test_runs_that_differ_in_their_seed_share_the_gpus(checkout: Path) -> None:
     assert compared == sorted(words[words.index("--out") + 1] for _, words in runs)
 
 
+def test_controls_start_from_one_state(checkout: Path) -> None:
+    """Each run of them is by another algorithm or draws its families otherwise, and is packed."""
+    (checkout / "build/gpu/controls/sft/a/adapters/b/c/adapter").mkdir(parents=True)
+    status, commands = run(checkout, "gpu-controls", CONTROLS_SET="--set rl.rounds=2")
+    assert status == 0
+    runs = [words for _, words in commands if words[0] == "ablate"]
+    assert len({words[words.index("--adapter") + 1] for words in runs}) == 1
+    assert all("rl.rounds=2" in words for words in runs)
+    outs = {words[words.index("--out") + 1] for words in runs}
+    assert len(outs) == 3
+    assert {words[1] for _, words in commands if words[0] == "pack"} == outs
+
+
 def test_every_target_of_the_makefile_is_one_of_the_script() -> None:
     """Their names agree, both ways."""
     makefile = (SCRIPT.parents[1] / "Makefile").read_text()

@@ -17,7 +17,6 @@ import hashlib
 import os
 import secrets
 import shutil
-import signal
 import socket
 import tempfile
 import threading
@@ -40,16 +39,15 @@ from . import wire
 from .confinement import watch
 from .confinement.confinement import Capability, Protections, describe_protections
 from .fork_server import ForkServer
+from .jobs import Answer, Died, Job, describe_broken, read_end
 from .recording.target import parse_target
 from .wire import Depth, RecompileReply, RecordReply, RecordRequest, TraceReply, read_run_result
-from .zygote import MAX_ANSWER_BYTES, STRETCH
+from .zygote import STRETCH
 from .zygote_process import BorrowedZygote, ZygoteProcess, start_server
 
 _GRACE_S = 30.0
-_CONFINED = b"C"
 _LENT = ("compile", "interpret")
 _WAITS_FOR_MEMORY_S = (1.0, 4.0, 10.0)
-Answer = tuple[dict[str, Any], list[bytes]]
 Reply = TypeVar("Reply", RecordReply, RecompileReply, RunReply, TraceReply)
 
 
@@ -62,15 +60,6 @@ class Loan:
     root: str
     generation: int
     """How often the owner has had to start its zygotes anew."""
-
-
-@frozen(kw_only=True)
-class _Died:
-    """How a child ended without a usable answer."""
-
-    failure: Failure
-    is_killed: bool = False
-    """Whether by a signal that its zygote has not sent."""
 
 
 class Sandbox:
@@ -198,8 +187,8 @@ class Sandbox:
         order = {"source": source, "plan": to_plain(plan), "depth": depth}
         return self._ask(RecompileReply, "compile", order, lambda header, _: from_plain(header, RecompileReply))
 
-    def run(self, source: str, requests: Sequence[RunRequest]) -> RunReply:
-        """Execute plans under Triton's interpreter, in one child, in order."""
+    def run(self, source: str, requests: Sequence[RunRequest], patience: int = 1) -> RunReply:
+        """Execute plans under Triton's interpreter, in one child, in order, in `patience` times the limits' seconds."""
         blobs: list[bytes] = []
         numbers: dict[int, int] = {}  # what several requests share travels once
 
@@ -220,7 +209,7 @@ class Sandbox:
             | {"storages": {str(index): number_of(data) for index, data in request.storages.items()}}
             for request in requests
         ]
-        return self._ask(RunReply, "interpret", {"source": source, "requests": plains}, read, blobs)
+        return self._ask(RunReply, "interpret", {"source": source, "requests": plains}, read, blobs, patience)
 
     def trace(self, source: str) -> TraceReply:
         """Hash the operation graph of a program in KernelBench's form, in a child that meets nothing else."""
@@ -235,17 +224,19 @@ class Sandbox:
         header: dict[str, Any],
         read: Callable[[dict[str, Any], list[bytes]], Reply],
         blobs: Sequence[bytes] = (),
+        patience: int = 1,
     ) -> Reply:
         """Return a job's answer as `read` structures it, or a reply with the failure."""
         began = time.perf_counter()
-        answer = self._job(mode, header, list(blobs))
-        if isinstance(answer, _Died):
+        limits = evolve(self.limits, cpu_s=patience * self.limits.cpu_s, wall_s=patience * self.limits.wall_s)
+        answer = self._answer(Job(mode=mode, header=header, blobs=list(blobs), limits=limits))
+        if isinstance(answer, Died):
             reply = kind(failure=answer.failure)
         else:
             try:
                 reply = read(*answer)
             except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-                reply = kind(failure=_broken(error))
+                reply = kind(failure=describe_broken(error))
         return evolve(reply, seconds=time.perf_counter() - began)
 
     def capabilities(self) -> tuple[Capability, ...]:
@@ -278,19 +269,19 @@ class Sandbox:
                 self._server = start_server(self._seed)
             return self._server
 
-    def _job(self, mode: str, header: dict[str, Any], blobs: list[bytes]) -> Answer | _Died:
+    def _answer(self, job: Job) -> Answer | Died:
         """Return a job's answer; one that lacked memory runs again, with no other such job beside it."""
-        found, is_short = self._watched(mode, header, blobs)
+        found, is_short = self._watched(job)
         if not is_short:
             return found
         with self._one_by_one():
             for wait_s in _WAITS_FOR_MEMORY_S:
                 time.sleep(wait_s)
-                found, is_short = self._watched(mode, header, blobs)
+                found, is_short = self._watched(job)
                 if not is_short:
                     return found
         message = f"the machine had too little memory for it, {len(_WAITS_FOR_MEMORY_S) + 1} times"
-        return _Died(failure=Failure(outcome=Outcome.MEMORY_LIMIT, message=message))
+        return Died(failure=Failure(outcome=Outcome.MEMORY_LIMIT, message=message))
 
     @contextlib.contextmanager
     def _one_by_one(self) -> Iterator[None]:
@@ -299,67 +290,34 @@ class Sandbox:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def _watched(self, mode: str, header: dict[str, Any], blobs: list[bytes]) -> tuple[Answer | _Died, bool]:
+    def _watched(self, job: Job) -> tuple[Answer | Died, bool]:
         """Return a job's answer, and whether it died while the kernel ended processes for want of memory."""
         known = watch.count_kills()
-        found = self._attempt(mode, header, blobs)
-        return found, isinstance(found, _Died) and found.is_killed and watch.count_kills() > known
+        found = self._attempt(job)
+        return found, isinstance(found, Died) and found.is_killed and watch.count_kills() > known
 
-    def _attempt(self, mode: str, header: dict[str, Any], blobs: list[bytes]) -> Answer | _Died:
+    def _attempt(self, job: Job) -> Answer | Died:
         for attempt in (1, 2):
-            zygote = self._zygote(mode)
+            zygote = self._zygote(job.mode)
             scratch = os.path.join(self._root, f"job-{secrets.token_hex(8)}")
             token = secrets.token_bytes(32)
             ours, theirs = socket.socketpair()
             try:
-                order = {"limits": asdict(self.limits), "scratch": scratch, "token": token.hex()}
+                order = {"limits": asdict(job.limits), "scratch": scratch, "token": token.hex()}
                 with theirs:
                     zygote.submit(order, theirs)
-                ours.settimeout(STRETCH * self.limits.wall_s + _GRACE_S)
-                ours.sendall(wire.encode(header, blobs))
+                ours.settimeout(STRETCH * job.limits.wall_s + _GRACE_S)
+                ours.sendall(wire.encode(job.header, job.blobs))
                 status, (answer,) = wire.read(ours.recv, 1 << 32)
-                return self._interpret(status, answer, token)
+                return read_end(status, answer, token, job.limits)
             except (OSError, ValueError) as error:
                 if attempt == 2 or self._closed or self._is_borrowed:
-                    raise SandboxError(f"the {mode} zygote is broken: {error}; {zygote.last_words()}") from error
+                    raise SandboxError(f"the {job.mode} zygote is broken: {error}; {zygote.last_words()}") from error
                 zygote.close()
                 shutil.rmtree(scratch, ignore_errors=True)
             finally:
                 ours.close()
         raise AssertionError("unreachable")
-
-    def _interpret(self, status: dict[str, Any], answer: bytes, token: bytes) -> Answer | _Died:
-        reason, code, limits = status["killed_for"], int(status["exit"]), self.limits
-        if reason == "judge":
-            raise ValueError("the job was given up")
-        if not answer.startswith(_CONFINED) and not reason:
-            raise ValueError(f"a child ended before it was confined (status {code})")
-        deaths = {
-            "wall": (Outcome.TIMEOUT, f"still running after {limits.wall_s} s"),
-            "memory": (Outcome.MEMORY_LIMIT, f"more than {limits.memory_mb} MB"),
-            "processes": (Outcome.PROCESS_LIMIT, f"{limits.processes} processes or threads"),
-            "disk": (Outcome.OUTPUT_LIMIT, f"files of more than {limits.file_mb} MB"),
-            "output": (Outcome.OUTPUT_LIMIT, f"printed more than {limits.output_mb} MB"),
-            "answer": (Outcome.OUTPUT_LIMIT, f"results of more than {MAX_ANSWER_BYTES >> 20} MB"),
-        }
-        if reason:
-            outcome, message = deaths[reason]
-            return _Died(failure=Failure(outcome=outcome, message=message))
-        if code in (-signal.SIGKILL, -signal.SIGXCPU) and float(status["cpu_s"]) > limits.cpu_s - 1:
-            return _Died(failure=Failure(outcome=Outcome.TIMEOUT, message=f"used {limits.cpu_s} s of CPU time"))
-        if code == -signal.SIGSYS:
-            return _Died(failure=Failure(outcome=Outcome.FORBIDDEN_CALL, message="ended by SIGSYS"))
-        body = answer[len(_CONFINED) :]
-        if code != 0 or not body:
-            how = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
-            failure = Failure(outcome=Outcome.CRASHED, message=f"ended {how} before it answered")
-            return _Died(failure=failure, is_killed=code == -signal.SIGKILL)
-        if not secrets.compare_digest(body[: len(token)], token):
-            return _Died(failure=_broken(ValueError("the answer does not carry its token")))
-        try:
-            return wire.decode(body[len(token) :])
-        except wire.FrameError as error:
-            return _Died(failure=_broken(error))
 
 
 @contextlib.contextmanager
@@ -369,10 +327,6 @@ def open_early(limits: LimitsConfig, target: str, seed: int, is_needed: bool) ->
         if is_needed:
             sandbox.start_soon()
         yield sandbox
-
-
-def _broken(error: Exception) -> Failure:
-    return Failure(outcome=Outcome.BROKEN_PROTOCOL, message=str(error).splitlines()[0][:300] if str(error) else "")
 
 
 def _make_root() -> tuple[str, int]:

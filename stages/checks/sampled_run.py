@@ -77,12 +77,13 @@ class Look:
 class Take:
     """A sample that is wanted next: so many drawn programs of each launch, and `programs` by their numbers.
 
-    With `follows_whole_launches`, all launches but the last run whole.
+    With `follows_whole_launches`, all launches but the last run whole. `is_patient`: they may take long.
     """
 
     num_programs: int
     programs: tuple[int, ...] = ()
     follows_whole_launches: bool = False
+    is_patient: bool = False
 
 
 class Question(Enum):
@@ -120,7 +121,8 @@ def settle(
     is_unscanned = hints is None
     hints = hints or Hints()
     if look.outcome is Outcome.TIMEOUT:
-        look = yield Take(num_programs=LEAST_PROGRAMS)
+        # a row of many elements, one after the other, takes its time; who waits for another program would use it up
+        look = yield Take(num_programs=LEAST_PROGRAMS, is_patient=is_declared and not may_wait)
         if look.outcome is Outcome.TIMEOUT and not (is_declared or may_wait):
             # sizes that nobody declared are no reason to refuse what takes long there; more would be out of time again
             return Settled(look=(yield Take(num_programs=1)))

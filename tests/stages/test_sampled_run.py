@@ -134,10 +134,12 @@ def test_suspects_run_one_by_one() -> None:
     assert settled.look.is_wrong
 
 
-def test_what_is_out_of_time_gets_fewer_programs() -> None:
-    """A sample that ends in time with fewer programs counts."""
-    settled, taken = follow(failed(Outcome.TIMEOUT, is_doubtful=True), Hints(), [2 * ALL_PROGRAMS], [compared()])
-    assert taken == [Take(num_programs=LEAST_PROGRAMS)]
+@pytest.mark.parametrize(("is_declared", "may_wait"), [(True, False), (True, True), (False, False)])
+def test_what_is_out_of_time_gets_fewer_programs(is_declared: bool, may_wait: bool) -> None:
+    """A sample of them counts; at declared sizes it may take long, unless programs may wait for others."""
+    late = failed(Outcome.TIMEOUT, is_doubtful=True)
+    settled, taken = follow(late, Hints(), [2 * ALL_PROGRAMS], [compared()], is_declared, may_wait)
+    assert taken[0] == Take(num_programs=LEAST_PROGRAMS, is_patient=is_declared and not may_wait)
     assert not settled.look.is_wrong
 
 

@@ -57,6 +57,8 @@ from ..runs import prepare_run
 from ..storages import from_bytes
 
 _MOST_PLAN_BYTES = 512 << 20
+_PATIENCE = 6
+"""A few programs that take longer than the limits allow may take so many times as long."""
 
 
 def gather(candidate: Candidate, task: Task, context: VerifierContext, spec: VerifierSpec) -> RunsReport | None:
@@ -255,7 +257,8 @@ class _Sampler:
                 request = evolve(
                     self.request, num_programs=wanted.num_programs, programs=wanted.programs, num_lanes=lanes
                 )
-                wanted = steps.send(self._judge_reply(self._run(request)))
+                patience = _PATIENCE if wanted.is_patient else 1
+                wanted = steps.send(self._judge_reply(self._run(request, patience)))
         except StopIteration as end:
             settled: Settled = end.value
             return settled
@@ -268,8 +271,8 @@ class _Sampler:
     def _num_programs(self) -> list[int]:
         return [math.prod(grid) for grid in self._grids]
 
-    def _run(self, request: RunRequest) -> RunReply:
-        return self.context.sandbox.run(self.candidate.source, [request])
+    def _run(self, request: RunRequest, patience: int = 1) -> RunReply:
+        return self.context.sandbox.run(self.candidate.source, [request], patience)
 
     def _check_a_sum(self) -> Failure | None:
         """An objection to what programs add up to in one element, where all run at once and then its own one by one."""

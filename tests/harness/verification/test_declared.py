@@ -70,14 +70,14 @@ class SlowBeyond:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sandbox, name)
 
-    def run(self, source: str, requests: Sequence[RunRequest]) -> RunReply:
+    def run(self, source: str, requests: Sequence[RunRequest], patience: int = 1) -> RunReply:
         """The sandbox's reply, or that it took too long."""
         (request,) = requests
         assert request.num_programs is not None
         self.num_programs.append(request.num_programs)
         if request.num_programs > FIRST_PROGRAMS:
             return RunReply(failure=Failure(outcome=Outcome.TIMEOUT))
-        return self._sandbox.run(source, requests)
+        return self._sandbox.run(source, requests, patience)
 
 
 @pytest.mark.parametrize(
@@ -103,9 +103,9 @@ class AnotherClock:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sandbox, name)
 
-    def run(self, source: str, requests: Sequence[RunRequest]) -> RunReply:
+    def run(self, source: str, requests: Sequence[RunRequest], patience: int = 1) -> RunReply:
         """The sandbox's reply, later."""
-        reply = self._sandbox.run(source, requests)
+        reply = self._sandbox.run(source, requests, patience)
         self.seen += [(requests[0], [result.work for result in reply.results])]
         results = tuple(evolve(result, seconds=result.seconds * self._factor) for result in reply.results)
         return evolve(reply, results=results, seconds=reply.seconds * self._factor)
