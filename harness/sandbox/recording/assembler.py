@@ -16,11 +16,14 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 from attrs import define
 from triton import knobs
+from triton._C.libtriton import ir
 from triton.backends.nvidia import compiler
+from triton.compiler import compiler as driver
 from triton.runtime.cache import FileCacheManager
 
 from ..wire import Depth
@@ -108,6 +111,9 @@ class Assembler:
             code: bytes = assemble(backend, src, metadata, opt, capability)
             return code
 
+        # making one and loading its dialects takes 5 ms, most of it a child's first touch of memory
+        context = ir.context()
+        driver.ir = SimpleNamespace(**{**vars(ir), "context": lambda: context})
         knobs.cache.manager_class = _PlainFiles
         backend_class.make_llir, backend_class.make_ptx, backend_class.make_cubin = make_llir, make_ptx, make_cubin
 
