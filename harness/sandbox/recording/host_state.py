@@ -168,8 +168,8 @@ class _Walk:
     def _note_attributes(self, value: Any, path: str) -> None:
         # modules have thousands, nearly none of them plain
         attributes = getattr(value, "__dict__", {})
-        are_plain = map(_is_plain, map(type, attributes.values()))
-        self.found.update({f"{path}.{name}": part for name, part in list(itertools.compress(attributes.items(), are_plain))})
+        plain = itertools.compress(attributes.items(), map(_is_plain, map(type, attributes.values())))
+        self.found.update({f"{path}.{name}": part for name, part in list(plain)})
 
 
 def _parts(value: Any, own: str) -> Iterator[tuple[str, Any]]:
