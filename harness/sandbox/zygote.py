@@ -324,6 +324,7 @@ def _be_zygote(control: socket.socket, request: bytes, _: list[int]) -> None:
         os.environ[name] = order["scratch"]
     tempfile.tempdir = None  # forget the server's
     perform = _prepare(order["mode"], order["target"], order["scratch"])
+    syscalls.fill_holes()
     gc.collect()
     gc.freeze()
     control.send(json.dumps({"ready": asdict(protections)}).encode())
