@@ -27,6 +27,7 @@ _LINUX_CAPABILITY_VERSION_3 = 0x20080522
 _MORE_THAN_A_HOLE, _LEAST_HOLE = 100_000, 24
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc.sbrk.restype = ctypes.c_void_p
 _malloc = _libc.malloc
 _malloc.restype, _malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
 
@@ -102,7 +103,9 @@ def fill_holes() -> None:
 
     A hole that a fork uses costs a copy of its page, and of its neighbours', where the allocator links them.
     """
-    above = _malloc(_MORE_THAN_A_HOLE)
+    end = above = _libc.sbrk(0)
+    while _libc.sbrk(0) == end:
+        above = _malloc(_MORE_THAN_A_HOLE)
     size = _MORE_THAN_A_HOLE // 2
     while size >= _LEAST_HOLE:
         taken = _malloc(size)
