@@ -152,7 +152,7 @@ class _Walk:
                 for name, part in _parts(value, self.own):
                     if len(found) >= _MAX_ENTRIES:
                         return
-                    if _is_plain(type(part)):
+                    if _is_plain(type(part)):  # type: ignore[arg-type]
                         found[f"{path}.{name}"] = part
                     else:
                         self.visit(part, f"{path}.{name}", depth + 1)
