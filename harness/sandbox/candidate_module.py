@@ -11,7 +11,6 @@ import builtins
 import contextlib
 import errno
 import functools
-import hashlib
 import importlib.util
 import inspect
 import logging
@@ -55,11 +54,9 @@ def _import(name: str, *arguments: Any, **options: Any) -> Any:
     return _make_logging() if name == "logging" else builtins.__import__(name, *arguments, **options)
 
 
-def identify(kernel: Any) -> tuple[str, str]:
-    """Return a jit function's qualified name and the SHA-256 of its text (decorators included)."""
-    function = kernel.fn
-    text = textwrap.dedent(inspect.getsource(function))
-    return function.__qualname__, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+def read_text(kernel: Any) -> str:
+    """Return a jit function's text in the source, decorators included."""
+    return textwrap.dedent(inspect.getsource(kernel.fn))
 
 
 @contextlib.contextmanager
@@ -72,29 +69,36 @@ def named_by_its_text(kernel: Any) -> Iterator[None]:
         kernel._repr = given
 
 
-def find_disguise(kernel: Any) -> str | None:
+def find_disguise(kernel: Any, text: str) -> str | None:
     """Return the name of a function whose text as Triton compiles it is not the source's.
 
-    It is the kernel, or what that refers to.
+    It is the kernel, whose text in the source is given, or what that refers to.
 
     Host code can exchange a function's parts after decoration, and Triton finds the head of a kernel by a search that a
     string among the decorators misleads. What is run and what is compiled would then be two programs.
     """
-    pending, seen = [kernel], set()
+    pending, seen = [(kernel, text)], set()
     while pending:
-        function = pending.pop()
+        function, text = pending.pop()
         if id(function) in seen:
             continue
         seen.add(id(function))
-        written = ast.parse(textwrap.dedent(inspect.getsource(function.fn))).body[0]
-        compiled = ast.parse(function.src).body
-        if isinstance(written, ast.FunctionDef):
-            written.decorator_list = []
-        if len(compiled) != 1 or ast.dump(compiled[0]) != ast.dump(written):
+        if not _is_compiled_from(function.src, text):
             return str(function.fn.__qualname__)
         used = (function.fn.__globals__.get(name) for name in function.fn.__code__.co_names)
-        pending += [value for value in used if type(value) is type(kernel)]
+        pending += [(value, read_text(value)) for value in used if type(value) is type(kernel)]
     return None
+
+
+def _is_compiled_from(compiled: str, text: str) -> bool:
+    tree = ast.parse(text)
+    written = tree.body[0]
+    if isinstance(written, ast.FunctionDef):
+        if len(tree.body) == 1 and compiled == text.split("\n", written.lineno - 1)[-1]:
+            return True  # the same from `def` on, which means the same
+        written.decorator_list = []
+    body = ast.parse(compiled).body
+    return len(body) == 1 and ast.dump(body[0]) == ast.dump(written)
 
 
 def describe(error: BaseException, default: Outcome) -> Failure:

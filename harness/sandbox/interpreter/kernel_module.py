@@ -70,6 +70,8 @@ _TORCH = SimpleNamespace(
     iinfo=torch.iinfo,
     **{name: getattr(math, name) for name in ("e", "inf", "nan", "pi")},
 )
+_OFFERED = {module: frozenset(vars(module)) for module in (tl.standard, tl.random)}
+"""What these have without what the interpreter puts beside the functions that it rewrites."""
 _FROM_TRITON = ("cdiv", "next_power_of_2", "language")
 
 
@@ -78,6 +80,7 @@ class KernelModule:
 
     def __init__(self, source: str) -> None:
         self._source = KernelSource(source)
+        self._found: dict[tuple[str, str], Function | None] = {}
         self._functions: dict[tuple[int, frozenset[str]], Any] = {}
         self._modules: dict[str, Any] = {}
         self._calls: dict[str, ast.expr] = {}
@@ -92,7 +95,10 @@ class KernelModule:
 
         `constants` are the parameters that are compiled in for this launch, beside those that are annotated.
         """
-        function = self._source.find(qualname, source_sha256)
+        named = (qualname, source_sha256)
+        if named not in self._found:
+            self._found[named] = self._source.find(qualname, source_sha256)
+        function = self._found[named]
         return None if function is None else self._make(function, qualname, frozenset(constants))
 
     def function(self, qualname: str) -> Any:
@@ -110,8 +116,8 @@ class KernelModule:
             made = self._functions[key] = self._define(function, qualname, constants)
         return made
 
-    def _define(self, definition: Function, qualname: str, constants: frozenset[str]) -> Any:
-        plain = copy_tree(definition)
+    def _define(self, plain: Function, qualname: str, constants: frozenset[str]) -> Any:
+        """Return a function of the interpreter's, made of a tree that nobody else has."""
         is_constexpr = any((dotted(d) or [""])[-1] == "constexpr_function" for d in plain.decorator_list)
         plain.decorator_list, plain.returns = [], None
         for parameter in ast.walk(plain.args):
@@ -121,15 +127,15 @@ class KernelModule:
                 # all that the interpreter asks of an annotation
                 parameter.annotation = ast.Constant(value="constexpr") if constexpr else None
         own = stored_names(plain)
-        plain = _Calls(self._calls, own).visit(plain)
-        if not is_constexpr:
-            compiled: dict[str, ast.expr] = {
-                name: ast.Name(id=f" {name}", ctx=ast.Load()) for name in _COMPILED if name not in self._names
-            }
-            plain = _Calls(compiled, own).visit(plain)
-        plain = ast.fix_missing_locations(plain)
+        if is_constexpr:
+            plain = _Calls(self._calls, own).visit(plain)
+            return _on_plain_values(self._execute(ast.fix_missing_locations(plain), qualname))
+        compiled: dict[str, ast.expr] = {
+            name: ast.Name(id=f" {name}", ctx=ast.Load()) for name in _COMPILED if name not in self._names
+        }
+        plain = _Calls(compiled | self._calls, own).visit(plain)
         known = _identifiers(plain)
-        rewritten = interpreter.FunctionRewriter.ast_transformer.visit(copy_tree(plain))
+        rewritten = interpreter.FunctionRewriter.ast_transformer.visit(plain)
         for name in _identifiers(rewritten) - known:
             if name.startswith(" "):  # a variable of the function
                 continue
@@ -137,8 +143,6 @@ class KernelModule:
                 if isinstance(node, ast.Name) and node.id == name:
                     node.id = f" {name}"
             self._names[f" {name}"] = getattr(interpreter, name)
-        if is_constexpr:
-            return _on_plain_values(self._execute(plain, qualname))
         # a reduction calls what is not rewritten, so there is nothing else
         function = self._execute(ast.fix_missing_locations(rewritten), qualname)
         made = interpreter.InterpretedFunction(function)
@@ -300,6 +304,8 @@ class KernelModule:
                 raise refuse(node, f"triton.{part}")
             if value is tl and part == "target_info":  # differs from the compiler's
                 raise refuse(node, f"triton.language.{part}")
+            if isinstance(value, ModuleType) and part not in _OFFERED.get(value, (part,)):
+                raise refuse(node, part)
             if not isinstance(value, (ModuleType, SimpleNamespace)) and part not in ATTRIBUTES:
                 raise refuse(node, part)
             is_module = isinstance(value, ModuleType)

@@ -16,12 +16,15 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
-from attrs import define
+from attrs import define, frozen
 from triton import knobs
+from triton._C.libtriton import ir
 from triton.backends.nvidia import compiler
-from triton.runtime.cache import FileCacheManager
+from triton.compiler import compiler as pipeline
+from triton.runtime.cache import CacheManager
 
 from ..wire import Depth
 from .compiled_kernel import without_locations
@@ -54,15 +57,44 @@ class _StopAtLowering:
             raise _Allocated
 
 
-class _PlainFiles(FileCacheManager):  # type: ignore[misc]
-    """Keeps what one process compiles: nobody else reads its files, so they need no second name first."""
+@frozen
+class _Text:
+    """Stands for a path: what Triton would write to a file and read again, kept in memory."""
 
-    def put(self, data: Any, filename: str, binary: bool = True) -> str:
-        """Write a file of this kernel's folder; returns its path."""
-        path = os.path.join(self.cache_dir, filename)
-        with open(path, "wb") as file:
-            file.write(data if isinstance(data, bytes) else str(data).encode())
-        return path
+    suffix: str
+    held: bytes
+
+    def read_bytes(self) -> bytes:
+        """Return what would have been written."""
+        return self.held
+
+    def read_text(self) -> str:
+        """Return it as text."""
+        return self.held.decode()
+
+
+class _InMemory(CacheManager):  # type: ignore[misc]
+    """Keeps what one process compiles, which nobody else reads: files would take 2 ms."""
+
+    groups: ClassVar[dict[tuple[str, str], dict[str, Any]]] = {}
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def get_file(self, filename: str) -> None:
+        """Return that there is no file."""
+
+    def put(self, data: Any, filename: str, binary: bool = True) -> Any:
+        """Keep a stage's result."""
+        return _Text(os.path.splitext(filename)[1], data if isinstance(data, bytes) else str(data).encode())
+
+    def get_group(self, filename: str) -> dict[str, Any] | None:
+        """Return a kernel's results by their files' names, if it was compiled before."""
+        return self.groups.get((self._key, filename))
+
+    def put_group(self, filename: str, group: dict[str, Any]) -> None:
+        """Keep a kernel's results."""
+        self.groups[self._key, filename] = group
 
 
 class Assembler:
@@ -108,7 +140,10 @@ class Assembler:
             code: bytes = assemble(backend, src, metadata, opt, capability)
             return code
 
-        knobs.cache.manager_class = _PlainFiles
+        # making one and loading its dialects takes 5 ms, most of it a child's first touch of memory
+        context = ir.context()
+        pipeline.ir = SimpleNamespace(**{**vars(ir), "context": lambda: context})
+        knobs.cache.manager_class, pipeline.Path = _InMemory, lambda held: held
         backend_class.make_llir, backend_class.make_ptx, backend_class.make_cubin = make_llir, make_ptx, make_cubin
 
     def begin(self, depth: Depth) -> None:
@@ -117,6 +152,10 @@ class Assembler:
         os.environ.pop(_WITHOUT_OPTIMISER, None)
         if depth is not Depth.CODE:
             os.environ[_WITHOUT_OPTIMISER] = "1"
+
+    def forget(self) -> None:
+        """Drop what the warm-up left."""
+        _InMemory.groups.clear()
 
     def check(self, kernel: Any, made: Any, make: Callable[[], Any]) -> None:
         """Do it all where what the candidate wrote is not read before; raises the error."""

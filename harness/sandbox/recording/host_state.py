@@ -41,6 +41,12 @@ _MAX_DEPTH = 12
 _MAX_ENTRIES = 20_000
 
 
+@functools.cache
+def _is_plain(kind: type) -> bool:
+    """Return whether values of a class are plain."""
+    return issubclass(kind, _PLAIN)
+
+
 @frozen(eq=False)
 class _Identity:
     """Something that is compared by being the same, and that lives as long as the snapshot."""
@@ -124,14 +130,14 @@ class _Walk:
         found = self.found
         if isinstance(value, _PLAIN):
             found[path] = value
+        elif isinstance(value, _MADE_ONCE) or (type(value) is type and value.__flags__ & _IMMUTABLE):
+            found[path] = _Identity(value)
         elif isinstance(value, _WRITTEN):
             found[path] = repr(value)
-        elif isinstance(value, torch.Generator):
+        elif type.__instancecheck__(torch.Generator, value):  # its own class's check is written in Python
             with torch._C.DisableTorchFunction(), _disable_current_modes():
                 state = value.get_state().numpy().tobytes()
                 found[path] = (value.initial_seed(), hashlib.sha256(state).hexdigest())
-        elif isinstance(value, _MADE_ONCE):
-            found[path] = _Identity(value)
         elif isinstance(value, torch.Tensor):
             if not self._is_known(value, path):
                 found[f"{path}.is"] = repr((value.dtype, value.shape, value.stride(), value.storage_offset()))
@@ -146,7 +152,10 @@ class _Walk:
                 for name, part in _parts(value, self.own):
                     if len(found) >= _MAX_ENTRIES:
                         return
-                    self.visit(part, f"{path}.{name}", depth + 1)
+                    if _is_plain(type(part)):  # type: ignore[arg-type]
+                        found[f"{path}.{name}"] = part
+                    else:
+                        self.visit(part, f"{path}.{name}", depth + 1)
 
     def _is_known(self, value: object, path: str) -> bool:
         """Note where an object was first met; returns whether it was met before."""
@@ -157,10 +166,10 @@ class _Walk:
         return True
 
     def _note_attributes(self, value: Any, path: str) -> None:
+        # modules have thousands, nearly none of them plain
         attributes = getattr(value, "__dict__", {})
-        self.found.update(
-            (f"{path}.{name}", part) for name, part in list(attributes.items()) if isinstance(part, _PLAIN)
-        )
+        plain = itertools.compress(attributes.items(), map(_is_plain, map(type, attributes.values())))
+        self.found.update({f"{path}.{name}": part for name, part in list(plain)})
 
 
 def _parts(value: Any, own: str) -> Iterator[tuple[str, Any]]:

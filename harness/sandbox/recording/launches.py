@@ -25,7 +25,7 @@ from triton.runtime.jit import JITFunction
 
 from ....core.outcome import Outcome
 from ....core.plan import Argument, ArgumentKind, Kernel, Launch, Step, View
-from ..candidate_module import find_disguise, identify, message_of, named_by_its_text
+from ..candidate_module import find_disguise, message_of, named_by_its_text, read_text
 from .assembler import Assembler
 from .compiled_kernel import find_accesses, find_effects
 from .fake_tensors import HostConstants
@@ -74,8 +74,7 @@ class LaunchRecorder:
         self.compiled: dict[tuple[Any, ...], Kernel] = {}
         self.compile_kernel = JITFunction.run
         """Triton's own, which compiles where it is asked to warm up."""
-        self._identities: dict[tuple[Any, Any, str], tuple[str, str]] = {}
-        self._checked: set[tuple[str, str, str]] = set()
+        self._identities: dict[tuple[Any, Any, str], Kernel] = {}
 
     def install(self) -> None:
         """Interpose for the rest of this process."""
@@ -99,6 +98,7 @@ class LaunchRecorder:
         self.blobs.clear()
         self.compiled.clear()
         self._identities.clear()
+        self.assembler.forget()
 
     @contextlib.contextmanager
     def recording(self, current: TraceLike) -> Iterator[None]:
@@ -135,14 +135,14 @@ class LaunchRecorder:
     def _identified(self, kernel: Any) -> Kernel:
         # reading a function's text takes half a millisecond, and each recording launches it twice
         key = (kernel.fn, kernel.fn.__code__, kernel.src)
-        qualname, source_sha256 = self._identities.get(key) or self._identities.setdefault(key, identify(kernel))
-        text = (qualname, source_sha256, kernel.src)
-        if text not in self._checked:
-            disguised = find_disguise(kernel)
+        if key not in self._identities:
+            text = read_text(kernel)
+            disguised = find_disguise(kernel, text)
             if disguised is not None:
                 raise Refusal(Outcome.UNSUPPORTED, f"{disguised} is compiled from another text than the source has")
-            self._checked.add(text)
-        return Kernel(qualname=qualname, source_sha256=source_sha256)
+            source_sha256 = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+            self._identities[key] = Kernel(qualname=kernel.fn.__qualname__, source_sha256=source_sha256)
+        return self._identities[key]
 
     def _argument(self, kernel: Any, parameter: Any, value: Any, signature: dict[str, str]) -> Argument:
         name = parameter.name

@@ -90,6 +90,34 @@ def _remember_builtins(original: Any) -> Any:
     return patch
 
 
+_scopes: dict[int, Any] = {}
+"""What the launch that runs has patched, and restores in the end, by the identity of the functions' name space."""
+
+
+def _begin_launch(original: Callable[..., None]) -> Callable[..., None]:
+    def call(executor: Any, *args: Any, **kwargs: Any) -> None:
+        _scopes.clear()
+        original(executor, *args, **kwargs)
+
+    return call
+
+
+def _patch_once(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return what patches the language once a launch; Triton does at each call of a function, and restores nothing."""
+
+    def patch(function: Any) -> Any:
+        space = id(function.__globals__)
+        if space in _scopes:
+            return None
+        scope = original(function)
+        if _scopes and scope is not None:  # before Triton 3.7 there is none
+            next(iter(_scopes.values()))._changes.extend(scope._changes)
+        _scopes[space] = scope
+        return scope
+
+    return patch
+
+
 def remember_types(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return a function that looks an element's NumPy type up once; types are equal if their names are."""
     known: dict[str, Any] = {}
@@ -133,5 +161,7 @@ WORK_PATCHES = (Patch(interpreter.TensorHandle, "__post_init__", _count_work),)
 INDEX_PATCHES = (Patch(INTERPRETER, "_patch_lang_tensor", _let_tensors_be_indices),)
 SPEED_PATCHES = (
     Patch(INTERPRETER, "_patch_builtin", _remember_builtins),
+    Patch(INTERPRETER, "_patch_lang", _patch_once),
+    Patch(interpreter.GridExecutor, "__call__", _begin_launch),
     Patch(INTERPRETER, "_get_np_dtype", remember_types),
 )

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from tritonrl.core.candidate import Failure
 from tritonrl.core.outcome import Outcome
+from tritonrl.core.run import RunRequest
+from tritonrl.core.serialisation import from_plain
 from tritonrl.harness.sandbox.sandbox import Sandbox
+from tritonrl.harness.sandbox.warm_up import CANDIDATE, make_plan
 
 from ..conftest import only, request
 from ..kernels import HEADER
@@ -108,6 +111,7 @@ REACHES = {
     "private argument": "tl.exp(x, _semantic=x)",
     "dictionary of arguments": "tl.exp(x, **{'a': x})",
     "generator's frame": "(i for i in (1, 2)).gi_frame",
+    "what rewritten functions use": "tl.standard.interpreter_semantic.where(x > 0, x, x)",
     "own module": "candidate_list.append(x)",
     "helper in plain Python": "helper(x)",
     "class of the candidate": "Secret.value",
@@ -129,6 +133,12 @@ def test_genuine_kernel_needs_no_host_code(sandbox: Sandbox, style: str) -> None
     result = _result(sandbox, DOUBLING[style] + MODEL, x)
     assert not isinstance(result, Failure), result
     assert np.allclose(result, 2 * x, rtol=1e-6)
+
+
+def test_warm_up_runs_to_its_end(sandbox: Sandbox) -> None:
+    """What a zygote runs before its first fork fails nowhere, so that children find all of it warm."""
+    (result,) = sandbox.run(CANDIDATE, [from_plain(make_plan(CANDIDATE), RunRequest)]).results
+    assert result.failure is None
 
 
 @pytest.mark.parametrize("reach", REACHES)
