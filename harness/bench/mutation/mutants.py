@@ -37,8 +37,9 @@ from ...errors import UsageError
 from ...sandbox.sandbox import Sandbox
 from ...verification.verifier import Verifier
 from ...work import write_atomically
-from . import Fate, Judge, KillRates, Mutant, MutantRow, MutationScore, enumerate_mutants, sample_mutants, score_mutants
+from .enumerate import Mutant, enumerate_mutants, sample_mutants
 from .mutation_oracle import Battery, MutationOracle
+from .score import Fate, Judge, KillRates, MutantRow, MutationScore, score_mutants
 
 ONE_INPUT = VerifierSpec(stop_early=True)
 FIVE = VerifierSpec(stop_early=True, multi_input=True)

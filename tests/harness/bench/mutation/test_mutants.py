@@ -14,7 +14,8 @@ from tritonrl.core.candidate import Variant
 from tritonrl.core.config import Config
 from tritonrl.core.corpus import render
 from tritonrl.core.task import Profile
-from tritonrl.harness.bench.mutation import Fate, Judge, enumerate_mutants, mutants
+from tritonrl.harness.bench.mutation import mutants
+from tritonrl.harness.bench.mutation.enumerate import enumerate_mutants
 from tritonrl.harness.bench.mutation.mutants import (
     MutantBench,
     MutantsReport,
@@ -25,6 +26,7 @@ from tritonrl.harness.bench.mutation.mutants import (
     write_rows,
 )
 from tritonrl.harness.bench.mutation.mutation_oracle import Battery, MutationOracle, PointInputs, Values, choose_sizes
+from tritonrl.harness.bench.mutation.score import Fate, Judge
 from typer.testing import CliRunner
 
 EXAMPLE = render("l1-softmax-00c0ffee12345678")
