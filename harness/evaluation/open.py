@@ -25,17 +25,9 @@ from ..policy.untrained import Untrained
 from ..study.pipeline import CellContext, open_context
 from ..study.store import Results
 from ..tasks.batch import default_jobs
-from ..verification.verifier import Verifier
 from ..work import WorkStore
 from .asked import Criterion, TaskSelection
-from .evaluation import (
-    BySuite,
-    Evaluation,
-    EvaluationIdentity,
-    fingerprint_adapter,
-    identify_selection,
-)
-from .suite_criterion import judge_by_suite
+from .evaluation import Evaluation, EvaluationIdentity, fingerprint_adapter, identify_selection
 
 
 @contextmanager
@@ -75,21 +67,19 @@ def open_evaluation(
         results = Results(root=folder)
 
         @contextmanager
-        def open_with_criterion() -> Iterator[tuple[CellContext, BySuite]]:
+        def opened() -> Iterator[CellContext]:
             if drawn is not None:
                 drawn.take_over(results.work)
             learner = None if drawn is None else drawn.learner
             with open_context(config, results, progress, jobs or default_jobs(), learner=learner) as context:
-                assert isinstance(context.judge, Verifier)
-                verifier_context = context.judge.context
-                yield context, lambda task, source: judge_by_suite(task, source, verifier_context)
+                yield context
 
         yield Evaluation(
             results=results,
             identity=identity,
             questions=questions,
             adapter=adapter,
-            open_context=open_with_criterion,
+            open_context=opened,
             progress=progress,
         )
 

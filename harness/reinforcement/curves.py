@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,12 +10,13 @@ import polars as pl
 from attrs import Factory, define, frozen
 from markupsafe import Markup, escape
 
+from ...core.statistics.intervals import clustered_rate_interval
 from ..display import Rich
 from ..report.curve_plots import Style, curves_plot, thinned
 from ..report.page import asset
 from ..report.sheet import sparkline
 from ..study.store import Results
-from .exams import Change, rate_with_interval
+from .exams import Change
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -91,9 +91,9 @@ def read_correct_bands(results: Results, cell: str, seed: int) -> list[tuple[flo
     bands = []
     for number in sorted(candidates["round"].unique()):
         rows = candidates.filter(pl.col("round") == number)
-        found = rate_with_interval([float(mark) for mark in rows["correct"]], [str(slot) for slot in rows["slot"]])
+        found = clustered_rate_interval(list(map(float, rows["correct"])), list(map(str, rows["slot"])), 0)
         if found is not None:
-            bands.append((float(number), found[1], found[2]))
+            bands.append((float(number), found.low, found.high))
     return bands
 
 
@@ -163,8 +163,3 @@ def _changes(changes: Sequence[Change]) -> Markup:
     table = Markup("<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>").format(head, Markup("").join(lines))
     title = "Held-out tasks before and after"
     return Markup("<section><h2>{}</h2><div class='table'>{}</div></section>").format(title, table)
-
-
-def write_summary(path: Path, plain: Mapping[str, Any]) -> None:
-    """Write a run's summary as JSON."""
-    path.write_text(json.dumps(plain, indent=2, allow_nan=False) + "\n", encoding="utf-8")

@@ -16,6 +16,7 @@ from tritonrl.core.recipe.learner import COMPLETIONS
 from tritonrl.core.task import Profile, Task
 from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import DriftError, TaskError, UsageError
+from tritonrl.harness.evaluation import answers
 from tritonrl.harness.evaluation import evaluation as exam
 from tritonrl.harness.evaluation.asked import Criterion, TaskSelection
 from tritonrl.harness.evaluation.finished import EVALUATION
@@ -48,7 +49,7 @@ def test_finished_exam_is_only_read(tmp_path: Path) -> None:
 def test_exam_cut_off_between_its_parts_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was sampled before the end is not sampled again, and the rows are those of an exam in one sitting."""
     whole = Room(root=tmp_path / "whole").sit(CORPUS)
-    monkeypatch.setattr(exam, "_CHUNK", 4)
+    monkeypatch.setattr(answers, "_CHUNK", 4)
     room = Room(root=tmp_path / "cut")
     with pytest.raises(RuntimeError, match="on fire"):
         room.sit(CORPUS, failing_at=3)
@@ -122,7 +123,7 @@ def test_another_exam_is_refused_with_what_differs(
     is_finished: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another temperature, adapter, criterion or choice of tasks is another exam, finished or not."""
-    monkeypatch.setattr(exam, "_CHUNK", 4)
+    monkeypatch.setattr(answers, "_CHUNK", 4)
     room = Room(root=tmp_path)
     if is_finished:
         room.sit(CORPUS)

@@ -69,7 +69,9 @@ def line(config: Config, monkeypatch: pytest.MonkeyPatch) -> Line:
     answers |= {user_message(one.task): one.solution for one in corpus_examples("core13:heldout", config.seed, 2)}
     opened = Line(learner=TeacherLearner(answers=answers))
     monkeypatch.setattr(module, "open_context", opened)
-    monkeypatch.setattr("tritonrl.harness.reinforcement.exams.identify_state", lambda folder: folder.parent.name)
+    monkeypatch.setattr(
+        "tritonrl.harness.reinforcement.exams.fingerprint_adapter", lambda folder: folder and folder.parent.name
+    )
     return opened
 
 
