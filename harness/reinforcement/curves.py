@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from attrs import Factory, define, frozen
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from ...core.statistics.intervals import clustered_rate_interval
 from ..display import Rich
 from ..report.curve_plots import Style, curves_plot, thinned
-from ..report.page import asset
+from ..report.page import asset, fill_template
 from ..report.sheet import sparkline
 from ..study.store import Results
 from .exams import Change
@@ -106,60 +106,8 @@ def write_page(results: Results, cell: str, seed: int, changes: Sequence[Change]
         line = thinned(curves.get(figure.name, []))
         style = Style(label=f"{figure.title} by round", form=figure.form, unit=figure.unit)
         band = {figure.title: bands.get(figure.name, [])}
-        plot = curves_plot({figure.title: line}, [], style, band)
-        if plot is not None:
-            plots.append(Markup("<figure>{}</figure>").format(plot))
-    body = Markup("").join(
-        (
-            Markup("<header><p class='kicker'>tritonrl rl</p><h1>{}</h1></header><main>").format(facts["title"]),
-            _facts(facts),
-            _changes(changes),
-            Markup("<section><h2>Rounds</h2><div class='curves'>{}</div></section>").format(Markup("").join(plots)),
-            Markup("</main>"),
-        )
-    )
-    rules = asset("style.css") + ".curves{display:grid;grid-template-columns:repeat(auto-fill,minmax(12rem,1fr))}"
-    policy = "default-src 'none'; style-src 'unsafe-inline'"
-    page = Markup(
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' "
-        "content='width=device-width'><meta http-equiv='Content-Security-Policy' content=\"{}\"><title>{}</title>"
-        "<style>{}</style></head><body>{}</body></html>\n"
-    ).format(Markup(policy), facts["title"], Markup(rules), body)
+        plots.append(curves_plot({figure.title: line}, [], style, band))
+    page = fill_template("rl.html.jinja", facts=facts, changes=changes, plots=plots, style=Markup(asset("style.css")))
     path = results.root / "rl.html"
     path.write_text(page, encoding="utf-8")
     return path
-
-
-def _facts(facts: Mapping[str, Any]) -> Markup:
-    entries = [
-        Markup("<div><dt>{}</dt><dd>{}</dd></div>").format(name.replace("_", " "), value)
-        for name, value in facts.items()
-        if name != "title"
-    ]
-    return Markup("<dl class='facts'>{}</dl>").format(Markup("").join(entries))
-
-
-def _changes(changes: Sequence[Change]) -> Markup:
-    if not changes:
-        return Markup("")
-    heads = ("temperature", "tasks", "number", "figure", "start", "end", "difference, points")
-    rows = [
-        (
-            f"{change.temperature:g}",
-            change.group,
-            str(change.num_tasks),
-            change.figure,
-            f"{change.start:.1%}",
-            f"{change.end:.1%}",
-            change.points,
-        )
-        for change in changes
-    ]
-    head = Markup("").join(Markup("<th>{}</th>").format(name) for name in heads)
-    lines = [
-        Markup("<tr>{}</tr>").format(Markup("").join(Markup("<td>{}</td>").format(escape(cell)) for cell in row))
-        for row in rows
-    ]
-    table = Markup("<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>").format(head, Markup("").join(lines))
-    title = "Held-out tasks before and after"
-    return Markup("<section><h2>{}</h2><div class='table'>{}</div></section>").format(title, table)
