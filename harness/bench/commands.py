@@ -113,7 +113,7 @@ def bench_mutants(
     Example: tritonrl bench mutants --rows mutants.parquet
     """
     from ..settings import load_config
-    from .mutation.mutants import check_rows, measure_kill_rates, render_report, to_summary, write_rows
+    from .mutation.mutants import check_rows, measure_kill_rates, render_report, to_summary, write_mutants
 
     def show(num_done: int, num_all: int) -> None:
         if sys.stderr.isatty():
@@ -123,7 +123,7 @@ def bench_mutants(
     config = load_config(settings=settings or [])
     report = measure_kill_rates(count=count, seed=seed, jobs=jobs, config=config, clock=monotonic, on_progress=show)
     if rows is not None:
-        write_rows(report, rows)
+        write_mutants(report, rows)
     print_result(to_summary(report), render_report(report), as_json)
     raise typer.Exit(1 if report.rejected_teachers else 0)
 

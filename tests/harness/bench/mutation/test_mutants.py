@@ -23,7 +23,7 @@ from tritonrl.harness.bench.mutation.mutants import (
     plan_tasks,
     render_report,
     to_summary,
-    write_rows,
+    write_mutants,
 )
 from tritonrl.harness.bench.mutation.mutation_oracle import Battery, MutationOracle, PointInputs, Values, choose_sizes
 from tritonrl.harness.bench.mutation.score import Fate, Judge
@@ -142,8 +142,8 @@ def test_a_run_judges_what_it_was_asked_to(report: MutantsReport, tmp_path: Path
     assert report.score.overall.num_mutants == len(wrong) > 0
     assert all(Judge.AUDIT in row.killed_by for row in wrong if Judge.ONE_INPUT in row.killed_by)
     assert all(row.outcome != "passed" for row in wrong if Judge.AUDIT in row.killed_by)
-    write_rows(report, tmp_path / "rows.jsonl")
-    write_rows(report, tmp_path / "rows.parquet")
+    write_mutants(report, tmp_path / "rows.jsonl")
+    write_mutants(report, tmp_path / "rows.parquet")
     lines = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     assert pl.read_parquet(tmp_path / "rows.parquet").to_dicts() == lines
     assert [line["killed_by_audit"] for line in lines] == [
