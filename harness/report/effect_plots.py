@@ -17,7 +17,7 @@ from ...core.statistics import factorial
 from ..analysis.findings import Analysis, Comparison, Estimate, NoiseSetting, PairMean
 from ..analysis.number_format import Form, written
 from .sheet import term_name
-from .theme import BLUE, INK, MUTED, ORANGE, PAPER, Layout, Spec, draw, typeset
+from .theme import BLUE, INK, MUTED, ORANGE, PAPER, Layout, Spec, amount, draw, typeset
 
 
 def effects_plot(analysis: Analysis) -> Markup | None:
@@ -143,12 +143,8 @@ def _pair_panel(
         "scale": {"type": "point", "padding": 0.25, "range": [0, reach]},
         "axis": {"title": None, "labelAngle": 0, "grid": False},
     }
-    y = {
-        "field": "share",
-        "type": "quantitative",
-        "scale": {"domain": list(domain), "nice": False, "zero": False},
-        "axis": {"title": None, "grid": True, "tickCount": 4, "format": ".0f"},
-    }
+    y_axis = {"title": None, "grid": True, "tickCount": 4, "format": ".0f"}
+    y = amount("share", {"domain": list(domain), "nice": False, "zero": False}, axis=y_axis)
     colour = {"condition": {"test": "datum.second", "value": ORANGE}, "value": BLUE}
     return {
         "title": {"text": typeset(term_name(pair)), "subtitle": typeset(_interval_words(effect))},
@@ -170,7 +166,7 @@ def _pair_panel(
                 "mark": {"type": "text", "align": "left", "aria": False},
                 "encoding": {
                     "x": {"value": reach * 5 / 6 + 9},
-                    "y": {"field": "y", "type": "quantitative", "scale": None},
+                    "y": amount("y", None),
                     "text": {"field": "text"},
                     "color": colour,
                 },
@@ -268,7 +264,7 @@ def _panel(panel: Panel, width: int, *, labelled: bool, last: int) -> Spec:
     ]
     plot_width = width - (_LABELS if labelled else 0)
     scale = {"domain": [-reach, reach], "nice": False, "range": [0, plot_width]}
-    x = {"field": "value", "type": "quantitative", "scale": scale}
+    x = amount("value", scale)
     y_axis = {"title": None, "labelColor": INK, "labelLimit": last} if labelled else None
     y = {"field": "label", "type": "nominal", "sort": [mark.label for mark in panel.marks], "axis": y_axis}
     axis = {"tickCount": 3, "title": None, "format": "+.0f" if reach >= 3 else "+.1f"}
