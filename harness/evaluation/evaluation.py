@@ -15,6 +15,7 @@ import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from ...core.serialisation import fingerprint, to_plain
 from ...core.task import Task
 from ...core.verdict import Verdict
 from ..display import Progress
-from ..errors import TaskError, UsageError
+from ..errors import UsageError
 from ..study.pipeline import CellContext, Model
 from ..study.rows import Attempt, evaluation_row, verdict_figures
 from ..study.store import Results, RunIdentity, require_folder
@@ -271,31 +272,15 @@ def _load(
 
 
 def _audit(context: CellContext, pairs: Sequence[tuple[Task, str]]) -> list[Verdict | str | None]:
-    """A verdict for each pair, or why the task cannot be audited."""
-    done = 0
+    """A verdict for each pair, or why the task, which is not ours, cannot be audited."""
+    found: list[Verdict | str | None] = [None] * len(pairs)
+    done = count(1)
 
-    def count(*_: object) -> None:
-        nonlocal done
-        done += 1
-        context.progress.advance(done)
+    def keep(index: int, answer: Verdict | Exception) -> None:
+        found[index] = answer if isinstance(answer, Verdict) else str(answer)
+        context.progress.advance(next(done))
 
-    try:
-        return list(context.judge.verify_many(pairs, AUDIT, context.jobs, count))
-    except TaskError:
-        pass  # of a task that is not ours; the others are found out one by one, from the evidence store where known
-    done = 0
-
-    def verify(pair: tuple[Task, str]) -> Verdict | str:
-        try:
-            return context.judge.verify_many([pair], AUDIT, 1)[0]
-        except TaskError as error:
-            return str(error)
-
-    found: list[Verdict | str | None] = []
-    with ThreadPoolExecutor(context.jobs, "verify") as pool:
-        for verdict in pool.map(verify, pairs):
-            found.append(verdict)
-            count()
+    context.judge.verify_many(pairs, AUDIT, context.jobs, keep, keep)
     return found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from attrs import define, evolve
 from tritonrl.cli import app
 from tritonrl.core.recipe.learner import COMPLETIONS
 from tritonrl.core.task import Profile, Task
+from tritonrl.core.verdict import Verdict
 from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import DriftError, TaskError, UsageError
 from tritonrl.harness.evaluation import answers
@@ -104,10 +104,10 @@ def test_task_that_cannot_be_audited_leaves_the_others(tmp_path: Path) -> None:
 
     @define
     class Refusing(TextJudge):
-        def verify_many(self, pairs: Sequence[tuple[Task, str]], *rest: Any) -> Any:
-            if any(task.level == 2 for task, _ in pairs):
+        def _verdict(self, task: Task, *rest: Any) -> Verdict:
+            if task.level == 2:
                 raise TaskError("no such thing")
-            return TextJudge.verify_many(self, pairs, *rest)
+            return TextJudge._verdict(self, task, *rest)
 
     frame = Room(root=tmp_path / "out").sit(TaskSelection(suite=suite), judge=Refusing()).frame
     assert frame.filter(pl.col("level") == 1)["correct"].null_count() == 0
