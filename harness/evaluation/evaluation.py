@@ -134,7 +134,7 @@ class Evaluation:
 
     def _draw(self, context: CellContext, suite: Suite) -> list[Attempt]:
         """Every answer, once the folder is this exam's."""
-        identity, asked = self.identity, {**_options(self.questions), "num_tasks": len(suite.tasks)}
+        identity, asked = self.identity, {**to_plain(self.questions), "num_tasks": len(suite.tasks)}
         backend = context.judge.backend
         self.results.claim(evolve(identity, policy=context.learner.fingerprint, backend=backend, asked=asked))
         return draw_all(context, self._model(), suite.tasks)
@@ -200,7 +200,7 @@ def identify_selection(config: Config, questions: TaskSelection) -> str:
     if questions.suite is None:
         return fingerprint([task.task_id for task in evaluation_tasks(config)])
     return identify_suite(
-        questions.suite, levels=questions.levels, num=questions.limit, seed=config.seed, picks=questions.picks
+        questions.suite, levels=questions.levels, num=questions.limit, seed=config.seed, picks=questions.tasks
     )
 
 
@@ -226,23 +226,13 @@ def _tell_other_tasks(asked: dict[str, Any] | None, identity: EvaluationIdentity
     """How the tasks that are asked for differ from those of a folder's exam, as far as that is recorded."""
     if asked is None:
         return "other tasks are asked for (--suite, --levels, --limit or --tasks differ)"
-    options = _options(questions)
+    options = to_plain(questions)
     changed = ", ".join(f"--{name}" for name in options if asked[name] != options[name])
     why = f"{changed} differ{'' if ',' in changed else 's'}" if changed else "the suite has changed since"
     # those of a suite that is not ours would have to be prepared to be counted
     is_ours = not (questions.suite or "").startswith("kernelbench:")
     now = f" -> {len(_load(identity, questions, lambda _: None).tasks)}" if is_ours else ""
     return f"other tasks are asked for ({why}): {asked['num_tasks']}{now}"
-
-
-def _options(questions: TaskSelection) -> dict[str, Any]:
-    """The questions as the command's options, in plain data."""
-    return {
-        "suite": questions.suite,
-        "levels": None if questions.levels is None else list(questions.levels),
-        "limit": questions.limit,
-        "tasks": None if questions.picks is None else list(questions.picks),
-    }
 
 
 def _of_tasks(attempts: Sequence[Attempt], suite: Suite) -> list[Attempt]:
@@ -265,7 +255,7 @@ def _load(
         levels=questions.levels,
         num=questions.limit,
         seed=identity.config.seed,
-        picks=questions.picks,
+        picks=questions.tasks,
         on_done=on_prepared,
         is_sized=is_sized,
     )

@@ -17,7 +17,7 @@ from attrs import frozen
 
 from ...core.config import Config, identity, merge
 from ...core.recipe.learner import COMPLETIONS, Completion, Sampling
-from ...core.serialisation import differences
+from ...core.serialisation import differences, from_plain
 from ..display import DisplayKind
 from ..errors import UsageError
 from ..metrics import open_progress
@@ -146,16 +146,10 @@ def open_sampled(folder: Path) -> SampledCompletions:
     exam, asked = recorded["exam"], recorded.get("asked")
     if asked is None:
         raise UsageError(f"--answers {folder}: written by an earlier version, which did not record what was asked")
-    levels, picks = asked["levels"], asked["tasks"]
     return SampledCompletions(
         folder=folder,
         config=merge(recorded["config"]),
-        questions=TaskSelection(
-            suite=asked["suite"],
-            levels=None if levels is None else tuple(levels),
-            limit=asked["limit"],
-            picks=None if picks is None else tuple(picks),
-        ),
+        questions=from_plain({key: value for key, value in asked.items() if key != "num_tasks"}, TaskSelection),
         tasks=exam["tasks"],
         adapter=exam["adapter"],
         versions=exam.get("drawn_with", recorded["versions"]),

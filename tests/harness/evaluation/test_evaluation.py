@@ -149,7 +149,7 @@ def test_other_tasks_are_told_in_words(tmp_path: Path) -> None:
     room.sit(CORPUS)
     for questions, words in (
         (evolve(CORPUS, limit=1), "(--limit differs): 4 -> 2"),
-        (evolve(CORPUS, levels=(1,), picks=(0,)), "(--levels, --tasks differ): 4 -> 1"),
+        (evolve(CORPUS, levels=(1,), tasks=(0,)), "(--levels, --tasks differ): 4 -> 1"),
         (TaskSelection(), "(--suite, --limit differ): 4 -> 40"),
     ):
         with pytest.raises(DriftError, match=re.escape(f"exam.tasks: other tasks are asked for {words}") + "$"):
