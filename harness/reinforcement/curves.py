@@ -72,21 +72,16 @@ class LiveCurves(Rich):
         return Group(table, self._open()) if rounds else Group(self._open())
 
 
-def read_curves(results: Results, cell: str, seed: int) -> dict[str, list[float | None]]:
-    """Read a finished run's figures by round from its tables."""
-    own = (pl.col("cell") == cell) & (pl.col("seed") == seed)
-    rounds = results.read("rounds").filter(own).sort("round")
-    correct = results.read("candidates").filter(own).group_by("round").agg(pl.col("correct").mean()).sort("round")
-    found = {"reward": rounds["mean_reward"].to_list(), "correct": correct["correct"].to_list()}
-    for figure in FIGURES:
-        if figure.name in rounds.columns:
-            found[figure.name] = rounds[figure.name].to_list()
-    return found
+def read_curves(results: Results, own: pl.Expr) -> pl.DataFrame:
+    """Read the figures by round of a run from its folder's tables, of which `own` chooses the run's rows."""
+    correct = results.read("candidates").filter(own).group_by("round").agg(pl.col("correct").mean())
+    rounds = results.read("rounds").filter(own).with_columns(reward=pl.col("mean_reward"))
+    figures = rounds.join(correct, on="round", how="left").sort("round")
+    return figures.select("round", *(figure.name for figure in FIGURES))
 
 
-def read_correct_bands(results: Results, cell: str, seed: int) -> list[tuple[float, float, float]]:
+def read_correct_bands(results: Results, own: pl.Expr) -> list[tuple[float, float, float]]:
     """Read the ends of the intervals, over tasks, of each round's share of right samples: round, low, high."""
-    own = (pl.col("cell") == cell) & (pl.col("seed") == seed)
     candidates = results.read("candidates").filter(own)
     bands = []
     for number in sorted(candidates["round"].unique()):
@@ -99,11 +94,11 @@ def read_correct_bands(results: Results, cell: str, seed: int) -> list[tuple[flo
 
 def write_page(results: Results, cell: str, seed: int, changes: Sequence[Change], facts: Mapping[str, Any]) -> Path:
     """Write the run's page: what it was, what it changed, and its curves; one file that needs no network."""
-    curves = read_curves(results, cell, seed)
-    bands = {"correct": read_correct_bands(results, cell, seed)}
+    own = (pl.col("cell") == cell) & (pl.col("seed") == seed)
+    curves, bands = read_curves(results, own), {"correct": read_correct_bands(results, own)}
     plots = []
     for figure in FIGURES:
-        line = thinned(curves.get(figure.name, []))
+        line = thinned(curves[figure.name].to_list())
         style = Style(label=f"{figure.title} by round", form=figure.form, unit=figure.unit)
         band = {figure.title: bands.get(figure.name, [])}
         plots.append(curves_plot({figure.title: line}, [], style, band))

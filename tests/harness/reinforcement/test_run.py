@@ -123,7 +123,7 @@ def test_a_killed_run_goes_on(config: Config, line: Line, tmp_path: Path) -> Non
     line.learner = TeacherLearner(answers=line.learner.answers)
     assert go(config, tmp_path).message is None
     assert len(line.learner.reinforced) == 1
-    curves = read_curves(Results(root=tmp_path), str(CELL), 0)
+    curves = read_curves(Results(root=tmp_path), pl.col("cell") == str(CELL))
     assert len(curves["correct"]) == len(curves["kl"]) == 2
     evaluation = Results(root=tmp_path).read("evaluation")
     assert set(evaluation["phase"]) == {"sft", "rl"}
