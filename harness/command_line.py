@@ -122,6 +122,11 @@ def parse_extensions(text: str) -> Extensions:
         raise UsageError(f"--extensions {text}: {error}") from None
 
 
+def with_backend(settings: list[str] | None, backend: str | None) -> list[str]:
+    """Return the settings of `--set`, and that of `--backend` where it is given."""
+    return [*(settings or []), *([f"verifier.backend={backend}"] if backend else [])]
+
+
 def print_result(value: Any, lines: list[str], as_json: bool) -> None:
     """Print a result on stdout: as one line of JSON, or as lines for a person."""
     print(json.dumps(value, allow_nan=False) if as_json else "\n".join(lines), flush=True)

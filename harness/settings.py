@@ -111,15 +111,15 @@ def load_config(
     return with_overrides(config, pairs) if pairs else config
 
 
-def with_drawn_seed(config: Config | None = None) -> Config:
-    """Draw a verifier's seed that nobody could know, for what is verified once.
+def with_drawn_seed() -> Config:
+    """Return the defaults with a verifier's seed that nobody could know, for what is verified once.
 
     A number that every reader of JSON keeps exactly. A grid keeps the seed that it is configured with: it resumes, and
     its cells compare, by verdicts that stay the same.
     """
     from ..core.config import Config
 
-    config = config if config is not None else Config()
+    config = Config()
     return evolve(config, verifier=evolve(config.verifier, seed=secrets.randbits(53)))
 
 

@@ -81,7 +81,8 @@ _JUDGEMENT: dict[str, pl.DataType] = {
     "declared": _TEXT,  # what was seen at the declared sizes; null where it is not correct, and in earlier runs
 }
 _SPEEDUPS: dict[str, pl.DataType] = {"speedup": _REAL, "estimated_speedup": _REAL}
-_SAMPLE_KEY = ("cell", "seed", "phase", "round", "slot", "sample")
+SAMPLE_KEY = ("cell", "seed", "phase", "round", "slot", "sample")
+"""A sample's place in a run."""
 
 TABLES: dict[str, Table] = {
     table.name: table
@@ -162,7 +163,7 @@ TABLES: dict[str, Table] = {
                 "full_s": _REAL,
                 "timing_s": _REAL,
             },
-            key=_SAMPLE_KEY,
+            key=SAMPLE_KEY,
         ),
         Table(
             name="stages",
@@ -176,7 +177,7 @@ TABLES: dict[str, Table] = {
                 "message": _TEXT,
                 "stage_s": _REAL,
             },
-            key=(*_SAMPLE_KEY, "verifier", "stage_index"),
+            key=(*SAMPLE_KEY, "verifier", "stage_index"),
         ),
         Table(
             name="training",
@@ -193,7 +194,7 @@ TABLES: dict[str, Table] = {
                 "accepted": _BOOL,  # by the cell's training verifier; null for a start, and in earlier runs
                 "verify_s": _REAL,
             },
-            key=_SAMPLE_KEY,
+            key=SAMPLE_KEY,
         ),
         Table(
             name="timings",
@@ -206,7 +207,7 @@ TABLES: dict[str, Table] = {
                 "trial": _INT,
                 "runtime_us": _REAL,
             },
-            key=(*_SAMPLE_KEY, "verifier", "subject", "trial"),
+            key=(*SAMPLE_KEY, "verifier", "subject", "trial"),
         ),
         Table(name="sources", columns={"candidate": _TEXT, "source": _TEXT}, key=("candidate",)),
     )

@@ -21,6 +21,7 @@ from .command_line import (
     guarded,
     parse_extensions,
     print_result,
+    with_backend,
 )
 from .errors import UsageError
 
@@ -76,12 +77,7 @@ def verify(
     from .settings import load_config, read_text, require_driver, require_task, with_drawn_seed
 
     # what is wrong with the arguments is found before what takes longer is imported
-    config = load_config(
-        preset,
-        config_file,
-        [*(settings or []), *([f"verifier.backend={backend}"] if backend else [])],
-        with_drawn_seed(),
-    )
+    config = load_config(preset, config_file, with_backend(settings, backend), with_drawn_seed())
     require_driver(config.verifier)
     own_extensions = None if extensions is None else parse_extensions(extensions)
     source = None if candidate is None else read_text(candidate)

@@ -1,6 +1,11 @@
-"""Policy-gradient learners as a table: how much each answer of a group is to become more, or less, likely.
+"""What a round learns from the answers to one task, a group: the best of them, or how much likelier each is to become.
 
-A group is the answers that were drawn for one task. Which learner does what:
+Best-of-n, the study's learner, is fine-tuned on the best K of N answers (`select`). A reward of 0 is never selected,
+even where that leaves fewer than K: fine-tuning on a failure teaches the failure. Ties go to the lowest index, that is
+to the earlier sample, which says nothing about quality and favours none. The same source counts once (its
+best-rewarded, then earliest sample): selected twice, it would get twice the weight.
+
+Policy gradients weigh all answers of a group. Which learner does what:
 
 | learner | advantage of answer i | what a token of it weighs in a step of n answers |
 |---|---|---|
@@ -24,8 +29,7 @@ less likely they become.
 Groups are used by what they can teach about correctness. Where all answers are wrong, a reward that differs (partial
 credit) would prefer one wrong answer to another: such a group is left out. Where all are right, speed may differ;
 `skip_solved` leaves those out too. They count among the n answers all the same (`harness.study.learning`): a mean over
-the used ones alone would make the rounds with the least to compare the ones with the largest steps. `best-of-n`, the
-study's learner, is `selection.py`.
+the used ones alone would make the rounds with the least to compare the ones with the largest steps.
 """
 
 from __future__ import annotations
@@ -34,6 +38,28 @@ import math
 from collections.abc import Sequence
 
 from ..config import Algorithm
+
+
+def select(rewards: Sequence[float], keep: int, sources: Sequence[str] | None = None) -> tuple[int, ...]:
+    """Return the indices of the best `keep` rewards, best first; `sources` are texts or hashes that tell duplicates.
+
+    Raises ValueError for a negative `keep`, and where there are not as many sources as rewards.
+    """
+    if keep < 0:
+        raise ValueError(f"keep: must be >= 0, got {keep}")
+    if sources is not None and len(sources) != len(rewards):
+        raise ValueError(f"{len(rewards)} rewards, but {len(sources)} sources")
+    chosen: list[int] = []
+    seen: set[str] = set()
+    for index in sorted((i for i, reward in enumerate(rewards) if reward > 0.0), key=lambda i: (-rewards[i], i)):
+        if len(chosen) == keep:
+            break
+        if sources is not None:
+            if sources[index] in seen:
+                continue
+            seen.add(sources[index])
+        chosen.append(index)
+    return tuple(chosen)
 
 
 def compute_advantages(

@@ -189,8 +189,9 @@ class Judge(Protocol):
         spec: VerifierSpec,
         jobs: int = 1,
         on_done: Callable[[int, Verdict], None] | None = None,
+        on_bad_task: Callable[[int, Exception], None] | None = None,
     ) -> list[Verdict]:
-        """A verdict for each (task, source), in order."""
+        """A verdict for each (task, source), in order; none where `on_bad_task` is told why its task has none."""
 
     def gather(self, task: Task, source: str, spec: VerifierSpec) -> Candidate:
         """The candidate with the evidence behind its verdict."""

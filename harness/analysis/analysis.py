@@ -37,6 +37,7 @@ from .comparisons import compare_controls, sweep_noise
 from .conclusions import answers, remarks
 from .findings import METRICS, AcceptedWrongly, Analysis, CellFacts, Curve, Estimate, FunnelStage, LearnedFrom, PairMean
 from .rates import (
+    after_a_failure,
     by_task,
     compared_seeds,
     complete_runs,
@@ -76,7 +77,7 @@ def analyse(results: Results, cells_of: Collection[str] | None = None) -> Analys
     facts = {name: _cell_facts(name, cells, evaluation, candidates, timing) for name in names}
     in_grid = set(grid_cells(cells)["cell"])
     grid = tuple(fact for name, fact in facts.items() if name in in_grid)
-    effects = {metric: _effects(metric, cells, evaluation) for metric in METRICS}
+    effects = {metric: factorial.analyse(_responses(metric, cells, evaluation)) for metric in METRICS}
     budget = at_equal_seconds(cells, rounds, every_evaluation)
     funnel = _funnel(cells, stages)
     saving, costs = staging_saving(cells, stages), cost_effects(cells, rounds)
@@ -223,12 +224,8 @@ def _fast_1(judged: pl.DataFrame, column: str, clocked: bool) -> Estimate:
     return rate(judged, pl.col("correct") & (pl.col(column) > 1.0).fill_null(False))
 
 
-def _effects(metric: str, cells: pl.DataFrame, evaluation: pl.DataFrame) -> factorial.Analysis | None:
-    """Effects on a rate, from the complete runs of the grid."""
-    return factorial.analyse(_responses(metric, cells, evaluation))
-
-
 def _responses(metric: str, cells: pl.DataFrame, evaluation: pl.DataFrame) -> list[factorial.Response[Extensions]]:
+    """A rate by task in the complete runs of the grid."""
     shares = by_task(metric, evaluation.join(complete_runs(grid_cells(cells)), on=["cell", "seed"]))
     return [
         factorial.Response(cell=Extensions.parse(cell), seed=seed, task=task, value=value)
@@ -286,15 +283,10 @@ def _pair_means(cells: pl.DataFrame, evaluation: pl.DataFrame) -> tuple[PairMean
 
 
 def _funnel(cells: pl.DataFrame, stages: pl.DataFrame) -> tuple[FunnelStage, ...]:
-    sample = ["cell", "seed", "phase", "round", "slot", "sample"]
     ours = stages.filter(pl.col("verifier") == "training").join(
         grid_cells(cells).select("cell", "seed", "staged"), on=["cell", "seed"]
     )
-    # a stage is saved by staging where an earlier stage of the same candidate had failed
-    ours = ours.sort("stage_index").with_columns(
-        failed_before=((~pl.col("passed")).cast(pl.Int64).cum_sum().over(sample) - (~pl.col("passed")).cast(pl.Int64))
-        > 0
-    )
+    ours = ours.sort("stage_index").with_columns(failed_before=after_a_failure())
     found = []
     for staged in (False, True):
         for stage in Stage:

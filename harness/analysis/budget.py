@@ -28,8 +28,9 @@ from ...core.seeds import derive
 from ...core.statistics import factorial
 from ...core.statistics.intervals import clustered_rate_interval, percentile_ends, resampling_weights
 from ..study.rows import SFT
+from ..tables import SAMPLE_KEY
 from .findings import METRICS, Budget, BudgetCell, Estimate, HeldOutPoint, LearningPoint
-from .rates import by_task, complete_runs, grid_cells, place_in_tables, rate_over_tasks
+from .rates import after_a_failure, by_task, complete_runs, grid_cells, place_in_tables, rate_over_tasks
 
 
 @frozen(kw_only=True)
@@ -221,17 +222,16 @@ def _effects_by_run(values: pl.DataFrame) -> factorial.Analysis | None:
 
 def staging_saving(cells: pl.DataFrame, stages: pl.DataFrame) -> Estimate:
     """The share of the seconds of exhaustive verification that were spent after a stage had failed."""
-    sample = ["cell", "seed", "phase", "round", "slot", "sample"]
     exhaustive = grid_cells(cells).filter(~pl.col("staged")).select("cell", "seed")
     ours = stages.filter(pl.col("verifier") == "training").join(exhaustive, on=["cell", "seed"]).sort("stage_index")
-    failed = ~pl.col("passed")
-    before = ours.with_columns(late=(failed.cast(pl.Int64).cum_sum().over(sample) - failed.cast(pl.Int64)) > 0)
-    by_tasks = before.group_by("task").agg(
-        pl.col("stage_s").sum().alias("spent"), pl.col("stage_s").filter(pl.col("late")).sum().alias("saved")
+    by_tasks = (
+        ours.with_columns(late=after_a_failure())
+        .group_by("task")
+        .agg(pl.col("stage_s").sum().alias("spent"), pl.col("stage_s").filter(pl.col("late")).sum().alias("saved"))
     )
     ordered = by_tasks.sort("task")
     spent, saved = ordered["spent"].to_numpy(), ordered["saved"].to_numpy()
-    count = ours.select(sample).n_unique() if ours.height else 0
+    count = ours.select(SAMPLE_KEY).n_unique() if ours.height else 0
     if not count or math.fsum(spent) <= 0.0:
         return Estimate(count=0)
     weights = resampling_weights(len(spent), 2000, derive(0, "report", "staging"))

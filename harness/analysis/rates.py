@@ -14,6 +14,7 @@ from ...core.recipe.extensions import ALL_CELLS
 from ...core.seeds import derive
 from ...core.statistics.intervals import bootstrap_interval, clustered_rate_interval
 from ..study.rows import SFT
+from ..tables import SAMPLE_KEY
 from .findings import Estimate, TimingNoise
 
 _ORDER = (SFT, *map(str, ALL_CELLS))
@@ -83,7 +84,10 @@ def by_task(metric: str, evaluation: pl.DataFrame) -> pl.DataFrame:
     return grouped.sort("cell", "seed", "round", "task")
 
 
-_SAMPLE = ("cell", "seed", "phase", "round", "slot", "sample")
+def after_a_failure() -> pl.Expr:
+    """Whether an earlier stage of a sample had failed, its stages being in order: staging saves what follows."""
+    failed = (~pl.col("passed")).cast(pl.Int64)
+    return failed.cum_sum().over(SAMPLE_KEY) > failed
 
 
 _MEASUREMENT = ("task", "candidate", "verifier", "subject", "calibrated", "simulated")
@@ -91,7 +95,7 @@ _MEASUREMENT = ("task", "candidate", "verifier", "subject", "calibrated", "simul
 
 def distinct_measurements(timings: pl.DataFrame, candidates: pl.DataFrame) -> pl.DataFrame:
     """The trials of training candidates, each measurement once, with the candidate's hash."""
-    named = timings.join(candidates.select(*_SAMPLE, "candidate"), on=list(_SAMPLE), nulls_equal=True)
+    named = timings.join(candidates.select(*SAMPLE_KEY, "candidate"), on=list(SAMPLE_KEY), nulls_equal=True)
     return named.unique([*_MEASUREMENT, "trial"], maintain_order=True)
 
 

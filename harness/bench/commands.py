@@ -9,11 +9,27 @@ from typing import Annotated
 
 import typer
 
-from ..command_line import Backend, BenchSeed, Jobs, Json, Settings, guarded, print_figures, print_result
+from ..command_line import (
+    Backend,
+    BenchSeed,
+    Jobs,
+    Json,
+    Settings,
+    guarded,
+    print_figures,
+    print_result,
+    with_backend,
+)
 from ..errors import UsageError
 from . import gpu_commands
 
 bench_app = typer.Typer(help="Measure what is claimed of the verifier.", no_args_is_help=True, rich_markup_mode=None)
+_Policy = Annotated[str | None, typer.Option("--policy", help="nano, or a model's name or folder.")]
+_Random = Annotated[
+    str | None,
+    typer.Option("--random", help="Random weights instead: smollm2-135m, qwen2.5-coder-7b or a config.json."),
+]
+_Threads = Annotated[int, typer.Option("--threads", min=0, help="CPU cores; 0 = as torch likes.")]
 
 
 @bench_app.command("verify")
@@ -38,8 +54,7 @@ def bench_verify(
     """
     from ..settings import load_config
 
-    chosen = [f"verifier.backend={backend}"] if backend else []
-    config = load_config(settings=[*(settings or []), *chosen])
+    config = load_config(settings=with_backend(settings, backend))
     from ..tasks.batch import default_jobs
     from .verifier.verify import VERIFIERS, measure_verifiers, render
 
@@ -98,7 +113,7 @@ def bench_mutants(
     Example: tritonrl bench mutants --rows mutants.parquet
     """
     from ..settings import load_config
-    from .mutation.mutants import check_rows, measure_kill_rates, render_report, to_summary, write_rows
+    from .mutation.mutants import check_rows, measure_kill_rates, render_report, to_summary, write_mutants
 
     def show(num_done: int, num_all: int) -> None:
         if sys.stderr.isatty():
@@ -108,7 +123,7 @@ def bench_mutants(
     config = load_config(settings=settings or [])
     report = measure_kill_rates(count=count, seed=seed, jobs=jobs, config=config, clock=monotonic, on_progress=show)
     if rows is not None:
-        write_rows(report, rows)
+        write_mutants(report, rows)
     print_result(to_summary(report), render_report(report), as_json)
     raise typer.Exit(1 if report.rejected_teachers else 0)
 
@@ -177,8 +192,7 @@ def bench_attacks(
     """
     from ..settings import load_config
 
-    chosen = [f"verifier.backend={backend}"] if backend else []
-    config = load_config(settings=[*(settings or []), *chosen])
+    config = load_config(settings=with_backend(settings, backend))
     from ..tasks.batch import default_jobs
     from .verifier.attacks import judge_attacks, read_attacks, render
 
@@ -256,16 +270,13 @@ def bench_load(
 @bench_app.command("sample")
 @guarded
 def bench_sample(
-    policy: Annotated[str | None, typer.Option("--policy", help="nano, or a model's name or folder.")] = None,
-    random: Annotated[
-        str | None,
-        typer.Option("--random", help="Random weights instead: smollm2-135m, qwen2.5-coder-7b or a config.json."),
-    ] = None,
+    policy: _Policy = None,
+    random: _Random = None,
     batch: Annotated[int, typer.Option("--batch", min=1, help="Completions at once.")] = 256,
     prompt_tokens: Annotated[int, typer.Option("--in", min=1, help="Tokens of a prompt.")] = 300,
     new_tokens: Annotated[int, typer.Option("--out", min=4, help="Tokens of a completion.")] = 400,
     repeats: Annotated[int, typer.Option("--repeats", min=1, help="Timed calls of ours after a first one.")] = 3,
-    threads: Annotated[int, typer.Option("--threads", min=0, help="CPU cores; 0 = as torch likes.")] = 0,
+    threads: _Threads = 0,
     with_generate: Annotated[bool, typer.Option(help="Measure transformers' generate too.")] = True,
     seed: BenchSeed = 0,
     as_json: Json = False,
@@ -288,11 +299,8 @@ def bench_sample(
 @bench_app.command("train")
 @guarded
 def bench_train(
-    policy: Annotated[str | None, typer.Option("--policy", help="nano, or a model's name or folder.")] = None,
-    random: Annotated[
-        str | None,
-        typer.Option("--random", help="Random weights instead: smollm2-135m, qwen2.5-coder-7b or a config.json."),
-    ] = None,
+    policy: _Policy = None,
+    random: _Random = None,
     quantization: Annotated[str, typer.Option("--quantization", help="none or 8bit (bitsandbytes).")] = "none",
     suite: Annotated[str, typer.Option("--suite", help="Whose pairs: core13 or full.")] = "core13",
     batch: Annotated[int, typer.Option("--batch", min=1, help="Pairs a step, of each process.")] = 8,
@@ -306,7 +314,7 @@ def bench_train(
     processes: Annotated[
         str | None, typer.Option("--processes", help="Scaling over so many processes, such as 2,4; one a GPU.")
     ] = None,
-    threads: Annotated[int, typer.Option("--threads", min=0, help="CPU cores; 0 = as torch likes.")] = 0,
+    threads: _Threads = 0,
     with_plain: Annotated[bool, typer.Option(help="Measure a plain loop over transformers and peft too.")] = True,
     seed: BenchSeed = 0,
     as_json: Json = False,

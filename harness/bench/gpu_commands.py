@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ..command_line import Backend, BenchSeed, Jobs, Json, Preset, Settings, guarded, print_figures
+from ..command_line import Backend, BenchSeed, Jobs, Json, Preset, Settings, guarded, print_figures, with_backend
 from ..errors import UsageError
 
 
@@ -81,10 +81,9 @@ def gpu_crashes(
     from ..settings import load_config
     from ..tasks.batch import default_jobs
     from .gpu.crashes import measure_crashes, render
-    from .verifier.mix import show_every_tenth
 
     config = load_config(settings=settings or [])
-    figures = measure_crashes(config, candidates, jobs or default_jobs(), show_every_tenth)
+    figures = measure_crashes(config, candidates, jobs or default_jobs())
     print_figures(figures, render(figures), as_json)
     raise typer.Exit(0 if figures.is_sound else 1)
 
@@ -137,28 +136,15 @@ def exam(
 
     Example: tritonrl bench exam -n 200 --samples 10 --set verifier.backend=cuda
     """
-    from ...core.corpus import SUITES, TAUGHT_SUITES
+    from ...core.corpus import TAUGHT_SUITES
     from ..settings import load_config
     from ..tasks.batch import default_jobs
     from .verifier.exam import measure_exam, render
-    from .verifier.mix import show_every_tenth
 
-    prefix = suite.partition(":")[0]
-    if prefix not in TAUGHT_SUITES:
+    if suite.partition(":")[0] not in TAUGHT_SUITES:
         raise UsageError(f"--suite {suite}: must be of one of {', '.join(TAUGHT_SUITES)}, such as field:heldout")
-    chosen = [f"verifier.backend={backend}"] if backend else []
-    config = load_config(settings=[*(settings or []), *chosen])
-    figures = measure_exam(
-        config,
-        num_tasks,
-        samples,
-        suite,
-        tuple(SUITES[prefix]),
-        seed,
-        jobs or default_jobs(),
-        int(most_gb * 1e9),
-        show_every_tenth,
-    )
+    config = load_config(settings=with_backend(settings, backend))
+    figures = measure_exam(config, num_tasks, samples, suite, seed, jobs or default_jobs(), int(most_gb * 1e9))
     print_figures(figures, render(figures), as_json)
     if figures.num_judged < figures.num_answers:
         raise KeyboardInterrupt

@@ -13,7 +13,7 @@ import ast
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +33,20 @@ def export_pairs(path: Path, examples: Iterable[Example], on_done: Callable[[int
     _require_place(path, "pairs go")
     make = parquet_row if path.suffix == ".parquet" else chat
     rows = list(_counted((make(example, number) for number, example in enumerate(examples)), on_done))
-    if path.suffix == ".parquet":
-        import polars as pl
-
-        buffer = io.BytesIO()
-        pl.DataFrame(rows).write_parquet(buffer)
-        write_atomically(path, buffer.getvalue())
-    else:
-        write_atomically(path, "".join(f"{json.dumps(row)}\n" for row in rows).encode())
+    write_rows(path, rows)
     return len(rows)
+
+
+def write_rows(path: Path, rows: Sequence[Row]) -> None:
+    """Write rows as Parquet, or as lines of JSON for a name that ends in `.jsonl`."""
+    if path.suffix == ".jsonl":
+        write_atomically(path, "".join(f"{json.dumps(row)}\n" for row in rows).encode())
+        return
+    import polars as pl
+
+    buffer = io.BytesIO()
+    pl.DataFrame(rows, infer_schema_length=None).write_parquet(buffer)
+    write_atomically(path, buffer.getvalue())
 
 
 def _require_place(path: Path, what: str) -> None:
@@ -149,14 +154,7 @@ def export_rows(path: Path, tasks: Iterable[Task], form: str) -> int:
     """Write the tasks in a tool's form to a Parquet or JSONL file, and count them; raises UsageError."""
     _require_place(path, f"--format {form} goes")
     rows = [ROWS[form](task, number) for number, task in enumerate(tasks)]
-    if path.suffix == ".jsonl":
-        write_atomically(path, "".join(f"{json.dumps(row)}\n" for row in rows).encode())
-    else:
-        import polars as pl
-
-        buffer = io.BytesIO()
-        pl.DataFrame(rows).write_parquet(buffer)
-        write_atomically(path, buffer.getvalue())
+    write_rows(path, rows)
     return len(rows)
 
 

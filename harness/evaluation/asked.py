@@ -17,9 +17,9 @@ class Criterion(StrEnum):
 
 @frozen(kw_only=True)
 class TaskSelection:
-    """Which tasks an exam asks; without a suite's name they are the configuration's held-out ones."""
+    """Which tasks an exam asks, as its options say; without a suite they are the configuration's held-out ones."""
 
     suite: str | None = None
     levels: tuple[int, ...] | None = None
     limit: int | None = None
-    picks: tuple[int, ...] | None = None
+    tasks: tuple[int, ...] | None = None

@@ -147,7 +147,7 @@ def _select_tasks(suite: str | None, levels: str | None, limit: int | None, task
         suite=suite,
         levels=None if levels is None else tuple(_numbers("--levels", levels)),
         limit=limit,
-        picks=None if tasks is None else tuple(_numbers("--tasks", tasks)),
+        tasks=None if tasks is None else tuple(_numbers("--tasks", tasks)),
     )
 
 

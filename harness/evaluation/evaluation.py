@@ -4,19 +4,18 @@ On our own suites the audit verifier judges. On a suite that is not ours results
 own criterion (`harness.evaluation.suite_criterion`), so that they can be compared with published ones, and by the
 audit; where the two disagree is a finding about both.
 
-All answers are drawn before the first is judged, so that they can be judged elsewhere
-(`harness.evaluation.open`). They are drawn by the chunk and kept, verdicts are kept as they are
-found, and the table is written last. So the same command
-continues what was killed, and does nothing but read a finished exam; a folder that holds another exam is refused with
-what differs.
+All answers are drawn before the first is judged (`answers`), so that they can be judged elsewhere (`open`). They are
+kept by the chunk, verdicts as they are found, and the table is written last. So the same command continues what was
+killed, and does nothing but read a finished exam; a folder that holds another exam is refused with what differs.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,30 +23,23 @@ from attrs import evolve, field, frozen
 
 from ...core.config import Config
 from ...core.recipe.extensions import AUDIT
-from ...core.recipe.learner import Sampling
-from ...core.seeds import derive
 from ...core.serialisation import fingerprint, to_plain
 from ...core.task import Task
-from ...core.text.extraction import extract
 from ...core.verdict import Verdict
 from ..display import Progress
-from ..errors import TaskError, UsageError
-from ..study.pipeline import CellContext, Model, draw_answers
+from ..errors import UsageError
+from ..study.pipeline import CellContext, Model
 from ..study.rows import Attempt, evaluation_row, verdict_figures
 from ..study.store import Results, RunIdentity, require_folder
-from ..study.task_draws import evaluation_tasks, root_seed
+from ..study.task_draws import evaluation_tasks
 from ..tables import TABLES, Row, write_table
 from ..tasks.suites import Suite, SuiteTask, identify_suite, load_suite
 from ..work import write_atomically
+from .answers import ask_again, draw_all, refused
 from .asked import Criterion, TaskSelection
 from .finished import EVALUATION, EvaluationResult, read_finished
-from .suite_criterion import SuiteVerdict
-from .turns import ask_again, refused
+from .suite_criterion import BySuite, SuiteVerdict, criterion_of
 
-BySuite = Callable[[Task, str], SuiteVerdict]
-
-_CHUNK = 256
-"""Completions that a killed exam may lose; as many as keep a GPU busy."""
 _CONFIG = ("seed", "policy", "verifier", "timing", "evaluation", "limits")
 """The parts of a configuration that an exam's result depends on."""
 
@@ -94,9 +86,10 @@ class Evaluation:
     results: Results
     identity: EvaluationIdentity
     questions: TaskSelection
-    open_context: Callable[[], AbstractContextManager[tuple[CellContext, BySuite]]]
+    open_context: Callable[[], AbstractContextManager[CellContext]]
     progress: Progress
     adapter: Path | None = None
+    by_suite: Callable[[CellContext], BySuite] = criterion_of
 
     def run(self) -> EvaluationResult:
         """Ask what has no answer yet, and judge what has no verdict; raises DriftError in another exam's folder."""
@@ -104,14 +97,14 @@ class Evaluation:
         if finished is not None:
             return finished
         suite = self._prepare(is_sized=False)
-        with self.open_context() as (context, by_suite):
+        with self.open_context() as context:
             attempts = self._draw(context, suite)
             suite = self._prepare()
             attempts = _of_tasks(attempts, suite)
-            rows = _judge(context, attempts, suite, self.identity.criterion, by_suite)
+            rows = self._judge(context, attempts, suite)
             by_turn = [_share_correct(rows)]
             for turn in range(2, self.identity.turns + 1):
-                self._ask_again(context, suite, attempts, rows, turn, by_suite)
+                self._ask_again(context, suite, attempts, rows, turn)
                 by_turn.append(_share_correct(rows))
         return self._write(suite, attempts, rows, by_turn if len(by_turn) > 1 else ())
 
@@ -121,7 +114,7 @@ class Evaluation:
         if finished is not None:
             return finished.frame.height
         suite = self._prepare(is_sized=False)
-        with self.open_context() as (context, _):
+        with self.open_context() as context:
             return len(self._draw(context, suite))
 
     def _find_finished(self) -> EvaluationResult | None:
@@ -141,28 +134,35 @@ class Evaluation:
 
     def _draw(self, context: CellContext, suite: Suite) -> list[Attempt]:
         """Every answer, once the folder is this exam's."""
-        identity, asked = self.identity, {**_options(self.questions), "num_tasks": len(suite.tasks)}
+        identity, asked = self.identity, {**to_plain(self.questions), "num_tasks": len(suite.tasks)}
         backend = context.judge.backend
         self.results.claim(evolve(identity, policy=context.learner.fingerprint, backend=backend, asked=asked))
-        model = self._model()
-        chunks = list(_cut(suite.tasks, identity.config.evaluation.samples_per_task))
-        attempts: list[Attempt] = []
-        for number, chunk in enumerate(chunks, start=1):
-            attempts += _draw_chunk(context, model, chunk, f"part {number} of {len(chunks)}")
-        return attempts
+        return draw_all(context, self._model(), suite.tasks)
 
     def _model(self) -> Model:
         adapter = self.identity.adapter
         return Model() if adapter is None else Model(key=f"outside {adapter}", folder=self.adapter)
 
+    def _judge(self, context: CellContext, attempts: Sequence[Attempt], suite: Suite) -> list[Row]:
+        """A row for each answer, by the audit, by the suite's own criterion, or by both."""
+        criterion, pairs = self.identity.criterion, [(attempt.task, attempt.source) for attempt in attempts]
+        audits: list[Verdict | str | None] = [None] * len(pairs)
+        if not suite.is_foreign or criterion is not Criterion.SUITE:
+            context.progress.phase("auditing", len(pairs))
+            audits = _audit(context, pairs)
+            figures = verdict_figures([audit for audit in audits if isinstance(audit, Verdict)])
+            context.progress.metrics("evaluation", 0, figures)
+        verdicts: list[SuiteVerdict | None] = [None] * len(pairs)
+        if suite.is_foreign and criterion is not Criterion.AUDIT:
+            context.progress.phase("judging by the suite's criterion", len(pairs))
+            verdicts = _ask_suite(context, pairs, self.by_suite(context))
+        return [
+            {**_audit_row(attempt, audit), **_suite_columns(verdict)}
+            for attempt, audit, verdict in zip(attempts, audits, verdicts, strict=True)
+        ]
+
     def _ask_again(
-        self,
-        context: CellContext,
-        suite: Suite,
-        attempts: list[Attempt],
-        rows: list[Row],
-        turn: int,
-        by_suite: BySuite,
+        self, context: CellContext, suite: Suite, attempts: list[Attempt], rows: list[Row], turn: int
     ) -> None:
         """Put another answer and its row in the place of each that was refused."""
         places = refused(rows)
@@ -171,8 +171,7 @@ class Evaluation:
         shown = {entry.index: entry.shown for entry in suite.tasks}
         old = [attempts[place] for place in places]
         new = ask_again(context, self._model(), old, [rows[place] for place in places], shown, turn)
-        judged = _judge(context, new, suite, self.identity.criterion, by_suite)
-        for place, attempt, row in zip(places, new, judged, strict=True):
+        for place, attempt, row in zip(places, new, self._judge(context, new, suite), strict=True):
             attempts[place], rows[place] = attempt, row
 
     def _write(
@@ -201,7 +200,7 @@ def identify_selection(config: Config, questions: TaskSelection) -> str:
     if questions.suite is None:
         return fingerprint([task.task_id for task in evaluation_tasks(config)])
     return identify_suite(
-        questions.suite, levels=questions.levels, num=questions.limit, seed=config.seed, picks=questions.picks
+        questions.suite, levels=questions.levels, num=questions.limit, seed=config.seed, picks=questions.tasks
     )
 
 
@@ -227,23 +226,13 @@ def _tell_other_tasks(asked: dict[str, Any] | None, identity: EvaluationIdentity
     """How the tasks that are asked for differ from those of a folder's exam, as far as that is recorded."""
     if asked is None:
         return "other tasks are asked for (--suite, --levels, --limit or --tasks differ)"
-    options = _options(questions)
+    options = to_plain(questions)
     changed = ", ".join(f"--{name}" for name in options if asked[name] != options[name])
     why = f"{changed} differ{'' if ',' in changed else 's'}" if changed else "the suite has changed since"
     # those of a suite that is not ours would have to be prepared to be counted
     is_ours = not (questions.suite or "").startswith("kernelbench:")
     now = f" -> {len(_load(identity, questions, lambda _: None).tasks)}" if is_ours else ""
     return f"other tasks are asked for ({why}): {asked['num_tasks']}{now}"
-
-
-def _options(questions: TaskSelection) -> dict[str, Any]:
-    """The questions as the command's options, in plain data."""
-    return {
-        "suite": questions.suite,
-        "levels": None if questions.levels is None else list(questions.levels),
-        "limit": questions.limit,
-        "tasks": None if questions.picks is None else list(questions.picks),
-    }
 
 
 def _of_tasks(attempts: Sequence[Attempt], suite: Suite) -> list[Attempt]:
@@ -266,89 +255,22 @@ def _load(
         levels=questions.levels,
         num=questions.limit,
         seed=identity.config.seed,
-        picks=questions.picks,
+        picks=questions.tasks,
         on_done=on_prepared,
         is_sized=is_sized,
     )
 
 
-def _cut(tasks: Sequence[SuiteTask], num_samples: int) -> Iterator[Sequence[SuiteTask]]:
-    size = max(1, _CHUNK // num_samples)
-    for start in range(0, len(tasks), size):
-        yield tasks[start : start + size]
-
-
-def _draw_chunk(context: CellContext, model: Model, chunk: Sequence[SuiteTask], phase: str) -> list[Attempt]:
-    config = context.config.evaluation
-    spread = [(entry, sample) for entry in chunk for sample in range(config.samples_per_task)]
-    root = root_seed(context.config, 0)
-    seeds = [derive(root, "evaluation sample", entry.index, sample) for entry, sample in spread]
-    sampling = Sampling(
-        temperature=config.temperature, top_p=config.top_p, max_new_tokens=context.config.policy.max_new_tokens
-    )
-    work = draw_answers(context, model, [entry.shown for entry, _ in spread], seeds, sampling, phase)
-    return [
-        Attempt(
-            cell="exam",
-            seed=0,
-            phase="exam",
-            round=None,
-            slot=entry.index,
-            task=entry.task,
-            sample=sample,
-            source=extract(text) or "",
-            finished=finished,
-        )
-        for (entry, sample), (text, finished) in zip(spread, work.value, strict=True)
-    ]
-
-
-def _judge(
-    context: CellContext, attempts: Sequence[Attempt], suite: Suite, criterion: Criterion, by_suite: BySuite
-) -> list[Row]:
-    pairs = [(attempt.task, attempt.source) for attempt in attempts]
-    audits: list[Verdict | str | None] = [None] * len(pairs)
-    if not suite.is_foreign or criterion is not Criterion.SUITE:
-        context.progress.phase("auditing", len(pairs))
-        audits = _audit(context, pairs)
-        figures = verdict_figures([audit for audit in audits if isinstance(audit, Verdict)])
-        context.progress.metrics("evaluation", 0, figures)
-    verdicts: list[SuiteVerdict | None] = [None] * len(pairs)
-    if suite.is_foreign and criterion is not Criterion.AUDIT:
-        context.progress.phase("judging by the suite's criterion", len(pairs))
-        verdicts = _ask_suite(context, pairs, by_suite)
-    return [
-        {**_audit_row(attempt, audit), **_suite_columns(verdict)}
-        for attempt, audit, verdict in zip(attempts, audits, verdicts, strict=True)
-    ]
-
-
 def _audit(context: CellContext, pairs: Sequence[tuple[Task, str]]) -> list[Verdict | str | None]:
-    """A verdict for each pair, or why the task cannot be audited."""
-    done = 0
+    """A verdict for each pair, or why the task, which is not ours, cannot be audited."""
+    found: list[Verdict | str | None] = [None] * len(pairs)
+    done = count(1)
 
-    def count(*_: object) -> None:
-        nonlocal done
-        done += 1
-        context.progress.advance(done)
+    def keep(index: int, answer: Verdict | Exception) -> None:
+        found[index] = answer if isinstance(answer, Verdict) else str(answer)
+        context.progress.advance(next(done))
 
-    try:
-        return list(context.judge.verify_many(pairs, AUDIT, context.jobs, count))
-    except TaskError:
-        pass  # of a task that is not ours; the others are found out one by one, from the evidence store where known
-    done = 0
-
-    def verify(pair: tuple[Task, str]) -> Verdict | str:
-        try:
-            return context.judge.verify_many([pair], AUDIT, 1)[0]
-        except TaskError as error:
-            return str(error)
-
-    found: list[Verdict | str | None] = []
-    with ThreadPoolExecutor(context.jobs, "verify") as pool:
-        for verdict in pool.map(verify, pairs):
-            found.append(verdict)
-            count()
+    context.judge.verify_many(pairs, AUDIT, context.jobs, keep, keep)
     return found
 
 

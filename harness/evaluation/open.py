@@ -17,7 +17,7 @@ from attrs import frozen
 
 from ...core.config import Config, identity, merge
 from ...core.recipe.learner import COMPLETIONS, Completion, Sampling
-from ...core.serialisation import differences
+from ...core.serialisation import differences, from_plain
 from ..display import DisplayKind
 from ..errors import UsageError
 from ..metrics import open_progress
@@ -25,17 +25,9 @@ from ..policy.untrained import Untrained
 from ..study.pipeline import CellContext, open_context
 from ..study.store import Results
 from ..tasks.batch import default_jobs
-from ..verification.verifier import Verifier
 from ..work import WorkStore
 from .asked import Criterion, TaskSelection
-from .evaluation import (
-    BySuite,
-    Evaluation,
-    EvaluationIdentity,
-    fingerprint_adapter,
-    identify_selection,
-)
-from .suite_criterion import judge_by_suite
+from .evaluation import Evaluation, EvaluationIdentity, fingerprint_adapter, identify_selection
 
 
 @contextmanager
@@ -75,21 +67,19 @@ def open_evaluation(
         results = Results(root=folder)
 
         @contextmanager
-        def open_with_criterion() -> Iterator[tuple[CellContext, BySuite]]:
+        def opened() -> Iterator[CellContext]:
             if drawn is not None:
                 drawn.take_over(results.work)
             learner = None if drawn is None else drawn.learner
             with open_context(config, results, progress, jobs or default_jobs(), learner=learner) as context:
-                assert isinstance(context.judge, Verifier)
-                verifier_context = context.judge.context
-                yield context, lambda task, source: judge_by_suite(task, source, verifier_context)
+                yield context
 
         yield Evaluation(
             results=results,
             identity=identity,
             questions=questions,
             adapter=adapter,
-            open_context=open_with_criterion,
+            open_context=opened,
             progress=progress,
         )
 
@@ -156,16 +146,10 @@ def open_sampled(folder: Path) -> SampledCompletions:
     exam, asked = recorded["exam"], recorded.get("asked")
     if asked is None:
         raise UsageError(f"--answers {folder}: written by an earlier version, which did not record what was asked")
-    levels, picks = asked["levels"], asked["tasks"]
     return SampledCompletions(
         folder=folder,
         config=merge(recorded["config"]),
-        questions=TaskSelection(
-            suite=asked["suite"],
-            levels=None if levels is None else tuple(levels),
-            limit=asked["limit"],
-            picks=None if picks is None else tuple(picks),
-        ),
+        questions=from_plain({key: value for key, value in asked.items() if key != "num_tasks"}, TaskSelection),
         tasks=exam["tasks"],
         adapter=exam["adapter"],
         versions=exam.get("drawn_with", recorded["versions"]),

@@ -14,8 +14,9 @@ interpreter declared shapes that are too large to run whole are replaced by the 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,10 +40,12 @@ from ..reference.oracle import ExpectedRun
 from ..reference.reference import build_model, call_model, convert, draw_inputs, dtype_name, load_task, torch_dtype
 from ..reference.sizes.declared_sizes import measure
 from ..reference.values import DrawnInputs
+from ..study.pipeline import CellContext
 from ..verification.context import BYTES_A_BYTE, VerifierContext
 from ..verification.large_runs import LargeRun, asked_for, compute_large
 from ..verification.recordings import probe_compile, record_own_values
 from ..verification.storages import fill_storages, from_bytes
+from ..verification.verifier import Verifier
 
 NUM_TRIALS = 5
 TOLERANCE = 1e-2
@@ -62,6 +65,9 @@ class SuiteVerdict:
     seconds: float = 0.0
 
 
+BySuite = Callable[[Task, str], SuiteVerdict]
+
+
 def judge_by_suite(task: Task, source: str, context: VerifierContext) -> SuiteVerdict:
     """The suite's own word on a candidate, kept in the evidence store."""
     candidate = Candidate(task_id=task.task_id, source=source, purity="lenient")
@@ -79,6 +85,12 @@ def judge_by_suite(task: Task, source: str, context: VerifierContext) -> SuiteVe
         verdict = evolve(verdict, seconds=time.perf_counter() - began)
         context.store.put(key, verdict)
     return verdict
+
+
+def criterion_of(context: CellContext) -> BySuite:
+    """Return the criterion by what the verifier of an exam has opened."""
+    assert isinstance(context.judge, Verifier)
+    return partial(judge_by_suite, context=context.judge.context)
 
 
 def choose_sizes(task: Task, context: VerifierContext) -> Profile:

@@ -31,7 +31,7 @@ from ..report.theme import standalone
 from ..study.store import Results
 from ..tables import Table, read_table, write_table
 from ..work import write_atomically
-from .curves import FIGURES
+from .curves import FIGURES, read_curves
 from .exams import EXAM_NAME, LARGEST_K, START
 
 _REAL, _INT, _TEXT = pl.Float64(), pl.Int64(), pl.String()
@@ -188,22 +188,16 @@ def _speed_columns(frame: pl.DataFrame) -> dict[str, pl.Expr]:
 def _read_rounds(results: Results, algorithm: str, seed: int) -> pl.DataFrame:
     """A run's figures by round: of its tables, or, where it was cut off, of the metrics that it logged."""
     log = results.root / "metrics.jsonl"
-    rows: dict[int, dict[str, Any]] = {}
+    rows: list[dict[str, Any]] = []
     if results.places():
-        found = results.read("rounds").iter_rows(named=True)
-        rows = {row["round"]: row | {"reward": row["mean_reward"]} for row in found}
-        shares = results.read("candidates").group_by("round").agg(pl.col("correct").mean())
-        for number, share in shares.iter_rows():
-            rows[number]["correct"] = share
+        rows = read_curves(results, pl.col("seed") == seed).to_dicts()
     if not rows and log.exists():
         lines = map(json.loads, log.read_text().splitlines())
-        rows = {line["step"]: line for line in lines if line.get("phase") == "round"}
-    names = [figure.name for figure in FIGURES]
-    plain = [
-        {"algorithm": algorithm, "seed": seed, "round": number, **{name: row.get(name) for name in names}}
-        for number, row in sorted(rows.items())
-    ]
-    return ROUNDS.frame(plain)
+        logged = {line["step"]: line for line in lines if line.get("phase") == "round"}
+        rows = [line | {"round": number} for number, line in logged.items()]
+    names = ["round", *(figure.name for figure in FIGURES)]
+    run = {"algorithm": algorithm, "seed": seed}
+    return ROUNDS.frame({**run, **{name: row.get(name) for name in names}} for row in rows)
 
 
 def find_gains(comparison: Comparison) -> tuple[Gain, ...]:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from attrs import Factory, define, frozen
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
+from ...core.statistics.intervals import clustered_rate_interval
 from ..display import Rich
 from ..report.curve_plots import Style, curves_plot, thinned
-from ..report.page import asset
+from ..report.page import asset, fill_template
 from ..report.sheet import sparkline
 from ..study.store import Results
-from .exams import Change, rate_with_interval
+from .exams import Change
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -72,99 +72,37 @@ class LiveCurves(Rich):
         return Group(table, self._open()) if rounds else Group(self._open())
 
 
-def read_curves(results: Results, cell: str, seed: int) -> dict[str, list[float | None]]:
-    """Read a finished run's figures by round from its tables."""
-    own = (pl.col("cell") == cell) & (pl.col("seed") == seed)
-    rounds = results.read("rounds").filter(own).sort("round")
-    correct = results.read("candidates").filter(own).group_by("round").agg(pl.col("correct").mean()).sort("round")
-    found = {"reward": rounds["mean_reward"].to_list(), "correct": correct["correct"].to_list()}
-    for figure in FIGURES:
-        if figure.name in rounds.columns:
-            found[figure.name] = rounds[figure.name].to_list()
-    return found
+def read_curves(results: Results, own: pl.Expr) -> pl.DataFrame:
+    """Read the figures by round of a run from its folder's tables, of which `own` chooses the run's rows."""
+    correct = results.read("candidates").filter(own).group_by("round").agg(pl.col("correct").mean())
+    rounds = results.read("rounds").filter(own).with_columns(reward=pl.col("mean_reward"))
+    figures = rounds.join(correct, on="round", how="left").sort("round")
+    return figures.select("round", *(figure.name for figure in FIGURES))
 
 
-def read_correct_bands(results: Results, cell: str, seed: int) -> list[tuple[float, float, float]]:
+def read_correct_bands(results: Results, own: pl.Expr) -> list[tuple[float, float, float]]:
     """Read the ends of the intervals, over tasks, of each round's share of right samples: round, low, high."""
-    own = (pl.col("cell") == cell) & (pl.col("seed") == seed)
     candidates = results.read("candidates").filter(own)
     bands = []
     for number in sorted(candidates["round"].unique()):
         rows = candidates.filter(pl.col("round") == number)
-        found = rate_with_interval([float(mark) for mark in rows["correct"]], [str(slot) for slot in rows["slot"]])
+        found = clustered_rate_interval(list(map(float, rows["correct"])), list(map(str, rows["slot"])), 0)
         if found is not None:
-            bands.append((float(number), found[1], found[2]))
+            bands.append((float(number), found.low, found.high))
     return bands
 
 
 def write_page(results: Results, cell: str, seed: int, changes: Sequence[Change], facts: Mapping[str, Any]) -> Path:
     """Write the run's page: what it was, what it changed, and its curves; one file that needs no network."""
-    curves = read_curves(results, cell, seed)
-    bands = {"correct": read_correct_bands(results, cell, seed)}
+    own = (pl.col("cell") == cell) & (pl.col("seed") == seed)
+    curves, bands = read_curves(results, own), {"correct": read_correct_bands(results, own)}
     plots = []
     for figure in FIGURES:
-        line = thinned(curves.get(figure.name, []))
+        line = thinned(curves[figure.name].to_list())
         style = Style(label=f"{figure.title} by round", form=figure.form, unit=figure.unit)
         band = {figure.title: bands.get(figure.name, [])}
-        plot = curves_plot({figure.title: line}, [], style, band)
-        if plot is not None:
-            plots.append(Markup("<figure>{}</figure>").format(plot))
-    body = Markup("").join(
-        (
-            Markup("<header><p class='kicker'>tritonrl rl</p><h1>{}</h1></header><main>").format(facts["title"]),
-            _facts(facts),
-            _changes(changes),
-            Markup("<section><h2>Rounds</h2><div class='curves'>{}</div></section>").format(Markup("").join(plots)),
-            Markup("</main>"),
-        )
-    )
-    rules = asset("style.css") + ".curves{display:grid;grid-template-columns:repeat(auto-fill,minmax(12rem,1fr))}"
-    policy = "default-src 'none'; style-src 'unsafe-inline'"
-    page = Markup(
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' "
-        "content='width=device-width'><meta http-equiv='Content-Security-Policy' content=\"{}\"><title>{}</title>"
-        "<style>{}</style></head><body>{}</body></html>\n"
-    ).format(Markup(policy), facts["title"], Markup(rules), body)
+        plots.append(curves_plot({figure.title: line}, [], style, band))
+    page = fill_template("rl.html.jinja", facts=facts, changes=changes, plots=plots, style=Markup(asset("style.css")))
     path = results.root / "rl.html"
     path.write_text(page, encoding="utf-8")
     return path
-
-
-def _facts(facts: Mapping[str, Any]) -> Markup:
-    entries = [
-        Markup("<div><dt>{}</dt><dd>{}</dd></div>").format(name.replace("_", " "), value)
-        for name, value in facts.items()
-        if name != "title"
-    ]
-    return Markup("<dl class='facts'>{}</dl>").format(Markup("").join(entries))
-
-
-def _changes(changes: Sequence[Change]) -> Markup:
-    if not changes:
-        return Markup("")
-    heads = ("temperature", "tasks", "number", "figure", "start", "end", "difference, points")
-    rows = [
-        (
-            f"{change.temperature:g}",
-            change.group,
-            str(change.num_tasks),
-            change.figure,
-            f"{change.start:.1%}",
-            f"{change.end:.1%}",
-            change.points,
-        )
-        for change in changes
-    ]
-    head = Markup("").join(Markup("<th>{}</th>").format(name) for name in heads)
-    lines = [
-        Markup("<tr>{}</tr>").format(Markup("").join(Markup("<td>{}</td>").format(escape(cell)) for cell in row))
-        for row in rows
-    ]
-    table = Markup("<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>").format(head, Markup("").join(lines))
-    title = "Held-out tasks before and after"
-    return Markup("<section><h2>{}</h2><div class='table'>{}</div></section>").format(title, table)
-
-
-def write_summary(path: Path, plain: Mapping[str, Any]) -> None:
-    """Write a run's summary as JSON."""
-    path.write_text(json.dumps(plain, indent=2, allow_nan=False) + "\n", encoding="utf-8")

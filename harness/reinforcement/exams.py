@@ -7,29 +7,20 @@ Differences are paired by task, and their intervals are bootstrapped over tasks.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import polars as pl
 from attrs import evolve, frozen
 
 from ...core.config import Config
-from ...core.statistics.intervals import bootstrap_interval, clustered_rate_interval, pass_at_k
-from ...core.task import Task
+from ...core.statistics.intervals import bootstrap_interval, pass_at_k
 from ..display import Progress
 from ..evaluation.asked import Criterion, TaskSelection
-from ..evaluation.evaluation import (
-    BySuite,
-    Evaluation,
-    EvaluationIdentity,
-    identify_selection,
-)
-from ..evaluation.suite_criterion import SuiteVerdict, judge_by_suite
-from ..policy.model.states import identify_state
+from ..evaluation.evaluation import Evaluation, EvaluationIdentity, fingerprint_adapter, identify_selection
 from ..study.pipeline import CellContext, Model
 from ..study.store import Results
-from ..verification.verifier import Verifier
 
 LARGEST_K = 10
 START, END = "start", "end"
@@ -96,31 +87,20 @@ def take_exam(
     progress: Progress,
 ) -> pl.DataFrame:
     """Examine a model at a temperature into a folder, or read what is finished there; returns the table."""
-    folder = model().folder
-
-    @contextmanager
-    def opened() -> Iterator[tuple[CellContext, BySuite]]:
-        context = evolve(open_context(), config=plan.config(config, temperature))
-
-        def by_suite(task: Task, source: str) -> SuiteVerdict:
-            assert isinstance(context.judge, Verifier)
-            return judge_by_suite(task, source, context.judge.context)
-
-        yield context, by_suite
-
+    folder, asked = model().folder, plan.config(config, temperature)
     identity = EvaluationIdentity(
-        config=plan.config(config, temperature),
+        config=asked,
         policy="",
         backend="",
         tasks=identify_selection(config, plan.questions),
         criterion=Criterion.BOTH,
-        adapter=None if folder is None else identify_state(folder),
+        adapter=fingerprint_adapter(folder),
     )
     exam = Evaluation(
         results=Results(root=out),
         identity=identity,
         questions=plan.questions,
-        open_context=opened,
+        open_context=lambda: nullcontext(evolve(open_context(), config=asked)),
         progress=progress,
         adapter=folder,
     )
@@ -174,9 +154,3 @@ def render_changes(changes: tuple[Change, ...]) -> list[str]:
             place = f"{change.temperature:11g} {change.group:10} {change.num_tasks:5} {change.figure:>8}"
             lines.append(f"{place} {change.start:7.1%} {change.end:7.1%}  {change.points} points")
     return lines
-
-
-def rate_with_interval(shares: list[float], tasks: list[str]) -> tuple[float, float, float] | None:
-    """A rate over samples with the ends of its interval over tasks; null without samples."""
-    interval = clustered_rate_interval(shares, tasks, 0)
-    return None if interval is None else (interval.estimate, interval.low, interval.high)

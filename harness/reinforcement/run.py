@@ -29,7 +29,6 @@ from ..metrics import open_progress
 from ..policy.api_model import is_api_model
 from ..policy.model.load import find_weights
 from ..policy.model.states import BASE, copy_state
-from ..settings import to_toml
 from ..study.cell import supervise
 from ..study.grid import GridOutcome, run_grid
 from ..study.learning import Sample
@@ -37,12 +36,12 @@ from ..study.pipeline import CellContext, Model, open_context, take_start
 from ..study.provenance import recorded_invocation
 from ..study.round import draw_round
 from ..study.rows import SFT, Journal
-from ..study.runner.ablation import require_free
+from ..study.runner.ablation import require_free, write_config
 from ..study.runner.local_workers import visible_devices
 from ..study.store import Results, RunIdentity
 from ..tasks.batch import default_jobs
 from ..work import write_atomically
-from .curves import LiveCurves, write_page, write_summary
+from .curves import LiveCurves, write_page
 from .exams import END, START, Change, ExamPlan, compare, name_exam, take_exam
 
 
@@ -130,7 +129,7 @@ def run_reinforcement(
     with ExitStack() as stack:
         run = OpenRun(plan, display, jobs, log, stack)
         results, cell = run.results, str(plan.cell)
-        _write_config(plan)
+        write_config(plan.config, plan.out)
         if results.cell_status(cell, plan.seed) != "complete":
             command = shlex.join(["tritonrl", *sys.argv[1:]])
             stack.enter_context(recorded_invocation(results, command, 1, visible_devices()))
@@ -149,14 +148,9 @@ def run_reinforcement(
         adapter = None if end.folder is None else _export(plan.config, end.folder, plan.out / "adapter")
         facts = _facts(plan, results.read("rounds").height)
         page = write_page(results, cell, plan.seed, changes, facts)
-        write_summary(plan.out / "rl.json", {**facts, "changes": to_plain(changes)})
+        summary = json.dumps({**facts, "changes": to_plain(changes)}, indent=2, allow_nan=False)
+        (plan.out / "rl.json").write_text(f"{summary}\n", encoding="utf-8")
         return RunOutcome(outcome=outcome, message=None, changes=changes, adapter=adapter, page=page)
-
-
-def _write_config(plan: RunPlan) -> None:
-    path, text = plan.out / "config.toml", to_toml(plan.config)
-    if not path.exists() or path.read_text() != text:
-        write_atomically(path, text.encode())
 
 
 def _examine(run: OpenRun, name: str, model: Any) -> dict[float, Any]:

@@ -21,6 +21,7 @@ from attrs import frozen
 from ...core.corpus import has_teacher, is_corpus_id, render, render_task
 from ...core.outcome import Outcome
 from ..study.store import Results
+from ..tables import SAMPLE_KEY
 
 MAX_ENTRIES = 500
 MAX_SOURCE = 1_500_000
@@ -108,8 +109,7 @@ def tasks_of(entries: Iterable[Plain], max_length: int = MAX_TASKS) -> dict[str,
 def _audit_messages(stages: pl.DataFrame) -> dict[tuple[str, str, int, str, int, int, int], str]:
     """What the audit said to a training sample that it refused, by the sample's place."""
     refused = stages.filter((pl.col("verifier") == "audit") & ~pl.col("passed") & pl.col("message").is_not_null())
-    place = ("cell", "seed", "phase", "round", "slot", "sample")
-    return {tuple(row[:-1]): row[-1] for row in refused.select(*place, "message").iter_rows()}
+    return {tuple(row[:-1]): row[-1] for row in refused.select(*SAMPLE_KEY, "message").iter_rows()}
 
 
 def _entries(
@@ -122,7 +122,7 @@ def _entries(
     for row in candidates.iter_rows(named=True):
         key = (row["candidate"], row["task"])
         entry = found.setdefault(key, _entry(row))
-        place = tuple(row[name] for name in ("cell", "seed", "phase", "round", "slot", "sample"))
+        place = tuple(row[name] for name in SAMPLE_KEY)
         entry["trained"] += 1
         entry["selected"] += bool(row["selected"])
         entry["differs"] |= row["audit_correct"] not in (None, row["correct"])

@@ -13,7 +13,7 @@ from ...core.recipe.extensions import LETTERS, Extensions
 from ..analysis.findings import Analysis, CellFacts, Estimate, FunnelStage
 from ..analysis.number_format import Form, written
 from ..study.rows import SFT
-from .theme import BLUE, FAINT, GREY, INK, MUTED, ORANGE, PAPER, Layout, Spec, draw
+from .theme import BLUE, FAINT, GREY, INK, MUTED, ORANGE, PAPER, Layout, Spec, amount, draw
 
 Facts = Sequence[tuple[str, CellFacts]]
 Rates = Mapping[str, Estimate]
@@ -112,25 +112,17 @@ def _rates(facts: Facts, rates: Rates, title: str, width: int, room: int = 0) ->
             {
                 "data": {"values": [{"start": start}]},
                 "mark": {"type": "rule", "color": GREY, "strokeDash": [3, 3], "aria": False},
-                "encoding": {"x": {"field": "start", "type": "quantitative", "scale": scale}},
+                "encoding": {"x": amount("start", scale)},
             }
         )
     layers += [
         {
             "mark": {"type": "rule", "strokeWidth": 2, "color": BLUE, "aria": False},
-            "encoding": {
-                "y": y,
-                "x": {"field": "low", "type": "quantitative", "scale": scale, "axis": axis},
-                "x2": {"field": "high"},
-            },
+            "encoding": {"y": y, "x": amount("low", scale, axis=axis), "x2": {"field": "high"}},
         },
         {
             "mark": {"type": "point", "filled": True, "size": 52, "color": BLUE},
-            "encoding": {
-                "y": y,
-                "x": {"field": "value", "type": "quantitative", "scale": scale},
-                "description": {"field": "words"},
-            },
+            "encoding": {"y": y, "x": amount("value", scale), "description": {"field": "words"}},
         },
     ]
     if room:
@@ -181,7 +173,7 @@ def cost_plot(analysis: Analysis) -> Markup | None:
                     "mark": {"type": "bar", "height": 11, "stroke": PAPER, "strokeWidth": 1},
                     "encoding": {
                         "y": y,
-                        "x": {"field": "low", "type": "quantitative", "scale": scale, "axis": None},
+                        "x": amount("low", scale, axis=None),
                         "x2": {"field": "high"},
                         "color": {
                             "field": "phase",
@@ -195,11 +187,7 @@ def cost_plot(analysis: Analysis) -> Markup | None:
                 {
                     "data": {"values": totals},
                     "mark": {"type": "text", "align": "left", "dx": 6, "color": MUTED, "aria": False},
-                    "encoding": {
-                        "y": y,
-                        "x": {"field": "total", "type": "quantitative", "scale": scale},
-                        "text": {"field": "text"},
-                    },
+                    "encoding": {"y": y, "x": amount("total", scale), "text": {"field": "text"}},
                 },
             ],
         }
@@ -272,10 +260,7 @@ def _bars(title: str, rows: list[Spec], longest: float, width: int, *, shown: bo
     def bar(low: str, high: str, colour: str) -> Spec:
         return {
             "mark": {"type": "bar", "height": 12, "color": colour, "stroke": PAPER, "strokeWidth": 1, "aria": False},
-            "encoding": {
-                "x": {"field": low, "type": "quantitative", "scale": scale, "axis": None},
-                "x2": {"field": high},
-            },
+            "encoding": {"x": amount(low, scale, axis=None), "x2": {"field": high}},
         }
 
     return {
@@ -290,7 +275,7 @@ def _bars(title: str, rows: list[Spec], longest: float, width: int, *, shown: bo
             {
                 "mark": {"type": "text", "align": "left", "dx": 6, "color": MUTED},
                 "encoding": {
-                    "x": {"field": "whole", "type": "quantitative", "scale": scale},
+                    "x": amount("whole", scale),
                     "text": {"field": "text"},
                     "description": {"field": "words"},
                 },

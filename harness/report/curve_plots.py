@@ -13,7 +13,7 @@ from markupsafe import Markup
 from ...core.recipe.extensions import CellSpec
 from ..analysis.findings import Analysis, Curve, Estimate
 from ..study.rows import SFT
-from .theme import BLUE, GREY, Layout, Spec, draw
+from .theme import BLUE, GREY, Layout, Spec, amount, draw
 
 BASELINE = "none"
 _INSIDE: Spec = {"labelBaseline": {"condition": {"test": "datum.value == 0", "value": "bottom"}, "value": "top"}}
@@ -142,14 +142,9 @@ def _panel(
     edge: bool,
 ) -> Spec:
     room = 34
-    x = {
-        "field": "x",
-        "type": "quantitative",
-        "scale": {"domain": [0, most[0]], "nice": False, "range": [0, width - room]},
-        "axis": None,
-    }
+    x = amount("x", {"domain": [0, most[0]], "nice": False, "range": [0, width - room]}, axis=None)
     axis = {"title": None, "values": [0, most[1]], "grid": True, "format": style.form, "labels": edge} | _INSIDE
-    y = {"field": "y", "type": "quantitative", "scale": {"domain": [0, most[1]], "nice": False}, "axis": axis}
+    y = amount("y", {"domain": [0, most[1]], "nice": False}, axis=axis)
 
     def values(points: Points) -> list[Spec]:
         return [{"x": place, "y": value * style.unit} for place, value in points]

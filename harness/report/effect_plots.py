@@ -17,7 +17,7 @@ from ...core.statistics import factorial
 from ..analysis.findings import Analysis, Comparison, Estimate, NoiseSetting, PairMean
 from ..analysis.number_format import Form, written
 from .sheet import term_name
-from .theme import BLUE, INK, MUTED, ORANGE, PAPER, Layout, Spec, draw, typeset
+from .theme import BLUE, INK, MUTED, ORANGE, PAPER, Layout, Spec, amount, draw, typeset
 
 
 def effects_plot(analysis: Analysis) -> Markup | None:
@@ -32,9 +32,7 @@ def effects_plot(analysis: Analysis) -> Markup | None:
         )
         if found is not None
     ]
-    return forest_plot(
-        "Effects on the rate of correct kernels in points, each with its 95% interval", panels, limit=1.0
-    )
+    return forest_plot("Effects on the rate of correct kernels in points, each with its 95% interval", panels)
 
 
 def _effect_panel(title: str, found: factorial.Analysis) -> Panel:
@@ -73,7 +71,6 @@ def comparisons_plot(found: Sequence[Comparison]) -> Markup | None:
     return forest_plot(
         "Correct rate of each control minus its counterpart's, in points, with 95% intervals",
         [Panel(title="Difference in points", marks=marks)],
-        limit=1.0,
     )
 
 
@@ -87,7 +84,6 @@ def sweep_plot(found: Sequence[NoiseSetting]) -> Markup | None:
     return forest_plot(
         "Correct rate under each timing noise minus that under calibrated timing, in points, with 95% intervals",
         [Panel(title="Difference to calibrated timing, in points", marks=marks)],
-        limit=1.0,
     )
 
 
@@ -147,12 +143,8 @@ def _pair_panel(
         "scale": {"type": "point", "padding": 0.25, "range": [0, reach]},
         "axis": {"title": None, "labelAngle": 0, "grid": False},
     }
-    y = {
-        "field": "share",
-        "type": "quantitative",
-        "scale": {"domain": list(domain), "nice": False, "zero": False},
-        "axis": {"title": None, "grid": True, "tickCount": 4, "format": ".0f"},
-    }
+    y_axis = {"title": None, "grid": True, "tickCount": 4, "format": ".0f"}
+    y = amount("share", {"domain": list(domain), "nice": False, "zero": False}, axis=y_axis)
     colour = {"condition": {"test": "datum.second", "value": ORANGE}, "value": BLUE}
     return {
         "title": {"text": typeset(term_name(pair)), "subtitle": typeset(_interval_words(effect))},
@@ -174,7 +166,7 @@ def _pair_panel(
                 "mark": {"type": "text", "align": "left", "aria": False},
                 "encoding": {
                     "x": {"value": reach * 5 / 6 + 9},
-                    "y": {"field": "y", "type": "quantitative", "scale": None},
+                    "y": amount("y", None),
                     "text": {"field": "text"},
                     "color": colour,
                 },
@@ -196,6 +188,7 @@ def spread(wanted: Mapping[bool, float], apart: float, height: float) -> dict[bo
 
 
 _ROW = 22
+_POINTS = 100.0
 _FIRST = 250
 """Of the first of several panels, without the names of its rows, in pixels."""
 
@@ -227,11 +220,11 @@ class Panel:
     marks: tuple[Mark, ...]
 
 
-def forest_plot(label: str, panels: Sequence[Panel], unit: float = 100.0, limit: float | None = None) -> Markup | None:
-    """The panels in one drawing, values times `unit`; null where nothing is known.
+def forest_plot(label: str, panels: Sequence[Panel]) -> Markup | None:
+    """The panels in one drawing, shares as points; null where nothing is known.
 
-    Each panel has a scale of its own: the wide intervals of one would leave the others no room. `limit` cuts it, in the
-    values' own unit: an interval from two runs may be wider than any possible effect.
+    Each panel has a scale of its own: the wide intervals of one would leave the others no room. None goes beyond 100
+    points: an interval from two runs may be wider than any possible effect.
     """
     known = [panel for panel in panels if any(mark.value is not None for mark in panel.marks)]
     if not known:
@@ -241,14 +234,7 @@ def forest_plot(label: str, panels: Sequence[Panel], unit: float = 100.0, limit:
         rest = (layout.width - _FIRST - 100 - 18 * (len(known) - 1)) // max(1, len(known) - 1)
         widths = [layout.width - 85] * len(known) if layout.narrow else [_FIRST if len(known) > 1 else 560, *[rest] * 9]
         drawn = [
-            _panel(
-                panel,
-                _reach(panel, limit) * unit,
-                width,
-                unit,
-                labelled=layout.narrow or index == 0,
-                last=layout.width,
-            )
+            _panel(panel, width, labelled=layout.narrow or index == 0, last=layout.width)
             for index, (panel, width) in enumerate(zip(known, widths, strict=False))
         ]
         return {"vconcat" if layout.narrow else "hconcat": drawn}
@@ -256,19 +242,20 @@ def forest_plot(label: str, panels: Sequence[Panel], unit: float = 100.0, limit:
     return draw(label, spec)
 
 
-def _reach(panel: Panel, limit: float | None) -> float:
-    """How far a panel's scale goes to both sides of zero."""
+def _reach(panel: Panel) -> float:
+    """How many points a panel's scale goes to both sides of zero."""
     ends = [abs(end) for mark in panel.marks for end in (mark.value, mark.low, mark.high) if end is not None]
-    return max(0.01, min(max(ends), limit or max(ends)) * 1.06)
+    return max(0.01, min(max(ends), 1.0) * 1.06) * _POINTS
 
 
-def _panel(panel: Panel, reach: float, width: int, unit: float, *, labelled: bool, last: int) -> Spec:
+def _panel(panel: Panel, width: int, *, labelled: bool, last: int) -> Spec:
+    reach = _reach(panel)
     rows = [
         {
             "label": mark.label,
-            "value": None if mark.value is None else mark.value * unit,
-            "low": None if mark.low is None else max(-reach, min(reach, mark.low * unit)),
-            "high": None if mark.high is None else max(-reach, min(reach, mark.high * unit)),
+            "value": None if mark.value is None else mark.value * _POINTS,
+            "low": None if mark.low is None else max(-reach, min(reach, mark.low * _POINTS)),
+            "high": None if mark.high is None else max(-reach, min(reach, mark.high * _POINTS)),
             "conclusive": mark.conclusive,
             "text": typeset(mark.text),
             "words": f"{mark.label}, {panel.title}: {typeset(mark.text)}",
@@ -277,7 +264,7 @@ def _panel(panel: Panel, reach: float, width: int, unit: float, *, labelled: boo
     ]
     plot_width = width - (_LABELS if labelled else 0)
     scale = {"domain": [-reach, reach], "nice": False, "range": [0, plot_width]}
-    x = {"field": "value", "type": "quantitative", "scale": scale}
+    x = amount("value", scale)
     y_axis = {"title": None, "labelColor": INK, "labelLimit": last} if labelled else None
     y = {"field": "label", "type": "nominal", "sort": [mark.label for mark in panel.marks], "axis": y_axis}
     axis = {"tickCount": 3, "title": None, "format": "+.0f" if reach >= 3 else "+.1f"}

@@ -30,21 +30,12 @@ from .theme import typeset
 
 def as_html(analysis: Analysis, results: Results) -> str:
     """The report of a results folder as one HTML page that needs no network."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
     shelf = gather(results)
-    environment = Environment(
-        loader=PackageLoader(__package__, "assets"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["typeset"] = typeset
     plain = {**to_plain(analysis), "shelf": _shelf_figures(shelf)}
     sheet = Sheet(plain=plain)
     script = asset("browse.js")
-    return environment.get_template("page.html.jinja").render(
+    return fill_template(
+        "page.html.jinja",
         analysis=analysis,
         headline=typeset(headline(analysis)),
         work=describe_work(analysis),
@@ -59,9 +50,29 @@ def as_html(analysis: Analysis, results: Results) -> str:
         shelf=shelf,
         data=_embedded(plain),
         entries=_embedded(
-            {"kinds": KINDS, "entries": shelf.entries, "tasks": shelf.tasks, "sentences": _sentences(shelf)}
+            {
+                "kinds": KINDS,
+                "entries": shelf.entries,
+                "tasks": shelf.tasks,
+                "sentences": {reason.outcome: reason.sentence for reason in shelf.reasons},
+            }
         ),
     )
+
+
+def fill_template(name: str, **values: Any) -> str:
+    """The page that a template of the report makes of these values; what is no markup is escaped."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader(__package__, "assets"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["typeset"] = typeset
+    return environment.get_template(name).render(values)
 
 
 def entry(cell: Cell) -> Markup:
@@ -112,10 +123,6 @@ def _shelf_figures(shelf: Shelf) -> dict[str, Any]:
         "num_disagreements": shelf.num_disagreements,
         "reasons": to_plain(shelf.reasons),
     }
-
-
-def _sentences(shelf: Shelf) -> dict[str, str]:
-    return {reason.outcome: reason.sentence for reason in shelf.reasons}
 
 
 def _plots(analysis: Analysis) -> dict[str, Markup | None]:

@@ -72,6 +72,11 @@ class Layout:
 WIDE, NARROW = Layout(width=720, narrow=False), Layout(width=340, narrow=True)
 
 
+def amount(field: str, scale: Spec | None, **more: Any) -> Spec:
+    """The channel that shows a field's number on a scale."""
+    return {"field": field, "type": "quantitative", "scale": scale, **more}
+
+
 def typeset(text: str) -> str:
     """Text with real minus and times signs."""
     return re.sub(r"(?<![\w-])-(?=[\d.])", "−", text).replace(" x ", " × ")

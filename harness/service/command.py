@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from ..command_line import Backend, ConfigFile, Preset, Settings, guarded
+from ..command_line import Backend, ConfigFile, Preset, Settings, guarded, with_backend
 from ..errors import UsageError
 from . import TOKEN_VARIABLE
 
@@ -55,8 +55,7 @@ def serve(
     is_loopback = _is_loopback(host)
     if not token and not is_loopback:
         raise UsageError(f"--host {host}: not loopback, so a token is required: --token-file or ${TOKEN_VARIABLE}")
-    given = [*(settings or []), *([f"verifier.backend={backend}"] if backend else [])]
-    config = load_config(preset, config_file, given, with_drawn_seed())
+    config = load_config(preset, config_file, with_backend(settings, backend), with_drawn_seed())
     require_driver(config.verifier)
     try:
         import uvicorn

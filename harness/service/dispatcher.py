@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from attrs import Factory, define, field, frozen
+from attrs import Factory, define, frozen
 
 from ...core.config import Config
 from ...core.corpus import render_task
@@ -77,11 +77,7 @@ class Dispatcher:
     """Whether no worker could be had for what was tried last."""
     _verdicts: OrderedDict[str, asyncio.Future[dict[str, Any]]] = Factory(OrderedDict)
     _num_waiting: Counter[str] = Factory(Counter)
-    _threads: ThreadPoolExecutor = field()
-
-    @_threads.default
-    def _open_threads(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(self.num_workers, "item")
+    _threads: ThreadPoolExecutor = Factory(lambda self: ThreadPoolExecutor(self.num_workers, "item"), takes_self=True)
 
     async def __aenter__(self) -> Dispatcher:
         self._threads.submit(self._start)

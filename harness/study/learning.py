@@ -14,9 +14,8 @@ from typing import Any
 from attrs import frozen
 
 from ...core.config import RlConfig
-from ...core.recipe.advantages import compute_advantages, is_mixed, is_used
+from ...core.recipe.advantages import compute_advantages, is_mixed, is_used, select
 from ...core.recipe.learner import Answer, Completion, PolicyUpdate, Sampling, UpdateFigures
-from ...core.recipe.selection import select
 from ...core.seeds import derive
 from ...core.serialisation import from_plain, to_plain
 from ...core.task import Task

@@ -27,6 +27,7 @@ from tritonrl.core.task import Task
 from tritonrl.core.text.prompts import assistant_message, user_message
 from tritonrl.core.verdict import StageResult, Verdict
 from tritonrl.harness.display import Progress, Silent
+from tritonrl.harness.errors import TaskError
 from tritonrl.harness.study.pipeline import CellContext
 from tritonrl.harness.study.store import Results
 from tritonrl.harness.study.task_draws import evaluation_tasks, root_seed, round_tasks
@@ -157,11 +158,19 @@ class TextJudge:
         spec: VerifierSpec,
         jobs: int = 1,
         on_done: Callable[[int, Verdict], None] | None = None,
+        on_bad_task: Callable[[int, Exception], None] | None = None,
     ) -> list[Verdict]:
-        verdicts = [self._verdict(task, source, spec) for task, source in pairs]
-        for index, verdict in enumerate(verdicts):
-            if on_done is not None:
-                on_done(index, verdict)
+        verdicts = []
+        for index, (task, source) in enumerate(pairs):
+            try:
+                verdicts.append(self._verdict(task, source, spec))
+            except TaskError as error:
+                if on_bad_task is None:
+                    raise
+                on_bad_task(index, error)
+            else:
+                if on_done is not None:
+                    on_done(index, verdicts[-1])
         return verdicts
 
     def gather(self, task: Task, source: str, spec: VerifierSpec) -> Candidate:

@@ -19,7 +19,7 @@ from ....core.config import Config
 from ....core.recipe.extensions import VerifierSpec
 from ...gpu_check import DOUBLE_SOLUTION, double_task
 from ...verification.verifier import open_verifier
-from ..verifier.mix import OnProgress, count_done
+from ..verifier.mix import say_tenths
 
 _PLAIN = VerifierSpec(stop_early=True)
 _WALL_S = 5
@@ -86,7 +86,7 @@ def _write(number: int, deed: _Deed) -> str:
     return f"# {number}\n{source}"
 
 
-def measure_crashes(config: Config, num_crashes: int, jobs: int, on_progress: OnProgress | None = None) -> CrashFigures:
+def measure_crashes(config: Config, num_crashes: int, jobs: int) -> CrashFigures:
     """Verify `num_crashes` crashing candidates and their neighbours; raises UsageError where there is no GPU."""
     task, drawn = double_task(), draw_sources(num_crashes)
     chosen = evolve(
@@ -97,7 +97,7 @@ def measure_crashes(config: Config, num_crashes: int, jobs: int, on_progress: On
     began = time.perf_counter()
     with open_verifier(chosen) as verifier:
         pairs = [(task, source) for _, source in drawn]
-        verdicts = verifier.verify_many(pairs, _PLAIN, jobs, count_done(len(pairs), on_progress))
+        verdicts = verifier.verify_many(pairs, _PLAIN, jobs, say_tenths(len(pairs)))
         cuda = verifier.context.cuda
         restarts_s = [seconds for executor in cuda.executors for seconds in executor.restarts_s] if cuda else []
     found = list(zip(drawn, verdicts, strict=True))

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from itertools import pairwise
 
-from .program import Edit, MutationClass, Program, called, is_launch, keyword_of
+from .program import Edit, MutationClass, Program, binary, called, is_launch, keyword_of
 
 _OTHERS = {"0.0": ("1.0", '-float("inf")'), "inf": ("0.0", '-float("inf")'), "-inf": ("0.0", 'float("inf")')}
 _NARROWER = ("tl.float16", "tl.bfloat16")
@@ -20,20 +20,17 @@ def mutate_masks(program: Program) -> Iterator[Edit]:
             case ast.Call() if called(node) in ("load", "store"):
                 yield from _mutate_access(program, node)
             case ast.Compare(left=left, ops=[ast.Lt()], comparators=[right]) if program.is_index(left):
-                wider = ast.Compare(left=left, ops=[ast.LtE()], comparators=[right])
-                yield program.replace(kind, "< to <= in a mask", node, wider)
-                inverted = ast.Compare(left=left, ops=[ast.Gt()], comparators=[right])
-                yield program.replace(kind, "< to > in a mask", node, inverted)
-                bound = ast.BinOp(left=right, op=ast.Sub(), right=ast.Constant(value=1))
-                narrower = ast.Compare(left=left, ops=[ast.Lt()], comparators=[bound])
+                yield program.replace(kind, "< to <= in a mask", node, ast.Compare(left, [ast.LtE()], [right]))
+                yield program.replace(kind, "< to > in a mask", node, ast.Compare(left, [ast.Gt()], [right]))
+                narrower = ast.Compare(left, [ast.Lt()], [binary(right, ast.Sub(), 1)])
                 yield program.replace(kind, "mask too narrow by one", node, narrower)
                 for other in _other_sizes(program, right):
-                    changed = ast.Compare(left=left, ops=[ast.Lt()], comparators=[ast.Name(id=other, ctx=ast.Load())])
+                    changed = ast.Compare(left, [ast.Lt()], [ast.Name(other, ast.Load())])
                     yield program.replace(kind, f"mask compares with {other}", node, changed)
             case ast.BinOp(left=left, op=ast.BitAnd(), right=right):
                 yield program.replace(kind, "left of & dropped", node, left)
                 yield program.replace(kind, "right of & dropped", node, right)
-                yield program.replace(kind, "& to |", node, ast.BinOp(left=left, op=ast.BitOr(), right=right))
+                yield program.replace(kind, "& to |", node, binary(left, ast.BitOr(), right))
 
 
 def _mutate_access(program: Program, call: ast.Call) -> Iterator[Edit]:
@@ -64,28 +61,22 @@ def mutate_offsets(program: Program) -> Iterator[Edit]:
         match node:
             case ast.Call(args=[address, *_]) if called(node) in ("load", "store"):
                 for op, symbol in ((ast.Add(), "+ 1"), (ast.Sub(), "- 1")):
-                    shifted = ast.BinOp(left=address, op=op, right=ast.Constant(value=1))
-                    yield program.replace(kind, f"address of a {called(node)} {symbol}", address, shifted)
+                    change = f"address of a {called(node)} {symbol}"
+                    yield program.replace(kind, change, address, binary(address, op, 1))
             case ast.BinOp(left=left, op=ast.Add() as op, right=right) if program.is_address(node):
                 yield program.replace(kind, "term of an offset dropped", node, left)
                 if program.is_index(left):
                     yield program.replace(kind, "term of an offset dropped", node, right)
-                    turned = ast.BinOp(left=left, op=ast.Sub(), right=right)
-                    yield program.replace(kind, "+ to - in an offset", node, turned)
+                    yield program.replace(kind, "+ to - in an offset", node, binary(left, ast.Sub(), right))
             case ast.BinOp(left=left, op=ast.Mult() as op, right=right) if program.is_address(node):
                 yield program.replace(kind, "stride dropped", node, left)
-                yield program.replace(
-                    kind, "* to + in an offset", node, ast.BinOp(left=left, op=ast.Add(), right=right)
-                )
+                yield program.replace(kind, "* to + in an offset", node, binary(left, ast.Add(), right))
                 for other in _other_sizes(program, right):
-                    name = ast.Name(id=other, ctx=ast.Load())
-                    changed = ast.BinOp(left=left, op=op, right=name)
+                    changed = binary(left, op, ast.Name(other, ast.Load()))
                     yield program.replace(kind, f"stride {ast.unparse(right)} to {other}", node, changed)
             case ast.BinOp(left=left, op=(ast.FloorDiv() | ast.Mod()) as op, right=right) if program.is_index(node):
-                swapped = ast.BinOp(
-                    left=left, op=ast.Mod() if isinstance(op, ast.FloorDiv) else ast.FloorDiv(), right=right
-                )
-                yield program.replace(kind, "// and % swapped", node, swapped)
+                other_op = ast.Mod() if isinstance(op, ast.FloorDiv) else ast.FloorDiv()
+                yield program.replace(kind, "// and % swapped", node, binary(left, other_op, right))
 
 
 def mutate_blocks(program: Program) -> Iterator[Edit]:
@@ -96,24 +87,19 @@ def mutate_blocks(program: Program) -> Iterator[Edit]:
             case ast.For(iter=ast.Call(args=[start, stop, step]) as call) if called(call) == "range":
                 yield program.replace(kind, "loop starts a block late", start, step)
                 for op, change in ((ast.Sub(), "ends a block early"), (ast.Add(), "ends a block late")):
-                    yield program.replace(kind, f"loop {change}", stop, ast.BinOp(left=stop, op=op, right=step))
-                one_less = ast.BinOp(left=stop, op=ast.Sub(), right=ast.Constant(value=1))
-                yield program.replace(kind, "loop ends an element early", stop, one_less)
-                doubled = ast.BinOp(left=step, op=ast.Mult(), right=ast.Constant(value=2))
-                yield program.replace(kind, "loop skips every other block", step, doubled)
+                    yield program.replace(kind, f"loop {change}", stop, binary(stop, op, step))
+                yield program.replace(kind, "loop ends an element early", stop, binary(stop, ast.Sub(), 1))
+                yield program.replace(kind, "loop skips every other block", step, binary(step, ast.Mult(), 2))
             case ast.For(iter=ast.Call(args=[stop]) as call) if called(call) == "range":
                 for op, change in ((ast.Sub(), "a step less"), (ast.Add(), "a step more")):
-                    bound = ast.BinOp(left=stop, op=op, right=ast.Constant(value=1))
-                    yield program.replace(kind, f"loop takes {change}", stop, bound)
+                    yield program.replace(kind, f"loop takes {change}", stop, binary(stop, op, 1))
             case ast.Call(args=[start, stop]) if called(node) == "arange":
-                shifted = ast.BinOp(left=node, op=ast.Add(), right=ast.Constant(value=1))
-                yield program.replace(kind, "range shifted by one", node, shifted)
-                halved = ast.BinOp(left=stop, op=ast.FloorDiv(), right=ast.Constant(value=2))
-                yield program.replace(kind, "range halved", stop, halved)
+                yield program.replace(kind, "range shifted by one", node, binary(node, ast.Add(), 1))
+                yield program.replace(kind, "range halved", stop, binary(stop, ast.FloorDiv(), 2))
     for node in program.walk_host():
         match node:
             case ast.Call(args=[size, block]) if called(node) == "cdiv":
-                yield program.replace(kind, "cdiv to //", node, ast.BinOp(left=size, op=ast.FloorDiv(), right=block))
+                yield program.replace(kind, "cdiv to //", node, binary(size, ast.FloorDiv(), block))
             case ast.Call(args=[_]) if called(node) == "next_power_of_2":
                 yield program.replace(kind, "block halved", node, f"{program.text(node)} // 2")
             case ast.keyword(arg=str(name), value=ast.Constant(value=int(size))) if name.isupper() and size > 1:
@@ -195,12 +181,9 @@ def mutate_grids(program: Program) -> Iterator[Edit]:
     kind = MutationClass.GRID
     for grid in _find_grids(program):
         for size in grid.elts:
-            less = ast.BinOp(left=size, op=ast.Sub(), right=ast.Constant(value=1))
-            more = ast.BinOp(left=size, op=ast.Add(), right=ast.Constant(value=1))
-            half = ast.BinOp(left=size, op=ast.FloorDiv(), right=ast.Constant(value=2))
-            yield program.replace(kind, "a program too few", size, less)
-            yield program.replace(kind, "a program too many", size, more)
-            yield program.replace(kind, "half of the programs", size, half)
+            yield program.replace(kind, "a program too few", size, binary(size, ast.Sub(), 1))
+            yield program.replace(kind, "a program too many", size, binary(size, ast.Add(), 1))
+            yield program.replace(kind, "half of the programs", size, binary(size, ast.FloorDiv(), 2))
             yield program.replace(kind, "one program", size, "1")
         if len(grid.elts) == 2:
             turned = ast.Tuple(elts=grid.elts[::-1], ctx=ast.Load())

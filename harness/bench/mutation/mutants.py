@@ -27,22 +27,22 @@ from ....core.corpus import FAMILIES, Split, examples, render
 from ....core.outcome import Outcome
 from ....core.recipe.extensions import AUDIT, VerifierSpec
 from ....core.seeds import derive
-from ....core.serialisation import canonical_json, to_plain
+from ....core.serialisation import to_plain
 from ....core.task import Example
 from ....core.verdict import Verdict
 from ....stages.compile_stage import judge_compile
 from ....stages.funnel import judge_full
 from ....stages.syntax import judge_syntax
+from ...datasets.export import FORMS, write_rows
 from ...errors import UsageError
 from ...sandbox.sandbox import Sandbox
 from ...verification.verifier import Verifier
-from ...work import write_atomically
-from . import Fate, Judge, KillRates, Mutant, MutantRow, MutationScore, enumerate_mutants, sample_mutants, score_mutants
+from .enumerate import Mutant, enumerate_mutants, sample_mutants
 from .mutation_oracle import Battery, MutationOracle
+from .score import Fate, Judge, KillRates, MutantRow, MutationScore, score_mutants
 
 ONE_INPUT = VerifierSpec(stop_early=True)
 FIVE = VerifierSpec(stop_early=True, multi_input=True)
-ROW_FORMS = (".parquet", ".jsonl")
 _MUTANTS_A_TASK = 12
 _DEATHS = frozenset(
     {
@@ -287,8 +287,8 @@ def check_rows(path: Path | None) -> None:
     """Make the folder of a file for `write_rows`; raises UsageError where it could not be written."""
     if path is None:
         return
-    if path.suffix not in ROW_FORMS:
-        raise UsageError(f"--rows {path}: must end with {' or '.join(ROW_FORMS)}")
+    if path.suffix not in FORMS:
+        raise UsageError(f"--rows {path}: must end with {' or '.join(FORMS)}")
     if path.is_dir():
         raise UsageError(f"--rows {path}: is a folder")
     try:
@@ -298,8 +298,8 @@ def check_rows(path: Path | None) -> None:
         raise UsageError(f"--rows {path}: {error.strerror}: {path.parent}") from None
 
 
-def write_rows(report: MutantsReport, path: Path) -> None:
-    """Write every mutant with who killed it: Parquet, or lines of JSON for a name that ends in `.jsonl`."""
+def write_mutants(report: MutantsReport, path: Path) -> None:
+    """Write every mutant with who killed it, in the form that the file's name ends with."""
     plain = [
         {**to_plain(evolve(row, killed_by=())), **{f"killed_by_{j.name.lower()}": j in row.killed_by for j in Judge}}
         for row in report.rows
@@ -308,13 +308,4 @@ def write_rows(report: MutantsReport, path: Path) -> None:
         del row["killed_by"]
         if row["fate"] == Fate.DEAD.value:
             row.update({key: None for key in row if key.startswith("killed_by_")})
-    if path.suffix == ".jsonl":
-        write_atomically(path, "".join(f"{canonical_json(row)}\n" for row in plain).encode())
-        return
-    import io
-
-    import polars as pl
-
-    buffer = io.BytesIO()
-    pl.DataFrame(plain, infer_schema_length=None).write_parquet(buffer)
-    write_atomically(path, buffer.getvalue())
+    write_rows(path, plain)

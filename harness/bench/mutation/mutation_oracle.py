@@ -32,7 +32,7 @@ from ...sandbox.sandbox import Sandbox
 from ...sandbox.wire import RecordRequest
 from ...verification.runs import find_seeded_parameters
 from ...verification.storages import fill_storages, from_bytes
-from . import Fate
+from .score import Fate
 
 MARGIN = 2.0
 """A proof needs an error of this many tolerances; the teacher's must stay under one over as many."""

@@ -172,6 +172,11 @@ class Program:
         return Edit(kind=kind, change=change, start=start, stop=stop, text="")
 
 
+def binary(left: ast.expr, op: ast.operator, right: ast.expr | int) -> ast.BinOp:
+    """Return the expression that applies an operator, with a number on its right where an int is given."""
+    return ast.BinOp(left, op, ast.Constant(right) if isinstance(right, int) else right)
+
+
 def called(node: ast.AST) -> str:
     """Return the last part of a called function's name, or nothing."""
     if not isinstance(node, ast.Call):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from .program import Edit, MutationClass, Program, called, keyword_of
+from .program import Edit, MutationClass, Program, binary, called, keyword_of
 
 _ARITHMETIC: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
     ast.Add: (ast.Sub, ast.Mult),
@@ -67,11 +67,11 @@ def mutate_arithmetic(program: Program) -> Iterator[Edit]:
         match node:
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC and not program.is_address(node):
                 for other in _ARITHMETIC[type(op)]:
-                    swapped = ast.BinOp(left=left, op=other(), right=right)
+                    swapped = binary(left, other(), right)
                     yield program.replace(kind, f"{_SYMBOLS[type(op)]} to {_SYMBOLS[other]}", node, swapped)
                 if isinstance(op, (ast.Sub, ast.Div)):
-                    turned = ast.BinOp(left=right, op=op, right=left)
-                    yield program.replace(kind, f"operands of {_SYMBOLS[type(op)]} swapped", node, turned)
+                    change = f"operands of {_SYMBOLS[type(op)]} swapped"
+                    yield program.replace(kind, change, node, binary(right, op, left))
             case ast.UnaryOp(op=ast.USub(), operand=operand) if not isinstance(operand, (ast.Constant, ast.Call)):
                 yield program.replace(kind, "sign dropped", node, operand)
 
@@ -83,7 +83,7 @@ def mutate_comparisons(program: Program) -> Iterator[Edit]:
         match node:
             case ast.Compare(left=left, ops=[op], comparators=[right]) if not program.is_index(left):
                 for other in _COMPARISONS.get(type(op), ()):
-                    changed = ast.Compare(left=left, ops=[other()], comparators=[right])
+                    changed = ast.Compare(left, [other()], [right])
                     yield program.replace(kind, f"{_SYMBOLS[type(op)]} to {_SYMBOLS[other]}", node, changed)
             case ast.Call(args=[condition, yes, no]) if called(node) == "where":
                 swapped = ast.Call(func=node.func, args=[condition, no, yes], keywords=[])

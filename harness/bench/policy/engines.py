@@ -12,19 +12,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from itertools import islice
+from os.path import commonprefix
 from pathlib import Path
 from typing import Literal
 
 from attrs import evolve, frozen
 
 from ....core.config import Config
-from ....core.corpus import SUITES, Split, examples
 from ....core.recipe.learner import Sampling
 from ....core.seeds import derive
 from ....core.text.prompts import user_message
 from ...policy.learner import PolicyLearner, open_learner
 from ...policy.training.distributed import ALONE
+from ...tasks.suites import corpus_examples
 from .scaling import describe
 
 ENGINES: tuple[Literal["own", "vllm"], ...] = ("vllm", "own")
@@ -68,13 +68,8 @@ def compare_engines(
     config: Config, suite: str, num_tasks: int, samples: int, adapter: Path | None, seed: int
 ) -> Comparison:
     """Sample validation tasks of both levels with each engine; raises UsageError where vLLM is missing."""
-    half = -(-num_tasks // 2)
-    tasks = [
-        example.task
-        for level in (1, 2)
-        for example in islice(examples(Split.VALIDATION, level, seed, SUITES[suite][level]), half)
-    ][:num_tasks]
-    prompts = [user_message(task) for task in tasks]
+    drawn = list(corpus_examples(f"{suite}:validation", seed, -(-num_tasks // 2), (1, 2)))[:num_tasks]
+    prompts = [user_message(example.task) for example in drawn]
     sampling = Sampling(
         temperature=config.rl.temperature, top_p=config.rl.top_p, max_new_tokens=config.policy.max_new_tokens
     )
@@ -91,9 +86,8 @@ def compare_engines(
         device = describe(learner.policy.device)
         if learner.engine is not None:
             learner.engine.rest()
-    same = [one == other for one, other in zip(*greedy, strict=True)]
-    shared = [_shared(*pair) for pair in zip(*greedy, strict=True)]
-    lengths = [max(map(len, pair)) for pair in zip(*greedy, strict=True)]
+    pairs = list(zip(*greedy, strict=True))
+    num_shared = sum(len(commonprefix(pair)) for pair in pairs)  # noqa: RUF071 (texts are meant, not paths)
     return Comparison(
         model=config.policy.name,
         device=device,
@@ -101,8 +95,8 @@ def compare_engines(
         samples=samples,
         engines=tuple(figures),
         speedup=figures[1].tokens_per_s / figures[0].tokens_per_s,
-        same_texts=sum(same) / len(same),
-        same_characters=sum(shared) / max(1, sum(lengths)),
+        same_texts=sum(one == other for one, other in pairs) / len(pairs),
+        same_characters=num_shared / max(1, sum(max(map(len, pair)) for pair in pairs)),
     )
 
 
@@ -147,13 +141,6 @@ def _measure(
         heeds_adapter=None if adapter is None else answer_greedily(None) != greedy,
     )
     return figures, greedy
-
-
-def _shared(one: str, other: str) -> int:
-    """Return characters before the first that differs."""
-    return next(
-        (at for at, pair in enumerate(zip(one, other, strict=False)) if len(set(pair)) > 1), min(len(one), len(other))
-    )
 
 
 def render(figures: Comparison) -> list[str]:

@@ -18,7 +18,6 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +25,6 @@ import torch
 from attrs import asdict, evolve, frozen
 
 from ....core.config import PolicyConfig
-from ....core.corpus import SUITES, Split, examples
 from ....core.text.prompts import assistant_message, user_message
 from ...policy.model.load import LoraShape, Policy, load_policy
 from ...policy.model.lora_adapters import attach_adapter
@@ -41,6 +39,7 @@ from ...policy.training.finetune import (
     train,
 )
 from ...policy.training.packing import Pair
+from ...tasks.suites import corpus_examples
 from .scaling import Scaling, describe, measure_scaling, wait_for
 
 LEARNING_RATE = 2e-4
@@ -86,12 +85,12 @@ class Workload:
 class Rate:
     """One way to train: tokens a second over the counted steps; null where memory did not suffice, or is no GPU's."""
 
-    tokens_per_s: float | None
-    seconds_a_step: float | None
-    first_step_s: float | None
-    peak_gb: float | None
-    first_loss: float | None
-    last_loss: float | None
+    tokens_per_s: float | None = None
+    seconds_a_step: float | None = None
+    first_step_s: float | None = None
+    peak_gb: float | None = None
+    first_loss: float | None = None
+    last_loss: float | None = None
     message: str = ""
 
 
@@ -166,10 +165,7 @@ def measure_training(workload: Workload, processes: Sequence[int] = ()) -> Train
 
 def draw_pairs(policy: Policy, workload: Workload, size: int) -> list[Pair]:
     """Draw tokens of as many pairs as `size` processes train on, half of each level; beyond `pairs` they come again."""
-    half = -(-workload.pairs // 2)
-    drawn = chain.from_iterable(
-        islice(examples(Split.TRAIN, level, workload.seed, SUITES[workload.suite][level]), half) for level in (1, 2)
-    )
+    drawn = corpus_examples(f"{workload.suite}:train", workload.seed, -(-workload.pairs // 2), (1, 2))
     texts = [(user_message(one.task), assistant_message(one.solution)) for one in drawn]
     pool = encode_pairs(policy, texts)
     wanted = workload.batch * workload.steps * size
@@ -287,8 +283,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _too_large(error: torch.OutOfMemoryError) -> Rate:
-    missing = dict.fromkeys(("tokens_per_s", "seconds_a_step", "first_step_s", "peak_gb", "first_loss", "last_loss"))
-    return Rate(**missing, message=str(error).splitlines()[0])
+    return Rate(message=str(error).splitlines()[0])
 
 
 def _reset_peak(device: torch.device) -> None:

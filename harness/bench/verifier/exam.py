@@ -17,14 +17,14 @@ import random
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
 from attrs import evolve, frozen
 
 from ....core.config import Config
-from ....core.corpus import corrupt
+from ....core.corpus import SUITES, corrupt
 from ....core.recipe.extensions import AUDIT
 from ....core.seeds import derive
 from ....core.serialisation import from_plain, to_plain
@@ -33,10 +33,10 @@ from ....core.text.named_sizes import read_sizes
 from ....core.verdict import Verdict
 from ...errors import TaskError, TooLargeError
 from ...reference.sizes.declared_sizes import measure, with_declared
-from ...sandbox.confinement.watch import count_kills, processes
+from ...sandbox.confinement.watch import count_kills, descendants
 from ...side_by_side import map_side_by_side
 from ...tasks.suites import corpus_examples
-from .mix import SPOILS, restyle
+from .mix import SPOILS, restyle, say_tenths
 
 _INTERVAL_S = 0.25
 _MOST_DRAWS = 20
@@ -81,29 +81,21 @@ def measure_exam(
     num_tasks: int,
     num_samples: int,
     suite: str,
-    levels: Sequence[int],
     seed: int,
     jobs: int,
     most_bytes: int = MOST_BYTES,
-    on_progress: Callable[[int, int], None] | None = None,
 ) -> ExamFigures:
     """Judge `num_samples` answers to each of `num_tasks` tasks of a suite, enlarged up to `most_bytes`."""
     from ...verification.verifier import open_verifier
 
     began = time.monotonic()
-    sized = sized_examples(suite, seed, num_tasks, levels, most_bytes)
+    sized = sized_examples(suite, seed, num_tasks, most_bytes)
     chosen, sizes = [one.example for one in sized], sorted(int(one.num_bytes) for one in sized)
     pairs = [(example.task, answer) for example in chosen for answer in answers_to(example, num_samples, seed)]
     prepared = time.monotonic()
     too_large, bad = Counter[str](), list[str]()
     verdicts: dict[int, Verdict] = {}
-    done = 0
-
-    def count() -> None:
-        nonlocal done
-        done += 1
-        if on_progress is not None:
-            on_progress(done, len(pairs))
+    count = say_tenths(len(pairs))
 
     def keep(index: int, verdict: Verdict) -> None:
         verdicts[index] = verdict
@@ -130,7 +122,7 @@ def measure_exam(
     return ExamFigures(
         num_tasks=len(chosen),
         num_answers=len(pairs),
-        num_judged=done,
+        num_judged=len(verdicts) + too_large.total() + len(bad),
         num_correct=sum(verdict.correct for verdict in verdicts.values()),
         largest_task_bytes=sizes[-1],
         median_task_bytes=sizes[len(sizes) // 2],
@@ -168,13 +160,11 @@ def answers_to(example: Example, num_samples: int, seed: int) -> Iterator[str]:
         yield answer
 
 
-def _find_slowest(
-    pairs: Sequence[tuple[Task, str]], verdicts: dict[int, Verdict], most: int = 5
-) -> tuple[tuple[str, float], ...]:
+def _find_slowest(pairs: Sequence[tuple[Task, str]], verdicts: dict[int, Verdict]) -> tuple[tuple[str, float], ...]:
     seconds: defaultdict[str, float] = defaultdict(float)
     for index, verdict in verdicts.items():
         seconds[pairs[index][0].task_id] += verdict.seconds
-    return tuple(sorted(seconds.items(), key=lambda pair: -pair[1])[:most])
+    return tuple(sorted(seconds.items(), key=lambda pair: -pair[1])[:5])
 
 
 def render(figures: ExamFigures) -> list[str]:
@@ -223,26 +213,14 @@ class MemoryWatch:
 
     def _look(self) -> None:
         while True:
-            self.peak_bytes = max(self.peak_bytes, count_bytes(os.getpid()))
+            self.peak_bytes = max(self.peak_bytes, sum(map(_own_bytes, (os.getpid(), *descendants()))))
             self.peak_gpu_bytes = max(self.peak_gpu_bytes, _count_gpu_bytes())
             if self._over.wait(_INTERVAL_S):
                 return
 
 
-def count_bytes(root: int) -> int:
-    """Return the memory of a process and its descendants: its own part of what it shares with others."""
-    children: dict[int, list[int]] = {}
-    for pid, parent, _ in processes():
-        children.setdefault(parent, []).append(pid)
-    total, pending = 0, [root]
-    while pending:
-        pid = pending.pop()
-        pending += children.get(pid, [])
-        total += _own_bytes(pid)
-    return total
-
-
 def _own_bytes(pid: int) -> int:
+    """Return the memory of a process: its own part of what it shares with others."""
     for name, field in (("smaps_rollup", b"Pss:"), ("status", b"VmRSS:")):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/{name}", "rb") as file:
             for line in file:
@@ -269,10 +247,9 @@ class Sized:
     num_bytes: float
 
 
-def sized_examples(
-    suite: str, seed: int, count: int, levels: Sequence[int], most_bytes: int = MOST_BYTES
-) -> list[Sized]:
+def sized_examples(suite: str, seed: int, count: int, most_bytes: int = MOST_BYTES) -> list[Sized]:
     """Draw so many examples of a suite, levels in turn, each at a size of its own up to `most_bytes`."""
+    levels = SUITES[suite.partition(":")[0]]
     per_level = -(-count // len(levels))
     drawn = [list(corpus_examples(suite, seed, per_level, (level,))) for level in levels]
     chosen = [of_level[place] for place in range(per_level) for of_level in drawn][:count]

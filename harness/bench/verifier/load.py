@@ -160,7 +160,7 @@ async def _load(
     num_workers: int,
     rng: random.Random,
 ) -> LoadFigures:
-    tally, numbers = _Tally(), iter(enumerate(order))
+    tally, left = _Tally(), iter(order)
     due = [(kill + 1) * len(order) // (num_kills + 1) for kill in range(num_kills)]
     num_killed = 0
     began = time.monotonic()
@@ -170,7 +170,7 @@ async def _load(
         # every address of 127.0.0.0/8 is this machine's
         transport = httpx2.AsyncHTTPTransport(local_address=f"127.0.{1 + number // 200}.{1 + number % 200}")
         async with httpx2.AsyncClient(transport=transport, timeout=600) as client:
-            for _, candidate in numbers:
+            for candidate in left:
                 await _ask(client, url, items[candidate], candidate, tally)
                 if num_killed < len(due) and len(tally.seconds) >= due[num_killed]:
                     num_killed += _kill_one(server.pid, rng)

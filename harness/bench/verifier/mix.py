@@ -30,8 +30,6 @@ _NUM_OTHERS = 2
 _MAX_DRAWS = 300
 
 Spoil = Callable[[Example, random.Random], str]
-OnProgress = Callable[[int, int], None]
-"""Called with how many are done, of how many."""
 
 
 class Kind(StrEnum):
@@ -51,17 +49,6 @@ class Labelled:
     source: str
     kind: Kind
     spoil: str
-
-
-def count_done(num_all: int, on_progress: OnProgress | None) -> Callable[[int, Verdict], None]:
-    """Return a callback for `Verifier.verify_many` that counts verdicts."""
-    numbers = count(1)
-
-    def note(_: int, __: Verdict) -> None:
-        if on_progress is not None:
-            on_progress(next(numbers), num_all)
-
-    return note
 
 
 EVERY = 25
@@ -86,10 +73,16 @@ class RunningCount:
             print(f"{self.num_done} verdicts, {self.num_rejected} rejected", file=sys.stderr, flush=True)
 
 
-def show_every_tenth(num_done: int, num_all: int) -> None:
-    """Say on stderr how far verification is, ten times in all."""
-    if num_done * 10 // num_all > (num_done - 1) * 10 // num_all:
-        print(f"{num_done} of {num_all} verdicts", file=sys.stderr, flush=True)
+def say_tenths(num_all: int) -> Callable[..., None]:
+    """Return what is to be called once a verdict, and says on stderr how many there are, ten times in all."""
+    numbers = count(1)
+
+    def note(*_: object) -> None:
+        num_done = next(numbers)
+        if num_done * 10 // num_all > (num_done - 1) * 10 // num_all:
+            print(f"{num_done} of {num_all} verdicts", file=sys.stderr, flush=True)
+
+    return note
 
 
 def kind_of(verdict: Verdict) -> Kind:

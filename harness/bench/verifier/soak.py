@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from statistics import linear_regression
 
 from attrs import evolve, frozen
 
@@ -171,8 +172,8 @@ def _verify(verifier: Verifier, task: Task, source: str) -> str:
 
 def _attack(sandbox: Sandbox, source: str) -> str:
     tensor = TensorSpec(shape=(4,), dtype="float32")
-    order = RecordRequest(profile=Profile.SMALL, dtype="float32", init_json="{}", seed=0, inputs=(tensor,))
-    order = evolve(order, init_json='{"args": [], "kwargs": {}}')
+    init_json = '{"args": [], "kwargs": {}}'
+    order = RecordRequest(profile=Profile.SMALL, dtype="float32", init_json=init_json, seed=0, inputs=(tensor,))
     reply = sandbox.record(source, [order])
     failure = reply.failure or reply.recordings[0].failure
     return f"hostile: {failure.outcome.code if failure else 'recorded'}"
@@ -234,8 +235,6 @@ def _summarise(censuses: list[Census], outcomes: Counter[str], seed: int, jobs: 
 
 def _slope(censuses: list[Census]) -> float:
     """Return MB per candidate, by least squares."""
-    mean_x = sum(one.num_candidates for one in censuses) / len(censuses)
-    mean_y = sum(one.judge_mb for one in censuses) / len(censuses)
-    spread = sum((one.num_candidates - mean_x) ** 2 for one in censuses)
-    product = sum((one.num_candidates - mean_x) * (one.judge_mb - mean_y) for one in censuses)
-    return product / spread if spread else 0.0
+    if len(censuses) < 2:
+        return 0.0
+    return linear_regression([one.num_candidates for one in censuses], [one.judge_mb for one in censuses]).slope

@@ -11,6 +11,7 @@ stand beside them, since they are nearly the same on a busy one.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import statistics
@@ -31,6 +32,7 @@ from ....core.text.extraction import extract
 from ....core.text.prompts import assistant_message
 from ....core.verdict import Verdict
 from ....stages.syntax import judge_syntax
+from ...sandbox.confinement.watch import descendants
 from ...sandbox.sandbox import Sandbox
 from ...sandbox.wire import RecordReply
 from ...tasks.suites import corpus_examples
@@ -222,25 +224,12 @@ def measure_first_results(sandbox: Sandbox) -> dict[str, float]:
 
 def tree_cpu_s() -> float:
     """Return CPU seconds of this process and its descendants, with those that have ended and were waited for."""
-    parents: dict[int, int] = {}
-    ticks: dict[int, int] = {}
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
-        except OSError:
-            continue  # it ended meanwhile
-        parents[int(name)] = int(fields[1])
-        ticks[int(name)] = sum(map(int, fields[11:15]))
-    total = 0
-    for process, own in ticks.items():
-        ancestor = process
-        while ancestor in parents and ancestor != os.getpid():
-            ancestor = parents[ancestor]
-        total += own if ancestor == os.getpid() else 0
-    return total / os.sysconf("SC_CLK_TCK")
+    ticks = 0
+    for pid in (os.getpid(), *descendants()):
+        # one may have ended meanwhile
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
+            ticks += sum(map(int, file.read().rpartition(b")")[2].split()[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def render(figures: VerifyFigures) -> list[str]:

@@ -28,7 +28,7 @@ from attrs import frozen
 from ....core.candidate import ClockReading
 from ....core.statistics.intervals import trimmed_mean
 from ..device.graphs import is_graph
-from .protocol import Protocol
+from .protocol import Protocol, Trials
 
 _SPIN_CYCLES, _SPIN_GROWTH, _MOST_SPIN_CYCLES = 600_000, 4, 40_000_000
 _SHORT_US = 60.0
@@ -74,15 +74,6 @@ class Subject:
     lanes: tuple[Lane, ...]
 
 
-@frozen(kw_only=True)
-class Measurement:
-    """Microseconds by subject, and how many replays were late; `num_attempts` measurements were made."""
-
-    us: dict[str, list[float]]
-    num_late: int = 0
-    num_attempts: int = 1
-
-
 def time_once(work: Callable[[], object]) -> float:
     """Microseconds between events around one run, put on the stream by Python, with nothing else done about it."""
     new_event: Any = torch.cuda.Event
@@ -126,8 +117,8 @@ class Stopwatch:
 
     def measure(
         self, subjects: Sequence[Subject], protocol: Protocol, control: tuple[str, str] | None = None
-    ) -> Measurement:
-        """The subjects in turns, as the protocol says; `control` names two that are the same."""
+    ) -> Trials:
+        """The subjects in turns, as the protocol says; `control` names two that are the same. No clocks are read."""
         if self._flush.numel() != protocol.flush_mb << 20:
             self._flush = torch.empty(protocol.flush_mb << 20, dtype=torch.int8, device="cuda")
         self._raise_clocks()
@@ -141,11 +132,11 @@ class Stopwatch:
         num_trials = min(protocol.trials, max(_LEAST_TRIALS, affordable))
         for _ in range(min(protocol.warmups, affordable)):
             self._take_turns(firsts)
-        found = Measurement(us={})
+        found = Trials(us={})
         for attempt in range(protocol.attempts):
             us, num_late = self._replay(subjects, num_trials * num_replays, protocol.attempts)
             trials = {name: average_groups(replays, num_replays) for name, replays in us.items()}
-            found = Measurement(us=trials, num_late=num_late, num_attempts=attempt + 1)
+            found = Trials(us=trials, num_late=num_late, num_attempts=attempt + 1)
             if control is None or _agree(trials, control, protocol):
                 break
         self._last_used = time.monotonic()
@@ -253,12 +244,12 @@ def draw_passes(subjects: Sequence[Sequence[Lane]], num_rounds: int) -> list[lis
     return passes
 
 
-def average_groups(values: Sequence[float], size: int) -> list[float]:
+def average_groups(values: Sequence[float], size: int) -> tuple[float, ...]:
     """The means of successive groups of `size` values."""
-    return [sum(values[first : first + size]) / size for first in range(0, len(values), size)]
+    return tuple(sum(values[first : first + size]) / size for first in range(0, len(values), size))
 
 
-def _agree(us: dict[str, list[float]], control: tuple[str, str], protocol: Protocol) -> bool:
+def _agree(us: dict[str, tuple[float, ...]], control: tuple[str, str], protocol: Protocol) -> bool:
     first, second = (trimmed_mean(us[name], protocol.trim) for name in control)
     return abs(first / second - 1.0) <= protocol.control_tolerance if second > 0.0 else False
 

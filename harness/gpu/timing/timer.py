@@ -12,7 +12,7 @@ inputs are looked at once more at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -30,7 +30,7 @@ from ..device.memory import DeviceBuffers, bytes_of
 from .copies import MAX_COPIED_BYTES, BufferCopy, Prepare, Watcher, make_copies
 from .protocol import Protocol, ReferenceRequest, ReferenceSource, Timed, Trials
 from .references import Reference, References, forbid_tf32
-from .stopwatch import Lane, Measurement, Stopwatch, Subject, nothing, read_clocks, time_once
+from .stopwatch import Lane, Stopwatch, Subject, nothing, read_clocks, time_once
 
 _SHORT_OF = 0.5
 """Share of the device's memory that is free, or might be."""
@@ -150,7 +150,7 @@ class Timer:
             return
         self._stopwatch.note_busy(busy_until)
         found = self._stopwatch.measure(pending.subjects, pending.protocol, ("candidate", "control"))
-        pending.trials = self._report(found)
+        pending.trials = evolve(found, clocks=read_clocks(self._uuid))
 
     def finish_plan(self, others_of: Callable[[LaunchPlan], Mapping[int, torch.Tensor]]) -> Timed:
         """What was found, with the results of the runs that were timed and of a replay on other values."""
@@ -210,11 +210,6 @@ class Timer:
                     us[int(name)] = trimmed_mean(trials, protocol.trim)
         return us
 
-    def _report(self, found: Measurement) -> Trials:
-        us = {name: tuple(trials) for name, trials in found.us.items()}
-        clocks = read_clocks(self._uuid)
-        return Trials(us=us, num_late=found.num_late, num_attempts=found.num_attempts, clocks=clocks)
-
     def prepare_reference(self, request: ReferenceRequest) -> list[str]:
         """Build and compile, so that measuring takes no longer than it must; what cannot be had, in words."""
         self._drop_reference()
@@ -239,10 +234,9 @@ class Timer:
             raise ValueError("no reference was prepared")
         is_captured = self._prepared.is_captured
         try:
-            found = self._stopwatch.measure(self._subjects, request.protocol)
+            us = self._stopwatch.measure(self._subjects, request.protocol).us
         finally:
             self._drop_reference()
-        us = {name: tuple(trials) for name, trials in found.us.items()}
         return ReferenceTiming(
             device=self._device,
             eager_us=us["eager"],
@@ -255,13 +249,13 @@ class Timer:
 
     def compare_protocols(
         self, plan: LaunchPlan, given: Mapping[int, torch.Tensor], protocol: Protocol, prepare: Prepare
-    ) -> dict[str, list[float]]:
+    ) -> dict[str, Sequence[float]]:
         """One plan's trials by each way to time it (`harness.bench.gpu.timing`)."""
         self._make_room()
         buffers = DeviceBuffers(plan, given)
         perform = prepare(plan, buffers)
         perform()
-        us = {"single": [time_once(perform)]}
+        us: dict[str, Sequence[float]] = {"single": [time_once(perform)]}
         for _ in range(protocol.warmups):
             perform()
         us["events"] = [time_once(perform) for _ in range(protocol.trials)]

@@ -54,9 +54,7 @@ def run_ablation(
     require_free(results, config)
     take_start(results, adapter)
     _tell_lost_starts(results, cells, num_seeds)
-    config_file, text = out / "config.toml", to_toml(config)
-    if not config_file.exists() or config_file.read_text() != text:
-        write_atomically(config_file, text.encode())
+    config_file = write_config(config, out)
     order = order_cells(cells, range(num_seeds))
     results.plan(order)
     if executor is ExecutorKind.LOCAL:
@@ -99,6 +97,14 @@ def require_free(results: Results, config: Config) -> None:
         # merging would replace all of it by what this run has finished
         raise UsageError(f"{results.root}: published tables, not a run; use another --out")
     results.require_same(static_identity(config))
+
+
+def write_config(config: Config, out: Path) -> Path:
+    """Keep every key of a run's configuration in its folder; returns the file."""
+    path, text = out / "config.toml", to_toml(config)
+    if not path.exists() or path.read_text() != text:
+        write_atomically(path, text.encode())
+    return path
 
 
 def _tell_lost_starts(results: Results, cells: Sequence[CellSpec], num_seeds: int) -> None:

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.config import Config, ConfigError, Goal, RewardConfig, VerifierConfig
 from tritonrl.core.outcome import Outcome, Stage
+from tritonrl.core.recipe.advantages import select
 from tritonrl.core.recipe.extensions import CellSpec, RewardSpec
 from tritonrl.core.recipe.reward import combine, goal_of, performance_bonus, reward_of
-from tritonrl.core.recipe.selection import select
 from tritonrl.core.verdict import StageResult, Verdict
 
 rewards = st.lists(st.sampled_from((0.0, 0.3, 0.5, 0.7, 0.85, 1.0)), max_size=12)

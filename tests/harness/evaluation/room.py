@@ -19,13 +19,12 @@ from tritonrl.harness.display import Silent
 from tritonrl.harness.evaluation import evaluation as exam
 from tritonrl.harness.evaluation.asked import Criterion, TaskSelection
 from tritonrl.harness.evaluation.evaluation import (
-    BySuite,
     Evaluation,
     EvaluationIdentity,
     identify_selection,
 )
 from tritonrl.harness.evaluation.finished import EvaluationResult
-from tritonrl.harness.evaluation.suite_criterion import SuiteVerdict
+from tritonrl.harness.evaluation.suite_criterion import BySuite, SuiteVerdict
 from tritonrl.harness.study.pipeline import CellContext
 from tritonrl.harness.study.store import Results
 from tritonrl.harness.tasks.suites import load_suite
@@ -122,10 +121,10 @@ class Room:
         learner = MendingLearner(answers=answers, failing_at=failing_at, cut_every=self.cut_every)
 
         @contextmanager
-        def open_context() -> Iterator[tuple[CellContext, BySuite]]:
+        def open_context() -> Iterator[CellContext]:
             self.num_opened += 1
             line = stub_context(results, self.config, learner)
-            yield (line if judge is None else evolve(line, judge=judge)), by_suite
+            yield line if judge is None else evolve(line, judge=judge)
 
         identity = EvaluationIdentity(
             config=self.config,
@@ -138,7 +137,12 @@ class Room:
         )
         try:
             yield Evaluation(
-                results=results, identity=identity, questions=questions, open_context=open_context, progress=Silent()
+                results=results,
+                identity=identity,
+                questions=questions,
+                open_context=open_context,
+                progress=Silent(),
+                by_suite=lambda _: by_suite,
             )
         finally:
             self.num_samplings += learner.num_samplings

@@ -107,8 +107,8 @@ def test_parts_of_an_exam_are_read_as_one(tmp_path: Path) -> None:
     """Parts taken one by one have the rows of the whole, and `--read` prints them together."""
     whole = Room(root=tmp_path / "whole").sit(CORPUS)
     folders = [tmp_path / "first", tmp_path / "second"]
-    for folder, picks in zip(folders, ((0, 2), (1, 3)), strict=True):
-        Room(root=folder).sit(evolve(CORPUS, picks=picks))
+    for folder, places in zip(folders, ((0, 2), (1, 3)), strict=True):
+        Room(root=folder).sit(evolve(CORPUS, tasks=places))
     assert without_times(read_parts(folders).frame) == without_times(whole.frame)
     told = json.loads(invoke("--read", folders[0], "--read", folders[1], "--json").stdout)
     assert told["rates"] == json.loads(invoke("--read", tmp_path / "whole", "--json").stdout)["rates"]
@@ -117,8 +117,8 @@ def test_parts_of_an_exam_are_read_as_one(tmp_path: Path) -> None:
 
 def test_exams_that_are_not_parts_of_one_are_refused(tmp_path: Path) -> None:
     """Other settings, the same tasks twice, an unfinished exam and further options end in one line each."""
-    Room(root=tmp_path / "a").sit(evolve(CORPUS, picks=(0,)))
-    Room(root=tmp_path / "b").sit(evolve(CORPUS, picks=(1,)), adapter="another")
+    Room(root=tmp_path / "a").sit(evolve(CORPUS, tasks=(0,)))
+    Room(root=tmp_path / "b").sit(evolve(CORPUS, tasks=(1,)), adapter="another")
     for folders, words in (
         (["a", "b"], "exam.adapter: None -> 'another'"),
         (["a", "a"], "the same tasks in two of them"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,10 @@ from attrs import define, evolve
 from tritonrl.cli import app
 from tritonrl.core.recipe.learner import COMPLETIONS
 from tritonrl.core.task import Profile, Task
+from tritonrl.core.verdict import Verdict
 from tritonrl.harness.display import Silent
 from tritonrl.harness.errors import DriftError, TaskError, UsageError
+from tritonrl.harness.evaluation import answers
 from tritonrl.harness.evaluation import evaluation as exam
 from tritonrl.harness.evaluation.asked import Criterion, TaskSelection
 from tritonrl.harness.evaluation.finished import EVALUATION
@@ -48,7 +49,7 @@ def test_finished_exam_is_only_read(tmp_path: Path) -> None:
 def test_exam_cut_off_between_its_parts_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was sampled before the end is not sampled again, and the rows are those of an exam in one sitting."""
     whole = Room(root=tmp_path / "whole").sit(CORPUS)
-    monkeypatch.setattr(exam, "_CHUNK", 4)
+    monkeypatch.setattr(answers, "_CHUNK", 4)
     room = Room(root=tmp_path / "cut")
     with pytest.raises(RuntimeError, match="on fire"):
         room.sit(CORPUS, failing_at=3)
@@ -103,10 +104,10 @@ def test_task_that_cannot_be_audited_leaves_the_others(tmp_path: Path) -> None:
 
     @define
     class Refusing(TextJudge):
-        def verify_many(self, pairs: Sequence[tuple[Task, str]], *rest: Any) -> Any:
-            if any(task.level == 2 for task, _ in pairs):
+        def _verdict(self, task: Task, *rest: Any) -> Verdict:
+            if task.level == 2:
                 raise TaskError("no such thing")
-            return TextJudge.verify_many(self, pairs, *rest)
+            return TextJudge._verdict(self, task, *rest)
 
     frame = Room(root=tmp_path / "out").sit(TaskSelection(suite=suite), judge=Refusing()).frame
     assert frame.filter(pl.col("level") == 1)["correct"].null_count() == 0
@@ -122,7 +123,7 @@ def test_another_exam_is_refused_with_what_differs(
     is_finished: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another temperature, adapter, criterion or choice of tasks is another exam, finished or not."""
-    monkeypatch.setattr(exam, "_CHUNK", 4)
+    monkeypatch.setattr(answers, "_CHUNK", 4)
     room = Room(root=tmp_path)
     if is_finished:
         room.sit(CORPUS)
@@ -148,7 +149,7 @@ def test_other_tasks_are_told_in_words(tmp_path: Path) -> None:
     room.sit(CORPUS)
     for questions, words in (
         (evolve(CORPUS, limit=1), "(--limit differs): 4 -> 2"),
-        (evolve(CORPUS, levels=(1,), picks=(0,)), "(--levels, --tasks differ): 4 -> 1"),
+        (evolve(CORPUS, levels=(1,), tasks=(0,)), "(--levels, --tasks differ): 4 -> 1"),
         (TaskSelection(), "(--suite, --limit differ): 4 -> 40"),
     ):
         with pytest.raises(DriftError, match=re.escape(f"exam.tasks: other tasks are asked for {words}") + "$"):

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from tritonrl.core.candidate import ClockReading
 from tritonrl.core.config import TimingConfig
 from tritonrl.harness.gpu.device.graphs import Graph
-from tritonrl.harness.gpu.timing.protocol import Protocol
+from tritonrl.harness.gpu.timing.protocol import Protocol, Trials
 from tritonrl.harness.gpu.timing.stopwatch import (
     Lane,
-    Measurement,
     Stopwatch,
     Subject,
     average_groups,
@@ -85,7 +84,7 @@ def test_who_comes_first_has_no_period() -> None:
     assert draw_passes(subjects, 2000) == draw_passes(subjects, 2000)
 
 
-def measure_with(monkeypatch: pytest.MonkeyPatch, least_spin: float) -> tuple[Measurement, list[int], list[str]]:
+def measure_with(monkeypatch: pytest.MonkeyPatch, least_spin: float) -> tuple[Trials, list[int], list[str]]:
     """Six trials of three lanes on a device that catches up unless it spins so long; with spins and what was queued."""
     spins: list[int] = []
     done: list[str] = []

@@ -69,7 +69,9 @@ def line(config: Config, monkeypatch: pytest.MonkeyPatch) -> Line:
     answers |= {user_message(one.task): one.solution for one in corpus_examples("core13:heldout", config.seed, 2)}
     opened = Line(learner=TeacherLearner(answers=answers))
     monkeypatch.setattr(module, "open_context", opened)
-    monkeypatch.setattr("tritonrl.harness.reinforcement.exams.identify_state", lambda folder: folder.parent.name)
+    monkeypatch.setattr(
+        "tritonrl.harness.reinforcement.exams.fingerprint_adapter", lambda folder: folder and folder.parent.name
+    )
     return opened
 
 
@@ -121,7 +123,7 @@ def test_a_killed_run_goes_on(config: Config, line: Line, tmp_path: Path) -> Non
     line.learner = TeacherLearner(answers=line.learner.answers)
     assert go(config, tmp_path).message is None
     assert len(line.learner.reinforced) == 1
-    curves = read_curves(Results(root=tmp_path), str(CELL), 0)
+    curves = read_curves(Results(root=tmp_path), pl.col("cell") == str(CELL))
     assert len(curves["correct"]) == len(curves["kl"]) == 2
     evaluation = Results(root=tmp_path).read("evaluation")
     assert set(evaluation["phase"]) == {"sft", "rl"}

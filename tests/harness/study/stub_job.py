@@ -37,6 +37,7 @@ class Troubled(TextJudge):
         spec: VerifierSpec,
         jobs: int = 1,
         on_done: Callable[[int, Verdict], None] | None = None,
+        on_bad_task: Callable[[int, Exception], None] | None = None,
     ) -> list[Verdict]:
         while (self.root / f"hold-{self.cell}").exists():
             time.sleep(0.05)
@@ -44,7 +45,7 @@ class Troubled(TextJudge):
             os.kill(os.getpid(), signal.SIGKILL)
         if (self.root / f"fail-{self.cell}").exists():
             raise RuntimeError("the model is on fire")
-        return super().verify_many(pairs, spec, jobs, on_done)
+        return super().verify_many(pairs, spec, jobs, on_done, on_bad_task)
 
 
 def main() -> int:

@@ -325,20 +325,15 @@ def parse_arguments(arguments: list[str]) -> tuple[Recipe, argparse.Namespace]:
     return Recipe(**{name: getattr(options, name) for name in asdict(Recipe())}), options
 
 
-def disable_progress_bar() -> None:
-    """Silence the bars of transformers: one line each five seconds is enough."""
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
-
-
 def main(arguments: list[str]) -> None:
     """Run the recipe that the arguments give."""
+    from transformers.utils.logging import disable_progress_bar
+
     recipe, options = parse_arguments(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     device, jobs = torch.device(options.device), recipe.jobs or os.cpu_count() or 1
     torch.set_float32_matmul_precision("high")
-    disable_progress_bar()
+    disable_progress_bar()  # one line each five seconds is enough
     seconds = {}
 
     begun = time.perf_counter()

@@ -12,7 +12,7 @@ from tritonrl.core.recipe.extensions import AUDIT
 from tritonrl.core.verdict import StageResult, Verdict
 from tritonrl.harness.bench.gpu.agreement import VerdictCount, compare_verdicts
 from tritonrl.harness.bench.gpu.crashes import CRASHES, draw_sources
-from tritonrl.harness.bench.verifier.mix import Kind, Labelled, RunningCount, count_done, show_every_tenth
+from tritonrl.harness.bench.verifier.mix import Kind, Labelled, RunningCount, say_tenths
 from tritonrl.harness.gpu_check import double_task
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verification.recordings import probe_compile
@@ -78,7 +78,7 @@ def test_without_a_gpu_the_benches_say_so(command: str) -> None:
 @pytest.mark.parametrize(("num_all", "lines"), [(200, 10), (7, 7), (1, 1)])
 def test_progress_is_said_ten_times_at_most(capsys: pytest.CaptureFixture[str], num_all: int, lines: int) -> None:
     """Each verdict is counted, and few of them are worth a line; the last one is."""
-    note = count_done(num_all, show_every_tenth)
+    note = say_tenths(num_all)
     for _ in range(num_all):
         note(0, verdict(Outcome.PASSED, Stage.TIMING))
     said = capsys.readouterr().err.splitlines()

@@ -10,16 +10,9 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tritonrl.core.corpus import FAMILIES, render
-from tritonrl.harness.bench.mutation import (
-    Fate,
-    Judge,
-    Mutant,
-    MutantRow,
-    MutationClass,
-    enumerate_mutants,
-    sample_mutants,
-    score_mutants,
-)
+from tritonrl.harness.bench.mutation.enumerate import Mutant, enumerate_mutants, sample_mutants
+from tritonrl.harness.bench.mutation.program import MutationClass
+from tritonrl.harness.bench.mutation.score import Fate, Judge, MutantRow, score_mutants
 
 ROW = MutantRow(
     task="l1-unary-0000000000000000",

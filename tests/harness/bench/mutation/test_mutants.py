@@ -14,7 +14,8 @@ from tritonrl.core.candidate import Variant
 from tritonrl.core.config import Config
 from tritonrl.core.corpus import render
 from tritonrl.core.task import Profile
-from tritonrl.harness.bench.mutation import Fate, Judge, enumerate_mutants, mutants
+from tritonrl.harness.bench.mutation import mutants
+from tritonrl.harness.bench.mutation.enumerate import enumerate_mutants
 from tritonrl.harness.bench.mutation.mutants import (
     MutantBench,
     MutantsReport,
@@ -22,9 +23,10 @@ from tritonrl.harness.bench.mutation.mutants import (
     plan_tasks,
     render_report,
     to_summary,
-    write_rows,
+    write_mutants,
 )
 from tritonrl.harness.bench.mutation.mutation_oracle import Battery, MutationOracle, PointInputs, Values, choose_sizes
+from tritonrl.harness.bench.mutation.score import Fate, Judge
 from typer.testing import CliRunner
 
 EXAMPLE = render("l1-softmax-00c0ffee12345678")
@@ -140,8 +142,8 @@ def test_a_run_judges_what_it_was_asked_to(report: MutantsReport, tmp_path: Path
     assert report.score.overall.num_mutants == len(wrong) > 0
     assert all(Judge.AUDIT in row.killed_by for row in wrong if Judge.ONE_INPUT in row.killed_by)
     assert all(row.outcome != "passed" for row in wrong if Judge.AUDIT in row.killed_by)
-    write_rows(report, tmp_path / "rows.jsonl")
-    write_rows(report, tmp_path / "rows.parquet")
+    write_mutants(report, tmp_path / "rows.jsonl")
+    write_mutants(report, tmp_path / "rows.parquet")
     lines = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     assert pl.read_parquet(tmp_path / "rows.parquet").to_dicts() == lines
     assert [line["killed_by_audit"] for line in lines] == [

@@ -79,7 +79,7 @@ def test_soak_takes_stock_after_each_round() -> None:
 
 def test_tasks_are_enlarged_within_the_limit() -> None:
     """A drawn number of bytes is reached where sizes can be doubled, and never exceeded; small sizes stay."""
-    drawn = sized_examples("full:train", 0, 4, (1, 2), most_bytes=1 << 30)
+    drawn = sized_examples("full:train", 0, 4, most_bytes=1 << 30)
     assert {one.example.task.level for one in drawn} == {1, 2}
     for one in drawn:
         assert one.num_bytes == measure(one.example.task)[0] <= 1 << 30
@@ -104,7 +104,7 @@ def test_answers_are_right_and_wrong_ones() -> None:
 def test_figures_of_a_small_exam() -> None:
     """Teachers are right, and what it took is told."""
     config = merge({"verifier": {"backend": "interpret"}})
-    figures = measure_exam(config, 2, 3, "core13:train", (1,), 0, 2, most_bytes=1 << 22)
+    figures = measure_exam(config, 2, 3, "core13:train", 0, 2, most_bytes=1 << 22)
     assert (figures.num_tasks, figures.num_answers, figures.rejected_teachers) == (2, 6, ())
     assert figures.num_correct >= 4
     assert figures.peak_bytes > 100 << 20
