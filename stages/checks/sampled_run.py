@@ -125,7 +125,7 @@ def settle(
         look = yield Take(num_programs=LEAST_PROGRAMS, is_patient=is_declared and not may_wait)
         if look.outcome is Outcome.TIMEOUT and not (is_declared or may_wait):
             # sizes that nobody declared are no reason to refuse what takes long there; more would be out of time again
-            return Settled(look=(yield Take(num_programs=1)))
+            return Settled(look=(yield Take(num_programs=1, is_patient=True)))
     is_exhausted = False
     if look.outcome is Outcome.OUTPUT_NOT_WRITTEN:
         more = yield Take(num_programs=MORE_PROGRAMS)
