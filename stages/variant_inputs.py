@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from ..core.candidate import Variant
 from ..core.task import Profile
 from .transforms import (
-    CHOICE_SEED,
     change_rows,
+    choose,
     draw_for,
     mix,
+    raise_places,
     repeat,
     round_values,
     spread_magnitudes,
@@ -55,6 +56,12 @@ class VariantInputs:
     The other rows then have peaks."""
     has_peaks: bool = False
     """Whether every second row lies far above zero, one of its elements as far above the others as counts with them."""
+    height: float = 0.0
+    """How far one element of each row lies above the others, in a place that follows from the row's number."""
+    turn: int = 0
+    """Which third of these places is meant."""
+    axes: tuple[int, ...] = ()
+    """What the reference works along, so that rows are its rows; the oracle knows."""
     chosen_scale: float = 1.0
     chosen_share: float = 0.0
     side: int = 0
@@ -91,14 +98,15 @@ class VariantInputs:
         if self.scale != 1.0 or self.shift:
             values = values * self.scale + self.shift
         if self.row_scale != 1.0:
-            values = change_rows(values, self.row_scale, self.has_peaks)
+            values = change_rows(values, self.row_scale, self.axes, self.has_peaks)
+        if self.height:
+            values = raise_places(values, self.axes, self.height, self.turn)
         if self.spread:
             values = spread_magnitudes(values, self.spread)
         if self.chosen_share:
-            chosen = np.random.default_rng(CHOICE_SEED).random(values.shape) < self.chosen_share
-            values = np.where(chosen, values * self.chosen_scale, values)
+            values = np.where(choose(values.shape, self.chosen_share), values * self.chosen_scale, values)
         if self.side:
-            values = self.side * spread_rows(np.abs(values))
+            values = self.side * spread_rows(np.abs(values), self.axes)
         if self.step:
             values = tie(values, self.step)
         if self.nan_share:

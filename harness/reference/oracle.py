@@ -269,6 +269,7 @@ class Oracle(TaskFacts):
         if spec.fresh_input is not None:
             drawn[spec.fresh_input] = draw("fresh")[spec.fresh_input]
         changeable = self._changeable(task, spec)
+        spec = evolve(spec, axes=self.traits(task).axes)
         fixed = evolve(spec, integers="")
         inputs = [transform(value, spec if at in changeable else fixed, dtype) for at, value in enumerate(drawn)]
         if spec.alike:
