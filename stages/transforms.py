@@ -81,14 +81,29 @@ def raise_places(values: NDArray[np.float64], axes: tuple[int, ...], height: flo
     return _from_rows(rows, values.shape, axes)
 
 
-def choose(shape: tuple[int, ...], share: float) -> NDArray[np.bool_]:
-    """Return which values are chosen: one of as many neighbours as the share says, drawn, so that none has too few."""
+def choose(shape: tuple[int, ...], share: float, parity: int | None = None) -> NDArray[np.bool_]:
+    """Return which values are chosen: one of as many neighbours as the share says, drawn, so that none has too few.
+
+    With a parity it is that of all places, so that no value is chosen with either, but for one that is left over.
+    """
     size, step = math.prod(shape), round(1 / share)
     starts = np.arange(0, size, step)
     room = np.minimum(step, size - starts)
     chosen = np.zeros(size, dtype=bool)
-    chosen[starts + (np.random.default_rng(CHOICE_SEED).random(len(starts)) * room).astype(np.int64)] = True
+    drawn = (np.random.default_rng(CHOICE_SEED).random(len(starts)) * room).astype(np.int64)
+    if parity is not None:
+        drawn = np.minimum(drawn - drawn % 2 + parity, room - 1)
+    chosen[starts + drawn] = True
     return chosen.reshape(shape)
+
+
+def make_extreme(values: NDArray[np.float64], parity: int) -> NDArray[np.float64]:
+    """Return values with one in 64 far above or far below all, in turn: whatever a result follows from, it follows."""
+    chosen = np.flatnonzero(choose(values.shape, 1 / 64, parity))
+    height = 4.0 * np.max(np.abs(values), initial=0.0)
+    changed = values.copy()
+    changed.reshape(-1)[chosen] = np.where(np.arange(chosen.size) % 2 == parity, height, -height)
+    return changed
 
 
 def spread_rows(values: NDArray[np.float64], axes: tuple[int, ...]) -> NDArray[np.float64]:

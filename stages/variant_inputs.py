@@ -14,6 +14,7 @@ from .transforms import (
     change_rows,
     choose,
     draw_for,
+    make_extreme,
     mix,
     raise_places,
     repeat,
@@ -64,6 +65,8 @@ class VariantInputs:
     """What the reference works along, so that rows are its rows; the oracle knows."""
     chosen_scale: float = 1.0
     chosen_share: float = 0.0
+    extreme_parity: int | None = None
+    """The parity of the places of few values that lie beyond all others; None where there are none such."""
     side: int = 0
     """1 for positive values, -1 for negative ones, 0 for both."""
     step: float = 0.0
@@ -86,6 +89,13 @@ class VariantInputs:
     has_rounded_parameters: bool = False
     """Whether parameters are rounded through the narrower dtype, too."""
 
+    def change_extremely(self, parity: int) -> VariantInputs:
+        """Return the inputs with other values at one in 64 places of this parity, seen in whatever result reads them.
+
+        A kernel that knows its inputs by a single one in a block knows them again after one of the two parities.
+        """
+        return evolve(self, extreme_parity=parity, integers="repeated")
+
     def change_few(self) -> VariantInputs:
         """Return the inputs with one value in 64 halved: enough for any result to differ, too few to be noticed.
 
@@ -105,6 +115,8 @@ class VariantInputs:
             values = spread_magnitudes(values, self.spread)
         if self.chosen_share:
             values = np.where(choose(values.shape, self.chosen_share), values * self.chosen_scale, values)
+        if self.extreme_parity is not None:
+            values = make_extreme(values, self.extreme_parity)
         if self.side:
             values = self.side * spread_rows(np.abs(values), self.axes)
         if self.step:

@@ -111,9 +111,22 @@ def test_every_class_of_elements_has_a_largest_one() -> None:
 
 
 def test_each_few_neighbours_have_a_chosen_one() -> None:
-    """So none has no chosen value, however few there are."""
+    """So none has no chosen value, however few there are; with a parity none is chosen with either."""
     assert choose((3,), 1 / 64).sum() == 1
     assert (choose((10, 64), 1 / 16).reshape(-1, 16).sum(axis=1) == 1).all()
+    even, odd = (choose((5, 9, 10), 1 / 64, parity) for parity in (0, 1))
+    assert even.sum() == odd.sum() == 8
+    assert not (even & odd).any()
+
+
+@pytest.mark.parametrize("parity", [0, 1])
+def test_a_result_of_extreme_values_is_another_one(parity: int) -> None:
+    """Eight of 450 values lie beyond all others, above or below, so that a maximum, a minimum or a ReLU is another."""
+    values = np.random.default_rng(7).standard_normal((5, 9, 10))
+    changed = describe(Variant.SECOND_CALL, ("float32",)).change_extremely(parity).transform(values)
+    beyond = changed[np.abs(changed) > np.abs(values).max()]
+    assert np.count_nonzero(changed != values) == beyond.size == 8
+    assert (beyond > 0.0).sum() == (beyond < 0.0).sum() == 4
 
 
 def test_rows_of_one_sign_have_their_extremes_at_their_ends() -> None:
