@@ -98,11 +98,16 @@ def choose(shape: tuple[int, ...], share: float, parity: int | None = None) -> N
 
 
 def make_extreme(values: NDArray[np.float64], parity: int) -> NDArray[np.float64]:
-    """Return values with one in 64 far above or far below all, in turn: whatever a result follows from, it follows."""
-    chosen = np.flatnonzero(choose(values.shape, 1 / 64, parity))
+    """Return values with a few far above or far below all, in turn: whatever a result follows from, it follows.
+
+    They lie in even places of the first half, or in odd ones of the second.
+    """
+    step = min(32, max(2, values.size // 4))
+    chosen = np.flatnonzero(choose(values.shape, 1 / step, parity))
+    chosen = chosen[(chosen >= values.size // 2) == bool(parity)]
     height = 4.0 * np.max(np.abs(values), initial=0.0)
     changed = values.copy()
-    changed.reshape(-1)[chosen] = np.where(np.arange(chosen.size) % 2 == parity, height, -height)
+    changed.reshape(-1)[chosen] = np.where(np.arange(chosen.size) % 2, -height, height)
     return changed
 
 
@@ -121,11 +126,11 @@ def spread_rows(values: NDArray[np.float64], axes: tuple[int, ...]) -> NDArray[n
 def change_rows(
     values: NDArray[np.float64], scale: float, axes: tuple[int, ...], has_peaks: bool
 ) -> NDArray[np.float64]:
-    """Return values with every second row multiplied, the first among them; with peaks, every other one.
+    """Return values with every second row multiplied, the first among them, and the others' extremes at their ends.
 
-    With peaks the rest lie about a hundred, where exponentials overflow. In an exponential an element of them is as
-    much as all others of its row, each of which is nothing beside it. In the last of every four rows, which is not
-    multiplied, one leaves nothing else.
+    With peaks these others are multiplied, and the rest lie about a hundred, where exponentials overflow. In an
+    exponential one element of them is as much as all others of its row, each of which is nothing beside it. In the last
+    of every four rows, which is not multiplied, one leaves nothing else.
     """
     if not values.size or not values.ndim:
         return values
@@ -141,6 +146,12 @@ def change_rows(
         rows[3::4] = raise_places(rows[3::4], (), 1.5 * _HEIGHT, turn=1)
     else:
         rows[::2] *= scale
+        others = rows[1::2]
+        largest, smallest = others.max(axis=1), others.min(axis=1)
+        largest *= np.where(largest > 0.0, 2.0, 0.5)
+        smallest *= np.where(smallest < 0.0, 2.0, 0.5)
+        is_odd = np.arange(len(others)) % 2 == 1
+        others[:, 0], others[:, -1] = np.where(is_odd, smallest, largest), np.where(is_odd, largest, smallest)
     return _from_rows(rows, values.shape, axes)
 
 

@@ -90,9 +90,10 @@ class VariantInputs:
     """Whether parameters are rounded through the narrower dtype, too."""
 
     def change_extremely(self, parity: int) -> VariantInputs:
-        """Return the inputs with other values at one in 64 places of this parity, seen in whatever result reads them.
+        """Return the inputs with other values at a few places of this parity, seen in whatever result reads them.
 
-        A kernel that knows its inputs by a single one in a block knows them again after one of the two parities.
+        A kernel that knows its inputs by one in a block, by either half or by every second one knows them again after
+        one of the two parities.
         """
         return evolve(self, extreme_parity=parity, integers="repeated")
 

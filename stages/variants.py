@@ -223,8 +223,12 @@ VARIANTS: tuple[VariantRow, ...] = (
     # an epsilon that is missing or another one
     _row(Variant.SCALE_1E_4, lambda facts: facts.degree == 0 and facts.is_exact, scale=1e-4),
     # a quotient of exponentials, which is NaN beyond 44 (a tanh) or 88, where PyTorch's function has become constant;
-    # whatever else in a formula leaves its range, or ends, where the reference does not
-    evolve(_row(Variant.SCALE_100, lambda facts: facts.degree is None and facts.is_exact, scale=100.0), is_large=True),
+    # whatever else in a formula leaves its range, or ends, where the reference does not; a maximum of some of the
+    # elements behind another function
+    evolve(
+        _row(Variant.SCALE_100, lambda facts: facts.degree is None and facts.is_exact, scale=100.0, height=150.0),
+        is_large=True,
+    ),
     # the same for squares of values beyond 256
     VariantRow(
         variant=Variant.FP16_SCALE_300,
