@@ -184,7 +184,9 @@ class Oracle(TaskFacts):
         )
 
     def _find_changeable_integers(self, task: Task, change: IntegerChange) -> tuple[int, ...]:
-        spec = VariantInputs(variant=Variant.ORIGINAL, profile=Profile.TINY, dtype=task.dtypes[0])
+        # a few integers may all differ by chance, as if none could be repeated
+        profile = Profile.SMALL if change == "repeated" else Profile.TINY
+        spec = VariantInputs(variant=Variant.ORIGINAL, profile=profile, dtype=task.dtypes[0])
         model, inputs = self._prepare(task, spec, frozenset())
         find = _FINDERS.get(change, find_changeable_integers)
         return find(task, convert(model, torch.float64), inputs, change)

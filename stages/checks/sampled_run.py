@@ -151,7 +151,7 @@ def settle(
             hints = evolve(hints, is_lacking=False)
         if is_unscanned and is_declared and not is_wrong and not look.is_wrong:
             look = yield from _take_many(look, num_programs)
-    if is_chain and not is_clear and look.has_sums and not look.is_wrong:
+    if len(num_programs) > 1 and not is_clear and look.has_sums and not look.is_wrong:
         # what an earlier launch adds up is known once all its programs have run, if only together
         after = yield Take(num_programs=MANY_PROGRAMS, follows_whole_launches=True)
         look = look if after.outcome is not None else after
