@@ -81,19 +81,17 @@ def raise_places(values: NDArray[np.float64], axes: tuple[int, ...], height: flo
     return _from_rows(rows, values.shape, axes)
 
 
-def choose(shape: tuple[int, ...], share: float, parity: int | None = None) -> NDArray[np.bool_]:
+def choose(shape: tuple[int, ...], share: float, parity: int) -> NDArray[np.bool_]:
     """Return which values are chosen: one of as many neighbours as the share says, drawn, so that none has too few.
 
-    With a parity it is that of all places, so that no value is chosen with either, but for one that is left over.
+    The parity is that of all places, so that no value is chosen with either, but for one that is left over.
     """
     size, step = math.prod(shape), round(1 / share)
     starts = np.arange(0, size, step)
     room = np.minimum(step, size - starts)
     chosen = np.zeros(size, dtype=bool)
     drawn = (np.random.default_rng(CHOICE_SEED).random(len(starts)) * room).astype(np.int64)
-    if parity is not None:
-        drawn = np.minimum(drawn - drawn % 2 + parity, room - 1)
-    chosen[starts + drawn] = True
+    chosen[starts + np.minimum(drawn - drawn % 2 + parity, room - 1)] = True
     return chosen.reshape(shape)
 
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from ..core.candidate import Variant
 from ..core.task import Profile
 from .transforms import (
+    CHOICE_SEED,
     change_rows,
-    choose,
     draw_for,
     make_extreme,
     mix,
@@ -115,7 +115,8 @@ class VariantInputs:
         if self.spread:
             values = spread_magnitudes(values, self.spread)
         if self.chosen_share:
-            values = np.where(choose(values.shape, self.chosen_share), values * self.chosen_scale, values)
+            chosen = np.random.default_rng(CHOICE_SEED).random(values.shape) < self.chosen_share
+            values = np.where(chosen, values * self.chosen_scale, values)
         if self.extreme_parity is not None:
             values = make_extreme(values, self.extreme_parity)
         if self.side:

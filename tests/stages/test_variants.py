@@ -114,9 +114,9 @@ def test_every_class_of_elements_has_a_largest_one() -> None:
 
 
 def test_each_few_neighbours_have_a_chosen_one() -> None:
-    """So none has no chosen value, however few there are; with a parity none is chosen with either."""
-    assert choose((3,), 1 / 64).sum() == 1
-    assert (choose((10, 64), 1 / 16).reshape(-1, 16).sum(axis=1) == 1).all()
+    """So none has no chosen value, however few there are; none is chosen with either parity."""
+    assert choose((3,), 1 / 64, 0).sum() == 1
+    assert (choose((10, 64), 1 / 16, 1).reshape(-1, 16).sum(axis=1) == 1).all()
     even, odd = (choose((5, 9, 10), 1 / 64, parity) for parity in (0, 1))
     assert even.sum() == odd.sum() == 8
     assert not (even & odd).any()
