@@ -94,6 +94,8 @@ class EagerOperator:
     num_bytes: int
     matmul_flops: int = 0
     dtype: str = "float32"
+    axes: tuple[int, ...] = ()
+    """What it works along: those that it is given, or all where it leaves none; empty where it does neither."""
 
 
 def estimate_reference_us(operators: Sequence[EagerOperator], gpu: Gpu) -> float:

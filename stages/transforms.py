@@ -5,7 +5,9 @@ Whatever is drawn here follows from the values alone, so that the same inputs be
 
 from __future__ import annotations
 
+import math
 import zlib
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,37 +17,140 @@ CHOICE_SEED = 1
 _LEAST_SORTED = 6
 _GLANCE = 1 << 10
 _HEIGHT = 100.0
+_REMAINDERS, _PARTS = (2, 3, 4, 5, 7, 8, 16, 32), (2, 3, 4, 8)
+_NUM_PLACES, _END, _MET_BEFORE = 48, 128, 8.0
 _MANTISSA_BITS = {"float32": 23, "float16": 10, "bfloat16": 7, "float8": 3}
 
 
-def spread_rows(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _with_last(values: NDArray[np.float64], axes: tuple[int, ...]) -> tuple[NDArray[np.float64], int]:
+    """Return a view with these axes last, or the last where there are none such, and how many elements they have."""
+    known = {axis % values.ndim: None for axis in axes if -values.ndim <= axis < values.ndim}
+    last = tuple(known) if len(known) == len(axes) and known else (values.ndim - 1,)
+    moved = np.moveaxis(values, last, range(values.ndim - len(last), values.ndim))
+    return moved, math.prod(values.shape[axis] for axis in last)
+
+
+def as_rows(values: NDArray[np.float64], axes: tuple[int, ...]) -> NDArray[np.float64]:
+    """Return a copy of values as rows along axes."""
+    moved, length = _with_last(values, axes)
+    return moved.reshape(-1, length).copy()
+
+
+def _from_rows(rows: NDArray[np.float64], shape: tuple[int, ...], axes: tuple[int, ...]) -> NDArray[np.float64]:
+    """Return values of which `as_rows` makes these rows."""
+    values = np.empty(shape)
+    moved, _ = _with_last(values, axes)
+    moved[...] = rows.reshape(moved.shape)
+    return values
+
+
+@cache
+def find_places(length: int) -> NDArray[np.int64]:
+    """Return places in a row in an order in which any few of them lie in as many classes of elements as they can.
+
+    A kernel that leaves elements out leaves out a class: by the remainder of a small number, a part of the row, an end.
+    Each place is the one whose classes have been met least, the larger ones counting more: the second has the first
+    one's other parity, and the first three have all remainders of three.
+    """
+    ends, spread = np.arange(min(length, _END)), np.linspace(0, length - 1, min(length, _GLANCE)).astype(np.int64)
+    candidates = np.unique(np.concatenate([ends, length - 1 - ends, spread]))
+    families = [(candidates % number, 1 / number) for number in _REMAINDERS]
+    families += [(candidates * number // length, 1 / number) for number in _PARTS]
+    families.append(((candidates == 0) + 2 * (candidates == length - 1), 1 / 8))
+    weights = [np.full(int(classes.max()) + 1, weight) for classes, weight in families]
+    found = []
+    for _ in range(_NUM_PLACES):
+        gains = sum(weight[classes] for (classes, _), weight in zip(families, weights, strict=True))
+        best = int(np.argmax(gains))
+        found.append(candidates[best])
+        for (classes, _), weight in zip(families, weights, strict=True):
+            weight[classes[best]] /= _MET_BEFORE
+    return np.array(found)
+
+
+def raise_places(values: NDArray[np.float64], axes: tuple[int, ...], height: float, turn: int) -> NDArray[np.float64]:
+    """Return values with one element of each row far above the others, in the places that `find_places` finds.
+
+    Few rows meet more of these in another turn, of three.
+    """
+    if not values.size or not values.ndim:
+        return values
+    rows = as_rows(values, axes)
+    number, places = np.arange(len(rows)), find_places(rows.shape[1])
+    rows[number, places[(3 * number + turn) % len(places)]] = rows.max(axis=1) + height
+    return _from_rows(rows, values.shape, axes)
+
+
+def choose(shape: tuple[int, ...], share: float, parity: int) -> NDArray[np.bool_]:
+    """Return which values are chosen: one of as many neighbours as the share says, drawn, so that none has too few.
+
+    The parity is that of all places, so that no value is chosen with either, but for one that is left over.
+    """
+    size, step = math.prod(shape), round(1 / share)
+    starts = np.arange(0, size, step)
+    room = np.minimum(step, size - starts)
+    chosen = np.zeros(size, dtype=bool)
+    drawn = (np.random.default_rng(CHOICE_SEED).random(len(starts)) * room).astype(np.int64)
+    chosen[starts + np.minimum(drawn - drawn % 2 + parity, room - 1)] = True
+    return chosen.reshape(shape)
+
+
+def make_extreme(values: NDArray[np.float64], parity: int) -> NDArray[np.float64]:
+    """Return values with a few far above or far below all, in turn: whatever a result follows from, it follows.
+
+    They lie in even places of the first half, or in odd ones of the second.
+    """
+    step = min(32, max(2, values.size // 4))
+    chosen = np.flatnonzero(choose(values.shape, 1 / step, parity))
+    chosen = chosen[(chosen >= values.size // 2) == bool(parity)]
+    height = 4.0 * np.max(np.abs(values), initial=0.0)
+    changed = values.copy()
+    changed.reshape(-1)[chosen] = np.where(np.arange(chosen.size) % 2, -height, height)
+    return changed
+
+
+def spread_rows(values: NDArray[np.float64], axes: tuple[int, ...]) -> NDArray[np.float64]:
     """Return positive values, each row's largest at its start and its smallest at its end; odd rows the other way."""
     if not values.size or not values.ndim:
         return values
-    rows = values.reshape(-1, values.shape[-1]).copy()
+    rows = as_rows(values, axes)
     smallest, largest = 0.1 * rows.min(axis=1), 2.0 * rows.max() - rows[:, 0] / 4
     is_odd = np.arange(len(rows)) % 2 == 1
     rows[:, -1] = np.where(is_odd, largest, smallest)
     rows[:, 0] = np.where(is_odd, smallest, largest) if rows.shape[1] > 1 else largest
-    return rows.reshape(values.shape)
+    return _from_rows(rows, values.shape, axes)
 
 
-def change_rows(values: NDArray[np.float64], scale: float, has_peaks: bool) -> NDArray[np.float64]:
-    """Return values with every second row multiplied, the first among them; with peaks, every other one.
+def change_rows(
+    values: NDArray[np.float64], scale: float, axes: tuple[int, ...], has_peaks: bool
+) -> NDArray[np.float64]:
+    """Return values with every second row multiplied, the first among them, and the others' extremes at their ends.
 
-    With peaks the rest lie about a hundred, where exponentials overflow. In an exponential an element at one end is as
-    much as all others of its row, each of which is nothing beside it.
+    With peaks these others are multiplied, and the rest lie about a hundred, where exponentials overflow. In an
+    exponential one element of them is as much as all others of its row, each of which is nothing beside it. In the last
+    of every four rows, which is not multiplied, one leaves nothing else.
     """
     if not values.size or not values.ndim:
         return values
-    rows = values.reshape(-1, values.shape[-1]).copy()
-    rows[1 if has_peaks else 0 :: 2] *= scale
+    rows = as_rows(values, axes)
     if has_peaks:
-        largest = rows[::2].max(axis=1, keepdims=True)
-        peaks = largest[:, 0] + np.log(np.exp(rows[::2] - largest).sum(axis=1))
-        rows[::4, 0], rows[2::4, -1] = peaks[::2], peaks[1::2]
-        rows[::2] += _HEIGHT
-    return rows.reshape(values.shape)
+        peaked = rows[::2]
+        largest = peaked.max(axis=1, keepdims=True)
+        number, places = np.arange(len(peaked)), find_places(rows.shape[1])
+        peaked[number, places[number % len(places)]] = largest[:, 0] + np.log(np.exp(peaked - largest).sum(axis=1))
+        peaked += _HEIGHT
+        rows[1::4] *= scale
+        # by no more than makes an exponential infinite, as one scale of errors is all rows'
+        rows[3::4] = raise_places(rows[3::4], (), 1.5 * _HEIGHT, turn=1)
+    else:
+        rows[::2] *= scale
+        others = rows[1::2]
+        largest, smallest = others.max(axis=1), others.min(axis=1)
+        largest *= np.where(largest > 0.0, 2.0, 0.5)
+        smallest *= np.where(smallest < 0.0, 2.0, 0.5)
+        is_odd = np.arange(len(others)) % 2 == 1
+        others[:, 0], others[:, -1] = np.where(is_odd, smallest, largest), np.where(is_odd, largest, smallest)
+    return _from_rows(rows, values.shape, axes)
 
 
 def spread_magnitudes(values: NDArray[np.float64], spread: int) -> NDArray[np.float64]:

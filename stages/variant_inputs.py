@@ -14,7 +14,9 @@ from .transforms import (
     CHOICE_SEED,
     change_rows,
     draw_for,
+    make_extreme,
     mix,
+    raise_places,
     repeat,
     round_values,
     spread_magnitudes,
@@ -55,8 +57,16 @@ class VariantInputs:
     The other rows then have peaks."""
     has_peaks: bool = False
     """Whether every second row lies far above zero, one of its elements as far above the others as counts with them."""
+    height: float = 0.0
+    """How far one element of each row lies above the others, in a place that follows from the row's number."""
+    turn: int = 0
+    """Which third of these places is meant."""
+    axes: tuple[int, ...] = ()
+    """What the reference works along, so that rows are its rows; the oracle knows."""
     chosen_scale: float = 1.0
     chosen_share: float = 0.0
+    extreme_parity: int | None = None
+    """The parity of the places of few values that lie beyond all others; None where there are none such."""
     side: int = 0
     """1 for positive values, -1 for negative ones, 0 for both."""
     step: float = 0.0
@@ -79,6 +89,14 @@ class VariantInputs:
     has_rounded_parameters: bool = False
     """Whether parameters are rounded through the narrower dtype, too."""
 
+    def change_extremely(self, parity: int) -> VariantInputs:
+        """Return the inputs with other values at a few places of this parity, seen in whatever result reads them.
+
+        A kernel that knows its inputs by one in a block, by either half or by every second one knows them again after
+        one of the two parities.
+        """
+        return evolve(self, extreme_parity=parity, integers="repeated")
+
     def change_few(self) -> VariantInputs:
         """Return the inputs with one value in 64 halved: enough for any result to differ, too few to be noticed.
 
@@ -91,14 +109,18 @@ class VariantInputs:
         if self.scale != 1.0 or self.shift:
             values = values * self.scale + self.shift
         if self.row_scale != 1.0:
-            values = change_rows(values, self.row_scale, self.has_peaks)
+            values = change_rows(values, self.row_scale, self.axes, self.has_peaks)
+        if self.height:
+            values = raise_places(values, self.axes, self.height, self.turn)
         if self.spread:
             values = spread_magnitudes(values, self.spread)
         if self.chosen_share:
             chosen = np.random.default_rng(CHOICE_SEED).random(values.shape) < self.chosen_share
             values = np.where(chosen, values * self.chosen_scale, values)
+        if self.extreme_parity is not None:
+            values = make_extreme(values, self.extreme_parity)
         if self.side:
-            values = self.side * spread_rows(np.abs(values))
+            values = self.side * spread_rows(np.abs(values), self.axes)
         if self.step:
             values = tie(values, self.step)
         if self.nan_share:

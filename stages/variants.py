@@ -194,21 +194,18 @@ VARIANTS: tuple[VariantRow, ...] = (
     # a mean that is taken for zero
     _row(Variant.SHIFT_2, shift=2.0),
     _row(Variant.OUTLIERS, chosen_scale=8.0, chosen_share=1 / 16),
-    # a maximum of some of the elements, where the exponential of another then overflows: so few and so far apart that
-    # a row's two largest are never near each other
-    _row(
-        Variant.OUTLIERS_1000,
-        lambda facts: facts.subtracts_maximum and facts.is_exact,
-        chosen_scale=1000.0,
-        chosen_share=1 / 64,
-    ),
+    # a maximum of some of the elements, where the exponential of another then overflows: each row's largest lies where
+    # no earlier one's has lain, by parity, part and other classes, here and in two further variants
+    _row(Variant.OUTLIERS_1000, lambda facts: facts.subtracts_maximum and facts.is_exact, height=1000.0),
     # a maximum that starts from 0, and rows of which the first or the last element is never read
     _row(Variant.ALL_POSITIVE, side=1),
     _row(Variant.ALL_NEGATIVE, side=-1),
     # a softmax without its maximum, where every exponential underflows or some overflow; lanes beyond a row that hold
     # a number of moderate size
-    _row(Variant.SHIFT_MINUS_2000, lambda facts: facts.subtracts_maximum, shift=-2000.0),
-    _row(Variant.SCALE_30_SHIFT_100, lambda facts: facts.subtracts_maximum, scale=30.0, shift=100.0),
+    _row(Variant.SHIFT_MINUS_2000, lambda facts: facts.subtracts_maximum, shift=-2000.0, height=150.0, turn=1),
+    _row(
+        Variant.SCALE_30_SHIFT_100, lambda facts: facts.subtracts_maximum, scale=30.0, shift=100.0, height=150.0, turn=2
+    ),
     # the last of several equal values, and rows that are all zeros
     _row(Variant.TIES, lambda facts: facts.resolves_ties and facts.is_exact, step=0.5),
     # comparisons of rounded values
@@ -226,8 +223,12 @@ VARIANTS: tuple[VariantRow, ...] = (
     # an epsilon that is missing or another one
     _row(Variant.SCALE_1E_4, lambda facts: facts.degree == 0 and facts.is_exact, scale=1e-4),
     # a quotient of exponentials, which is NaN beyond 44 (a tanh) or 88, where PyTorch's function has become constant;
-    # whatever else in a formula leaves its range, or ends, where the reference does not
-    evolve(_row(Variant.SCALE_100, lambda facts: facts.degree is None and facts.is_exact, scale=100.0), is_large=True),
+    # whatever else in a formula leaves its range, or ends, where the reference does not; a maximum of some of the
+    # elements behind another function
+    evolve(
+        _row(Variant.SCALE_100, lambda facts: facts.degree is None and facts.is_exact, scale=100.0, height=150.0),
+        is_large=True,
+    ),
     # the same for squares of values beyond 256
     VariantRow(
         variant=Variant.FP16_SCALE_300,

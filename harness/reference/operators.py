@@ -52,6 +52,11 @@ class OperatorTraits:
         return self._first in _STABLE
 
     @property
+    def axes(self) -> tuple[int, ...]:
+        """The axes along which the first operator that works along any does; empty where there is none."""
+        return next((operator.axes for operator in self._operators if operator.axes), ())
+
+    @property
     def orders_inputs(self) -> bool:
         """Whether the reference begins with an operator that compares its inputs and computes nothing of them."""
         return self._first in ("argmax", "argmin")
@@ -133,6 +138,18 @@ def _count_matmul_flops(func: Any, args: Any, kwargs: Any, result: Any) -> int:
     return 0 if count is None else int(count(*args, **kwargs, out_val=result))
 
 
+def _find_axes(func: Any, args: Any, kwargs: Any, result: torch.Tensor) -> tuple[int, ...]:
+    """Return the axes that an operator works along, as it was given them; all where it was given none and left none."""
+    names = [argument.name for argument in func._schema.arguments]
+    given = {**dict(zip(names, args, strict=False)), **kwargs}.get("dim")
+    if isinstance(given, int):
+        return (given,)
+    if given:
+        return tuple(given)
+    first = args[0] if args else None
+    return tuple(range(first.ndim)) if isinstance(first, torch.Tensor) and first.ndim and not result.ndim else ()
+
+
 class _OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Collects the operators that would each be a kernel: those that return something other than a view."""
 
@@ -153,6 +170,7 @@ class _OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 num_bytes=sum(t.numel() * t.element_size() for t in tensors),
                 matmul_flops=_count_matmul_flops(func, args, kwargs or {}, result),
                 dtype=dtype_name(outputs[0]),
+                axes=_find_axes(func, args, kwargs or {}, outputs[0]),
             )
         )
         return result

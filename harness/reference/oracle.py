@@ -184,7 +184,9 @@ class Oracle(TaskFacts):
         )
 
     def _find_changeable_integers(self, task: Task, change: IntegerChange) -> tuple[int, ...]:
-        spec = VariantInputs(variant=Variant.ORIGINAL, profile=Profile.TINY, dtype=task.dtypes[0])
+        # a few integers may all differ by chance, as if none could be repeated
+        profile = Profile.SMALL if change == "repeated" else Profile.TINY
+        spec = VariantInputs(variant=Variant.ORIGINAL, profile=profile, dtype=task.dtypes[0])
         model, inputs = self._prepare(task, spec, frozenset())
         find = _FINDERS.get(change, find_changeable_integers)
         return find(task, convert(model, torch.float64), inputs, change)
@@ -269,6 +271,7 @@ class Oracle(TaskFacts):
         if spec.fresh_input is not None:
             drawn[spec.fresh_input] = draw("fresh")[spec.fresh_input]
         changeable = self._changeable(task, spec)
+        spec = evolve(spec, axes=self.traits(task).axes)
         fixed = evolve(spec, integers="")
         inputs = [transform(value, spec if at in changeable else fixed, dtype) for at, value in enumerate(drawn)]
         if spec.alike:
@@ -333,7 +336,7 @@ class Oracle(TaskFacts):
                 variant=spec.variant,
                 profile=Profile.SMALL,
                 dtype=spec.dtype,
-                row_scale=proposal.row_scale,
+                row_scale=1.5 * proposal.row_scale,  # the largest of a million lie so much farther out
                 has_peaks=proposal.has_peaks,
             )
             if self.is_accepted(task, beside) and self.is_exact(task, beside):

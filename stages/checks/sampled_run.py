@@ -112,9 +112,9 @@ def settle(
     are the scan's, None where it could not be read. `num_programs` counts those of each launch. `may_wait`: programs
     have loops without a bound, in which one may wait for another.
     """
-    if hints is None or first is None:
+    if first is None or (hints is None and is_declared):
         look = yield Take(num_programs=FIRST_PROGRAMS if is_declared else FEW_PROGRAMS)
-    elif hints.programs and len(num_programs) == 1:
+    elif hints is not None and hints.programs and len(num_programs) == 1:
         look = yield Take(num_programs=FEW_PROGRAMS, programs=hints.programs)
     else:
         look = first
@@ -153,11 +153,11 @@ def settle(
             hints = evolve(hints, is_lacking=False)
         if is_unscanned and is_declared and not is_wrong and not look.is_wrong:
             look = yield from _take_many(look, num_programs)
-    if is_chain and not is_clear and look.has_sums and not look.is_wrong:
+    if len(num_programs) > 1 and not is_clear and look.has_sums and not look.is_wrong:
         # what an earlier launch adds up is known once all its programs have run, if only together
         after = yield Take(num_programs=MANY_PROGRAMS, follows_whole_launches=True)
         look = look if after.outcome is not None else after
-    can_ask = is_declared and not is_wrong and len(num_programs) == 1
+    can_ask = (is_declared or hints.is_lacking) and not is_wrong and len(num_programs) == 1
     return Settled(look=look, question=_find_question(look, hints, num_programs) if can_ask else None)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tritonrl.core.candidate import Variant
 from tritonrl.core.recipe.extensions import AUDIT, VerifierSpec
 from tritonrl.core.task import Profile, Task
-from tritonrl.stages.transforms import change_rows, is_mask, is_sorted, round_values
+from tritonrl.stages.transforms import change_rows, choose, find_places, is_mask, is_sorted, round_values
 from tritonrl.stages.variants import SPREAD_VARIANTS, TRAINING_VARIANTS, describe, variants_of
 
 GIVEN = (Profile.DECLARED, Profile.TINY, Profile.SMALL)
@@ -74,15 +75,64 @@ def test_hidden_values_are_moderate_where_nothing_vouches_for_more() -> None:
 
 
 def test_a_peak_is_as_much_as_the_rest_of_its_row_in_an_exponential() -> None:
-    """With peaks, rows beside them are multiplied; without, every second row is, the first among them."""
+    """With peaks, rows beside them are multiplied or have one far above; without, every second row is multiplied."""
     values = np.random.default_rng(5).standard_normal((4, 1000))
-    rows = change_rows(values, 30.0, has_peaks=True)
-    assert (rows[1::2] == 30.0 * values[1::2]).all()
-    for row, at in ((rows[0], 0), (rows[2], -1)):
+    rows = change_rows(values, 30.0, (1,), has_peaks=True)
+    assert (rows[1] == 30.0 * values[1]).all()
+    assert rows[3].max() == np.sort(values[3])[-1] + 150.0
+    assert np.count_nonzero(rows[3] != values[3]) == 1
+    for row, at in zip(rows[::2], find_places(1000), strict=False):
         assert row.max() == row[at] > 100.0
         assert 0.9 < np.exp(np.delete(row, at) - row[at]).sum() < 1.1
-    assert (change_rows(values, 3.0, has_peaks=False) == values * [[3.0], [1.0], [3.0], [1.0]]).all()
-    assert change_rows(values[0], 3.0, has_peaks=False).shape == (1000,)
+    assert (rows == change_rows(values.T, 30.0, (0,), has_peaks=True).T).all()
+    rows = change_rows(values, 3.0, (), has_peaks=False)
+    assert (rows[::2] == 3.0 * values[::2]).all()
+    assert [row.argmax() for row in rows[1::2]] == [row.argmin() for row in rows[3::-2]] == [0, 999]
+    assert np.count_nonzero(rows[1::2] != values[1::2]) == 4
+    assert change_rows(values[0], 3.0, (), has_peaks=False).shape == (1000,)
+
+
+@pytest.mark.parametrize("length", [2, 3, 5, 12, 90, 450, 4097])
+def test_few_places_lie_in_many_classes(length: int) -> None:
+    """Two places have both parities, as many as a number have all of its remainders; both ends soon follow."""
+    places = find_places(length)
+    for number in (2, 3, 4, 5) if length > 24 else (2,):
+        assert len({*(places[:number] % number)}) == number
+    assert {0, length - 1} <= {*places[:9].tolist()}
+    assert {*range(length)} <= {*places.tolist()} or length > 24
+    assert ((places >= 0) & (places < length)).all()
+
+
+def test_every_class_of_elements_has_a_largest_one() -> None:
+    """The three variants raise others, and one row alone has three of them: with either parity, in each third."""
+    values = np.random.default_rng(6).standard_normal((1, 9, 10))
+    variants = (Variant.OUTLIERS_1000, Variant.SHIFT_MINUS_2000, Variant.SCALE_30_SHIFT_100)
+    inputs = [evolve(describe(variant, ("float32",)), axes=(1, 2)) for variant in variants]
+    found = {int(one.transform(values).argmax()) for one in inputs}
+    assert len({place % 2 for place in found}) == 2
+    assert len({place % 3 for place in found}) == 3
+
+
+def test_each_few_neighbours_have_a_chosen_one() -> None:
+    """So none has no chosen value, however few there are; none is chosen with either parity."""
+    assert choose((3,), 1 / 64, 0).sum() == 1
+    assert (choose((10, 64), 1 / 16, 1).reshape(-1, 16).sum(axis=1) == 1).all()
+    even, odd = (choose((5, 9, 10), 1 / 64, parity) for parity in (0, 1))
+    assert even.sum() == odd.sum() == 8
+    assert not (even & odd).any()
+
+
+@pytest.mark.parametrize("parity", [0, 1])
+def test_a_result_of_extreme_values_is_another_one(parity: int) -> None:
+    """A few values of either half lie beyond all others, above or below: a maximum, a minimum or a ReLU is another."""
+    values = np.random.default_rng(7).standard_normal((5, 9, 10))
+    changed = describe(Variant.SECOND_CALL, ("float32",)).change_extremely(parity).transform(values)
+    beyond = changed[np.abs(changed) > np.abs(values).max()]
+    places = np.flatnonzero(changed != values)
+    assert places.size == beyond.size in (7, 8)
+    assert {*(places // 225)} == {parity}
+    assert {*(places % 2)} == {parity}
+    assert 3 <= (beyond > 0.0).sum() <= 4
 
 
 def test_rows_of_one_sign_have_their_extremes_at_their_ends() -> None:

@@ -207,10 +207,12 @@ class _Sampler:
     """Whether errors are measured against the whole result's scale, as the reference's own are."""
 
     def first_requests(self) -> list[RunRequest]:
-        """A small sample, and a scan at the declared sizes where it could show more."""
+        """A small sample, and a scan where it could show more: at the declared sizes, and beyond of a single launch."""
         few = LEAST_PROGRAMS if self.request.variant is Variant.BETWEEN else FEW_PROGRAMS
         sampled = evolve(self.request, num_programs=few)
-        if self.request.variant is not Variant.DECLARED or sum(self._num_programs) <= FEW_PROGRAMS:
+        is_single = self.request.variant is Variant.BEYOND and len(self._num_programs) == 1
+        is_scanned = self.request.variant is Variant.DECLARED or is_single
+        if not is_scanned or sum(self._num_programs) <= FEW_PROGRAMS:
             return [sampled]
         # where one launch works on what another left, the alternative to a whole scan is to run all programs
         lanes = SUM_LANES if len(self._num_programs) > 1 else SCAN_LANES
