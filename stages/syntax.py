@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from ..core.candidate import Candidate, Failure
 from ..core.outcome import Outcome, Stage
-from ..core.text.parsing import parse, quietly
+from ..core.text.parsing import KERNEL_PRIVATES, parse, quietly
 from ..core.verdict import StageResult, decide
 from .scopes import Names, Scope, TooEntangled, is_own_object, literal_getattr
 from .unordered_sets import find_uses_of_order
@@ -136,7 +136,7 @@ _OWN_MODULES = frozenset(["torch.cuda.random", "torch.random", "torch.signal", "
 _NAMEDTUPLE_ATTRIBUTES = frozenset(["_asdict", "_fields", "_make", "_replace"])
 _COMPILED_KERNEL_ATTRIBUTES = frozenset(["_init_handles"])
 """What host code calls on a kernel compiled ahead by `warmup`, before it asks for its registers."""
-_PUBLIC_PRIVATES = _NAMEDTUPLE_ATTRIBUTES | _COMPILED_KERNEL_ATTRIBUTES
+_PUBLIC_PRIVATES = _NAMEDTUPLE_ATTRIBUTES | _COMPILED_KERNEL_ATTRIBUTES | KERNEL_PRIVATES
 
 
 def judge_syntax(candidate: Candidate) -> StageResult:
@@ -326,7 +326,7 @@ def _is_forbidden_path(path: str) -> bool:
         return True
     if parts[0] not in ("torch", "triton"):
         return False
-    if any(part.startswith("_") and not _is_dunder(part) for part in parts[1:]):
+    if any(part.startswith("_") and not _is_dunder(part) and part not in KERNEL_PRIVATES for part in parts[1:]):
         return True
     return any(whole in FORBIDDEN_PATHS for _, whole in below)
 

@@ -23,6 +23,8 @@ _LONG_NAME = re.compile(rf"(?:\.{_GAP}\w+{_GAP}){{100}}")
 
 UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 """What `parse` raises; whoever walks a deep tree by recursion raises one of these too."""
+KERNEL_PRIVATES = frozenset({"_log2"})
+"""Private names of `triton.language.standard` that kernels use for want of a public one."""
 _ATTEMPTS = 5
 
 # `warnings.catch_warnings` swaps process-wide state, so that two threads must not do it at once

@@ -21,6 +21,8 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
+from ...core.text.parsing import KERNEL_PRIVATES
+
 _STATEMENTS = (
     *(ast.Return, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.If, ast.Assert, ast.Expr, ast.Pass),
     *(ast.Break, ast.Continue, ast.arguments, ast.arg),
@@ -212,7 +214,7 @@ def _check(node: ast.AST, allowed: tuple[type[ast.AST], ...]) -> None:
             raise refuse(part, type(part).__name__.lower())
         if isinstance(part, ast.Attribute) and not isinstance(part.ctx, ast.Load):
             raise refuse(part, f"assignment to {part.attr}")
-        if isinstance(part, ast.Attribute) and part.attr.startswith("_"):
+        if isinstance(part, ast.Attribute) and part.attr.startswith("_") and part.attr not in KERNEL_PRIVATES:
             raise refuse(part, part.attr)
         if isinstance(part, ast.keyword) and (part.arg is None or part.arg.startswith("_")):
             raise refuse(part.value, part.arg or "**")

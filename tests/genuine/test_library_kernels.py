@@ -19,7 +19,6 @@ FOLDER = Path(__file__).parent / "libraries"
 REFUSED = {
     "deepseek_weight_dequant": "by policy: it reads the process's default dtype, which the reference does not",
     "grouped_gemm_pointers": "by policy: a table of addresses",
-    "levels_by_log2": "by policy: a private name of Triton's",
 }
 """Refused though right, and why."""
 NAMES = sorted(path.stem for path in (FOLDER / "candidates").glob("*.py"))

@@ -26,6 +26,7 @@ import triton
 import triton.language as tl
 from triton.runtime import interpreter
 
+from ....core.text.parsing import KERNEL_PRIVATES
 from ..candidate_module import MODULE_NAME
 from ..kernel_source import (
     BUILTINS,
@@ -298,7 +299,7 @@ class KernelModule:
     def _walk(self, node: ast.AST, value: Any, parts: list[str]) -> Any:
         """Return the object at the end of a dotted path, no step of which leaves the kernel language."""
         for part in parts:
-            if part.startswith("_"):
+            if part.startswith("_") and part not in KERNEL_PRIVATES:
                 raise refuse(node, part)
             if value is triton and part not in _FROM_TRITON:
                 raise refuse(node, f"triton.{part}")
