@@ -1,4 +1,4 @@
-"""Opens a sandbox in the judge's process: sends jobs to zygotes, reads replies, and says what each death means.
+"""Opens a sandbox in the judge's process: sends jobs to zygotes and reads replies; `jobs` says what each death means.
 
 Four kinds of processes, each started by the one before it: the judge, which verifies; a fork server, which has
 imported torch and forks zygotes (`fork_server`); a zygote, which forks a child for each job (`zygote`); and the child,
