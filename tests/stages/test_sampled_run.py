@@ -87,11 +87,14 @@ def test_a_verdict_is_that_of_a_sample_and_takes_five_at_most(
     is_declared: bool,
     may_wait: bool,
 ) -> None:
-    """What counts is one of the samples that were taken, and questions are of declared plans of one launch alone."""
+    """What counts is one of the samples that were taken; questions are of plans of one launch, which are declared or of
+    which a scan has found elements unwritten.
+    """
     settled, taken = follow(first, hints, num_programs, answers, is_declared, may_wait)
     assert len(taken) <= 5
     assert settled.look in ([first] if first is not None else []) + answers[: len(taken)]
-    assert settled.question is None or (is_declared and len(num_programs) == 1)
+    may_ask = len(num_programs) == 1 and (is_declared or (hints is not None and hints.is_lacking))
+    assert settled.question is None or may_ask
 
 
 @given(hints=HINTS, num_programs=NUM_PROGRAMS, outcome=st.sampled_from((Outcome.OUT_OF_BOUNDS, Outcome.CRASHED)))
