@@ -87,9 +87,7 @@ def test_a_verdict_is_that_of_a_sample_and_takes_five_at_most(
     is_declared: bool,
     may_wait: bool,
 ) -> None:
-    """What counts is one of the samples that were taken; questions are of plans of one launch, which are declared or of
-    which a scan has found elements unwritten.
-    """
+    """What counts is one of those taken; questions are of one launch, declared or with elements that a scan misses."""
     settled, taken = follow(first, hints, num_programs, answers, is_declared, may_wait)
     assert len(taken) <= 5
     assert settled.look in ([first] if first is not None else []) + answers[: len(taken)]
