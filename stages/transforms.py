@@ -30,14 +30,14 @@ def _with_last(values: NDArray[np.float64], axes: tuple[int, ...]) -> tuple[NDAr
     return moved, math.prod(values.shape[axis] for axis in last)
 
 
-def as_rows(values: NDArray[np.float64], axes: tuple[int, ...]) -> NDArray[np.float64]:
+def _as_rows(values: NDArray[np.float64], axes: tuple[int, ...]) -> NDArray[np.float64]:
     """Return a copy of values as rows along axes."""
     moved, length = _with_last(values, axes)
     return moved.reshape(-1, length).copy()
 
 
 def _from_rows(rows: NDArray[np.float64], shape: tuple[int, ...], axes: tuple[int, ...]) -> NDArray[np.float64]:
-    """Return values of which `as_rows` makes these rows."""
+    """Return values of which `_as_rows` makes these rows."""
     values = np.empty(shape)
     moved, _ = _with_last(values, axes)
     moved[...] = rows.reshape(moved.shape)
@@ -75,24 +75,22 @@ def raise_places(values: NDArray[np.float64], axes: tuple[int, ...], height: flo
     """
     if not values.size or not values.ndim:
         return values
-    rows = as_rows(values, axes)
+    rows = _as_rows(values, axes)
     number, places = np.arange(len(rows)), find_places(rows.shape[1])
     rows[number, places[(3 * number + turn) % len(places)]] = rows.max(axis=1) + height
     return _from_rows(rows, values.shape, axes)
 
 
-def choose(shape: tuple[int, ...], share: float, parity: int) -> NDArray[np.bool_]:
-    """Return which values are chosen: one of as many neighbours as the share says, drawn, so that none has too few.
+def choose_places(size: int, step: int, parity: int) -> NDArray[np.int64]:
+    """Return a drawn place of every `step` neighbours.
 
-    The parity is that of all places, so that no value is chosen with either, but for one that is left over.
+    The parity is that of all places, so that none is chosen with either, but for one that is left over.
     """
-    size, step = math.prod(shape), round(1 / share)
     starts = np.arange(0, size, step)
     room = np.minimum(step, size - starts)
-    chosen = np.zeros(size, dtype=bool)
     drawn = (np.random.default_rng(CHOICE_SEED).random(len(starts)) * room).astype(np.int64)
-    chosen[starts + np.minimum(drawn - drawn % 2 + parity, room - 1)] = True
-    return chosen.reshape(shape)
+    places: NDArray[np.int64] = starts + np.minimum(drawn - drawn % 2 + parity, room - 1)
+    return places
 
 
 def make_extreme(values: NDArray[np.float64], parity: int) -> NDArray[np.float64]:
@@ -101,7 +99,7 @@ def make_extreme(values: NDArray[np.float64], parity: int) -> NDArray[np.float64
     They lie in even places of the first half, or in odd ones of the second.
     """
     step = min(32, max(2, values.size // 4))
-    chosen = np.flatnonzero(choose(values.shape, 1 / step, parity))
+    chosen = choose_places(values.size, step, parity)
     chosen = chosen[(chosen >= values.size // 2) == bool(parity)]
     height = 4.0 * np.max(np.abs(values), initial=0.0)
     changed = values.copy()
@@ -113,7 +111,7 @@ def spread_rows(values: NDArray[np.float64], axes: tuple[int, ...]) -> NDArray[n
     """Return positive values, each row's largest at its start and its smallest at its end; odd rows the other way."""
     if not values.size or not values.ndim:
         return values
-    rows = as_rows(values, axes)
+    rows = _as_rows(values, axes)
     smallest, largest = 0.1 * rows.min(axis=1), 2.0 * rows.max() - rows[:, 0] / 4
     is_odd = np.arange(len(rows)) % 2 == 1
     rows[:, -1] = np.where(is_odd, largest, smallest)
@@ -132,7 +130,7 @@ def change_rows(
     """
     if not values.size or not values.ndim:
         return values
-    rows = as_rows(values, axes)
+    rows = _as_rows(values, axes)
     if has_peaks:
         peaked = rows[::2]
         largest = peaked.max(axis=1, keepdims=True)

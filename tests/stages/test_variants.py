@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tritonrl.core.candidate import Variant
 from tritonrl.core.recipe.extensions import AUDIT, VerifierSpec
 from tritonrl.core.task import Profile, Task
-from tritonrl.stages.transforms import change_rows, choose, find_places, is_mask, is_sorted, round_values
+from tritonrl.stages.transforms import change_rows, choose_places, find_places, is_mask, is_sorted, round_values
 from tritonrl.stages.variants import SPREAD_VARIANTS, TRAINING_VARIANTS, describe, variants_of
 
 GIVEN = (Profile.DECLARED, Profile.TINY, Profile.SMALL)
@@ -115,11 +115,11 @@ def test_every_class_of_elements_has_a_largest_one() -> None:
 
 def test_each_few_neighbours_have_a_chosen_one() -> None:
     """So none has no chosen value, however few there are; none is chosen with either parity."""
-    assert choose((3,), 1 / 64, 0).sum() == 1
-    assert (choose((10, 64), 1 / 16, 1).reshape(-1, 16).sum(axis=1) == 1).all()
-    even, odd = (choose((5, 9, 10), 1 / 64, parity) for parity in (0, 1))
-    assert even.sum() == odd.sum() == 8
-    assert not (even & odd).any()
+    assert len(choose_places(3, 64, 0)) == 1
+    assert (choose_places(640, 16, 1) // 16 == np.arange(40)).all()
+    even, odd = (choose_places(450, 64, parity) for parity in (0, 1))
+    assert len({*even}) == len({*odd}) == 8
+    assert not {*even} & {*odd}
 
 
 @pytest.mark.parametrize("parity", [0, 1])

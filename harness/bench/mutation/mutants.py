@@ -284,7 +284,7 @@ def to_summary(report: MutantsReport) -> dict[str, Any]:
 
 
 def check_rows(path: Path | None) -> None:
-    """Make the folder of a file for `write_rows`; raises UsageError where it could not be written."""
+    """Make the folder of a file for `write_mutants`; raises UsageError where it could not be written."""
     if path is None:
         return
     if path.suffix not in FORMS:

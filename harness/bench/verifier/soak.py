@@ -235,6 +235,5 @@ def _summarise(censuses: list[Census], outcomes: Counter[str], seed: int, jobs: 
 
 def _slope(censuses: list[Census]) -> float:
     """Return MB per candidate, by least squares."""
-    if len(censuses) < 2:
-        return 0.0
-    return linear_regression([one.num_candidates for one in censuses], [one.judge_mb for one in censuses]).slope
+    numbers = [one.num_candidates for one in censuses]
+    return linear_regression(numbers, [one.judge_mb for one in censuses]).slope if len({*numbers}) > 1 else 0.0

@@ -24,7 +24,7 @@ _SETRESUID = {"x86_64": 117, "aarch64": 147}
 _MADV_COLLAPSE = 25
 _LINUX_CAPABILITY_VERSION_3 = 0x20080522
 
-_MORE_THAN_A_HOLE, _LEAST_HOLE = 100_000, 24
+_MORE_THAN_A_HOLE, _LEAST_HOLE, _MOST_BLOCKS = 100_000, 24, 1000
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.sbrk.restype = ctypes.c_void_p
@@ -101,11 +101,17 @@ def gather_into_huge_pages() -> int:
 def fill_holes() -> None:
     """Take what `malloc` has free between other memory, for good: forks then get memory side by side.
 
-    A hole that a fork uses costs a copy of its page, and of its neighbours', where the allocator links them.
+    A hole that a fork uses costs a copy of its page, and of its neighbours', where the allocator links them. Nothing is
+    done where another allocator is loaded, or another setting, so that memory does not grow at the heap's end.
     """
-    end = above = _libc.sbrk(0)
+    end, blocks = _libc.sbrk(0), []
     while _libc.sbrk(0) == end:
-        above = _malloc(_MORE_THAN_A_HOLE)
+        blocks.append(_malloc(_MORE_THAN_A_HOLE))
+        if len(blocks) == _MOST_BLOCKS:
+            for block in blocks:
+                _libc.free(ctypes.c_void_p(block))
+            return
+    above = blocks[-1]
     size = _MORE_THAN_A_HOLE // 2
     while size >= _LEAST_HOLE:
         taken = _malloc(size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import struct
 import subprocess
 import sys
@@ -24,6 +25,17 @@ copy = bytearray(data)
 before = huge_kb()
 num_gathered = gather_into_huge_pages()
 print(num_gathered, huge_kb() - before, copy == data)
+"""
+_FILL = """
+from tritonrl.harness.sandbox.confinement.syscalls import fill_holes
+
+def resident_bytes():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+before = resident_bytes()
+fill_holes()
+print(resident_bytes() - before)
 """
 ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 MACHINES = sorted(ARCHITECTURES)
@@ -138,3 +150,12 @@ def test_memory_lies_in_huge_pages_and_holds_what_it_held() -> None:
     if num_gathered == "0":
         pytest.skip("this kernel does not gather pages (Linux 6.1 does)")
     assert int(more_kb) >= 24 << 10
+
+
+@pytest.mark.parametrize("threshold", ["131072", "4096"], ids=["heap", "maps"])
+def test_filling_holes_ends_and_keeps_little(threshold: str) -> None:
+    """Also where large blocks of `malloc` are maps of their own, so that the heap's end never moves."""
+    environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": threshold}
+    command = [sys.executable, "-c", _FILL]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=60)
+    assert int(found.stdout) < 32 << 20
