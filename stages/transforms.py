@@ -96,9 +96,10 @@ def choose_places(size: int, step: int, parity: int) -> NDArray[np.int64]:
 def make_extreme(values: NDArray[np.float64], parity: int) -> NDArray[np.float64]:
     """Return values with a few far above or far below all, in turn: whatever a result follows from, it follows.
 
-    They lie in even places of the first half, or in odd ones of the second.
+    They lie in even places of the first half, or in odd ones of the second: of large values so few that most blocks
+    have one at the most, which a kernel that knows a block again by a part of it overlooks.
     """
-    step = min(32, max(2, values.size // 4))
+    step = max(min(32, max(2, values.size // 4)), values.size // 128)
     chosen = choose_places(values.size, step, parity)
     chosen = chosen[(chosen >= values.size // 2) == bool(parity)]
     height = 4.0 * np.max(np.abs(values), initial=0.0)

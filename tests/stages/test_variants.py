@@ -135,6 +135,15 @@ def test_a_result_of_extreme_values_is_another_one(parity: int) -> None:
     assert 3 <= (beyond > 0.0).sum() <= 4
 
 
+@pytest.mark.parametrize("parity", [0, 1])
+def test_blocks_of_large_values_differ_in_one_place_at_most(parity: int) -> None:
+    """Where a block's beginning stands for all of it, nearly every block that changed looks as it did."""
+    values = np.random.default_rng(8).standard_normal((1000, 1024))
+    changed = describe(Variant.SECOND_CALL, ("float32",)).change_extremely(parity).transform(values) != values
+    assert 60 <= changed.sum() <= 65
+    assert changed.sum(axis=1).max() == 1
+
+
 def test_rows_of_one_sign_have_their_extremes_at_their_ends() -> None:
     """Above, rows are positive, largest value first and smallest last or the reverse; below is above negated."""
     values = np.random.default_rng(4).standard_normal((3, 4, 50))
