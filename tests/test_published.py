@@ -26,6 +26,7 @@ from tritonrl.harness.study.store import Results
 ROOT = Path(__file__).resolve().parents[1]
 PUBLISHED = Results(root=ROOT / "results")
 SECOND = Results(root=ROOT / "results" / "second-ablation")
+CONTROLS = Results(root=ROOT / "results" / "controls")
 HALF = tuple(map(str, NAMED_GRIDS["half"]))
 AGAIN = "run `tritonrl report FOLDER --publish FOLDER`, of the second with --grid half and --excerpt README.md"
 
@@ -53,11 +54,18 @@ def second() -> Analysis:
     return analyse(SECOND, HALF)
 
 
+@pytest.fixture(scope="module")
+def controls() -> Analysis:
+    """What the tables of the second run's controls say."""
+    return analyse(CONTROLS)
+
+
 @committed
-def test_readmes_are_what_the_tables_say(analysis: Analysis, second: Analysis) -> None:
+def test_readmes_are_what_the_tables_say(analysis: Analysis, second: Analysis, controls: Analysis) -> None:
     """Every figure of the READMEs' results is computed from the tables: computing them again changes nothing."""
     assert (PUBLISHED.root / "README.md").read_text() == published_readme(PUBLISHED, analysis), AGAIN
     assert (SECOND.root / "README.md").read_text() == published_readme(SECOND, second, HALF), AGAIN
+    assert (CONTROLS.root / "README.md").read_text() == published_readme(CONTROLS, controls), AGAIN
     readme = (ROOT / "README.md").read_text()
     assert with_excerpt(readme, SECOND, second, "results/second-ablation") == readme, AGAIN
 
@@ -85,6 +93,19 @@ def test_the_second_run_answers_as_the_finding_says(second: Analysis) -> None:
         expected = [math.exp(value or 0.0) if name in "st" else 100 * (value or 0.0) for value in shown]
         assert figures == [f"{value:{form}}" for value, form in zip(expected, _forms(figures), strict=True)]
         assert float(row.split("|")[4].strip(" *")) == pytest.approx(p, rel=0.05)
+
+
+@committed
+def test_the_controls_say_what_the_finding_says(controls: Analysis) -> None:
+    """Their differences from the baseline are those of docs/findings/ablation.md."""
+    text = (ROOT / "docs" / "findings" / "ablation.md").read_text()
+    found = {one.cell: one.difference for one in controls.comparisons if one.metric == "correct"}
+    assert _points(found["none+partial-credit"]) in text
+    stopped = found["none+stop-early"]
+    assert (stopped.value, stopped.low, stopped.high) == (0.0, 0.0, 0.0)
+    start = found["sft"]
+    assert None not in (start.value, start.low, start.high)
+    assert _points(Estimate(count=start.count, value=-start.value, low=-start.high, high=-start.low)) in text
 
 
 def _points(difference: Estimate) -> str:
