@@ -6,11 +6,12 @@ results are called `x`, as in a chain.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from attrs import Factory, define
 
+from ..builder.draw import Draw
 from ..builder.operations import Applied
 from ..builder.spec import Size
 from ..builder.windows import Window
@@ -52,6 +53,7 @@ class Program:
         name: str = "",
         applied: Applied | None = None,
         window: Window | None = None,
+        /,
         **options: Option,
     ) -> int:
         """Add a node, called as what it reads where no name is given."""
@@ -76,11 +78,11 @@ class Program:
     ) -> int:
         """Add a convolution, transposed where the window says so; `groups` of -1 is one for each channel."""
         shape = (self.shape(x)[0], filters, *self._slide(x, window))
-        return self.add("conv", shape, (x,), name, window=window, groups=groups, bias=int(bias))
+        return self.add("conv", shape, (x,), name, None, window, groups=groups, bias=int(bias))
 
     def pool(self, x: int, kind: str, window: Window, name: str = "") -> int:
         """Add max or average pooling."""
-        return self.add("pool", (*self.shape(x)[:2], *self._slide(x, window)), (x,), name, window=window, kind=kind)
+        return self.add("pool", (*self.shape(x)[:2], *self._slide(x, window)), (x,), name, None, window, kind=kind)
 
     def _slide(self, x: int, window: Window) -> Shape:
         """Return the sides of what a window makes of an image."""
@@ -175,3 +177,18 @@ class Program:
             roles=tuple(self.sizes),
             nodes=tuple(self.nodes),
         )
+
+
+ProgramDraw = Callable[[Program, Draw], None]
+"""Draws the nodes of a task."""
+
+
+def draw_programs(level: int, draw_nodes: ProgramDraw) -> Callable[[Draw, str], ProgramSpec]:
+    """Return how the tasks of a family are drawn, whose nodes `draw_nodes` adds."""
+
+    def draw_spec(draw: Draw, family: str) -> ProgramSpec:
+        program = Program()
+        draw_nodes(program, draw)
+        return program.finish(level, family)
+
+    return draw_spec

@@ -28,13 +28,20 @@ _SUFFIX = {2: "1d", 3: "1d", 4: "2d", 5: "3d"}
 
 
 def draw_batch_norm(draw: Draw, family: str) -> Spec:
-    """Draw batch norm: with running statistics, or with the batch's own."""
-    return _draw(draw, family, draw.choice(("running", "running", "batch")), level=1)
-
-
-def draw_batch_norm_chain(draw: Draw, family: str) -> Spec:
-    """Draw batch norm, then a chain."""
-    return _draw(draw, family, draw.choice(("running", "running", "batch")), level=2)
+    """Draw batch norm with running statistics, or with the batch's own; with a chain or not."""
+    is_chain = family == "batch_norm_chain"
+    producer = draw.choice(("running", "running", "batch"))
+    rank = draw.choice((4, 4, 4, 2, 3, 5))
+    return Spec(
+        level=2 if is_chain else 1,
+        family=family,
+        producer=producer,
+        sizes=draw_image_sizes(draw, rank),
+        # on minute inputs eps is larger than the batch's variance, and the result is as small as a product's
+        chain=draw_chain(draw, MATRIX_STEPS, 2 if producer == "batch" else 1) if is_chain else (),
+        dtypes=draw_dtypes(draw),
+        options=(("eps", draw.choice(_EPSILONS)), ("affine", int(draw.chance(0.8)))),
+    )
 
 
 def draw_prelu(draw: Draw, family: str) -> Spec:
@@ -47,20 +54,6 @@ def draw_prelu(draw: Draw, family: str) -> Spec:
         sizes=draw_image_sizes(draw, rank),
         dtypes=draw_dtypes(draw),
         options=(("shared", int(draw.chance(0.25))), ("slope", draw.choice(_SLOPES))),
-    )
-
-
-def _draw(draw: Draw, family: str, producer: str, level: int) -> Spec:
-    rank = draw.choice((4, 4, 4, 2, 3, 5))
-    return Spec(
-        level=level,
-        family=family,
-        producer=producer,
-        sizes=draw_image_sizes(draw, rank),
-        # on minute inputs eps is larger than the batch's variance, and the result is as small as a product's
-        chain=draw_chain(draw, MATRIX_STEPS, 2 if producer == "batch" else 1) if level == 2 else (),
-        dtypes=draw_dtypes(draw),
-        options=(("eps", draw.choice(_EPSILONS)), ("affine", int(draw.chance(0.8)))),
     )
 
 

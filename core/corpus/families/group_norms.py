@@ -27,25 +27,18 @@ _MAX_SAMPLE = 65536
 
 
 def draw_group_norm(draw: Draw, family: str) -> Spec:
-    """Draw group norm, instance norm, or layer norm over a whole sample, of one to three sides."""
-    return _draw(draw, family, family, level=1)
-
-
-def draw_group_norm_chain(draw: Draw, family: str) -> Spec:
-    """Draw group or instance norm, then a chain."""
-    return _draw(draw, family, draw.choice(("group_norm", "group_norm", "instance_norm")), level=2)
-
-
-def _draw(draw: Draw, family: str, producer: str, level: int) -> Spec:
+    """Draw group norm, instance norm, or layer norm over a whole sample, of one to three sides; with a chain or not."""
+    is_chain = family == "group_norm_chain"
+    producer = draw.choice(("group_norm", "group_norm", "instance_norm")) if is_chain else family
     rank = draw.choice((4, 4, 4, 3, 5))
     groups = draw.choice(_GROUPS) if producer == "group_norm" else 1
     return Spec(
-        level=level,
+        level=2 if is_chain else 1,
         family=family,
         producer=producer,
         sizes=draw_image_sizes(draw, rank, groups, _MAX_SAMPLE),
         # on minute inputs eps is larger than the variance, and the result is as small as a product's
-        chain=draw_chain(draw, MATRIX_STEPS, 2) if level == 2 else (),
+        chain=draw_chain(draw, MATRIX_STEPS, 2) if is_chain else (),
         dtypes=draw_dtypes(draw),
         options=(
             ("eps", draw.choice(_EPSILONS)),

@@ -6,8 +6,6 @@ for tensors of two dimensions or more, a grid of rows and column blocks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
@@ -114,11 +112,14 @@ ACTIVATIONS: tuple[Operation, ...] = (
 )
 
 _SPREADS = {"relu6": 4, "hardsigmoid": 3, "mish": 2, "tanhshrink": 2}
+_OPERATIONS = {"unary": (UNARY, 0.25), "binary": (BINARY, 0.25), "activation": (ACTIVATIONS, 0.3)}
+"""By family, with the share of those whose number is an argument of `Model`."""
 
 
-def draw_activation(draw: Draw, family: str) -> Spec:
-    """Draw an activation of one tensor."""
-    applied = apply(draw.choice(ACTIVATIONS), draw, 0.3)
+def draw_pointwise(draw: Draw, family: str) -> Spec:
+    """Draw a function of one or two tensors."""
+    operations, argument_share = _OPERATIONS[family]
+    applied = apply(draw.choice(operations), draw, argument_share)
     spread = _SPREADS.get(applied.operation.name, 1)
     return Spec(
         level=1,
@@ -128,28 +129,6 @@ def draw_activation(draw: Draw, family: str) -> Spec:
         chain=(applied,),
         dtypes=draw_dtypes(draw),
         options=(("spread", spread),) if spread > 1 else (),
-    )
-
-
-def draw_unary(draw: Draw, family: str) -> Spec:
-    """Draw a function of one tensor."""
-    return _draw(draw, family, UNARY)
-
-
-def draw_binary(draw: Draw, family: str) -> Spec:
-    """Draw a function of two tensors."""
-    return _draw(draw, family, BINARY)
-
-
-def _draw(draw: Draw, family: str, operations: Sequence[Operation]) -> Spec:
-    applied = apply(draw.choice(operations), draw, 0.25)
-    return Spec(
-        level=1,
-        family=family,
-        producer=applied.operation.name,
-        sizes=draw_pointwise_sizes(draw),
-        chain=(applied,),
-        dtypes=draw_dtypes(draw),
     )
 
 

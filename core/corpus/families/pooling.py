@@ -31,24 +31,18 @@ _MOST_ELEMENTS = 2_000_000
 
 
 def draw_pooling(draw: Draw, family: str) -> Spec:
-    """Draw pooling by the family's kind."""
-    return _draw(draw, family, family, 1, ())
-
-
-def draw_pooling_chain(draw: Draw, family: str) -> Spec:
-    """Draw pooling, then a chain."""
-    kind = draw.choice(("max_pool", "max_pool", "avg_pool"))
-    return _draw(draw, family, kind, 2, draw_chain(draw, MATRIX_STEPS, 1))
-
-
-def _draw(draw: Draw, family: str, kind: str, level: int, chain: tuple[Applied, ...]) -> Spec:
+    """Draw pooling by the family's kind, or any with a chain."""
+    kind, chain = family, tuple[Applied, ...]()
+    if family in ("pooling_chain", "pooling_step"):
+        kind = draw.choice(("max_pool", "max_pool", "avg_pool"))
+        chain = draw_chain(draw, MATRIX_STEPS, 1)
     rank = draw_rank(draw)
     window = draw_pooling_window(draw, rank, kind == "max_pool" and draw.chance(0.3))
     batch, channels = draw_batch(draw), draw_channels(draw, 4, {1: 256, 2: 128, 3: 32}[rank], few=2)
     sides = draw_sides(draw, window, _MOST_ELEMENTS / batch.declared / channels.declared / 2)
     counts_padding = kind == "max_pool" or not any(window.padding) or draw.chance(0.6)
     return Spec(
-        level=level,
+        level=2 if chain else 1,
         family=family,
         producer=f"{kind}{rank}d",
         sizes=(batch, channels, *sides),

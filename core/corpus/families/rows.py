@@ -12,7 +12,7 @@ from ...task import Example
 from ..builder.chain import ChainNames, describe, forward_lines, kernel_lines, name_chain
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
-from ..builder.operations import GATE, MATRIX_STEPS, RESIDUAL, SUBTRACT, Operand, draw_chain
+from ..builder.operations import GATE, MATRIX_STEPS, RESIDUAL, SUBTRACT, Applied, Operand, draw_chain
 from ..builder.row_bodies import MAPS, REDUCTIONS, RowBody
 from ..builder.spec import Spec, draw_dtypes, draw_row_sizes
 from ..builder.wording import Kernel, Names, draw_names, finish
@@ -21,68 +21,42 @@ _EPSILONS = (1e-5, 1e-5, 1e-6, 1e-3)
 _MAX_TILE_COLUMNS = 1024
 
 
-def draw_reduction(draw: Draw, family: str) -> Spec:
-    """Draw a reduction over the last dimension."""
-    producer = (
-        draw.choice(("argmax", "argmin"))
-        if family == "argmax"
-        else draw.choice(("sum", "mean", "max", "min", "l2norm", "sum_squares", "mean_squares", "logsumexp"))
-    )
-    return Spec(
-        level=1,
-        family=family,
-        producer=producer,
-        sizes=draw_row_sizes(draw),
-        dtypes=draw_dtypes(draw),
-        options=(("keepdim", draw.below(2)),),
-    )
+_NORMS = ("layer_norm", "rms_norm")
+_PRODUCERS = {
+    "reduction": ("sum", "mean", "max", "min", "l2norm", "sum_squares", "mean_squares", "logsumexp"),
+    "argmax": ("argmax", "argmin"),
+    "norm_chain": _NORMS,
+    "norm_step": _NORMS,
+    "reduction_chain": ("sum", "mean", "max", "min"),
+}
+"""By family, where it is not called like its only one."""
 
 
-def draw_map(draw: Draw, family: str) -> Spec:
-    """Draw softmax, log-softmax or a norm over the last dimension."""
-    return Spec(
-        level=1,
-        family=family,
-        producer=family,
-        sizes=draw_row_sizes(draw),
-        dtypes=draw_dtypes(draw),
-        options=_norm_options(draw, family),
-    )
-
-
-def _norm_options(draw: Draw, producer: str) -> tuple[tuple[str, str | int | float], ...]:
-    if producer not in ("layer_norm", "rms_norm"):
-        return ()
-    return (("eps", draw.choice(_EPSILONS)), ("affine", int(draw.chance(0.75))))
-
-
-def draw_norm_chain(draw: Draw, family: str) -> Spec:
-    """Draw a norm, then a chain."""
-    producer = draw.choice(("layer_norm", "rms_norm"))
-    return Spec(
-        level=2,
-        family=family,
-        producer=producer,
-        sizes=draw_row_sizes(draw),
-        chain=draw_chain(draw, MATRIX_STEPS, 1),
-        dtypes=draw_dtypes(draw),
-        options=_norm_options(draw, producer),
-    )
-
-
-def draw_reduction_chain(draw: Draw, family: str) -> Spec:
-    """Draw a reduction, then a chain on its result; with few rows a clamp could hide all of them."""
-    producer = draw.choice(("sum", "mean", "max", "min"))
+def draw_rows(draw: Draw, family: str) -> Spec:
+    """Draw a reduction, a softmax or a norm over the last dimension, with a chain where the family has one."""
+    producer = draw.choice(_PRODUCERS[family]) if family in _PRODUCERS else family
     *outer, column = draw_row_sizes(draw)
-    outer[-1] = evolve(outer[-1], small=4 * outer[-1].small, larger=4 * outer[-1].larger)
+    chain: tuple[Applied, ...] = ()
+    if family == "reduction_chain":
+        # with few rows a clamp could hide all of them
+        outer[-1] = evolve(outer[-1], small=4 * outer[-1].small, larger=4 * outer[-1].larger)
+        chain = draw_chain(draw, (RESIDUAL, SUBTRACT, GATE), 1)
+    elif family in ("norm_chain", "norm_step"):
+        chain = draw_chain(draw, MATRIX_STEPS, 1)
+    dtypes = draw_dtypes(draw)
+    options: tuple[tuple[str, int | float], ...] = ()
+    if producer in REDUCTIONS:
+        options = (("keepdim", draw.below(2)),)
+    elif producer in _NORMS:
+        options = (("eps", draw.choice(_EPSILONS)), ("affine", int(draw.chance(0.75))))
     return Spec(
-        level=2,
+        level=2 if chain else 1,
         family=family,
         producer=producer,
         sizes=(*outer, column),
-        chain=draw_chain(draw, (RESIDUAL, SUBTRACT, GATE), 1),
-        dtypes=draw_dtypes(draw),
-        options=(("keepdim", draw.below(2)),),
+        chain=chain,
+        dtypes=dtypes,
+        options=options,
     )
 
 
@@ -104,7 +78,7 @@ def _input(spec: Spec, names: Names) -> str:
     """Return random values on which the producer shows: rows differ, and a norm's input is not normal already."""
     shape = names.shape
     ones = ", ".join((*names.dimensions[:-1], "1"))
-    if spec.level == 2 and "keepdim" in dict(spec.options):
+    if spec.family == "reduction_chain":
         columns = names.dimensions[-1]
         match spec.producer:
             case "sum":
@@ -117,7 +91,7 @@ def _input(spec: Spec, names: Names) -> str:
         return f"torch.randn({shape}) * torch.rand({ones})"
     if spec.producer == "logsumexp":
         return f"torch.randn({shape}) + torch.randn({ones})"
-    if spec.producer in ("layer_norm", "rms_norm"):
+    if spec.producer in _NORMS:
         return f"torch.randn({shape}) * 2 + 1"
     return f"torch.randn({shape})"
 

@@ -17,7 +17,14 @@ from ..builder.spec import Size, Spec, draw_dtypes, draw_size
 from ..builder.strip_bodies import NORMALISATIONS, StripBody, can_walk, spread_lanes, write_strip, write_walk
 from ..builder.wording import Kernel, Names, draw_names_among, finish
 
-_REDUCTIONS = ("sum", "mean", "max", "min", "l2norm", "sum_squares", "mean_squares", "logsumexp")
+_PRODUCERS = {
+    "dim_reduction": ("sum", "mean", "max", "min", "l2norm", "sum_squares", "mean_squares", "logsumexp"),
+    "dim_argmax": ("argmax", "argmin"),
+    "dim_softmax": ("softmax", "log_softmax"),
+    "l1_norm": ("l1", "l1_mean", "l1_clamped"),
+    "l2_norm": ("l2", "l2_clamped"),
+    "channel_rms_norm": ("rms",),
+}
 _EPSILONS = (1e-5, 1e-5, 1e-6, 1e-3)
 _MAX_WHOLE = 256
 _MAX_WALK = 128
@@ -30,40 +37,12 @@ _NAMES = {
 }
 
 
-def draw_dim_reduction(draw: Draw, family: str) -> Spec:
-    """Draw a reduction over a dimension that is not the last."""
-    return _draw(draw, family, draw.choice(_REDUCTIONS), (("keepdim", draw.below(2)),))
-
-
-def draw_dim_argmax(draw: Draw, family: str) -> Spec:
-    """Draw the index of an extreme along a dimension that is not the last."""
-    return _draw(draw, family, draw.choice(("argmax", "argmin")), (("keepdim", draw.below(2)),))
-
-
-def draw_dim_softmax(draw: Draw, family: str) -> Spec:
-    """Draw softmax or log-softmax over a dimension that is not the last."""
-    return _draw(draw, family, draw.choice(("softmax", "log_softmax")))
-
-
-def draw_lp_norm(draw: Draw, family: str) -> Spec:
-    """Draw division by the norm of the given family along any dimension."""
-    kinds = {
-        "l1_norm": ("l1", "l1_mean", "l1_clamped"),
-        "l2_norm": ("l2", "l2_clamped"),
-        "channel_rms_norm": ("rms",),
-    }[family]
+def draw_strips(draw: Draw, family: str) -> Spec:
+    """Draw a function of the family along a dimension, which is the last one for some divisions by a norm alone."""
     eps = (("eps", draw.choice(_EPSILONS)),) if family == "channel_rms_norm" else ()
-    return _draw(draw, family, draw.choice(kinds), eps, last_share=0.4 if family != "channel_rms_norm" else 0.0)
-
-
-def _draw(
-    draw: Draw,
-    family: str,
-    producer: str,
-    options: tuple[tuple[str, str | int | float], ...] = (),
-    last_share: float = 0.0,
-) -> Spec:
-    if draw.chance(last_share):
+    producer = draw.choice(_PRODUCERS[family])
+    keepdim = (("keepdim", draw.below(2)),) if producer in REDUCTIONS else ()
+    if draw.chance(0.4 if family in ("l1_norm", "l2_norm") else 0.0):
         rank = draw.choice((2, 2, 3))
         dim = rank - 1
     else:
@@ -74,7 +53,7 @@ def _draw(
         producer=producer,
         sizes=_draw_sizes(draw, rank, dim),
         dtypes=draw_dtypes(draw),
-        options=(*options, ("dim", dim)),
+        options=(*eps, *keepdim, ("dim", dim)),
     )
 
 

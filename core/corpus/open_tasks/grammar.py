@@ -17,7 +17,7 @@ from ..builder.draw import Draw
 from ..builder.operations import apply
 from ..builder.spec import Spec
 from ..composition.heads import add_tensor, draw_tensor_rank
-from ..composition.program import Program
+from ..composition.program import Program, draw_programs
 from ..composition.tensors import ProgramSpec
 from .chain import FURTHER, LEADING, NEW_BINARY, NEW_UNARY, OpenChain
 from .inputs import (
@@ -261,21 +261,17 @@ def _draw_marked(level: int, chains: Sequence[ChainDraw], has_teacher: bool, len
     return draw_one
 
 
-def _draw_function(draw: Draw, family: str) -> Spec:
+def _draw_function(program: Program, draw: Draw) -> None:
     """Draw a function of one tensor that open tasks have as a step."""
-    program = Program()
     x = add_tensor(program, draw, draw_tensor_rank(draw))
     program.point(x, apply(draw.choice((*NEW_UNARY, *FURTHER)), draw))
-    return program.finish(1, family)
 
 
-def _draw_combination(draw: Draw, family: str) -> Spec:
+def _draw_combination(program: Program, draw: Draw) -> None:
     """Draw a function of two tensors that open tasks have as a step."""
-    program = Program()
     x = add_tensor(program, draw, draw_tensor_rank(draw))
     other = program.input(program.shape(x), draw.choice(("r", "y", "other")))
     program.point(x, apply(draw.choice(NEW_BINARY), draw), "tensor", other=other)
-    return program.finish(1, family)
 
 
 OPEN_FAMILIES: dict[str, tuple[int, SpecDraw]] = {
@@ -296,8 +292,8 @@ LONG_FAMILIES: dict[str, tuple[int, SpecDraw]] = {
 """Longer tasks without teachers by name."""
 
 LESSONS: dict[str, tuple[int, SpecDraw]] = {
-    "any_function": (1, _draw_function),
-    "any_combination": (1, _draw_combination),
+    "any_function": (1, draw_programs(1, _draw_function)),
+    "any_combination": (1, draw_programs(1, _draw_combination)),
     **{
         name: (level, _draw_marked(level, chains, has_teacher=True, lengths=NUM_OPERATIONS[level]))
         for level, families in _LESSONS.items()
