@@ -68,7 +68,7 @@ class Program:
     def input(self, shape: Shape, name: str = "x", scale: Dim | None = None, kind: str = "randn") -> int:
         """Add an argument of `forward`; `scale` is what it is divided by the root of.
 
-        `kind` is "randn", "rand", "mask" (true or false),
+        `kind` is "randn", "mask" (true or false),
         "positive" (0.5 to 1.5), "classes:TEXT" for whole numbers below an expression, or "number:VALUE".
         """
         return self.add("input", shape, (), name, kind=kind, scale=scale.text if scale else "")

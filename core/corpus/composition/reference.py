@@ -233,14 +233,12 @@ def _write_point(place: int, node: Node, names: Sequence[str], shape: Shape, wor
     return applied.torch(names[0], operand)
 
 
-_FUNCTIONS = {"sum": "sum", "mean": "mean", "max": "amax", "min": "amin", "logsumexp": "logsumexp"}
+_FUNCTIONS = {"max": "amax", "min": "amin"}
 
 
 def _write_reduction(place: int, node: Node, x: str, rank: int, wording: Wording, draw: Draw) -> str:
     kind, dims = str(node.option("kind")), node.dims
     keeps = ", keepdim=True" if node.option("keeps") else ""
-    if len(dims) == rank and not keeps and kind in ("sum", "mean", "max", "min"):
-        return f"torch.{kind}({x})"
     if kind == "mean" and node.option("keeps") and rank > 2 and dims == tuple(range(2, rank)) and draw.chance(0.25):
         return f"F.adaptive_avg_pool{rank - 2}d({x}, 1)"
     if len(dims) == 1:
@@ -250,32 +248,19 @@ def _write_reduction(place: int, node: Node, x: str, rank: int, wording: Wording
         shown = f"[{inner}]" if draw.chance(0.4) else f"({inner})"
     if kind in ("max", "min") and len(dims) == 1 and draw.chance(0.6):
         return f"torch.{kind}({x}, dim={shown}{keeps})" + draw.choice(("[0]", ".values"))
-    match kind:
-        case "argmax" | "argmin" | "prod" | "var" | "std":
-            return f"torch.{kind}({x}, dim={shown}{keeps})"
-        case "l1":
-            return f"torch.norm({x}, p=1, dim={shown}{keeps})"
-        case "l2":
-            return f"torch.norm({x}, p=2, dim={shown}{keeps})"
-        case "sum_squares":
-            return f"torch.sum({x} * {x}, dim={shown}{keeps})"
-        case "mean_abs":
-            return f"torch.mean(torch.abs({x}), dim={shown}{keeps})"
-        case _:
-            return f"torch.{_FUNCTIONS[kind]}({x}, dim={shown}{keeps})"
+    if kind in ("l1", "l2"):
+        return f"torch.norm({x}, p={kind[1]}, dim={shown}{keeps})"
+    return f"torch.{_FUNCTIONS.get(kind, kind)}({x}, dim={shown}{keeps})"
 
 
 def _write_softmax(node: Node, x: str, dim: str, draw: Draw) -> str:
     kind = str(node.option("kind"))
-    match kind:
-        case "l2_normalize":
-            long = f"{x} / torch.norm({x}, p=2, dim={dim}, keepdim=True)"
-            return long if draw.chance(0.5) else f"F.normalize({x}, p=2, dim={dim})"
-        case "l1_normalize":
-            long = f"{x} / torch.sum(torch.abs({x}), dim={dim}, keepdim=True)"
-            return long if draw.chance(0.5) else f"F.normalize({x}, p=1, dim={dim})"
-        case _:
-            return f"torch.{kind}({x}, dim={dim})"
+    if not kind.endswith("normalize"):
+        return f"torch.{kind}({x}, dim={dim})"
+    if draw.chance(0.5):
+        norm = f"torch.norm({x}, p=2" if kind == "l2_normalize" else f"torch.sum(torch.abs({x})"
+        return f"{x} / {norm}, dim={dim}, keepdim=True)"
+    return f"F.normalize({x}, p={kind[1]}, dim={dim})"
 
 
 def _write_norm(place: int, node: Node, x: str, shape: Shape, wording: Wording, draw: Draw) -> str:
@@ -290,14 +275,13 @@ def _write_norm(place: int, node: Node, x: str, shape: Shape, wording: Wording, 
             return value
         return f"{value} * {_hold_vector(place, dim, shape, wording, draw)}"
     channels = wording.inside(shape[1].text) if kind != "layer" else ""
+    no_affine = "" if node.option("affine") else ", affine=False"
     match kind:
         case "batch":
-            affine = "" if node.option("affine") else ", affine=False"
-            module = f"nn.BatchNorm{max(1, sides)}d({channels}{eps}{affine})"
+            module = f"nn.BatchNorm{max(1, sides)}d({channels}{eps}{no_affine})"
             module += ".eval()" if node.option("running") else ""
         case "group":
-            affine = "" if node.option("affine") else ", affine=False"
-            module = f"nn.GroupNorm({node.option('groups')}, {channels}{eps}{affine})"
+            module = f"nn.GroupNorm({node.option('groups')}, {channels}{eps}{no_affine})"
         case "instance":
             affine = ", affine=True" if node.option("affine") else ""
             module = f"nn.InstanceNorm{sides}d({channels}{eps}{affine})"
@@ -353,8 +337,6 @@ def write_inputs(spec: ProgramSpec, wording: Wording) -> tuple[list[str], list[s
                 value = f"torch.rand({shape}) > 0.3"
             case "positive":
                 value = f"torch.rand({shape}) + 0.5"
-            case "rand":
-                value = f"torch.rand({shape})"
             case _:
                 value = f"torch.randn({shape})"
         arguments.append(node.name)

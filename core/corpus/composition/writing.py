@@ -111,6 +111,4 @@ _REDUCTIONS = {
     "logsumexp": "log-sum-exp",
     "l1": "L1 norm",
     "l2": "L2 norm",
-    "sum squares": "sum of squares",
-    "mean abs": "mean of absolute values",
 }
