@@ -31,37 +31,17 @@ from .tensors import shortest
 
 MISH = make_operation(
     "mish",
-    "F.mish({x})",
+    "F",
     "Mish",
     "{x} * (2.0 * tl.sigmoid(2.0 * tl.log(1.0 + tl.exp(-tl.abs({x}))) + 2.0 * tl.maximum({x}, 0.0)) - 1.0)",
     result="one",
 )
-RELU6 = make_operation(
-    "relu6",
-    "F.relu6({x})",
-    "ReLU6",
-    "tl.minimum(tl.maximum({x}, 0.0), 6.0)",
-    group="clamp",
-    needs_mixed_signs=True,
-    result="one",
-)
-_DIVISORS = (1.5, 2.0, 2.5, 3.0, 4.0)
-LEARNED_SCALE = make_operation("factor", "{x} * {v}", "multiply by {v}", "{x} * {v}", result="same")
-DIVIDE = make_operation(
-    "divide",
-    "{x} / {a}",
-    "divide by {a}",
-    "{x} / {a}",
-    numbers=(("divisor", _DIVISORS),),
-    result="same",
-)
-SELF_GATE = make_operation(
-    "sigmoid_gate",
-    "torch.sigmoid({x}) * {x}",
-    "multiply by its sigmoid",
-    "{x} * tl.sigmoid({x})",
-    result="one",
-)
+RELU6 = make_operation("relu6", "F", "ReLU6", "tl.minimum(tl.maximum({x}, 0.0), 6.0)", group="clamp", result="one")
+LEARNED_SCALE = make_operation("factor", "{x} * {v}", "multiply by {v}", result="same")
+_DIVISOR = (("divisor", (1.5, 2.0, 2.5, 3.0, 4.0)),)
+DIVIDE = make_operation("divide", "{x} / {a}", "divide by {a}", numbers=_DIVISOR, result="same")
+_GATED = ("torch.sigmoid({x}) * {x}", "multiply by its sigmoid", "{x} * tl.sigmoid({x})")
+SELF_GATE = make_operation("sigmoid_gate", *_GATED, result="one")
 POINTWISE: tuple[Operation, ...] = (*ACTIVATIONS, MISH, RELU6, SELF_GATE)
 _PLAIN = (SCALE, SHIFT, CLAMP, DIVIDE, SCALE, BIAS, BIAS, GAIN, RESIDUAL, SUBTRACT, GATE, LEARNED_SCALE)
 _CANCELLING = frozenset({"elu", "tanh", "selu", "mish"})

@@ -9,85 +9,61 @@ from collections.abc import Sequence
 
 from attrs import define
 
-from ..builder.operations import ACTIVATIONS, GATE, RESIDUAL, SUBTRACT, Operand, Operation, apply, make_operation
+from ..builder.operations import (
+    ACTIVATIONS,
+    GATE,
+    HARDSIGMOID,
+    LOG_SIGMOID,
+    RESIDUAL,
+    SUBTRACT,
+    WEIGHT,
+    Numbers,
+    Operand,
+    Operation,
+    apply,
+    make_operation,
+)
 from ..composition.chains import _PLAIN, MISH, POINTWISE, SELF_GATE, Chain
 from ..composition.tensors import rename
 
-_WEIGHTS = (0.1, 0.2, 0.25, 0.3, 0.4, 0.6, 0.7, 0.75, 0.9)
-_SMOOTHING = (0.25, 0.5, 1.0, 2.0)
+
+def _on_tensor(
+    name: str, torch: str, text: str, triton: str, numbers: Numbers = (), result: str = "mixed"
+) -> Operation:
+    return make_operation(
+        name, torch, text, triton, numbers=numbers, operand=Operand.TENSOR, group="tensor", result=result
+    )
 
 
-def _on_tensor(name: str, torch: str, text: str, triton: str, **more: object) -> Operation:
-    return make_operation(name, torch, text, triton, operand=Operand.TENSOR, group="tensor", **more)
-
-
-SINE = make_operation("sin", "torch.sin({x})", "sine", "tl.sin({x})", group="squash")
-COSINE = make_operation("cos", "torch.cos({x})", "cosine", "tl.cos({x})", group="squash")
+_SMOOTHING = (("smoothing", (0.25, 0.5, 1.0, 2.0)),)
+_ROOT = ("torch.sqrt({x} * {x} + {a})", "square root of the square plus {a}", "tl.sqrt({x} * {x} + {a})")
+_SIGNED_SQUARE = ("{x} * torch.abs({x})", "multiply by its absolute value", "{x} * tl.abs({x})")
+_BUMP = ("{x} / (1.0 + {x} * {x})", "divide by one plus its square")
 NEW_UNARY: tuple[Operation, ...] = (
-    SINE,
-    COSINE,
-    make_operation("erf", "torch.erf({x})", "error function", "tl.erf({x})", group="squash", result="same"),
-    make_operation(
-        "smooth_abs",
-        "torch.sqrt({x} * {x} + {a})",
-        "square root of the square plus {a}",
-        "tl.sqrt({x} * {x} + {a})",
-        numbers=(("smoothing", _SMOOTHING),),
-        group="even",
-        result="one",
-    ),
-    make_operation(
-        "signed_square", "{x} * torch.abs({x})", "multiply by its absolute value", "{x} * tl.abs({x})", group="even"
-    ),
-    make_operation(
-        "bump",
-        "{x} / (1.0 + {x} * {x})",
-        "divide by one plus its square",
-        "{x} / (1.0 + {x} * {x})",
-        group="squash",
-        result="same",
-    ),
+    make_operation("sin", "torch", "sine", "tl.sin({x})", group="squash"),
+    make_operation("cos", "torch", "cosine", "tl.cos({x})", group="squash"),
+    make_operation("erf", "torch", "error function", "tl.erf({x})", group="squash", result="same"),
+    make_operation("smooth_abs", *_ROOT, numbers=_SMOOTHING, group="even", result="one"),
+    make_operation("signed_square", *_SIGNED_SQUARE, group="even"),
+    make_operation("bump", *_BUMP, group="squash", result="same"),
 )
 """Functions of one value."""
 
 FURTHER: tuple[Operation, ...] = (
-    make_operation(
-        "logsigmoid",
-        "F.logsigmoid({x})",
-        "log-sigmoid",
-        "tl.minimum({x}, 0.0) - tl.log(1.0 + tl.exp(-tl.abs({x})))",
-        result="one",
-    ),
-    make_operation(
-        "hardsigmoid",
-        "F.hardsigmoid({x})",
-        "hardsigmoid",
-        "tl.minimum(tl.maximum({x} / 6.0 + 0.5, 0.0), 1.0)",
-        group="squash",
-        result="one",
-    ),
+    make_operation("logsigmoid", "F", "log-sigmoid", LOG_SIGMOID, result="one"),
+    make_operation("hardsigmoid", "F", "hardsigmoid", HARDSIGMOID, group="squash", result="one"),
 )
 """Those that others make with a number beside them, a softplus or a clamp, so that they alone make nothing new."""
 
+_LERP = ("torch.lerp({x}, {v}, {a})", "interpolate towards {v} by {a}", "{x} + {a} * ({v} - {x})")
+_SQUARED_DIFFERENCE = ("({x} - {v}) ** 2", "squared difference from {v}", "({x} - {v}) * ({x} - {v})")
 NEW_BINARY: tuple[Operation, ...] = (
     _on_tensor("maximum", "torch.maximum({x}, {v})", "maximum with {v}", "tl.maximum({x}, {v})"),
     _on_tensor("minimum", "torch.minimum({x}, {v})", "minimum with {v}", "tl.minimum({x}, {v})"),
-    _on_tensor(
-        "lerp",
-        "torch.lerp({x}, {v}, {a})",
-        "interpolate towards {v} by {a}",
-        "{x} + {a} * ({v} - {x})",
-        numbers=(("weight", _WEIGHTS),),
-    ),
+    _on_tensor("lerp", *_LERP, numbers=WEIGHT),
     _on_tensor("glu", "{x} * torch.sigmoid({v})", "multiply by the sigmoid of {v}", "{x} * tl.sigmoid({v})"),
     _on_tensor("swiglu", "{x} * F.silu({v})", "multiply by SiLU of {v}", "{x} * ({v} * tl.sigmoid({v}))"),
-    _on_tensor(
-        "squared_difference",
-        "({x} - {v}) ** 2",
-        "squared difference from {v}",
-        "({x} - {v}) * ({x} - {v})",
-        result="one",
-    ),
+    _on_tensor("squared_difference", *_SQUARED_DIFFERENCE, result="one"),
     _on_tensor("distance", "torch.abs({x} - {v})", "absolute difference from {v}", "tl.abs({x} - {v})", result="one"),
 )
 """Functions of the running value and a further input of its shape."""
