@@ -26,11 +26,12 @@ from .row_kernels import (
     write_reduction,
     write_scan,
 )
-from .statistics import MAPS, REDUCTIONS
 from .tensors import Node, ProgramSpec
 from .window_kernels import write_convolution, write_pooling
 
 _VIEWS = ("input", "flatten", "tokens", "dropout")
+_WITHOUT_STEPS = ("position", "attention", "scan", "concat", "cross_entropy")
+"""Operations whose kernels have no room for steps at their end."""
 
 
 @frozen(kw_only=True)
@@ -64,7 +65,7 @@ def group(nodes: Sequence[Node]) -> list[Group]:
             and node.inputs[0] == previous.last
             and readers[previous.last] == 1
             and all(origin[other] < previous.head for other in node.inputs[1:])
-            and _fits(nodes, previous, node)
+            and nodes[previous.head].op not in _WITHOUT_STEPS
         )
         if joins and previous is not None:
             groups[-1] = Group(head=previous.head, steps=(*previous.steps, place))
@@ -81,11 +82,6 @@ def _find_origins(nodes: Sequence[Node]) -> list[int]:
     for place, node in enumerate(nodes):
         origin.append(-1 if node.op == "input" else origin[node.inputs[0]] if node.op in _VIEWS else place)
     return origin
-
-
-def _fits(nodes: Sequence[Node], previous: Group, node: Node) -> bool:
-    """Return whether a kernel's end has room for a step: positions have no steps, attention and scans none either."""
-    return nodes[previous.head].op not in ("position", "attention", "scan", "concat", "cross_entropy")
 
 
 @define
@@ -171,74 +167,49 @@ class Lowering:
         attribute = self.wording.attributes.get(made.head, "")
         module = f"self.{attribute}"
         if made.steps and made.steps[0] == made.head:
-            return write_elements("pointwise", arguments[0], epilogue)
-        shape = nodes[node.inputs[0]].shape
-        rank = len(shape)
+            return write_elements(arguments[0], epilogue)
+        x, kind, rank = arguments[0], str(node.option("kind")), len(nodes[node.inputs[0]].shape)
+        keeps = bool(node.option("keeps"))
         match node.op:
             case "conv":
                 window = node.window
                 assert window is not None
                 has_groups = node.number("groups") != 1
-                name = ("grouped_" if has_groups else "") + ("conv_transpose" if window.is_transposed else "conv")
-                return write_convolution(
-                    f"{name}{window.rank}d",
-                    window.rank,
-                    window.is_transposed,
-                    has_groups,
-                    arguments[0],
-                    module,
-                    epilogue,
-                )
+                return write_convolution(window.rank, window.is_transposed, has_groups, x, module, epilogue)
             case "pool":
-                is_max = node.option("kind") == "max"
-                name = f"{'max' if is_max else 'avg'}_pool{rank - 2}d"
-                return write_pooling(name, rank - 2, is_max, arguments[0], module, epilogue)
+                return write_pooling(rank - 2, kind == "max", x, module, epilogue)
             case "linear":
-                return write_linear("linear", arguments[0], module, rank, epilogue)
+                return write_linear(x, module, rank, epilogue)
             case "matmul":
-                pair = [
-                    (f"{argument}.T" if rank == 2 else f"{argument}.transpose(-2, -1)") if way == "t" else argument
-                    for argument, way in zip(arguments, str(node.option("layout")), strict=True)
-                ]
-                return write_matmul("matmul", (pair[0], pair[1]), rank, epilogue)
+                turned = ".T" if rank == 2 else ".transpose(-2, -1)"
+                ways = zip(arguments, str(node.option("layout")), strict=True)
+                a, b = (f"{argument}{turned if way == 't' else ''}" for argument, way in ways)
+                return write_matmul((a, b), rank, epilogue)
             case "attention":
                 mask = arguments[3] if len(arguments) > 3 else ""
-                heads = node.number("num_heads")
                 return write_attention(
-                    "attention", tuple(arguments[:3]), bool(node.option("is_causal")), 0.0, heads, mask
+                    tuple(arguments[:3]), bool(node.option("is_causal")), node.number("num_heads"), mask
                 )
             case "position":
-                kind = str(node.option("kind"))
-                return write_position(kind, kind == "argmax", node.dims[0], arguments[0], bool(node.option("keeps")))
+                return write_position(kind, node.dims[0], x, keeps)
             case "scan":
-                name = "cumprod" if node.option("is_product") else "cumsum"
                 mask = arguments[1] if len(arguments) > 1 else ""
-                kind = str(node.option("kind"))
-                return write_scan(name, kind, node.dims[0], arguments[0], mask, bool(node.option("is_product")))
+                return write_scan(kind, node.dims[0], x, mask, bool(node.option("is_product")))
             case "concat":
-                return write_concatenation("concat", (arguments[0], arguments[1]), rank)
+                return write_concatenation((x, arguments[1]), rank)
             case "cross_entropy":
-                return write_cross_entropy("cross_entropy", (arguments[0], arguments[1]), epilogue)
+                return write_cross_entropy((x, arguments[1]), epilogue)
             case "reduce":
-                kind = str(node.option("kind"))
-                name = f"{kind}_reduce" if kind in ("sum", "max", "min") else kind
-                keeps = bool(node.option("keeps"))
-                return write_reduction(name, REDUCTIONS[kind], rank, node.dims, keeps, arguments[0], epilogue)
+                return write_reduction(kind, rank, node.dims, keeps, x, epilogue)
             case "softmax":
-                kind = str(node.option("kind"))
-                return write_map(kind, MAPS[kind], node.dims[0], arguments[0], "", "", epilogue)
+                return write_map(kind, node.dims[0], x, epilogue)
+            case "norm" if kind == "rms":
+                eps = _write_number(float(node.option("eps")))
+                return write_map(kind, node.dims[0], x, epilogue, eps, module if node.option("affine") else "")
             case "norm":
-                return self._write_norm(node, arguments[0], module, epilogue)
+                return write_norm(kind, rank, x, module, epilogue)
             case _:
                 raise ValueError(f"no kernel for {node.op}")
-
-    def _write_norm(self, node: Node, argument: str, module: str, epilogue: Epilogue) -> Function:
-        kind, rank = str(node.option("kind")), len(node.shape)
-        if kind == "rms":
-            weight = module if node.option("affine") else ""
-            eps = _write_number(float(node.option("eps")))
-            return write_map("rms_norm", MAPS["rms"], node.dims[0], argument, eps, weight, epilogue)
-        return write_norm(kind, MAPS["standardize"], rank, argument, module, epilogue)
 
     def _step(self, place: int, taken: set[str]) -> Step:
         node = self.spec.nodes[place]

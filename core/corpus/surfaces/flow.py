@@ -9,6 +9,7 @@ from ..builder.draw import Draw
 from .dialects import Dialect, weighted
 from .expressions import (
     assign,
+    assign_own,
     attribute_of_self,
     call,
     dotted,
@@ -250,9 +251,9 @@ def _make_sequential(program: Program, draw: Draw) -> None:
     wanted = (*_CONTAINERS, f"{run[0]}_{run[1]}", f"{run[0]}_{run[1]}", f"{run[0]}_block")
     container = draw.choice([one for one in wanted if one not in made])
     sequence = call(dotted("nn.Sequential"), *(made[one] for one in run))
-    target = ast.Attribute(value=name("self"), attr=container, ctx=ast.Store())
     kept = [node for n, node in enumerate(program.init) if n not in {places[one] for one in run[1:]}]
-    program.init[:] = [assign(target, sequence) if node is program.init[places[run[0]]] else node for node in kept]
+    first_made = program.init[places[run[0]]]
+    program.init[:] = [assign_own(container, sequence) if node is first_made else node for node in kept]
     program.moved.update({one: f"{container}[{place}]" for place, one in enumerate(run)})
     value = call(own(container), name(first))
     is_last = isinstance(body[end - 1], ast.Return)

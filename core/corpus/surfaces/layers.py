@@ -10,16 +10,7 @@ from collections.abc import Collection, Iterator
 
 from ..builder.draw import Draw
 from .dialects import Dialect
-from .expressions import (
-    assign,
-    attribute_of_self,
-    name,
-    number_of,
-    own,
-    path_of,
-    rename_in,
-    walk,
-)
+from .expressions import assign_own, attribute_of_self, name, number_of, own, path_of, rename_in, walk
 from .program import Parameter, Program
 
 _CONVOLUTION = ("in_channels", "out_channels", "kernel_size", "stride", "padding")
@@ -65,12 +56,7 @@ _ORDER = (
     *("bias", "eps"),
 )
 """In which people list the arguments of a constructor, as far as they are known; others follow."""
-_UNUSED: tuple[tuple[str, Value], ...] = (
-    ("dropout", 0.0),
-    ("inplace", False),
-    ("verbose", False),
-    ("init_scale", 1.0),
-)
+_UNUSED: dict[str, Value] = {"dropout": 0.0, "inplace": False, "verbose": False, "init_scale": 1.0}
 _SYNONYMS: dict[str, tuple[str, ...]] = {
     "in_channels": ("in_channels", "in_channels", "c_in", "in_ch", "channels_in", "in_planes"),
     "out_channels": ("out_channels", "out_channels", "c_out", "out_ch", "channels_out", "out_planes"),
@@ -253,9 +239,9 @@ def give_defaults(program: Program, dialect: Dialect, draw: Draw) -> None:
             passed.append(parameter)
     program.parameters = [*own_values, *passed, *left]
     if program.parameters and draw.chance(dialect.unused_parameters):
-        unused, value = draw.choice(_UNUSED)
+        unused = draw.choice(tuple(_UNUSED))
         if unused not in program.taken():
-            default = ast.Constant(value=value)
+            default = ast.Constant(value=_UNUSED[unused])
             program.parameters.append(Parameter(unused, default, default=default, is_passed=False))
 
 
@@ -331,8 +317,7 @@ def keep_number(program: Program, wanted: str, value: ast.expr) -> ast.expr | No
     if wanted in {parameter.name for parameter in program.parameters} or wanted in program.attributes():
         return None
     program.parameters.append(Parameter(wanted, value))
-    target = ast.Attribute(value=name("self"), attr=wanted, ctx=ast.Store())
-    program.init.append(assign(target, name(wanted)))
+    program.init.append(assign_own(wanted, name(wanted)))
     program.has_constructor = True
     return own(wanted)
 

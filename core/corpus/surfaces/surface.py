@@ -21,7 +21,7 @@ from ...task import Constants, Example, Task
 from ..builder.draw import Draw
 from .dialects import Dialect, dialects
 from .documents import entitle, tell
-from .expressions import attribute_of_self, call, path_of, rename_in, walk
+from .expressions import attribute_of_self, call, path_of, rename_in, walk, words_in
 from .flow import arrange_flow
 from .layers import (
     assert_arguments,
@@ -53,21 +53,11 @@ _INPUTS: dict[str, tuple[str, ...]] = {
     "target": ("target", "targets", "labels"),
     "w": ("w", "weight", "W"),
 }
-
-
 _FACTORS = (["a", "b"], ["x", "y"], ["x", "w"])
 _PAIRS = (
-    ("a", "b"),
-    ("a", "b"),
-    ("A", "B"),
-    ("A", "B"),
-    ("x", "y"),
-    ("left", "right"),
-    ("mat1", "mat2"),
-    ("lhs", "rhs"),
+    *(("a", "b"), ("a", "b"), ("A", "B"), ("A", "B"), ("x", "y")),
+    *(("left", "right"), ("mat1", "mat2"), ("lhs", "rhs")),
 )
-
-
 _AS_MODULES = 100
 """How much oftener operators are modules where modules are put into `nn.Sequential`."""
 
@@ -196,12 +186,6 @@ def _mixes(kind: str) -> bool:
 
 
 _HEAD = "class ModelNew(nn.Module):\n"
-_WORD = re.compile(r"[A-Za-z_]\w*")
-
-
-def words_in(text: str) -> set[str]:
-    """Return the identifiers of a text."""
-    return set(_WORD.findall(text))
 
 
 def split_solution(solution: str) -> tuple[str, str, str] | None:
