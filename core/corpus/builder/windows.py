@@ -23,7 +23,7 @@ _TINY = {1: (5, 7, 9), 2: (4, 5, 6), 3: (3, 3, 4)}
 _SIDES = {1: (32, 8192), 2: (12, 224), 3: (6, 48)}
 
 
-@frozen(kw_only=True)
+@frozen
 class Window:
     """One number a side for each property; `extra` is a transposed convolution's output padding."""
 
@@ -95,6 +95,11 @@ class Window:
         return ", ".join(f"{name} {value}" for name, value in words.items())
 
 
+def square_window(rank: int, width: int, stride: int = 1, padding: int = 0) -> Window:
+    """Return the window with the same numbers on each side, and no dilation."""
+    return Window((width,) * rank, (stride,) * rank, (padding,) * rank, (1,) * rank)
+
+
 def _signed(number: int) -> str:
     return "" if number == 0 else f" + {number}" if number > 0 else f" - {-number}"
 
@@ -125,32 +130,46 @@ def draw_window(draw: Draw, rank: int, is_transposed: bool = False, is_direct: b
     # results of a transposed convolution grow by the stride on every side
     spread = (2, 2, 1, 1, 1 if rank == 3 else 3)
     stride = draw_each_side(draw, rank, spread if is_transposed else (1, 1, 1, 2, 2, 3), 0.1)
-    spans = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
-    match draw.below(3):
-        case 0:
-            padding = (0,) * rank
-        case 1:
-            padding = tuple(span // 2 for span in spans)
-        case _:
-            padding = (min(1, min(spans) // 2),) * rank
+    padding = draw_padding(draw, kernel, dilation)
     extra: tuple[int, ...] = ()
     if is_transposed:
         is_longer = draw.chance(0.3)
         extra = tuple(int(is_longer and step > 1) for step in stride)
-    return Window(
-        kernel=kernel, stride=stride, padding=padding, dilation=dilation, extra=extra, is_transposed=is_transposed
-    )
+    return Window(kernel, stride, padding, dilation, extra, is_transposed)
 
 
-def draw_pooling_window(draw: Draw, rank: int, has_dilation: bool) -> Window:
+def draw_padding(
+    draw: Draw, kernel: tuple[int, ...], dilation: tuple[int, ...], two_share: float = 0.0
+) -> tuple[int, ...]:
+    """Draw a convolution's padding: none, half the window, or one at most; of these with `two_share` up to two."""
+    spans = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
+    way = draw.below(3)
+    if way < 2:
+        return tuple(way * (span // 2) for span in spans)
+    if two_share and not draw.chance(1 - two_share):
+        return tuple(min(2, span // 2) for span in spans)
+    return (min(1, min(spans) // 2),) * len(kernel)
+
+
+_POOLS = {1: (2, 3, 4, 5, 8), 2: (2, 2, 3, 3, 4, 5), 3: (2, 2, 3)}
+_UNEVEN_POOLS = {2: ((2, 3), (3, 2), (1, 4)), 3: ((1, 2, 2), (2, 3, 3))}
+
+
+def draw_pooling_window(
+    draw: Draw,
+    rank: int,
+    dilations: tuple[int, ...] = (),
+    widths: dict[int, tuple[int, ...]] = _POOLS,
+    uneven: float = 0.2,
+) -> Window:
     """Draw a pooling's window: its stride is mostly its width, its padding at most half of it."""
-    kernel = (draw.choice({1: (2, 3, 4, 5, 8), 2: (2, 2, 3, 3, 4, 5), 3: (2, 2, 3)}[rank]),) * rank
-    if rank > 1 and draw.chance(0.2):
-        kernel = draw.choice({2: ((2, 3), (3, 2), (1, 4)), 3: ((1, 2, 2), (2, 3, 3))}[rank])
+    kernel = (draw.choice(widths[rank]),) * rank
+    if rank > 1 and draw.chance(uneven):
+        kernel = draw.choice(_UNEVEN_POOLS[rank])
     stride = kernel if draw.chance(0.5) else draw_each_side(draw, rank, (1, 2, 2, 3), 0.1)
     padding = tuple(width // 2 for width in kernel) if draw.chance(0.4) else (0,) * rank
-    dilation = draw_each_side(draw, rank, (1, 1, 1, 2), 0.0) if has_dilation else (1,) * rank
-    return Window(kernel=kernel, stride=stride, padding=padding, dilation=dilation)
+    dilation = draw_each_side(draw, rank, dilations, 0.0) if dilations else (1,) * rank
+    return Window(kernel, stride, padding, dilation)
 
 
 def draw_each_side(draw: Draw, rank: int, options: tuple[int, ...], uneven: float) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ..builder.draw import Draw
 from ..builder.spec import Size, draw_size
-from ..builder.windows import Window
+from ..builder.windows import square_window
 from .program import Program
 from .sizes import (
     MOST_ELEMENTS,
@@ -41,7 +41,7 @@ def add_convolution(
     is_transposed = kind.startswith("transposed")
     window = draw_window(draw, rank, is_transposed, is_plain)
     if kind == "pointwise":
-        window = Window(kernel=(1,) * rank, stride=(1,) * rank, padding=(0,) * rank, dilation=(1,) * rank)
+        window = square_window(rank, 1)
     groups = draw.choice((2, 2, 3, 4, 4, 8)) if kind.endswith("grouped") else 1
     batch = draw_batch(draw)
     widest = {1: 512, 2: 256, 3: 64}[rank]

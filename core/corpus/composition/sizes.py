@@ -9,7 +9,7 @@ from math import prod
 
 from ..builder.draw import Draw
 from ..builder.spec import Size, draw_size
-from ..builder.windows import Window, draw_each_side
+from ..builder.windows import Window, draw_each_side, draw_padding, draw_pooling_window, square_window
 
 MOST_ELEMENTS = 1 << 24
 """Of a tensor: 64 MB of float32, and of a transposed convolution's result somewhat more."""
@@ -103,35 +103,23 @@ def draw_window(draw: Draw, rank: int, is_transposed: bool = False, is_plain: bo
         stride = draw_each_side(draw, rank, (2, 2, 1, 1, 3 if rank < 3 else 2), uneven)
     else:
         stride = draw_each_side(draw, rank, (1, 1, 1, 1, 2, 2, 3), 0.4 * uneven)
-    spans = [step * (width - 1) for step, width in zip(dilation, kernel, strict=True)]
-    match draw.below(3):
-        case 0:
-            padding = (0,) * rank
-        case 1:
-            padding = tuple(span // 2 for span in spans)
-        case _:
-            padding = (min(1, min(spans) // 2),) * rank if draw.chance(0.7) else tuple(min(2, s // 2) for s in spans)
+    padding = draw_padding(draw, kernel, dilation, 0.3)
     extra: tuple[int, ...] = ()
     if is_transposed:
         is_longer = draw.chance(0.35)
         extra = tuple(draw.between(1, step - 1) if is_longer and step > 1 else 0 for step in stride)
-    return Window(
-        kernel=kernel, stride=stride, padding=padding, dilation=dilation, extra=extra, is_transposed=is_transposed
-    )
+    return Window(kernel, stride, padding, dilation, extra, is_transposed)
+
+
+_POOLS = {1: (2, 3, 4, 5, 8), 2: (2, 2, 2, 3, 3, 4), 3: (2, 2, 3)}
 
 
 def draw_pool_window(draw: Draw, rank: int, has_dilation: bool = False, is_plain: bool = False) -> Window:
     """Draw a pooling's window."""
-    kernel = (draw.choice({1: (2, 3, 4, 5, 8), 2: (2, 2, 2, 3, 3, 4), 3: (2, 2, 3)}[rank]),) * rank
     if is_plain:
-        kernel = (2,) * rank
-        return Window(kernel=kernel, stride=kernel, padding=(0,) * rank, dilation=(1,) * rank)
-    if rank > 1 and draw.chance(0.15):
-        kernel = draw.choice({2: ((2, 3), (3, 2), (1, 4)), 3: ((1, 2, 2), (2, 3, 3))}[rank])
-    stride = kernel if draw.chance(0.5) else draw_each_side(draw, rank, (1, 2, 2, 3), 0.1)
-    padding = tuple(width // 2 for width in kernel) if draw.chance(0.4) else (0,) * rank
-    dilation = draw_each_side(draw, rank, (1, 1, 2, 3), 0.0) if has_dilation else (1,) * rank
-    return Window(kernel=kernel, stride=stride, padding=padding, dilation=dilation)
+        draw.choice(_POOLS[rank])  # so that what is drawn after it stays as it was
+        return square_window(rank, 2, 2)
+    return draw_pooling_window(draw, rank, (1, 1, 2, 3) if has_dilation else (), _POOLS, 0.15)
 
 
 def least_side(window: Window) -> int:

@@ -30,7 +30,16 @@ from ..builder.operations import ACTIVATIONS, MATRIX_STEPS, RELU, Applied, Opera
 from ..builder.spec import Size, Spec, draw_dtypes
 from ..builder.tails import TAILS, Tail, write_tail
 from ..builder.window_code import WindowCode, draw_code
-from ..builder.windows import Window, draw_batch, draw_channels, draw_rank, draw_sides, draw_window, read_window
+from ..builder.windows import (
+    Window,
+    draw_batch,
+    draw_channels,
+    draw_rank,
+    draw_sides,
+    draw_window,
+    read_window,
+    square_window,
+)
 from ..builder.wording import Kernel, Names, draw_names_among, finish
 
 _MOST_OPERATIONS = 4e9
@@ -87,7 +96,7 @@ def _draw(draw: Draw, family: str, kind: str, rank: int, level: int, chain: tupl
     is_direct = kind in ("depthwise_conv", "grouped_conv", "separable_conv")
     window = draw_window(draw, rank, kind == "conv_transpose", is_direct)
     if kind == "pointwise_conv":
-        window = Window(kernel=(1,) * rank, stride=(1,) * rank, padding=(0,) * rank, dilation=(1,) * rank)
+        window = square_window(rank, 1)
     groups = multiplier = 1
     if kind == "grouped_conv" or (kind == "conv_transpose" and level == 1 and draw.chance(0.2)):
         groups = draw.choice((2, 2, 3, 4, 4, 8))

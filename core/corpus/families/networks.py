@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..builder.draw import Draw
 from ..builder.operations import ACTIVATIONS, GATE, RELU, RESIDUAL, Applied, Operation, apply
 from ..builder.spec import Size, draw_size
-from ..builder.windows import Window
+from ..builder.windows import Window, square_window
 from ..composition.chains import RELU6
 from ..composition.program import Program, ProgramDraw
 from ..composition.sizes import draw_batch, draw_channels, draw_colors, draw_features, draw_rows, draw_sides
@@ -20,12 +20,7 @@ _PLACES = 1 << 22
 
 
 def _window(rank: int, width: int, stride: int = 1, padding: int | None = None) -> Window:
-    return Window(
-        kernel=(width,) * rank,
-        stride=(stride,) * rank,
-        padding=(width // 2 if padding is None else padding,) * rank,
-        dilation=(1,) * rank,
-    )
+    return square_window(rank, width, stride, width // 2 if padding is None else padding)
 
 
 def _draw_rows_and_width(program: Program, draw: Draw, role: str = "in_features") -> Shape:

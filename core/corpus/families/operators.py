@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..builder.draw import Draw
 from ..builder.operations import ACTIVATIONS, UNARY, apply, make_operation
 from ..builder.spec import Size
-from ..builder.windows import Window
+from ..builder.windows import square_window
 from ..composition.chains import LEARNED_SCALE, Chain
 from ..composition.heads import add_convolution, add_matmul, add_norm, add_tensor, draw_rank, draw_tensor_rank
 from ..composition.program import Program, ProgramDraw
@@ -37,9 +37,8 @@ def draw_separable(program: Program, draw: Draw) -> None:
     """Draw a depthwise convolution and a pointwise one of its result."""
     rank = draw.choice((1, 2, 2, 2, 3))
     x = add_convolution(program, draw, "depthwise", rank)
-    window = Window(kernel=(1,) * rank, stride=(1,) * rank, padding=(0,) * rank, dilation=(1,) * rank)
     filters = program.dim("out_channels", draw_channels(draw, 8, 256 if rank < 3 else 64))
-    program.convolution(x, filters, window, 1, bool(program.nodes[x].option("bias")))
+    program.convolution(x, filters, square_window(rank, 1), 1, bool(program.nodes[x].option("bias")))
 
 
 def draw_transposed(program: Program, draw: Draw) -> None:

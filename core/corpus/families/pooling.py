@@ -37,7 +37,7 @@ def draw_pooling(draw: Draw, family: str) -> Spec:
         kind = draw.choice(("max_pool", "max_pool", "avg_pool"))
         chain = draw_chain(draw, MATRIX_STEPS, 1)
     rank = draw_rank(draw)
-    window = draw_pooling_window(draw, rank, kind == "max_pool" and draw.chance(0.3))
+    window = draw_pooling_window(draw, rank, (1, 1, 1, 2) if kind == "max_pool" and draw.chance(0.3) else ())
     batch, channels = draw_batch(draw), draw_channels(draw, 4, {1: 256, 2: 128, 3: 32}[rank], few=2)
     sides = draw_sides(draw, window, _MOST_ELEMENTS / batch.declared / channels.declared / 2)
     counts_padding = kind == "max_pool" or not any(window.padding) or draw.chance(0.6)
