@@ -14,18 +14,20 @@ from attrs import evolve
 from ..task import NAMED, TASK_ID, Example, Split, Task
 from .builder.draw import MASK_64, Draw, digest, mix
 from .builder.spec import Spec
-from .composition.overlap import (
+from .composition.program import ProgramSpec
+from .composition.writing import write_task
+from .novelty import (
     OPERATORS_WITH_RESERVED,
+    RESERVED,
+    find_kin,
     find_older,
     goes_on,
     has_tail,
     has_usual_form,
+    is_reserved,
     is_reserved_operator,
     normalize,
 )
-from .composition.tensors import ProgramSpec
-from .composition.writing import write_task
-from .novelty import RESERVED, find_kin, is_reserved
 from .open_tasks.membership import find_operations, is_marked
 from .registry import FAMILIES, SURFACES, TABLE, TAUGHT
 from .surfaces.program import has_same_interface

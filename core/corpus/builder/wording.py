@@ -14,20 +14,11 @@ from ...task import Example, Task
 from .draw import Draw
 from .spec import Size, Spec
 
-_DIMENSIONS: dict[tuple[str, int], tuple[tuple[str, ...], ...]] = {
-    ("pointwise", 1): (("N",), ("SIZE",), ("n",), ("NUM",), ("LENGTH",)),
-    ("pointwise", 2): (("M", "N"), ("ROWS", "COLS"), ("batch_size", "dim"), ("BATCH", "DIM"), ("B", "D")),
-    ("pointwise", 3): (("B", "M", "N"), ("BATCH", "SEQ", "DIM"), ("batch_size", "seq_len", "dim"), ("B", "T", "D")),
-    ("rows", 2): (("M", "N"), ("ROWS", "COLS"), ("batch_size", "dim"), ("BATCH", "DIM"), ("B", "D")),
-    ("rows", 3): (("B", "M", "N"), ("BATCH", "SEQ", "DIM"), ("batch_size", "seq_len", "dim"), ("B", "T", "D")),
-    ("product", 3): (
-        ("M", "K", "N"),
-        ("ROWS", "INNER", "COLS"),
-        ("batch_size", "in_features", "out_features"),
-        ("BATCH", "IN", "OUT"),
-        ("B", "D_IN", "D_OUT"),
-    ),
+ROW_NAMES: dict[int, tuple[tuple[str, ...], ...]] = {
+    2: (("M", "N"), ("ROWS", "COLS"), ("batch_size", "dim"), ("BATCH", "DIM"), ("B", "D")),
+    3: (("B", "M", "N"), ("BATCH", "SEQ", "DIM"), ("batch_size", "seq_len", "dim"), ("B", "T", "D")),
 }
+"""Names of the dimensions of rows, and of a batch of them."""
 
 
 @frozen(kw_only=True)
@@ -62,12 +53,7 @@ class Names:
         return ", ".join(self.dimensions)
 
 
-def draw_names(draw: Draw, kind: str, rank: int) -> Names:
-    """Draw names for a family of the given kind ("pointwise", "rows", "product")."""
-    return draw_names_among(draw, _DIMENSIONS[kind, rank])
-
-
-def draw_names_among(draw: Draw, dimensions: Sequence[tuple[str, ...]]) -> Names:
+def draw_names(draw: Draw, dimensions: Sequence[tuple[str, ...]]) -> Names:
     """Draw names for a family whose dimensions are called as one of these."""
     return Names(
         dimensions=draw.choice(dimensions),

@@ -25,9 +25,8 @@ from ..builder.operations import (
     apply,
     make_operation,
 )
-from .program import Program
+from .program import Program, shortest
 from .sizes import draw_pool_window
-from .tensors import shortest
 
 MISH = make_operation(
     "mish",

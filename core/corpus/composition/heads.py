@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ..builder.draw import Draw
 from ..builder.spec import Size, draw_size
 from ..builder.windows import square_window
-from .program import Program
+from .program import Program, Shape
 from .sizes import (
     MOST_ELEMENTS,
     MOST_OPERATIONS,
@@ -22,7 +22,6 @@ from .sizes import (
     least_side,
     places_for,
 )
-from .tensors import Shape
 
 
 def add_convolution(

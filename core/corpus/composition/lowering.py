@@ -15,6 +15,7 @@ from ..builder.draw import Draw
 from ..builder.wording import Kernel
 from .launches import Epilogue, Function, Step
 from .product_kernels import write_attention, write_linear, write_matmul
+from .program import VIEWS, Node, ProgramSpec
 from .reference import Wording
 from .row_kernels import (
     write_concatenation,
@@ -26,10 +27,8 @@ from .row_kernels import (
     write_reduction,
     write_scan,
 )
-from .tensors import Node, ProgramSpec
 from .window_kernels import write_convolution, write_pooling
 
-_VIEWS = ("input", "flatten", "tokens", "dropout")
 _WITHOUT_STEPS = ("position", "attention", "scan", "concat", "cross_entropy")
 """Operations whose kernels have no room for steps at their end."""
 
@@ -55,7 +54,7 @@ def group(nodes: Sequence[Node]) -> list[Group]:
     origin = _find_origins(nodes)
     groups: list[Group] = []
     for place, node in enumerate(nodes):
-        if node.op in _VIEWS:
+        if node.op in VIEWS:
             continue
         is_step = node.op == "point" or (node.op == "norm" and bool(node.option("running")))
         previous = groups[-1] if groups else None
@@ -80,7 +79,7 @@ def _find_origins(nodes: Sequence[Node]) -> list[int]:
     """Return for each node the latest one that computes what it holds."""
     origin: list[int] = []
     for place, node in enumerate(nodes):
-        origin.append(-1 if node.op == "input" else origin[node.inputs[0]] if node.op in _VIEWS else place)
+        origin.append(-1 if node.op == "input" else origin[node.inputs[0]] if node.op in VIEWS else place)
     return origin
 
 
@@ -103,7 +102,7 @@ class Lowering:
         for place, node in enumerate(nodes):
             if node.op == "input":
                 self.variables[place] = node.name
-            elif node.op in _VIEWS:
+            elif node.op in VIEWS:
                 self._write_view(place, node)
             elif place in last_of:
                 made = last_of[place]

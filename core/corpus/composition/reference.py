@@ -10,7 +10,7 @@ from attrs import Factory, define
 from ..builder.draw import Draw
 from ..builder.windows import literal
 from ..builder.wording import Reference
-from .tensors import Node, ProgramSpec, Shape
+from .program import Node, ProgramSpec, Shape
 
 _SMALL_CAPITALS: dict[str, tuple[str, str]] = {
     "batch": ("batch_size", "B"),

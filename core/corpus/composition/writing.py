@@ -5,10 +5,10 @@ from __future__ import annotations
 from ...task import Example, Task
 from ..builder.draw import Draw
 from ..builder.spec import Spec
-from ..builder.wording import Names, draw_names_among, make_task, write_solution
+from ..builder.wording import Names, draw_names, make_task, write_solution
 from .lowering import Lowering
+from .program import Node, ProgramSpec
 from .reference import draw_wording, make_reference, write_forward
-from .tensors import Node, ProgramSpec
 
 
 def write_program(spec: Spec, task_id: str, draw: Draw) -> Example:
@@ -33,7 +33,7 @@ def write_task(spec: Spec, task_id: str, draw: Draw) -> Task:
 
 
 def _name_constants(spec: ProgramSpec, constants: dict[str, str], draw: Draw) -> Names:
-    return draw_names_among(draw, (tuple(constants[role] for role in spec.roles),))
+    return draw_names(draw, (tuple(constants[role] for role in spec.roles),))
 
 
 def describe(spec: ProgramSpec) -> str:

@@ -13,7 +13,7 @@ from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
 from ..builder.spec import Size, Spec, draw_size
-from ..builder.wording import Kernel, Names, draw_names_among, finish
+from ..builder.wording import Kernel, Names, draw_names, finish
 
 _NAMES = {
     4: (
@@ -45,7 +45,7 @@ def draw_attention(draw: Draw, family: str) -> Spec:
 def write_attention(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the task and a teacher for scaled dot-product attention."""
     rank = len(spec.sizes)
-    names = draw_names_among(draw, _NAMES[rank])
+    names = draw_names(draw, _NAMES[rank])
     q, k, v = draw.choice((("q", "k", "v"), ("q", "k", "v"), ("query", "key", "value")))
     length = names.dimensions[-2]
     draft = Draft()

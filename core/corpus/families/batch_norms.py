@@ -13,13 +13,12 @@ from math import prod
 from attrs import frozen
 
 from ...task import Example
-from ..builder.chain import ChainNames, describe, forward_lines, kernel_lines, name_chain
-from ..builder.drafts import Device, Draft, make_kernel
+from ..builder.drafts import ChainNames, Device, Draft, describe, forward_lines, kernel_lines, make_kernel, name_chain
 from ..builder.draw import Draw
 from ..builder.operations import MATRIX_STEPS, Operand, draw_chain
-from ..builder.row_bodies import MAPS, RowBody
+from ..builder.row_bodies import RowBody, write_body
 from ..builder.spec import DIMENSIONS, Spec, draw_dtypes, draw_image_sizes
-from ..builder.wording import Kernel, Names, draw_names_among, finish
+from ..builder.wording import Kernel, Names, draw_names, finish
 
 _EPSILONS = (1e-5, 1e-5, 1e-4, 1e-3)
 _SLOPES = (0.1, 0.2, 0.25, 0.25, 0.3)
@@ -60,7 +59,7 @@ def draw_prelu(draw: Draw, family: str) -> Spec:
 def write_batch_norm(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the task and a teacher for a function with one value a channel."""
     rank = len(spec.sizes)
-    names = draw_names_among(draw, DIMENSIONS[rank])
+    names = draw_names(draw, DIMENSIONS[rank])
     chain = name_chain(spec.chain, draw)
     x, draft = names.x, Draft()
     draft.take(x, f"torch.randn({names.shape})" + (" * 2 + 1" if spec.producer != "prelu" else ""))
@@ -231,23 +230,24 @@ class ChannelBody(RowBody):
 
     @property
     def place(self) -> str:
-        return self.offsets
+        return self.names.offsets
 
     @property
     def locate(self) -> str:
         """Write the line that finds the elements of the channel."""
-        columns, plane = self.columns, self.plane
+        columns, plane = self.names.columns, self.plane
         if not plane:
-            return f"{self.offsets} = {columns} * channels + row"
-        return f"{self.offsets} = ({columns} // {plane} * channels + row) * {plane} + {columns} % {plane}"
+            return f"{self.names.offsets} = {columns} * channels + row"
+        return f"{self.names.offsets} = ({columns} // {plane} * channels + row) * {plane} + {columns} % {plane}"
 
     def load_vector(self, pointer: str) -> str:
         """Write a load of the channel's value."""
-        return f"tl.load({pointer} + row){self.cast}"
+        return f"tl.load({pointer} + row){self.spec.cast}"
 
     def whole(self, other: str) -> list[str]:
         """Write lines that load the whole channel."""
-        return [self.locate if line.startswith(f"{self.offsets} =") else line for line in RowBody.whole(self, other)]
+        rows = RowBody.whole(self, other)
+        return [self.locate if line.startswith(f"{self.names.offsets} =") else line for line in rows]
 
     def sweep(self, other: str, lines: Sequence[str]) -> list[str]:
         """Write a loop over the channel's blocks."""
@@ -266,13 +266,9 @@ def _statistics_kernel(spec: Spec, names: Names, chain: ChainNames, draft: Draft
     result = names.beside(x).out
     style = "row" if is_whole else "loop"
     body = ChannelBody(spec=spec, names=names, style=style, n=n, rows="channels", plane=plane)
-
-    def load(operand: str, kind: Operand) -> str:
-        pointer = names.ptr(operand)
-        return body.load_vector(pointer) if kind is Operand.VECTOR else body.load(pointer)
-
-    steps = kernel_lines(spec.chain, names.value, chain, draw, load)
-    lines = MAPS["layer_norm"](body) + body.finish_map(steps, names.ptr(result))
+    lines = write_body(
+        "layer_norm", body, result, kernel_lines(spec.chain, names.value, chain, draw, body.load_operand)
+    )
     name = draw.choice(("batch_norm", "bn", "fused_bn" if spec.chain else "channel_norm")) + names.suffix
     arguments = draft.pass_to(names.ptr, result, [n, "channels", *([plane] if plane else [])])
     block = f"triton.next_power_of_2({n})" if is_whole else str(draw.choice((512, 1024, 2048)))

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from attrs import evolve
 
 from ...task import Example
-from ..builder.chain import describe, kernel_lines, name_chain, reference_lines
 from ..builder.convolution_kernels import (
     Epilogue,
     KernelParts,
@@ -24,7 +23,7 @@ from ..builder.convolution_kernels import (
     separable_kernel,
 )
 from ..builder.convolution_words import BATCH_NORM, CHANNEL_NAMES, Layer, norm_lines, write_layer
-from ..builder.drafts import Device, Draft, make_kernel
+from ..builder.drafts import Device, Draft, describe, kernel_lines, make_kernel, name_chain, reference_lines
 from ..builder.draw import Draw
 from ..builder.operations import ACTIVATIONS, MATRIX_STEPS, RELU, Applied, Operand, apply, draw_chain, is_bounded
 from ..builder.spec import Size, Spec, draw_dtypes
@@ -40,7 +39,7 @@ from ..builder.windows import (
     read_window,
     square_window,
 )
-from ..builder.wording import Kernel, Names, draw_names_among, finish
+from ..builder.wording import Kernel, Names, draw_names, finish
 
 _MOST_OPERATIONS = 4e9
 _MOST_ELEMENTS = 2_000_000
@@ -155,7 +154,7 @@ def _kind(spec: Spec) -> str:
 def write_convolution(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the task and a teacher for a convolution, with what follows it."""
     kind, window = _kind(spec), read_window(spec)
-    names = draw_names_among(draw, CHANNEL_NAMES[kind == "depthwise_conv", window.rank])
+    names = draw_names(draw, CHANNEL_NAMES[kind == "depthwise_conv", window.rank])
     chain = name_chain(spec.chain, draw)
     draft = Draft()
     x = names.x

@@ -12,7 +12,7 @@ from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
 from ..builder.spec import Spec, draw_dtypes, draw_size
-from ..builder.wording import Kernel, Names, draw_names_among, finish
+from ..builder.wording import Kernel, Names, draw_names, finish
 from .totals import DIMENSIONS, draw_total_sizes, finish_total, part_launch, sum_parts
 
 _BETAS = (0.25, 0.5, 0.75, 1.0, 1.0, 1.5, 2.0)
@@ -132,7 +132,7 @@ def draw_row_loss(draw: Draw, family: str) -> Spec:
 def write_element_loss(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the task and a teacher for a loss of elements."""
     loss = _ELEMENT[spec.producer]
-    names = draw_names_among(draw, DIMENSIONS[len(spec.sizes)])
+    names = draw_names(draw, DIMENSIONS[len(spec.sizes)])
     p, t = draw.choice((("pred", "target"), ("predictions", "targets"), ("x", "y"), ("inp", "target")))
     names = names.beside(p, t)
     draft = Draft()
@@ -185,7 +185,7 @@ def _finish(
 
 def write_row_loss(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the task and a teacher for a loss that has a value a row."""
-    names = draw_names_among(draw, DIMENSIONS[2])
+    names = draw_names(draw, DIMENSIONS[2])
     draft = Draft()
     rows, columns = names.dimensions
     reduction = str(spec.option("reduction"))

@@ -11,7 +11,7 @@ from ..builder.spec import Size
 from ..builder.windows import square_window
 from ..composition.chains import LEARNED_SCALE, Chain
 from ..composition.heads import add_convolution, add_matmul, add_norm, add_tensor, draw_rank, draw_tensor_rank
-from ..composition.program import Program, ProgramDraw
+from ..composition.program import Program, ProgramDraw, Shape, rename
 from ..composition.sizes import (
     MOST_ELEMENTS,
     draw_batch,
@@ -23,7 +23,6 @@ from ..composition.sizes import (
     draw_sides,
     least_side,
 )
-from ..composition.tensors import Shape, rename
 from .pointwise import ACTIVATIONS as RARER
 
 

@@ -11,7 +11,7 @@ from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
 from ..builder.operations import BINARY, HARDSIGMOID, SOFTPLUS, UNARY, Operation, apply, make_operation
 from ..builder.spec import Spec, draw_dtypes, draw_pointwise_sizes
-from ..builder.wording import Kernel, Names, draw_names, finish
+from ..builder.wording import ROW_NAMES, Kernel, Names, draw_names, finish
 
 _LAMBD = (("lambd", (0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.75)),)
 _ALPHA = (("alpha", (0.5, 0.75, 1.25, 1.5, 2.0)),)
@@ -94,6 +94,7 @@ ACTIVATIONS: tuple[Operation, ...] = (
     make_operation("scalar", "{x} * {a}", "multiplication by {a}", "{x} * {a}", "{a} * {x}", numbers=_SCALE),
 )
 
+_NAMES = {1: (("N",), ("SIZE",), ("n",), ("NUM",), ("LENGTH",)), **ROW_NAMES}
 _SPREADS = {"relu6": 4, "hardsigmoid": 3, "mish": 2, "tanhshrink": 2}
 _OPERATIONS = {"unary": (UNARY, 0.25), "binary": (BINARY, 0.25), "activation": (ACTIVATIONS, 0.3)}
 """By family, with the share of those whose number is an argument of `Model`."""
@@ -120,7 +121,7 @@ _OTHERS = {"x": ("y", "y", "other", "b"), "inp": ("other", "y"), "a": ("b", "b",
 
 def write_pointwise(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the task and a teacher for a function of one or two tensors."""
-    names = draw_names(draw, "pointwise", len(spec.sizes))
+    names = draw_names(draw, _NAMES[len(spec.sizes)])
     (applied,) = spec.chain
     inputs: tuple[str, ...] = (names.x,)
     if spec.family == "binary":

@@ -7,10 +7,9 @@ random values are nearly all positive, so that a chain's input is shifted: a ReL
 from __future__ import annotations
 
 from ...task import Example
-from ..builder.chain import ChainNames, describe, forward_lines, kernel_lines, name_chain
 from ..builder.convolution_kernels import Spots, drop_unused
 from ..builder.convolution_words import CHANNEL_NAMES
-from ..builder.drafts import Device, Draft, make_kernel
+from ..builder.drafts import ChainNames, Device, Draft, describe, forward_lines, kernel_lines, make_kernel, name_chain
 from ..builder.draw import Draw
 from ..builder.operations import MATRIX_STEPS, Applied, Operand, draw_chain
 from ..builder.spec import Spec, draw_dtypes
@@ -25,7 +24,7 @@ from ..builder.windows import (
     literal,
     read_window,
 )
-from ..builder.wording import Kernel, Names, draw_names_among, finish
+from ..builder.wording import Kernel, Names, draw_names, finish
 
 _MOST_ELEMENTS = 2_000_000
 
@@ -55,7 +54,7 @@ def draw_pooling(draw: Draw, family: str) -> Spec:
 def write_pooling(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the task and a teacher for pooling, with what follows it."""
     window, is_max = read_window(spec), spec.producer.startswith("max")
-    names = draw_names_among(draw, CHANNEL_NAMES[True, window.rank])
+    names = draw_names(draw, CHANNEL_NAMES[True, window.rank])
     chain, draft, x, rank = name_chain(spec.chain, draw), Draft(), names.x, window.rank
     sides = names.dimensions[2:]
     lead = ", ".join(names.dimensions[:2])

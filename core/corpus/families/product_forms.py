@@ -14,7 +14,7 @@ from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
 from ..builder.spec import Size, Spec, draw_size
 from ..builder.tiles import Tile, draw_tile, scale, split_programs
-from ..builder.wording import Kernel, Names, draw_names_among, finish
+from ..builder.wording import Kernel, Names, draw_names, finish
 
 _MATRIX = (("M", "K", "N"), ("ROWS", "INNER", "COLS"), ("m", "k", "n"))
 _SQUARE = (("N",), ("SIZE",), ("n",), ("DIM",))
@@ -187,7 +187,7 @@ _FORMS: dict[str, tuple[str, tuple[str, ...], str]] = {
 def write_product_form(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the task and a teacher for a matrix product of another form."""
     kind = spec.producer if spec.family == "batched_matmul" else ("square", "by_square", "matrix")[len(spec.sizes) - 1]
-    names = draw_names_among(draw, _NAMES[kind])
+    names = draw_names(draw, _NAMES[kind])
     a, b = draw.choice((("a", "b"), ("a", "b"), ("x", "y"), ("x", "w")))
     form = _find_form(spec, names, a, b)
     draft = Draft()

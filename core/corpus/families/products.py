@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from attrs import evolve, frozen
 
 from ...task import Example
-from ..builder.chain import ChainNames, describe, forward_lines, kernel_lines, name_chain
-from ..builder.drafts import Device, Draft, make_kernel
+from ..builder.drafts import ChainNames, Device, Draft, describe, forward_lines, kernel_lines, make_kernel, name_chain
 from ..builder.draw import Draw
 from ..builder.operations import MATRIX_STEPS, Operand, draw_chain, is_bounded
-from ..builder.row_bodies import MAPS, REDUCTIONS, RowBody
+from ..builder.row_bodies import REDUCTIONS, RowBody, write_body
 from ..builder.spec import Spec, draw_product_sizes
 from ..builder.tiles import draw_tile, scale, split_programs
 from ..builder.wording import Kernel, Names, Reference, draw_names, finish
@@ -30,6 +29,10 @@ _TAILS = {
     "min": ("minimum over the last dimension", "torch.amin({x}, dim=-1{k})"),
 }
 _MAX_TILE_COLUMNS = 512
+_NAMES = (
+    *(("M", "K", "N"), ("ROWS", "INNER", "COLS"), ("batch_size", "in_features", "out_features")),
+    *(("BATCH", "IN", "OUT"), ("B", "D_IN", "D_OUT")),
+)
 
 
 def draw_product_rows(draw: Draw, family: str) -> Spec:
@@ -65,14 +68,11 @@ def _add_rows(first: Kernel, tail: str, keep: bool, spec: Spec, names: Names, dr
     """Add the kernel that reads the product's rows to the product's own."""
     is_short = spec.sizes[-1].declared <= _MAX_TILE_COLUMNS
     style = draw.choice(("row", "row", "tile") if is_short else ("row", "row", "loop"))
-    result, pointer = names.out, names.ptr("mid")
+    result = names.out
     body = RowBody(spec=spec, names=evolve(names, x="mid"), style=style, n="N", rows="M")
+    made = "torch.empty_like(mid)"
     if tail in REDUCTIONS:
-        lines = REDUCTIONS[tail](body) + body.finish_reduction((), names.ptr(result))
         made = f"torch.empty({'(M, 1)' if keep else '(M,)'}, device=mid.device, dtype=mid.dtype)"
-    else:
-        lines = MAPS[tail](body) + body.finish_map((), names.ptr(result))
-        made = "torch.empty_like(mid)"
     name = draw.choice((tail, f"row_{tail}", "rows")) + names.suffix
     num_rows = draw.choice((2, 4))
     constants = [(names.block, str(draw.choice((256, 512))) if style == "loop" else "triton.next_power_of_2(N)")]
@@ -80,9 +80,9 @@ def _add_rows(first: Kernel, tail: str, keep: bool, spec: Spec, names: Names, dr
     sizes = [("N", "N"), ("M", "M")] if style == "tile" else [("N", "N")]
     device = Device(
         name=name,
-        arguments=((pointer, "mid"), (names.ptr(result), result), *sizes),
+        arguments=((names.ptr("mid"), "mid"), (names.ptr(result), result), *sizes),
         constants=tuple(constants),
-        body=tuple(lines),
+        body=tuple(write_body(tail, body, result)),
     )
     grid = f"(triton.cdiv(M, {num_rows}),)" if style == "tile" else "(M,)"
 
@@ -144,7 +144,7 @@ def write_parts(spec: Spec, draw: Draw, result: str = "") -> tuple[Names, str, R
 
     Its matrix is called `result` where the solution goes on with it.
     """
-    names = draw_names(draw, "product", 3)
+    names = draw_names(draw, _NAMES)
     chain, draft = name_chain(spec.chain, draw), Draft()
     product = (_write_matmul if spec.producer in _LAYOUTS else _write_linear)(spec, names, draft, draw)
     rows, _, columns = names.dimensions

@@ -9,13 +9,12 @@ from __future__ import annotations
 from attrs import evolve
 
 from ...task import Example
-from ..builder.chain import ChainNames, describe, forward_lines, kernel_lines, name_chain
-from ..builder.drafts import Device, Draft, make_kernel
+from ..builder.drafts import ChainNames, Device, Draft, describe, forward_lines, kernel_lines, make_kernel, name_chain
 from ..builder.draw import Draw
 from ..builder.operations import GATE, MATRIX_STEPS, RESIDUAL, SUBTRACT, Applied, Operand, draw_chain
-from ..builder.row_bodies import MAPS, REDUCTIONS, RowBody
+from ..builder.row_bodies import REDUCTIONS, RowBody, write_body
 from ..builder.spec import Spec, draw_dtypes, draw_row_sizes
-from ..builder.wording import Kernel, Names, draw_names, finish
+from ..builder.wording import ROW_NAMES, Kernel, Names, draw_names, finish
 
 _EPSILONS = (1e-5, 1e-5, 1e-6, 1e-3)
 _MAX_TILE_COLUMNS = 1024
@@ -98,7 +97,7 @@ def _input(spec: Spec, names: Names) -> str:
 
 def write_rows(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the task and a teacher for a family that works on rows."""
-    names = draw_names(draw, "rows", len(spec.sizes))
+    names = draw_names(draw, ROW_NAMES[len(spec.sizes)])
     chain = name_chain(spec.chain, draw)
     x, draft = names.x, Draft()
     draft.take(x, _input(spec, names))
@@ -157,7 +156,13 @@ def _write_kernel(spec: Spec, names: Names, chain: ChainNames, draft: Draft, dra
     style = draw.choice(("row", "row", "loop", "tile") if is_tileable else ("row", "row", "row", "loop"))
     x, n, rows = names.x, draw.choice(("n_cols", "n_cols", "n")), draw.choice(("n_rows", "m"))
     result = names.beside(x).out
-    lines = _write_body(RowBody(spec=spec, names=names, style=style, n=n, rows=rows), result, chain, draw)
+    body = RowBody(spec=spec, names=names, style=style, n=n, rows=rows)
+
+    def load(operand: str, kind: Operand) -> str:
+        is_reduction = spec.producer in REDUCTIONS
+        return body.load_result(names.ptr(operand)) if is_reduction else body.load_operand(operand, kind)
+
+    lines = write_body(spec.producer, body, result, kernel_lines(spec.chain, names.value, chain, draw, load))
     base = "fused_" + spec.producer if spec.chain else spec.producer
     name = draw.choice((base, base, "fused" if spec.chain else "row")) + names.suffix
     block = str(draw.choice((256, 512, 1024))) if style == "loop" else f"triton.next_power_of_2({n})"
@@ -176,23 +181,6 @@ def _write_kernel(spec: Spec, names: Names, chain: ChainNames, draft: Draft, dra
         host.append(f"block = {block}")
     host.append(device.launch(f"(triton.cdiv({rows}, {tile_rows}),)" if style == "tile" else f"({rows},)", warps))
     return make_kernel([device], host, draft.tensors, result, style)
-
-
-def _write_body(body: RowBody, result: str, chain: ChainNames, draw: Draw) -> list[str]:
-    """Write the producer, the chain and the store."""
-    spec, names = body.spec, body.names
-    is_reduction = spec.producer in REDUCTIONS
-
-    def load(operand: str, kind: Operand) -> str:
-        pointer = names.ptr(operand)
-        if is_reduction:
-            return body.load_result(pointer)
-        return body.load_vector(pointer) if kind is Operand.VECTOR else body.load(pointer)
-
-    steps = kernel_lines(spec.chain, names.value, chain, draw, load)
-    if is_reduction:
-        return REDUCTIONS[spec.producer](body) + body.finish_reduction(steps, names.ptr(result))
-    return MAPS[spec.producer](body) + body.finish_map(steps, names.ptr(result))
 
 
 def _allocate(spec: Spec, x: str) -> str:

@@ -12,11 +12,11 @@ from ..builder.draw import Draw
 from ..builder.spec import DIMENSIONS as IMAGES
 from ..builder.spec import Size, Spec, draw_dtypes, draw_size
 from ..builder.strip_bodies import spread_lanes
-from ..builder.wording import Kernel, Names, draw_names_among, finish
+from ..builder.wording import ROW_NAMES, Kernel, Names, draw_names, finish
 
 _NAMES = {
     2: (("M", "N"), ("ROWS", "COLS"), ("batch_size", "length"), ("BATCH", "DIM"), ("B", "T")),
-    3: (("B", "M", "N"), ("BATCH", "SEQ", "DIM"), ("batch_size", "seq_len", "dim"), ("B", "T", "D")),
+    3: ROW_NAMES[3],
     4: IMAGES[4],
 }
 _PRODUCTS = ("cumulative_product", "masked_product")
@@ -58,7 +58,7 @@ def _draw_sizes(draw: Draw, rank: int, dim: int, most: int) -> tuple[Size, ...]:
 def write_scan(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the task and a teacher for a cumulative sum or product."""
     rank, dim = len(spec.sizes), int(spec.option("dim"))
-    names = draw_names_among(draw, _NAMES[rank])
+    names = draw_names(draw, _NAMES[rank])
     x, draft = names.x, Draft()
     is_product = spec.family in _PRODUCTS
     function = "torch.cumprod" if is_product else "torch.cumsum"

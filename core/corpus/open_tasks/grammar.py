@@ -17,11 +17,14 @@ from ..builder.draw import Draw
 from ..builder.operations import apply
 from ..builder.spec import Spec
 from ..composition.heads import add_tensor, draw_tensor_rank
-from ..composition.program import Program, draw_programs
-from ..composition.tensors import ProgramSpec
-from .chain import FURTHER, LEADING, NEW_BINARY, NEW_UNARY, OpenChain
-from .inputs import (
+from ..composition.program import Program, ProgramSpec, draw_programs
+from .chain import (
+    FURTHER,
+    LEADING,
     MOST_ELEMENTS,
+    NEW_BINARY,
+    NEW_UNARY,
+    OpenChain,
     begin,
     begin_convolution,
     begin_image,
