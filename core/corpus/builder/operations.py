@@ -8,6 +8,7 @@ never follows one whose result has a single sign, where it would be invisible.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 from attrs import frozen
@@ -74,11 +75,11 @@ class Applied:
         """Return the PyTorch expression."""
         return self.operation.torch.format(x=x, v=operand, **self._texts("self."))
 
-    def triton(self, x: str, draw: Draw, operand: str = "") -> str:
-        """Return the Triton expression, in one of its spellings."""
+    def triton(self, x: str, draw: Draw, operand: str = "", numbers: Sequence[str] = ()) -> str:
+        """Return the Triton expression, in one of its spellings; `numbers` are names in place of the values."""
         spellings = self.operation.triton
         spelling = spellings[0] if len(spellings) == 1 else draw.choice(spellings)
-        return spelling.format(x=x, v=operand, **self._texts(""))
+        return spelling.format(x=x, v=operand, **(self._texts("") | dict(zip("ab", numbers, strict=False))))
 
     def text(self, operand: str = "", x: str = "") -> str:
         """Return the description."""

@@ -29,11 +29,14 @@ class Place:
 class Step:
     """A pointwise function with what it reads: nothing, a vector along `axis`, a number, or another tensor."""
 
+    name: str
     applied: Applied | None = None
     spelling: str = ""
     """The function in Triton of `{x}` and `{v}`."""
     operands: tuple[tuple[str, str], ...] = ()
     """(name in the function, what the forward pass gives) of each operand."""
+    numbers: tuple[tuple[str, str], ...] = ()
+    """(name in the function, keyword and value that the forward pass gives) of each number of the function."""
     kind: str = ""
     """Nothing, "channel", "scalar", "number", "tensor" or "plane" (a value for each of the leading two dimensions)."""
     axis: int = 1
@@ -58,6 +61,7 @@ class Epilogue:
         for step in self.steps:
             for name, argument in step.operands:
                 (numbers if step.kind == "number" else taken)[name] = argument
+            numbers.update(step.numbers)
         self.parameters, self.numbers = list(taken.items()), list(numbers.items())
 
     def lines(self, place: Place) -> list[str]:
@@ -100,8 +104,8 @@ class Epilogue:
         return f"{place.offset} // INNER % CHANNELS", place.mask
 
     def sizes(self) -> list[tuple[str, str]]:
-        """Return the (parameter, value) of the sizes that the loads need; asked for after `lines`."""
-        found = []
+        """Return the (parameter, value) of numbers, and of sizes that the loads need; asked for after `lines`."""
+        found = [(name, name) for name, _ in self.numbers]
         if self.needs_axis >= 0:
             found += [("CHANNELS", f"out.shape[{self.needs_axis}]"), ("INNER", f"out.stride({self.needs_axis})")]
         if self.needs_plane:

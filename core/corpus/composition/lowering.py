@@ -92,7 +92,6 @@ class Lowering:
     draw: Draw
     functions: list[Function] = Factory(list)
     calls: list[tuple[str, Function] | str] = Factory(list)
-    spellings: dict[object, str] = Factory(dict)
     variables: dict[int, str] = Factory(dict)
 
     def write(self) -> Kernel:
@@ -157,11 +156,17 @@ class Lowering:
         )
 
     def _lower(self, made: Group) -> Function:
-        nodes = self.spec.nodes
-        node = nodes[made.head]
-        taken: set[str] = set()
+        taken = set(_TAKEN)
         epilogue = Epilogue(steps=[self._step(place, taken) for place in made.steps])
         epilogue.take()
+        function = self._write(made, epilogue)
+        # a name that says all its steps is a plan for whoever writes the kernel after the call
+        name = "_".join((function.name, *(step.name for step in epilogue.steps)))
+        return evolve(function, name=name, numbers=(*function.numbers, *epilogue.numbers))
+
+    def _write(self, made: Group, epilogue: Epilogue) -> Function:
+        nodes = self.spec.nodes
+        node = nodes[made.head]
         arguments = [self.variables[place] for place in node.inputs if place in self.variables]
         attribute = self.wording.attributes.get(made.head, "")
         module = f"self.{attribute}"
@@ -220,13 +225,9 @@ class Lowering:
             spelling += "\n{x} = {x} * {v2} + {v3}" if node.option("affine") else ""
             held = zip(names, fields, strict=False)
             fixed = tuple((name, f"self.{attribute}.{field}") for name, field in held)
-            return Step(spelling=spelling, operands=fixed, kind="channel", axis=1)
+            return Step(name="batch_norm", spelling=spelling, operands=fixed, kind="channel", axis=1)
         applied, kind = node.applied, str(node.option("operand"))
         assert applied is not None
-        if applied.identity not in self.spellings:
-            # one spelling for each function: what no prompt tells, a policy can only guess
-            spelled = applied.triton("{x}", Draw(0), "{v}")
-            self.spellings[applied.identity] = spelled
         operands: tuple[tuple[str, str], ...] = ()
         if kind in ("channel", "scalar"):
             name = applied.operation.name
@@ -234,10 +235,15 @@ class Lowering:
         elif kind:
             operands = ((_OPERAND_NAMES.get(kind, "r"), self._fill(node)),)
         operands = tuple((_call(name, taken), argument) for name, argument in operands)
+        names = [_call(_NUMBER_NAMES.get(name, name), taken) for name, _ in applied.operation.numbers]
+        # one spelling for each function: what no prompt tells, a policy can only guess
+        spelled = applied.triton("{x}", Draw(0), "{v}", names)
         return Step(
+            name=applied.operation.name,
             applied=applied,
-            spelling=f"{{x}} = {self.spellings[applied.identity]}",
+            spelling=f"{{x}} = {spelled}",
             operands=operands,
+            numbers=tuple((name, f"{name}={value!r}") for name, value in zip(names, applied.values, strict=True)),
             kind=kind,
             axis=node.number("axis"),
         )
@@ -258,6 +264,25 @@ def _call(name: str, taken: set[str]) -> str:
     return name
 
 
+_NUMBER_NAMES = {"weight": "share"}
+_TAKEN = (
+    "x",
+    "layer",
+    "out",
+    "dim",
+    "keepdim",
+    "eps",
+    "acc",
+    "offs",
+    "mask",
+    "row",
+    "rows",
+    "first",
+    "part",
+    "top",
+    "mean",
+)
+"""What kernels and the functions that launch them call something else."""
 _OPERAND_NAMES = {"tensor": "r", "plane": "gate", "number": "s"}
 
 

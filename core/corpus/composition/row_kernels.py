@@ -227,11 +227,10 @@ def write_elements(argument: str, epilogue: Epilogue) -> Function:
     return Function(
         name="pointwise",
         tensors=(("x", argument), *epilogue.parameters),
-        numbers=tuple(epilogue.numbers),
         host=("num = x.numel()",),
         shape="x.shape",
         grid="(triton.cdiv(num, 1024),)",
-        sizes=(("num", "num"), *((name, name) for name, _ in epilogue.numbers), *epilogue.sizes()),
+        sizes=(("num", "num"), *epilogue.sizes()),
         constants=(("BLOCK", "1024"),),
         body=tuple(body),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 Node = TypeVar("Node", bound=ast.AST)
@@ -141,6 +141,12 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
                 waiting.append(value)
             elif type(value) is list:
                 waiting += [part for part in reversed(value) if isinstance(part, ast.AST)]
+
+
+def calls_in(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
+    """Yield the calls in nodes."""
+    for node in nodes:
+        yield from (part for part in walk(node) if isinstance(part, ast.Call))
 
 
 def replace_in(node: ast.AST, change: Callable[[ast.expr], ast.expr | None]) -> ast.AST:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ..builder.draw import Draw
 from .dialects import Dialect, weighted
 from .documents import comment_on, document_class, document_constructor, document_forward, hint_of
-from .expressions import drawn_shape, number_of, words_in, write_expression
+from .expressions import attribute_of_self, calls_in, drawn_shape, number_of, words_in, write_expression
 from .program import Method, Program
 from .sizes import SizeText
 
@@ -98,6 +98,8 @@ class Layout:
         self.hint = _HINTS[weighted(draw, dialect.hints)]
         self.is_long = draw.chance(0.5)
         self.shapes = {one.name: _tell_shape(one.value) for one in program.arguments}
+        self.constructor: list[str] = []
+        """The constructor as it was written, without its docstring."""
 
     def write(self, sizes: SizeText) -> str:
         """Write the whole program."""
@@ -163,9 +165,22 @@ class Layout:
         arguments = ["self", *write_parameters(program, bool(self.hint), quote)]
         tail = " -> None:" if self.hint and draw.chance(0.3) else ":"
         doc = document_constructor(weighted(draw, dialect.init_doc), program, draw)
-        body = [draw.choice(dialect.superclass), *write_body(program.init, quote)]
+        superclass, body = draw.choice(dialect.superclass), _wrapped(write_body(program.init, quote), indent)
         lines = _signature("def __init__", arguments, tail, indent, draw)
-        return [*lines, *_indented([*_docstring(doc, self.is_long, indent), *_wrapped(body, indent)], 1, indent)]
+        self.constructor = [*lines, *_indented(["super().__init__()", *body], 1, indent)]
+        return [*lines, *_indented([*_docstring(doc, self.is_long, indent), superclass, *body], 1, indent)]
+
+    def write_answer(self, forward: Sequence[str]) -> str:
+        """Write the class of an answer: the constructor as the program has it, what it calls, and `forward`."""
+        program, indent = self.program, self.dialect.indent
+        called = {attribute_of_self(part.func) for part in calls_in(program.init)}
+        methods = [self.constructor] if program.init or program.parameters else []
+        methods += [self._method(made) for made in program.methods if made.name in called]
+        methods.append([line.replace("    ", indent) for line in forward])
+        lines = ["class ModelNew(nn.Module):"]
+        for place, made in enumerate(methods):
+            lines += ([""] if place else []) + _indented(made, 1, indent)
+        return "\n".join(lines) + "\n"
 
     def _method(self, made: Method) -> list[str]:
         hint = self.hint if made.arguments else ""
