@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from ..builder.draw import Draw
 from ..builder.spec import Size, draw_size
-from ..builder.windows import square_window
+from ..builder.windows import Window, square_window
 from .program import Program, Shape
 from .sizes import (
     MOST_ELEMENTS,
@@ -71,21 +72,41 @@ def draw_rank(draw: Draw) -> int:
     return draw.choice((1, 2, 2, 2, 3, 3))
 
 
+def add_image(
+    program: Program,
+    draw: Draw,
+    rank: Callable[[Draw], int],
+    low: int,
+    high: int,
+    multiple: int = 1,
+    most: float = MOST_ELEMENTS,
+    window: Window | None = None,
+    most_places: float = inf,
+    kind: str = "randn",
+) -> int:
+    """Add an image of `low` to `high` channels and about `most` elements, on whose sides the window fits.
+
+    `rank` draws the number of sides, after batch and channels; a channel has `most_places` elements.
+    """
+    batch, channels = draw_batch(draw), draw_channels(draw, low, high, multiple)
+    places = min(max(64.0, most / (batch.declared * channels.declared)), most_places)
+    sides = draw_sides(draw, rank(draw), places, least_side(window) if window else 0)
+    return program.input(program.image(batch, channels, sides, "channels"), kind=kind)
+
+
 def add_tensor(program: Program, draw: Draw, rank: int, kind: str = "randn", most: int = MOST_ELEMENTS) -> int:
     """Add an input of two to five dimensions: rows, sequences or images."""
     if rank == 2:
         columns = draw_features(draw, 256, 65536)
         rows = draw_rows(draw, 64, max(64, min(8192, most // columns.declared)))
         return program.input((program.dim("batch", rows), program.dim("features", columns)), kind=kind)
-    batch = draw_batch(draw)
     if rank == 3:
+        batch = draw_batch(draw)
         features = draw_features(draw, 64, 2048)
         length = draw_sequence(draw, 32, max(32, min(4096, most // batch.declared // features.declared)))
         dims = (program.dim("batch", batch), program.dim("sequence", length), program.dim("features", features))
         return program.input(dims, kind=kind)
-    channels = draw_channels(draw, 8, 256)
-    places = most / (batch.declared * channels.declared)
-    return program.input(program.image(batch, channels, draw_sides(draw, rank - 2, places), "channels"), kind=kind)
+    return add_image(program, draw, lambda _: rank - 2, 8, 256, most=most, kind=kind)
 
 
 def add_norm(program: Program, draw: Draw, x: int, kind: str, groups: int = 1, name: str = "") -> int:

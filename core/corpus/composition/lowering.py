@@ -160,8 +160,7 @@ class Lowering:
         nodes = self.spec.nodes
         node = nodes[made.head]
         taken: set[str] = set()
-        epilogue = Epilogue(steps=[self._step(place, taken) for place in made.steps])
-        epilogue.take()
+        epilogue = Epilogue([self._step(place, taken) for place in made.steps])
         arguments = [self.variables[place] for place in node.inputs if place in self.variables]
         attribute = self.wording.attributes.get(made.head, "")
         module = f"self.{attribute}"

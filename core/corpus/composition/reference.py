@@ -74,7 +74,7 @@ class Wording:
         return f"self.{self.attributes[place]}"
 
 
-def draw_wording(spec: ProgramSpec, draw: Draw) -> Wording:
+def _draw_wording(spec: ProgramSpec, draw: Draw) -> Wording:
     """Draw the names of a task's constants, and number the attributes of its layers."""
     style = int(draw.chance(0.25))
     names = {role: _SMALL_CAPITALS.get(role, (role, role.upper())) for role in spec.roles}
@@ -104,7 +104,7 @@ def _attribute(node: Node) -> str:
     return _ATTRIBUTES.get(node.op, "")
 
 
-def write_forward(spec: ProgramSpec, wording: Wording, draw: Draw) -> None:
+def _write_forward(spec: ProgramSpec, wording: Wording, draw: Draw) -> None:
     """Write the modules and the statements of the reference into the wording."""
     for place, node in enumerate(spec.nodes):
         if node.op == "input":
@@ -320,7 +320,7 @@ def _write_attention(node: Node, names: Sequence[str], wording: Wording) -> str:
     return f"F.scaled_dot_product_attention({', '.join(split)}{causal}).transpose(1, 2).flatten(2)"
 
 
-def write_inputs(spec: ProgramSpec, wording: Wording) -> tuple[list[str], list[str]]:
+def _write_inputs(spec: ProgramSpec, wording: Wording) -> tuple[list[str], list[str]]:
     """Return the arguments of `forward` and the expressions that draw them."""
     arguments, values = [], []
     for node in spec.nodes:
@@ -344,10 +344,12 @@ def write_inputs(spec: ProgramSpec, wording: Wording) -> tuple[list[str], list[s
     return arguments, values
 
 
-def make_reference(spec: ProgramSpec, wording: Wording) -> Reference:
-    """Return the reference, once its forward pass is written."""
-    arguments, values = write_inputs(spec, wording)
-    return Reference(
+def write_reference(spec: ProgramSpec, draw: Draw) -> tuple[Wording, Reference]:
+    """Write the reference, and return it with its wording."""
+    wording = _draw_wording(spec, draw)
+    _write_forward(spec, wording, draw)
+    arguments, values = _write_inputs(spec, wording)
+    return wording, Reference(
         parameters=tuple((wording.arguments[role], wording.constants[role]) for role in wording.used),
         init=tuple(wording.init),
         arguments=tuple(arguments),
