@@ -67,7 +67,7 @@ def _parse(task_id: str) -> tuple[str, int]:
 
 def _draw_spec(name: str, seed: int) -> Spec:
     _, own = _split_name(name)
-    return TABLE[own].draw(Draw(seed), own)
+    return TABLE[own].draw_spec(Draw(seed), own)
 
 
 def _write(spec: Spec, task_id: str, name: str, seed: int) -> Example:

@@ -36,8 +36,6 @@ def draw_attention(draw: Draw, family: str) -> Spec:
     length = draw_size(draw, draw.size(64, 512), (5, 7, 9), (19, 29), (37, 47))
     depth = draw_size(draw, draw.choice((16, 32, 32, 64, 24, 40, 48)), (3, 4, 5), (9, 14), (17, 24))
     return Spec(
-        level=1,
-        family=family,
         producer=draw.choice(("plain", "plain", "causal", "causal", "masked")),
         sizes=(batch, *heads, length, depth),
     )

@@ -41,8 +41,6 @@ def draw_pooling(draw: Draw, family: str) -> Spec:
     sides = draw_sides(draw, window, _MOST_ELEMENTS / batch.declared / channels.declared / 2)
     counts_padding = kind == "max_pool" or not any(window.padding) or draw.chance(0.6)
     return Spec(
-        level=2 if chain else 1,
-        family=family,
         producer=f"{kind}{rank}d",
         sizes=(batch, channels, *sides),
         chain=chain,

@@ -48,8 +48,6 @@ def draw_batched_matmul(draw: Draw, family: str) -> Spec:
     more = Size(declared=draw.between(2, 8), tiny=2, small=2, larger=3)
     outer = {"batch": (count,), "heads": (count, more), "shared": (count,), "einsum": (count, more)}[producer]
     return Spec(
-        level=1,
-        family=family,
         producer=producer,
         sizes=(*outer, *_draw_matrix(draw, (32, 256), (32, 256), (32, 256))),
         options=(("layout", layout),),
@@ -75,7 +73,7 @@ def draw_matmul_shapes(draw: Draw, family: str) -> Spec:
     """Draw products of square, tall, wide, thin or deep matrices."""
     producer = draw.choice(("square", "tall", "wide", "small_k", "large_k", "irregular"))
     if producer == "square":
-        return Spec(level=1, family=family, producer=producer, sizes=(_draw_side(draw),), options=(("layout", "nn"),))
+        return Spec(producer=producer, sizes=(_draw_side(draw),), options=(("layout", "nn"),))
     rows, inner, columns = {
         "tall": ((2048, 16384), (16, 64), (16, 64)),
         "wide": ((16, 64), (16, 64), (2048, 16384)),
@@ -85,8 +83,6 @@ def draw_matmul_shapes(draw: Draw, family: str) -> Spec:
     }[producer]
     layout = draw.choice(("nn", "nn", "nt", "tn")) if producer in ("tall", "wide") else "nn"
     return Spec(
-        level=1,
-        family=family,
         producer=producer,
         sizes=_draw_matrix(draw, rows, inner, columns),
         options=(("layout", layout),),
@@ -97,7 +93,7 @@ def draw_structured_matmul(draw: Draw, family: str) -> Spec:
     """Draw products of triangular or symmetric matrices."""
     producer = draw.choice(("upper", "lower", "upper_left", "lower_left", "symmetric", "symmetric"))
     sizes = (_draw_side(draw),) if producer in ("upper", "lower") else (_draw_side(draw), _draw_side(draw))
-    return Spec(level=1, family=family, producer=producer, sizes=sizes, options=(("layout", "nn"),))
+    return Spec(producer=producer, sizes=sizes, options=(("layout", "nn"),))
 
 
 def _draw_side(draw: Draw) -> Size:

@@ -42,8 +42,6 @@ def draw_product_rows(draw: Draw, family: str) -> Spec:
     # of values with a bound, the extreme of many is that bound everywhere
     tail = draw.choice([tail for tail in _TAILS if tail not in ("max", "min") or not is_bounded(chain)])
     return Spec(
-        level=2,
-        family=family,
         producer=f"{base}_{tail}",
         sizes=draw_product_sizes(draw),
         chain=chain,
@@ -108,14 +106,12 @@ _LAYOUTS = {
 
 def draw_matmul(draw: Draw, family: str) -> Spec:
     """Draw a product of two matrices, either of which may come transposed."""
-    return Spec(level=1, family=family, producer=draw.choice(tuple(_LAYOUTS)), sizes=draw_product_sizes(draw))
+    return Spec(producer=draw.choice(tuple(_LAYOUTS)), sizes=draw_product_sizes(draw))
 
 
 def draw_matmul_chain(draw: Draw, family: str) -> Spec:
     """Draw a product of two matrices, then a chain."""
     return Spec(
-        level=2,
-        family=family,
         producer=draw.choice(("nn", "nn", "nt", "tn")),
         sizes=draw_product_sizes(draw),
         chain=draw_chain(draw, MATRIX_STEPS, 2),
@@ -125,8 +121,6 @@ def draw_matmul_chain(draw: Draw, family: str) -> Spec:
 def draw_linear_chain(draw: Draw, family: str) -> Spec:
     """Draw a linear layer, then a chain."""
     return Spec(
-        level=2,
-        family=family,
         producer="linear" if draw.chance(0.8) else "linear_no_bias",
         sizes=draw_product_sizes(draw),
         chain=draw_chain(draw, MATRIX_STEPS, 1),

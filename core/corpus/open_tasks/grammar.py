@@ -234,7 +234,7 @@ def _with_further_steps(draw_chain: ChainDraw) -> ChainDraw:
     return draw_longer
 
 
-def _draw_marked(level: int, chains: Sequence[ChainDraw], has_teacher: bool, lengths: Container[int]) -> SpecDraw:
+def _draw_marked(chains: Sequence[ChainDraw], has_teacher: bool, lengths: Container[int]) -> SpecDraw:
     """Return the draws of a family that have a mark, are small, and belong to open tasks or to pairs."""
 
     def belongs(spec: ProgramSpec) -> bool:
@@ -247,7 +247,7 @@ def _draw_marked(level: int, chains: Sequence[ChainDraw], has_teacher: bool, len
 
     def draw_one(draw: Draw, family: str) -> Spec:
         while True:
-            spec = draw.choice(chains)(draw).program.finish(level, family)
+            spec = draw.choice(chains)(draw).program.finish()
             if belongs(spec):
                 return spec
 
@@ -268,7 +268,7 @@ def _draw_combination(program: Program, draw: Draw) -> None:
 
 
 OPEN_FAMILIES: dict[str, tuple[int, SpecDraw]] = {
-    name: (level, _draw_marked(level, (chain,), False, NUM_OPERATIONS[level]))
+    name: (level, _draw_marked((chain,), False, NUM_OPERATIONS[level]))
     for level, chains in _CHAINS.items()
     for name, chain in chains.items()
 }
@@ -277,7 +277,7 @@ OPEN_FAMILIES: dict[str, tuple[int, SpecDraw]] = {
 LONG_FAMILIES: dict[str, tuple[int, SpecDraw]] = {
     name.replace("open", f"long{level}"): (
         level,
-        _draw_marked(level, (_with_further_steps(chain) if level == 2 else chain,), False, lengths),
+        _draw_marked((_with_further_steps(chain) if level == 2 else chain,), False, lengths),
     )
     for level, lengths in LENGTHS_OF_LONG.items()
     for name, chain in _CHAINS[2].items()
@@ -285,10 +285,10 @@ LONG_FAMILIES: dict[str, tuple[int, SpecDraw]] = {
 """Longer tasks without teachers by name."""
 
 LESSONS: dict[str, tuple[int, SpecDraw]] = {
-    "any_function": (1, draw_programs(1, _draw_function)),
-    "any_combination": (1, draw_programs(1, _draw_combination)),
+    "any_function": (1, draw_programs(_draw_function)),
+    "any_combination": (1, draw_programs(_draw_combination)),
     **{
-        name: (level, _draw_marked(level, [_CHAINS[level][one] for one in chains], True, NUM_OPERATIONS[level]))
+        name: (level, _draw_marked([_CHAINS[level][one] for one in chains], True, NUM_OPERATIONS[level]))
         for level, families in _LESSONS.items()
         for name, chains in families.items()
     },
