@@ -11,26 +11,24 @@ from ..builder.spec import Size
 from ..builder.windows import square_window
 from ..composition.chains import LEARNED_SCALE, Chain
 from ..composition.heads import (
+    MOST_ELEMENTS,
     add_convolution,
     add_image,
     add_matmul,
     add_norm,
     add_tensor,
-    draw_rank,
-    draw_tensor_rank,
-)
-from ..composition.program import Program, ProgramDraw, Shape, rename
-from ..composition.sizes import (
-    MOST_ELEMENTS,
     draw_batch,
     draw_channels,
     draw_features,
     draw_pool_window,
+    draw_rank,
     draw_rows,
     draw_sequence,
     draw_sides,
+    draw_tensor_rank,
     least_side,
 )
+from ..composition.program import Program, ProgramDraw, Shape, rename
 from .pointwise import ACTIVATIONS as RARER
 
 

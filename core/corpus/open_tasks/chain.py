@@ -28,15 +28,18 @@ from ..builder.operations import (
 )
 from ..builder.spec import draw_size
 from ..composition.chains import _PLAIN, MISH, POINTWISE, SELF_GATE, Chain
-from ..composition.heads import add_convolution, add_image, add_tensor, draw_rank
-from ..composition.program import Program, Shape, rename
-from ..composition.sizes import (
+from ..composition.heads import (
+    add_convolution,
+    add_image,
+    add_tensor,
     draw_batch,
     draw_features,
     draw_pool_window,
+    draw_rank,
     draw_rows,
     draw_sequence,
 )
+from ..composition.program import Program, Shape, rename
 
 
 def _on_tensor(

@@ -13,7 +13,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
-from typing import TypeGuard
 
 from attrs import evolve
 
@@ -123,7 +122,7 @@ def _write_program(
     if draw.chance(dialect.uniform_inputs):
         _draw_uniform(program)
     sizes = write_sizes(program, dialect, draw)
-    description = _rename_words(task.description, inputs)
+    description = re.sub(r"\b\w+\b", lambda match: inputs.get(match[0], match[0]), task.description)
     source = Layout(program, dialect, tell(description, draw), draw).write(sizes)
     names = profile_names(sizes, source)
     if is_described and not shown:
@@ -164,12 +163,6 @@ def _rename_inputs(program: Program, taken: set[str], draw: Draw) -> dict[str, s
     return changes
 
 
-def _rename_words(description: str, changes: dict[str, str]) -> str:
-    if not changes:
-        return description
-    return re.sub(r"\b\w+\b", lambda match: changes.get(match[0], match[0]), description)
-
-
 def _draw_uniform(program: Program) -> None:
     """Draw the input of a layer from [0, 1), where it is drawn from a normal distribution of unit scale.
 
@@ -207,17 +200,15 @@ def write_constructor(program: Program) -> str:
     """Write the constructor of `ModelNew`; empty where the model has none."""
     if not program.init and not program.parameters:
         return ""
-    called = {attribute_of_self(part.func) for node in program.init for part in walk(node) if _is_call(part)}
+    called = {
+        attribute_of_self(part.func) for node in program.init for part in walk(node) if isinstance(part, ast.Call)
+    }
     head = ", ".join(("self", *write_parameters(program, False)))
     text = _write_method("__init__", head, ("super().__init__()", *write_body(program.init)))
     for made in program.methods:
         if made.name in called:
             text += _write_method(made.name, ", ".join(("self", *made.arguments)), write_body(made.body))
     return text
-
-
-def _is_call(node: ast.AST) -> TypeGuard[ast.Call]:
-    return isinstance(node, ast.Call)
 
 
 def _write_method(name: str, head: str, body: Sequence[str]) -> str:
