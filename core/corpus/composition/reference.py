@@ -350,9 +350,9 @@ def write_reference(spec: ProgramSpec, draw: Draw) -> tuple[Wording, Reference]:
     _write_forward(spec, wording, draw)
     arguments, values = _write_inputs(spec, wording)
     return wording, Reference(
-        parameters=tuple((wording.arguments[role], wording.constants[role]) for role in wording.used),
-        init=tuple(wording.init),
-        arguments=tuple(arguments),
-        forward=tuple(wording.forward),
-        inputs=tuple(values),
+        parameters=[(wording.arguments[role], wording.constants[role]) for role in wording.used],
+        init=wording.init,
+        arguments=arguments,
+        forward=wording.forward,
+        inputs=values,
     )
