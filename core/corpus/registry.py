@@ -47,6 +47,10 @@ class Family:
     write: Write | None
     draw: SpecDraw
 
+    def draw_spec(self, draw: Draw, name: str) -> Spec:
+        """Draw a task of the family, which has this name."""
+        return evolve(self.draw(draw, name), level=self.level, family=name)
+
 
 def _each(part: int, level: int, write: Write, draw: SpecDraw, *names: str) -> dict[str, Family]:
     """Return families that one function draws."""
@@ -65,7 +69,7 @@ def _with_one_step(draw_chain: SpecDraw) -> SpecDraw:
 
 def _composed(level: int, draws: dict[str, ProgramDraw]) -> dict[str, Family]:
     """Return families whose programs are composed."""
-    return {name: Family(4, level, write_program, draw_programs(level, draw)) for name, draw in draws.items()}
+    return {name: Family(4, level, write_program, draw_programs(draw)) for name, draw in draws.items()}
 
 
 TABLE: dict[str, Family] = {

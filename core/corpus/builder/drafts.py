@@ -130,14 +130,10 @@ def make_kernel(
     )
 
 
-@define
-class Draft:
+@define(kw_only=True)
+class Draft(Reference):
     """A reference in the making; `tensors` are what its solution's launches read."""
 
-    parameters: list[tuple[str, str]] = Factory(list)
-    init: list[str] = Factory(list)
-    arguments: list[str] = Factory(list)
-    inputs: list[str] = Factory(list)
     tensors: list[tuple[str, str]] = Factory(list)
     numbers: list[str] = Factory(list)
     """Those of `tensors` that are numbers, which are passed last."""
@@ -190,10 +186,5 @@ class Draft:
 
     def reference(self, forward: Sequence[str]) -> Reference:
         """Return the reference with these statements in `forward`."""
-        return Reference(
-            parameters=tuple(self.parameters),
-            init=tuple(self.init),
-            arguments=tuple(self.arguments),
-            forward=tuple(forward),
-            inputs=tuple(self.inputs),
-        )
+        self.forward = [*forward]
+        return self

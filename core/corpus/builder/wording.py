@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from attrs import evolve, frozen
+from attrs import Factory, define, evolve, frozen
 
 from ...task import Example, Task
 from .draw import Draw
@@ -96,16 +96,16 @@ def _constructor(parameters: Sequence[str], lines: Sequence[str]) -> str:
     return f"    def __init__({head}):\n" + block(("super().__init__()", *lines), 2) + "\n"
 
 
-@frozen(kw_only=True)
+@define(kw_only=True)
 class Reference:
     """The parts of a reference program."""
 
-    parameters: tuple[tuple[str, str], ...] = ()
+    parameters: list[tuple[str, str]] = Factory(list)
     """(name in `__init__`, expression in `get_init_inputs`)."""
-    init: tuple[str, ...] = ()
-    arguments: tuple[str, ...]
-    forward: tuple[str, ...]
-    inputs: tuple[str, ...]
+    init: list[str] = Factory(list)
+    arguments: list[str] = Factory(list)
+    forward: list[str] = Factory(list)
+    inputs: list[str] = Factory(list)
 
 
 def write_reference(reference: Reference, names: Names, sizes: Sequence[Size]) -> str:

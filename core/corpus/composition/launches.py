@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from attrs import Factory, define, field, frozen
+from attrs import define, frozen
 
 from ..builder.drafts import Device
 from ..builder.operations import Applied
@@ -47,22 +47,19 @@ class Epilogue:
     """Writes the steps that follow a kernel's own work, and gathers their operands."""
 
     steps: Sequence[Step] = ()
-    parameters: list[tuple[str, str]] = field(default=Factory(list))
-    """(name, argument) of each operand that the function takes."""
-    numbers: list[tuple[str, str]] = field(default=Factory(list))
-    """(name, argument) of those that are plain numbers."""
     needs_axis: int = -1
     needs_plane: bool = False
 
-    def take(self) -> None:
-        """Gather the operands of the steps, each under a name of its own."""
-        taken: dict[str, str] = {}
-        numbers: dict[str, str] = {}
-        for step in self.steps:
-            for name, argument in step.operands:
-                (numbers if step.kind == "number" else taken)[name] = argument
-            numbers.update(step.numbers)
-        self.parameters, self.numbers = list(taken.items()), list(numbers.items())
+    @property
+    def parameters(self) -> list[tuple[str, str]]:
+        """Return the (name, argument) of each tensor that the steps read, each with a name of its own."""
+        return [operand for step in self.steps if step.kind != "number" for operand in step.operands]
+
+    @property
+    def numbers(self) -> list[tuple[str, str]]:
+        """Return the (name, argument) of each plain number that they read or are functions of."""
+        read = [operand for step in self.steps if step.kind == "number" for operand in step.operands]
+        return read + [number for step in self.steps for number in step.numbers]
 
     def lines(self, place: Place) -> list[str]:
         """Write the steps on `acc`."""

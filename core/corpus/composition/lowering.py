@@ -157,8 +157,7 @@ class Lowering:
 
     def _lower(self, made: Group) -> Function:
         taken = set(_TAKEN)
-        epilogue = Epilogue(steps=[self._step(place, taken) for place in made.steps])
-        epilogue.take()
+        epilogue = Epilogue([self._step(place, taken) for place in made.steps])
         function = self._write(made, epilogue)
         # a name that says all its steps is a plan for whoever writes the kernel after the call
         name = "_".join((function.name, *(step.name for step in epilogue.steps)))
@@ -179,7 +178,8 @@ class Lowering:
                 window = node.window
                 assert window is not None
                 has_groups = node.number("groups") != 1
-                return write_convolution(window.rank, window.is_transposed, has_groups, x, module, epilogue)
+                is_same = made.head in self.wording.same
+                return write_convolution(window.rank, window.is_transposed, has_groups, x, module, epilogue, is_same)
             case "pool":
                 return write_pooling(rank - 2, kind == "max", x, module, epilogue)
             case "linear":
@@ -235,15 +235,15 @@ class Lowering:
         elif kind:
             operands = ((_OPERAND_NAMES.get(kind, "r"), self._fill(node)),)
         operands = tuple((_call(name, taken), argument) for name, argument in operands)
-        names = [_call(_NUMBER_NAMES.get(name, name), taken) for name, _ in applied.operation.numbers]
+        numbers = [_call(_NUMBER_NAMES.get(name, name), taken) for name, _ in applied.operation.numbers]
         # one spelling for each function: what no prompt tells, a policy can only guess
-        spelled = applied.triton("{x}", Draw(0), "{v}", names)
+        spelled = applied.triton("{x}", Draw(0), "{v}", numbers)
         return Step(
             name=applied.operation.name,
             applied=applied,
             spelling=f"{{x}} = {spelled}",
             operands=operands,
-            numbers=tuple((name, f"{name}={value!r}") for name, value in zip(names, applied.values, strict=True)),
+            numbers=tuple((name, f"{name}={value!r}") for name, value in zip(numbers, applied.values, strict=True)),
             kind=kind,
             axis=node.number("axis"),
         )

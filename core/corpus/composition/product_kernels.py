@@ -12,23 +12,18 @@ _TILE = [
     "    rk = k + tl.arange(0, BK)",
 ]
 _CONSTANTS = (("BM", "64"), ("BN", "64"), ("BK", "32"))
+_SIZES = (("M", "M"), ("N", "N"), ("K", "K"))
 _GRID = "triton.cdiv(M, 64), triton.cdiv(N, 64)"
 
 
 def write_linear(argument: str, module: str, rank: int, epilogue: Epilogue) -> Function:
     """Write a linear layer over the last dimension of a tensor of `rank` dimensions, with a bias or without."""
-    body = [
-        *_TILE,
-        "    x = tl.load(x_ptr + rm * K + rk[None, :], mask=(rm < M) & (rk[None, :] < K), other=0.0)",
-        "    w = tl.load(weight_ptr + rn * K + rk[:, None], mask=(rk[:, None] < K) & (rn < N), other=0.0)",
-        '    acc += tl.dot(x, w, input_precision="ieee")',
-        "if bias_ptr is not None:",
-        "    acc += tl.load(bias_ptr + rn, mask=rn < N, other=0.0)",
-        "offs = rm * N + rn",
-        "mask = (rm < M) & (rn < N)",
-        *epilogue.lines(Place(indices=((rank - 1, "rn", "rn < N"),))),
-        "tl.store(out_ptr + offs, acc, mask=mask)",
+    inner = [
+        "x = tl.load(x_ptr + rm * K + rk[None, :], mask=(rm < M) & (rk[None, :] < K), other=0.0)",
+        "w = tl.load(weight_ptr + rn * K + rk[:, None], mask=(rk[:, None] < K) & (rn < N), other=0.0)",
+        'acc += tl.dot(x, w, input_precision="ieee")',
     ]
+    bias = ["if bias_ptr is not None:", "    acc += tl.load(bias_ptr + rn, mask=rn < N, other=0.0)"]
     return Function(
         name="linear",
         tensors=(("x", argument), *epilogue.parameters),
@@ -37,9 +32,9 @@ def write_linear(argument: str, module: str, rank: int, epilogue: Epilogue) -> F
         host=("N, K = layer.weight.shape", "M = x.numel() // K"),
         shape="(*x.shape[:-1], N)",
         grid=f"({_GRID})",
-        sizes=(("M", "M"), ("N", "N"), ("K", "K"), *epilogue.sizes()),
+        body=_write_tile(inner, [*bias, "offs = rm * N + rn"], rank, epilogue),
+        sizes=(*_SIZES, *epilogue.sizes()),
         constants=_CONSTANTS,
-        body=tuple(body),
     )
 
 
@@ -49,27 +44,16 @@ def write_matmul(arguments: tuple[str, str], rank: int, epilogue: Epilogue) -> F
     Their strides say how they lie, so that a transposed one is given as the view that it is. A `b` of two dimensions
     is multiplied by all leading dimensions of `a`, of `rank` dimensions; else both have the same leading ones.
     """
-    body = [
-        "batch = tl.program_id(2)",
-        *_TILE,
-        "    a_offs = batch * AB + rm * AM + rk[None, :] * AK",
-        "    a = tl.load(a_ptr + a_offs, mask=(rm < M) & (rk[None, :] < K), other=0.0)",
-        "    b_offs = batch * BB + rk[:, None] * BR + rn * BC",
-        "    b = tl.load(b_ptr + b_offs, mask=(rk[:, None] < K) & (rn < N), other=0.0)",
-        '    acc += tl.dot(a, b, input_precision="ieee")',
-        "offs = batch * M * N + rm * N + rn",
-        "mask = (rm < M) & (rn < N)",
-        *epilogue.lines(Place(indices=((rank - 1, "rn", "rn < N"),))),
-        "tl.store(out_ptr + offs, acc, mask=mask)",
+    inner = [
+        "a_offs = batch * AB + rm * AM + rk[None, :] * AK",
+        "a = tl.load(a_ptr + a_offs, mask=(rm < M) & (rk[None, :] < K), other=0.0)",
+        "b_offs = batch * BB + rk[:, None] * BR + rn * BC",
+        "b = tl.load(b_ptr + b_offs, mask=(rk[:, None] < K) & (rn < N), other=0.0)",
+        'acc += tl.dot(a, b, input_precision="ieee")',
     ]
-    strides = (
-        ("AB", "AB"),
-        ("AM", "a.stride(-2)"),
-        ("AK", "a.stride(-1)"),
-        ("BB", "BB"),
-        ("BR", "b.stride(-2)"),
-        ("BC", "b.stride(-1)"),
-    )
+    body = _write_tile(inner, ["offs = batch * M * N + rm * N + rn"], rank, epilogue)
+    strides = {"AB": "AB", "AM": "a.stride(-2)", "AK": "a.stride(-1)"}
+    strides |= {"BB": "BB", "BR": "b.stride(-2)", "BC": "b.stride(-1)"}
     return Function(
         name="matmul",
         tensors=(("a", arguments[0]), ("b", arguments[1]), *epilogue.parameters),
@@ -80,9 +64,21 @@ def write_matmul(arguments: tuple[str, str], rank: int, epilogue: Epilogue) -> F
         ),
         shape="(*a.shape[:-2], M, N)",
         grid=f"({_GRID}, a.shape[:-2].numel())",
-        sizes=(("M", "M"), ("N", "N"), ("K", "K"), *strides, *epilogue.sizes()),
+        body=("batch = tl.program_id(2)", *body),
+        sizes=(*_SIZES, *strides.items(), *epilogue.sizes()),
         constants=_CONSTANTS,
-        body=tuple(body),
+    )
+
+
+def _write_tile(inner: list[str], last: list[str], rank: int, epilogue: Epilogue) -> tuple[str, ...]:
+    """Write a tile's loop with the lines `inner`, then `last`, the steps and the store."""
+    return (
+        *_TILE,
+        *("    " + line for line in inner),
+        *last,
+        "mask = (rm < M) & (rn < N)",
+        *epilogue.lines(Place(indices=((rank - 1, "rn", "rn < N"),))),
+        "tl.store(out_ptr + offs, acc, mask=mask)",
     )
 
 

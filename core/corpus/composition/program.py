@@ -289,7 +289,7 @@ class Program:
         """Add the cross entropy of rows of logits and classes, one value a row."""
         return self.add("cross_entropy", self.shape(x)[:1], (x, target))
 
-    def finish(self, level: int, family: str) -> ProgramSpec:
+    def finish(self, level: int = 0, family: str = "") -> ProgramSpec:
         """Return the task."""
         return ProgramSpec(
             level=level,
@@ -305,12 +305,12 @@ ProgramDraw = Callable[[Program, Draw], None]
 """Draws the nodes of a task."""
 
 
-def draw_programs(level: int, draw_nodes: ProgramDraw) -> Callable[[Draw, str], ProgramSpec]:
+def draw_programs(draw_nodes: ProgramDraw) -> Callable[[Draw, str], ProgramSpec]:
     """Return how the tasks of a family are drawn, whose nodes `draw_nodes` adds."""
 
     def draw_spec(draw: Draw, family: str) -> ProgramSpec:
         program = Program()
         draw_nodes(program, draw)
-        return program.finish(level, family)
+        return program.finish()
 
     return draw_spec

@@ -120,16 +120,30 @@ def _product(names: list[str]) -> str:
 
 
 def write_convolution(
-    rank: int, is_transposed: bool, has_groups: bool, argument: str, module: str, epilogue: Epilogue
+    rank: int,
+    is_transposed: bool,
+    has_groups: bool,
+    argument: str,
+    module: str,
+    epilogue: Epilogue,
+    is_same: bool = False,
 ) -> Function:
-    """Write a convolution, transposed or not, whose bias and following steps are part of its kernel."""
+    """Write a convolution, transposed or not, whose bias and following steps are part of its kernel.
+
+    A layer whose padding `is_same` says that in a word, so that its numbers are computed.
+    """
     code = WindowCode(rank=rank, is_transposed=is_transposed)
     sources = ["kernel_size", "stride", "padding", "dilation", *(["output_padding"] if is_transposed else [])]
     letters = "KSPDE" if is_transposed else "KSPD"
+    padding = [f"P{axis} = D{axis} * (K{axis} - 1) // 2" for axis in code.axes] if is_same else []
+    if is_same:
+        sources.remove("padding")
+        letters = letters.replace("P", "")
     host = [
         f"N, C, {', '.join(code.axes)} = x.shape",
         "F = layer.out_channels",
         f"{code.unpack(letters)} = {', '.join(f'layer.{source}' for source in sources)}",
+        *padding,
         *code.lengths(),
     ]
     sides = " * ".join(f"O{axis}" for axis in code.axes)

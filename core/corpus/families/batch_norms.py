@@ -32,8 +32,6 @@ def draw_batch_norm(draw: Draw, family: str) -> Spec:
     producer = draw.choice(("running", "running", "batch"))
     rank = draw.choice((4, 4, 4, 2, 3, 5))
     return Spec(
-        level=2 if is_chain else 1,
-        family=family,
         producer=producer,
         sizes=draw_image_sizes(draw, rank),
         # on minute inputs eps is larger than the batch's variance, and the result is as small as a product's
@@ -47,8 +45,6 @@ def draw_prelu(draw: Draw, family: str) -> Spec:
     """Draw a rectifier with a learned slope a channel, or one for all."""
     rank = draw.choice((4, 4, 2, 3, 5))
     return Spec(
-        level=1,
-        family=family,
         producer="prelu",
         sizes=draw_image_sizes(draw, rank),
         dtypes=draw_dtypes(draw),

@@ -32,8 +32,6 @@ def draw_group_norm(draw: Draw, family: str) -> Spec:
     rank = draw.choice((4, 4, 4, 3, 5))
     groups = draw.choice(_GROUPS) if producer == "group_norm" else 1
     return Spec(
-        level=2 if is_chain else 1,
-        family=family,
         producer=producer,
         sizes=draw_image_sizes(draw, rank, groups, _MAX_SAMPLE),
         # on minute inputs eps is larger than the variance, and the result is as small as a product's

@@ -95,8 +95,6 @@ def draw_element_loss(draw: Draw, family: str) -> Spec:
     producer = draw.choice(tuple(_ELEMENT))
     reduction = "sum" if draw.chance(0.25) else "mean"
     return Spec(
-        level=1,
-        family=family,
         producer=producer,
         sizes=draw_total_sizes(draw, draw.choice((1, 2, 2, 3))),
         options=(
@@ -114,8 +112,6 @@ def draw_row_loss(draw: Draw, family: str) -> Spec:
     columns = draw.size(16, 2048)
     rows = draw.size(32, max(32, min(1024, 400_000 // columns)))
     return Spec(
-        level=1,
-        family=family,
         producer=producer,
         sizes=(
             draw_size(draw, rows, (3, 5, 7), (11, 15), (20, 25)),

@@ -25,14 +25,12 @@ def draw_matvec(draw: Draw, family: str) -> Spec:
             draw_size(draw, draw.size(32, 512), (3, 5), (9, 13), (19, 25)),
             draw_size(draw, draw.size(64, 512), (5, 7), (40, 60), (140, 190)),
         )
-    return Spec(level=1, family=family, producer=producer, sizes=sizes)
+    return Spec(producer=producer, sizes=sizes)
 
 
 def draw_diagonal_matmul(draw: Draw, family: str) -> Spec:
     """Draw a diagonal matrix times a matrix, from either side."""
     return Spec(
-        level=1,
-        family=family,
         producer=draw.choice(("left", "left", "right")),
         sizes=(
             draw_size(draw, draw.size(64, 512), (3, 5, 7), (15, 21), (33, 45)),

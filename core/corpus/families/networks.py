@@ -7,8 +7,8 @@ from ..builder.operations import ACTIVATIONS, GATE, RELU, RESIDUAL, Applied, Ope
 from ..builder.spec import Size, draw_size
 from ..builder.windows import Window, square_window
 from ..composition.chains import RELU6
+from ..composition.heads import draw_batch, draw_channels, draw_colors, draw_features, draw_rows, draw_sides
 from ..composition.program import Program, ProgramDraw, Shape
-from ..composition.sizes import draw_batch, draw_channels, draw_colors, draw_features, draw_rows, draw_sides
 
 Memory = dict[str, Applied]
 """The activations of a network by name: all of a name have the same numbers."""

@@ -10,19 +10,25 @@ from ..builder.operations import ACTIVATIONS, UNARY, apply, make_operation
 from ..builder.spec import Size
 from ..builder.windows import square_window
 from ..composition.chains import LEARNED_SCALE, Chain
-from ..composition.heads import add_convolution, add_matmul, add_norm, add_tensor, draw_rank, draw_tensor_rank
-from ..composition.program import Program, ProgramDraw, Shape, rename
-from ..composition.sizes import (
+from ..composition.heads import (
     MOST_ELEMENTS,
+    add_convolution,
+    add_image,
+    add_matmul,
+    add_norm,
+    add_tensor,
     draw_batch,
     draw_channels,
     draw_features,
     draw_pool_window,
+    draw_rank,
     draw_rows,
     draw_sequence,
     draw_sides,
+    draw_tensor_rank,
     least_side,
 )
+from ..composition.program import Program, ProgramDraw, Shape, rename
 from .pointwise import ACTIVATIONS as RARER
 
 
@@ -49,10 +55,8 @@ def draw_pooling(program: Program, draw: Draw) -> None:
     """Draw max or average pooling."""
     rank, kind = draw_rank(draw), draw.choice(("max", "avg"))
     window = draw_pool_window(draw, rank, has_dilation=kind == "max")
-    batch, channels = draw_batch(draw), draw_channels(draw, 16, 256)
-    places = min(MOST_ELEMENTS / (batch.declared * channels.declared), 1 << 18)
-    shape = program.image(batch, channels, draw_sides(draw, rank, places, least_side(window)), "channels")
-    program.pool(program.input(shape), kind, window)
+    x = add_image(program, draw, lambda _: rank, 16, 256, window=window, most_places=1 << 18)
+    program.pool(x, kind, window)
 
 
 def draw_dims(draw: Draw, rank: int) -> tuple[int, ...]:
@@ -102,9 +106,7 @@ def draw_norm(program: Program, draw: Draw) -> None:
     rank = draw.choice((4, 4, 3, 5)) if kind in ("group", "instance") else draw.choice((2, 3, 4, 4, 5))
     groups = draw.choice((2, 3, 4, 4, 8)) if kind == "group" else 1
     if kind == "group":
-        batch, channels = draw_batch(draw), draw_channels(draw, 16, 256, groups)
-        places = MOST_ELEMENTS / (batch.declared * channels.declared)
-        x = program.input(program.image(batch, channels, draw_sides(draw, rank - 2, places), "channels"))
+        x = add_image(program, draw, lambda _: rank - 2, 16, 256, groups)
     else:
         x = add_tensor(program, draw, rank if kind != "batch" or rank != 3 else 4)
     add_norm(program, draw, x, kind, groups)
@@ -249,10 +251,7 @@ def draw_norm_chain(program: Program, draw: Draw) -> None:
         most = max(64, MOST_ELEMENTS // inner.declared)
         x = program.input((program.dim("batch", draw_rows(draw, 64, min(most, 8192))), inner))
     else:
-        batch, channels = draw_batch(draw), draw_channels(draw, 16, 128, groups)
-        places = MOST_ELEMENTS / (batch.declared * channels.declared)
-        sides = draw_sides(draw, draw.choice((1, 2, 2, 2, 3)), places)
-        x = program.input(program.image(batch, channels, sides, "channels"))
+        x = add_image(program, draw, lambda draw: draw.choice((1, 2, 2, 2, 3)), 16, 128, groups)
     rank = len(program.shape(x))
     x = add_norm(program, draw, x, kind, groups)
     chain = Chain(program=program, draw=draw, x=x, axis=1, is_image=rank > 2, order=2, is_centred=kind != "rms")

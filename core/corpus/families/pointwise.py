@@ -106,8 +106,6 @@ def draw_pointwise(draw: Draw, family: str) -> Spec:
     applied = apply(draw.choice(operations), draw, argument_share)
     spread = _SPREADS.get(applied.operation.name, 1)
     return Spec(
-        level=1,
-        family=family,
         producer=applied.operation.name,
         sizes=draw_pointwise_sizes(draw),
         chain=(applied,),

@@ -13,11 +13,12 @@ from ..builder.drafts import ChainNames, Device, Draft, describe, forward_lines,
 from ..builder.draw import Draw
 from ..builder.operations import MATRIX_STEPS, Applied, Operand, draw_chain
 from ..builder.spec import Spec, draw_dtypes
-from ..builder.window_code import WindowCode, draw_code
 from ..builder.windows import (
     Window,
+    WindowCode,
     draw_batch,
     draw_channels,
+    draw_code,
     draw_pooling_window,
     draw_rank,
     draw_sides,
@@ -41,8 +42,6 @@ def draw_pooling(draw: Draw, family: str) -> Spec:
     sides = draw_sides(draw, window, _MOST_ELEMENTS / batch.declared / channels.declared / 2)
     counts_padding = kind == "max_pool" or not any(window.padding) or draw.chance(0.6)
     return Spec(
-        level=2 if chain else 1,
-        family=family,
         producer=f"{kind}{rank}d",
         sizes=(batch, channels, *sides),
         chain=chain,

@@ -49,8 +49,6 @@ def draw_rows(draw: Draw, family: str) -> Spec:
     elif producer in _NORMS:
         options = (("eps", draw.choice(_EPSILONS)), ("affine", int(draw.chance(0.75))))
     return Spec(
-        level=2 if chain else 1,
-        family=family,
         producer=producer,
         sizes=(*outer, column),
         chain=chain,

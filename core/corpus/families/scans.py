@@ -30,8 +30,6 @@ def draw_scan(draw: Draw, family: str) -> Spec:
     forms = ("plain", "plain", "reverse", "exclusive") + (() if is_product else ("masked", "masked"))
     rank, dim = draw.choice(((2, 1), (2, 1), (3, 2), (3, 1), (2, 0)))
     return Spec(
-        level=1,
-        family=family,
         producer="masked" if family == "masked_product" else draw.choice(forms),
         sizes=_draw_sizes(draw, rank, dim, 512 if is_product else 4096),
         dtypes=("float32",) if is_product else draw_dtypes(draw),

@@ -48,8 +48,6 @@ def draw_strips(draw: Draw, family: str) -> Spec:
     else:
         rank, dim = draw.choice(((2, 0), (3, 0), (3, 1), (3, 1), (4, 1)))
     return Spec(
-        level=1,
-        family=family,
         producer=producer,
         sizes=_draw_sizes(draw, rank, dim),
         dtypes=draw_dtypes(draw),

@@ -82,15 +82,13 @@ def draw_full_reduction(draw: Draw, family: str) -> Spec:
     """Draw a reduction of all elements to one number."""
     rank = draw.choice((1, 2, 2, 3, 4))
     producer = draw.choice(tuple(_TOTALS))
-    return Spec(level=1, family=family, producer=producer, sizes=draw_total_sizes(draw, rank))
+    return Spec(producer=producer, sizes=draw_total_sizes(draw, rank))
 
 
 def draw_frobenius_norm(draw: Draw, family: str) -> Spec:
     """Draw division of a tensor by its Frobenius norm."""
     rank = draw.choice((2, 2, 3, 4))
     return Spec(
-        level=1,
-        family=family,
         producer="normalise",
         sizes=draw_total_sizes(draw, rank),
         dtypes=draw_dtypes(draw),

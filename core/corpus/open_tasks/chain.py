@@ -28,18 +28,18 @@ from ..builder.operations import (
 )
 from ..builder.spec import draw_size
 from ..composition.chains import _PLAIN, MISH, POINTWISE, SELF_GATE, Chain
-from ..composition.heads import add_convolution, add_tensor, draw_rank
-from ..composition.program import Program, Shape, rename
-from ..composition.sizes import (
+from ..composition.heads import (
+    add_convolution,
+    add_image,
+    add_tensor,
     draw_batch,
-    draw_channels,
     draw_features,
     draw_pool_window,
+    draw_rank,
     draw_rows,
     draw_sequence,
-    draw_sides,
-    least_side,
 )
+from ..composition.program import Program, Shape, rename
 
 
 def _on_tensor(
@@ -230,10 +230,10 @@ _PART = 1 / 8
 """Of the places that a convolution of the older families has at most."""
 
 
-def begin(draw: Draw, rank: int, kind: str = "randn") -> OpenChain:
+def begin(draw: Draw, rank: int) -> OpenChain:
     """Begin a chain with a tensor of two to five dimensions."""
     program = Program()
-    x = add_tensor(program, draw, rank, kind, MOST_ELEMENTS)
+    x = add_tensor(program, draw, rank, most=MOST_ELEMENTS)
     axis = rank - 1 if rank < 4 else 1
     return OpenChain(program=program, draw=draw, x=x, axis=axis, is_image=rank > 3)
 
@@ -241,10 +241,7 @@ def begin(draw: Draw, rank: int, kind: str = "randn") -> OpenChain:
 def begin_image(draw: Draw, multiple: int = 1) -> OpenChain:
     """Begin a chain with images of one to three sides."""
     program = Program()
-    batch, channels = draw_batch(draw), draw_channels(draw, 8, 128, multiple)
-    places = max(64.0, MOST_ELEMENTS / (batch.declared * channels.declared))
-    sides = draw_sides(draw, draw_rank(draw), places)
-    x = program.input(program.image(batch, channels, sides, "channels"))
+    x = add_image(program, draw, draw_rank, 8, 128, multiple, MOST_ELEMENTS)
     return OpenChain(program=program, draw=draw, x=x, axis=1, is_image=True)
 
 
@@ -253,10 +250,7 @@ def begin_pooling(draw: Draw, leads: float) -> OpenChain:
     rank = draw_rank(draw)
     window = draw_pool_window(draw, rank, is_plain=draw.chance(0.4))
     program = Program()
-    batch, channels = draw_batch(draw), draw_channels(draw, 8, 128)
-    places = max(64.0, MOST_ELEMENTS / (batch.declared * channels.declared))
-    sides = draw_sides(draw, rank, places, least_side(window))
-    x = program.input(program.image(batch, channels, sides, "channels"))
+    x = add_image(program, draw, lambda _: rank, 8, 128, 1, MOST_ELEMENTS, window)
     chain = OpenChain(program=program, draw=draw, x=x, axis=1, is_image=True)
     if draw.chance(leads):
         chain.lead()
@@ -268,7 +262,10 @@ def begin_pooling(draw: Draw, leads: float) -> OpenChain:
     return chain
 
 
-def begin_convolution(draw: Draw, kinds: tuple[str, ...], leads: float) -> OpenChain:
+_CONVOLUTIONS = ("standard",) * 5 + ("depthwise", "pointwise", "grouped")
+
+
+def begin_convolution(draw: Draw, leads: float, kinds: tuple[str, ...] = _CONVOLUTIONS) -> OpenChain:
     """Begin a chain with a convolution of images, after a function of them with probability `leads`."""
     chain = OpenChain(program=Program(), draw=draw, x=-1, axis=1, is_image=True)
 

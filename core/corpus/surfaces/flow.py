@@ -19,6 +19,7 @@ from .expressions import (
     path_of,
     rename_in,
     replace_in,
+    replaced,
     walk,
     write_expression,
 )
@@ -115,11 +116,10 @@ def _nest(body: list[ast.stmt], draw: Draw) -> None:
 
 
 def _substitute(node: ast.stmt, wanted: str, value: ast.expr) -> None:
-    class _Into(ast.NodeTransformer):
-        def visit_Name(self, found: ast.Name) -> ast.expr:
-            return value if found.id == wanted else found
+    def change(found: ast.expr) -> ast.expr | None:
+        return value if isinstance(found, ast.Name) and found.id == wanted else None
 
-    node.value = _Into().visit(_value(node))  # type: ignore[attr-defined]
+    node.value = replaced(_value(node), change)  # type: ignore[attr-defined]
 
 
 def _name_each(program: Program, draw: Draw, is_each: bool) -> None:
@@ -276,7 +276,8 @@ def _make_method(program: Program, draw: Draw) -> None:
         end += 1
     chosen = _free_name(program, ("_activate", "_post", "epilogue", "_tail", "transform"), draw)
     moved = [*body[start:end], ast.Return(value=name(first))]
-    _end_method(moved, draw)
+    if draw.chance(0.6):
+        moved[-2:] = [ast.Return(value=_value(moved[-2]))]
     argument = draw.choice((first, first, "t", "h"))
     for node in moved:
         rename_in(node, {first: argument})
@@ -325,8 +326,3 @@ def _is_root(node: ast.expr) -> bool:
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in ROOTS:
         return False
     return any(isinstance(part, ast.BinOp) for part in walk(node))
-
-
-def _end_method(moved: list[ast.stmt], draw: Draw) -> None:
-    if draw.chance(0.6):
-        moved[-2:] = [ast.Return(value=_value(moved[-2]))]

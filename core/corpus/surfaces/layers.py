@@ -189,11 +189,6 @@ def is_literal(node: ast.expr) -> bool:
     return number_of(node) is not None or (isinstance(node, ast.Constant) and isinstance(node.value, bool))
 
 
-def _is_fraction(node: ast.expr) -> bool:
-    """Return whether a number stands there that is no size."""
-    return isinstance(number_of(node), float)
-
-
 def write_keywords(program: Program, dialect: Dialect, draw: Draw) -> None:
     """Write the arguments of some layers as keywords, or keywords as positions."""
     for layer in layers_in(program):
@@ -218,7 +213,7 @@ def give_defaults(program: Program, dialect: Dialect, draw: Draw) -> None:
     passed: list[Parameter] = []
     left: list[Parameter] = []
     for parameter in program.parameters:
-        if _is_fraction(parameter.value) and draw.chance(dialect.named_defaults):
+        if isinstance(number_of(parameter.value), float) and draw.chance(dialect.named_defaults):
             constant = parameter.name.upper()
             if constant not in program.taken():
                 program.constants.append((constant, parameter.value))
@@ -259,7 +254,8 @@ def name_values(program: Program, dialect: Dialect, draw: Draw) -> None:
 
 def assert_arguments(program: Program, draw: Draw) -> None:
     """Assert something that holds of an argument of the constructor, with a message or without."""
-    literal = {parameter.name: number_of(_looked_up(parameter.value, program)) for parameter in program.parameters}
+    values = dict(program.values)
+    literal = {one.name: number_of(values.get(getattr(one.value, "id", ""), one.value)) for one in program.parameters}
     sizes = {size for size, _ in program.sizes}
     given = [one.name for one in program.parameters if isinstance(one.value, ast.Name) and one.value.id in sizes]
     able: list[tuple[ast.expr, ast.cmpop, ast.expr, str]] = []
@@ -282,10 +278,6 @@ def assert_arguments(program: Program, draw: Draw) -> None:
 
 
 _POSITIVE = ("kernel_size", "stride", "eps", "divisor", "divide_by")
-
-
-def _looked_up(value: ast.expr, program: Program) -> ast.expr:
-    return dict(program.values).get(value.id, value) if isinstance(value, ast.Name) else value
 
 
 def take_keywords(program: Program, draw: Draw) -> None:

@@ -147,7 +147,7 @@ class Layout:
         doc = document_class(form, self.summary, program, self.shapes, bool(self.hint), draw)
         is_long = self.is_long or form == "block"
         lines = ["class Model(nn.Module):", *_indented(_docstring(doc, is_long, indent), 1, indent)]
-        methods = [] if not self._has_constructor() else [self._constructor()]
+        methods = [self._constructor()] if program.has_constructor or draw.chance(0.8) else []
         helpers = [self._method(made) for made in program.methods]
         methods += [*helpers, self._forward()] if draw.chance(0.7) else [self._forward(), *helpers]
         if doc and (self.is_long or draw.chance(0.5)):
@@ -155,9 +155,6 @@ class Layout:
         for place, made in enumerate(methods):
             lines += ([""] if place else []) + _indented(made, 1, indent)
         return "\n".join(lines)
-
-    def _has_constructor(self) -> bool:
-        return self.program.has_constructor or self.draw.chance(0.8)
 
     def _constructor(self) -> list[str]:
         program, dialect, draw = self.program, self.dialect, self.draw

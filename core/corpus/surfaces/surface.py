@@ -19,22 +19,11 @@ from attrs import evolve, frozen
 
 from ...task import Constants, Example, Task
 from ..builder.draw import Draw
+from . import layers
 from .dialects import Dialect, dialects
 from .documents import entitle, tell
 from .expressions import attribute_of_self, call, calls_in, path_of, rename_in, words_in
 from .flow import arrange_flow
-from .layers import (
-    assert_arguments,
-    give_defaults,
-    kept_numbers,
-    layers_in,
-    name_values,
-    pass_numbers,
-    rename_attributes,
-    rename_parameters,
-    take_keywords,
-    write_keywords,
-)
 from .layout import Layout, write_body, write_constants, write_parameters
 from .operators import pass_forward_numbers, read_numbers, spell_operators
 from .parameters import fill_parameters, keep_root, pass_initial_values, pass_shapes
@@ -103,12 +92,12 @@ def _write_program(
     else:
         dialect = evolve(dialect, sequential=0.0)
     inputs = _rename_inputs(program, words_in(task.source) | taken, draw)
-    rename_parameters(program, draw)
-    attributes = rename_attributes(program, draw)
-    pass_numbers(program, dialect, draw)
+    layers.rename_parameters(program, draw)
+    attributes = layers.rename_attributes(program, draw)
+    layers.pass_numbers(program, dialect, draw)
     pass_forward_numbers(program, dialect, draw)
     pass_initial_values(program, dialect, draw)
-    program.kept_dims.update(kept_numbers(program, ("dim", "axis")))
+    program.kept_dims.update(layers.kept_numbers(program, ("dim", "axis")))
     spell_operators(program, dialect, draw)
     shown = ""
     is_described = draw.chance(dialect.described)
@@ -118,20 +107,20 @@ def _write_program(
         pass_shapes(program)
     if draw.chance(dialect.init_functions):
         fill_parameters(program, draw)
-    write_keywords(program, dialect, draw)
-    give_defaults(program, dialect, draw)
-    name_values(program, dialect, draw)
+    layers.write_keywords(program, dialect, draw)
+    layers.give_defaults(program, dialect, draw)
+    layers.name_values(program, dialect, draw)
     if program.parameters and draw.chance(dialect.further_keywords):
-        take_keywords(program, draw)
+        layers.take_keywords(program, draw)
     arrange_flow(program, dialect, draw)
     if draw.chance(dialect.computed_attributes):
         keep_root(program, draw)
     if draw.chance(dialect.asserts):
-        assert_arguments(program, draw)
+        layers.assert_arguments(program, draw)
     if draw.chance(dialect.uniform_inputs):
         _draw_uniform(program)
     sizes = write_sizes(program, dialect, draw)
-    description = _rename_words(task.description, inputs)
+    description = re.sub(r"\b\w+\b", lambda match: inputs.get(match[0], match[0]), task.description)
     layout = Layout(program, dialect, tell(description, draw), draw)
     source = layout.write(sizes)
     names = profile_names(sizes, source)
@@ -173,18 +162,12 @@ def _rename_inputs(program: Program, taken: set[str], draw: Draw) -> dict[str, s
     return changes
 
 
-def _rename_words(description: str, changes: dict[str, str]) -> str:
-    if not changes:
-        return description
-    return re.sub(r"\b\w+\b", lambda match: changes.get(match[0], match[0]), description)
-
-
 def _draw_uniform(program: Program) -> None:
     """Draw the input of a layer from [0, 1), where it is drawn from a normal distribution of unit scale.
 
     Layers have weights of both signs or normalise, so that their results differ as before.
     """
-    kinds = {path_of(layer.func) for layer in layers_in(program)}
+    kinds = {path_of(layer.func) for layer in layers.layers_in(program)}
     first = program.arguments[0].value
     if isinstance(first, ast.Call) and path_of(first.func) == "torch.randn" and any(_mixes(kind) for kind in kinds):
         program.arguments[0].value = call("torch.rand", *first.args)
