@@ -89,7 +89,6 @@ class Lowering:
 
     spec: ProgramSpec
     wording: Wording
-    draw: Draw
     functions: list[Function] = Factory(list)
     calls: list[tuple[str, Function] | str] = Factory(list)
     variables: dict[int, str] = Factory(dict)

@@ -147,7 +147,7 @@ def _express(
         case "scan":
             return _write_scan(node, names, wording.write_dim(place, node.dims[0], len(shape), draw))
         case "attention":
-            return _write_attention(node, names, wording)
+            return _write_attention(node, names)
         case "flatten":
             return f"torch.flatten({x}, 1)"
         case "tokens":
@@ -322,7 +322,7 @@ def _write_scan(node: Node, names: Sequence[str], dim: str) -> str:
             return f"{function}({x}, dim={dim})"
 
 
-def _write_attention(node: Node, names: Sequence[str], wording: Wording) -> str:
+def _write_attention(node: Node, names: Sequence[str]) -> str:
     q, k, v = names[:3]
     causal = ", is_causal=True" if node.option("is_causal") else ""
     masked = f", attn_mask={names[3]}" if len(names) > 3 else ""

@@ -15,7 +15,7 @@ def write_program(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the reference, a teacher of one launch or several, and a sentence that says the task."""
     assert isinstance(spec, ProgramSpec)
     wording, reference = write_reference(spec, draw)
-    kernel = Lowering(spec=spec, wording=wording, draw=draw).write()
+    kernel = Lowering(spec=spec, wording=wording).write()
     task = make_task(spec, task_id, describe(spec), reference, _name_constants(spec, wording, draw))
     return Example(task=task, solution=write_solution(reference, kernel, ""), style=f"composed {kernel.style}")
 

@@ -138,7 +138,7 @@ def _name_each(program: Program, draw: Draw, is_each: bool) -> None:
         if not target or target not in {argument.name for argument in program.arguments}:
             continue
         if is_each:
-            wanted = _describing_name(value, draw)
+            wanted = _describing_name(value)
             chosen = wanted if wanted and wanted not in taken else f"x{place + 1}"
             taken.add(chosen)
         current[target] = chosen
@@ -158,7 +158,7 @@ _DESCRIBING = {
 }
 
 
-def _describing_name(value: ast.expr, draw: Draw) -> str:
+def _describing_name(value: ast.expr) -> str:
     if isinstance(value, ast.Call):
         if attribute := attribute_of_self(value.func):
             return f"{attribute.lstrip('_')}_out"

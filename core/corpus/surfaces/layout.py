@@ -144,7 +144,7 @@ class Layout:
         program, dialect, draw = self.program, self.dialect, self.draw
         indent = dialect.indent
         form = weighted(draw, dialect.class_doc)
-        doc = document_class(form, self.summary, program, self.shapes, bool(self.hint), draw)
+        doc = document_class(form, self.summary, program, bool(self.hint), draw)
         is_long = self.is_long or form == "block"
         lines = ["class Model(nn.Module):", *_indented(_docstring(doc, is_long, indent), 1, indent)]
         methods = [self._constructor()] if program.has_constructor or draw.chance(0.8) else []
