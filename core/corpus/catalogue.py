@@ -12,20 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from attrs import evolve
 
 from ..task import NAMED, TASK_ID, Example, Split, Task
+from . import novelty
 from .builder.draw import MASK_64, Draw, digest, mix
 from .builder.spec import Spec
-from .composition.overlap import (
-    OPERATORS_WITH_RESERVED,
-    find_older,
-    goes_on,
-    has_tail,
-    has_usual_form,
-    is_reserved_operator,
-    normalize,
-)
-from .composition.tensors import ProgramSpec
+from .composition.program import ProgramSpec
 from .composition.writing import write_task
-from .novelty import RESERVED, find_kin, is_reserved
 from .open_tasks.membership import find_operations, is_marked
 from .registry import FAMILIES, SURFACES, TABLE, TAUGHT
 from .surfaces.program import has_same_interface
@@ -65,7 +56,7 @@ def _parse(task_id: str) -> tuple[str, int]:
 
 def _draw_spec(name: str, seed: int) -> Spec:
     _, own = _split_name(name)
-    return TABLE[own].draw(Draw(seed), own)
+    return TABLE[own].draw_spec(Draw(seed), own)
 
 
 def _write(spec: Spec, task_id: str, name: str, seed: int) -> Example:
@@ -139,23 +130,23 @@ def _split_program(spec: ProgramSpec) -> Split:
     if is_marked(spec):
         return _split_marked(find_operations(spec))
     if spec.level == 1:
-        return Split.HELDOUT if is_reserved_operator(spec) else _split_composition(spec.identity)
+        return Split.HELDOUT if novelty.is_reserved_operator(spec) else _split_composition(spec.identity)
     if spec.level == 3:
         # networks of a kind are few, and their sizes many
         return _split_composition(spec.identity)
-    own = _split_composition(("composed", *normalize(spec)))
-    if own is not Split.TRAIN or goes_on(spec):
+    own = _split_composition(("composed", *novelty.normalize(spec)))
+    if own is not Split.TRAIN or novelty.goes_on(spec):
         return own
-    if has_tail(spec):
+    if novelty.has_tail(spec):
         return Split.HELDOUT
-    older = (composition for old in find_older(spec) for composition in find_kin(old))
+    older = (composition for old in novelty.find_older(spec) for composition in novelty.find_kin(old))
     return own if all(_split_composition(found) is Split.TRAIN for found in older) else Split.HELDOUT
 
 
 def _split(spec: Spec) -> Split:
     if isinstance(spec, ProgramSpec):
         return _split_program(spec)
-    return Split.HELDOUT if is_reserved(spec) else _split_composition(spec.composition)
+    return Split.HELDOUT if novelty.is_reserved(spec) else _split_composition(spec.composition)
 
 
 def _split_composition(composition: tuple[object, ...]) -> Split:
@@ -188,12 +179,17 @@ def _is_novel(spec: Spec) -> bool:
         if is_marked(spec):
             return _split(spec) is Split.HELDOUT
         if spec.level == 1:
-            return is_reserved_operator(spec) and not has_usual_form(spec)
-        return spec.level == 2 and _split(spec) is Split.HELDOUT and goes_on(spec) and not has_usual_form(spec)
+            return novelty.is_reserved_operator(spec) and not novelty.has_usual_form(spec)
+        return (
+            spec.level == 2
+            and _split(spec) is Split.HELDOUT
+            and novelty.goes_on(spec)
+            and not novelty.has_usual_form(spec)
+        )
     if spec.level == 1:
-        return is_reserved(spec)
+        return novelty.is_reserved(spec)
     own = _split(spec) is Split.HELDOUT
-    return own and all(_split_composition(composition) is not Split.TRAIN for composition in find_kin(spec))
+    return own and all(_split_composition(composition) is not Split.TRAIN for composition in novelty.find_kin(spec))
 
 
 def examples(split: Split, level: int, seed: int, families: Sequence[str] | None = None) -> Iterator[Example]:
@@ -223,7 +219,7 @@ def novel_examples(level: int, seed: int, families: Sequence[str] | None = None)
     chosen = [
         name
         for name in (FAMILIES[level] if families is None else families)
-        if level == 2 or _split_name(name)[1] in (*RESERVED, *OPERATORS_WITH_RESERVED)
+        if level == 2 or _split_name(name)[1] in (*novelty.RESERVED, *novelty.OPERATORS_WITH_RESERVED)
     ]
     return (_write(*drawn) for drawn in _stream(level, seed, chosen, _is_novel)) if chosen else iter(())
 

@@ -15,22 +15,8 @@ Mutation = Callable[[str, random.Random], str]
 """Returns the text changed, or as it was where it has no place for this mistake."""
 
 
-def _swap(pattern: str, replacements: dict[str, tuple[str, ...]]) -> Mutation:
-    """Replaces one random match of `pattern` by one of its replacements."""
-    compiled = re.compile(pattern)
-
-    def mutate(text: str, rng: random.Random) -> str:
-        matches = [match for match in compiled.finditer(text) if match[0] in replacements]
-        if not matches:
-            return text
-        match = rng.choice(matches)
-        return text[: match.start()] + rng.choice(replacements[match[0]]) + text[match.end() :]
-
-    return mutate
-
-
-def _rewrite(pattern: str, *templates: str) -> Mutation:
-    """Rewrites one random match of `pattern` by one of the templates."""
+def _replace_one(pattern: str, change: Callable[[re.Match[str], random.Random], str]) -> Mutation:
+    """Replaces one random match of `pattern`."""
     compiled = re.compile(pattern, re.MULTILINE)
 
     def mutate(text: str, rng: random.Random) -> str:
@@ -38,32 +24,36 @@ def _rewrite(pattern: str, *templates: str) -> Mutation:
         if not matches:
             return text
         match = rng.choice(matches)
-        return text[: match.start()] + match.expand(rng.choice(templates)) + text[match.end() :]
+        return text[: match.start()] + change(match, rng) + text[match.end() :]
 
     return mutate
 
 
-_STEP = re.compile(r"^( +)(\w+) = [^\n]*\b\2\b[^\n]*\n", re.MULTILINE)
+_END = r"(?!\w)"
 
 
-def _drop_step(text: str, rng: random.Random) -> str:
-    """Drops one statement that updates a value in place."""
-    steps = list(_STEP.finditer(text))
-    if not steps:
-        return text
-    step = rng.choice(steps)
-    return text[: step.start()] + text[step.end() :]
+def _swap(replacements: dict[str, tuple[str, ...]]) -> Mutation:
+    """Replaces one of the words, or signs, by one of its replacements."""
+    words = "|".join(f"{re.escape(word)}{'' if word.endswith(' ') else _END}" for word in replacements)
+    return _replace_one(words, lambda match, rng: rng.choice(replacements[match[0]]))
 
 
-def _change_number(text: str, rng: random.Random) -> str:
-    """Changes one decimal number: its sign, its scale or its value."""
-    numbers = list(re.finditer(r"(?<![\w.])\d+\.\d+(?:e-?\d+)?|(?<![\w.])\de-\d+", text))
-    if not numbers:
-        return text
-    number = rng.choice(numbers)
+def _rewrite(pattern: str, *templates: str) -> Mutation:
+    """Rewrites one match of `pattern` by one of the templates."""
+    return _replace_one(pattern, lambda match, rng: match.expand(rng.choice(templates)))
+
+
+_drop_step = _replace_one(r"^( +)(\w+) = [^\n]*\b\2\b[^\n]*\n", lambda match, rng: "")
+"""Drops one statement that updates a value in place."""
+
+
+def _change_value(number: re.Match[str], rng: random.Random) -> str:
     value = float(number[0])
-    changed = repr(round(rng.choice((value * 2, value / 10, value + 1.0, value + 0.5, 1.0 - value)), 8))
-    return text[: number.start()] + changed + text[number.end() :]
+    return repr(round(rng.choice((value * 2, value / 10, value + 1.0, value + 0.5, 1.0 - value)), 8))
+
+
+_change_number = _replace_one(r"(?<![\w.])\d+\.\d+(?:e-?\d+)?|(?<![\w.])\de-\d+", _change_value)
+"""Changes one decimal number: its sign, its scale or its value."""
 
 
 def _change_arguments(change: Callable[[list[str], random.Random], None]) -> Mutation:
@@ -108,47 +98,37 @@ def _misname(text: str, rng: random.Random) -> str:
     return text[: body + name.start()] + changed + text[body + name.end() :]
 
 
+_FUNCTIONS = {
+    "tl.maximum": ("tl.minimum", "tl.max"),
+    "tl.minimum": ("tl.maximum",),
+    "tl.max": ("tl.sum", "tl.min", "tl.maximum"),
+    "tl.min": ("tl.max",),
+    "tl.sum": ("tl.max", "tl.mean"),
+    "tl.exp": ("tl.log", "torch.exp"),
+    "tl.log": ("tl.exp", "tl.log2"),
+    "tl.sqrt": ("tl.rsqrt",),
+    "tl.sigmoid": ("tl.tanh", "tl.exp", "torch.sigmoid"),
+    "tl.erf": ("tl.tanh",),
+    "tl.argmax": ("tl.argmin", "tl.max"),
+    "tl.argmin": ("tl.argmax", "tl.min"),
+    "tl.zeros": ("tl.ones", "torch.zeros"),
+    "torch.empty_like": ("torch.zeros_like",),
+}
+_SIGNS = {
+    " + ": (" - ", " * "),
+    " - ": (" + ",),
+    " * ": (" + ",),
+    " / ": (" * ",),
+    " < ": (" <= ", " > "),
+    " > ": (" < ",),
+    " += ": (" = ",),
+}
 _MUTATIONS: tuple[tuple[int, Mutation], ...] = (
     # wrong values
     (3, _drop_step),
     (3, _change_number),
-    (
-        2,
-        _swap(
-            r"tl\.\w+|torch\.empty\w*",
-            {
-                "tl.maximum": ("tl.minimum", "tl.max"),
-                "tl.minimum": ("tl.maximum",),
-                "tl.max": ("tl.sum", "tl.min", "tl.maximum"),
-                "tl.min": ("tl.max",),
-                "tl.sum": ("tl.max", "tl.mean"),
-                "tl.exp": ("tl.log", "torch.exp"),
-                "tl.log": ("tl.exp", "tl.log2"),
-                "tl.sqrt": ("tl.rsqrt",),
-                "tl.sigmoid": ("tl.tanh", "tl.exp", "torch.sigmoid"),
-                "tl.erf": ("tl.tanh",),
-                "tl.argmax": ("tl.argmin", "tl.max"),
-                "tl.argmin": ("tl.argmax", "tl.min"),
-                "tl.zeros": ("tl.ones", "torch.zeros"),
-                "torch.empty_like": ("torch.zeros_like",),
-            },
-        ),
-    ),
-    (
-        2,
-        _swap(
-            r" (?:[-+*/<>]|\+=) ",
-            {
-                " + ": (" - ", " * "),
-                " - ": (" + ",),
-                " * ": (" + ",),
-                " / ": (" * ",),
-                " < ": (" <= ", " > "),
-                " > ": (" < ",),
-                " += ": (" = ",),
-            },
-        ),
-    ),
+    (2, _swap(_FUNCTIONS)),
+    (2, _swap(_SIGNS)),
     # masks, offsets and grids
     (2, _rewrite(r", mask=[^,\n]*?(?=\)(?:\.to\(tl\.float32\))?$)", "")),
     (2, _rewrite(r", other=[^)\n]*(?:\(\"inf\"\))?(?=\))", "", ", other=1.0")),

@@ -9,55 +9,55 @@ from attrs import evolve, frozen
 from ..task import Example
 from .builder.draw import Draw
 from .builder.spec import Spec
+from .composition.program import ProgramDraw, draw_programs
 from .composition.writing import write_program
-from .families import operators
-from .families.attention import draw_attention, write_attention
-from .families.batch_norms import draw_batch_norm, draw_batch_norm_chain, draw_prelu, write_batch_norm
-from .families.convolutions import (
-    draw_convolution,
-    draw_convolution_chain,
-    draw_norm_activation,
-    draw_transposed_chain,
-    draw_two_stages,
-    write_convolution,
+from .families import (
+    attention,
+    batch_norms,
+    convolutions,
+    group_norms,
+    losses,
+    matrix_vectors,
+    operators,
+    pointwise,
+    pooling,
+    product_forms,
+    products,
+    rows,
+    scans,
+    strips,
+    totals,
 )
-from .families.group_norms import draw_group_norm, draw_group_norm_chain, write_group_norm
-from .families.losses import draw_element_loss, draw_row_loss, write_element_loss, write_row_loss
-from .families.matrix_vectors import draw_diagonal_matmul, draw_matvec, write_diagonal_matmul, write_matvec
 from .families.networks import NETWORKS
-from .families.pointwise import draw_activation, draw_binary, draw_unary, write_pointwise
-from .families.pooling import draw_pooling, draw_pooling_chain, write_pooling
-from .families.product_forms import draw_batched_matmul, draw_matmul_shapes, draw_structured_matmul, write_product_form
-from .families.products import (
-    draw_linear_chain,
-    draw_matmul,
-    draw_matmul_chain,
-    draw_product_rows,
-    write_product,
-    write_product_rows,
-)
-from .families.rows import draw_map, draw_norm_chain, draw_reduction, draw_reduction_chain, write_rows
-from .families.scans import draw_scan, write_scan
-from .families.strips import draw_dim_argmax, draw_dim_reduction, draw_dim_softmax, draw_lp_norm, write_strips
-from .families.totals import draw_frobenius_norm, draw_full_reduction, write_total
-from .open_tasks.grammar import LESSONS, LONG_FAMILIES, OPEN_FAMILIES
+from .open_tasks.grammar import LESSONS, LONG_FAMILIES, OPEN_FAMILIES, SpecDraw
+
+Write = Callable[[Spec, str, Draw], Example]
+"""Writes a task with this id, and its teacher's solution."""
 
 
-@frozen(kw_only=True)
+@frozen
 class Family:
-    """A family of tasks: how its specs are drawn, and how they are written."""
+    """A family of tasks: how its specs are drawn, and how they are written (null where there is no teacher)."""
 
-    level: int
-    draw: Callable[[Draw, str], Spec]
-    write: Callable[[Spec, str, Draw], Example] | None
-    """Writes the task and its teacher's solution; null where there is no teacher."""
-    part: int = 1
+    part: int
     """1 for the families that the presets and the published results were made with, 2 for the others of `full`, 3 for
     those that came after models were trained on that, 4 for those that are composed at the sizes of benchmarks, 5 for
     those without teachers, 6 for longer ones."""
+    level: int
+    write: Write | None
+    draw: SpecDraw
+
+    def draw_spec(self, draw: Draw, name: str) -> Spec:
+        """Draw a task of the family, which has this name."""
+        return evolve(self.draw(draw, name), level=self.level, family=name)
 
 
-def _with_one_step(draw_chain: Callable[[Draw, str], Spec]) -> Callable[[Draw, str], Spec]:
+def _each(part: int, level: int, write: Write, draw: SpecDraw, *names: str) -> dict[str, Family]:
+    """Return families that one function draws."""
+    return dict.fromkeys(names, Family(part, level, write, draw))
+
+
+def _with_one_step(draw_chain: SpecDraw) -> SpecDraw:
     """Return the same producer with the first step of the chain alone: two operations."""
 
     def draw_short(draw: Draw, family: str) -> Spec:
@@ -67,93 +67,66 @@ def _with_one_step(draw_chain: Callable[[Draw, str], Spec]) -> Callable[[Draw, s
     return draw_short
 
 
+def _composed(level: int, draws: dict[str, ProgramDraw]) -> dict[str, Family]:
+    """Return families whose programs are composed."""
+    return {name: Family(4, level, write_program, draw_programs(draw)) for name, draw in draws.items()}
+
+
 TABLE: dict[str, Family] = {
-    "unary": Family(level=1, draw=draw_unary, write=write_pointwise),
-    "binary": Family(level=1, draw=draw_binary, write=write_pointwise),
-    "reduction": Family(level=1, draw=draw_reduction, write=write_rows),
-    "argmax": Family(level=1, draw=draw_reduction, write=write_rows),
-    "softmax": Family(level=1, draw=draw_map, write=write_rows),
-    "log_softmax": Family(level=1, draw=draw_map, write=write_rows),
-    "layer_norm": Family(level=1, draw=draw_map, write=write_rows),
-    "rms_norm": Family(level=1, draw=draw_map, write=write_rows),
-    "matmul": Family(level=1, draw=draw_matmul, write=write_product),
-    "linear_chain": Family(level=2, draw=draw_linear_chain, write=write_product),
-    "matmul_chain": Family(level=2, draw=draw_matmul_chain, write=write_product),
-    "norm_chain": Family(level=2, draw=draw_norm_chain, write=write_rows),
-    "reduction_chain": Family(level=2, draw=draw_reduction_chain, write=write_rows),
-    "group_norm": Family(level=1, draw=draw_group_norm, write=write_group_norm, part=2),
-    "instance_norm": Family(level=1, draw=draw_group_norm, write=write_group_norm, part=2),
-    "layer_norm_nd": Family(level=1, draw=draw_group_norm, write=write_group_norm, part=2),
-    "batch_norm": Family(level=1, draw=draw_batch_norm, write=write_batch_norm, part=2),
-    "prelu": Family(level=1, draw=draw_prelu, write=write_batch_norm, part=2),
-    "dim_reduction": Family(level=1, draw=draw_dim_reduction, write=write_strips, part=2),
-    "dim_argmax": Family(level=1, draw=draw_dim_argmax, write=write_strips, part=2),
-    "dim_softmax": Family(level=1, draw=draw_dim_softmax, write=write_strips, part=2),
-    "l1_norm": Family(level=1, draw=draw_lp_norm, write=write_strips, part=2),
-    "l2_norm": Family(level=1, draw=draw_lp_norm, write=write_strips, part=2),
-    "channel_rms_norm": Family(level=1, draw=draw_lp_norm, write=write_strips, part=2),
-    "cumulative_sum": Family(level=1, draw=draw_scan, write=write_scan, part=2),
-    "cumulative_product": Family(level=1, draw=draw_scan, write=write_scan, part=2),
-    "full_reduction": Family(level=1, draw=draw_full_reduction, write=write_total, part=2),
-    "frobenius_norm": Family(level=1, draw=draw_frobenius_norm, write=write_total, part=2),
-    "element_loss": Family(level=1, draw=draw_element_loss, write=write_element_loss, part=2),
-    "row_loss": Family(level=1, draw=draw_row_loss, write=write_row_loss, part=2),
-    "activation": Family(level=1, draw=draw_activation, write=write_pointwise, part=2),
-    "batched_matmul": Family(level=1, draw=draw_batched_matmul, write=write_product_form, part=2),
-    "matmul_shapes": Family(level=1, draw=draw_matmul_shapes, write=write_product_form, part=2),
-    "structured_matmul": Family(level=1, draw=draw_structured_matmul, write=write_product_form, part=2),
-    "matvec": Family(level=1, draw=draw_matvec, write=write_matvec, part=2),
-    "diagonal_matmul": Family(level=1, draw=draw_diagonal_matmul, write=write_diagonal_matmul, part=2),
-    "attention": Family(level=1, draw=draw_attention, write=write_attention, part=2),
-    "batch_norm_chain": Family(level=2, draw=draw_batch_norm_chain, write=write_batch_norm, part=2),
-    "group_norm_chain": Family(level=2, draw=draw_group_norm_chain, write=write_group_norm, part=2),
-    "conv": Family(level=1, draw=draw_convolution, write=write_convolution, part=2),
-    "depthwise_conv": Family(level=1, draw=draw_convolution, write=write_convolution, part=2),
-    "pointwise_conv": Family(level=1, draw=draw_convolution, write=write_convolution, part=2),
-    "grouped_conv": Family(level=1, draw=draw_convolution, write=write_convolution, part=2),
-    "separable_conv": Family(level=1, draw=draw_convolution, write=write_convolution, part=2),
-    "transposed_conv": Family(level=1, draw=draw_convolution, write=write_convolution, part=2),
-    "conv_chain": Family(level=2, draw=draw_convolution_chain, write=write_convolution, part=2),
-    "conv_norm_chain": Family(level=2, draw=draw_norm_activation, write=write_convolution, part=2),
-    "transposed_conv_chain": Family(level=2, draw=draw_transposed_chain, write=write_convolution, part=2),
-    "max_pool": Family(level=1, draw=draw_pooling, write=write_pooling, part=2),
-    "avg_pool": Family(level=1, draw=draw_pooling, write=write_pooling, part=2),
-    "conv_reduce_chain": Family(level=2, draw=draw_two_stages, write=write_convolution, part=2),
-    "pooling_chain": Family(level=2, draw=draw_pooling_chain, write=write_pooling, part=2),
-    "masked_product": Family(level=1, draw=draw_scan, write=write_scan, part=3),
-    "product_rows": Family(level=2, draw=draw_product_rows, write=write_product_rows, part=3),
-    "linear_step": Family(level=2, draw=_with_one_step(draw_linear_chain), write=write_product, part=3),
-    "matmul_step": Family(level=2, draw=_with_one_step(draw_matmul_chain), write=write_product, part=3),
-    "norm_step": Family(level=2, draw=_with_one_step(draw_norm_chain), write=write_rows, part=3),
-    "conv_step": Family(level=2, draw=_with_one_step(draw_convolution_chain), write=write_convolution, part=3),
+    **_each(1, 1, pointwise.write_pointwise, pointwise.draw_pointwise, "unary", "binary"),
+    **_each(1, 1, rows.write_rows, rows.draw_rows, "reduction", "argmax", "softmax", "log_softmax"),
+    **_each(1, 1, rows.write_rows, rows.draw_rows, "layer_norm", "rms_norm"),
+    "matmul": Family(1, 1, products.write_product, products.draw_matmul),
+    "linear_chain": Family(1, 2, products.write_product, products.draw_linear_chain),
+    "matmul_chain": Family(1, 2, products.write_product, products.draw_matmul_chain),
+    **_each(1, 2, rows.write_rows, rows.draw_rows, "norm_chain", "reduction_chain"),
+    **_each(2, 1, group_norms.write_group_norm, group_norms.draw_group_norm, "group_norm", "instance_norm"),
+    "layer_norm_nd": Family(2, 1, group_norms.write_group_norm, group_norms.draw_group_norm),
+    "batch_norm": Family(2, 1, batch_norms.write_batch_norm, batch_norms.draw_batch_norm),
+    "prelu": Family(2, 1, batch_norms.write_batch_norm, batch_norms.draw_prelu),
+    **_each(2, 1, strips.write_strips, strips.draw_strips, "dim_reduction", "dim_argmax", "dim_softmax"),
+    **_each(2, 1, strips.write_strips, strips.draw_strips, "l1_norm", "l2_norm", "channel_rms_norm"),
+    **_each(2, 1, scans.write_scan, scans.draw_scan, "cumulative_sum", "cumulative_product"),
+    "full_reduction": Family(2, 1, totals.write_total, totals.draw_full_reduction),
+    "frobenius_norm": Family(2, 1, totals.write_total, totals.draw_frobenius_norm),
+    "element_loss": Family(2, 1, losses.write_element_loss, losses.draw_element_loss),
+    "row_loss": Family(2, 1, losses.write_row_loss, losses.draw_row_loss),
+    "activation": Family(2, 1, pointwise.write_pointwise, pointwise.draw_pointwise),
+    "batched_matmul": Family(2, 1, product_forms.write_product_form, product_forms.draw_batched_matmul),
+    "matmul_shapes": Family(2, 1, product_forms.write_product_form, product_forms.draw_matmul_shapes),
+    "structured_matmul": Family(2, 1, product_forms.write_product_form, product_forms.draw_structured_matmul),
+    "matvec": Family(2, 1, matrix_vectors.write_matvec, matrix_vectors.draw_matvec),
+    "diagonal_matmul": Family(2, 1, matrix_vectors.write_diagonal_matmul, matrix_vectors.draw_diagonal_matmul),
+    "attention": Family(2, 1, attention.write_attention, attention.draw_attention),
+    "batch_norm_chain": Family(2, 2, batch_norms.write_batch_norm, batch_norms.draw_batch_norm),
+    "group_norm_chain": Family(2, 2, group_norms.write_group_norm, group_norms.draw_group_norm),
+    **_each(2, 1, convolutions.write_convolution, convolutions.draw_convolution, "conv", "depthwise_conv"),
+    **_each(2, 1, convolutions.write_convolution, convolutions.draw_convolution, "pointwise_conv", "grouped_conv"),
+    **_each(2, 1, convolutions.write_convolution, convolutions.draw_convolution, "separable_conv", "transposed_conv"),
+    "conv_chain": Family(2, 2, convolutions.write_convolution, convolutions.draw_convolution_chain),
+    "conv_norm_chain": Family(2, 2, convolutions.write_convolution, convolutions.draw_norm_activation),
+    "transposed_conv_chain": Family(2, 2, convolutions.write_convolution, convolutions.draw_transposed_chain),
+    **_each(2, 1, pooling.write_pooling, pooling.draw_pooling, "max_pool", "avg_pool"),
+    "conv_reduce_chain": Family(2, 2, convolutions.write_convolution, convolutions.draw_two_stages),
+    "pooling_chain": Family(2, 2, pooling.write_pooling, pooling.draw_pooling),
+    "masked_product": Family(3, 1, scans.write_scan, scans.draw_scan),
+    "product_rows": Family(3, 2, products.write_product_rows, products.draw_product_rows),
+    "linear_step": Family(3, 2, products.write_product, _with_one_step(products.draw_linear_chain)),
+    "matmul_step": Family(3, 2, products.write_product, _with_one_step(products.draw_matmul_chain)),
+    "norm_step": Family(3, 2, rows.write_rows, _with_one_step(rows.draw_rows)),
+    "conv_step": Family(3, 2, convolutions.write_convolution, _with_one_step(convolutions.draw_convolution_chain)),
     "transposed_conv_step": Family(
-        level=2, draw=_with_one_step(draw_transposed_chain), write=write_convolution, part=3
+        3, 2, convolutions.write_convolution, _with_one_step(convolutions.draw_transposed_chain)
     ),
-    "pooling_step": Family(level=2, draw=_with_one_step(draw_pooling_chain), write=write_pooling, part=3),
-    "any_conv": Family(level=1, draw=operators.draw_convolution, write=write_program, part=4),
-    "any_conv_transpose": Family(level=1, draw=operators.draw_transposed, write=write_program, part=4),
-    "any_pool": Family(level=1, draw=operators.draw_pooling, write=write_program, part=4),
-    "any_reduction": Family(level=1, draw=operators.draw_reduction, write=write_program, part=4),
-    "any_position": Family(level=1, draw=operators.draw_position, write=write_program, part=4),
-    "any_softmax": Family(level=1, draw=operators.draw_softmax, write=write_program, part=4),
-    "any_norm": Family(level=1, draw=operators.draw_norm, write=write_program, part=4),
-    "any_matmul": Family(level=1, draw=operators.draw_matmul, write=write_program, part=4),
-    "any_attention": Family(level=1, draw=operators.draw_attention, write=write_program, part=4),
-    "any_scan": Family(level=1, draw=operators.draw_scan, write=write_program, part=4),
-    "any_separable_conv": Family(level=1, draw=operators.draw_separable, write=write_program, part=4),
-    "any_scaling": Family(level=1, draw=operators.draw_scaling, write=write_program, part=4),
-    "any_activation": Family(level=1, draw=operators.draw_activation, write=write_program, part=4),
-    "conv_then": Family(level=2, draw=operators.draw_convolution_chain, write=write_program, part=4),
-    "conv_transpose_then": Family(level=2, draw=operators.draw_transposed_chain, write=write_program, part=4),
-    "linear_then": Family(level=2, draw=operators.draw_linear_chain, write=write_program, part=4),
-    "matmul_then": Family(level=2, draw=operators.draw_product_chain, write=write_program, part=4),
-    "pool_then": Family(level=2, draw=operators.draw_pooling_chain, write=write_program, part=4),
-    "norm_then": Family(level=2, draw=operators.draw_norm_chain, write=write_program, part=4),
-    **{name: Family(level=3, draw=draw, write=write_program, part=4) for name, draw in NETWORKS.items()},
-    **{name: Family(level=level, draw=draw, write=write_program, part=4) for name, (level, draw) in LESSONS.items()},
-    **{name: Family(level=level, draw=draw, write=None, part=5) for name, (level, draw) in OPEN_FAMILIES.items()},
-    **{name: Family(level=level, draw=draw, write=None, part=6) for name, (level, draw) in LONG_FAMILIES.items()},
+    "pooling_step": Family(3, 2, pooling.write_pooling, _with_one_step(pooling.draw_pooling)),
+    **_composed(1, operators.OPERATORS),
+    **_composed(2, operators.CHAINS),
+    **_composed(3, NETWORKS),
+    **{name: Family(4, level, write_program, draw) for name, (level, draw) in LESSONS.items()},
+    **{name: Family(5, level, None, draw) for name, (level, draw) in OPEN_FAMILIES.items()},
+    **{name: Family(6, level, None, draw) for name, (level, draw) in LONG_FAMILIES.items()},
 }
+"""By name, in the order of their turns."""
 
 
 def families(*parts: int) -> dict[int, tuple[str, ...]]:

@@ -9,14 +9,15 @@ depthwise separable convolution the product sums what it reads as it is needed (
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from attrs import frozen
 
 from .draw import Draw
 from .operations import Operand
-from .tiles import draw_tile
-from .window_code import WindowCode
+from .tiles import Tile, draw_tile
+from .windows import WindowCode
 
 Epilogue = Callable[[str, Callable[[str, Operand], str]], list[str]]
 """Statements on the accumulator, given how operands are loaded."""
@@ -58,6 +59,17 @@ class Wording:
     cast: str = ""
     pointer: Callable[[str], str]
 
+    def end(self, epilogue: Epilogue, channel: str, mask: str) -> list[str]:
+        """Write what follows on the accumulator, with vectors read at `channel` where `mask` holds, and the store."""
+
+        def load(operand: str, kind: Operand) -> str:
+            place = f"{channel}{f', mask={mask}' if mask else ''}"
+            if kind is not Operand.VECTOR:
+                place = f"{self.offsets}, mask=mask"
+            return f"tl.load({self.pointer(operand)} + {place}){self.cast}"
+
+        return [*epilogue(self.acc, load), f"tl.store({self.out_pointer} + {self.offsets}, {self.acc}, mask=mask)"]
+
 
 def product_kernel(
     code: WindowCode, words: Wording, groups: int, channels: int, epilogue: Epilogue, draw: Draw
@@ -65,123 +77,100 @@ def product_kernel(
     """Write an implicit matrix product over `channels` declared ones; the grid's last axis runs over groups."""
     # loops over many taps with few channels each would leave most of a product empty
     is_by_tap = channels >= 16 and code.window.taps <= 9 and draw.chance(0.6)
-    names = draw_tile(draw)
-    rm, rn, rk, bk = names.rm, names.rn, names.rk, names.bk
-    inner, filters, acc = ("CG", "FG", words.acc) if groups > 1 else ("C", words.filters, words.acc)
-    plane = code.plane
-    lines = names.place()
-    if groups > 1:
-        lines.append("g = tl.program_id(2)")
-    lines += code.split_places(rm, True)
-    lines += [f"n = {rm} // {plane}", names.zeros(acc)]
-    lead = "n * C + g * CG" if groups > 1 else "n * C"
-    read = _Product(code, words, rm, rn, rk, bk, inner, filters, lead, acc, groups > 1)
-    lines += read.by_tap() if is_by_tap else read.whole()
-    channel = f"g * FG + {rn}" if groups > 1 else rn
-    if groups > 1:
-        lines.append(f"f = {channel}")
-        channel = "f"
-
-    def load(operand: str, kind: Operand) -> str:
-        if kind is Operand.VECTOR:
-            return f"tl.load({words.pointer(operand)} + {channel}, mask={rn} < {filters})"
-        return f"tl.load({words.pointer(operand)} + {words.offsets}, mask=mask)"
-
-    lines += [
+    tile = draw_tile(draw)
+    rm, rn, plane = tile.rm, tile.rn, code.plane
+    inner, filters, channel = ("CG", "FG", "f") if groups > 1 else ("C", words.filters, rn)
+    read = _Product(code=code, words=words, tile=tile, channels=inner, filters=filters, has_groups=groups > 1)
+    lines = [
+        *tile.place(),
+        *(["g = tl.program_id(2)"] if groups > 1 else []),
+        *code.split_places(rm, True),
+        f"n = {rm} // {plane}",
+        tile.zeros(words.acc),
+        *(read.by_tap() if is_by_tap else read.whole()),
+        *([f"f = g * FG + {rn}"] if groups > 1 else []),
         # not `rm % plane`: beside `rm // plane` it made LLVM abort on one of 500 teachers
         f"{words.offsets} = {code.result_address(f'n * {words.filters} + {channel}')}",
         f"mask = ({rm} < M) & ({rn} < {filters})",
-        *epilogue(acc, load),
-        f"tl.store({words.out_pointer} + {words.offsets}, {acc}, mask=mask)",
+        *words.end(epilogue, channel, f"{rn} < {filters}"),
     ]
-    tile = draw_blocks(draw, channels if is_by_tap else channels * code.window.taps)
+    blocks = draw_blocks(draw, channels if is_by_tap else channels * code.window.taps)
     count = " * ".join(("N", *code.outs))
     sizes = [("M", count), ("C", "C"), (words.filters, words.filters)]
     if groups > 1:
         sizes += [("CG", f"C // {groups}"), ("FG", f"{words.filters} // {groups}")]
     sizes += [(name, name) for name in (*code.axes, *code.outs)]
-    columns = f"{words.filters} // {groups}" if groups > 1 else words.filters
-    grid = f"(triton.cdiv({count}, {tile[0]}), triton.cdiv({columns}, {tile[1]}){f', {groups}' if groups > 1 else ''})"
-    constants = [*code.constants, *names.constants(tile)]
-    style = "taps" if is_by_tap else "product"
-    return KernelParts(lines=lines, sizes=drop_unused(sizes, lines), constants=constants, grid=grid, style=style)
+    programs = [f"triton.cdiv({count}, {blocks[0]})", f"triton.cdiv({dict(sizes)[filters]}, {blocks[1]})"]
+    return KernelParts(
+        lines=lines,
+        sizes=drop_unused(sizes, lines),
+        constants=[*code.constants, *tile.constants(blocks)],
+        grid=f"({', '.join([*programs, *([str(groups)] if groups > 1 else [])])})",
+        style="taps" if is_by_tap else "product",
+    )
 
 
-@frozen
+@frozen(kw_only=True)
 class _Product:
     """The loop of an implicit matrix product."""
 
     code: WindowCode
     words: Wording
-    rm: str
-    rn: str
-    rk: str
-    bk: str
+    tile: Tile
     channels: str
     filters: str
-    lead: str
-    acc: str
     has_groups: bool
+
+    @property
+    def _filter(self) -> str:
+        return f"(g * FG + {self.tile.rn})" if self.has_groups else self.tile.rn
 
     def _weight(self, channel: str, tap: str) -> str:
         """Write a weight's address: (filters, channels, taps), or (channels, filters, taps) where it is transposed."""
-        code = self.code
+        code, row = self.code, f"{self._filter} * {self.channels} + {channel}"
         if code.window.is_transposed:
-            first = f"g * CG + {channel}" if self.has_groups else channel
-            row = f"{f'({first})' if self.has_groups else first} * {self.filters} + {self.rn}"
-        else:
-            first = f"(g * FG + {self.rn})" if self.has_groups else self.rn
-            row = f"{first} * {self.channels} + {channel}"
-        return code.tap_address(row) if tap == "loops" else f"({row}) * {code.taps}{f' + {tap}' if tap else ''}"
+            first = f"(g * CG + {channel})" if self.has_groups else channel
+            row = f"{first} * {self.filters} + {self.tile.rn}"
+        return code.tap_address(row) if tap == "loops" else f"({row}) * {code.taps} + {tap}"
 
-    def _dot(self) -> str:
-        return f'{self.acc} += tl.dot({self.words.x}, {self.words.weight}, input_precision="ieee")'
+    def _dot(self, source: str, mask: str, place: str, inner: str) -> list[str]:
+        """Write the loads of both factors and their product."""
+        words, rk, rn = self.words, self.tile.rk, self.tile.rn
+        lead = "n * C + g * CG" if self.has_groups else "n * C"
+        element = self.code.address(f"{lead} + {source}")
+        return [
+            f"{words.x} = tl.load({words.x_pointer} + {element}, mask={mask}, other=0.0)",
+            f"{words.weight} = tl.load({words.weight_pointer} + {place}, "
+            f"mask=({rk}[:, None] < {inner}) & ({rn} < {self.filters}), other=0.0)",
+            f'{words.acc} += tl.dot({words.x}, {words.weight}, input_precision="ieee")',
+        ]
 
     def whole(self) -> list[str]:
         """Write one loop over channels and taps together."""
-        code, words, rk = self.code, self.words, self.rk
-        taps = code.split_taps(rk)
-        inner = "K"
-        lines = [f"{rk} = k + tl.arange(0, {self.bk})"]
-        lines += [f"{name} = ({expression})[None, :]" for name, expression in taps]
+        code, rk, bk = self.code, self.tile.rk, self.tile.bk
+        lines = [f"{rk} = k + tl.arange(0, {bk})"]
+        lines += [f"{name} = ({expression})[None, :]" for name, expression in code.split_taps(rk)]
         for side in range(code.window.rank):
             lines += code.find_source(side)
-        conditions = [c for side in range(code.window.rank) if (c := code.is_inside(side))]
-        mask = " & ".join((f"({self.rm} < M)", f"({rk}[None, :] < {inner})"))
-        if conditions:
+        mask = f"({self.tile.rm} < M) & ({rk}[None, :] < K)"
+        if conditions := [c for side in range(code.window.rank) if (c := code.is_inside(side))]:
             lines.append(f"inside = {' & '.join(conditions)}")
             mask = f"inside & {mask}"
-        channel = f"({rk} // {code.taps})[None, :]"
-        lines.append(
-            f"{words.x} = tl.load({words.x_pointer} + {code.address(f'{self.lead} + {channel}')}, "
-            f"mask={mask}, other=0.0)"
-        )
+        place = f"{self._filter} * K + {rk}[:, None]"
         if code.window.is_transposed:
             place = self._weight(f"({rk} // {code.taps})[:, None]", f"({rk} % {code.taps})[:, None]")
-        else:
-            first = f"(g * FG + {self.rn})" if self.has_groups else self.rn
-            place = f"{first} * {inner} + {rk}[:, None]"
-        mask = f"({rk}[:, None] < {inner}) & ({self.rn} < {self.filters})"
-        lines.append(f"{words.weight} = tl.load({words.weight_pointer} + {place}, mask={mask}, other=0.0)")
-        lines.append(self._dot())
-        head = [f"{inner} = {self.channels} * {code.taps}", f"for k in range(0, {inner}, {self.bk}):"]
+        lines += self._dot(f"({rk} // {code.taps})[None, :]", mask, place, "K")
+        head = [f"K = {self.channels} * {code.taps}", f"for k in range(0, K, {bk}):"]
         return [*head, *(f"    {line}" for line in lines)]
 
     def by_tap(self) -> list[str]:
         """Write loops over the taps, and over channels within."""
-        code, words, rk = self.code, self.words, self.rk
-        address = code.address(f"{self.lead} + {rk}[None, :]")
-        outer = "inside" if code.is_guarded else f"({self.rm} < M)"
-        body = [
-            f"for k in range(0, {self.channels}, {self.bk}):",
-            f"    {rk} = k + tl.arange(0, {self.bk})",
-            f"    {words.x} = tl.load({words.x_pointer} + {address}, "
-            f"mask={outer} & ({rk}[None, :] < {self.channels}), other=0.0)",
-            f"    {words.weight} = tl.load({words.weight_pointer} + {self._weight(f'{rk}[:, None]', 'loops')}, "
-            f"mask=({rk}[:, None] < {self.channels}) & ({self.rn} < {self.filters}), other=0.0)",
-            f"    {self._dot()}",
-        ]
-        return code.loop_taps("range", f"({self.rm} < M)" if code.is_guarded else "", body)
+        code, rk, bk, is_row = self.code, self.tile.rk, self.tile.bk, f"({self.tile.rm} < M)"
+        mask = f"{'inside' if code.is_guarded else is_row} & ({rk}[None, :] < {self.channels})"
+        inner = self._dot(f"{rk}[None, :]", mask, self._weight(f"{rk}[:, None]", "loops"), self.channels)
+        body = [f"{rk} = k + tl.arange(0, {bk})", *inner]
+        loop = [f"for k in range(0, {self.channels}, {bk}):", *(f"    {line}" for line in body)]
+        return code.loop_taps("range", is_row if code.is_guarded else "", loop)
 
 
 def pointwise_kernel(words: Wording, length: str, channels: int, epilogue: Epilogue, draw: Draw) -> KernelParts:
@@ -189,14 +178,14 @@ def pointwise_kernel(words: Wording, length: str, channels: int, epilogue: Epilo
 
     `channels` are declared.
     """
-    names = draw_tile(draw)
-    rm, rn, rk, bk = names.rm, names.rn, names.rk, names.bk
+    tile = draw_tile(draw)
+    rm, rn, rk, bk = tile.rm, tile.rn, tile.rk, tile.bk
     acc, filters, size = words.acc, words.filters, draw.choice(("P", "P", "HW", "S"))
     is_batch_first = draw.chance(0.4)
     batch, row, column = ("0", "1", "2") if is_batch_first else ("2", "0", "1")
     lines = [
         f"n = tl.program_id({batch})",
-        *names.begin(acc, f"tl.program_id({row})", f"tl.program_id({column})"),
+        *tile.begin(acc, f"tl.program_id({row})", f"tl.program_id({column})"),
         f"for k in range(0, C, {bk}):",
         f"    {rk} = k + tl.arange(0, {bk})",
         f"    {words.weight} = tl.load({words.weight_pointer} + {rm} * C + {rk}[None, :], "
@@ -206,20 +195,17 @@ def pointwise_kernel(words: Wording, length: str, channels: int, epilogue: Epilo
         f'    {acc} += tl.dot({words.weight}, {words.x}, input_precision="ieee")',
         f"{words.offsets} = (n * {filters} + {rm}) * {size} + {rn}",
         f"mask = ({rm} < {filters}) & ({rn} < {size})",
+        *words.end(epilogue, rm, f"{rm} < {filters}"),
     ]
-
-    def load(operand: str, kind: Operand) -> str:
-        if kind is Operand.VECTOR:
-            return f"tl.load({words.pointer(operand)} + {rm}, mask={rm} < {filters})"
-        return f"tl.load({words.pointer(operand)} + {words.offsets}, mask=mask)"
-
-    lines += [*epilogue(acc, load), f"tl.store({words.out_pointer} + {words.offsets}, {acc}, mask=mask)"]
-    tile = draw_blocks(draw, channels)
-    blocks = [f"triton.cdiv({filters}, {tile[0]})", f"triton.cdiv({length}, {tile[1]})"]
-    grid = f"({', '.join(['N', *blocks] if is_batch_first else [*blocks, 'N'])})"
-    constants = names.constants(tile)
-    sizes = [("C", "C"), (filters, filters), (size, length)]
-    return KernelParts(lines=lines, sizes=sizes, constants=constants, grid=grid, style="pointwise")
+    blocks = draw_blocks(draw, channels)
+    programs = [f"triton.cdiv({filters}, {blocks[0]})", f"triton.cdiv({length}, {blocks[1]})"]
+    return KernelParts(
+        lines=lines,
+        sizes=[("C", "C"), (filters, filters), (size, length)],
+        constants=tile.constants(blocks),
+        grid=f"({', '.join(['N', *programs] if is_batch_first else [*programs, 'N'])})",
+        style="pointwise",
+    )
 
 
 @frozen(kw_only=True)
@@ -276,21 +262,14 @@ def direct_kernel(
     place = code.place(0) if code.window.rank == 1 else draw.choice(("p", "p", "q", "spot"))
     total = draw.choice(("total", "num", "numel")) if is_flat else ""
     spots = Spots(code=code, is_flat=is_flat, offsets=words.offsets, block=words.block, place=place, total=total)
-    weight_mask = ", mask=mask" if is_flat else ""
-
-    def load(operand: str, kind: Operand) -> str:
-        if kind is Operand.VECTOR:
-            return f"tl.load({words.pointer(operand)} + f{weight_mask}){words.cast}"
-        return f"tl.load({words.pointer(operand)} + {words.offsets}, mask=mask){words.cast}"
-
+    weight_mask = "mask" if is_flat else ""
     lines = [
         *spots.begin(),
         f"f = row % {words.filters}",
         f"{words.acc} = tl.zeros(({words.block},), dtype=tl.float32)",
         *_sum_taps(code, words, groups, multiplier, weight_mask, draw),
         *spots.locate(),
-        *epilogue(words.acc, load),
-        f"tl.store({words.out_pointer} + {words.offsets}, {words.acc}, mask=mask)",
+        *words.end(epilogue, "f", weight_mask),
     ]
     block = spots.draw_block(draw)
     grid, sizes = spots.spread(f"N * {words.filters}", block)
@@ -316,10 +295,10 @@ def _sum_taps(
         source, weight = f"row // {words.filters} * C + f // FG * CG + c", "f * CG + c"
     elif multiplier > 1:
         source = f"row // {multiplier}"
-    mask = "inside" if code.is_guarded else "mask"
+    mask, masked = "inside" if code.is_guarded else "mask", f", mask={weight_mask}" if weight_mask else ""
     body = [
         f"{words.x} = tl.load({words.x_pointer} + {code.address(source)}, mask={mask}, other=0.0){words.cast}",
-        f"{words.weight} = tl.load({words.weight_pointer} + {code.tap_address(weight)}{weight_mask}){words.cast}",
+        f"{words.weight} = tl.load({words.weight_pointer} + {code.tap_address(weight)}{masked}){words.cast}",
         f"{words.acc} += {words.x} * {words.weight}",
     ]
     head = draw.choice(("range", "range", "tl.static_range")) if code.window.taps <= 9 else "range"
@@ -329,7 +308,7 @@ def _sum_taps(
 
 def drop_unused(sizes: Sequence[tuple[str, str]], lines: Sequence[str]) -> list[tuple[str, str]]:
     """Return the sizes that the lines name."""
-    words = set("".join(c if c.isalnum() or c == "_" else " " for c in "\n".join(lines)).split())
+    words = set(re.findall(r"\w+", "\n".join(lines)))
     return [(name, value) for name, value in sizes if name in words]
 
 
@@ -376,14 +355,8 @@ def separable_kernel(
         *(f"    {line}" for line in inner),
         f"{words.offsets} = (n * {filters} + {rn}) * {plane} + {rm} % {plane}",
         f"mask = ({rm} < M) & ({rn} < {filters})",
+        *words.end(epilogue, rn, f"{rn} < {filters}"),
     ]
-
-    def load(operand: str, kind: Operand) -> str:
-        if kind is Operand.VECTOR:
-            return f"tl.load({words.pointer(operand)} + {rn}, mask={rn} < {filters})"
-        return f"tl.load({words.pointer(operand)} + {words.offsets}, mask=mask)"
-
-    lines += [*epilogue(acc, load), f"tl.store({words.out_pointer} + {words.offsets}, {acc}, mask=mask)"]
     blocks = draw_blocks(draw, channels)
     count = " * ".join(("N", *code.outs))
     sizes = [(name, name) for name in ("C", filters, *code.axes, *code.outs)]

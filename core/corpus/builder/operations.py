@@ -8,6 +8,7 @@ never follows one whose result has a single sign, where it would be invisible.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 from attrs import frozen
@@ -37,9 +38,13 @@ class Operation:
     """The name of each number, and the values that it is drawn from."""
     operand: Operand = Operand.NONE
     group: str = ""
-    needs_mixed_signs: bool = False
     result: str = "mixed"
     """Signs of the result: mixed, one (a single sign), or same as the input's."""
+
+    @property
+    def needs_mixed_signs(self) -> bool:
+        """Return whether the operation does nothing, or the same everywhere, on values of a single sign."""
+        return self.group in ("rectify", "clamp") or self.name == "abs"
 
 
 @frozen(kw_only=True)
@@ -70,205 +75,126 @@ class Applied:
         """Return the PyTorch expression."""
         return self.operation.torch.format(x=x, v=operand, **self._texts("self."))
 
-    def triton(self, x: str, draw: Draw, operand: str = "") -> str:
-        """Return the Triton expression, in one of its spellings."""
+    def triton(self, x: str, draw: Draw, operand: str = "", numbers: Sequence[str] = ()) -> str:
+        """Return the Triton expression, in one of its spellings; `numbers` are names in place of the values."""
         spellings = self.operation.triton
         spelling = spellings[0] if len(spellings) == 1 else draw.choice(spellings)
-        return spelling.format(x=x, v=operand, **self._texts(""))
+        return spelling.format(x=x, v=operand, **(self._texts("") | dict(zip("ab", numbers, strict=False))))
 
     def text(self, operand: str = "", x: str = "") -> str:
         """Return the description."""
         return self.operation.text.format(x=x, v=operand, **dict(zip("ab", map(repr, self.values), strict=False)))
 
 
-_SLOPES = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
-_LOWER = (-0.6, -0.5, -0.4, -0.3, -0.25, -0.2)
-_UPPER = (0.2, 0.25, 0.3, 0.4, 0.5, 0.6)
+_SLOPE = (("slope", (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)),)
+_BOUNDS = (("low", (-0.6, -0.5, -0.4, -0.3, -0.25, -0.2)), ("high", (0.2, 0.25, 0.3, 0.4, 0.5, 0.6)))
+_ALPHA = (("alpha", (0.5, 0.75, 0.8, 1.0, 1.25, 1.5)),)
 _SCALES = (0.5, 0.6, 0.7, 0.75, 0.8, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
 _SHIFTS = (-0.75, -0.5, -0.25, -0.2, 0.1, 0.25, 0.3, 0.5, 0.75, 1.0)
-_ALPHAS = (0.5, 0.75, 0.8, 1.0, 1.25, 1.5)
-
 _CLAMP = ("tl.minimum(tl.maximum({x}, {a}), {b})", "tl.clamp({x}, {a}, {b})")
+LOG_SIGMOID = "tl.minimum({x}, 0.0) - tl.log(1.0 + tl.exp(-tl.abs({x})))"
+HARDSIGMOID = "tl.minimum(tl.maximum({x} / 6.0 + 0.5, 0.0), 1.0)"
+SOFTPLUS = "tl.maximum({x}, 0.0) + tl.log(1.0 + tl.exp(-tl.abs({x})))"
+Numbers = tuple[tuple[str, tuple[float, ...]], ...]
 
 
-def make_operation(name: str, torch: str, text: str, *triton: str, **more: object) -> Operation:
-    """Make an operation of its PyTorch, its English and its Triton; `more` are further fields."""
-    return Operation(name=name, torch=torch, triton=triton, text=text, **more)  # type: ignore[arg-type]
+def make_operation(
+    name: str,
+    torch: str,
+    text: str,
+    *triton: str,
+    numbers: Numbers = (),
+    operand: Operand = Operand.NONE,
+    group: str = "",
+    result: str = "mixed",
+) -> Operation:
+    """Make an operation of its PyTorch, its English and its Triton, which is the PyTorch where none is given.
+
+    "F" and "torch" are the functions of these modules that are called like the operation, of the value and its numbers.
+    """
+    if torch in ("F", "torch"):
+        given = ", ".join(("{x}", "{a}", "{b}")[: 1 + len(numbers)])
+        torch = f"{torch}.{name}({given})"
+    return Operation(
+        name=name,
+        torch=torch,
+        triton=triton or (torch,),
+        text=text,
+        numbers=numbers,
+        operand=operand,
+        group=group,
+        result=result,
+    )
 
 
-RELU = make_operation(
-    "relu",
-    "torch.relu({x})",
-    "ReLU",
-    "tl.maximum({x}, 0.0)",
-    "tl.where({x} > 0, {x}, 0.0)",
-    group="rectify",
-    needs_mixed_signs=True,
-    result="one",
-)
+_GELU_TANH = "{x} * tl.sigmoid(1.59576912 * ({x} + 0.044715 * {x} * {x} * {x}))"
+_HARDSWISH = "{x} * tl.minimum(tl.maximum({x} + 3.0, 0.0), 6.0) / 6.0"
+_RECTIFIED = ("tl.maximum({x}, 0.0)", "tl.where({x} > 0, {x}, 0.0)")
+_ELU = "tl.where({x} > 0, {x}, {a} * (tl.exp({x}) - 1.0))"
+_LEAKY = "tl.where({x} > 0, {x}, {a} * {x})"
 
+RELU = make_operation("relu", "torch", "ReLU", *_RECTIFIED, group="rectify", result="one")
 ACTIVATIONS: tuple[Operation, ...] = (
     RELU,
+    make_operation("leaky_relu", "F", "leaky ReLU with slope {a}", _LEAKY, numbers=_SLOPE, group="rectify"),
+    make_operation("gelu", "F", "GELU", "0.5 * {x} * (1.0 + tl.erf({x} * 0.70710678))", group="gelu", result="one"),
     make_operation(
-        "leaky_relu",
-        "F.leaky_relu({x}, {a})",
-        "leaky ReLU with slope {a}",
-        "tl.where({x} > 0, {x}, {a} * {x})",
-        numbers=(("slope", _SLOPES),),
-        group="rectify",
-        needs_mixed_signs=True,
+        "gelu_tanh", 'F.gelu({x}, approximate="tanh")', "GELU (tanh)", _GELU_TANH, group="gelu", result="one"
     ),
     make_operation(
-        "gelu", "F.gelu({x})", "GELU", "0.5 * {x} * (1.0 + tl.erf({x} * 0.70710678))", group="gelu", result="one"
+        "sigmoid", "torch", "sigmoid", "tl.sigmoid({x})", "1.0 / (1.0 + tl.exp(-{x}))", group="squash", result="one"
     ),
+    make_operation("tanh", "torch", "tanh", "2.0 * tl.sigmoid(2.0 * {x}) - 1.0", group="squash", result="same"),
+    make_operation("silu", "F", "SiLU", "{x} * tl.sigmoid({x})", "{x} / (1.0 + tl.exp(-{x}))", result="one"),
     make_operation(
-        "gelu_tanh",
-        'F.gelu({x}, approximate="tanh")',
-        "GELU (tanh)",
-        "{x} * tl.sigmoid(1.59576912 * ({x} + 0.044715 * {x} * {x} * {x}))",
-        group="gelu",
-        result="one",
+        "softplus", "F", "softplus", "tl.where({x} > 20.0, {x}, tl.log(1.0 + tl.exp({x})))", SOFTPLUS, result="one"
     ),
-    make_operation(
-        "sigmoid",
-        "torch.sigmoid({x})",
-        "sigmoid",
-        "tl.sigmoid({x})",
-        "1.0 / (1.0 + tl.exp(-{x}))",
-        group="squash",
-        result="one",
-    ),
-    make_operation(
-        "tanh", "torch.tanh({x})", "tanh", "2.0 * tl.sigmoid(2.0 * {x}) - 1.0", group="squash", result="same"
-    ),
-    make_operation("silu", "F.silu({x})", "SiLU", "{x} * tl.sigmoid({x})", "{x} / (1.0 + tl.exp(-{x}))", result="one"),
-    make_operation(
-        "softplus",
-        "F.softplus({x})",
-        "softplus",
-        "tl.where({x} > 20.0, {x}, tl.log(1.0 + tl.exp({x})))",
-        "tl.maximum({x}, 0.0) + tl.log(1.0 + tl.exp(-tl.abs({x})))",
-        result="one",
-    ),
-    make_operation(
-        "elu",
-        "F.elu({x}, {a})",
-        "ELU with alpha {a}",
-        "tl.where({x} > 0, {x}, {a} * (tl.exp({x}) - 1.0))",
-        numbers=(("alpha", _ALPHAS),),
-        group="rectify",
-        needs_mixed_signs=True,
-    ),
-    make_operation(
-        "hardtanh",
-        "F.hardtanh({x}, {a}, {b})",
-        "hardtanh to [{a}, {b}]",
-        *_CLAMP,
-        numbers=(("low", _LOWER), ("high", _UPPER)),
-        group="clamp",
-        needs_mixed_signs=True,
-    ),
-    make_operation(
-        "softsign", "F.softsign({x})", "softsign", "{x} / (1.0 + tl.abs({x}))", group="squash", result="same"
-    ),
-    make_operation("square", "{x} * {x}", "square", "{x} * {x}", group="even", result="one"),
-    make_operation(
-        "abs", "torch.abs({x})", "absolute value", "tl.abs({x})", group="even", needs_mixed_signs=True, result="one"
-    ),
-    make_operation(
-        "hardswish",
-        "F.hardswish({x})",
-        "hardswish",
-        "{x} * tl.minimum(tl.maximum({x} + 3.0, 0.0), 6.0) / 6.0",
-        result="one",
-    ),
+    make_operation("elu", "F", "ELU with alpha {a}", _ELU, numbers=_ALPHA, group="rectify"),
+    make_operation("hardtanh", "F", "hardtanh to [{a}, {b}]", *_CLAMP, numbers=_BOUNDS, group="clamp"),
+    make_operation("softsign", "F", "softsign", "{x} / (1.0 + tl.abs({x}))", group="squash", result="same"),
+    make_operation("square", "{x} * {x}", "square", group="even", result="one"),
+    make_operation("abs", "torch", "absolute value", "tl.abs({x})", group="even", result="one"),
+    make_operation("hardswish", "F", "hardswish", _HARDSWISH, result="one"),
 )
 
-CLAMP = make_operation(
-    "clamp",
-    "torch.clamp({x}, {a}, {b})",
-    "clamp to [{a}, {b}]",
-    *_CLAMP,
-    numbers=(("low", _LOWER), ("high", _UPPER)),
-    group="clamp",
-    needs_mixed_signs=True,
-)
-SCALE = make_operation(
-    "scale", "{x} * {a}", "multiply by {a}", "{x} * {a}", numbers=(("scale", _SCALES),), result="same"
-)
-SHIFT = make_operation("shift", "{x} + {a}", "add {a}", "{x} + {a}", numbers=(("shift", _SHIFTS),), result="same")
-BIAS = make_operation("bias", "{x} + {v}", "add the bias vector", "{x} + {v}", operand=Operand.VECTOR)
-GAIN = make_operation("gain", "{x} * {v}", "multiply by the gain vector", "{x} * {v}", operand=Operand.VECTOR)
-RESIDUAL = make_operation(
-    "residual", "{x} + {v}", "add the residual {v}", "{x} + {v}", operand=Operand.TENSOR, group="tensor"
-)
-SUBTRACT = make_operation("subtract", "{x} - {v}", "subtract {v}", "{x} - {v}", operand=Operand.TENSOR, group="tensor")
-GATE = make_operation("gate", "{x} * {v}", "multiply by {v}", "{x} * {v}", operand=Operand.TENSOR, group="tensor")
+CLAMP = make_operation("clamp", "torch", "clamp to [{a}, {b}]", *_CLAMP, numbers=_BOUNDS, group="clamp")
+SCALE = make_operation("scale", "{x} * {a}", "multiply by {a}", numbers=(("scale", _SCALES),), result="same")
+SHIFT = make_operation("shift", "{x} + {a}", "add {a}", numbers=(("shift", _SHIFTS),), result="same")
+BIAS = make_operation("bias", "{x} + {v}", "add the bias vector", operand=Operand.VECTOR)
+GAIN = make_operation("gain", "{x} * {v}", "multiply by the gain vector", operand=Operand.VECTOR)
+RESIDUAL = make_operation("residual", "{x} + {v}", "add the residual {v}", operand=Operand.TENSOR, group="tensor")
+SUBTRACT = make_operation("subtract", "{x} - {v}", "subtract {v}", operand=Operand.TENSOR, group="tensor")
+GATE = make_operation("gate", "{x} * {v}", "multiply by {v}", operand=Operand.TENSOR, group="tensor")
 
+_TWO_NUMBERS = (("scale", _SCALES), ("shift", _SHIFTS))
 UNARY: tuple[Operation, ...] = (
     *ACTIVATIONS,
     CLAMP,
-    make_operation("exp", "torch.exp({x})", "exponential", "tl.exp({x})"),
-    make_operation("sin", "torch.sin({x})", "sine", "tl.sin({x})"),
-    make_operation("cos", "torch.cos({x})", "cosine", "tl.cos({x})"),
-    make_operation(
-        "logsigmoid",
-        "F.logsigmoid({x})",
-        "log-sigmoid",
-        "tl.minimum({x}, 0.0) - tl.log(1.0 + tl.exp(-tl.abs({x})))",
-    ),
-    make_operation(
-        "affine",
-        "{x} * {a} + {b}",
-        "multiply by {a} and add {b}",
-        "{x} * {a} + {b}",
-        numbers=(("scale", _SCALES), ("shift", _SHIFTS)),
-    ),
+    make_operation("exp", "torch", "exponential", "tl.exp({x})"),
+    make_operation("sin", "torch", "sine", "tl.sin({x})"),
+    make_operation("cos", "torch", "cosine", "tl.cos({x})"),
+    make_operation("logsigmoid", "F", "log-sigmoid", LOG_SIGMOID),
+    make_operation("affine", "{x} * {a} + {b}", "multiply by {a} and add {b}", numbers=_TWO_NUMBERS),
 )
 
+_BOTH = (("alpha", _SCALES), ("beta", _SCALES))
+WEIGHT = (("weight", (0.1, 0.2, 0.25, 0.3, 0.4, 0.6, 0.7, 0.75, 0.9)),)
+_LERP = ("torch.lerp({x}, {v}, {a})", "linear interpolation from {x} to {v} by {a}", "{x} + {a} * ({v} - {x})")
+_SQUARED_DIFFERENCE = ("({x} - {v}) ** 2", "squared difference of {x} and {v}", "({x} - {v}) * ({x} - {v})")
 BINARY: tuple[Operation, ...] = (
-    make_operation("add", "{x} + {v}", "sum of {x} and {v}", "{x} + {v}"),
-    make_operation("sub", "{x} - {v}", "difference of {x} and {v}", "{x} - {v}"),
-    make_operation("mul", "{x} * {v}", "product of {x} and {v}", "{x} * {v}"),
+    make_operation("add", "{x} + {v}", "sum of {x} and {v}"),
+    make_operation("sub", "{x} - {v}", "difference of {x} and {v}"),
+    make_operation("mul", "{x} * {v}", "product of {x} and {v}"),
     make_operation("maximum", "torch.maximum({x}, {v})", "maximum of {x} and {v}", "tl.maximum({x}, {v})"),
     make_operation("minimum", "torch.minimum({x}, {v})", "minimum of {x} and {v}", "tl.minimum({x}, {v})"),
-    make_operation(
-        "axpby",
-        "{a} * {x} + {b} * {v}",
-        "weighted sum {a} * {x} + {b} * {v}",
-        "{a} * {x} + {b} * {v}",
-        numbers=(("alpha", _SCALES), ("beta", _SCALES)),
-    ),
-    make_operation(
-        "add_scaled",
-        "{x} + {a} * {v}",
-        "{x} plus {a} times {v}",
-        "{x} + {a} * {v}",
-        numbers=(("alpha", _SCALES),),
-    ),
-    make_operation(
-        "mul_add",
-        "{x} * {v} + {a}",
-        "product of {x} and {v} plus {a}",
-        "{x} * {v} + {a}",
-        numbers=(("shift", _SHIFTS),),
-    ),
-    make_operation(
-        "squared_difference",
-        "({x} - {v}) ** 2",
-        "squared difference of {x} and {v}",
-        "({x} - {v}) * ({x} - {v})",
-    ),
+    make_operation("axpby", "{a} * {x} + {b} * {v}", "weighted sum {a} * {x} + {b} * {v}", numbers=_BOTH),
+    make_operation("add_scaled", "{x} + {a} * {v}", "{x} plus {a} times {v}", numbers=_BOTH[:1]),
+    make_operation("mul_add", "{x} * {v} + {a}", "product of {x} and {v} plus {a}", numbers=_TWO_NUMBERS[1:]),
+    make_operation("squared_difference", *_SQUARED_DIFFERENCE),
     make_operation("relu_add", "torch.relu({x} + {v})", "ReLU of {x} plus {v}", "tl.maximum({x} + {v}, 0.0)"),
     make_operation("glu", "{x} * torch.sigmoid({v})", "{x} times sigmoid of {v}", "{x} * tl.sigmoid({v})"),
     make_operation("swiglu", "F.silu({x}) * {v}", "SiLU of {x} times {v}", "{x} * tl.sigmoid({x}) * {v}"),
-    make_operation(
-        "lerp",
-        "torch.lerp({x}, {v}, {a})",
-        "linear interpolation from {x} to {v} by {a}",
-        "{x} + {a} * ({v} - {x})",
-        numbers=(("weight", (0.1, 0.2, 0.25, 0.3, 0.4, 0.6, 0.7, 0.75, 0.9)),),
-    ),
+    make_operation("lerp", *_LERP, numbers=WEIGHT),
 )
 
 MATRIX_STEPS = (BIAS, GAIN, RESIDUAL, SUBTRACT, GATE)

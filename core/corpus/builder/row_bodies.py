@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from attrs import frozen
 
+from .operations import Operand
 from .spec import Spec
 from .wording import Names
 
@@ -27,34 +28,6 @@ class RowBody:
     rows: str
 
     @property
-    def x(self) -> str:
-        return self.names.x
-
-    @property
-    def value(self) -> str:
-        return self.names.value
-
-    @property
-    def columns(self) -> str:
-        return self.names.columns
-
-    @property
-    def offsets(self) -> str:
-        return self.names.offsets
-
-    @property
-    def block(self) -> str:
-        return self.names.block
-
-    @property
-    def pointer(self) -> str:
-        return self.names.ptr(self.x)
-
-    @property
-    def cast(self) -> str:
-        return self.spec.cast
-
-    @property
     def eps(self) -> str:
         return repr(self.spec.option("eps"))
 
@@ -65,72 +38,81 @@ class RowBody:
 
     @property
     def mask(self) -> str:
-        return f"{self.columns} < {self.n}" if self.style == "loop" else "mask"
+        return f"{self.names.columns} < {self.n}" if self.style == "loop" else "mask"
 
     @property
     def place(self) -> str:
-        return f"row * {self.n} + {self.columns}" if self.style == "loop" else self.offsets
+        return f"row * {self.n} + {self.names.columns}" if self.style == "loop" else self.names.offsets
 
     def load(self, pointer: str, other: str = "") -> str:
         """Write a load of elements at the current offsets."""
         fallback = f", other={other}" if other else ""
-        return f"tl.load({pointer} + {self.place}, mask={self.mask}{fallback}){self.cast}"
+        return f"tl.load({pointer} + {self.place}, mask={self.mask}{fallback}){self.spec.cast}"
 
     def load_vector(self, pointer: str) -> str:
         """Write a load of one value a column."""
-        mask = "mask" if self.style == "row" else f"{self.columns} < {self.n}"
-        return f"tl.load({pointer} + {self.columns}, mask={mask}){self.cast}"
+        mask = "mask" if self.style == "row" else f"{self.names.columns} < {self.n}"
+        return f"tl.load({pointer} + {self.names.columns}, mask={mask}){self.spec.cast}"
 
     def load_result(self, pointer: str) -> str:
         """Write a load of one value a row."""
         if self.style == "tile":
-            return f"tl.load({pointer} + rows, mask=rows < {self.rows}){self.cast}"
-        return f"tl.load({pointer} + row){self.cast}"
+            return f"tl.load({pointer} + rows, mask=rows < {self.rows}){self.spec.cast}"
+        return f"tl.load({pointer} + row){self.spec.cast}"
+
+    def load_operand(self, operand: str, kind: Operand) -> str:
+        """Write a load of what a chain reads after a producer of one value an element."""
+        pointer = self.names.ptr(operand)
+        return self.load_vector(pointer) if kind is Operand.VECTOR else self.load(pointer)
+
+    def load_x(self, other: str) -> str:
+        """Write the load of the elements that the producer works on, and `other` where there are none."""
+        return f"{self.names.x} = {self.load(self.names.ptr(self.names.x), other)}"
 
     def whole(self, other: str) -> list[str]:
         """Write lines that load whole rows."""
-        columns, n, offsets = self.columns, self.n, self.offsets
+        columns, n, offsets = self.names.columns, self.n, self.names.offsets
         if self.style == "tile":
             return [
                 "rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]",
-                f"{columns} = tl.arange(0, {self.block})[None, :]",
+                f"{columns} = tl.arange(0, {self.names.block})[None, :]",
                 f"mask = (rows < {self.rows}) & ({columns} < {n})",
                 f"{offsets} = rows * {n} + {columns}",
-                f"{self.x} = {self.load(self.pointer, other)}",
+                self.load_x(other),
             ]
         return [
             "row = tl.program_id(0)",
-            f"{columns} = tl.arange(0, {self.block})",
+            f"{columns} = tl.arange(0, {self.names.block})",
             f"mask = {columns} < {n}",
             f"{offsets} = row * {n} + {columns}",
-            f"{self.x} = {self.load(self.pointer, other)}",
+            self.load_x(other),
         ]
 
     def sweep(self, other: str, lines: Sequence[str]) -> list[str]:
         """Write a loop over the blocks of a row's columns."""
         return [
-            f"for start in range(0, {self.n}, {self.block}):",
-            f"    {self.columns} = start + tl.arange(0, {self.block})",
-            f"    {self.x} = {self.load(self.pointer, other)}",
+            f"for start in range(0, {self.n}, {self.names.block}):",
+            f"    {self.names.columns} = start + tl.arange(0, {self.names.block})",
+            f"    {self.load_x(other)}",
             *(f"    {line}" for line in lines),
         ]
 
     def zeros(self, name: str) -> str:
-        return f"{name} = tl.zeros(({self.block},), dtype=tl.float32)"
+        return f"{name} = tl.zeros(({self.names.block},), dtype=tl.float32)"
 
     def full(self, name: str, value: str) -> str:
-        return f"{name} = tl.full(({self.block},), {value}, dtype=tl.float32)"
+        return f"{name} = tl.full(({self.names.block},), {value}, dtype=tl.float32)"
 
     def finish_reduction(self, steps: Sequence[str], pointer: str) -> list[str]:
         """Write the chain on a value a row, and its store."""
         if self.style == "tile":
-            return [*steps, f"tl.store({pointer} + rows, {self.value}, mask=rows < {self.rows})"]
-        return [*steps, f"tl.store({pointer} + row, {self.value})"]
+            return [*steps, f"tl.store({pointer} + rows, {self.names.value}, mask=rows < {self.rows})"]
+        return [*steps, f"tl.store({pointer} + row, {self.names.value})"]
 
     def finish_map(self, steps: Sequence[str], pointer: str) -> list[str]:
         """Write the chain on a value an element, and its store; inside the last sweep where there is one."""
         indent = "    " if self.style == "loop" else ""
-        lines = [*steps, f"tl.store({pointer} + {self.place}, {self.value}, mask={self.mask})"]
+        lines = [*steps, f"tl.store({pointer} + {self.place}, {self.names.value}, mask={self.mask})"]
         return [f"{indent}{line}" for line in lines]
 
 
@@ -138,7 +120,7 @@ def _fold(other: str, element: str, whole: str, combine: str, last: str = "{v}")
     """Return a reduction from its parts: what an element adds, how a block is reduced, how blocks combine."""
 
     def write(body: RowBody) -> list[str]:
-        x, v = body.x, body.value
+        x, v = body.names.x, body.names.value
         item = element.format(x=x)
         if body.style != "loop":
             value = last.format(v=whole.format(x=item, along=body.along), n=body.n)
@@ -153,20 +135,20 @@ def _fold(other: str, element: str, whole: str, combine: str, last: str = "{v}")
 def _extreme_index(function: str, other: str, compare: str) -> Callable[[RowBody], list[str]]:
     def write(body: RowBody) -> list[str]:
         if body.style != "loop":
-            return [*body.whole(other), f"{body.value} = tl.{function}({body.x}, {body.along})"]
+            return [*body.whole(other), f"{body.names.value} = tl.{function}({body.names.x}, {body.along})"]
         inner = [
-            f"better = {body.x} {compare} best",
-            f"best = tl.where(better, {body.x}, best)",
-            f"where = tl.where(better, {body.columns}, where)",
+            f"better = {body.names.x} {compare} best",
+            f"best = tl.where(better, {body.names.x}, best)",
+            f"where = tl.where(better, {body.names.columns}, where)",
         ]
         extreme = "max" if function == "argmax" else "min"
         return [
             "row = tl.program_id(0)",
             body.full("best", other),
-            f"where = tl.zeros(({body.block},), dtype=tl.int32)",
+            f"where = tl.zeros(({body.names.block},), dtype=tl.int32)",
             *body.sweep(other, inner),
             f"top = tl.{extreme}(best, axis=0)",
-            f"{body.value} = tl.min(tl.where(best == top, where, {body.n}), axis=0)",
+            f"{body.names.value} = tl.min(tl.where(best == top, where, {body.n}), axis=0)",
         ]
 
     return write
@@ -174,7 +156,7 @@ def _extreme_index(function: str, other: str, compare: str) -> Callable[[RowBody
 
 def _shifted_sum(body: RowBody) -> list[str]:
     """Write lines up to the row's maximum `top` and the sum `total` of exponentials."""
-    low, x = f"-{_INFINITY}", body.x
+    low, x = f"-{_INFINITY}", body.names.x
     if body.style != "loop":
         return [*body.whole(low), f"top = tl.max({x}, {body.along})"]
     return [
@@ -191,12 +173,12 @@ def _shifted_sum(body: RowBody) -> list[str]:
 def _logsumexp(body: RowBody) -> list[str]:
     lines = _shifted_sum(body)
     if body.style != "loop":
-        lines.append(f"total = tl.sum(tl.exp({body.x} - top), {body.along})")
-    return [*lines, f"{body.value} = top + tl.log(total)"]
+        lines.append(f"total = tl.sum(tl.exp({body.names.x} - top), {body.along})")
+    return [*lines, f"{body.names.value} = top + tl.log(total)"]
 
 
 def _softmax(body: RowBody) -> list[str]:
-    x, v, low = body.x, body.value, f"-{_INFINITY}"
+    x, v, low = body.names.x, body.names.value, f"-{_INFINITY}"
     if body.style == "loop":
         return [*_shifted_sum(body), *body.sweep(low, [f"{v} = tl.exp({x} - top) / total"])]
     return [
@@ -207,7 +189,7 @@ def _softmax(body: RowBody) -> list[str]:
 
 
 def _log_softmax(body: RowBody) -> list[str]:
-    x, v, low = body.x, body.value, f"-{_INFINITY}"
+    x, v, low = body.names.x, body.names.value, f"-{_INFINITY}"
     if body.style == "loop":
         return [*_shifted_sum(body), "shift = top + tl.log(total)", *body.sweep(low, [f"{v} = {x} - shift"])]
     return [
@@ -223,11 +205,11 @@ def _weigh(body: RowBody, has_bias: bool) -> list[str]:
         return []
     weight, beta = body.names.ptr("weight"), body.names.ptr("beta")
     bias = f" + {body.load_vector(beta)}" if has_bias else ""
-    return [f"{body.value} = {body.value} * {body.load_vector(weight)}{bias}"]
+    return [f"{body.names.value} = {body.names.value} * {body.load_vector(weight)}{bias}"]
 
 
 def _layer_norm(body: RowBody) -> list[str]:
-    x, v, n, along = body.x, body.value, body.n, body.along
+    x, v, n, along = body.names.x, body.names.value, body.n, body.along
     weigh = _weigh(body, True)
     if body.style == "loop":
         return [
@@ -251,7 +233,7 @@ def _layer_norm(body: RowBody) -> list[str]:
 
 
 def _rms_norm(body: RowBody) -> list[str]:
-    x, v, n = body.x, body.value, body.n
+    x, v, n = body.names.x, body.names.value, body.n
     weigh = _weigh(body, False)
     if body.style == "loop":
         return [
@@ -267,6 +249,30 @@ def _rms_norm(body: RowBody) -> list[str]:
         f"{v} = {x} / rms",
         *weigh,
     ]
+
+
+def _normalise(element: str, last: str) -> Callable[[RowBody], list[str]]:
+    """Return division by a norm, from what an element adds to it and what becomes of the sum."""
+
+    def write(body: RowBody) -> list[str]:
+        x, v = body.names.x, body.names.value
+        item = element.format(x=x)
+        if body.style != "loop":
+            norm = last.format(v=f"tl.sum({item}, {body.along})", n=body.n, eps=body.eps)
+            return [*body.whole("0.0"), f"norm = {norm}", f"{v} = {x} / norm"]
+        norm = last.format(v="tl.sum(acc, axis=0)", n=body.n, eps=body.eps)
+        lines = ["row = tl.program_id(0)", body.zeros("acc"), *body.sweep("0.0", [f"acc += {item}"]), f"norm = {norm}"]
+        return [*lines, *body.sweep("0.0", [f"{v} = {x} / norm"])]
+
+    return write
+
+
+def write_body(producer: str, body: RowBody, result: str, steps: Sequence[str] = ()) -> list[str]:
+    """Write the kernel of a reduction or a map, the chain's steps and the store."""
+    pointer = body.names.ptr(result)
+    if producer in REDUCTIONS:
+        return REDUCTIONS[producer](body) + body.finish_reduction(steps, pointer)
+    return MAPS[producer](body) + body.finish_map(steps, pointer)
 
 
 _SUM = "tl.sum({x}, {along})"
@@ -291,5 +297,11 @@ MAPS: dict[str, Callable[[RowBody], list[str]]] = {
     "log_softmax": _log_softmax,
     "layer_norm": _layer_norm,
     "rms_norm": _rms_norm,
+    "l1": _normalise("tl.abs({x})", "{v}"),
+    "l1_mean": _normalise("tl.abs({x})", "{v} / {n}"),
+    "l1_clamped": _normalise("tl.abs({x})", "tl.maximum({v}, 1e-12)"),
+    "l2": _normalise("{x} * {x}", "tl.sqrt({v})"),
+    "l2_clamped": _normalise("{x} * {x}", "tl.maximum(tl.sqrt({v}), 1e-12)"),
+    "rms": _normalise("{x} * {x}", "tl.sqrt({v} / {n} + {eps})"),
 }
 """Producers of one value an element."""

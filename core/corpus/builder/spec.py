@@ -26,10 +26,13 @@ class Size:
 
 @frozen(kw_only=True)
 class Spec:
-    """A task without its wording: `producer` (a function, a reduction, a product), then `chain`."""
+    """A task without its wording: `producer` (a function, a reduction, a product), then `chain`.
 
-    level: int
-    family: str
+    Its level and its family are those of its row in the registry.
+    """
+
+    level: int = 0
+    family: str = ""
     producer: str
     sizes: tuple[Size, ...]
     chain: tuple[Applied, ...] = ()

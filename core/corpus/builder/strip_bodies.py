@@ -35,11 +35,12 @@ class StripBody(RowBody):
     def mask(self) -> str:
         if self.style == "row":
             return "mask"
-        return f"({self.columns} < {self.n}) & ({self.lane} < {self.inner})"
+        inside = f"{self.lane} < {self.inner}"
+        return inside if self.style == "walk" else f"({self.names.columns} < {self.n}) & ({inside})"
 
     @property
     def place(self) -> str:
-        return self.offsets
+        return self.names.offsets
 
     @property
     def start(self) -> list[str]:
@@ -51,39 +52,35 @@ class StripBody(RowBody):
     @property
     def locate(self) -> str:
         """Write the line that finds the elements."""
-        column = f"(row * {self.n} + {self.columns})" if self.has_outer else self.columns
-        return f"{self.offsets} = {column} * {self.inner} + {self.lane}"
-
-    def load_vector(self, pointer: str) -> str:
-        """Write a load of one value a place along n."""
-        return f"tl.load({pointer} + {self.columns}, mask={self.columns} < {self.n}){self.cast}"
+        column = f"(row * {self.n} + {self.names.columns})" if self.has_outer else self.names.columns
+        return f"{self.names.offsets} = {column} * {self.inner} + {self.lane}"
 
     def whole(self, other: str) -> list[str]:
         """Write lines that load whole columns."""
         return [
             *self.start,
-            f"{self.columns} = tl.arange(0, {self.block})[:, None]",
-            f"mask = ({self.columns} < {self.n}) & ({self.lane} < {self.inner})",
+            f"{self.names.columns} = tl.arange(0, {self.names.block})[:, None]",
+            f"mask = ({self.names.columns} < {self.n}) & ({self.lane} < {self.inner})",
             self.locate,
-            f"{self.x} = {self.load(self.pointer, other)}",
+            self.load_x(other),
         ]
 
     def sweep(self, other: str, lines: Sequence[str]) -> list[str]:
         """Write a loop over blocks of places."""
         return [
-            f"for start in range(0, {self.n}, {self.block}):",
-            f"    {self.columns} = start + tl.arange(0, {self.block})[:, None]",
+            f"for start in range(0, {self.n}, {self.names.block}):",
+            f"    {self.names.columns} = start + tl.arange(0, {self.names.block})[:, None]",
             f"    {self.locate}",
-            f"    {self.x} = {self.load(self.pointer, other)}",
+            f"    {self.load_x(other)}",
             *(f"    {line}" for line in lines),
         ]
 
     def walk(self, lines: Sequence[str]) -> list[str]:
         """Write a loop over single places."""
         return [
-            f"for {self.columns} in range({self.n}):",
+            f"for {self.names.columns} in range({self.n}):",
             f"    {self.locate}",
-            f"    {self.x} = tl.load({self.pointer} + {self.offsets}, mask={self.lane} < {self.inner}){self.cast}",
+            f"    {self.names.x} = {self.load(self.names.ptr(self.names.x))}",
             *(f"    {line}" for line in lines),
         ]
 
@@ -96,7 +93,7 @@ class StripBody(RowBody):
     def finish_reduction(self, steps: Sequence[str], pointer: str) -> list[str]:
         """Write the store of a value a lane."""
         place = f"row * {self.inner} + {self.lane}" if self.has_outer else self.lane
-        return [*steps, f"tl.store({pointer} + {place}, {self.value}, mask={self.lane} < {self.inner})"]
+        return [*steps, f"tl.store({pointer} + {place}, {self.names.value}, mask={self.lane} < {self.inner})"]
 
 
 def write_strip(write: Callable[[RowBody], list[str]], body: StripBody) -> list[str]:
@@ -106,7 +103,7 @@ def write_strip(write: Callable[[RowBody], list[str]], body: StripBody) -> list[
         if line == _START and body.style == "loop":
             lines += body.start
             continue
-        line = line.replace(f"(({body.block},),", f"(({body.block}, {body.lanes}),")
+        line = line.replace(f"(({body.names.block},),", f"(({body.names.block}, {body.lanes}),")
         lines.append(line.replace("axis=0)", "axis=0, keep_dims=True)"))
     return lines
 
@@ -133,48 +130,21 @@ def write_walk(producer: str, body: StripBody) -> list[str]:
     """Write a reduction that takes one place after the other."""
     if producer in _WALKS:
         start, step, last = _WALKS[producer]
-        lines = [*body.start, body.lane_full("acc", start), *body.walk([step.format(x=body.x)])]
-        return [*lines, f"{body.value} = {last.format(n=body.n)}"]
+        lines = [*body.start, body.lane_full("acc", start), *body.walk([step.format(x=body.names.x)])]
+        return [*lines, f"{body.names.value} = {last.format(n=body.n)}"]
     start, compare = (f"-{_INFINITY}", ">") if producer == "argmax" else (_INFINITY, "<")
     return [
         *body.start,
         body.lane_full("best", start),
-        f"{body.value} = tl.zeros(({body.lanes},), dtype=tl.int32)",
+        f"{body.names.value} = tl.zeros(({body.lanes},), dtype=tl.int32)",
         *body.walk(
             [
-                f"better = {body.x} {compare} best",
-                f"best = tl.where(better, {body.x}, best)",
-                f"{body.value} = tl.where(better, {body.columns}, {body.value})",
+                f"better = {body.names.x} {compare} best",
+                f"best = tl.where(better, {body.names.x}, best)",
+                f"{body.names.value} = tl.where(better, {body.names.columns}, {body.names.value})",
             ]
         ),
     ]
-
-
-def _normalise(element: str, last: str) -> Callable[[RowBody], list[str]]:
-    """Write division by a norm, from what an element adds to it and what becomes of the sum."""
-
-    def write(body: RowBody) -> list[str]:
-        x, v = body.x, body.value
-        item = element.format(x=x)
-        if body.style != "loop":
-            norm = last.format(v=f"tl.sum({item}, {body.along})", n=body.n, eps=body.eps)
-            return [*body.whole("0.0"), f"norm = {norm}", f"{v} = {x} / norm"]
-        norm = last.format(v="tl.sum(acc, axis=0)", n=body.n, eps=body.eps)
-        lines = [_START, body.zeros("acc"), *body.sweep("0.0", [f"acc += {item}"]), f"norm = {norm}"]
-        return [*lines, *body.sweep("0.0", [f"{v} = {x} / norm"])]
-
-    return write
-
-
-NORMALISATIONS: dict[str, Callable[[RowBody], list[str]]] = {
-    "l1": _normalise("tl.abs({x})", "{v}"),
-    "l1_mean": _normalise("tl.abs({x})", "{v} / {n}"),
-    "l1_clamped": _normalise("tl.abs({x})", "tl.maximum({v}, 1e-12)"),
-    "l2": _normalise("{x} * {x}", "tl.sqrt({v})"),
-    "l2_clamped": _normalise("{x} * {x}", "tl.maximum(tl.sqrt({v}), 1e-12)"),
-    "rms": _normalise("{x} * {x}", "tl.sqrt({v} / {n} + {eps})"),
-}
-"""Divisions by a norm along a dimension."""
 
 
 def spread_lanes(x: str, dim: int, rank: int, lengths: tuple[str, str, str], width: int) -> tuple[list[str], str]:

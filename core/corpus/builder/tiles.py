@@ -52,6 +52,26 @@ def scale(index: str, stride: str) -> str:
     return index if stride == "1" else f"{index} * {stride}"
 
 
+LAYOUTS = {
+    "nn": ("{a} @ {b}", "{a} and {b}"),
+    "nt": ("{a} @ {b}.T", "{a} and {b} transposed"),
+    "tn": ("{a}.T @ {b}", "{a} transposed and {b}"),
+    "tt": ("{a}.T @ {b}.T", "{a} transposed and {b} transposed"),
+}
+"""Expression and text of a product whose factors lie as they are (n) or transposed (t)."""
+
+
+def find_strides(layout: str, m: str, k: str, n: str) -> tuple[str, str, str, str]:
+    """Return the strides of both factors, rows before columns."""
+    return (*(("1", m) if layout[0] == "t" else (k, "1")), *(("1", k) if layout[1] == "t" else (n, "1")))
+
+
+def place_factors(tile: Tile, strides: Sequence[str]) -> tuple[str, str]:
+    """Write the offsets of both factors' elements by their strides."""
+    a = f"{scale(tile.rm, strides[0])} + {scale(f'{tile.rk}[None, :]', strides[1])}"
+    return a, f"{scale(f'{tile.rk}[:, None]', strides[2])} + {scale(tile.rn, strides[3])}"
+
+
 def split_programs(num_columns: str, is_flat: bool) -> tuple[list[str], str, str]:
     """Write a program's (row, column) of tiles in a grid of two dimensions, or of one that is divided.
 

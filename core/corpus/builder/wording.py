@@ -8,26 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from attrs import evolve, frozen
+from attrs import Factory, define, evolve, frozen
 
 from ...task import Example, Task
 from .draw import Draw
 from .spec import Size, Spec
 
-_DIMENSIONS: dict[tuple[str, int], tuple[tuple[str, ...], ...]] = {
-    ("pointwise", 1): (("N",), ("SIZE",), ("n",), ("NUM",), ("LENGTH",)),
-    ("pointwise", 2): (("M", "N"), ("ROWS", "COLS"), ("batch_size", "dim"), ("BATCH", "DIM"), ("B", "D")),
-    ("pointwise", 3): (("B", "M", "N"), ("BATCH", "SEQ", "DIM"), ("batch_size", "seq_len", "dim"), ("B", "T", "D")),
-    ("rows", 2): (("M", "N"), ("ROWS", "COLS"), ("batch_size", "dim"), ("BATCH", "DIM"), ("B", "D")),
-    ("rows", 3): (("B", "M", "N"), ("BATCH", "SEQ", "DIM"), ("batch_size", "seq_len", "dim"), ("B", "T", "D")),
-    ("product", 3): (
-        ("M", "K", "N"),
-        ("ROWS", "INNER", "COLS"),
-        ("batch_size", "in_features", "out_features"),
-        ("BATCH", "IN", "OUT"),
-        ("B", "D_IN", "D_OUT"),
-    ),
+ROW_NAMES: dict[int, tuple[tuple[str, ...], ...]] = {
+    2: (("M", "N"), ("ROWS", "COLS"), ("batch_size", "dim"), ("BATCH", "DIM"), ("B", "D")),
+    3: (("B", "M", "N"), ("BATCH", "SEQ", "DIM"), ("batch_size", "seq_len", "dim"), ("B", "T", "D")),
 }
+"""Names of the dimensions of rows, and of a batch of them."""
 
 
 @frozen(kw_only=True)
@@ -62,12 +53,7 @@ class Names:
         return ", ".join(self.dimensions)
 
 
-def draw_names(draw: Draw, kind: str, rank: int) -> Names:
-    """Draw names for a family of the given kind ("pointwise", "rows", "product")."""
-    return draw_names_among(draw, _DIMENSIONS[kind, rank])
-
-
-def draw_names_among(draw: Draw, dimensions: Sequence[tuple[str, ...]]) -> Names:
+def draw_names(draw: Draw, dimensions: Sequence[tuple[str, ...]]) -> Names:
     """Draw names for a family whose dimensions are called as one of these."""
     return Names(
         dimensions=draw.choice(dimensions),
@@ -110,16 +96,16 @@ def _constructor(parameters: Sequence[str], lines: Sequence[str]) -> str:
     return f"    def __init__({head}):\n" + block(("super().__init__()", *lines), 2) + "\n"
 
 
-@frozen(kw_only=True)
+@define(kw_only=True)
 class Reference:
     """The parts of a reference program."""
 
-    parameters: tuple[tuple[str, str], ...] = ()
+    parameters: list[tuple[str, str]] = Factory(list)
     """(name in `__init__`, expression in `get_init_inputs`)."""
-    init: tuple[str, ...] = ()
-    arguments: tuple[str, ...]
-    forward: tuple[str, ...]
-    inputs: tuple[str, ...]
+    init: list[str] = Factory(list)
+    arguments: list[str] = Factory(list)
+    forward: list[str] = Factory(list)
+    inputs: list[str] = Factory(list)
 
 
 def write_reference(reference: Reference, names: Names, sizes: Sequence[Size]) -> str:

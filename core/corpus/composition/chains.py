@@ -25,43 +25,22 @@ from ..builder.operations import (
     apply,
     make_operation,
 )
-from .program import Program
-from .sizes import draw_pool_window
-from .tensors import shortest
+from .heads import draw_pool_window
+from .program import PROFILES, Program, shortest
 
 MISH = make_operation(
     "mish",
-    "F.mish({x})",
+    "F",
     "Mish",
     "{x} * (2.0 * tl.sigmoid(2.0 * tl.log(1.0 + tl.exp(-tl.abs({x}))) + 2.0 * tl.maximum({x}, 0.0)) - 1.0)",
     result="one",
 )
-RELU6 = make_operation(
-    "relu6",
-    "F.relu6({x})",
-    "ReLU6",
-    "tl.minimum(tl.maximum({x}, 0.0), 6.0)",
-    group="clamp",
-    needs_mixed_signs=True,
-    result="one",
-)
-_DIVISORS = (1.5, 2.0, 2.5, 3.0, 4.0)
-LEARNED_SCALE = make_operation("factor", "{x} * {v}", "multiply by {v}", "{x} * {v}", result="same")
-DIVIDE = make_operation(
-    "divide",
-    "{x} / {a}",
-    "divide by {a}",
-    "{x} / {a}",
-    numbers=(("divisor", _DIVISORS),),
-    result="same",
-)
-SELF_GATE = make_operation(
-    "sigmoid_gate",
-    "torch.sigmoid({x}) * {x}",
-    "multiply by its sigmoid",
-    "{x} * tl.sigmoid({x})",
-    result="one",
-)
+RELU6 = make_operation("relu6", "F", "ReLU6", "tl.minimum(tl.maximum({x}, 0.0), 6.0)", group="clamp", result="one")
+LEARNED_SCALE = make_operation("factor", "{x} * {v}", "multiply by {v}", result="same")
+_DIVISOR = (("divisor", (1.5, 2.0, 2.5, 3.0, 4.0)),)
+DIVIDE = make_operation("divide", "{x} / {a}", "divide by {a}", numbers=_DIVISOR, result="same")
+_GATED = ("torch.sigmoid({x}) * {x}", "multiply by its sigmoid", "{x} * tl.sigmoid({x})")
+SELF_GATE = make_operation("sigmoid_gate", *_GATED, result="one")
 POINTWISE: tuple[Operation, ...] = (*ACTIVATIONS, MISH, RELU6, SELF_GATE)
 _PLAIN = (SCALE, SHIFT, CLAMP, DIVIDE, SCALE, BIAS, BIAS, GAIN, RESIDUAL, SUBTRACT, GATE, LEARNED_SCALE)
 _CANCELLING = frozenset({"elu", "tanh", "selu", "mish"})
@@ -115,7 +94,7 @@ class Chain:
             elif self.draw.chance(0.03):
                 added = self._drop()
             else:
-                added = self._point()
+                added = self.take(self.draw.choice(self.pointwise[0 if self.draw.chance(0.5) else 1]))
             self.num_steps += added
 
     def _drop(self) -> bool:
@@ -124,9 +103,6 @@ class Chain:
         self.used.add("dropout")
         self.x = self.program.dropout(self.x, self.draw.choice((0.1, 0.2, 0.25, 0.5)))
         return True
-
-    def _point(self) -> bool:
-        return self.take(self.draw.choice(self.pointwise[0 if self.draw.chance(0.5) else 1]))
 
     def take(self, operation: Operation) -> bool:
         """Add a pointwise function where it shows; returns whether it was added."""
@@ -147,7 +123,9 @@ class Chain:
         self.used.add(group)
         other = -1
         if operand == "tensor":
-            other = self._take_input()
+            # inputs come first, so that no kernel waits for one
+            other = self.program.input(self.program.shape(self.x), self.draw.choice(("r", "y", "other")))
+            self.has_input = True
         self.x = self.program.point(self.x, apply(operation, self.draw), operand, axis=max(self.axis, 0), other=other)
         self._note(operation)
         return True
@@ -161,11 +139,6 @@ class Chain:
         if operation.operand is Operand.TENSOR:
             return None if self.has_input or self.rank < 2 else "tensor"
         return ""
-
-    def _take_input(self) -> int:
-        """Add a further input shaped as the last result; inputs come first, so that no kernel waits for one."""
-        self.has_input = True
-        return self.program.input(self.program.shape(self.x), self.draw.choice(("r", "y", "other")))
 
     def _note(self, operation: Operation) -> None:
         if operation.result != "same":
@@ -262,7 +235,8 @@ class Chain:
             case "batch":
                 self.x = program.norm(self.x, kind, eps=eps, affine=affine, running=int(add.chance(0.15)))
             case "group":
-                groups = [count for count in (2, 3, 4, 8) if _divides(count, shape[1].size)]
+                lengths = [shape[1].length(profile) for profile in PROFILES]
+                groups = [count for count in (2, 3, 4, 8) if not any(length % count for length in lengths)]
                 if not groups:
                     return False
                 self.x = program.norm(self.x, kind, eps=eps, affine=affine, groups=add.choice(groups))
@@ -311,7 +285,3 @@ class Chain:
         self._note(activation.operation)
         self.used |= {"tensor", activation.operation.group or activation.operation.name}
         self.is_centred, self.num_kernels = False, self.num_kernels + 1
-
-
-def _divides(count: int, size: object) -> bool:
-    return all(getattr(size, profile) % count == 0 for profile in ("declared", "tiny", "small", "larger"))

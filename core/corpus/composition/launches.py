@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from attrs import Factory, define, field, frozen
+from attrs import define, frozen
 
 from ..builder.drafts import Device
 from ..builder.operations import Applied
@@ -29,11 +29,14 @@ class Place:
 class Step:
     """A pointwise function with what it reads: nothing, a vector along `axis`, a number, or another tensor."""
 
+    name: str
     applied: Applied | None = None
     spelling: str = ""
     """The function in Triton of `{x}` and `{v}`."""
     operands: tuple[tuple[str, str], ...] = ()
     """(name in the function, what the forward pass gives) of each operand."""
+    numbers: tuple[tuple[str, str], ...] = ()
+    """(name in the function, keyword and value that the forward pass gives) of each number of the function."""
     kind: str = ""
     """Nothing, "channel", "scalar", "number", "tensor" or "plane" (a value for each of the leading two dimensions)."""
     axis: int = 1
@@ -44,21 +47,19 @@ class Epilogue:
     """Writes the steps that follow a kernel's own work, and gathers their operands."""
 
     steps: Sequence[Step] = ()
-    parameters: list[tuple[str, str]] = field(default=Factory(list))
-    """(name, argument) of each operand that the function takes."""
-    numbers: list[tuple[str, str]] = field(default=Factory(list))
-    """(name, argument) of those that are plain numbers."""
     needs_axis: int = -1
     needs_plane: bool = False
 
-    def take(self) -> None:
-        """Gather the operands of the steps, each under a name of its own."""
-        taken: dict[str, str] = {}
-        numbers: dict[str, str] = {}
-        for step in self.steps:
-            for name, argument in step.operands:
-                (numbers if step.kind == "number" else taken)[name] = argument
-        self.parameters, self.numbers = list(taken.items()), list(numbers.items())
+    @property
+    def parameters(self) -> list[tuple[str, str]]:
+        """Return the (name, argument) of each tensor that the steps read, each with a name of its own."""
+        return [operand for step in self.steps if step.kind != "number" for operand in step.operands]
+
+    @property
+    def numbers(self) -> list[tuple[str, str]]:
+        """Return the (name, argument) of each plain number that they read or are functions of."""
+        read = [operand for step in self.steps if step.kind == "number" for operand in step.operands]
+        return read + [number for step in self.steps for number in step.numbers]
 
     def lines(self, place: Place) -> list[str]:
         """Write the steps on `acc`."""
@@ -100,8 +101,8 @@ class Epilogue:
         return f"{place.offset} // INNER % CHANNELS", place.mask
 
     def sizes(self) -> list[tuple[str, str]]:
-        """Return the (parameter, value) of the sizes that the loads need; asked for after `lines`."""
-        found = []
+        """Return the (parameter, value) of numbers, and of sizes that the loads need; asked for after `lines`."""
+        found = [(name, name) for name, _ in self.numbers]
         if self.needs_axis >= 0:
             found += [("CHANNELS", f"out.shape[{self.needs_axis}]"), ("INNER", f"out.stride({self.needs_axis})")]
         if self.needs_plane:

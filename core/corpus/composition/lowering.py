@@ -15,6 +15,7 @@ from ..builder.draw import Draw
 from ..builder.wording import Kernel
 from .launches import Epilogue, Function, Step
 from .product_kernels import write_attention, write_linear, write_matmul
+from .program import VIEWS, Node, ProgramSpec
 from .reference import Wording
 from .row_kernels import (
     write_concatenation,
@@ -26,11 +27,10 @@ from .row_kernels import (
     write_reduction,
     write_scan,
 )
-from .statistics import MAPS, REDUCTIONS
-from .tensors import Node, ProgramSpec
 from .window_kernels import write_convolution, write_pooling
 
-_VIEWS = ("input", "flatten", "tokens", "dropout")
+_WITHOUT_STEPS = ("position", "attention", "scan", "concat", "cross_entropy")
+"""Operations whose kernels have no room for steps at their end."""
 
 
 @frozen(kw_only=True)
@@ -54,7 +54,7 @@ def group(nodes: Sequence[Node]) -> list[Group]:
     origin = _find_origins(nodes)
     groups: list[Group] = []
     for place, node in enumerate(nodes):
-        if node.op in _VIEWS:
+        if node.op in VIEWS:
             continue
         is_step = node.op == "point" or (node.op == "norm" and bool(node.option("running")))
         previous = groups[-1] if groups else None
@@ -64,7 +64,7 @@ def group(nodes: Sequence[Node]) -> list[Group]:
             and node.inputs[0] == previous.last
             and readers[previous.last] == 1
             and all(origin[other] < previous.head for other in node.inputs[1:])
-            and _fits(nodes, previous, node)
+            and nodes[previous.head].op not in _WITHOUT_STEPS
         )
         if joins and previous is not None:
             groups[-1] = Group(head=previous.head, steps=(*previous.steps, place))
@@ -79,13 +79,8 @@ def _find_origins(nodes: Sequence[Node]) -> list[int]:
     """Return for each node the latest one that computes what it holds."""
     origin: list[int] = []
     for place, node in enumerate(nodes):
-        origin.append(-1 if node.op == "input" else origin[node.inputs[0]] if node.op in _VIEWS else place)
+        origin.append(-1 if node.op == "input" else origin[node.inputs[0]] if node.op in VIEWS else place)
     return origin
-
-
-def _fits(nodes: Sequence[Node], previous: Group, node: Node) -> bool:
-    """Return whether a kernel's end has room for a step: positions have no steps, attention and scans none either."""
-    return nodes[previous.head].op not in ("position", "attention", "scan", "concat", "cross_entropy")
 
 
 @define
@@ -94,10 +89,8 @@ class Lowering:
 
     spec: ProgramSpec
     wording: Wording
-    draw: Draw
     functions: list[Function] = Factory(list)
     calls: list[tuple[str, Function] | str] = Factory(list)
-    spellings: dict[object, str] = Factory(dict)
     variables: dict[int, str] = Factory(dict)
 
     def write(self) -> Kernel:
@@ -107,7 +100,7 @@ class Lowering:
         for place, node in enumerate(nodes):
             if node.op == "input":
                 self.variables[place] = node.name
-            elif node.op in _VIEWS:
+            elif node.op in VIEWS:
                 self._write_view(place, node)
             elif place in last_of:
                 made = last_of[place]
@@ -162,83 +155,64 @@ class Lowering:
         )
 
     def _lower(self, made: Group) -> Function:
+        taken = set(_TAKEN)
+        epilogue = Epilogue([self._step(place, taken) for place in made.steps])
+        function = self._write(made, epilogue)
+        # a name that says all its steps is a plan for whoever writes the kernel after the call
+        name = "_".join((function.name, *(step.name for step in epilogue.steps)))
+        return evolve(function, name=name, numbers=(*function.numbers, *epilogue.numbers))
+
+    def _write(self, made: Group, epilogue: Epilogue) -> Function:
         nodes = self.spec.nodes
         node = nodes[made.head]
-        taken: set[str] = set()
-        epilogue = Epilogue(steps=[self._step(place, taken) for place in made.steps])
-        epilogue.take()
         arguments = [self.variables[place] for place in node.inputs if place in self.variables]
         attribute = self.wording.attributes.get(made.head, "")
         module = f"self.{attribute}"
         if made.steps and made.steps[0] == made.head:
-            return write_elements("pointwise", arguments[0], epilogue)
-        shape = nodes[node.inputs[0]].shape
-        rank = len(shape)
+            return write_elements(arguments[0], epilogue)
+        x, kind, rank = arguments[0], str(node.option("kind")), len(nodes[node.inputs[0]].shape)
+        keeps = bool(node.option("keeps"))
         match node.op:
             case "conv":
                 window = node.window
                 assert window is not None
                 has_groups = node.number("groups") != 1
-                name = ("grouped_" if has_groups else "") + ("conv_transpose" if window.is_transposed else "conv")
-                return write_convolution(
-                    f"{name}{window.rank}d",
-                    window.rank,
-                    window.is_transposed,
-                    has_groups,
-                    arguments[0],
-                    module,
-                    epilogue,
-                )
+                is_same = made.head in self.wording.same
+                return write_convolution(window.rank, window.is_transposed, has_groups, x, module, epilogue, is_same)
             case "pool":
-                is_max = node.option("kind") == "max"
-                name = f"{'max' if is_max else 'avg'}_pool{rank - 2}d"
-                return write_pooling(name, rank - 2, is_max, arguments[0], module, epilogue)
+                return write_pooling(rank - 2, kind == "max", x, module, epilogue)
             case "linear":
-                return write_linear("linear", arguments[0], module, rank, epilogue)
+                return write_linear(x, module, rank, epilogue)
             case "matmul":
-                pair = [
-                    (f"{argument}.T" if rank == 2 else f"{argument}.transpose(-2, -1)") if way == "t" else argument
-                    for argument, way in zip(arguments, str(node.option("layout")), strict=True)
-                ]
-                return write_matmul("matmul", (pair[0], pair[1]), rank, epilogue)
+                turned = ".T" if rank == 2 else ".transpose(-2, -1)"
+                ways = zip(arguments, str(node.option("layout")), strict=True)
+                a, b = (f"{argument}{turned if way == 't' else ''}" for argument, way in ways)
+                return write_matmul((a, b), rank, epilogue)
             case "attention":
                 mask = arguments[3] if len(arguments) > 3 else ""
-                heads = node.number("num_heads")
                 return write_attention(
-                    "attention", tuple(arguments[:3]), bool(node.option("is_causal")), 0.0, heads, mask
+                    tuple(arguments[:3]), bool(node.option("is_causal")), node.number("num_heads"), mask
                 )
             case "position":
-                kind = str(node.option("kind"))
-                return write_position(kind, kind == "argmax", node.dims[0], arguments[0], bool(node.option("keeps")))
+                return write_position(kind, node.dims[0], x, keeps)
             case "scan":
-                name = "cumprod" if node.option("is_product") else "cumsum"
                 mask = arguments[1] if len(arguments) > 1 else ""
-                kind = str(node.option("kind"))
-                return write_scan(name, kind, node.dims[0], arguments[0], mask, bool(node.option("is_product")))
+                return write_scan(kind, node.dims[0], x, mask, bool(node.option("is_product")))
             case "concat":
-                return write_concatenation("concat", (arguments[0], arguments[1]), rank)
+                return write_concatenation((x, arguments[1]), rank)
             case "cross_entropy":
-                return write_cross_entropy("cross_entropy", (arguments[0], arguments[1]), epilogue)
+                return write_cross_entropy((x, arguments[1]), epilogue)
             case "reduce":
-                kind = str(node.option("kind"))
-                name = f"{kind}_reduce" if kind in ("sum", "max", "min") else kind
-                keeps = bool(node.option("keeps"))
-                return write_reduction(name, REDUCTIONS[kind], rank, node.dims, keeps, arguments[0], epilogue)
+                return write_reduction(kind, rank, node.dims, keeps, x, epilogue)
             case "softmax":
-                kind = str(node.option("kind"))
-                return write_map(kind, MAPS[kind], node.dims[0], arguments[0], "", "", epilogue)
+                return write_map(kind, node.dims[0], x, epilogue)
+            case "norm" if kind == "rms":
+                eps = _write_number(float(node.option("eps")))
+                return write_map(kind, node.dims[0], x, epilogue, eps, module if node.option("affine") else "")
             case "norm":
-                return self._write_norm(node, arguments[0], module, epilogue)
+                return write_norm(kind, rank, x, module, epilogue)
             case _:
                 raise ValueError(f"no kernel for {node.op}")
-
-    def _write_norm(self, node: Node, argument: str, module: str, epilogue: Epilogue) -> Function:
-        kind, rank = str(node.option("kind")), len(node.shape)
-        if kind == "rms":
-            weight = module if node.option("affine") else ""
-            eps = _write_number(float(node.option("eps")))
-            return write_map("rms_norm", MAPS["rms"], node.dims[0], argument, eps, weight, epilogue)
-        return write_norm(kind, MAPS["standardize"], rank, argument, module, epilogue)
 
     def _step(self, place: int, taken: set[str]) -> Step:
         node = self.spec.nodes[place]
@@ -250,13 +224,9 @@ class Lowering:
             spelling += "\n{x} = {x} * {v2} + {v3}" if node.option("affine") else ""
             held = zip(names, fields, strict=False)
             fixed = tuple((name, f"self.{attribute}.{field}") for name, field in held)
-            return Step(spelling=spelling, operands=fixed, kind="channel", axis=1)
+            return Step(name="batch_norm", spelling=spelling, operands=fixed, kind="channel", axis=1)
         applied, kind = node.applied, str(node.option("operand"))
         assert applied is not None
-        if applied.identity not in self.spellings:
-            # one spelling for each function: what no prompt tells, a policy can only guess
-            spelled = applied.triton("{x}", Draw(0), "{v}")
-            self.spellings[applied.identity] = spelled
         operands: tuple[tuple[str, str], ...] = ()
         if kind in ("channel", "scalar"):
             name = applied.operation.name
@@ -264,10 +234,15 @@ class Lowering:
         elif kind:
             operands = ((_OPERAND_NAMES.get(kind, "r"), self._fill(node)),)
         operands = tuple((_call(name, taken), argument) for name, argument in operands)
+        numbers = [_call(_NUMBER_NAMES.get(name, name), taken) for name, _ in applied.operation.numbers]
+        # one spelling for each function: what no prompt tells, a policy can only guess
+        spelled = applied.triton("{x}", Draw(0), "{v}", numbers)
         return Step(
+            name=applied.operation.name,
             applied=applied,
-            spelling=f"{{x}} = {self.spellings[applied.identity]}",
+            spelling=f"{{x}} = {spelled}",
             operands=operands,
+            numbers=tuple((name, f"{name}={value!r}") for name, value in zip(numbers, applied.values, strict=True)),
             kind=kind,
             axis=node.number("axis"),
         )
@@ -288,6 +263,25 @@ def _call(name: str, taken: set[str]) -> str:
     return name
 
 
+_NUMBER_NAMES = {"weight": "share"}
+_TAKEN = (
+    "x",
+    "layer",
+    "out",
+    "dim",
+    "keepdim",
+    "eps",
+    "acc",
+    "offs",
+    "mask",
+    "row",
+    "rows",
+    "first",
+    "part",
+    "top",
+    "mean",
+)
+"""What kernels and the functions that launch them call something else."""
 _OPERAND_NAMES = {"tensor": "r", "plane": "gate", "number": "s"}
 
 

@@ -12,66 +12,50 @@ _TILE = [
     "    rk = k + tl.arange(0, BK)",
 ]
 _CONSTANTS = (("BM", "64"), ("BN", "64"), ("BK", "32"))
+_SIZES = (("M", "M"), ("N", "N"), ("K", "K"))
 _GRID = "triton.cdiv(M, 64), triton.cdiv(N, 64)"
 
 
-def write_linear(name: str, argument: str, module: str, rank: int, epilogue: Epilogue) -> Function:
+def write_linear(argument: str, module: str, rank: int, epilogue: Epilogue) -> Function:
     """Write a linear layer over the last dimension of a tensor of `rank` dimensions, with a bias or without."""
-    body = [
-        *_TILE,
-        "    x = tl.load(x_ptr + rm * K + rk[None, :], mask=(rm < M) & (rk[None, :] < K), other=0.0)",
-        "    w = tl.load(weight_ptr + rn * K + rk[:, None], mask=(rk[:, None] < K) & (rn < N), other=0.0)",
-        '    acc += tl.dot(x, w, input_precision="ieee")',
-        "if bias_ptr is not None:",
-        "    acc += tl.load(bias_ptr + rn, mask=rn < N, other=0.0)",
-        "offs = rm * N + rn",
-        "mask = (rm < M) & (rn < N)",
-        *epilogue.lines(Place(indices=((rank - 1, "rn", "rn < N"),))),
-        "tl.store(out_ptr + offs, acc, mask=mask)",
+    inner = [
+        "x = tl.load(x_ptr + rm * K + rk[None, :], mask=(rm < M) & (rk[None, :] < K), other=0.0)",
+        "w = tl.load(weight_ptr + rn * K + rk[:, None], mask=(rk[:, None] < K) & (rn < N), other=0.0)",
+        'acc += tl.dot(x, w, input_precision="ieee")',
     ]
+    bias = ["if bias_ptr is not None:", "    acc += tl.load(bias_ptr + rn, mask=rn < N, other=0.0)"]
     return Function(
-        name=name,
+        name="linear",
         tensors=(("x", argument), *epilogue.parameters),
         module=module,
         held=("weight", "bias"),
         host=("N, K = layer.weight.shape", "M = x.numel() // K"),
         shape="(*x.shape[:-1], N)",
         grid=f"({_GRID})",
-        sizes=(("M", "M"), ("N", "N"), ("K", "K"), *epilogue.sizes()),
+        body=_write_tile(inner, [*bias, "offs = rm * N + rn"], rank, epilogue),
+        sizes=(*_SIZES, *epilogue.sizes()),
         constants=_CONSTANTS,
-        body=tuple(body),
     )
 
 
-def write_matmul(name: str, arguments: tuple[str, str], rank: int, epilogue: Epilogue) -> Function:
+def write_matmul(arguments: tuple[str, str], rank: int, epilogue: Epilogue) -> Function:
     """Write a product of `a` and `b` of any layout and any leading dimensions.
 
     Their strides say how they lie, so that a transposed one is given as the view that it is. A `b` of two dimensions
     is multiplied by all leading dimensions of `a`, of `rank` dimensions; else both have the same leading ones.
     """
-    body = [
-        "batch = tl.program_id(2)",
-        *_TILE,
-        "    a_offs = batch * AB + rm * AM + rk[None, :] * AK",
-        "    a = tl.load(a_ptr + a_offs, mask=(rm < M) & (rk[None, :] < K), other=0.0)",
-        "    b_offs = batch * BB + rk[:, None] * BR + rn * BC",
-        "    b = tl.load(b_ptr + b_offs, mask=(rk[:, None] < K) & (rn < N), other=0.0)",
-        '    acc += tl.dot(a, b, input_precision="ieee")',
-        "offs = batch * M * N + rm * N + rn",
-        "mask = (rm < M) & (rn < N)",
-        *epilogue.lines(Place(indices=((rank - 1, "rn", "rn < N"),))),
-        "tl.store(out_ptr + offs, acc, mask=mask)",
+    inner = [
+        "a_offs = batch * AB + rm * AM + rk[None, :] * AK",
+        "a = tl.load(a_ptr + a_offs, mask=(rm < M) & (rk[None, :] < K), other=0.0)",
+        "b_offs = batch * BB + rk[:, None] * BR + rn * BC",
+        "b = tl.load(b_ptr + b_offs, mask=(rk[:, None] < K) & (rn < N), other=0.0)",
+        'acc += tl.dot(a, b, input_precision="ieee")',
     ]
-    strides = (
-        ("AB", "AB"),
-        ("AM", "a.stride(-2)"),
-        ("AK", "a.stride(-1)"),
-        ("BB", "BB"),
-        ("BR", "b.stride(-2)"),
-        ("BC", "b.stride(-1)"),
-    )
+    body = _write_tile(inner, ["offs = batch * M * N + rm * N + rn"], rank, epilogue)
+    strides = {"AB": "AB", "AM": "a.stride(-2)", "AK": "a.stride(-1)"}
+    strides |= {"BB": "BB", "BR": "b.stride(-2)", "BC": "b.stride(-1)"}
     return Function(
-        name=name,
+        name="matmul",
         tensors=(("a", arguments[0]), ("b", arguments[1]), *epilogue.parameters),
         host=(
             "(M, K), N = a.shape[-2:], b.shape[-1]",
@@ -80,30 +64,39 @@ def write_matmul(name: str, arguments: tuple[str, str], rank: int, epilogue: Epi
         ),
         shape="(*a.shape[:-2], M, N)",
         grid=f"({_GRID}, a.shape[:-2].numel())",
-        sizes=(("M", "M"), ("N", "N"), ("K", "K"), *strides, *epilogue.sizes()),
+        body=("batch = tl.program_id(2)", *body),
+        sizes=(*_SIZES, *strides.items(), *epilogue.sizes()),
         constants=_CONSTANTS,
-        body=tuple(body),
     )
 
 
-def write_attention(
-    name: str, arguments: tuple[str, ...], is_causal: bool, scale: float, num_heads: int, mask: str = ""
-) -> Function:
+def _write_tile(inner: list[str], last: list[str], rank: int, epilogue: Epilogue) -> tuple[str, ...]:
+    """Write a tile's loop with the lines `inner`, then `last`, the steps and the store."""
+    return (
+        *_TILE,
+        *("    " + line for line in inner),
+        *last,
+        "mask = (rm < M) & (rn < N)",
+        *epilogue.lines(Place(indices=((rank - 1, "rn", "rn < N"),))),
+        "tl.store(out_ptr + offs, acc, mask=mask)",
+    )
+
+
+def write_attention(arguments: tuple[str, ...], is_causal: bool, num_heads: int, mask: str = "") -> Function:
     """Write scaled dot-product attention: of (batch, heads, length, width), or of layers' (batch, length, features).
 
-    `num_heads` is given where the heads lie beside one another in the features; `scale` is 0 for the usual one.
+    `num_heads` is given where the heads lie beside one another in the features.
     """
     beside = num_heads > 0
+    row, first = "D", ("pid * S * D", "pid * T * D")
     if beside:
-        q_row, k_row, first = "H * D", "H * D", ("b * S * H * D + h * D", "b * T * H * D + h * D")
-    else:
-        q_row, k_row, first = "D", "D", ("pid * S * D", "pid * T * D")
+        row, first = "(H * D)", ("b * S * H * D + h * D", "b * T * H * D + h * D")
     body = ["pid = tl.program_id(1)"]
     body += ["b = pid // H", "h = pid % H"] if beside else []
     body += [
         "rm = tl.program_id(0) * BM + tl.arange(0, BM)",
         "rd = tl.arange(0, BD)",
-        f"q_offs = {first[0]} + rm[:, None] * {f'({q_row})' if beside else q_row} + rd[None, :]",
+        f"q_offs = {first[0]} + rm[:, None] * {row} + rd[None, :]",
         "q_mask = (rm[:, None] < S) & (rd[None, :] < D)",
         "q = tl.load(q_ptr + q_offs, mask=q_mask, other=0.0)",
         'top = tl.full((BM,), -float("inf"), dtype=tl.float32)',
@@ -111,7 +104,7 @@ def write_attention(
         "acc = tl.zeros((BM, BD), dtype=tl.float32)",
         "for start in range(0, T, BN):",
         "    rn = start + tl.arange(0, BN)",
-        f"    kv_offs = {first[1]} + rn[:, None] * {f'({k_row})' if beside else k_row} + rd[None, :]",
+        f"    kv_offs = {first[1]} + rn[:, None] * {row} + rd[None, :]",
         "    kv_mask = (rn[:, None] < T) & (rd[None, :] < D)",
         "    k = tl.load(k_ptr + kv_offs, mask=kv_mask, other=0.0)",
         '    s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale',
@@ -134,7 +127,6 @@ def write_attention(
         "tl.store(out_ptr + q_offs, acc / total[:, None], mask=q_mask)",
     ]
     tensors = list(zip("qkv", arguments, strict=False)) + ([("mask", mask)] if mask else [])
-    factor = repr(scale) if scale else "D ** -0.5"
     if beside:
         host = ["B, S, E = q.shape", "T = k.shape[1]", "D = E // heads"]
         sizes, grid = [("H", "heads")], "(triton.cdiv(S, 32), B * heads)"
@@ -142,13 +134,13 @@ def write_attention(
         host = ["S, D = q.shape[-2:]", "T = k.shape[-2]"]
         sizes, grid = [], "(triton.cdiv(S, 32), q.shape[0] * q.shape[1])"
     return Function(
-        name=name,
+        name="attention",
         tensors=tuple(tensors),
         numbers=(("heads", str(num_heads)),) if beside else (),
         host=tuple(host),
         shape="q.shape",
         grid=grid,
-        sizes=(*sizes, ("S", "S"), ("T", "T"), ("D", "D"), ("scale", factor)),
+        sizes=(*sizes, ("S", "S"), ("T", "T"), ("D", "D"), ("scale", "D ** -0.5")),
         constants=(("BM", "32"), ("BN", "32"), ("BD", "max(16, triton.next_power_of_2(D))")),
         body=tuple(body),
     )

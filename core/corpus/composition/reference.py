@@ -10,7 +10,7 @@ from attrs import Factory, define
 from ..builder.draw import Draw
 from ..builder.windows import literal
 from ..builder.wording import Reference
-from .tensors import Node, ProgramSpec, Shape
+from .program import Node, ProgramSpec, Shape
 
 _SMALL_CAPITALS: dict[str, tuple[str, str]] = {
     "batch": ("batch_size", "B"),
@@ -48,6 +48,8 @@ class Wording:
     """What holds a node's module, or its parameter."""
     init: list[str] = Factory(list)
     forward: list[str] = Factory(list)
+    same: set[int] = Factory(set)
+    """Convolutions whose padding is called "same"."""
     dims: dict[int, str] = Factory(dict)
     """How a node's one dimension is written, where not as its place."""
 
@@ -74,7 +76,7 @@ class Wording:
         return f"self.{self.attributes[place]}"
 
 
-def draw_wording(spec: ProgramSpec, draw: Draw) -> Wording:
+def _draw_wording(spec: ProgramSpec, draw: Draw) -> Wording:
     """Draw the names of a task's constants, and number the attributes of its layers."""
     style = int(draw.chance(0.25))
     names = {role: _SMALL_CAPITALS.get(role, (role, role.upper())) for role in spec.roles}
@@ -104,14 +106,14 @@ def _attribute(node: Node) -> str:
     return _ATTRIBUTES.get(node.op, "")
 
 
-def write_forward(spec: ProgramSpec, wording: Wording, draw: Draw) -> None:
+def _write_forward(spec: ProgramSpec, wording: Wording, draw: Draw) -> None:
     """Write the modules and the statements of the reference into the wording."""
     for place, node in enumerate(spec.nodes):
         if node.op == "input":
             continue
         names = [spec.nodes[at].name for at in node.inputs]
-        shape = spec.nodes[node.inputs[0]].shape
-        wording.forward.append(f"{node.name} = {_express(place, node, names, shape, wording, draw)}")
+        shape, *others = (spec.nodes[at].shape for at in node.inputs)
+        wording.forward.append(f"{node.name} = {_express(place, node, names, shape, others, wording, draw)}")
     result = spec.nodes[-1].name
     if len(wording.forward) == 1:
         wording.forward[0] = f"return {wording.forward[0].partition(' = ')[2]}"
@@ -119,11 +121,13 @@ def write_forward(spec: ProgramSpec, wording: Wording, draw: Draw) -> None:
         wording.forward.append(f"return {result}")
 
 
-def _express(place: int, node: Node, names: Sequence[str], shape: Shape, wording: Wording, draw: Draw) -> str:
+def _express(
+    place: int, node: Node, names: Sequence[str], shape: Shape, others: Sequence[Shape], wording: Wording, draw: Draw
+) -> str:
     x = names[0]
     match node.op:
         case "conv":
-            return f"{wording.hold(place, _write_convolution(node, shape, wording))}({x})"
+            return f"{wording.hold(place, _write_convolution(place, node, shape, wording, draw))}({x})"
         case "pool":
             return f"{wording.hold(place, _write_pool(node))}({x})"
         case "linear":
@@ -131,7 +135,7 @@ def _express(place: int, node: Node, names: Sequence[str], shape: Shape, wording
             inner, outer = wording.inside(shape[-1].text), wording.inside(node.shape[-1].text)
             return f"{wording.hold(place, f'nn.Linear({inner}, {outer}{bias})')}({x})"
         case "matmul":
-            return _write_product(node, names, shape, draw)
+            return _write_product(node, names, (len(shape), len(others[0])), draw)
         case "point":
             return _write_point(place, node, names, shape, wording, draw)
         case "reduce" | "position":
@@ -143,7 +147,7 @@ def _express(place: int, node: Node, names: Sequence[str], shape: Shape, wording
         case "scan":
             return _write_scan(node, names, wording.write_dim(place, node.dims[0], len(shape), draw))
         case "attention":
-            return _write_attention(node, names, wording)
+            return _write_attention(node, names)
         case "flatten":
             return f"torch.flatten({x}, 1)"
         case "tokens":
@@ -159,12 +163,16 @@ def _express(place: int, node: Node, names: Sequence[str], shape: Shape, wording
             raise ValueError(f"no such operation: {node.op}")
 
 
-def _write_convolution(node: Node, shape: Shape, wording: Wording) -> str:
+def _write_convolution(place: int, node: Node, shape: Shape, wording: Wording, draw: Draw) -> str:
     window = node.window
     assert window is not None
+    keywords = dict(window.keywords())
+    if window.keeps_sides and draw.chance(0.2):
+        wording.same.add(place)
+        keywords["padding"] = '"same"'
     inner, outer = wording.inside(shape[1].text), wording.inside(node.shape[1].text)
     groups = node.number("groups")
-    words = [inner, outer, literal(window.kernel), *(f"{name}={value}" for name, value in window.keywords())]
+    words = [inner, outer, literal(window.kernel), *(f"{name}={value}" for name, value in keywords.items())]
     if groups != 1:
         words.append(f"groups={inner if groups < 0 else groups}")
     if not node.option("bias"):
@@ -182,16 +190,21 @@ def _write_pool(node: Node) -> str:
     return f"nn.{'Max' if node.option('kind') == 'max' else 'Avg'}Pool{window.rank}d({', '.join(words)})"
 
 
-def _write_product(node: Node, names: Sequence[str], shape: Shape, draw: Draw) -> str:
+_PRODUCTS = {(2, 2): ("matmul", "matmul", "mm"), (3, 3): ("matmul", "bmm")}
+
+
+def _write_product(node: Node, names: Sequence[str], ranks: tuple[int, int], draw: Draw) -> str:
     layout = str(node.option("layout"))
     turned = [
-        (f"{name}.T" if len(shape) == 2 else f"{name}.transpose(-2, -1)") if way == "t" else name
-        for name, way in zip(names, layout, strict=True)
+        (f"{name}.T" if rank == 2 else f"{name}.transpose(-2, -1)") if way == "t" else name
+        for name, way, rank in zip(names, layout, ranks, strict=True)
     ]
-    if len(shape) == 4 and layout == "nn" and node.option("is_shared", 0) and draw.chance(0.5):
+    if ranks[0] == 4 and layout == "nn" and node.option("is_shared", 0) and draw.chance(0.5):
         letters = draw.choice(("bijl,lk->bijk", "bhmk,kn->bhmn", "abcd,de->abce"))
         return f'torch.einsum("{letters}", {names[0]}, {names[1]})'
-    return f"torch.matmul({turned[0]}, {turned[1]})" if draw.chance(0.6) else f"{turned[0]} @ {turned[1]}"
+    if draw.chance(0.4):
+        return f"{turned[0]} @ {turned[1]}"
+    return f"torch.{draw.choice(_PRODUCTS.get(ranks, ('matmul',)))}({turned[0]}, {turned[1]})"
 
 
 _SCALARS = (
@@ -233,14 +246,12 @@ def _write_point(place: int, node: Node, names: Sequence[str], shape: Shape, wor
     return applied.torch(names[0], operand)
 
 
-_FUNCTIONS = {"sum": "sum", "mean": "mean", "max": "amax", "min": "amin", "logsumexp": "logsumexp"}
+_FUNCTIONS = {"max": "amax", "min": "amin"}
 
 
 def _write_reduction(place: int, node: Node, x: str, rank: int, wording: Wording, draw: Draw) -> str:
     kind, dims = str(node.option("kind")), node.dims
     keeps = ", keepdim=True" if node.option("keeps") else ""
-    if len(dims) == rank and not keeps and kind in ("sum", "mean", "max", "min"):
-        return f"torch.{kind}({x})"
     if kind == "mean" and node.option("keeps") and rank > 2 and dims == tuple(range(2, rank)) and draw.chance(0.25):
         return f"F.adaptive_avg_pool{rank - 2}d({x}, 1)"
     if len(dims) == 1:
@@ -250,32 +261,19 @@ def _write_reduction(place: int, node: Node, x: str, rank: int, wording: Wording
         shown = f"[{inner}]" if draw.chance(0.4) else f"({inner})"
     if kind in ("max", "min") and len(dims) == 1 and draw.chance(0.6):
         return f"torch.{kind}({x}, dim={shown}{keeps})" + draw.choice(("[0]", ".values"))
-    match kind:
-        case "argmax" | "argmin" | "prod" | "var" | "std":
-            return f"torch.{kind}({x}, dim={shown}{keeps})"
-        case "l1":
-            return f"torch.norm({x}, p=1, dim={shown}{keeps})"
-        case "l2":
-            return f"torch.norm({x}, p=2, dim={shown}{keeps})"
-        case "sum_squares":
-            return f"torch.sum({x} * {x}, dim={shown}{keeps})"
-        case "mean_abs":
-            return f"torch.mean(torch.abs({x}), dim={shown}{keeps})"
-        case _:
-            return f"torch.{_FUNCTIONS[kind]}({x}, dim={shown}{keeps})"
+    if kind in ("l1", "l2"):
+        return f"torch.norm({x}, p={kind[1]}, dim={shown}{keeps})"
+    return f"torch.{_FUNCTIONS.get(kind, kind)}({x}, dim={shown}{keeps})"
 
 
 def _write_softmax(node: Node, x: str, dim: str, draw: Draw) -> str:
     kind = str(node.option("kind"))
-    match kind:
-        case "l2_normalize":
-            long = f"{x} / torch.norm({x}, p=2, dim={dim}, keepdim=True)"
-            return long if draw.chance(0.5) else f"F.normalize({x}, p=2, dim={dim})"
-        case "l1_normalize":
-            long = f"{x} / torch.sum(torch.abs({x}), dim={dim}, keepdim=True)"
-            return long if draw.chance(0.5) else f"F.normalize({x}, p=1, dim={dim})"
-        case _:
-            return f"torch.{kind}({x}, dim={dim})"
+    if not kind.endswith("normalize"):
+        return f"torch.{kind}({x}, dim={dim})"
+    if draw.chance(0.5):
+        norm = f"torch.norm({x}, p=2" if kind == "l2_normalize" else f"torch.sum(torch.abs({x})"
+        return f"{x} / {norm}, dim={dim}, keepdim=True)"
+    return f"F.normalize({x}, p={kind[1]}, dim={dim})"
 
 
 def _write_norm(place: int, node: Node, x: str, shape: Shape, wording: Wording, draw: Draw) -> str:
@@ -290,14 +288,13 @@ def _write_norm(place: int, node: Node, x: str, shape: Shape, wording: Wording, 
             return value
         return f"{value} * {_hold_vector(place, dim, shape, wording, draw)}"
     channels = wording.inside(shape[1].text) if kind != "layer" else ""
+    no_affine = "" if node.option("affine") else ", affine=False"
     match kind:
         case "batch":
-            affine = "" if node.option("affine") else ", affine=False"
-            module = f"nn.BatchNorm{max(1, sides)}d({channels}{eps}{affine})"
+            module = f"nn.BatchNorm{max(1, sides)}d({channels}{eps}{no_affine})"
             module += ".eval()" if node.option("running") else ""
         case "group":
-            affine = "" if node.option("affine") else ", affine=False"
-            module = f"nn.GroupNorm({node.option('groups')}, {channels}{eps}{affine})"
+            module = f"nn.GroupNorm({node.option('groups')}, {channels}{eps}{no_affine})"
         case "instance":
             affine = ", affine=True" if node.option("affine") else ""
             module = f"nn.InstanceNorm{sides}d({channels}{eps}{affine})"
@@ -325,7 +322,7 @@ def _write_scan(node: Node, names: Sequence[str], dim: str) -> str:
             return f"{function}({x}, dim={dim})"
 
 
-def _write_attention(node: Node, names: Sequence[str], wording: Wording) -> str:
+def _write_attention(node: Node, names: Sequence[str]) -> str:
     q, k, v = names[:3]
     causal = ", is_causal=True" if node.option("is_causal") else ""
     masked = f", attn_mask={names[3]}" if len(names) > 3 else ""
@@ -336,7 +333,7 @@ def _write_attention(node: Node, names: Sequence[str], wording: Wording) -> str:
     return f"F.scaled_dot_product_attention({', '.join(split)}{causal}).transpose(1, 2).flatten(2)"
 
 
-def write_inputs(spec: ProgramSpec, wording: Wording) -> tuple[list[str], list[str]]:
+def _write_inputs(spec: ProgramSpec, wording: Wording) -> tuple[list[str], list[str]]:
     """Return the arguments of `forward` and the expressions that draw them."""
     arguments, values = [], []
     for node in spec.nodes:
@@ -353,8 +350,6 @@ def write_inputs(spec: ProgramSpec, wording: Wording) -> tuple[list[str], list[s
                 value = f"torch.rand({shape}) > 0.3"
             case "positive":
                 value = f"torch.rand({shape}) + 0.5"
-            case "rand":
-                value = f"torch.rand({shape})"
             case _:
                 value = f"torch.randn({shape})"
         arguments.append(node.name)
@@ -362,13 +357,15 @@ def write_inputs(spec: ProgramSpec, wording: Wording) -> tuple[list[str], list[s
     return arguments, values
 
 
-def make_reference(spec: ProgramSpec, wording: Wording) -> Reference:
-    """Return the reference, once its forward pass is written."""
-    arguments, values = write_inputs(spec, wording)
-    return Reference(
-        parameters=tuple((wording.arguments[role], wording.constants[role]) for role in wording.used),
-        init=tuple(wording.init),
-        arguments=tuple(arguments),
-        forward=tuple(wording.forward),
-        inputs=tuple(values),
+def write_reference(spec: ProgramSpec, draw: Draw) -> tuple[Wording, Reference]:
+    """Write the reference, and return it with its wording."""
+    wording = _draw_wording(spec, draw)
+    _write_forward(spec, wording, draw)
+    arguments, values = _write_inputs(spec, wording)
+    return wording, Reference(
+        parameters=[(wording.arguments[role], wording.constants[role]) for role in wording.used],
+        init=wording.init,
+        arguments=arguments,
+        forward=wording.forward,
+        inputs=values,
     )

@@ -7,30 +7,23 @@ from collections.abc import Sequence
 from attrs import evolve
 
 from .launches import Epilogue, Function, Place
-from .statistics import REDUCTIONS, RowFunction, walk
+from .statistics import MAPS, REDUCTIONS, RowFunction, walk
 
 _ROWS = "(32, 64) if B > 1 else (512, 4)"
 """Elements of a row and rows that a program takes at once: neighbours in memory come first."""
 
 
 def write_reduction(
-    name: str,
-    function: RowFunction,
-    rank: int,
-    dims: tuple[int, ...],
-    keeps: bool,
-    argument: str,
-    epilogue: Epilogue,
+    kind: str, rank: int, dims: tuple[int, ...], keeps: bool, argument: str, epilogue: Epilogue
 ) -> Function:
     """Write a reduction over `dims` of a tensor of `rank` dimensions.
 
     Over one dimension it is one text whatever the rank and the dimension, which the function is given.
     """
+    function, name = REDUCTIONS[kind], f"{kind}_reduce" if kind in ("sum", "max", "min") else kind
     if len(dims) == 1:
         return _write_along(name, function, dims[0], argument, keeps, (), "", epilogue)
     layout, host, sizes, grid = _measure(rank, dims)
-    if len(dims) == rank and not keeps:
-        return _write(name, function, layout, ["R = x.numel()"], sizes, "(1,)", "()", argument, epilogue)
     kept = "[1 if d in dim else n for d, n in enumerate(x.shape) if keepdim or d not in dim]"
     host = [f"shape = {kept}", "rows = torch.Size(shape).numel()", "R = x.numel() // rows", *host]
     made = _write(name, function, layout, host, sizes, grid, "shape", argument, epilogue)
@@ -38,25 +31,15 @@ def write_reduction(
     return evolve(made, numbers=(("dim", shown), ("keepdim", f"keepdim={keeps}")))
 
 
-def write_map(
-    name: str,
-    function: RowFunction,
-    dim: int,
-    argument: str,
-    eps: str,
-    weight: str,
-    epilogue: Epilogue,
-) -> Function:
+def write_map(kind: str, dim: int, argument: str, epilogue: Epilogue, eps: str = "", weight: str = "") -> Function:
     """Write a softmax, or a division by a norm, along one dimension; `weight` has a value for each index along it."""
     affine = (("weight", weight),) if weight else ()
-    return _write_along(name, function, dim, argument, False, affine, eps, epilogue)
+    return _write_along("rms_norm" if kind == "rms" else kind, MAPS[kind], dim, argument, False, affine, eps, epilogue)
 
 
-def write_norm(
-    kind: str, function: RowFunction, num_dims: int, argument: str, module: str, epilogue: Epilogue
-) -> Function:
+def write_norm(kind: str, num_dims: int, argument: str, module: str, epilogue: Epilogue) -> Function:
     """Write a batch, group, instance or layer norm, with its statistics and numbers from the module."""
-    host, layout, grid, place, sizes = ["R = x.numel() // rows"], "loop", "(rows,)", Place(), [("R", "R")]
+    host, layout, place, sizes = ["R = x.numel() // rows"], "loop", Place(), [("R", "R")]
     match kind:
         case "batch":
             host, layout = ["rows, P = x.shape[1], x.stride(1)", *host], "spread"
@@ -73,8 +56,8 @@ def write_norm(
     else:
         loads = [epilogue.load_vector(local, 1, place) for local in ("weight", "bias")]
     lines = ["if weight_ptr is not None:", f"    acc = acc * {loads[0]}", f"    acc = acc + {loads[1]}"]
-    name, shape = f"{kind}_norm", "x.shape"
-    made = _write(name, function, layout, host, sizes, grid, shape, argument, epilogue, place, lines, "eps")
+    name, function = f"{kind}_norm", MAPS["standardize"]
+    made = _write(name, function, layout, host, sizes, "(rows,)", "x.shape", argument, epilogue, place, lines, "eps")
     return evolve(made, module=module, held=("weight", "bias"), sizes=(*made.sizes, ("eps", "layer.eps")))
 
 
@@ -154,12 +137,8 @@ def _measure(rank: int, dims: tuple[int, ...]) -> tuple[str, list[str], list[tup
     if dims == tuple(range(first, rank)):
         return "loop", [], [("R", "R")], "(rows,)"
     if dims == tuple(range(first, last + 1)):
-        return (
-            "strip",
-            ["B = x.stride(dim[-1])"],
-            [("num", "rows"), ("R", "R"), ("B", "B")],
-            "(triton.cdiv(rows, 256),)",
-        )
+        sizes = [("num", "rows"), ("R", "R"), ("B", "B")]
+        return "strip", ["B = x.stride(dim[-1])"], sizes, "(triton.cdiv(rows, 256),)"
     # two runs of dimensions with others between them; the second reaches the end
     gap = next(dim for dim in range(first, last) if dim not in dims)
     resumed = next(dim for dim in dims if dim > gap)
@@ -171,10 +150,9 @@ def _measure(rank: int, dims: tuple[int, ...]) -> tuple[str, list[str], list[tup
     return "spread inside", host, [("Q", "R // P"), *sizes], "(rows,)"
 
 
-def write_position(name: str, is_max: bool, dim: int, argument: str, keeps: bool) -> Function:
-    """Write the position of the first extreme along a dimension."""
-    compare = ">" if is_max else "<"
-    start = '-float("inf")' if is_max else 'float("inf")'
+def write_position(name: str, dim: int, argument: str, keeps: bool) -> Function:
+    """Write the position of the first extreme along a dimension: "argmax" or "argmin"."""
+    compare, start = (">", '-float("inf")') if name == "argmax" else ("<", 'float("inf")')
     body = (
         "offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)",
         "mask = offs < num",
@@ -184,7 +162,7 @@ def write_position(name: str, is_max: bool, dim: int, argument: str, keeps: bool
         "for r in range(R):",
         "    x = tl.load(x_ptr + first + r * B, mask=mask, other=0.0)",
         f"    at = tl.where(x {compare} best, r, at)",
-        f"    best = {'tl.maximum' if is_max else 'tl.minimum'}(best, x)",
+        f"    best = {'tl.maximum' if name == 'argmax' else 'tl.minimum'}(best, x)",
         "tl.store(out_ptr + offs, at, mask=mask)",
     )
     return Function(
@@ -206,7 +184,7 @@ def write_position(name: str, is_max: bool, dim: int, argument: str, keeps: bool
     )
 
 
-def write_scan(name: str, kind: str, dim: int, argument: str, mask: str, is_product: bool) -> Function:
+def write_scan(kind: str, dim: int, argument: str, mask: str, is_product: bool) -> Function:
     """Write a cumulative sum or product along a dimension: plain, "reverse", "exclusive" or "masked"."""
     unit = "1.0" if is_product else "0.0"
     combine = "acc = acc * x" if is_product else "acc += x"
@@ -218,7 +196,7 @@ def write_scan(name: str, kind: str, dim: int, argument: str, mask: str, is_prod
     inner += [store, combine] if kind == "exclusive" else [combine, store]
     tensors = [("x", argument)] + ([("m", mask)] if kind == "masked" else [])
     return Function(
-        name=name,
+        name="cumprod" if is_product else "cumsum",
         tensors=tuple(tensors),
         numbers=(("dim", f"dim={dim}"),),
         host=("R, B = x.shape[dim], x.stride(dim)", "num = x.numel() // R"),
@@ -237,7 +215,7 @@ def write_scan(name: str, kind: str, dim: int, argument: str, mask: str, is_prod
     )
 
 
-def write_elements(name: str, argument: str, epilogue: Epilogue) -> Function:
+def write_elements(argument: str, epilogue: Epilogue) -> Function:
     """Write pointwise steps as a kernel of their own."""
     body = [
         "offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)",
@@ -247,23 +225,22 @@ def write_elements(name: str, argument: str, epilogue: Epilogue) -> Function:
         "tl.store(out_ptr + offs, acc, mask=mask)",
     ]
     return Function(
-        name=name,
+        name="pointwise",
         tensors=(("x", argument), *epilogue.parameters),
-        numbers=tuple(epilogue.numbers),
         host=("num = x.numel()",),
         shape="x.shape",
         grid="(triton.cdiv(num, 1024),)",
-        sizes=(("num", "num"), *((name, name) for name, _ in epilogue.numbers), *epilogue.sizes()),
+        sizes=(("num", "num"), *epilogue.sizes()),
         constants=(("BLOCK", "1024"),),
         body=tuple(body),
     )
 
 
-def write_concatenation(name: str, arguments: tuple[str, str], rank: int) -> Function:
+def write_concatenation(arguments: tuple[str, str], rank: int) -> Function:
     """Write the concatenation of two tensors along the second dimension."""
     rest = "".join(f", x.shape[{dim}]" for dim in range(2, rank))
     return Function(
-        name=name,
+        name="concat",
         tensors=(("x", arguments[0]), ("y", arguments[1])),
         host=("num = x.numel() + y.numel()", "XS, YS = x.stride(0), y.stride(0)"),
         shape=f"(x.shape[0], x.shape[1] + y.shape[1]{rest})",
@@ -282,11 +259,12 @@ def write_concatenation(name: str, arguments: tuple[str, str], rank: int) -> Fun
     )
 
 
-def write_cross_entropy(name: str, arguments: tuple[str, str], epilogue: Epilogue) -> Function:
+def write_cross_entropy(arguments: tuple[str, str], epilogue: Epilogue) -> Function:
     """Write the log-sum-exp of rows, less the element of each row that the class in `target` names."""
     host, sizes = ["rows, R = x.shape"], [("R", "R")]
     line = "acc = acc - tl.load(x_ptr + row * R + tl.load(target_ptr + row))"
-    made = _write(name, REDUCTIONS["logsumexp"], "loop", host, sizes, "(rows,)", "(rows,)", arguments[0], epilogue)
+    function, argument = REDUCTIONS["logsumexp"], arguments[0]
+    made = _write("cross_entropy", function, "loop", host, sizes, "(rows,)", "(rows,)", argument, epilogue)
     body = [*made.body]
     body.insert(next(at for at, text in enumerate(body) if text.startswith("acc = ")) + 1, line)
     return evolve(made, tensors=(*made.tensors, ("target", arguments[1])), body=tuple(body))

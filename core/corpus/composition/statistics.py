@@ -2,9 +2,9 @@
 
 Sums, means, extremes, log-sum-exp, variances and norms, as softmax and the normalisations, are a few passes over the
 same elements, so each is a record; how the elements lie in memory decides the loop, which is written once for all.
-A row's elements lie side by side (`loop`), at a stride (a program takes
-neighbouring rows, `strip` one element of each at a time and `tile` several), or in several pieces (`spread`, as a batch
-norm's; `spread inside` where other dimensions come first).
+A row's elements lie side by side (`loop`), at a stride (a program takes neighbouring rows, `strip` one element of each
+at a time and `tile` several), or in several pieces (`spread`, as a batch norm's; `spread inside` where other dimensions
+come first).
 """
 
 from __future__ import annotations
@@ -79,8 +79,6 @@ REDUCTIONS: dict[str, RowFunction] = {
     "std": _reduction(_SQUARES, "tl.sqrt({s} / (R - 1))", "sum", _MEAN),
     "l1": _reduction("tl.abs(x)"),
     "l2": _reduction("x * x", "tl.sqrt({s})"),
-    "sum_squares": _reduction("x * x"),
-    "mean_abs": _reduction("tl.abs(x)", "{s} / R"),
 }
 
 MAPS: dict[str, RowFunction] = {
@@ -102,52 +100,52 @@ MAPS: dict[str, RowFunction] = {
     "l1_normalize": RowFunction(
         passes=(Statistic(name="norm", term="tl.abs(x)", finish="tl.maximum({s}, 1e-12)"),), value="x / norm"
     ),
-    "frobenius": RowFunction(passes=(Statistic(name="norm", term="x * x", finish="tl.sqrt({s})"),), value="x / norm"),
 }
 
 Finish = Callable[[], Sequence[str]]
+_ADDRESSES = {
+    "loop": "row * R + cols",
+    "spread": "(cols // P * B + row) * P + cols % P",
+    "spread inside": "((row // B * Q + cols // P) * B + row % B) * P + cols % P",
+}
 
 
 def walk(function: RowFunction, layout: str, finish: Finish) -> list[str]:
     """Write a kernel's body; `finish` writes what follows on `acc`, up to the store."""
-    match layout:
-        case "loop":
-            return _walk_rows(function, "row * R + cols", finish)
-        case "spread":
-            return _walk_rows(function, "(cols // P * B + row) * P + cols % P", finish)
-        case "spread inside":
-            first = "((row // B * Q + cols // P) * B + row % B) * P"
-            return _walk_rows(function, f"{first} + cols % P", finish)
-        case "tile":
-            return _walk_tiles(function, finish)
-        case _:
-            return _walk_strips(function, finish)
+    if layout == "tile":
+        return _walk_tiles(function, finish)
+    return _walk_strips(function, finish) if layout == "strip" else _walk_rows(function, _ADDRESSES[layout], finish)
 
 
-def _walk_rows(function: RowFunction, address: str, finish: Finish) -> list[str]:
-    lines = ["row = tl.program_id(0)"]
-    loop = ["for start in range(0, R, BLOCK):", f"    cols = start + {BLOCK}"]
+def _gather(function: RowFunction, start: str, loop: Sequence[str], load: str, inside: str) -> list[str]:
+    """Write a loop for each pass; `start` is the shape of what is gathered, `load` a place and what masks it."""
+    lines = []
     for step in function.passes:
         other = function.other if step.gather == "sum" else _OTHER[step.gather]
-        term = f"tl.where(cols < R, {step.term}, 0.0)" if step.is_guarded else step.term
+        term = f"tl.where({inside}, {step.term}, 0.0)" if step.is_guarded else step.term
         lines += [
-            f"part = {_START[step.gather]}",
+            f"part = {_START[step.gather].replace('(BLOCK,)', start)}",
             *loop,
-            f"    x = tl.load(x_ptr + {address}, mask=cols < R, other={other})",
+            f"    x = tl.load(x_ptr + {load}, other={other})",
             "    " + _GATHER[step.gather].format(s="part", t=term),
             f"{step.name} = {step.finish.format(s=f'tl.{step.gather}(part, axis=0)')}",
         ]
+    return lines
+
+
+def _map(function: RowFunction, loop: Sequence[str], finish: Finish) -> list[str]:
+    """Write the loop over a normalisation's elements."""
+    load = "    x = tl.load(x_ptr + offs, mask=mask, other=0.0)"
+    return [*loop, load, f"    acc = {function.value}", *("    " + line for line in finish())]
+
+
+def _walk_rows(function: RowFunction, address: str, finish: Finish) -> list[str]:
+    loop = ["for start in range(0, R, BLOCK):", f"    cols = start + {BLOCK}"]
+    lines = ["row = tl.program_id(0)"]
+    lines += _gather(function, "(BLOCK,)", loop, f"{address}, mask=cols < R", "cols < R")
     if not function.is_map:
         return [*lines, *finish()]
-    return [
-        *lines,
-        *loop,
-        "    mask = cols < R",
-        f"    offs = {address}",
-        "    x = tl.load(x_ptr + offs, mask=mask, other=0.0)",
-        f"    acc = {function.value}",
-        *("    " + line for line in finish()),
-    ]
+    return [*lines, *_map(function, [*loop, "    mask = cols < R", f"    offs = {address}"], finish)]
 
 
 def _walk_tiles(function: RowFunction, finish: Finish) -> list[str]:
@@ -157,39 +155,18 @@ def _walk_tiles(function: RowFunction, finish: Finish) -> list[str]:
         f"first = {place} // B * R * B + {place} % B",
         "rows = tl.arange(0, ROWS)[:, None]",
     ]
-    for step in function.passes:
-        start = _START[step.gather].replace("(BLOCK,)", "(ROWS, BLOCK)")
-        other = function.other if step.gather == "sum" else _OTHER[step.gather]
-        inside = f"(start + rows < R) & ({place} < num)"
-        term = f"tl.where(start + rows < R, {step.term}, 0.0)" if step.is_guarded else step.term
-        lines += [
-            f"part = {start}",
-            "for start in range(0, R, ROWS):",
-            f"    x = tl.load(x_ptr + first + (start + rows) * B, mask={inside}, other={other})",
-            "    " + _GATHER[step.gather].format(s="part", t=term),
-            f"{step.name} = {step.finish.format(s=f'tl.{step.gather}(part, axis=0)')}",
-        ]
+    loop, inside = "for start in range(0, R, ROWS):", "start + rows < R"
+    load = f"first + (start + rows) * B, mask=({inside}) & ({place} < num)"
+    lines += _gather(function, "(ROWS, BLOCK)", [loop], load, inside)
     if not function.is_map:
         return [*lines, f"mask = {place} < num", *finish()]
-    return [
-        *lines,
-        "for start in range(0, R, ROWS):",
-        "    r = start + rows",
-        "    offs = first + r * B",
-        f"    mask = (r < R) & ({place} < num)",
-        "    x = tl.load(x_ptr + offs, mask=mask, other=0.0)",
-        f"    acc = {function.value}",
-        *("    " + line for line in finish()),
-    ]
+    found = ["    r = start + rows", "    offs = first + r * B", f"    mask = (r < R) & ({place} < num)"]
+    return [*lines, *_map(function, [loop, *found], finish)]
 
 
 def _walk_strips(function: RowFunction, finish: Finish) -> list[str]:
-    place = "pos" if function.is_map else "offs"
-    lines = [
-        f"{place} = tl.program_id(0) * BLOCK + {BLOCK}",
-        f"mask = {place} < num",
-        f"first = {place} // B * R * B + {place} % B",
-    ]
+    """Write a reduction of one element of each row at a time."""
+    lines = [f"offs = tl.program_id(0) * BLOCK + {BLOCK}", "mask = offs < num", "first = offs // B * R * B + offs % B"]
     for step in function.passes:
         name = step.name if step.finish == "{s}" else "part"
         lines += [
@@ -200,13 +177,4 @@ def _walk_strips(function: RowFunction, finish: Finish) -> list[str]:
         ]
         if name != step.name:
             lines.append(f"{step.name} = {step.finish.format(s=name)}")
-    if not function.is_map:
-        return [*lines, *finish()]
-    return [
-        *lines,
-        "for r in range(R):",
-        "    offs = first + r * B",
-        "    x = tl.load(x_ptr + offs, mask=mask, other=0.0)",
-        f"    acc = {function.value}",
-        *("    " + line for line in finish()),
-    ]
+    return [*lines, *finish()]

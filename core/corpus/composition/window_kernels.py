@@ -7,6 +7,8 @@ layer and computes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from attrs import frozen
 
 from .launches import Epilogue, Function, Place
@@ -97,6 +99,14 @@ class WindowCode:
                 found.append(f"(i{letter} >= 0) & (i{letter} < {axis})")
         return found
 
+    def loop(self, body: Sequence[str]) -> list[str]:
+        """Write loops over the taps around `body`, with each side's place found as early as it is known."""
+        lines: list[str] = []
+        for depth, axis in enumerate(self.axes):
+            lines.append("    " * depth + f"for k{_LETTERS[axis]} in range(K{axis}):")
+            lines += ["    " * (depth + 1) + line for line in self.find_source(axis)]
+        return lines + ["    " * self.rank + line for line in body]
+
     def address(self, plane: str, prefix: str, sizes: str) -> str:
         """Write an element of a plane."""
         index = plane
@@ -110,30 +120,40 @@ def _product(names: list[str]) -> str:
 
 
 def write_convolution(
-    name: str, rank: int, is_transposed: bool, has_groups: bool, argument: str, module: str, epilogue: Epilogue
+    rank: int,
+    is_transposed: bool,
+    has_groups: bool,
+    argument: str,
+    module: str,
+    epilogue: Epilogue,
+    is_same: bool = False,
 ) -> Function:
-    """Write a convolution, transposed or not, whose bias and following steps are part of its kernel."""
+    """Write a convolution, transposed or not, whose bias and following steps are part of its kernel.
+
+    A layer whose padding `is_same` says that in a word, so that its numbers are computed.
+    """
     code = WindowCode(rank=rank, is_transposed=is_transposed)
-    sources = ["kernel_size", "stride", "padding", "dilation"]
-    letters = "KSPD"
-    if is_transposed:
-        sources.append("output_padding")
-        letters += "E"
+    sources = ["kernel_size", "stride", "padding", "dilation", *(["output_padding"] if is_transposed else [])]
+    letters = "KSPDE" if is_transposed else "KSPD"
+    padding = [f"P{axis} = D{axis} * (K{axis} - 1) // 2" for axis in code.axes] if is_same else []
+    if is_same:
+        sources.remove("padding")
+        letters = letters.replace("P", "")
     host = [
         f"N, C, {', '.join(code.axes)} = x.shape",
         "F = layer.out_channels",
         f"{code.unpack(letters)} = {', '.join(f'layer.{source}' for source in sources)}",
+        *padding,
         *code.lengths(),
     ]
     sides = " * ".join(f"O{axis}" for axis in code.axes)
-    write = _write_direct if has_groups else _write_product
-    body, sizes, constants = write(code, epilogue)
+    body, sizes, constants = (_write_direct if has_groups else _write_product)(code, epilogue)
     if has_groups:
         host += ["CG, FG = C // layer.groups, F // layer.groups", f"num = N * F * {sides}"]
     else:
         host.append(f"M = N * {sides}")
     return Function(
-        name=name,
+        name=f"{'grouped_' if has_groups else ''}conv{'_transpose' if is_transposed else ''}{rank}d",
         tensors=(("x", argument), *epilogue.parameters),
         module=module,
         held=("weight", "bias"),
@@ -200,22 +220,15 @@ def _write_direct(code: WindowCode, epilogue: Epilogue) -> Parts:
         "for g in range(CG):",
         "    c = f // FG * CG + g",
     ]
-    depth = 1
-    for axis in code.axes:
-        lines.append("    " * depth + f"for k{_LETTERS[axis]} in range(K{axis}):")
-        depth += 1
-        lines += ["    " * depth + line for line in code.find_source(axis)]
     weight = "c * FG + f % FG" if code.is_transposed else "f * CG + g"
     inside = " & ".join(["mask", *code.conditions()])
-    lines += [
-        "    " * depth + line
-        for line in (
-            f"x = tl.load(x_ptr + {code.address('row // F * C + c', 'i', '')}, mask={inside}, other=0.0)",
-            f"w = tl.load(weight_ptr + {code.address(weight, 'k', 'K')}, mask=mask, other=0.0)",
-            "acc += x * w",
-        )
+    taps = [
+        f"x = tl.load(x_ptr + {code.address('row // F * C + c', 'i', '')}, mask={inside}, other=0.0)",
+        f"w = tl.load(weight_ptr + {code.address(weight, 'k', 'K')}, mask=mask, other=0.0)",
+        "acc += x * w",
     ]
     lines += [
+        *("    " + line for line in code.loop(taps)),
         *_add_bias("f", "mask"),
         *epilogue.lines(Place(indices=((1, "f", "mask"),))),
         "tl.store(out_ptr + offs, acc, mask=mask)",
@@ -223,7 +236,7 @@ def _write_direct(code: WindowCode, epilogue: Epilogue) -> Parts:
     return lines, ["num", "C", "F", "CG", "FG"], [("BLOCK", "512")]
 
 
-def write_pooling(name: str, rank: int, is_max: bool, argument: str, module: str, epilogue: Epilogue) -> Function:
+def write_pooling(rank: int, is_max: bool, argument: str, module: str, epilogue: Epilogue) -> Function:
     """Write max or average pooling; averages count the padding, as PyTorch's do."""
     code = WindowCode(rank=rank, has_dilation=is_max)
     lines = [
@@ -235,14 +248,9 @@ def write_pooling(name: str, rank: int, is_max: bool, argument: str, module: str
         if is_max
         else "acc = tl.zeros((BLOCK,), dtype=tl.float32)",
     ]
-    depth = 0
-    for axis in code.axes:
-        lines.append("    " * depth + f"for k{_LETTERS[axis]} in range(K{axis}):")
-        depth += 1
-        lines += ["    " * depth + line for line in code.find_source(axis)]
     inside, other = " & ".join(["mask", *code.conditions()]), '-float("inf")' if is_max else "0.0"
-    lines.append("    " * depth + f"x = tl.load(x_ptr + {code.address('row', 'i', '')}, mask={inside}, other={other})")
-    lines.append("    " * depth + ("acc = tl.maximum(acc, x)" if is_max else "acc += x"))
+    load = f"x = tl.load(x_ptr + {code.address('row', 'i', '')}, mask={inside}, other={other})"
+    lines += code.loop([load, "acc = tl.maximum(acc, x)" if is_max else "acc += x"])
     lines += [] if is_max else [f"acc = acc / {code.taps}"]
     lines += [*epilogue.lines(Place()), "tl.store(out_ptr + offs, acc, mask=mask)"]
     outs = [f"O{axis}" for axis in code.axes]
@@ -250,7 +258,7 @@ def write_pooling(name: str, rank: int, is_max: bool, argument: str, module: str
     # a pooling layer keeps its numbers as it was given them: one for all sides, or one a side
     given = ", ".join(f"layer.{source}" for source in sources)
     return Function(
-        name=name,
+        name=f"{'max' if is_max else 'avg'}_pool{rank}d",
         tensors=(("x", argument), *epilogue.parameters),
         module=module,
         host=(

@@ -5,35 +5,30 @@ from __future__ import annotations
 from ...task import Example, Task
 from ..builder.draw import Draw
 from ..builder.spec import Spec
-from ..builder.wording import Names, draw_names_among, make_task, write_solution
+from ..builder.wording import Names, draw_names, make_task, write_solution
 from .lowering import Lowering
-from .reference import draw_wording, make_reference, write_forward
-from .tensors import Node, ProgramSpec
+from .program import Node, ProgramSpec
+from .reference import Wording, write_reference
 
 
 def write_program(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the reference, a teacher of one launch or several, and a sentence that says the task."""
     assert isinstance(spec, ProgramSpec)
-    wording = draw_wording(spec, draw)
-    write_forward(spec, wording, draw)
-    reference = make_reference(spec, wording)
-    kernel = Lowering(spec=spec, wording=wording, draw=draw).write()
-    names = _name_constants(spec, wording.constants, draw)
-    task = make_task(spec, task_id, describe(spec), reference, names)
+    wording, reference = write_reference(spec, draw)
+    kernel = Lowering(spec=spec, wording=wording).write()
+    task = make_task(spec, task_id, describe(spec), reference, _name_constants(spec, wording, draw))
     return Example(task=task, solution=write_solution(reference, kernel, ""), style=f"composed {kernel.style}")
 
 
 def write_task(spec: Spec, task_id: str, draw: Draw) -> Task:
     """Write the reference alone, and the sentence, of a task that has no teacher."""
     assert isinstance(spec, ProgramSpec)
-    wording = draw_wording(spec, draw)
-    write_forward(spec, wording, draw)
-    reference = make_reference(spec, wording)
-    return make_task(spec, task_id, describe(spec), reference, _name_constants(spec, wording.constants, draw))
+    wording, reference = write_reference(spec, draw)
+    return make_task(spec, task_id, describe(spec), reference, _name_constants(spec, wording, draw))
 
 
-def _name_constants(spec: ProgramSpec, constants: dict[str, str], draw: Draw) -> Names:
-    return draw_names_among(draw, (tuple(constants[role] for role in spec.roles),))
+def _name_constants(spec: ProgramSpec, wording: Wording, draw: Draw) -> Names:
+    return draw_names(draw, (tuple(wording.constants[role] for role in spec.roles),))
 
 
 def describe(spec: ProgramSpec) -> str:
@@ -111,6 +106,4 @@ _REDUCTIONS = {
     "logsumexp": "log-sum-exp",
     "l1": "L1 norm",
     "l2": "L2 norm",
-    "sum squares": "sum of squares",
-    "mean abs": "mean of absolute values",
 }

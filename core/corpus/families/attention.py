@@ -13,7 +13,8 @@ from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
 from ..builder.spec import Size, Spec, draw_size
-from ..builder.wording import Kernel, Names, draw_names_among, finish
+from ..builder.tiles import Tile
+from ..builder.wording import Kernel, Names, draw_names, finish
 
 _NAMES = {
     4: (
@@ -35,8 +36,6 @@ def draw_attention(draw: Draw, family: str) -> Spec:
     length = draw_size(draw, draw.size(64, 512), (5, 7, 9), (19, 29), (37, 47))
     depth = draw_size(draw, draw.choice((16, 32, 32, 64, 24, 40, 48)), (3, 4, 5), (9, 14), (17, 24))
     return Spec(
-        level=1,
-        family=family,
         producer=draw.choice(("plain", "plain", "causal", "causal", "masked")),
         sizes=(batch, *heads, length, depth),
     )
@@ -45,7 +44,7 @@ def draw_attention(draw: Draw, family: str) -> Spec:
 def write_attention(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the task and a teacher for scaled dot-product attention."""
     rank = len(spec.sizes)
-    names = draw_names_among(draw, _NAMES[rank])
+    names = draw_names(draw, _NAMES[rank])
     q, k, v = draw.choice((("q", "k", "v"), ("q", "k", "v"), ("query", "key", "value")))
     length = names.dimensions[-2]
     draft = Draft()
@@ -81,15 +80,9 @@ def write_attention(spec: Spec, task_id: str, draw: Draw) -> Example:
 
 
 @frozen(kw_only=True)
-class _Words:
-    """The names in one kernel: rows of queries and keys, the head's depth, their block sizes and lengths."""
+class _Words(Tile):
+    """The names in one kernel: rows of queries and keys, the head's depth (`rk`), their block sizes and lengths."""
 
-    rm: str
-    rn: str
-    rd: str
-    bm: str
-    bn: str
-    bd: str
     seq: str
     dim: str
 
@@ -103,7 +96,7 @@ def _write_kernel(
     rm, rn, rd = draw.choice((("rm", "rn", "rd"), ("offs_m", "offs_n", "offs_d")))
     bm, bn, bd = draw.choice((("BM", "BN", "BD"), ("BLOCK_M", "BLOCK_N", "BLOCK_D")))
     seq, dim = draw.choice((("seq", "dim"), ("S", "D"), ("n_ctx", "d")))
-    words = _Words(rm=rm, rn=rn, rd=rd, bm=bm, bn=bn, bd=bd, seq=seq, dim=dim)
+    words = _Words(rm=rm, rn=rn, rk=rd, bm=bm, bn=bn, bk=bd, seq=seq, dim=dim)
     scores = _write_scores(spec, names, inputs, mask, words)
     if style == "whole":
         lines = _attend_whole(words, scores, inputs[2], names)
@@ -139,7 +132,7 @@ def _write_kernel(
 def _write_scores(spec: Spec, names: Names, inputs: tuple[str, str, str], mask: str, words: _Words) -> list[str]:
     """Write the scores of a block of keys, -inf where there is none or it comes after the query."""
     q, k, _ = inputs
-    rows, columns, depth = f"{words.rm}[:, None]", f"{words.rn}[None, :]", f"{words.rd}[None, :]"
+    rows, columns, depth = f"{words.rm}[:, None]", f"{words.rn}[None, :]", f"{words.rk}[None, :]"
     seq, dim = words.seq, words.dim
     lines = [
         f"kv_mask = ({words.rn}[:, None] < {seq}) & ({depth} < {dim})",
@@ -189,7 +182,7 @@ def _attend_in_blocks(spec: Spec, words: _Words, scores: list[str], v: str, name
     return [
         f"{top} = tl.full(({bm},), {_LOW}, dtype=tl.float32)",
         f"{total} = tl.zeros(({bm},), dtype=tl.float32)",
-        f"acc = tl.zeros(({bm}, {words.bd}), dtype=tl.float32)",
+        f"acc = tl.zeros(({bm}, {words.bk}), dtype=tl.float32)",
         f"for begin in range(0, {stop}, {bn}):",
         *(f"    {line}" for line in inner),
         f"acc / {total}[:, None]",

@@ -13,13 +13,12 @@ from math import prod
 from attrs import frozen
 
 from ...task import Example
-from ..builder.chain import ChainNames, describe, forward_lines, kernel_lines, name_chain
-from ..builder.drafts import Device, Draft, make_kernel
+from ..builder.drafts import ChainNames, Device, Draft, describe, forward_lines, kernel_lines, make_kernel, name_chain
 from ..builder.draw import Draw
 from ..builder.operations import MATRIX_STEPS, Operand, draw_chain
-from ..builder.row_bodies import MAPS, RowBody
+from ..builder.row_bodies import RowBody, write_body
 from ..builder.spec import DIMENSIONS, Spec, draw_dtypes, draw_image_sizes
-from ..builder.wording import Kernel, Names, draw_names_among, finish
+from ..builder.wording import Kernel, Names, draw_names, finish
 
 _EPSILONS = (1e-5, 1e-5, 1e-4, 1e-3)
 _SLOPES = (0.1, 0.2, 0.25, 0.25, 0.3)
@@ -28,21 +27,24 @@ _SUFFIX = {2: "1d", 3: "1d", 4: "2d", 5: "3d"}
 
 
 def draw_batch_norm(draw: Draw, family: str) -> Spec:
-    """Draw batch norm: with running statistics, or with the batch's own."""
-    return _draw(draw, family, draw.choice(("running", "running", "batch")), level=1)
-
-
-def draw_batch_norm_chain(draw: Draw, family: str) -> Spec:
-    """Draw batch norm, then a chain."""
-    return _draw(draw, family, draw.choice(("running", "running", "batch")), level=2)
+    """Draw batch norm with running statistics, or with the batch's own; with a chain or not."""
+    is_chain = family == "batch_norm_chain"
+    producer = draw.choice(("running", "running", "batch"))
+    rank = draw.choice((4, 4, 4, 2, 3, 5))
+    return Spec(
+        producer=producer,
+        sizes=draw_image_sizes(draw, rank),
+        # on minute inputs eps is larger than the batch's variance, and the result is as small as a product's
+        chain=draw_chain(draw, MATRIX_STEPS, 2 if producer == "batch" else 1) if is_chain else (),
+        dtypes=draw_dtypes(draw),
+        options=(("eps", draw.choice(_EPSILONS)), ("affine", int(draw.chance(0.8)))),
+    )
 
 
 def draw_prelu(draw: Draw, family: str) -> Spec:
     """Draw a rectifier with a learned slope a channel, or one for all."""
     rank = draw.choice((4, 4, 2, 3, 5))
     return Spec(
-        level=1,
-        family=family,
         producer="prelu",
         sizes=draw_image_sizes(draw, rank),
         dtypes=draw_dtypes(draw),
@@ -50,24 +52,10 @@ def draw_prelu(draw: Draw, family: str) -> Spec:
     )
 
 
-def _draw(draw: Draw, family: str, producer: str, level: int) -> Spec:
-    rank = draw.choice((4, 4, 4, 2, 3, 5))
-    return Spec(
-        level=level,
-        family=family,
-        producer=producer,
-        sizes=draw_image_sizes(draw, rank),
-        # on minute inputs eps is larger than the batch's variance, and the result is as small as a product's
-        chain=draw_chain(draw, MATRIX_STEPS, 2 if producer == "batch" else 1) if level == 2 else (),
-        dtypes=draw_dtypes(draw),
-        options=(("eps", draw.choice(_EPSILONS)), ("affine", int(draw.chance(0.8)))),
-    )
-
-
 def write_batch_norm(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the task and a teacher for a function with one value a channel."""
     rank = len(spec.sizes)
-    names = draw_names_among(draw, DIMENSIONS[rank])
+    names = draw_names(draw, DIMENSIONS[rank])
     chain = name_chain(spec.chain, draw)
     x, draft = names.x, Draft()
     draft.take(x, f"torch.randn({names.shape})" + (" * 2 + 1" if spec.producer != "prelu" else ""))
@@ -238,23 +226,24 @@ class ChannelBody(RowBody):
 
     @property
     def place(self) -> str:
-        return self.offsets
+        return self.names.offsets
 
     @property
     def locate(self) -> str:
         """Write the line that finds the elements of the channel."""
-        columns, plane = self.columns, self.plane
+        columns, plane = self.names.columns, self.plane
         if not plane:
-            return f"{self.offsets} = {columns} * channels + row"
-        return f"{self.offsets} = ({columns} // {plane} * channels + row) * {plane} + {columns} % {plane}"
+            return f"{self.names.offsets} = {columns} * channels + row"
+        return f"{self.names.offsets} = ({columns} // {plane} * channels + row) * {plane} + {columns} % {plane}"
 
     def load_vector(self, pointer: str) -> str:
         """Write a load of the channel's value."""
-        return f"tl.load({pointer} + row){self.cast}"
+        return f"tl.load({pointer} + row){self.spec.cast}"
 
     def whole(self, other: str) -> list[str]:
         """Write lines that load the whole channel."""
-        return [self.locate if line.startswith(f"{self.offsets} =") else line for line in RowBody.whole(self, other)]
+        rows = RowBody.whole(self, other)
+        return [self.locate if line.startswith(f"{self.names.offsets} =") else line for line in rows]
 
     def sweep(self, other: str, lines: Sequence[str]) -> list[str]:
         """Write a loop over the channel's blocks."""
@@ -273,13 +262,9 @@ def _statistics_kernel(spec: Spec, names: Names, chain: ChainNames, draft: Draft
     result = names.beside(x).out
     style = "row" if is_whole else "loop"
     body = ChannelBody(spec=spec, names=names, style=style, n=n, rows="channels", plane=plane)
-
-    def load(operand: str, kind: Operand) -> str:
-        pointer = names.ptr(operand)
-        return body.load_vector(pointer) if kind is Operand.VECTOR else body.load(pointer)
-
-    steps = kernel_lines(spec.chain, names.value, chain, draw, load)
-    lines = MAPS["layer_norm"](body) + body.finish_map(steps, names.ptr(result))
+    lines = write_body(
+        "layer_norm", body, result, kernel_lines(spec.chain, names.value, chain, draw, body.load_operand)
+    )
     name = draw.choice(("batch_norm", "bn", "fused_bn" if spec.chain else "channel_norm")) + names.suffix
     arguments = draft.pass_to(names.ptr, result, [n, "channels", *([plane] if plane else [])])
     block = f"triton.next_power_of_2({n})" if is_whole else str(draw.choice((512, 1024, 2048)))

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from attrs import evolve
 
 from ...task import Example
-from ..builder.chain import describe, kernel_lines, name_chain, reference_lines
 from ..builder.convolution_kernels import (
     Epilogue,
     KernelParts,
@@ -24,14 +23,24 @@ from ..builder.convolution_kernels import (
     separable_kernel,
 )
 from ..builder.convolution_words import BATCH_NORM, CHANNEL_NAMES, Layer, norm_lines, write_layer
-from ..builder.drafts import Device, Draft, make_kernel
+from ..builder.drafts import Device, Draft, describe, kernel_lines, make_kernel, name_chain, reference_lines
 from ..builder.draw import Draw
 from ..builder.operations import ACTIVATIONS, MATRIX_STEPS, RELU, Applied, Operand, apply, draw_chain, is_bounded
 from ..builder.spec import Size, Spec, draw_dtypes
 from ..builder.tails import TAILS, Tail, write_tail
-from ..builder.window_code import WindowCode, draw_code
-from ..builder.windows import Window, draw_batch, draw_channels, draw_rank, draw_sides, draw_window, read_window
-from ..builder.wording import Kernel, Names, draw_names_among, finish
+from ..builder.windows import (
+    Window,
+    WindowCode,
+    draw_batch,
+    draw_channels,
+    draw_code,
+    draw_rank,
+    draw_sides,
+    draw_window,
+    read_window,
+    square_window,
+)
+from ..builder.wording import Kernel, Names, draw_names, finish
 
 _MOST_OPERATIONS = 4e9
 _MOST_ELEMENTS = 2_000_000
@@ -45,18 +54,18 @@ _FEW_CHANNELS = 4
 def draw_convolution(draw: Draw, family: str) -> Spec:
     """Draw one convolution of the family's kind."""
     kind = {"transposed_conv": "conv_transpose"}.get(family, family)
-    return _draw(draw, family, kind, draw_rank(draw), 1, ())
+    return _draw(draw, kind, draw_rank(draw), ())
 
 
 def draw_convolution_chain(draw: Draw, family: str) -> Spec:
     """Draw a convolution, mostly a standard one, then a chain."""
     kind = draw.choice(("conv",) * 6 + ("depthwise_conv", "pointwise_conv", "grouped_conv", "separable_conv"))
-    return _draw(draw, family, kind, draw_rank(draw), 2, draw_chain(draw, MATRIX_STEPS, 1))
+    return _draw(draw, kind, draw_rank(draw), draw_chain(draw, MATRIX_STEPS, 1))
 
 
 def draw_transposed_chain(draw: Draw, family: str) -> Spec:
     """Draw a transposed convolution, then a chain."""
-    return _draw(draw, family, "conv_transpose", draw_rank(draw), 2, draw_chain(draw, MATRIX_STEPS, 1))
+    return _draw(draw, "conv_transpose", draw_rank(draw), draw_chain(draw, MATRIX_STEPS, 1))
 
 
 def draw_norm_activation(draw: Draw, family: str) -> Spec:
@@ -68,7 +77,7 @@ def draw_norm_activation(draw: Draw, family: str) -> Spec:
         chain = (apply(RELU if draw.chance(0.5) else draw.choice(ACTIVATIONS), draw),)
     else:
         chain = draw_chain(draw, MATRIX_STEPS, 1)
-    spec = _draw(draw, family, kind, rank, 2, chain)
+    spec = _draw(draw, kind, rank, chain)
     norm = (("norm", draw.choice((1e-5, 1e-5, 1e-5, 1e-3))),)
     return evolve(spec, producer=f"{spec.producer}_norm", options=(*spec.options, *norm))
 
@@ -77,19 +86,19 @@ def draw_two_stages(draw: Draw, family: str) -> Spec:
     """Draw a convolution with one or two steps after it, then what reads several of its results."""
     kind = draw.choice(("conv",) * 4 + ("conv_transpose", "pointwise_conv"))
     chain = draw_chain(draw, MATRIX_STEPS, 1)[: draw.between(1, 2)]
-    spec = _draw(draw, family, kind, draw_rank(draw), 2, chain, _MOST_BEFORE_TAIL)
+    spec = _draw(draw, kind, draw_rank(draw), chain, _MOST_BEFORE_TAIL)
     # of values with a bound, the least one over many channels is that bound everywhere
     tail = draw.choice([tail for tail in TAILS if not (is_bounded(chain) and tail == "channel_min")])
     return evolve(spec, producer=f"{spec.producer}_{tail}", options=(*spec.options, ("tail", tail)))
 
 
-def _draw(draw: Draw, family: str, kind: str, rank: int, level: int, chain: tuple[Applied, ...], most: int = 0) -> Spec:
+def _draw(draw: Draw, kind: str, rank: int, chain: tuple[Applied, ...], most: int = 0) -> Spec:
     is_direct = kind in ("depthwise_conv", "grouped_conv", "separable_conv")
     window = draw_window(draw, rank, kind == "conv_transpose", is_direct)
     if kind == "pointwise_conv":
-        window = Window(kernel=(1,) * rank, stride=(1,) * rank, padding=(0,) * rank, dilation=(1,) * rank)
+        window = square_window(rank, 1)
     groups = multiplier = 1
-    if kind == "grouped_conv" or (kind == "conv_transpose" and level == 1 and draw.chance(0.2)):
+    if kind == "grouped_conv" or (kind == "conv_transpose" and not chain and draw.chance(0.2)):
         groups = draw.choice((2, 2, 3, 4, 4, 8))
     widest = {1: 256, 2: 128, 3: 48}[rank]
     if kind == "depthwise_conv":
@@ -116,8 +125,6 @@ def _draw(draw: Draw, family: str, kind: str, rank: int, level: int, chain: tupl
     places = min(_MOST_OPERATIONS / work, elements / wide) / batch.declared
     sides = draw_sides(draw, window, max(1.0, places))
     return Spec(
-        level=level,
-        family=family,
         producer=f"{kind}{rank}d",
         sizes=(batch, channels, *(() if filters is None else (filters,)), *sides),
         chain=chain,
@@ -127,7 +134,7 @@ def _draw(draw: Draw, family: str, kind: str, rank: int, level: int, chain: tupl
             ("groups", groups),
             ("multiplier", multiplier),
             ("bias", int(draw.chance(0.6))),
-            ("given", int(level == 1 and kind != "separable_conv" and draw.chance(0.15))),
+            ("given", int(not chain and kind != "separable_conv" and draw.chance(0.15))),
         ),
     )
 
@@ -146,7 +153,7 @@ def _kind(spec: Spec) -> str:
 def write_convolution(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the task and a teacher for a convolution, with what follows it."""
     kind, window = _kind(spec), read_window(spec)
-    names = draw_names_among(draw, CHANNEL_NAMES[kind == "depthwise_conv", window.rank])
+    names = draw_names(draw, CHANNEL_NAMES[kind == "depthwise_conv", window.rank])
     chain = name_chain(spec.chain, draw)
     draft = Draft()
     x = names.x

@@ -11,13 +11,12 @@ from math import prod
 from attrs import frozen
 
 from ...task import Example
-from ..builder.chain import ChainNames, describe, forward_lines, kernel_lines, name_chain
-from ..builder.drafts import Device, Draft, make_kernel
+from ..builder.drafts import ChainNames, Device, Draft, describe, forward_lines, kernel_lines, make_kernel, name_chain
 from ..builder.draw import Draw
-from ..builder.operations import MATRIX_STEPS, Operand, draw_chain
-from ..builder.row_bodies import MAPS, RowBody
+from ..builder.operations import MATRIX_STEPS, draw_chain
+from ..builder.row_bodies import RowBody, write_body
 from ..builder.spec import DIMENSIONS, Spec, draw_dtypes, draw_image_sizes
-from ..builder.wording import Kernel, Names, draw_names_among, finish
+from ..builder.wording import Kernel, Names, draw_names, finish
 
 _EPSILONS = (1e-5, 1e-5, 1e-6, 1e-3)
 _GROUPS = (2, 2, 4, 4, 3, 6, 8)
@@ -27,25 +26,16 @@ _MAX_SAMPLE = 65536
 
 
 def draw_group_norm(draw: Draw, family: str) -> Spec:
-    """Draw group norm, instance norm, or layer norm over a whole sample, of one to three sides."""
-    return _draw(draw, family, family, level=1)
-
-
-def draw_group_norm_chain(draw: Draw, family: str) -> Spec:
-    """Draw group or instance norm, then a chain."""
-    return _draw(draw, family, draw.choice(("group_norm", "group_norm", "instance_norm")), level=2)
-
-
-def _draw(draw: Draw, family: str, producer: str, level: int) -> Spec:
+    """Draw group norm, instance norm, or layer norm over a whole sample, of one to three sides; with a chain or not."""
+    is_chain = family == "group_norm_chain"
+    producer = draw.choice(("group_norm", "group_norm", "instance_norm")) if is_chain else family
     rank = draw.choice((4, 4, 4, 3, 5))
     groups = draw.choice(_GROUPS) if producer == "group_norm" else 1
     return Spec(
-        level=level,
-        family=family,
         producer=producer,
         sizes=draw_image_sizes(draw, rank, groups, _MAX_SAMPLE),
         # on minute inputs eps is larger than the variance, and the result is as small as a product's
-        chain=draw_chain(draw, MATRIX_STEPS, 2) if level == 2 else (),
+        chain=draw_chain(draw, MATRIX_STEPS, 2) if is_chain else (),
         dtypes=draw_dtypes(draw),
         options=(
             ("eps", draw.choice(_EPSILONS)),
@@ -74,7 +64,7 @@ class PartBody(RowBody):
         row = "rows" if self.style == "tile" else "row"
         if self.is_channel_wise:
             return f"{row} % {self.parts}"
-        return f"{row} % {self.parts} * ({self.n} // {self.side}) + {self.columns} // {self.side}"
+        return f"{row} % {self.parts} * ({self.n} // {self.side}) + {self.names.columns} // {self.side}"
 
     def load_vector(self, pointer: str) -> str:
         """Write a load of one value a channel."""
@@ -84,12 +74,12 @@ class PartBody(RowBody):
             mask = f", mask={self.mask}"
         else:
             mask = f", mask=rows < {self.rows}" if self.style == "tile" else ""
-        return f"tl.load({pointer} + channel{mask}){self.cast}"
+        return f"tl.load({pointer} + channel{mask}){self.spec.cast}"
 
 
 def write_group_norm(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the task and a teacher for a norm over parts of a sample."""
-    names = draw_names_among(draw, DIMENSIONS[len(spec.sizes)])
+    names = draw_names(draw, DIMENSIONS[len(spec.sizes)])
     chain = name_chain(spec.chain, draw)
     x, draft = names.x, Draft()
     sides = len(spec.sizes) - 2
@@ -180,24 +170,18 @@ def _write_kernel(spec: Spec, names: Names, chain: ChainNames, draft: Draft, dra
 
 def _write_body(body: PartBody, result: str, chain: ChainNames, finds_channels: bool, draw: Draw) -> list[str]:
     """Write the norm, the chain and the store."""
-    names = body.names
-
-    def load(operand: str, kind: Operand) -> str:
-        pointer = names.ptr(operand)
-        return body.load_vector(pointer) if kind is Operand.VECTOR else body.load(pointer)
-
-    steps = kernel_lines(body.spec.chain, names.value, chain, draw, load)
-    lines = MAPS["layer_norm"](body) + body.finish_map(steps, names.ptr(result))
+    steps = kernel_lines(body.spec.chain, body.names.value, chain, draw, body.load_operand)
+    lines = write_body("layer_norm", body, result, steps)
     return _name_channels(lines, body) if finds_channels else lines
 
 
 def _name_channels(lines: list[str], body: PartBody) -> list[str]:
     """Write the lines with the channel found where rows and columns are known: once, or in the sweep that needs it."""
     if body.style == "loop" and not body.is_channel_wise:
-        last = max(at for at, line in enumerate(lines) if line.startswith(f"    {body.columns} ="))
+        last = max(at for at, line in enumerate(lines) if line.startswith(f"    {body.names.columns} ="))
         return [*lines[: last + 1], f"    channel = {body.channels}", *lines[last + 1 :]]
     row = "rows =" if body.style == "tile" else "row ="
-    wanted = row if body.is_channel_wise else f"{body.columns} ="
+    wanted = row if body.is_channel_wise else f"{body.names.columns} ="
     at = next(at for at, line in enumerate(lines) if line.startswith(wanted))
     return [*lines[: at + 1], f"channel = {body.channels}", *lines[at + 1 :]]
 

@@ -12,7 +12,7 @@ from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
 from ..builder.spec import Spec, draw_dtypes, draw_size
-from ..builder.wording import Kernel, Names, draw_names_among, finish
+from ..builder.wording import Kernel, Names, draw_names, finish
 from .totals import DIMENSIONS, draw_total_sizes, finish_total, part_launch, sum_parts
 
 _BETAS = (0.25, 0.5, 0.75, 1.0, 1.0, 1.5, 2.0)
@@ -95,8 +95,6 @@ def draw_element_loss(draw: Draw, family: str) -> Spec:
     producer = draw.choice(tuple(_ELEMENT))
     reduction = "sum" if draw.chance(0.25) else "mean"
     return Spec(
-        level=1,
-        family=family,
         producer=producer,
         sizes=draw_total_sizes(draw, draw.choice((1, 2, 2, 3))),
         options=(
@@ -114,8 +112,6 @@ def draw_row_loss(draw: Draw, family: str) -> Spec:
     columns = draw.size(16, 2048)
     rows = draw.size(32, max(32, min(1024, 400_000 // columns)))
     return Spec(
-        level=1,
-        family=family,
         producer=producer,
         sizes=(
             draw_size(draw, rows, (3, 5, 7), (11, 15), (20, 25)),
@@ -132,7 +128,7 @@ def draw_row_loss(draw: Draw, family: str) -> Spec:
 def write_element_loss(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the task and a teacher for a loss of elements."""
     loss = _ELEMENT[spec.producer]
-    names = draw_names_among(draw, DIMENSIONS[len(spec.sizes)])
+    names = draw_names(draw, DIMENSIONS[len(spec.sizes)])
     p, t = draw.choice((("pred", "target"), ("predictions", "targets"), ("x", "y"), ("inp", "target")))
     names = names.beside(p, t)
     draft = Draft()
@@ -185,7 +181,7 @@ def _finish(
 
 def write_row_loss(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the task and a teacher for a loss that has a value a row."""
-    names = draw_names_among(draw, DIMENSIONS[2])
+    names = draw_names(draw, DIMENSIONS[2])
     draft = Draft()
     rows, columns = names.dimensions
     reduction = str(spec.option("reduction"))

@@ -6,7 +6,7 @@ from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
 from ..builder.spec import Size, Spec, draw_size
-from ..builder.wording import Kernel, Names, draw_names_among, finish
+from ..builder.wording import Kernel, Names, draw_names, finish
 
 _MATRIX = (("M", "K"), ("ROWS", "COLS"), ("m", "k"), ("OUT", "IN"))
 
@@ -25,14 +25,12 @@ def draw_matvec(draw: Draw, family: str) -> Spec:
             draw_size(draw, draw.size(32, 512), (3, 5), (9, 13), (19, 25)),
             draw_size(draw, draw.size(64, 512), (5, 7), (40, 60), (140, 190)),
         )
-    return Spec(level=1, family=family, producer=producer, sizes=sizes)
+    return Spec(producer=producer, sizes=sizes)
 
 
 def draw_diagonal_matmul(draw: Draw, family: str) -> Spec:
     """Draw a diagonal matrix times a matrix, from either side."""
     return Spec(
-        level=1,
-        family=family,
         producer=draw.choice(("left", "left", "right")),
         sizes=(
             draw_size(draw, draw.size(64, 512), (3, 5, 7), (15, 21), (33, 45)),
@@ -48,7 +46,7 @@ def write_matvec(spec: Spec, task_id: str, draw: Draw) -> Example:
         if spec.producer != "batch"
         else tuple((b, *d) for b, d in zip(("B", "BATCH", "b", "B"), _MATRIX, strict=True))
     )
-    names = draw_names_among(draw, dimensions)
+    names = draw_names(draw, dimensions)
     a, x = draw.choice((("a", "x"), ("a", "b"), ("w", "x"), ("mat", "vec")))
     draft = Draft()
     shape, (m, k) = names.shape, names.dimensions[-2:]
@@ -188,7 +186,7 @@ def _left_kernel(spec: Spec, names: Names, a: str, x: str, draft: Draft, draw: D
 
 def write_diagonal_matmul(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the task and a teacher for a diagonal matrix and a matrix: no more than a scaling of rows or columns."""
-    names = draw_names_among(draw, (("N", "M"), ("ROWS", "COLS"), ("n", "m"), ("M", "N")))
+    names = draw_names(draw, (("N", "M"), ("ROWS", "COLS"), ("n", "m"), ("M", "N")))
     d, b = draw.choice((("a", "b"), ("d", "x"), ("diag", "mat"), ("scale", "x")))
     draft = Draft()
     is_left = spec.producer == "left"

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..builder.draw import Draw
 from ..builder.operations import ACTIVATIONS, GATE, RELU, RESIDUAL, Applied, Operation, apply
-from ..builder.spec import Size, Spec, draw_size
-from ..builder.windows import Window
+from ..builder.spec import Size, draw_size
+from ..builder.windows import Window, square_window
 from ..composition.chains import RELU6
-from ..composition.program import Program
-from ..composition.sizes import draw_batch, draw_channels, draw_colors, draw_features, draw_rows, draw_sides
-from ..composition.tensors import Shape
+from ..composition.heads import draw_batch, draw_channels, draw_colors, draw_features, draw_rows, draw_sides
+from ..composition.program import Program, ProgramDraw, Shape
 
 Memory = dict[str, Applied]
 """The activations of a network by name: all of a name have the same numbers."""
@@ -22,12 +19,7 @@ _PLACES = 1 << 22
 
 
 def _window(rank: int, width: int, stride: int = 1, padding: int | None = None) -> Window:
-    return Window(
-        kernel=(width,) * rank,
-        stride=(stride,) * rank,
-        padding=(width // 2 if padding is None else padding,) * rank,
-        dilation=(1,) * rank,
-    )
+    return square_window(rank, width, stride, width // 2 if padding is None else padding)
 
 
 def _draw_rows_and_width(program: Program, draw: Draw, role: str = "in_features") -> Shape:
@@ -47,9 +39,9 @@ def _activate(program: Program, draw: Draw, x: int, operation: Operation, memory
     return program.point(x, applied)
 
 
-def draw_mlp(draw: Draw, family: str) -> Spec:
+def draw_mlp(program: Program, draw: Draw) -> None:
     """Draw two to four linear layers with one activation between them."""
-    program, memory = Program(), Memory()
+    memory = Memory()
     x = program.input(_draw_rows_and_width(program, draw))
     operation, has_bias = draw.choice(_USUAL), draw.chance(0.8)
     depth = draw.choice((2, 2, 3, 3, 4))
@@ -59,12 +51,10 @@ def draw_mlp(draw: Draw, family: str) -> Spec:
             hidden = program.dim("second_hidden", draw_features(draw, 64, 2048))
         x = _activate(program, draw, program.linear(x, hidden, has_bias), operation, memory)
     program.linear(x, program.dim("out_features", draw_features(draw, 10, 1024)), has_bias)
-    return program.finish(3, family)
 
 
-def draw_gated_mlp(draw: Draw, family: str) -> Spec:
+def draw_gated_mlp(program: Program, draw: Draw) -> None:
     """Draw a gated feed-forward layer: one branch, activated, multiplies the other."""
-    program = Program()
     shape = _draw_rows_and_width(program, draw, "features")
     hidden, has_bias = program.dim("hidden", draw_features(draw, 64, 4096)), draw.chance(0.4)
     x = program.input(shape)
@@ -75,12 +65,10 @@ def draw_gated_mlp(draw: Draw, family: str) -> Spec:
     gate = program.point(gate, apply(draw.choice([_BY_NAME[name] for name in ("silu", "gelu", "sigmoid")]), draw))
     x = program.point(gate, apply(GATE, draw), "tensor", name="h", other=up)
     program.linear(x, shape[1], has_bias, "y")
-    return program.finish(3, family)
 
 
-def draw_feed_forward(draw: Draw, family: str) -> Spec:
+def draw_feed_forward(program: Program, draw: Draw) -> None:
     """Draw a transformer's feed-forward layer: a norm, two linear layers, and the input again."""
-    program = Program()
     batch = program.dim("batch", draw_batch(draw))
     length = program.dim("sequence", draw_size(draw, draw.size(32, 512), (3, 5), (5, 7), (9, 11)))
     features = program.dim("features", draw_features(draw, 64, 1024))
@@ -95,12 +83,10 @@ def draw_feed_forward(draw: Draw, family: str) -> Spec:
     h = program.point(h, apply(RESIDUAL, draw), "tensor", other=x)
     if not is_before:
         program.norm(h, kind, eps=eps, affine=1, dims="2")
-    return program.finish(3, family)
 
 
-def draw_attention_block(draw: Draw, family: str) -> Spec:
+def draw_attention_block(program: Program, draw: Draw) -> None:
     """Draw self-attention or attention to another sequence: projections, attention, the output's projection."""
-    program = Program()
     heads = draw.choice((2, 4, 4, 8))
     width = draw.choice((16, 32, 64))
     batch = program.dim("batch", draw_batch(draw))
@@ -124,16 +110,14 @@ def draw_attention_block(draw: Draw, family: str) -> Spec:
     h = program.linear(h, features, has_bias)
     if draw.chance(0.6):
         program.point(h, apply(RESIDUAL, draw), "tensor", other=x)
-    return program.finish(3, family)
 
 
 def _normalize(program: Program, x: int, running: int, name: str = "") -> int:
     return program.norm(x, "batch", name, eps=1e-5, affine=1, running=running)
 
 
-def draw_residual_block(draw: Draw, family: str) -> Spec:
+def draw_residual_block(program: Program, draw: Draw) -> None:
     """Draw two convolutions with batch norms around a shortcut, which is projected where the shape changes."""
-    program = Program()
     stride = draw.choice((1, 1, 2))
     changes = stride > 1 or draw.chance(0.3)
     shape = _draw_image(program, draw, draw_channels(draw, 16, 128), least=8)
@@ -147,12 +131,10 @@ def draw_residual_block(draw: Draw, family: str) -> Spec:
     h = _normalize(program, program.convolution(h, filters, _window(2, 3), bias=False), 0)
     h = program.point(h, apply(RESIDUAL, draw), "tensor", other=skip)
     program.point(h, apply(RELU, draw))
-    return program.finish(3, family)
 
 
-def draw_bottleneck(draw: Draw, family: str) -> Spec:
+def draw_bottleneck(program: Program, draw: Draw) -> None:
     """Draw an inverted bottleneck: wider by a pointwise convolution, depthwise, and narrow again."""
-    program = Program()
     shape = _draw_image(program, draw, draw_channels(draw, 16, 64), least=6)
     factor = draw.choice((2, 4, 6))
     wide = shape[1].map(f"# * {factor}", lambda length: length * factor)
@@ -169,12 +151,10 @@ def draw_bottleneck(draw: Draw, family: str) -> Spec:
     h = _normalize(program, program.convolution(h, filters, _window(2, 1), bias=False), running)
     if keeps:
         program.point(h, apply(RESIDUAL, draw), "tensor", other=x)
-    return program.finish(3, family)
 
 
-def draw_squeeze_excite(draw: Draw, family: str) -> Spec:
+def draw_squeeze_excite(program: Program, draw: Draw) -> None:
     """Draw channels that are weighted by what their means say, after a convolution or not."""
-    program = Program()
     shape = _draw_image(program, draw, draw_channels(draw, 32, 256), "channels", least=6)
     x = program.input(shape)
     if draw.chance(0.4):
@@ -185,12 +165,10 @@ def draw_squeeze_excite(draw: Draw, family: str) -> Spec:
     gate = program.linear(program.point(gate, apply(RELU, draw)), shape[1], has_bias)
     gate = program.point(gate, apply(_BY_NAME["sigmoid"], draw))
     program.point(x, apply(GATE, draw), "plane", name="y", other=gate)
-    return program.finish(3, family)
 
 
-def draw_classifier(draw: Draw, family: str) -> Spec:
+def draw_classifier(program: Program, draw: Draw) -> None:
     """Draw two convolutions with pooling, then two linear layers, as the first networks for digits had."""
-    program = Program()
     colors = draw_colors(draw)
     batch = Size(declared=draw.choice((64, 128, 256, 512)), tiny=2, small=2, larger=3)
     width, padding = draw.choice(((3, 0), (5, 0), (3, 1), (5, 2)))
@@ -209,12 +187,10 @@ def draw_classifier(draw: Draw, family: str) -> Spec:
     hidden = program.dim("hidden", draw_features(draw, 32, 256))
     x = _activate(program, draw, program.linear(x, hidden), operation, memory)
     program.linear(x, program.dim("classes", draw_features(draw, 8, 200)))
-    return program.finish(3, family)
 
 
-def draw_dense_block(draw: Draw, family: str) -> Spec:
+def draw_dense_block(program: Program, draw: Draw) -> None:
     """Draw convolutions whose results are added to the channels."""
-    program = Program()
     shape = _draw_image(program, draw, draw_channels(draw, 8, 64), least=6)
     growth = program.dim("growth", draw_channels(draw, 8, 32))
     has_norm, has_bias = draw.chance(0.5), draw.chance(0.5)
@@ -229,12 +205,10 @@ def draw_dense_block(draw: Draw, family: str) -> Spec:
             h = program.convolution(x, growth, _window(2, 3), bias=has_bias, name="h")
             h = program.point(h, apply(RELU, draw))
         x = program.concatenate(x, h, "x")
-    return program.finish(3, family)
 
 
-def draw_recurrent_cell(draw: Draw, family: str) -> Spec:
+def draw_recurrent_cell(program: Program, draw: Draw) -> None:
     """Draw a step of a recurrent network: two linear layers, their sum, an activation, and at times an output."""
-    program = Program()
     shape = _draw_rows_and_width(program, draw)
     hidden = program.dim("hidden", draw_features(draw, 64, 2048))
     x, h = program.input(shape), program.input((shape[0], hidden), "h")
@@ -251,12 +225,10 @@ def draw_recurrent_cell(draw: Draw, family: str) -> Spec:
         y = program.point(y, apply(RESIDUAL, draw), "tensor", other=h)
     if draw.chance(0.5):
         program.linear(y, program.dim("out_features", draw_features(draw, 16, 512)), has_bias, "out")
-    return program.finish(3, family)
 
 
-def draw_patch_embedding(draw: Draw, family: str) -> Spec:
+def draw_patch_embedding(program: Program, draw: Draw) -> None:
     """Draw an image cut into patches: a convolution as wide as its stride, and at times a norm of each patch."""
-    program = Program()
     patch = draw.choice((2, 4, 8, 16))
     batch = draw_batch(draw)
     sides = Size(declared=patch * draw.choice((8, 14, 16)), tiny=2 * patch, small=2 * patch, larger=3 * patch)
@@ -270,12 +242,11 @@ def draw_patch_embedding(draw: Draw, family: str) -> Spec:
         x = program.norm(x, draw.choice(("layer", "layer", "rms")), eps=1e-5, affine=1, dims="2")
     if draw.chance(0.5):
         program.linear(x, program.dim("out_features", draw_features(draw, 64, 768)), draw.chance(0.7))
-    return program.finish(3, family)
 
 
-def draw_convolution_stack(draw: Draw, family: str) -> Spec:
+def draw_convolution_stack(program: Program, draw: Draw) -> None:
     """Draw two convolutions with a norm and an activation each, and at times means that a linear layer reads."""
-    program, memory = Program(), Memory()
+    memory = Memory()
     shape = _draw_image(program, draw, draw_colors(draw) if draw.chance(0.5) else draw_channels(draw, 8, 64), least=8)
     operation, kind = draw.choice(_USUAL), draw.choice(("batch", "batch", "instance", "none"))
     x, has_bias = program.input(shape), kind == "none" or draw.chance(0.3)
@@ -289,12 +260,11 @@ def draw_convolution_stack(draw: Draw, family: str) -> Spec:
     if draw.chance(0.7):
         x = program.reduce(x, "mean", (2, 3))
         program.linear(x, program.dim("classes", draw_features(draw, 10, 500)))
-    return program.finish(3, family)
 
 
-def draw_separable_block(draw: Draw, family: str) -> Spec:
+def draw_separable_block(program: Program, draw: Draw) -> None:
     """Draw a depthwise convolution and a pointwise one, each with a norm and an activation."""
-    program, memory = Program(), Memory()
+    memory = Memory()
     shape = _draw_image(program, draw, draw_channels(draw, 16, 128), least=6)
     operation, running = draw.choice(_USUAL), int(draw.chance(0.6))
     window = _window(2, draw.choice((3, 3, 5, 7)), draw.choice((1, 1, 2)))
@@ -303,12 +273,10 @@ def draw_separable_block(draw: Draw, family: str) -> Spec:
     filters = program.dim("out_channels", draw_channels(draw, 16, 256))
     x = program.convolution(x, filters, _window(2, 1), bias=False)
     _activate(program, draw, _normalize(program, x, running), operation, memory)
-    return program.finish(3, family)
 
 
-def draw_fire_module(draw: Draw, family: str) -> Spec:
+def draw_fire_module(program: Program, draw: Draw) -> None:
     """Draw a narrow pointwise convolution, and two wider ones of its result side by side."""
-    program = Program()
     shape = _draw_image(program, draw, draw_channels(draw, 16, 128), least=6)
     few = program.dim("channels", draw_channels(draw, 8, 32))
     wide = program.dim("out_channels", draw_channels(draw, 16, 96))
@@ -318,10 +286,9 @@ def draw_fire_module(draw: Draw, family: str) -> Spec:
     left = program.point(program.convolution(s, wide, _window(2, 1), name="left"), apply(RELU, draw))
     right = program.point(program.convolution(s, wide, _window(2, 3), name="right"), apply(RELU, draw))
     program.concatenate(left, right, "y")
-    return program.finish(3, family)
 
 
-NETWORKS: dict[str, Callable[[Draw, str], Spec]] = {
+NETWORKS: dict[str, ProgramDraw] = {
     "mlp": draw_mlp,
     "gated_mlp": draw_gated_mlp,
     "feed_forward": draw_feed_forward,

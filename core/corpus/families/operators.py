@@ -7,62 +7,56 @@ from __future__ import annotations
 
 from ..builder.draw import Draw
 from ..builder.operations import ACTIVATIONS, UNARY, apply, make_operation
-from ..builder.spec import Size, Spec
-from ..builder.windows import Window
+from ..builder.spec import Size
+from ..builder.windows import square_window
 from ..composition.chains import LEARNED_SCALE, Chain
-from ..composition.heads import add_convolution, add_matmul, add_norm, add_tensor, draw_rank, draw_tensor_rank
-from ..composition.program import Program
-from ..composition.sizes import (
+from ..composition.heads import (
     MOST_ELEMENTS,
+    add_convolution,
+    add_image,
+    add_matmul,
+    add_norm,
+    add_tensor,
     draw_batch,
     draw_channels,
     draw_features,
     draw_pool_window,
+    draw_rank,
     draw_rows,
     draw_sequence,
     draw_sides,
+    draw_tensor_rank,
     least_side,
 )
-from ..composition.tensors import Shape, rename
+from ..composition.program import Program, ProgramDraw, Shape, rename
 from .pointwise import ACTIVATIONS as RARER
 
 
-def draw_convolution(draw: Draw, family: str) -> Spec:
+def draw_convolution(program: Program, draw: Draw) -> None:
     """Draw a convolution of any kind but transposed."""
-    program = Program()
     kind = draw.choice(("standard",) * 4 + ("depthwise", "depthwise", "pointwise", "grouped"))
     add_convolution(program, draw, kind, draw_rank(draw))
-    return program.finish(1, family)
 
 
-def draw_separable(draw: Draw, family: str) -> Spec:
+def draw_separable(program: Program, draw: Draw) -> None:
     """Draw a depthwise convolution and a pointwise one of its result."""
-    program = Program()
     rank = draw.choice((1, 2, 2, 2, 3))
     x = add_convolution(program, draw, "depthwise", rank)
-    window = Window(kernel=(1,) * rank, stride=(1,) * rank, padding=(0,) * rank, dilation=(1,) * rank)
     filters = program.dim("out_channels", draw_channels(draw, 8, 256 if rank < 3 else 64))
-    program.convolution(x, filters, window, 1, bool(program.nodes[x].option("bias")))
-    return program.finish(1, family)
+    program.convolution(x, filters, square_window(rank, 1), 1, bool(program.nodes[x].option("bias")))
 
 
-def draw_transposed(draw: Draw, family: str) -> Spec:
+def draw_transposed(program: Program, draw: Draw) -> None:
     """Draw a transposed convolution."""
-    program = Program()
     add_convolution(program, draw, draw.choice(("transposed",) * 4 + ("transposed grouped",)), draw_rank(draw))
-    return program.finish(1, family)
 
 
-def draw_pooling(draw: Draw, family: str) -> Spec:
+def draw_pooling(program: Program, draw: Draw) -> None:
     """Draw max or average pooling."""
-    program = Program()
     rank, kind = draw_rank(draw), draw.choice(("max", "avg"))
     window = draw_pool_window(draw, rank, has_dilation=kind == "max")
-    batch, channels = draw_batch(draw), draw_channels(draw, 16, 256)
-    places = min(MOST_ELEMENTS / (batch.declared * channels.declared), 1 << 18)
-    shape = program.image(batch, channels, draw_sides(draw, rank, places, least_side(window)), "channels")
-    program.pool(program.input(shape), kind, window)
-    return program.finish(1, family)
+    x = add_image(program, draw, lambda _: rank, 16, 256, window=window, most_places=1 << 18)
+    program.pool(x, kind, window)
 
 
 def draw_dims(draw: Draw, rank: int) -> tuple[int, ...]:
@@ -77,9 +71,8 @@ def draw_dims(draw: Draw, rank: int) -> tuple[int, ...]:
     )
 
 
-def draw_reduction(draw: Draw, family: str) -> Spec:
+def draw_reduction(program: Program, draw: Draw) -> None:
     """Draw a reduction over any dimensions."""
-    program = Program()
     rank, kind = (
         draw_tensor_rank(draw),
         draw.choice(("sum", "mean", "max", "min", "prod", "logsumexp", "var", "std", "l1", "l2")),
@@ -90,56 +83,44 @@ def draw_reduction(draw: Draw, family: str) -> Spec:
     most = 1 << 22 if kind == "prod" else MOST_ELEMENTS
     x = add_tensor(program, draw, rank, "positive" if kind == "prod" else "randn", most)
     program.reduce(x, kind, dims, draw.chance(0.4))
-    return program.finish(1, family)
 
 
-def draw_position(draw: Draw, family: str) -> Spec:
+def draw_position(program: Program, draw: Draw) -> None:
     """Draw the position of an extreme along any dimension."""
-    program = Program()
     rank = draw_tensor_rank(draw)
     x = add_tensor(program, draw, rank)
     program.position(x, draw.choice(("argmax", "argmin")), draw.between(0, rank - 1), draw.chance(0.3))
-    return program.finish(1, family)
 
 
-def draw_softmax(draw: Draw, family: str) -> Spec:
+def draw_softmax(program: Program, draw: Draw) -> None:
     """Draw a softmax, a log-softmax or a division by a norm along any dimension."""
-    program = Program()
     rank = draw_tensor_rank(draw)
     x = add_tensor(program, draw, rank)
     kind = draw.choice(("softmax", "softmax", "log_softmax", "l2_normalize", "l1_normalize"))
     program.softmax(x, draw.between(1, rank - 1), kind)
-    return program.finish(1, family)
 
 
-def draw_norm(draw: Draw, family: str) -> Spec:
+def draw_norm(program: Program, draw: Draw) -> None:
     """Draw a normalisation of any kind, with weights or without."""
-    program = Program()
     kind = draw.choice(("batch", "batch", "group", "instance", "layer", "layer", "rms"))
     rank = draw.choice((4, 4, 3, 5)) if kind in ("group", "instance") else draw.choice((2, 3, 4, 4, 5))
     groups = draw.choice((2, 3, 4, 4, 8)) if kind == "group" else 1
     if kind == "group":
-        batch, channels = draw_batch(draw), draw_channels(draw, 16, 256, groups)
-        places = MOST_ELEMENTS / (batch.declared * channels.declared)
-        x = program.input(program.image(batch, channels, draw_sides(draw, rank - 2, places), "channels"))
+        x = add_image(program, draw, lambda _: rank - 2, 16, 256, groups)
     else:
         x = add_tensor(program, draw, rank if kind != "batch" or rank != 3 else 4)
     add_norm(program, draw, x, kind, groups)
-    return program.finish(1, family)
 
 
-def draw_matmul(draw: Draw, family: str) -> Spec:
+def draw_matmul(program: Program, draw: Draw) -> None:
     """Draw a product of matrices of any shape: square, tall, wide, long inside, batched, or tensors by a matrix."""
-    program = Program()
     add_matmul(
         program, draw, draw.choice(("plain",) * 5 + ("batched", "batched", "heads", "tensor", "tensor4", "tensor4"))
     )
-    return program.finish(1, family)
 
 
-def draw_attention(draw: Draw, family: str) -> Spec:
+def draw_attention(program: Program, draw: Draw) -> None:
     """Draw attention: of one sequence, causal or not, of another sequence, or with a mask that is added."""
-    program = Program()
     batch = draw_batch(draw)
     heads = Size(declared=draw.choice((4, 8, 12, 16)), tiny=2, small=2, larger=3)
     width = Size(declared=draw.choice((32, 64, 64, 128, 40)), tiny=draw.choice((3, 5)), small=9, larger=19)
@@ -155,30 +136,25 @@ def draw_attention(draw: Draw, family: str) -> Spec:
     v = program.input((*lead, keys, features), "v")
     mask = program.input((queries, keys), "mask") if kind == "masked" else -1
     program.attention(q, k, v, kind == "causal", mask=mask)
-    return program.finish(1, family)
 
 
-def draw_scan(draw: Draw, family: str) -> Spec:
+def draw_scan(program: Program, draw: Draw) -> None:
     """Draw a cumulative sum or product along any dimension: plain, reverse, exclusive or masked."""
-    program = Program()
     rank = draw.choice((2, 2, 3, 4))
     is_product = draw.chance(0.25)
     kind = draw.choice(("plain", "reverse", "masked") if is_product else ("plain", "reverse", "exclusive", "masked"))
     x = add_tensor(program, draw, rank, "positive" if is_product else "randn", 1 << 23)
     mask = program.input(program.shape(x), "mask", kind="mask") if kind == "masked" else -1
     program.scan(x, kind, draw.between(1, rank - 1), is_product, mask)
-    return program.finish(1, family)
 
 
-def draw_scaling(draw: Draw, family: str) -> Spec:
+def draw_scaling(program: Program, draw: Draw) -> None:
     """Draw a tensor times a number that is an input beside it."""
-    program = Program()
     x = add_tensor(program, draw, draw.choice((2, 2, 2, 3, 4)))
     program.nodes[x] = rename(program.nodes[x], draw.choice(("a", "x")))
     value = draw.choice((0.5, 2.5, 3.0, 1.25, 3.14, 0.1, -2.0))
     number = program.input((), draw.choice(("s", "scale", "alpha")), kind=f"number:{value}")
     program.point(x, apply(LEARNED_SCALE, draw), "number", other=number)
-    return program.finish(1, family)
 
 
 WRITTEN_OUT = (
@@ -195,21 +171,19 @@ WRITTEN_OUT = (
 )
 
 
-def draw_activation(draw: Draw, family: str) -> Spec:
+def draw_activation(program: Program, draw: Draw) -> None:
     """Draw a pointwise function of a large tensor."""
-    program = Program()
     x = add_tensor(program, draw, draw_tensor_rank(draw))
     operations = {operation.name: operation for operation in (*ACTIVATIONS, *UNARY, *RARER, *WRITTEN_OUT)}
     program.point(x, apply(draw.choice(tuple(operations.values())), draw))
-    return program.finish(1, family)
 
 
 _LENGTHS = (2,) * 5 + (3,) * 7 + (4,) * 5 + (5,) * 2 + (6,)
 
 
-def _finish(chain: Chain, draw: Draw, family: str) -> Spec:
+def _finish(chain: Chain) -> None:
     """Draw the steps after a head."""
-    head = chain.x
+    draw, head = chain.draw, chain.x
     if draw.chance(0.08):
         chain.program.nodes[head] = rename(chain.program.nodes[head], "skip")
         chain.add_skip(head, apply(draw.choice(ACTIVATIONS), draw))
@@ -219,27 +193,23 @@ def _finish(chain: Chain, draw: Draw, family: str) -> Spec:
     is_matrix = chain.rank == 2 and chain.axis == 1 and chain.soft < 0 and not chain.is_bounded
     if is_matrix and chain.program.shape(chain.x)[1].least > 2 and chain.num_kernels < 2 and draw.chance(0.12):
         chain.add_loss()
-    return chain.program.finish(2, family)
 
 
-def draw_convolution_chain(draw: Draw, family: str) -> Spec:
+def draw_convolution_chain(program: Program, draw: Draw) -> None:
     """Draw a convolution of any kind but transposed, then steps."""
-    program = Program()
     kind = draw.choice(("standard",) * 6 + ("depthwise", "pointwise", "grouped"))
     x = add_convolution(program, draw, kind, draw.choice((1, 2, 2, 2, 2, 3, 3)), is_plain=draw.chance(0.7))
-    return _finish(Chain(program=program, draw=draw, x=x, axis=1, is_image=True), draw, family)
+    _finish(Chain(program=program, draw=draw, x=x, axis=1, is_image=True))
 
 
-def draw_transposed_chain(draw: Draw, family: str) -> Spec:
+def draw_transposed_chain(program: Program, draw: Draw) -> None:
     """Draw a transposed convolution, then steps."""
-    program = Program()
     x = add_convolution(program, draw, "transposed", draw.choice((1, 2, 2, 2, 3, 3)), is_plain=draw.chance(0.7))
-    return _finish(Chain(program=program, draw=draw, x=x, axis=1, is_image=True), draw, family)
+    _finish(Chain(program=program, draw=draw, x=x, axis=1, is_image=True))
 
 
-def draw_linear_chain(draw: Draw, family: str) -> Spec:
+def draw_linear_chain(program: Program, draw: Draw) -> None:
     """Draw a linear layer of rows or of sequences, then steps."""
-    program = Program()
     inner = program.dim("in_features", draw_features(draw, 64, 8192))
     most = max(64, MOST_ELEMENTS // inner.declared)
     if draw.chance(0.75):
@@ -249,34 +219,31 @@ def draw_linear_chain(draw: Draw, family: str) -> Spec:
         lead = (batch, program.dim("sequence", draw_sequence(draw, 16, max(16, min(1024, most // batch.declared)))))
     outer = program.dim("out_features", draw_features(draw, 64, 8192 if len(lead) == 1 else 2048))
     x = program.linear(program.input((*lead, inner)), outer, draw.chance(0.7))
-    return _finish(Chain(program=program, draw=draw, x=x, axis=len(lead)), draw, family)
+    _finish(Chain(program=program, draw=draw, x=x, axis=len(lead)))
 
 
-def draw_product_chain(draw: Draw, family: str) -> Spec:
+def draw_product_chain(program: Program, draw: Draw) -> None:
     """Draw a matrix product, or a batch of them, then steps."""
-    program = Program()
     is_batched = draw.chance(0.5)
     # products of unscaled inputs are large, and functions with a bound would be constant
     place = add_matmul(program, draw, "batched" if is_batched else "plain", scaled=1.0)
     chain = Chain(program=program, draw=draw, x=place, axis=2 if is_batched else 1, order=2)
-    return _finish(chain, draw, family)
+    _finish(chain)
 
 
-def draw_pooling_chain(draw: Draw, family: str) -> Spec:
+def draw_pooling_chain(program: Program, draw: Draw) -> None:
     """Draw a pooling, then steps."""
-    program = Program()
     rank, kind = draw_rank(draw), draw.choice(("max", "avg"))
     window = draw_pool_window(draw, rank)
     batch, channels = draw_batch(draw), draw_channels(draw, 16, 128, draw.choice((1, 1, 2, 4)))
     places = MOST_ELEMENTS / (batch.declared * channels.declared)
     shape = program.image(batch, channels, draw_sides(draw, rank, places, least_side(window)), "channels")
     x = program.pool(program.input(shape), kind, window)
-    return _finish(Chain(program=program, draw=draw, x=x, axis=1, is_image=True), draw, family)
+    _finish(Chain(program=program, draw=draw, x=x, axis=1, is_image=True))
 
 
-def draw_norm_chain(draw: Draw, family: str) -> Spec:
+def draw_norm_chain(program: Program, draw: Draw) -> None:
     """Draw a norm of images, rows or sequences, then steps."""
-    program = Program()
     kind = draw.choice(("batch", "batch", "group", "instance", "layer", "rms"))
     groups = draw.choice((2, 4, 4, 8)) if kind == "group" else 1
     if kind in ("layer", "rms") and draw.chance(0.6):
@@ -284,12 +251,34 @@ def draw_norm_chain(draw: Draw, family: str) -> Spec:
         most = max(64, MOST_ELEMENTS // inner.declared)
         x = program.input((program.dim("batch", draw_rows(draw, 64, min(most, 8192))), inner))
     else:
-        batch, channels = draw_batch(draw), draw_channels(draw, 16, 128, groups)
-        places = MOST_ELEMENTS / (batch.declared * channels.declared)
-        sides = draw_sides(draw, draw.choice((1, 2, 2, 2, 3)), places)
-        x = program.input(program.image(batch, channels, sides, "channels"))
+        x = add_image(program, draw, lambda draw: draw.choice((1, 2, 2, 2, 3)), 16, 128, groups)
     rank = len(program.shape(x))
     x = add_norm(program, draw, x, kind, groups)
     chain = Chain(program=program, draw=draw, x=x, axis=1, is_image=rank > 2, order=2, is_centred=kind != "rms")
     chain.used.add("norm")
-    return _finish(chain, draw, family)
+    _finish(chain)
+
+
+OPERATORS: dict[str, ProgramDraw] = {
+    "any_conv": draw_convolution,
+    "any_conv_transpose": draw_transposed,
+    "any_pool": draw_pooling,
+    "any_reduction": draw_reduction,
+    "any_position": draw_position,
+    "any_softmax": draw_softmax,
+    "any_norm": draw_norm,
+    "any_matmul": draw_matmul,
+    "any_attention": draw_attention,
+    "any_scan": draw_scan,
+    "any_separable_conv": draw_separable,
+    "any_scaling": draw_scaling,
+    "any_activation": draw_activation,
+}
+CHAINS: dict[str, ProgramDraw] = {
+    "conv_then": draw_convolution_chain,
+    "conv_transpose_then": draw_transposed_chain,
+    "linear_then": draw_linear_chain,
+    "matmul_then": draw_product_chain,
+    "pool_then": draw_pooling_chain,
+    "norm_then": draw_norm_chain,
+}

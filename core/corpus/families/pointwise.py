@@ -6,65 +6,53 @@ for tensors of two dimensions or more, a grid of rows and column blocks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
-from ..builder.operations import BINARY, UNARY, Operation, apply, make_operation
+from ..builder.operations import BINARY, HARDSIGMOID, SOFTPLUS, UNARY, Operation, apply, make_operation
 from ..builder.spec import Spec, draw_dtypes, draw_pointwise_sizes
-from ..builder.wording import Kernel, Names, draw_names, finish
+from ..builder.wording import ROW_NAMES, Kernel, Names, draw_names, finish
 
-_LAMBDAS = (0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.75)
-_ALPHAS = (0.5, 0.75, 1.25, 1.5, 2.0)
-_BETAS = (0.5, 0.75, 1.25, 1.5, 1.702, 2.0)
-_SCALES = (0.3, 0.5, 0.7, 1.25, 1.5, 1.75, 2.5, 3.0)
-_SOFTPLUS = "tl.maximum({x}, 0.0) + tl.log(1.0 + tl.exp(-tl.abs({x})))"
-
+_LAMBD = (("lambd", (0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.75)),)
+_ALPHA = (("alpha", (0.5, 0.75, 1.25, 1.5, 2.0)),)
+_BETA = (("beta", (0.5, 0.75, 1.25, 1.5, 1.702, 2.0)),)
+_SCALE = (("scale", (0.3, 0.5, 0.7, 1.25, 1.5, 1.75, 2.5, 3.0)),)
+_THRESHOLD = (("threshold", (0.1, 0.2, 0.3, 0.5)), ("value", (-1.0, -0.5, 0.0, 0.5, 2.0)))
+_CUBIC = "({x} + 0.044715 * {x} * {x} * {x})"
 
 ACTIVATIONS: tuple[Operation, ...] = (
     make_operation(
         "selu",
-        "F.selu({x})",
+        "F",
         "SELU",
         "1.0507009873554805 * tl.where({x} > 0, {x}, 1.6732632423543772 * (tl.exp({x}) - 1.0))",
         "tl.where({x} > 0, 1.0507009873554805 * {x}, 1.7580993408473766 * (tl.exp({x}) - 1.0))",
     ),
-    make_operation("mish", "F.mish({x})", "Mish", "{x} * (2.0 * tl.sigmoid(2.0 * (" + _SOFTPLUS + ")) - 1.0)"),
+    make_operation("mish", "F", "Mish", "{x} * (2.0 * tl.sigmoid(2.0 * (" + SOFTPLUS + ")) - 1.0)"),
+    make_operation("hardsigmoid", "F", "hardsigmoid", HARDSIGMOID, "tl.minimum(tl.maximum({x} + 3.0, 0.0), 6.0) / 6.0"),
+    make_operation("relu6", "F", "ReLU6", "tl.minimum(tl.maximum({x}, 0.0), 6.0)"),
     make_operation(
-        "hardsigmoid",
-        "F.hardsigmoid({x})",
-        "hardsigmoid",
-        "tl.minimum(tl.maximum({x} / 6.0 + 0.5, 0.0), 1.0)",
-        "tl.minimum(tl.maximum({x} + 3.0, 0.0), 6.0) / 6.0",
-    ),
-    make_operation("relu6", "F.relu6({x})", "ReLU6", "tl.minimum(tl.maximum({x}, 0.0), 6.0)"),
-    make_operation(
-        "celu",
-        "F.celu({x}, {a})",
-        "CELU with alpha {a}",
-        "tl.where({x} > 0, {x}, {a} * (tl.exp({x} / {a}) - 1.0))",
-        numbers=(("alpha", _ALPHAS),),
+        "celu", "F", "CELU with alpha {a}", "tl.where({x} > 0, {x}, {a} * (tl.exp({x} / {a}) - 1.0))", numbers=_ALPHA
     ),
     make_operation(
         "softshrink",
-        "F.softshrink({x}, {a})",
+        "F",
         "softshrink with lambda {a}",
         "tl.where({x} > {a}, {x} - {a}, tl.where({x} < -{a}, {x} + {a}, 0.0))",
         "tl.maximum({x} - {a}, 0.0) + tl.minimum({x} + {a}, 0.0)",
-        numbers=(("lambd", _LAMBDAS),),
+        numbers=_LAMBD,
     ),
     make_operation(
         "hardshrink",
-        "F.hardshrink({x}, {a})",
+        "F",
         "hardshrink with lambda {a}",
         "tl.where(tl.abs({x}) > {a}, {x}, 0.0)",
         "tl.where(({x} > {a}) | ({x} < -{a}), {x}, 0.0)",
-        numbers=(("lambd", _LAMBDAS),),
+        numbers=_LAMBD,
     ),
     make_operation(
         "tanhshrink",
-        "F.tanhshrink({x})",
+        "F",
         "tanhshrink",
         # a difference of nearly equal numbers below 0.3, where four terms of its series are exact
         "tl.where(tl.abs({x}) < 0.3, {x} * {x} * {x} * (0.33333333 - {x} * {x} * (0.13333333 - {x} * {x} * "
@@ -72,10 +60,10 @@ ACTIVATIONS: tuple[Operation, ...] = (
     ),
     make_operation(
         "threshold",
-        "F.threshold({x}, {a}, {b})",
+        "F",
         "{b} where a value is not above the threshold {a}",
         "tl.where({x} > {a}, {x}, {b})",
-        numbers=(("threshold", (0.1, 0.2, 0.3, 0.5)), ("value", (-1.0, -0.5, 0.0, 0.5, 2.0))),
+        numbers=_THRESHOLD,
     ),
     make_operation(
         "swish_beta",
@@ -83,14 +71,14 @@ ACTIVATIONS: tuple[Operation, ...] = (
         "swish with beta {a}",
         "{x} * tl.sigmoid({a} * {x})",
         "{x} / (1.0 + tl.exp(-{a} * {x}))",
-        numbers=(("beta", _BETAS),),
+        numbers=_BETA,
     ),
     make_operation(
         "gelu_written",
         "0.5 * {x} * (1.0 + torch.tanh(0.7978845608028654 * ({x} + 0.044715 * {x} ** 3)))",
         "GELU by its tanh formula",
-        "{x} * tl.sigmoid(1.5957691216 * ({x} + 0.044715 * {x} * {x} * {x}))",
-        "0.5 * {x} * (1.0 + 2.0 * tl.sigmoid(1.5957691216 * ({x} + 0.044715 * {x} * {x} * {x})) - 1.0)",
+        "{x} * tl.sigmoid(1.5957691216 * " + _CUBIC + ")",
+        "0.5 * {x} * (1.0 + 2.0 * tl.sigmoid(1.5957691216 * " + _CUBIC + ") - 1.0)",
     ),
     make_operation(
         "squared_relu", "torch.relu({x}) ** 2", "squared ReLU", "tl.maximum({x}, 0.0) * tl.maximum({x}, 0.0)"
@@ -101,28 +89,23 @@ ACTIVATIONS: tuple[Operation, ...] = (
         "F.softplus({x}, beta={a})",
         "softplus with beta {a}",
         "tl.maximum({x}, 0.0) + tl.log(1.0 + tl.exp(-{a} * tl.abs({x}))) / {a}",
-        numbers=(("beta", _BETAS),),
+        numbers=_BETA,
     ),
-    make_operation(
-        "scalar",
-        "{x} * {a}",
-        "multiplication by {a}",
-        "{x} * {a}",
-        "{a} * {x}",
-        numbers=(("scale", _SCALES),),
-    ),
+    make_operation("scalar", "{x} * {a}", "multiplication by {a}", "{x} * {a}", "{a} * {x}", numbers=_SCALE),
 )
 
+_NAMES = {1: (("N",), ("SIZE",), ("n",), ("NUM",), ("LENGTH",)), **ROW_NAMES}
 _SPREADS = {"relu6": 4, "hardsigmoid": 3, "mish": 2, "tanhshrink": 2}
+_OPERATIONS = {"unary": (UNARY, 0.25), "binary": (BINARY, 0.25), "activation": (ACTIVATIONS, 0.3)}
+"""By family, with the share of those whose number is an argument of `Model`."""
 
 
-def draw_activation(draw: Draw, family: str) -> Spec:
-    """Draw an activation of one tensor."""
-    applied = apply(draw.choice(ACTIVATIONS), draw, 0.3)
+def draw_pointwise(draw: Draw, family: str) -> Spec:
+    """Draw a function of one or two tensors."""
+    operations, argument_share = _OPERATIONS[family]
+    applied = apply(draw.choice(operations), draw, argument_share)
     spread = _SPREADS.get(applied.operation.name, 1)
     return Spec(
-        level=1,
-        family=family,
         producer=applied.operation.name,
         sizes=draw_pointwise_sizes(draw),
         chain=(applied,),
@@ -131,34 +114,12 @@ def draw_activation(draw: Draw, family: str) -> Spec:
     )
 
 
-def draw_unary(draw: Draw, family: str) -> Spec:
-    """Draw a function of one tensor."""
-    return _draw(draw, family, UNARY)
-
-
-def draw_binary(draw: Draw, family: str) -> Spec:
-    """Draw a function of two tensors."""
-    return _draw(draw, family, BINARY)
-
-
-def _draw(draw: Draw, family: str, operations: Sequence[Operation]) -> Spec:
-    applied = apply(draw.choice(operations), draw, 0.25)
-    return Spec(
-        level=1,
-        family=family,
-        producer=applied.operation.name,
-        sizes=draw_pointwise_sizes(draw),
-        chain=(applied,),
-        dtypes=draw_dtypes(draw),
-    )
-
-
 _OTHERS = {"x": ("y", "y", "other", "b"), "inp": ("other", "y"), "a": ("b", "b", "other")}
 
 
 def write_pointwise(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the task and a teacher for a function of one or two tensors."""
-    names = draw_names(draw, "pointwise", len(spec.sizes))
+    names = draw_names(draw, _NAMES[len(spec.sizes)])
     (applied,) = spec.chain
     inputs: tuple[str, ...] = (names.x,)
     if spec.family == "binary":

@@ -7,49 +7,41 @@ random values are nearly all positive, so that a chain's input is shifted: a ReL
 from __future__ import annotations
 
 from ...task import Example
-from ..builder.chain import ChainNames, describe, forward_lines, kernel_lines, name_chain
 from ..builder.convolution_kernels import Spots, drop_unused
 from ..builder.convolution_words import CHANNEL_NAMES
-from ..builder.drafts import Device, Draft, make_kernel
+from ..builder.drafts import ChainNames, Device, Draft, describe, forward_lines, kernel_lines, make_kernel, name_chain
 from ..builder.draw import Draw
 from ..builder.operations import MATRIX_STEPS, Applied, Operand, draw_chain
 from ..builder.spec import Spec, draw_dtypes
-from ..builder.window_code import WindowCode, draw_code
 from ..builder.windows import (
     Window,
+    WindowCode,
     draw_batch,
     draw_channels,
+    draw_code,
     draw_pooling_window,
     draw_rank,
     draw_sides,
     literal,
     read_window,
 )
-from ..builder.wording import Kernel, Names, draw_names_among, finish
+from ..builder.wording import Kernel, Names, draw_names, finish
 
 _MOST_ELEMENTS = 2_000_000
 
 
 def draw_pooling(draw: Draw, family: str) -> Spec:
-    """Draw pooling by the family's kind."""
-    return _draw(draw, family, family, 1, ())
-
-
-def draw_pooling_chain(draw: Draw, family: str) -> Spec:
-    """Draw pooling, then a chain."""
-    kind = draw.choice(("max_pool", "max_pool", "avg_pool"))
-    return _draw(draw, family, kind, 2, draw_chain(draw, MATRIX_STEPS, 1))
-
-
-def _draw(draw: Draw, family: str, kind: str, level: int, chain: tuple[Applied, ...]) -> Spec:
+    """Draw pooling by the family's kind, or any with a chain."""
+    kind, chain = family, tuple[Applied, ...]()
+    if family in ("pooling_chain", "pooling_step"):
+        kind = draw.choice(("max_pool", "max_pool", "avg_pool"))
+        chain = draw_chain(draw, MATRIX_STEPS, 1)
     rank = draw_rank(draw)
-    window = draw_pooling_window(draw, rank, kind == "max_pool" and draw.chance(0.3))
+    window = draw_pooling_window(draw, rank, (1, 1, 1, 2) if kind == "max_pool" and draw.chance(0.3) else ())
     batch, channels = draw_batch(draw), draw_channels(draw, 4, {1: 256, 2: 128, 3: 32}[rank], few=2)
     sides = draw_sides(draw, window, _MOST_ELEMENTS / batch.declared / channels.declared / 2)
     counts_padding = kind == "max_pool" or not any(window.padding) or draw.chance(0.6)
     return Spec(
-        level=level,
-        family=family,
         producer=f"{kind}{rank}d",
         sizes=(batch, channels, *sides),
         chain=chain,
@@ -61,7 +53,7 @@ def _draw(draw: Draw, family: str, kind: str, level: int, chain: tuple[Applied, 
 def write_pooling(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the task and a teacher for pooling, with what follows it."""
     window, is_max = read_window(spec), spec.producer.startswith("max")
-    names = draw_names_among(draw, CHANNEL_NAMES[True, window.rank])
+    names = draw_names(draw, CHANNEL_NAMES[True, window.rank])
     chain, draft, x, rank = name_chain(spec.chain, draw), Draft(), names.x, window.rank
     sides = names.dimensions[2:]
     lead = ", ".join(names.dimensions[:2])

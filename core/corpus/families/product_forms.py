@@ -13,8 +13,8 @@ from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
 from ..builder.spec import Size, Spec, draw_size
-from ..builder.tiles import Tile, draw_tile, scale, split_programs
-from ..builder.wording import Kernel, Names, draw_names_among, finish
+from ..builder.tiles import LAYOUTS, Tile, draw_tile, find_strides, place_factors, scale, split_programs
+from ..builder.wording import Kernel, Names, draw_names, finish
 
 _MATRIX = (("M", "K", "N"), ("ROWS", "INNER", "COLS"), ("m", "k", "n"))
 _SQUARE = (("N",), ("SIZE",), ("n",), ("DIM",))
@@ -32,12 +32,6 @@ _NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
     "shared": (("B", "M", "K", "N"), ("BATCH", "SEQ", "D_IN", "D_OUT"), ("batch_size", "seq_len", "in_dim", "out_dim")),
     "einsum": (("B", "I", "J", "L", "K"), ("BATCH", "HEIGHT", "WIDTH", "INNER", "OUTER"), ("b", "i", "j", "l", "k")),
 }
-_LAYOUTS = {
-    "nn": ("{a} @ {b}", "{a} and {b}"),
-    "nt": ("{a} @ {b}.transpose(-2, -1)", "{a} and {b} transposed"),
-    "tn": ("{a}.transpose(-2, -1) @ {b}", "{a} transposed and {b}"),
-    "tt": ("{a}.transpose(-2, -1) @ {b}.transpose(-2, -1)", "{a} transposed and {b} transposed"),
-}
 
 
 def draw_batched_matmul(draw: Draw, family: str) -> Spec:
@@ -48,8 +42,6 @@ def draw_batched_matmul(draw: Draw, family: str) -> Spec:
     more = Size(declared=draw.between(2, 8), tiny=2, small=2, larger=3)
     outer = {"batch": (count,), "heads": (count, more), "shared": (count,), "einsum": (count, more)}[producer]
     return Spec(
-        level=1,
-        family=family,
         producer=producer,
         sizes=(*outer, *_draw_matrix(draw, (32, 256), (32, 256), (32, 256))),
         options=(("layout", layout),),
@@ -75,7 +67,7 @@ def draw_matmul_shapes(draw: Draw, family: str) -> Spec:
     """Draw products of square, tall, wide, thin or deep matrices."""
     producer = draw.choice(("square", "tall", "wide", "small_k", "large_k", "irregular"))
     if producer == "square":
-        return Spec(level=1, family=family, producer=producer, sizes=(_draw_side(draw),), options=(("layout", "nn"),))
+        return Spec(producer=producer, sizes=(_draw_side(draw),), options=(("layout", "nn"),))
     rows, inner, columns = {
         "tall": ((2048, 16384), (16, 64), (16, 64)),
         "wide": ((16, 64), (16, 64), (2048, 16384)),
@@ -85,8 +77,6 @@ def draw_matmul_shapes(draw: Draw, family: str) -> Spec:
     }[producer]
     layout = draw.choice(("nn", "nn", "nt", "tn")) if producer in ("tall", "wide") else "nn"
     return Spec(
-        level=1,
-        family=family,
         producer=producer,
         sizes=_draw_matrix(draw, rows, inner, columns),
         options=(("layout", layout),),
@@ -97,7 +87,7 @@ def draw_structured_matmul(draw: Draw, family: str) -> Spec:
     """Draw products of triangular or symmetric matrices."""
     producer = draw.choice(("upper", "lower", "upper_left", "lower_left", "symmetric", "symmetric"))
     sizes = (_draw_side(draw),) if producer in ("upper", "lower") else (_draw_side(draw), _draw_side(draw))
-    return Spec(level=1, family=family, producer=producer, sizes=sizes, options=(("layout", "nn"),))
+    return Spec(producer=producer, sizes=sizes, options=(("layout", "nn"),))
 
 
 def _draw_side(draw: Draw) -> Size:
@@ -120,7 +110,8 @@ def _find_form(spec: Spec, names: Names, a: str, b: str) -> _Form:
     if spec.producer in ("batch", "heads"):
         *outer, m, k, n = d
         lead = ", ".join(outer)
-        expression, text = (part.format(a=a, b=b) for part in _LAYOUTS[layout])
+        expression, text = (part.format(a=a, b=b) for part in LAYOUTS[layout])
+        expression = expression.replace(".T", ".transpose(-2, -1)")
         function = "torch.bmm" if spec.producer == "batch" else "torch.matmul"
         return _Form(
             kind="batch",
@@ -130,19 +121,19 @@ def _find_form(spec: Spec, names: Names, a: str, b: str) -> _Form:
             text=f"Batched matrix product of {text}",
         )
     if spec.producer in _FORMS:
-        kind, expressions, text = _FORMS[spec.producer]
+        expressions, text = _FORMS[spec.producer]
         is_square = len(d) < 3
         a_shape = f"{d[0]}, {d[0]}" if is_square else ", ".join(d[:-1])
         b_shape = f"{d[0]}, {d[-1]}" if is_square else ", ".join(d[-2:])
         return _Form(
-            kind=kind,
+            kind="flat" if spec.producer in ("shared", "einsum") else spec.producer,
             a_shape=a_shape,
             b_shape=b_shape,
             expressions=tuple(expression.format(a=a, b=b) for expression in expressions),
             text=text.format(a=a, b=b),
         )
     m, k, n = d
-    expression, text = (part.format(a=a, b=b).replace("transpose(-2, -1)", "T") for part in _LAYOUTS[layout])
+    expression, text = (part.format(a=a, b=b) for part in LAYOUTS[layout])
     return _Form(
         kind="plain",
         a_shape=f"{k}, {m}" if layout[0] == "t" else f"{m}, {k}",
@@ -159,35 +150,32 @@ _SHAPES = {
     "large_k": "a large inner dimension",
     "irregular": "sizes that are no powers of two",
 }
-_FORMS: dict[str, tuple[str, tuple[str, ...], str]] = {
+_FORMS: dict[str, tuple[tuple[str, ...], str]] = {
     "shared": (
-        "flat",
         ("torch.matmul({a}, {b})", "{a} @ {b}"),
         "Product of the batch of matrices {a} and the matrix {b}",
     ),
     "einsum": (
-        "flat",
         ('torch.einsum("bijl,lk->bijk", {a}, {b})', "torch.matmul({a}, {b})"),
         "Product of the four-dimensional {a} and the matrix {b} over the last dimension of {a}",
     ),
-    "square": ("square", ("{a} @ {b}", "torch.matmul({a}, {b})"), "Product of the square matrices {a} and {b}"),
-    "upper": ("upper", ("torch.triu({a}) @ torch.triu({b})",), "Product of the upper triangles of {a} and {b}"),
-    "lower": ("lower", ("torch.tril({a}) @ torch.tril({b})",), "Product of the lower triangles of {a} and {b}"),
-    "upper_left": ("upper_left", ("torch.triu({a}) @ {b}",), "Product of the upper triangle of {a} and {b}"),
-    "lower_left": ("lower_left", ("torch.tril({a}) @ {b}",), "Product of the lower triangle of {a} and {b}"),
+    "square": (("{a} @ {b}", "torch.matmul({a}, {b})"), "Product of the square matrices {a} and {b}"),
+    "upper": (("torch.triu({a}) @ torch.triu({b})",), "Product of the upper triangles of {a} and {b}"),
+    "lower": (("torch.tril({a}) @ torch.tril({b})",), "Product of the lower triangles of {a} and {b}"),
+    "upper_left": (("torch.triu({a}) @ {b}",), "Product of the upper triangle of {a} and {b}"),
+    "lower_left": (("torch.tril({a}) @ {b}",), "Product of the lower triangle of {a} and {b}"),
     "symmetric": (
-        "symmetric",
         ("(({a} + {a}.T) / 2) @ {b}", "torch.matmul(0.5 * ({a} + {a}.T), {b})"),
         "Product of the symmetric part of {a} and {b}",
     ),
 }
-"""Kind, expressions and text of the products that have one layout."""
+"""Expressions and text of the products that have one layout."""
 
 
 def write_product_form(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the task and a teacher for a matrix product of another form."""
     kind = spec.producer if spec.family == "batched_matmul" else ("square", "by_square", "matrix")[len(spec.sizes) - 1]
-    names = draw_names_among(draw, _NAMES[kind])
+    names = draw_names(draw, _NAMES[kind])
     a, b = draw.choice((("a", "b"), ("a", "b"), ("x", "y"), ("x", "w")))
     form = _find_form(spec, names, a, b)
     draft = Draft()
@@ -209,7 +197,7 @@ def _write_kernel(spec: Spec, names: Names, form: _Form, factors: tuple[str, str
     is_flat = not is_batch and draw.chance(0.35)
     head, row, column = _find_tile(form.kind, tile, n, is_flat, is_first)
     limits = _limit_tiles(form.kind, tile, m, k, n)
-    a_place, b_place = _place(layout, tile, m, k, n)
+    a_place, b_place = place_factors(tile, find_strides(layout, m, k, n))
     a_lead, b_lead, out_lead = (
         (f"batch * {m} * {k} + ", f"batch * {k} * {n} + ", f"batch * {m} * {n} + ") if is_batch else ("", "", "")
     )
@@ -289,14 +277,6 @@ def _limit_tiles(kind: str, tile: Tile, m: str, k: str, n: str) -> _Limits:
         b_mask += f" & ({tile.rn} <= {outer})"
         start = f"pid_n * {tile.bn} // {tile.bk} * {tile.bk}"
     return _Limits(start=start, stop=stop, a_mask=a_mask, b_mask=b_mask)
-
-
-def _place(layout: str, tile: Tile, m: str, k: str, n: str) -> tuple[str, str]:
-    """Return the offsets of both factors' elements."""
-    a_strides = ("1", m) if layout[0] == "t" else (k, "1")
-    b_strides = ("1", k) if layout[1] == "t" else (n, "1")
-    a_place = f"{scale(tile.rm, a_strides[0])} + {scale(f'{tile.rk}[None, :]', a_strides[1])}"
-    return a_place, f"{scale(f'{tile.rk}[:, None]', b_strides[0])} + {scale(tile.rn, b_strides[1])}"
 
 
 _BLOCKS: dict[str, tuple[tuple[int, int, int], ...]] = {

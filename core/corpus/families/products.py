@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from attrs import evolve, frozen
 
 from ...task import Example
-from ..builder.chain import ChainNames, describe, forward_lines, kernel_lines, name_chain
-from ..builder.drafts import Device, Draft, make_kernel
+from ..builder.drafts import ChainNames, Device, Draft, describe, forward_lines, kernel_lines, make_kernel, name_chain
 from ..builder.draw import Draw
 from ..builder.operations import MATRIX_STEPS, Operand, draw_chain, is_bounded
-from ..builder.row_bodies import MAPS, REDUCTIONS, RowBody
+from ..builder.row_bodies import REDUCTIONS, RowBody, write_body
 from ..builder.spec import Spec, draw_product_sizes
-from ..builder.tiles import draw_tile, scale, split_programs
+from ..builder.tiles import LAYOUTS, draw_tile, find_strides, place_factors, split_programs
 from ..builder.wording import Kernel, Names, Reference, draw_names, finish
 
 _TAILS = {
@@ -30,6 +29,10 @@ _TAILS = {
     "min": ("minimum over the last dimension", "torch.amin({x}, dim=-1{k})"),
 }
 _MAX_TILE_COLUMNS = 512
+_NAMES = (
+    *(("M", "K", "N"), ("ROWS", "INNER", "COLS"), ("batch_size", "in_features", "out_features")),
+    *(("BATCH", "IN", "OUT"), ("B", "D_IN", "D_OUT")),
+)
 
 
 def draw_product_rows(draw: Draw, family: str) -> Spec:
@@ -39,8 +42,6 @@ def draw_product_rows(draw: Draw, family: str) -> Spec:
     # of values with a bound, the extreme of many is that bound everywhere
     tail = draw.choice([tail for tail in _TAILS if tail not in ("max", "min") or not is_bounded(chain)])
     return Spec(
-        level=2,
-        family=family,
         producer=f"{base}_{tail}",
         sizes=draw_product_sizes(draw),
         chain=chain,
@@ -55,7 +56,7 @@ def write_product_rows(spec: Spec, task_id: str, draw: Draw) -> Example:
     *lines, last = reference.forward
     more, expression = _TAILS[tail]
     expression = expression.format(x=last.removeprefix("return "), k=", keepdim=True" if keep else "")
-    reference = evolve(reference, forward=(*lines, f"return {expression}"))
+    reference = evolve(reference, forward=[*lines, f"return {expression}"])
     text = f"{text[:-1]}, then {more}{', which is kept' if keep else ''}."
     names = names.beside(*reference.arguments)
     return finish(spec, task_id, text, reference, _add_rows(first, tail, keep, spec, names, draw), names, draw)
@@ -65,14 +66,11 @@ def _add_rows(first: Kernel, tail: str, keep: bool, spec: Spec, names: Names, dr
     """Add the kernel that reads the product's rows to the product's own."""
     is_short = spec.sizes[-1].declared <= _MAX_TILE_COLUMNS
     style = draw.choice(("row", "row", "tile") if is_short else ("row", "row", "loop"))
-    result, pointer = names.out, names.ptr("mid")
+    result = names.out
     body = RowBody(spec=spec, names=evolve(names, x="mid"), style=style, n="N", rows="M")
+    made = "torch.empty_like(mid)"
     if tail in REDUCTIONS:
-        lines = REDUCTIONS[tail](body) + body.finish_reduction((), names.ptr(result))
         made = f"torch.empty({'(M, 1)' if keep else '(M,)'}, device=mid.device, dtype=mid.dtype)"
-    else:
-        lines = MAPS[tail](body) + body.finish_map((), names.ptr(result))
-        made = "torch.empty_like(mid)"
     name = draw.choice((tail, f"row_{tail}", "rows")) + names.suffix
     num_rows = draw.choice((2, 4))
     constants = [(names.block, str(draw.choice((256, 512))) if style == "loop" else "triton.next_power_of_2(N)")]
@@ -80,9 +78,9 @@ def _add_rows(first: Kernel, tail: str, keep: bool, spec: Spec, names: Names, dr
     sizes = [("N", "N"), ("M", "M")] if style == "tile" else [("N", "N")]
     device = Device(
         name=name,
-        arguments=((pointer, "mid"), (names.ptr(result), result), *sizes),
+        arguments=((names.ptr("mid"), "mid"), (names.ptr(result), result), *sizes),
         constants=tuple(constants),
-        body=tuple(lines),
+        body=tuple(write_body(tail, body, result)),
     )
     grid = f"(triton.cdiv(M, {num_rows}),)" if style == "tile" else "(M,)"
 
@@ -98,24 +96,14 @@ def _add_rows(first: Kernel, tail: str, keep: bool, spec: Spec, names: Names, dr
     )
 
 
-_LAYOUTS = {
-    "nn": ("{a} @ {b}", "Matrix product of {a} and {b}"),
-    "tn": ("{a}.T @ {b}", "Matrix product of {a} transposed and {b}"),
-    "nt": ("{a} @ {b}.T", "Matrix product of {a} and {b} transposed"),
-    "tt": ("{a}.T @ {b}.T", "Matrix product of {a} transposed and {b} transposed"),
-}
-
-
 def draw_matmul(draw: Draw, family: str) -> Spec:
     """Draw a product of two matrices, either of which may come transposed."""
-    return Spec(level=1, family=family, producer=draw.choice(tuple(_LAYOUTS)), sizes=draw_product_sizes(draw))
+    return Spec(producer=draw.choice(("nn", "tn", "nt", "tt")), sizes=draw_product_sizes(draw))
 
 
 def draw_matmul_chain(draw: Draw, family: str) -> Spec:
     """Draw a product of two matrices, then a chain."""
     return Spec(
-        level=2,
-        family=family,
         producer=draw.choice(("nn", "nn", "nt", "tn")),
         sizes=draw_product_sizes(draw),
         chain=draw_chain(draw, MATRIX_STEPS, 2),
@@ -125,8 +113,6 @@ def draw_matmul_chain(draw: Draw, family: str) -> Spec:
 def draw_linear_chain(draw: Draw, family: str) -> Spec:
     """Draw a linear layer, then a chain."""
     return Spec(
-        level=2,
-        family=family,
         producer="linear" if draw.chance(0.8) else "linear_no_bias",
         sizes=draw_product_sizes(draw),
         chain=draw_chain(draw, MATRIX_STEPS, 1),
@@ -144,13 +130,13 @@ def write_parts(spec: Spec, draw: Draw, result: str = "") -> tuple[Names, str, R
 
     Its matrix is called `result` where the solution goes on with it.
     """
-    names = draw_names(draw, "product", 3)
+    names = draw_names(draw, _NAMES)
     chain, draft = name_chain(spec.chain, draw), Draft()
-    product = (_write_matmul if spec.producer in _LAYOUTS else _write_linear)(spec, names, draft, draw)
+    product = (_write_matmul if spec.producer in LAYOUTS else _write_linear)(spec, names, draft, draw)
     rows, _, columns = names.dimensions
     draft.take_chain(chain, f"{rows}, {columns}", product.features, (product.features, columns), is_last=True)
     value = product.a
-    if spec.chain and spec.producer in _LAYOUTS:
+    if spec.chain and spec.producer in LAYOUTS:
         value = draw.choice((product.a, "z"))
     reference = draft.reference(forward_lines(product.expression, spec.chain, value, chain))
     kernel = _write_kernel(spec, evolve(names, out=result) if result else names, chain, product, draft, draw)
@@ -174,7 +160,7 @@ def _write_matmul(spec: Spec, names: Names, draft: Draft, draw: Draw) -> _Produc
     rows, inner, columns = names.dimensions
     a, b = draw.choice((("a", "b"), ("a", "b"), ("x", "y"), ("x", "w")))
     layout = spec.producer
-    expression, text = (part.format(a=a, b=b) for part in _LAYOUTS[layout])
+    expression, text = (part.format(a=a, b=b) for part in LAYOUTS[layout])
     if draw.chance(0.3):
         expression = "torch.matmul({}, {})".format(*expression.split(" @ "))
     # products of unit inputs would be too large for the chain's functions to show
@@ -183,7 +169,7 @@ def _write_matmul(spec: Spec, names: Names, draft: Draft, draw: Draw) -> _Produc
     b_shape = f"{columns}, {inner}" if layout[1] == "t" else f"{inner}, {columns}"
     draft.take(a, f"torch.randn({a_shape}){divided}")
     draft.take(b, f"torch.randn({b_shape})")
-    return _Product(a=a, b=b, layout=layout, expression=expression, text=text, features="n_out")
+    return _Product(a=a, b=b, layout=layout, expression=expression, text=f"Matrix product of {text}", features="n_out")
 
 
 def _write_linear(spec: Spec, names: Names, draft: Draft, draw: Draw) -> _Product:
@@ -210,10 +196,8 @@ def _write_kernel(spec: Spec, names: Names, chain: ChainNames, product: _Product
     tile, offsets = draw_tile(draw), names.offsets
     acc = draw.choice(("acc", "acc", "acc", names.value))
     rm, rn, rk = tile.rm, tile.rn, tile.rk
-    a_strides = ("sam", "sak") if is_strided else (("1", "M") if layout[0] == "t" else ("K", "1"))
-    b_strides = ("sbk", "sbn") if is_strided else (("1", "K") if layout[1] == "t" else ("N", "1"))
-    a_offsets = f"{scale(rm, a_strides[0])} + {scale(f'{rk}[None, :]', a_strides[1])}"
-    b_offsets = f"{scale(f'{rk}[:, None]', b_strides[0])} + {scale(rn, b_strides[1])}"
+    strides = ("sam", "sak", "sbk", "sbn") if is_strided else find_strides(layout, "M", "K", "N")
+    a_offsets, b_offsets = place_factors(tile, strides)
     head, row, column = split_programs(f"tl.cdiv(N, {tile.bn})", is_flat)
     lines = [
         *head,
@@ -238,7 +222,7 @@ def _write_kernel(spec: Spec, names: Names, chain: ChainNames, product: _Product
         *kernel_lines(spec.chain, acc, chain, draw, load),
         f"tl.store({names.ptr(result)} + {offsets}, {acc}, mask=mask)",
     ]
-    base = "matmul" if spec.producer in _LAYOUTS else "linear"
+    base = "matmul" if spec.producer in LAYOUTS else "linear"
     name = draw.choice((f"fused_{base}", base, "fused")) if spec.chain else draw.choice((base, "mm", "gemm"))
     blocks = draw.choice(((32, 32, 32), (64, 64, 32), (64, 32, 32), (32, 64, 32), (64, 64, 16), (16, 64, 32)))
     grid = f"(triton.cdiv(M, {blocks[0]}), triton.cdiv(N, {blocks[1]}))"
@@ -246,10 +230,10 @@ def _write_kernel(spec: Spec, names: Names, chain: ChainNames, product: _Product
         grid = f"(triton.cdiv(M, {blocks[0]}) * triton.cdiv(N, {blocks[1]}),)"
     elif draw.chance(0.2):
         grid = f'lambda meta: (triton.cdiv(M, meta["{tile.bm}"]), triton.cdiv(N, meta["{tile.bn}"]))'
-    strides = _pass_strides(product, (*a_strides, *b_strides)) if is_strided else []
+    passed = _pass_strides(product, strides) if is_strided else []
     device = Device(
         name=name + names.suffix,
-        arguments=draft.pass_to(names.ptr, result, ["M", "N", "K", *strides], 2),
+        arguments=draft.pass_to(names.ptr, result, ["M", "N", "K", *passed], 2),
         constants=tuple(tile.constants(blocks)),
         body=tuple(lines),
     )

@@ -9,80 +9,51 @@ from __future__ import annotations
 from attrs import evolve
 
 from ...task import Example
-from ..builder.chain import ChainNames, describe, forward_lines, kernel_lines, name_chain
-from ..builder.drafts import Device, Draft, make_kernel
+from ..builder.drafts import ChainNames, Device, Draft, describe, forward_lines, kernel_lines, make_kernel, name_chain
 from ..builder.draw import Draw
-from ..builder.operations import GATE, MATRIX_STEPS, RESIDUAL, SUBTRACT, Operand, draw_chain
-from ..builder.row_bodies import MAPS, REDUCTIONS, RowBody
+from ..builder.operations import GATE, MATRIX_STEPS, RESIDUAL, SUBTRACT, Applied, Operand, draw_chain
+from ..builder.row_bodies import REDUCTIONS, RowBody, write_body
 from ..builder.spec import Spec, draw_dtypes, draw_row_sizes
-from ..builder.wording import Kernel, Names, draw_names, finish
+from ..builder.wording import ROW_NAMES, Kernel, Names, draw_names, finish
 
 _EPSILONS = (1e-5, 1e-5, 1e-6, 1e-3)
 _MAX_TILE_COLUMNS = 1024
 
 
-def draw_reduction(draw: Draw, family: str) -> Spec:
-    """Draw a reduction over the last dimension."""
-    producer = (
-        draw.choice(("argmax", "argmin"))
-        if family == "argmax"
-        else draw.choice(("sum", "mean", "max", "min", "l2norm", "sum_squares", "mean_squares", "logsumexp"))
-    )
-    return Spec(
-        level=1,
-        family=family,
-        producer=producer,
-        sizes=draw_row_sizes(draw),
-        dtypes=draw_dtypes(draw),
-        options=(("keepdim", draw.below(2)),),
-    )
+_NORMS = ("layer_norm", "rms_norm")
+_PRODUCERS = {
+    "reduction": ("sum", "mean", "max", "min", "l2norm", "sum_squares", "mean_squares", "logsumexp"),
+    "argmax": ("argmax", "argmin"),
+    "norm_chain": _NORMS,
+    "norm_step": _NORMS,
+    "reduction_chain": ("sum", "mean", "max", "min"),
+}
+"""By family, where it is not called like its only one."""
 
 
-def draw_map(draw: Draw, family: str) -> Spec:
-    """Draw softmax, log-softmax or a norm over the last dimension."""
-    return Spec(
-        level=1,
-        family=family,
-        producer=family,
-        sizes=draw_row_sizes(draw),
-        dtypes=draw_dtypes(draw),
-        options=_norm_options(draw, family),
-    )
-
-
-def _norm_options(draw: Draw, producer: str) -> tuple[tuple[str, str | int | float], ...]:
-    if producer not in ("layer_norm", "rms_norm"):
-        return ()
-    return (("eps", draw.choice(_EPSILONS)), ("affine", int(draw.chance(0.75))))
-
-
-def draw_norm_chain(draw: Draw, family: str) -> Spec:
-    """Draw a norm, then a chain."""
-    producer = draw.choice(("layer_norm", "rms_norm"))
-    return Spec(
-        level=2,
-        family=family,
-        producer=producer,
-        sizes=draw_row_sizes(draw),
-        chain=draw_chain(draw, MATRIX_STEPS, 1),
-        dtypes=draw_dtypes(draw),
-        options=_norm_options(draw, producer),
-    )
-
-
-def draw_reduction_chain(draw: Draw, family: str) -> Spec:
-    """Draw a reduction, then a chain on its result; with few rows a clamp could hide all of them."""
-    producer = draw.choice(("sum", "mean", "max", "min"))
+def draw_rows(draw: Draw, family: str) -> Spec:
+    """Draw a reduction, a softmax or a norm over the last dimension, with a chain where the family has one."""
+    producer = draw.choice(_PRODUCERS[family]) if family in _PRODUCERS else family
     *outer, column = draw_row_sizes(draw)
-    outer[-1] = evolve(outer[-1], small=4 * outer[-1].small, larger=4 * outer[-1].larger)
+    chain: tuple[Applied, ...] = ()
+    if family == "reduction_chain":
+        # with few rows a clamp could hide all of them
+        outer[-1] = evolve(outer[-1], small=4 * outer[-1].small, larger=4 * outer[-1].larger)
+        chain = draw_chain(draw, (RESIDUAL, SUBTRACT, GATE), 1)
+    elif family in ("norm_chain", "norm_step"):
+        chain = draw_chain(draw, MATRIX_STEPS, 1)
+    dtypes = draw_dtypes(draw)
+    options: tuple[tuple[str, int | float], ...] = ()
+    if producer in REDUCTIONS:
+        options = (("keepdim", draw.below(2)),)
+    elif producer in _NORMS:
+        options = (("eps", draw.choice(_EPSILONS)), ("affine", int(draw.chance(0.75))))
     return Spec(
-        level=2,
-        family=family,
         producer=producer,
         sizes=(*outer, column),
-        chain=draw_chain(draw, (RESIDUAL, SUBTRACT, GATE), 1),
-        dtypes=draw_dtypes(draw),
-        options=(("keepdim", draw.below(2)),),
+        chain=chain,
+        dtypes=dtypes,
+        options=options,
     )
 
 
@@ -104,7 +75,7 @@ def _input(spec: Spec, names: Names) -> str:
     """Return random values on which the producer shows: rows differ, and a norm's input is not normal already."""
     shape = names.shape
     ones = ", ".join((*names.dimensions[:-1], "1"))
-    if spec.level == 2 and "keepdim" in dict(spec.options):
+    if spec.family == "reduction_chain":
         columns = names.dimensions[-1]
         match spec.producer:
             case "sum":
@@ -117,14 +88,14 @@ def _input(spec: Spec, names: Names) -> str:
         return f"torch.randn({shape}) * torch.rand({ones})"
     if spec.producer == "logsumexp":
         return f"torch.randn({shape}) + torch.randn({ones})"
-    if spec.producer in ("layer_norm", "rms_norm"):
+    if spec.producer in _NORMS:
         return f"torch.randn({shape}) * 2 + 1"
     return f"torch.randn({shape})"
 
 
 def write_rows(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the task and a teacher for a family that works on rows."""
-    names = draw_names(draw, "rows", len(spec.sizes))
+    names = draw_names(draw, ROW_NAMES[len(spec.sizes)])
     chain = name_chain(spec.chain, draw)
     x, draft = names.x, Draft()
     draft.take(x, _input(spec, names))
@@ -183,7 +154,13 @@ def _write_kernel(spec: Spec, names: Names, chain: ChainNames, draft: Draft, dra
     style = draw.choice(("row", "row", "loop", "tile") if is_tileable else ("row", "row", "row", "loop"))
     x, n, rows = names.x, draw.choice(("n_cols", "n_cols", "n")), draw.choice(("n_rows", "m"))
     result = names.beside(x).out
-    lines = _write_body(RowBody(spec=spec, names=names, style=style, n=n, rows=rows), result, chain, draw)
+    body = RowBody(spec=spec, names=names, style=style, n=n, rows=rows)
+
+    def load(operand: str, kind: Operand) -> str:
+        is_reduction = spec.producer in REDUCTIONS
+        return body.load_result(names.ptr(operand)) if is_reduction else body.load_operand(operand, kind)
+
+    lines = write_body(spec.producer, body, result, kernel_lines(spec.chain, names.value, chain, draw, load))
     base = "fused_" + spec.producer if spec.chain else spec.producer
     name = draw.choice((base, base, "fused" if spec.chain else "row")) + names.suffix
     block = str(draw.choice((256, 512, 1024))) if style == "loop" else f"triton.next_power_of_2({n})"
@@ -202,23 +179,6 @@ def _write_kernel(spec: Spec, names: Names, chain: ChainNames, draft: Draft, dra
         host.append(f"block = {block}")
     host.append(device.launch(f"(triton.cdiv({rows}, {tile_rows}),)" if style == "tile" else f"({rows},)", warps))
     return make_kernel([device], host, draft.tensors, result, style)
-
-
-def _write_body(body: RowBody, result: str, chain: ChainNames, draw: Draw) -> list[str]:
-    """Write the producer, the chain and the store."""
-    spec, names = body.spec, body.names
-    is_reduction = spec.producer in REDUCTIONS
-
-    def load(operand: str, kind: Operand) -> str:
-        pointer = names.ptr(operand)
-        if is_reduction:
-            return body.load_result(pointer)
-        return body.load_vector(pointer) if kind is Operand.VECTOR else body.load(pointer)
-
-    steps = kernel_lines(spec.chain, names.value, chain, draw, load)
-    if is_reduction:
-        return REDUCTIONS[spec.producer](body) + body.finish_reduction(steps, names.ptr(result))
-    return MAPS[spec.producer](body) + body.finish_map(steps, names.ptr(result))
 
 
 def _allocate(spec: Spec, x: str) -> str:

@@ -12,11 +12,11 @@ from ..builder.draw import Draw
 from ..builder.spec import DIMENSIONS as IMAGES
 from ..builder.spec import Size, Spec, draw_dtypes, draw_size
 from ..builder.strip_bodies import spread_lanes
-from ..builder.wording import Kernel, Names, draw_names_among, finish
+from ..builder.wording import ROW_NAMES, Kernel, Names, draw_names, finish
 
 _NAMES = {
     2: (("M", "N"), ("ROWS", "COLS"), ("batch_size", "length"), ("BATCH", "DIM"), ("B", "T")),
-    3: (("B", "M", "N"), ("BATCH", "SEQ", "DIM"), ("batch_size", "seq_len", "dim"), ("B", "T", "D")),
+    3: ROW_NAMES[3],
     4: IMAGES[4],
 }
 _PRODUCTS = ("cumulative_product", "masked_product")
@@ -30,8 +30,6 @@ def draw_scan(draw: Draw, family: str) -> Spec:
     forms = ("plain", "plain", "reverse", "exclusive") + (() if is_product else ("masked", "masked"))
     rank, dim = draw.choice(((2, 1), (2, 1), (3, 2), (3, 1), (2, 0)))
     return Spec(
-        level=1,
-        family=family,
         producer="masked" if family == "masked_product" else draw.choice(forms),
         sizes=_draw_sizes(draw, rank, dim, 512 if is_product else 4096),
         dtypes=("float32",) if is_product else draw_dtypes(draw),
@@ -58,7 +56,7 @@ def _draw_sizes(draw: Draw, rank: int, dim: int, most: int) -> tuple[Size, ...]:
 def write_scan(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the task and a teacher for a cumulative sum or product."""
     rank, dim = len(spec.sizes), int(spec.option("dim"))
-    names = draw_names_among(draw, _NAMES[rank])
+    names = draw_names(draw, _NAMES[rank])
     x, draft = names.x, Draft()
     is_product = spec.family in _PRODUCTS
     function = "torch.cumprod" if is_product else "torch.cumsum"

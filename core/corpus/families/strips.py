@@ -11,70 +11,47 @@ from attrs import evolve
 from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
-from ..builder.row_bodies import MAPS, REDUCTIONS, RowBody
+from ..builder.row_bodies import MAPS, REDUCTIONS, RowBody, write_body
 from ..builder.spec import DIMENSIONS as IMAGES
 from ..builder.spec import Size, Spec, draw_dtypes, draw_size
-from ..builder.strip_bodies import NORMALISATIONS, StripBody, can_walk, spread_lanes, write_strip, write_walk
-from ..builder.wording import Kernel, Names, draw_names_among, finish
+from ..builder.strip_bodies import StripBody, can_walk, spread_lanes, write_strip, write_walk
+from ..builder.wording import ROW_NAMES, Kernel, Names, draw_names, finish
 
-_REDUCTIONS = ("sum", "mean", "max", "min", "l2norm", "sum_squares", "mean_squares", "logsumexp")
+_PRODUCERS = {
+    "dim_reduction": ("sum", "mean", "max", "min", "l2norm", "sum_squares", "mean_squares", "logsumexp"),
+    "dim_argmax": ("argmax", "argmin"),
+    "dim_softmax": ("softmax", "log_softmax"),
+    "l1_norm": ("l1", "l1_mean", "l1_clamped"),
+    "l2_norm": ("l2", "l2_clamped"),
+    "channel_rms_norm": ("rms",),
+}
 _EPSILONS = (1e-5, 1e-5, 1e-6, 1e-3)
 _MAX_WHOLE = 256
 _MAX_WALK = 128
 _MAX_ELEMENTS = 1_000_000
 
 _NAMES = {
-    2: (("M", "N"), ("ROWS", "COLS"), ("batch_size", "dim"), ("BATCH", "DIM"), ("B", "D")),
+    2: ROW_NAMES[2],
     3: (("B", "M", "N"), ("BATCH", "SEQ", "DIM"), ("batch_size", "dim1", "dim2"), ("B", "T", "D")),
     4: IMAGES[4],
 }
 
 
-def draw_dim_reduction(draw: Draw, family: str) -> Spec:
-    """Draw a reduction over a dimension that is not the last."""
-    return _draw(draw, family, draw.choice(_REDUCTIONS), (("keepdim", draw.below(2)),))
-
-
-def draw_dim_argmax(draw: Draw, family: str) -> Spec:
-    """Draw the index of an extreme along a dimension that is not the last."""
-    return _draw(draw, family, draw.choice(("argmax", "argmin")), (("keepdim", draw.below(2)),))
-
-
-def draw_dim_softmax(draw: Draw, family: str) -> Spec:
-    """Draw softmax or log-softmax over a dimension that is not the last."""
-    return _draw(draw, family, draw.choice(("softmax", "log_softmax")))
-
-
-def draw_lp_norm(draw: Draw, family: str) -> Spec:
-    """Draw division by the norm of the given family along any dimension."""
-    kinds = {
-        "l1_norm": ("l1", "l1_mean", "l1_clamped"),
-        "l2_norm": ("l2", "l2_clamped"),
-        "channel_rms_norm": ("rms",),
-    }[family]
+def draw_strips(draw: Draw, family: str) -> Spec:
+    """Draw a function of the family along a dimension, which is the last one for some divisions by a norm alone."""
     eps = (("eps", draw.choice(_EPSILONS)),) if family == "channel_rms_norm" else ()
-    return _draw(draw, family, draw.choice(kinds), eps, last_share=0.4 if family != "channel_rms_norm" else 0.0)
-
-
-def _draw(
-    draw: Draw,
-    family: str,
-    producer: str,
-    options: tuple[tuple[str, str | int | float], ...] = (),
-    last_share: float = 0.0,
-) -> Spec:
-    if draw.chance(last_share):
+    producer = draw.choice(_PRODUCERS[family])
+    keepdim = (("keepdim", draw.below(2)),) if producer in REDUCTIONS else ()
+    if draw.chance(0.4 if family in ("l1_norm", "l2_norm") else 0.0):
         rank = draw.choice((2, 2, 3))
         dim = rank - 1
     else:
         rank, dim = draw.choice(((2, 0), (3, 0), (3, 1), (3, 1), (4, 1)))
     return Spec(
-        level=1,
-        family=family,
         producer=producer,
         sizes=_draw_sizes(draw, rank, dim),
         dtypes=draw_dtypes(draw),
-        options=(*options, ("dim", dim)),
+        options=(*eps, *keepdim, ("dim", dim)),
     )
 
 
@@ -123,7 +100,7 @@ _EXPRESSIONS = {
 def write_strips(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the task and a teacher for a family along any dimension."""
     rank, dim = len(spec.sizes), int(spec.option("dim"))
-    names = draw_names_among(draw, _NAMES[rank])
+    names = draw_names(draw, _NAMES[rank])
     x, draft = names.x, Draft()
     draft.take(x, _input(spec, names, dim))
     keep = ", keepdim=True" if spec.option("keepdim") else ""
@@ -157,15 +134,11 @@ def _input(spec: Spec, names: Names, dim: int) -> str:
             return f"torch.randn({shape})"
 
 
-def _lines(producer: str, body: RowBody, pointer: str) -> list[str]:
-    if producer in REDUCTIONS:
-        write, finish_body = REDUCTIONS[producer], body.finish_reduction
-    else:
-        write, finish_body = {**MAPS, **NORMALISATIONS}[producer], body.finish_map
-    if not isinstance(body, StripBody):
-        return write(body) + finish_body((), pointer)
-    lines = write_walk(producer, body) if body.style == "walk" else write_strip(write, body)
-    return lines + finish_body((), pointer)
+def _write_lines(producer: str, body: StripBody, result: str) -> list[str]:
+    if producer not in REDUCTIONS:
+        return write_strip(MAPS[producer], body) + body.finish_map((), body.names.ptr(result))
+    lines = write_walk(producer, body) if body.style == "walk" else write_strip(REDUCTIONS[producer], body)
+    return lines + body.finish_reduction((), body.names.ptr(result))
 
 
 def _row_kernel(spec: Spec, names: Names, draft: Draft, draw: Draw) -> Kernel:
@@ -179,7 +152,7 @@ def _row_kernel(spec: Spec, names: Names, draft: Draft, draw: Draw) -> Kernel:
         name=draw.choice((spec.family, "normalize", "row")) + names.suffix,
         arguments=draft.pass_to(names.ptr, result, [n]),
         constants=((names.block, block),),
-        body=tuple(_lines(spec.producer, body, names.ptr(result))),
+        body=tuple(write_body(spec.producer, body, result)),
     )
     host = [f"{result} = torch.empty_like(<{x}>)", f"{n} = <{x}>.shape[-1]", f"{rows} = <{x}>.numel() // {n}"]
     return make_kernel([device], [*host, device.launch(f"({rows},)")], draft.tensors, result, style)
@@ -214,7 +187,7 @@ def _strip_kernel(spec: Spec, names: Names, draft: Draft, draw: Draw) -> Kernel:
         name=draw.choice((spec.family, spec.producer, "strip")) + names.suffix,
         arguments=draft.pass_to(names.ptr, result, [n, inner]),
         constants=tuple(constants),
-        body=tuple(_lines(spec.producer, body, names.ptr(result))),
+        body=tuple(_write_lines(spec.producer, body, result)),
     )
     host, grid = spread_lanes(x, dim, rank, (n, inner, outer), width)
     if spec.producer in REDUCTIONS:

@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
+from ..builder.spec import DIMENSIONS as IMAGES
 from ..builder.spec import Size, Spec, draw_dtypes, draw_size
-from ..builder.wording import Kernel, Names, draw_names_among, finish
+from ..builder.wording import ROW_NAMES, Kernel, Names, draw_names, finish
 
 MAX_ELEMENTS = 500_000
 
 DIMENSIONS: dict[int, tuple[tuple[str, ...], ...]] = {
     1: (("N",), ("SIZE",), ("LENGTH",), ("n",)),
-    2: (("M", "N"), ("ROWS", "COLS"), ("batch_size", "dim"), ("BATCH", "DIM"), ("B", "D")),
-    3: (("B", "M", "N"), ("BATCH", "SEQ", "DIM"), ("batch_size", "seq_len", "dim"), ("B", "T", "D")),
-    4: (("N", "C", "H", "W"), ("BATCH", "CHANNELS", "HEIGHT", "WIDTH"), ("batch_size", "channels", "height", "width")),
+    **ROW_NAMES,
+    4: IMAGES[4][:3],
 }
 
 
@@ -82,15 +82,13 @@ def draw_full_reduction(draw: Draw, family: str) -> Spec:
     """Draw a reduction of all elements to one number."""
     rank = draw.choice((1, 2, 2, 3, 4))
     producer = draw.choice(tuple(_TOTALS))
-    return Spec(level=1, family=family, producer=producer, sizes=draw_total_sizes(draw, rank))
+    return Spec(producer=producer, sizes=draw_total_sizes(draw, rank))
 
 
 def draw_frobenius_norm(draw: Draw, family: str) -> Spec:
     """Draw division of a tensor by its Frobenius norm."""
     rank = draw.choice((2, 2, 3, 4))
     return Spec(
-        level=1,
-        family=family,
         producer="normalise",
         sizes=draw_total_sizes(draw, rank),
         dtypes=draw_dtypes(draw),
@@ -99,7 +97,7 @@ def draw_frobenius_norm(draw: Draw, family: str) -> Spec:
 
 def write_total(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the task and a teacher for a total, or for division by the Frobenius norm."""
-    names = draw_names_among(draw, DIMENSIONS[len(spec.sizes)])
+    names = draw_names(draw, DIMENSIONS[len(spec.sizes)])
     x, draft = names.x, Draft()
     if spec.producer == "normalise":
         draft.take(x, f"torch.randn({names.shape})")

@@ -1,6 +1,8 @@
-"""The steps of an open task: those of every chain, new functions, steps before the head, and earlier values again.
+"""Chains of open tasks: how they begin, and their steps; the sizes are such as a verdict can afford.
 
-Functions of `MARKS` make a chain one that no older family can draw.
+Steps are those of every chain, new functions, steps before the head, and earlier values again. Functions of `MARKS`
+make a chain one that no older family can draw. A policy is judged on hundreds of answers a round, and what they are
+judged by is the code and not the size: tensors have a few million elements at most.
 """
 
 from __future__ import annotations
@@ -9,85 +11,74 @@ from collections.abc import Sequence
 
 from attrs import define
 
-from ..builder.operations import ACTIVATIONS, GATE, RESIDUAL, SUBTRACT, Operand, Operation, apply, make_operation
+from ..builder.draw import Draw
+from ..builder.operations import (
+    ACTIVATIONS,
+    GATE,
+    HARDSIGMOID,
+    LOG_SIGMOID,
+    RESIDUAL,
+    SUBTRACT,
+    WEIGHT,
+    Numbers,
+    Operand,
+    Operation,
+    apply,
+    make_operation,
+)
+from ..builder.spec import draw_size
 from ..composition.chains import _PLAIN, MISH, POINTWISE, SELF_GATE, Chain
-from ..composition.tensors import rename
+from ..composition.heads import (
+    add_convolution,
+    add_image,
+    add_tensor,
+    draw_batch,
+    draw_features,
+    draw_pool_window,
+    draw_rank,
+    draw_rows,
+    draw_sequence,
+)
+from ..composition.program import Program, Shape, rename
 
-_WEIGHTS = (0.1, 0.2, 0.25, 0.3, 0.4, 0.6, 0.7, 0.75, 0.9)
-_SMOOTHING = (0.25, 0.5, 1.0, 2.0)
+
+def _on_tensor(
+    name: str, torch: str, text: str, triton: str, numbers: Numbers = (), result: str = "mixed"
+) -> Operation:
+    return make_operation(
+        name, torch, text, triton, numbers=numbers, operand=Operand.TENSOR, group="tensor", result=result
+    )
 
 
-def _on_tensor(name: str, torch: str, text: str, triton: str, **more: object) -> Operation:
-    return make_operation(name, torch, text, triton, operand=Operand.TENSOR, group="tensor", **more)
-
-
-SINE = make_operation("sin", "torch.sin({x})", "sine", "tl.sin({x})", group="squash")
-COSINE = make_operation("cos", "torch.cos({x})", "cosine", "tl.cos({x})", group="squash")
+_SMOOTHING = (("smoothing", (0.25, 0.5, 1.0, 2.0)),)
+_ROOT = ("torch.sqrt({x} * {x} + {a})", "square root of the square plus {a}", "tl.sqrt({x} * {x} + {a})")
+_SIGNED_SQUARE = ("{x} * torch.abs({x})", "multiply by its absolute value", "{x} * tl.abs({x})")
+_BUMP = ("{x} / (1.0 + {x} * {x})", "divide by one plus its square")
 NEW_UNARY: tuple[Operation, ...] = (
-    SINE,
-    COSINE,
-    make_operation("erf", "torch.erf({x})", "error function", "tl.erf({x})", group="squash", result="same"),
-    make_operation(
-        "smooth_abs",
-        "torch.sqrt({x} * {x} + {a})",
-        "square root of the square plus {a}",
-        "tl.sqrt({x} * {x} + {a})",
-        numbers=(("smoothing", _SMOOTHING),),
-        group="even",
-        result="one",
-    ),
-    make_operation(
-        "signed_square", "{x} * torch.abs({x})", "multiply by its absolute value", "{x} * tl.abs({x})", group="even"
-    ),
-    make_operation(
-        "bump",
-        "{x} / (1.0 + {x} * {x})",
-        "divide by one plus its square",
-        "{x} / (1.0 + {x} * {x})",
-        group="squash",
-        result="same",
-    ),
+    make_operation("sin", "torch", "sine", "tl.sin({x})", group="squash"),
+    make_operation("cos", "torch", "cosine", "tl.cos({x})", group="squash"),
+    make_operation("erf", "torch", "error function", "tl.erf({x})", group="squash", result="same"),
+    make_operation("smooth_abs", *_ROOT, numbers=_SMOOTHING, group="even", result="one"),
+    make_operation("signed_square", *_SIGNED_SQUARE, group="even"),
+    make_operation("bump", *_BUMP, group="squash", result="same"),
 )
 """Functions of one value."""
 
 FURTHER: tuple[Operation, ...] = (
-    make_operation(
-        "logsigmoid",
-        "F.logsigmoid({x})",
-        "log-sigmoid",
-        "tl.minimum({x}, 0.0) - tl.log(1.0 + tl.exp(-tl.abs({x})))",
-        result="one",
-    ),
-    make_operation(
-        "hardsigmoid",
-        "F.hardsigmoid({x})",
-        "hardsigmoid",
-        "tl.minimum(tl.maximum({x} / 6.0 + 0.5, 0.0), 1.0)",
-        group="squash",
-        result="one",
-    ),
+    make_operation("logsigmoid", "F", "log-sigmoid", LOG_SIGMOID, result="one"),
+    make_operation("hardsigmoid", "F", "hardsigmoid", HARDSIGMOID, group="squash", result="one"),
 )
 """Those that others make with a number beside them, a softplus or a clamp, so that they alone make nothing new."""
 
+_LERP = ("torch.lerp({x}, {v}, {a})", "interpolate towards {v} by {a}", "{x} + {a} * ({v} - {x})")
+_SQUARED_DIFFERENCE = ("({x} - {v}) ** 2", "squared difference from {v}", "({x} - {v}) * ({x} - {v})")
 NEW_BINARY: tuple[Operation, ...] = (
     _on_tensor("maximum", "torch.maximum({x}, {v})", "maximum with {v}", "tl.maximum({x}, {v})"),
     _on_tensor("minimum", "torch.minimum({x}, {v})", "minimum with {v}", "tl.minimum({x}, {v})"),
-    _on_tensor(
-        "lerp",
-        "torch.lerp({x}, {v}, {a})",
-        "interpolate towards {v} by {a}",
-        "{x} + {a} * ({v} - {x})",
-        numbers=(("weight", _WEIGHTS),),
-    ),
+    _on_tensor("lerp", *_LERP, numbers=WEIGHT),
     _on_tensor("glu", "{x} * torch.sigmoid({v})", "multiply by the sigmoid of {v}", "{x} * tl.sigmoid({v})"),
     _on_tensor("swiglu", "{x} * F.silu({v})", "multiply by SiLU of {v}", "{x} * ({v} * tl.sigmoid({v}))"),
-    _on_tensor(
-        "squared_difference",
-        "({x} - {v}) ** 2",
-        "squared difference from {v}",
-        "({x} - {v}) * ({x} - {v})",
-        result="one",
-    ),
+    _on_tensor("squared_difference", *_SQUARED_DIFFERENCE, result="one"),
     _on_tensor("distance", "torch.abs({x} - {v})", "absolute difference from {v}", "tl.abs({x} - {v})", result="one"),
 )
 """Functions of the running value and a further input of its shape."""
@@ -232,3 +223,105 @@ class OpenChain(Chain):
             self.order = 0
         if operation.name in NEW:
             self.is_centred = False
+
+
+MOST_ELEMENTS = 1 << 22
+_PART = 1 / 8
+"""Of the places that a convolution of the older families has at most."""
+
+
+def begin(draw: Draw, rank: int) -> OpenChain:
+    """Begin a chain with a tensor of two to five dimensions."""
+    program = Program()
+    x = add_tensor(program, draw, rank, most=MOST_ELEMENTS)
+    axis = rank - 1 if rank < 4 else 1
+    return OpenChain(program=program, draw=draw, x=x, axis=axis, is_image=rank > 3)
+
+
+def begin_image(draw: Draw, multiple: int = 1) -> OpenChain:
+    """Begin a chain with images of one to three sides."""
+    program = Program()
+    x = add_image(program, draw, draw_rank, 8, 128, multiple, MOST_ELEMENTS)
+    return OpenChain(program=program, draw=draw, x=x, axis=1, is_image=True)
+
+
+def begin_pooling(draw: Draw, leads: float) -> OpenChain:
+    """Begin a chain with a pooling of images, after a function of them with probability `leads`."""
+    rank = draw_rank(draw)
+    window = draw_pool_window(draw, rank, is_plain=draw.chance(0.4))
+    program = Program()
+    x = add_image(program, draw, lambda _: rank, 8, 128, 1, MOST_ELEMENTS, window)
+    chain = OpenChain(program=program, draw=draw, x=x, axis=1, is_image=True)
+    if draw.chance(leads):
+        chain.lead()
+    # the largest of bounded values is their bound, and that of values of both signs has one
+    kind = "avg" if chain.is_bounded else draw.choice(("max", "avg"))
+    chain.x = program.pool(chain.x, kind, window)
+    chain.is_mixed = chain.is_mixed and kind == "avg"
+    chain.used.add("pool")
+    return chain
+
+
+_CONVOLUTIONS = ("standard",) * 5 + ("depthwise", "pointwise", "grouped")
+
+
+def begin_convolution(draw: Draw, leads: float, kinds: tuple[str, ...] = _CONVOLUTIONS) -> OpenChain:
+    """Begin a chain with a convolution of images, after a function of them with probability `leads`."""
+    chain = OpenChain(program=Program(), draw=draw, x=-1, axis=1, is_image=True)
+
+    def lead(x: int) -> int:
+        chain.x = x
+        if draw.chance(leads):
+            chain.lead()
+        return chain.x
+
+    rank = draw.choice((1, 2, 2, 2, 2, 3))
+    kind, is_plain = draw.choice(kinds), draw.chance(0.7)
+    chain.x = add_convolution(chain.program, draw, kind, rank, is_plain, _PART, lead)
+    return _mixed(chain)
+
+
+def begin_linear(draw: Draw, leads: float) -> OpenChain:
+    """Begin a chain with a linear layer of rows or of sequences, after a function of them with probability `leads`."""
+    program = Program()
+    inner = program.dim("in_features", draw_features(draw, 64, 2048))
+    lead: Shape = (program.dim("batch", draw_rows(draw, 64, 2048)),)
+    if draw.chance(0.25):
+        lead = (program.dim("groups", draw_batch(draw)), program.dim("sequence", draw_sequence(draw, 8, 64)))
+    outer = program.dim("out_features", draw_features(draw, 64, 2048))
+    x = program.input((*lead, inner))
+    chain = OpenChain(program=program, draw=draw, x=x, axis=len(lead))
+    if draw.chance(leads):
+        chain.lead()
+    chain.x = program.linear(chain.x, outer, draw.chance(0.7))
+    return _mixed(chain)
+
+
+def begin_product(draw: Draw, leads: float) -> OpenChain:
+    """Begin a chain with a product of two matrices or of two batches of them."""
+    program = Program()
+    m = program.dim("M", draw_size(draw, draw.size(32, 1024), (3, 5, 7), (17, 23), (33, 47)))
+    k = program.dim("K", draw_size(draw, draw.size(32, 1024), (5, 7, 9), (35, 45), (66, 90)))
+    n = program.dim("N", draw_size(draw, draw.size(32, 1024), (3, 5, 7), (19, 30), (35, 50)))
+    lead: Shape = ()
+    if draw.chance(0.35):
+        lead = (program.dim("batch", draw_size(draw, draw.choice((4, 8, 16, 12)), (2,), (2, 2), (3, 3))),)
+    layout = draw.choice(("nn", "nn", "nn", "nt", "tn", "tt"))
+    left = (*lead, m, k) if layout[0] == "n" else (*lead, k, m)
+    right = (*lead, k, n) if layout[1] == "n" else (*lead, n, k)
+    names = draw.choice((("a", "b"), ("x", "w")))
+    # products of unscaled inputs are large, and functions with a bound would be constant
+    a = program.input(left, names[0], scale=k)
+    b = program.input(right, names[1])
+    chain = OpenChain(program=program, draw=draw, x=a, axis=len(left) - 1)
+    if draw.chance(leads):
+        chain.lead(binary=0.0)
+    chain.x = program.matmul(chain.x, b, layout, name="x")
+    chain.axis, chain.order = len(lead) + 1, chain.order + 1
+    return _mixed(chain)
+
+
+def _mixed(chain: OpenChain) -> OpenChain:
+    """Return the chain after a head whose weights have both signs."""
+    chain.is_mixed, chain.is_bounded, chain.is_large = True, False, False
+    return chain

@@ -12,16 +12,20 @@ for each kind of head; the pairs have few families, so that they are a small par
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
+from functools import partial
 
 from ..builder.draw import Draw
 from ..builder.operations import apply
 from ..builder.spec import Spec
 from ..composition.heads import add_tensor, draw_tensor_rank
-from ..composition.program import Program
-from ..composition.tensors import ProgramSpec
-from .chain import FURTHER, LEADING, NEW_BINARY, NEW_UNARY, OpenChain
-from .inputs import (
+from ..composition.program import Program, ProgramSpec, draw_programs
+from .chain import (
+    FURTHER,
+    LEADING,
     MOST_ELEMENTS,
+    NEW_BINARY,
+    NEW_UNARY,
+    OpenChain,
     begin,
     begin_convolution,
     begin_image,
@@ -32,6 +36,8 @@ from .inputs import (
 from .membership import count_elements, count_operations, is_marked, is_open
 
 ChainDraw = Callable[[Draw], OpenChain]
+HeadDraw = Callable[[Draw, float], OpenChain]
+"""Begins a chain with a head, after a function with this probability."""
 SpecDraw = Callable[[Draw, str], Spec]
 NUM_OPERATIONS: dict[int, tuple[int, ...]] = {1: (2,), 2: (3, 3, 4)}
 """By level; one of them is drawn."""
@@ -92,21 +98,21 @@ def _begin_any(draw: Draw) -> OpenChain:
     return begin_image(draw, draw.choice((1, 2, 4, 4, 8)))
 
 
-def _draw_pooling(draw: Draw) -> OpenChain:
-    leads = draw.chance(0.6)
-    chain = begin_pooling(draw, float(leads))
-    if not leads:
-        chain.add_new()
-    return chain
+def _begin_product(draw: Draw, leads: float) -> OpenChain:
+    return (begin_linear if draw.chance(0.5) else begin_product)(draw, leads)
 
 
-def _draw_product(draw: Draw) -> OpenChain:
-    leads = draw.chance(0.5)
-    begins = begin_linear if draw.chance(0.5) else begin_product
-    chain = begins(draw, float(leads))
-    if not leads:
-        chain.add_new()
-    return chain
+def _add_function(begins: HeadDraw, share: float) -> ChainDraw:
+    """Return the draw of a head with a function before it, with probability `share`, or a new one after it."""
+
+    def draw_chain(draw: Draw) -> OpenChain:
+        leads = draw.chance(share)
+        chain = begins(draw, float(leads))
+        if not leads:
+            chain.add_new()
+        return chain
+
+    return draw_chain
 
 
 def _draw_relation(draw: Draw) -> OpenChain:
@@ -128,30 +134,14 @@ def _finish(chain: OpenChain, has_mark: bool) -> OpenChain:
     return chain
 
 
-def _draw_convolution_chain(draw: Draw) -> OpenChain:
-    leads = draw.chance(0.4)
-    kinds = ("standard",) * 5 + ("depthwise", "pointwise", "grouped")
-    return _finish(begin_convolution(draw, kinds, float(leads)), leads)
+def _add_steps(begins: HeadDraw, share: float = 0.4) -> ChainDraw:
+    """Return the draw of a head with a function before it, with probability `share`, and steps after it."""
 
+    def draw_chain(draw: Draw) -> OpenChain:
+        leads = draw.chance(share)
+        return _finish(begins(draw, float(leads)), leads)
 
-def _draw_transposed_chain(draw: Draw) -> OpenChain:
-    leads = draw.chance(0.4)
-    return _finish(begin_convolution(draw, ("transposed",), float(leads)), leads)
-
-
-def _draw_linear_chain(draw: Draw) -> OpenChain:
-    leads = draw.chance(0.4)
-    return _finish(begin_linear(draw, float(leads)), leads)
-
-
-def _draw_product_chain(draw: Draw) -> OpenChain:
-    leads = draw.chance(0.4)
-    return _finish(begin_product(draw, float(leads)), leads)
-
-
-def _draw_pooling_chain(draw: Draw) -> OpenChain:
-    leads = draw.chance(0.6)
-    return _finish(begin_pooling(draw, float(leads)), leads)
+    return draw_chain
 
 
 def _draw_norm_chain(draw: Draw) -> OpenChain:
@@ -200,34 +190,37 @@ _CHAINS: dict[int, dict[str, ChainDraw]] = {
         "open_softmax": _draw_softmax,
         "open_norm": _draw_norm,
         "open_scan": _draw_scan,
-        "open_pooling": _draw_pooling,
-        "open_product": _draw_product,
+        "open_pooling": _add_function(begin_pooling, 0.6),
+        "open_product": _add_function(_begin_product, 0.5),
         "open_relation": _draw_relation,
     },
     2: {
-        "open_conv_chain": _draw_convolution_chain,
-        "open_conv_transpose_chain": _draw_transposed_chain,
-        "open_linear_chain": _draw_linear_chain,
-        "open_product_chain": _draw_product_chain,
-        "open_pooling_chain": _draw_pooling_chain,
+        "open_conv_chain": _add_steps(begin_convolution),
+        "open_conv_transpose_chain": _add_steps(partial(begin_convolution, kinds=("transposed",))),
+        "open_linear_chain": _add_steps(begin_linear),
+        "open_product_chain": _add_steps(begin_product),
+        "open_pooling_chain": _add_steps(begin_pooling, 0.6),
         "open_norm_chain": _draw_norm_chain,
         "open_reduction_chain": _draw_reduction_chain,
         "open_softmax_chain": _draw_softmax_chain,
         "open_relation_chain": _draw_relation_chain,
     },
 }
-_LESSONS: dict[int, dict[str, tuple[ChainDraw, ...]]] = {
+_LESSONS: dict[int, dict[str, tuple[str, ...]]] = {
     1: {
-        "two_functions": (_draw_map,),
-        "function_and_rows": (_draw_reduction, _draw_softmax, _draw_norm, _draw_scan, _draw_relation),
-        "function_and_layer": (_draw_pooling, _draw_product),
+        "two_functions": ("open_map",),
+        "function_and_rows": ("open_reduction", "open_softmax", "open_norm", "open_scan", "open_relation"),
+        "function_and_layer": ("open_pooling", "open_product"),
     },
     2: {
-        "functions_and_rows": (_draw_norm_chain, _draw_reduction_chain, _draw_softmax_chain, _draw_relation_chain),
-        "functions_and_product": (_draw_linear_chain, _draw_product_chain, _draw_pooling_chain),
-        "functions_and_conv": (_draw_convolution_chain, _draw_transposed_chain),
+        "functions_and_rows": (
+            *("open_norm_chain", "open_reduction_chain", "open_softmax_chain", "open_relation_chain"),
+        ),
+        "functions_and_product": ("open_linear_chain", "open_product_chain", "open_pooling_chain"),
+        "functions_and_conv": ("open_conv_chain", "open_conv_transpose_chain"),
     },
 }
+"""By level and name the chains that pairs are drawn as."""
 
 
 def _with_further_steps(draw_chain: ChainDraw) -> ChainDraw:
@@ -241,7 +234,7 @@ def _with_further_steps(draw_chain: ChainDraw) -> ChainDraw:
     return draw_longer
 
 
-def _draw_marked(level: int, chains: Sequence[ChainDraw], has_teacher: bool, lengths: Container[int]) -> SpecDraw:
+def _draw_marked(chains: Sequence[ChainDraw], has_teacher: bool, lengths: Container[int]) -> SpecDraw:
     """Return the draws of a family that have a mark, are small, and belong to open tasks or to pairs."""
 
     def belongs(spec: ProgramSpec) -> bool:
@@ -254,32 +247,28 @@ def _draw_marked(level: int, chains: Sequence[ChainDraw], has_teacher: bool, len
 
     def draw_one(draw: Draw, family: str) -> Spec:
         while True:
-            spec = draw.choice(chains)(draw).program.finish(level, family)
+            spec = draw.choice(chains)(draw).program.finish()
             if belongs(spec):
                 return spec
 
     return draw_one
 
 
-def _draw_function(draw: Draw, family: str) -> Spec:
+def _draw_function(program: Program, draw: Draw) -> None:
     """Draw a function of one tensor that open tasks have as a step."""
-    program = Program()
     x = add_tensor(program, draw, draw_tensor_rank(draw))
     program.point(x, apply(draw.choice((*NEW_UNARY, *FURTHER)), draw))
-    return program.finish(1, family)
 
 
-def _draw_combination(draw: Draw, family: str) -> Spec:
+def _draw_combination(program: Program, draw: Draw) -> None:
     """Draw a function of two tensors that open tasks have as a step."""
-    program = Program()
     x = add_tensor(program, draw, draw_tensor_rank(draw))
     other = program.input(program.shape(x), draw.choice(("r", "y", "other")))
     program.point(x, apply(draw.choice(NEW_BINARY), draw), "tensor", other=other)
-    return program.finish(1, family)
 
 
 OPEN_FAMILIES: dict[str, tuple[int, SpecDraw]] = {
-    name: (level, _draw_marked(level, (chain,), has_teacher=False, lengths=NUM_OPERATIONS[level]))
+    name: (level, _draw_marked((chain,), False, NUM_OPERATIONS[level]))
     for level, chains in _CHAINS.items()
     for name, chain in chains.items()
 }
@@ -288,7 +277,7 @@ OPEN_FAMILIES: dict[str, tuple[int, SpecDraw]] = {
 LONG_FAMILIES: dict[str, tuple[int, SpecDraw]] = {
     name.replace("open", f"long{level}"): (
         level,
-        _draw_marked(level, (_with_further_steps(chain) if level == 2 else chain,), has_teacher=False, lengths=lengths),
+        _draw_marked((_with_further_steps(chain) if level == 2 else chain,), False, lengths),
     )
     for level, lengths in LENGTHS_OF_LONG.items()
     for name, chain in _CHAINS[2].items()
@@ -296,10 +285,10 @@ LONG_FAMILIES: dict[str, tuple[int, SpecDraw]] = {
 """Longer tasks without teachers by name."""
 
 LESSONS: dict[str, tuple[int, SpecDraw]] = {
-    "any_function": (1, _draw_function),
-    "any_combination": (1, _draw_combination),
+    "any_function": (1, draw_programs(_draw_function)),
+    "any_combination": (1, draw_programs(_draw_combination)),
     **{
-        name: (level, _draw_marked(level, chains, has_teacher=True, lengths=NUM_OPERATIONS[level]))
+        name: (level, _draw_marked([_CHAINS[level][one] for one in chains], True, NUM_OPERATIONS[level]))
         for level, families in _LESSONS.items()
         for name, chains in families.items()
     },

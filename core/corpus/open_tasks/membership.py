@@ -15,10 +15,9 @@ from collections.abc import Sequence
 from math import prod
 
 from ..builder.draw import digest
-from ..composition.tensors import Node, ProgramSpec
+from ..composition.program import VIEWS, Node, ProgramSpec
 from .chain import MARKS
 
-_VIEWS = frozenset({"input", "dropout", "flatten", "tokens"})
 _BUILT_IN = frozenset({"bias", "gain"})
 """Steps that a layer or a norm may do itself."""
 _MERGED = ("scale", "shift")
@@ -48,10 +47,10 @@ _PAIRS_OF_THREE = 1
 
 def find_operations(spec: ProgramSpec) -> tuple[str, ...]:
     """Return the multiset of a program's operations, sorted; those of an input, or of an earlier value, say so."""
-    has_head = any(node.op not in ("point", *_VIEWS) for node in spec.nodes)
+    has_head = any(node.op not in ("point", *VIEWS) for node in spec.nodes)
     found: list[str] = []
     for place, node in enumerate(spec.nodes):
-        if node.op not in _VIEWS:
+        if node.op not in VIEWS:
             found += _name(place, node, spec, has_head)
     merged = {name for name in found if name in _MERGED}
     if any(name.endswith(_VARIANCE) for name in found):
@@ -88,7 +87,7 @@ def _find_role(place: int, node: Node, spec: ProgramSpec, has_head: bool) -> str
 
 def _find_heads(place: int, spec: ProgramSpec) -> set[int]:
     """Return the places of the heads that a value was computed by."""
-    return {at for at in _sources(place, spec) if spec.nodes[at].op not in ("point", *_VIEWS)}
+    return {at for at in _sources(place, spec) if spec.nodes[at].op not in ("point", *VIEWS)}
 
 
 def _sources(place: int, spec: ProgramSpec) -> set[int]:
@@ -123,4 +122,4 @@ def count_elements(spec: ProgramSpec) -> int:
 
 def count_operations(nodes: Sequence[Node]) -> int:
     """Return how many nodes compute."""
-    return sum(node.op not in _VIEWS for node in nodes)
+    return sum(node.op not in VIEWS for node in nodes)

@@ -102,9 +102,7 @@ def _explain_input(argument: Argument, shapes: Mapping[str, str], draw: Draw) ->
     return draw.choice((f"Input tensor of shape {shape}.", f"tensor of shape {shape}", f"shape {shape}", f"{shape}"))
 
 
-def document_class(
-    form: str, summary: str, program: Program, shapes: Mapping[str, str], typed: bool, draw: Draw
-) -> list[str]:
+def document_class(form: str, summary: str, program: Program, typed: bool, draw: Draw) -> list[str]:
     """Return the lines of the class's docstring, without quotes; empty for none."""
     parameters = program.parameters
     match form:

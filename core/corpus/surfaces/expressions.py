@@ -7,7 +7,11 @@ may take. The expressions that families write need a dozen kinds of nodes; every
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+Node = TypeVar("Node", bound=ast.AST)
 
 _BINARY: dict[type[ast.operator], tuple[str, int]] = {
     ast.Add: ("+", 12),
@@ -36,6 +40,7 @@ _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {
 }
 """By type of node the fields that may hold parts, the last one first."""
 _SIGN, _ATOM, _LEAST = 14, 20, 0
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _LEAVES = frozenset({ast.Name, ast.Constant})
 _PARTS = frozenset(
     kind
@@ -86,6 +91,11 @@ def assign(target: ast.expr | str, value: ast.expr) -> ast.Assign:
     return ast.Assign(targets=[place], value=value)
 
 
+def assign_own(attribute: str, value: ast.expr) -> ast.Assign:
+    """Return an assignment to an attribute of `self`."""
+    return assign(ast.Attribute(value=name("self"), attr=attribute, ctx=ast.Store()), value)
+
+
 def path_of(node: ast.expr) -> str:
     """Return the path of a name with attributes; empty for anything else."""
     parts: list[str] = []
@@ -133,23 +143,30 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
                 waiting += [part for part in reversed(value) if isinstance(part, ast.AST)]
 
 
+def calls_in(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
+    """Yield the calls in nodes."""
+    for node in nodes:
+        yield from (part for part in walk(node) if isinstance(part, ast.Call))
+
+
 def replace_in(node: ast.AST, change: Callable[[ast.expr], ast.expr | None]) -> ast.AST:
     """Replace expressions below a node in place, innermost first; `change` gives none for those that stay."""
     for field, value in tuple(vars(node).items()):
         if type(value) in _PARTS:
-            setattr(node, field, _replaced(value, change))
+            setattr(node, field, replaced(value, change))
         elif type(value) is list:
             for place, item in enumerate(value):
                 if isinstance(item, ast.AST):
-                    value[place] = _replaced(item, change)
+                    value[place] = replaced(item, change)
     return node
 
 
-def _replaced(node: ast.AST, change: Callable[[ast.expr], ast.expr | None]) -> ast.AST:
+def replaced(node: Node, change: Callable[[ast.expr], ast.expr | None]) -> Node:
+    """Return a node with expressions replaced, itself among them, as `replace_in` does below one."""
     if type(node) not in _LEAVES:
         replace_in(node, change)
     found = change(node) if isinstance(node, ast.expr) else None
-    return node if found is None else found
+    return node if found is None else found  # type: ignore[return-value]
 
 
 def rename_in(node: ast.AST, names: Mapping[str, str]) -> None:
@@ -159,11 +176,25 @@ def rename_in(node: ast.AST, names: Mapping[str, str]) -> None:
             child.id = names[child.id]
 
 
+def drawn_shape(node: ast.expr) -> list[str]:
+    """Return the names of the dimensions of the tensor that an expression draws; empty where they are not names."""
+    for part in walk(node):
+        if isinstance(part, ast.Call) and path_of(part.func) in ("torch.randn", "torch.rand"):
+            names = [size.id for size in part.args if isinstance(size, ast.Name)]
+            return names if len(names) == len(part.args) else []
+    return []
+
+
 def names_in(node: ast.AST) -> Iterator[str]:
     """Yield the names that a node reads or binds, as often as it does."""
     for child in walk(node):
         if isinstance(child, ast.Name):
             yield child.id
+
+
+def words_in(text: str) -> set[str]:
+    """Return the identifiers of a text."""
+    return set(_WORD.findall(text))
 
 
 def write_expression(node: ast.expr, quote: str = '"') -> str:

@@ -9,6 +9,7 @@ from ..builder.draw import Draw
 from .dialects import Dialect, weighted
 from .expressions import (
     assign,
+    assign_own,
     attribute_of_self,
     call,
     dotted,
@@ -18,6 +19,7 @@ from .expressions import (
     path_of,
     rename_in,
     replace_in,
+    replaced,
     walk,
     write_expression,
 )
@@ -114,11 +116,10 @@ def _nest(body: list[ast.stmt], draw: Draw) -> None:
 
 
 def _substitute(node: ast.stmt, wanted: str, value: ast.expr) -> None:
-    class _Into(ast.NodeTransformer):
-        def visit_Name(self, found: ast.Name) -> ast.expr:
-            return value if found.id == wanted else found
+    def change(found: ast.expr) -> ast.expr | None:
+        return value if isinstance(found, ast.Name) and found.id == wanted else None
 
-    node.value = _Into().visit(_value(node))  # type: ignore[attr-defined]
+    node.value = replaced(_value(node), change)  # type: ignore[attr-defined]
 
 
 def _name_each(program: Program, draw: Draw, is_each: bool) -> None:
@@ -137,7 +138,7 @@ def _name_each(program: Program, draw: Draw, is_each: bool) -> None:
         if not target or target not in {argument.name for argument in program.arguments}:
             continue
         if is_each:
-            wanted = _describing_name(value, draw)
+            wanted = _describing_name(value)
             chosen = wanted if wanted and wanted not in taken else f"x{place + 1}"
             taken.add(chosen)
         current[target] = chosen
@@ -157,7 +158,7 @@ _DESCRIBING = {
 }
 
 
-def _describing_name(value: ast.expr, draw: Draw) -> str:
+def _describing_name(value: ast.expr) -> str:
     if isinstance(value, ast.Call):
         if attribute := attribute_of_self(value.func):
             return f"{attribute.lstrip('_')}_out"
@@ -250,9 +251,9 @@ def _make_sequential(program: Program, draw: Draw) -> None:
     wanted = (*_CONTAINERS, f"{run[0]}_{run[1]}", f"{run[0]}_{run[1]}", f"{run[0]}_block")
     container = draw.choice([one for one in wanted if one not in made])
     sequence = call(dotted("nn.Sequential"), *(made[one] for one in run))
-    target = ast.Attribute(value=name("self"), attr=container, ctx=ast.Store())
     kept = [node for n, node in enumerate(program.init) if n not in {places[one] for one in run[1:]}]
-    program.init[:] = [assign(target, sequence) if node is program.init[places[run[0]]] else node for node in kept]
+    first_made = program.init[places[run[0]]]
+    program.init[:] = [assign_own(container, sequence) if node is first_made else node for node in kept]
     program.moved.update({one: f"{container}[{place}]" for place, one in enumerate(run)})
     value = call(own(container), name(first))
     is_last = isinstance(body[end - 1], ast.Return)
@@ -275,7 +276,8 @@ def _make_method(program: Program, draw: Draw) -> None:
         end += 1
     chosen = _free_name(program, ("_activate", "_post", "epilogue", "_tail", "transform"), draw)
     moved = [*body[start:end], ast.Return(value=name(first))]
-    _end_method(moved, draw)
+    if draw.chance(0.6):
+        moved[-2:] = [ast.Return(value=_value(moved[-2]))]
     argument = draw.choice((first, first, "t", "h"))
     for node in moved:
         rename_in(node, {first: argument})
@@ -324,8 +326,3 @@ def _is_root(node: ast.expr) -> bool:
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in ROOTS:
         return False
     return any(isinstance(part, ast.BinOp) for part in walk(node))
-
-
-def _end_method(moved: list[ast.stmt], draw: Draw) -> None:
-    if draw.chance(0.6):
-        moved[-2:] = [ast.Return(value=_value(moved[-2]))]

@@ -10,16 +10,7 @@ from collections.abc import Collection, Iterator
 
 from ..builder.draw import Draw
 from .dialects import Dialect
-from .expressions import (
-    assign,
-    attribute_of_self,
-    name,
-    number_of,
-    own,
-    path_of,
-    rename_in,
-    walk,
-)
+from .expressions import assign_own, attribute_of_self, name, number_of, own, path_of, rename_in, walk
 from .program import Parameter, Program
 
 _CONVOLUTION = ("in_channels", "out_channels", "kernel_size", "stride", "padding")
@@ -65,12 +56,7 @@ _ORDER = (
     *("bias", "eps"),
 )
 """In which people list the arguments of a constructor, as far as they are known; others follow."""
-_UNUSED: tuple[tuple[str, Value], ...] = (
-    ("dropout", 0.0),
-    ("inplace", False),
-    ("verbose", False),
-    ("init_scale", 1.0),
-)
+_UNUSED: dict[str, Value] = {"dropout": 0.0, "inplace": False, "verbose": False, "init_scale": 1.0}
 _SYNONYMS: dict[str, tuple[str, ...]] = {
     "in_channels": ("in_channels", "in_channels", "c_in", "in_ch", "channels_in", "in_planes"),
     "out_channels": ("out_channels", "out_channels", "c_out", "out_ch", "channels_out", "out_planes"),
@@ -203,11 +189,6 @@ def is_literal(node: ast.expr) -> bool:
     return number_of(node) is not None or (isinstance(node, ast.Constant) and isinstance(node.value, bool))
 
 
-def _is_fraction(node: ast.expr) -> bool:
-    """Return whether a number stands there that is no size."""
-    return isinstance(number_of(node), float)
-
-
 def write_keywords(program: Program, dialect: Dialect, draw: Draw) -> None:
     """Write the arguments of some layers as keywords, or keywords as positions."""
     for layer in layers_in(program):
@@ -232,7 +213,7 @@ def give_defaults(program: Program, dialect: Dialect, draw: Draw) -> None:
     passed: list[Parameter] = []
     left: list[Parameter] = []
     for parameter in program.parameters:
-        if _is_fraction(parameter.value) and draw.chance(dialect.named_defaults):
+        if isinstance(number_of(parameter.value), float) and draw.chance(dialect.named_defaults):
             constant = parameter.name.upper()
             if constant not in program.taken():
                 program.constants.append((constant, parameter.value))
@@ -253,9 +234,9 @@ def give_defaults(program: Program, dialect: Dialect, draw: Draw) -> None:
             passed.append(parameter)
     program.parameters = [*own_values, *passed, *left]
     if program.parameters and draw.chance(dialect.unused_parameters):
-        unused, value = draw.choice(_UNUSED)
+        unused = draw.choice(tuple(_UNUSED))
         if unused not in program.taken():
-            default = ast.Constant(value=value)
+            default = ast.Constant(value=_UNUSED[unused])
             program.parameters.append(Parameter(unused, default, default=default, is_passed=False))
 
 
@@ -273,7 +254,8 @@ def name_values(program: Program, dialect: Dialect, draw: Draw) -> None:
 
 def assert_arguments(program: Program, draw: Draw) -> None:
     """Assert something that holds of an argument of the constructor, with a message or without."""
-    literal = {parameter.name: number_of(_looked_up(parameter.value, program)) for parameter in program.parameters}
+    values = dict(program.values)
+    literal = {one.name: number_of(values.get(getattr(one.value, "id", ""), one.value)) for one in program.parameters}
     sizes = {size for size, _ in program.sizes}
     given = [one.name for one in program.parameters if isinstance(one.value, ast.Name) and one.value.id in sizes]
     able: list[tuple[ast.expr, ast.cmpop, ast.expr, str]] = []
@@ -296,10 +278,6 @@ def assert_arguments(program: Program, draw: Draw) -> None:
 
 
 _POSITIVE = ("kernel_size", "stride", "eps", "divisor", "divide_by")
-
-
-def _looked_up(value: ast.expr, program: Program) -> ast.expr:
-    return dict(program.values).get(value.id, value) if isinstance(value, ast.Name) else value
 
 
 def take_keywords(program: Program, draw: Draw) -> None:
@@ -331,8 +309,7 @@ def keep_number(program: Program, wanted: str, value: ast.expr) -> ast.expr | No
     if wanted in {parameter.name for parameter in program.parameters} or wanted in program.attributes():
         return None
     program.parameters.append(Parameter(wanted, value))
-    target = ast.Attribute(value=name("self"), attr=wanted, ctx=ast.Store())
-    program.init.append(assign(target, name(wanted)))
+    program.init.append(assign_own(wanted, name(wanted)))
     program.has_constructor = True
     return own(wanted)
 

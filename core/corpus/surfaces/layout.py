@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ..builder.draw import Draw
 from .dialects import Dialect, weighted
 from .documents import comment_on, document_class, document_constructor, document_forward, hint_of
-from .expressions import number_of, path_of, walk, write_expression
+from .expressions import attribute_of_self, calls_in, drawn_shape, number_of, words_in, write_expression
 from .program import Method, Program
 from .sizes import SizeText
 
@@ -41,9 +41,7 @@ def write_parameters(program: Program, typed: bool, quote: str = '"') -> list[st
     for one in program.parameters:
         text = f"{one.name}: {hint_of(one, program)}" if typed else one.name
         if one.default is not None:
-            text += (
-                f" = {write_expression(one.default, quote)}" if typed else f"={write_expression(one.default, quote)}"
-            )
+            text += f"{' = ' if typed else '='}{write_expression(one.default, quote)}"
         written.append(text)
     return [*written, f"**{program.further}"] if program.further else written
 
@@ -99,7 +97,9 @@ class Layout:
         self.program, self.dialect, self.summary, self.draw = program, dialect, summary, draw
         self.hint = _HINTS[weighted(draw, dialect.hints)]
         self.is_long = draw.chance(0.5)
-        self.shapes = {one.name: shape_of(one.value) for one in program.arguments}
+        self.shapes = {one.name: _tell_shape(one.value) for one in program.arguments}
+        self.constructor: list[str] = []
+        """The constructor as it was written, without its docstring."""
 
     def write(self, sizes: SizeText) -> str:
         """Write the whole program."""
@@ -144,10 +144,10 @@ class Layout:
         program, dialect, draw = self.program, self.dialect, self.draw
         indent = dialect.indent
         form = weighted(draw, dialect.class_doc)
-        doc = document_class(form, self.summary, program, self.shapes, bool(self.hint), draw)
+        doc = document_class(form, self.summary, program, bool(self.hint), draw)
         is_long = self.is_long or form == "block"
         lines = ["class Model(nn.Module):", *_indented(_docstring(doc, is_long, indent), 1, indent)]
-        methods = [] if not self._has_constructor() else [self._constructor()]
+        methods = [self._constructor()] if program.has_constructor or draw.chance(0.8) else []
         helpers = [self._method(made) for made in program.methods]
         methods += [*helpers, self._forward()] if draw.chance(0.7) else [self._forward(), *helpers]
         if doc and (self.is_long or draw.chance(0.5)):
@@ -156,18 +156,28 @@ class Layout:
             lines += ([""] if place else []) + _indented(made, 1, indent)
         return "\n".join(lines)
 
-    def _has_constructor(self) -> bool:
-        return self.program.has_constructor or self.draw.chance(0.8)
-
     def _constructor(self) -> list[str]:
         program, dialect, draw = self.program, self.dialect, self.draw
         indent, quote = dialect.indent, dialect.quote
         arguments = ["self", *write_parameters(program, bool(self.hint), quote)]
         tail = " -> None:" if self.hint and draw.chance(0.3) else ":"
         doc = document_constructor(weighted(draw, dialect.init_doc), program, draw)
-        body = [draw.choice(dialect.superclass), *write_body(program.init, quote)]
+        superclass, body = draw.choice(dialect.superclass), _wrapped(write_body(program.init, quote), indent)
         lines = _signature("def __init__", arguments, tail, indent, draw)
-        return [*lines, *_indented([*_docstring(doc, self.is_long, indent), *_wrapped(body, indent)], 1, indent)]
+        self.constructor = [*lines, *_indented(["super().__init__()", *body], 1, indent)]
+        return [*lines, *_indented([*_docstring(doc, self.is_long, indent), superclass, *body], 1, indent)]
+
+    def write_answer(self, forward: Sequence[str]) -> str:
+        """Write the class of an answer: the constructor as the program has it, what it calls, and `forward`."""
+        program, indent = self.program, self.dialect.indent
+        called = {attribute_of_self(part.func) for part in calls_in(program.init)}
+        methods = [self.constructor] if program.init or program.parameters else []
+        methods += [self._method(made) for made in program.methods if made.name in called]
+        methods.append([line.replace("    ", indent) for line in forward])
+        lines = ["class ModelNew(nn.Module):"]
+        for place, made in enumerate(methods):
+            lines += ([""] if place else []) + _indented(made, 1, indent)
+        return "\n".join(lines) + "\n"
 
     def _method(self, made: Method) -> list[str]:
         hint = self.hint if made.arguments else ""
@@ -200,7 +210,7 @@ class Layout:
         indent, quote = dialect.indent, dialect.quote
         values = [write_expression(one.value, quote) for one in program.arguments]
         names = [one.name for one in program.arguments]
-        used = {word for value in values for word in _words(value)}
+        used = words_in(" ".join(values))
         tail = " -> list:" if self.hint and draw.chance(0.1) else ":"
         if draw.chance(dialect.named_inputs) and not used & set(names):
             body = [f"{key} = {value}" for key, value in zip(names, values, strict=True)]
@@ -221,10 +231,6 @@ class Layout:
             returned = f"[[], {{{words}}}]"
         comment = draw.choice(_EMPTY_COMMENTS) if not passed and draw.chance(0.3 + dialect.comments) else ""
         return f"def get_init_inputs():\n{dialect.indent}return {returned}{comment}"
-
-
-def _words(text: str) -> list[str]:
-    return "".join(letter if letter.isalnum() or letter == "_" else " " for letter in text).split()
 
 
 def _wrapped(lines: Sequence[str], indent: str) -> list[str]:
@@ -264,10 +270,7 @@ def _is_one_call(rest: str) -> bool:
     return False
 
 
-def shape_of(value: ast.expr) -> str:
+def _tell_shape(value: ast.expr) -> str:
     """Return the shape of an input as its docstring says it, in names; empty where it is not in names."""
-    for node in walk(value):
-        if isinstance(node, ast.Call) and path_of(node.func) in ("torch.randn", "torch.rand"):
-            parts = [part.id for part in node.args if isinstance(part, ast.Name)]
-            return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})" if len(parts) == len(node.args) else ""
-    return ""
+    parts = drawn_shape(value)
+    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})" if parts else ""

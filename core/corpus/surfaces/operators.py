@@ -11,7 +11,7 @@ from attrs import frozen
 
 from ..builder.draw import Draw
 from .dialects import Dialect, weighted
-from .expressions import assign, call, dotted, method, name, names_in, number_of, own, path_of, replace_in
+from .expressions import assign_own, call, dotted, method, name, names_in, number_of, own, path_of, replace_in, walk
 from .layers import keep_number, name_number
 from .program import Program
 
@@ -145,7 +145,7 @@ def _choose_space(operator: Operator, dialect: Dialect, draw: Draw) -> str:
     return weighted(draw, weights) if weights else sorted(able)[0]
 
 
-def _spell(program: Program, found: str, node: ast.Call, space: str, draw: Draw) -> ast.expr | None:
+def _spell(program: Program, found: str, node: ast.Call, space: str, draw: Draw) -> ast.expr:
     operator = OPERATORS[found]
     tensors, rest = node.args[: operator.num_tensors], node.args[operator.num_tensors :]
     words = list(node.keywords)
@@ -154,19 +154,11 @@ def _spell(program: Program, found: str, node: ast.Call, space: str, draw: Draw)
         rest = []
     elif operator is _REDUCTION and not rest and words and words[0].arg == "dim" and draw.chance(0.25):
         rest, words = [words[0].value], words[1:]
-    match space:
-        case "module":
-            return _as_module(program, operator, found, tensors, rest, words, draw) or call(
-                _plain(operator, found), *tensors, *rest
-            )
-        case "method" if _is_simple(tensors[0]) or found in ROOTS:
-            return method(tensors[0], found, [*tensors[1:], *rest], words)
-        case "long":
-            path = _LONG + found
-        case "function":
-            path = f"F.{found}"
-        case _:
-            path = _plain(operator, found)
+    if space == "module" and (made := _as_module(program, operator, found, tensors, rest, words, draw)) is not None:
+        return made
+    if space == "method" and (_is_simple(tensors[0]) or found in ROOTS):
+        return method(tensors[0], found, [*tensors[1:], *rest], words)
+    path = {"long": _LONG + found, "function": f"F.{found}"}.get(space, _plain(operator, found))
     return ast.Call(func=dotted(path), args=[*tensors, *rest], keywords=words)
 
 
@@ -191,8 +183,8 @@ def _as_module(
     """Make the operator a module of the constructor; none where its arguments are only known in `forward`."""
     values = [*rest, *(word.value for word in words)]
     known = {"self", *(constant for constant, _ in program.constants)}
-    if any(set(names_in(value)) - known for value in values) or any(word.arg in ("weight",) for word in words):
-        return ast.Call(func=dotted(_plain(operator, found)), args=[*tensors, *rest], keywords=words)
+    if any(set(names_in(value)) - known for value in values) or any(word.arg == "weight" for word in words):
+        return None
     kept = {f"self.{parameter.name}": parameter.name for parameter in program.parameters}
 
     def change(node: ast.expr) -> ast.expr | None:
@@ -202,10 +194,9 @@ def _as_module(
     made = ast.Call(func=dotted(f"nn.{operator.module}"), args=list(rest), keywords=list(words))
     replace_in(made, change)
     if "self" in set(names_in(made)):
-        return ast.Call(func=dotted(_plain(operator, found)), args=[*tensors, *rest], keywords=words)
+        return None
     attribute = _name_module(program, operator.module, found, draw)
-    target = ast.Attribute(value=name("self"), attr=attribute, ctx=ast.Store())
-    program.init.append(assign(target, made))
+    program.init.append(assign_own(attribute, made))
     program.has_constructor = True
     return call(own(attribute), *tensors)
 
@@ -325,3 +316,41 @@ def pass_forward_numbers(program: Program, dialect: Dialect, draw: Draw) -> None
 
     for node in program.statements():
         replace_in(node, change)
+
+
+_MODULE_NUMBERS: dict[str, tuple[str, ...]] = {
+    f"nn.{operator.module}": operator.extra
+    for operator in OPERATORS.values()
+    if operator.module and operator.extra not in ((), ("dim",), _POOLING)
+}
+
+
+def read_numbers(program: Program) -> list[tuple[float, str]]:
+    """Return the fractional numbers that a model keeps or computes with, each with the expression that reads it."""
+    constants = dict(program.constants)
+    outside = dict((*program.values, *program.constants))
+    given = {parameter.name: parameter.value for parameter in program.parameters}
+
+    def resolve(node: ast.expr) -> float | None:
+        for known in (given, outside):
+            node = known.get(node.id, node) if isinstance(node, ast.Name) else node
+        number = number_of(node)
+        return number if isinstance(number, float) else None
+
+    found: list[tuple[float | None, str]] = []
+    for attribute, value in program.attributes().items():
+        is_row = isinstance(value, ast.Call) and path_of(value.func) == "nn.Sequential"
+        rows = enumerate(value.args) if isinstance(value, ast.Call) and is_row else ()
+        for path, made in [(f"{attribute}[{place}]", part) for place, part in rows] or [(attribute, value)]:
+            if isinstance(made, ast.Name):
+                found.append((resolve(made), f"self.{path}"))
+            elif isinstance(made, ast.Call) and (keys := _MODULE_NUMBERS.get(path_of(made.func))):
+                words = dict(zip(keys, made.args, strict=False)) | {one.arg: one.value for one in made.keywords}
+                found += [(resolve(words[key]), f"self.{path}.{key}") for key in keys if key in words]
+    for node in program.statements():
+        for part in walk(node):
+            if isinstance(part, ast.Name) and part.id in constants:
+                found.append((resolve(part), part.id))
+            elif isinstance(part, (ast.Constant, ast.UnaryOp)) and isinstance(number := number_of(part), float):
+                found.append((number, repr(number)))
+    return [(number, reader) for number, reader in found if number is not None]

@@ -9,7 +9,7 @@ import ast
 
 from ..builder.draw import Draw
 from .dialects import Dialect
-from .expressions import assign, attribute_of_self, call, dotted, name, names_in, own, path_of, walk
+from .expressions import assign_own, attribute_of_self, call, dotted, name, names_in, own, path_of, walk
 from .layers import is_literal, layer_call, pass_argument
 from .program import Method, Parameter, Program
 
@@ -38,7 +38,7 @@ def keep_root(program: Program, draw: Draw) -> None:
     if sizes and free:
         root = call("math.sqrt", name(draw.choice(sizes)))
         value = ast.BinOp(left=ast.Constant(value=1.0), op=ast.Div(), right=root) if draw.chance(0.7) else root
-        program.init.append(assign(ast.Attribute(value=name("self"), attr=draw.choice(free), ctx=ast.Store()), value))
+        program.init.append(assign_own(draw.choice(free), value))
 
 
 def pass_shapes(program: Program) -> None:

@@ -15,7 +15,7 @@ from attrs import Factory, define
 from ...text.named_sizes import LEAST, name_sizes, read_constants
 from ..builder.draw import Draw
 from .dialects import Dialect, weighted
-from .expressions import name, names_in, path_of, rename_in, replace_in, walk
+from .expressions import drawn_shape, name, names_in, path_of, rename_in, replaced, walk
 from .program import Program
 
 _SIDES = {1: ("length",), 2: ("height", "width"), 3: ("depth", "height", "width")}
@@ -72,13 +72,7 @@ def _expressions(program: Program) -> Iterator[ast.expr]:
 
 def _shape(program: Program, place: int = 0) -> list[str]:
     """Return the names of an input's dimensions, where they are names."""
-    if place >= len(program.arguments):
-        return []
-    for node in walk(program.arguments[place].value):
-        if isinstance(node, ast.Call) and path_of(node.func) in ("torch.randn", "torch.rand"):
-            names = [part.id for part in node.args if isinstance(part, ast.Name)]
-            return names if len(names) == len(node.args) else []
-    return []
+    return drawn_shape(program.arguments[place].value) if place < len(program.arguments) else []
 
 
 def _choose_names(program: Program, style: str, draw: Draw) -> dict[str, str]:
@@ -156,18 +150,11 @@ def _write_numbers(program: Program, canonical: Sequence[str]) -> SizeText:
     def change(node: ast.expr) -> ast.expr | None:
         return ast.Constant(value=values[node.id]) if isinstance(node, ast.Name) and node.id in values else None
 
-    holders: list[ast.AST] = []
     for argument in program.arguments:
-        argument.value = change(argument.value) or argument.value
-        holders.append(argument.value)
+        argument.value = replaced(argument.value, change)
     for parameter in program.parameters:
-        parameter.value = change(parameter.value) or parameter.value
-        holders.append(parameter.value)
-    for place, (constant, value) in enumerate(program.values):
-        program.values[place] = (constant, change(value) or value)
-        holders.append(program.values[place][1])
-    for holder in holders:
-        replace_in(holder, change)
+        parameter.value = replaced(parameter.value, change)
+    program.values = [(constant, replaced(value, change)) for constant, value in program.values]
     return SizeText(by_value=dict(zip(canonical, values.values(), strict=True)))
 
 

@@ -12,31 +12,20 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TypeGuard
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from ...task import Constants, Example, Task
 from ..builder.draw import Draw
+from . import layers
 from .dialects import Dialect, dialects
 from .documents import entitle, tell
-from .expressions import attribute_of_self, call, path_of, rename_in, walk
+from .expressions import attribute_of_self, call, calls_in, path_of, rename_in, words_in
 from .flow import arrange_flow
-from .layers import (
-    assert_arguments,
-    give_defaults,
-    kept_numbers,
-    layers_in,
-    name_values,
-    pass_numbers,
-    rename_attributes,
-    rename_parameters,
-    take_keywords,
-    write_keywords,
-)
 from .layout import Layout, write_body, write_constants, write_parameters
-from .operators import pass_forward_numbers, spell_operators
+from .operators import pass_forward_numbers, read_numbers, spell_operators
 from .parameters import fill_parameters, keep_root, pass_initial_values, pass_shapes
 from .program import Program, read_program
 from .sizes import profile_names, write_sizes
@@ -53,23 +42,21 @@ _INPUTS: dict[str, tuple[str, ...]] = {
     "target": ("target", "targets", "labels"),
     "w": ("w", "weight", "W"),
 }
-
-
 _FACTORS = (["a", "b"], ["x", "y"], ["x", "w"])
 _PAIRS = (
-    ("a", "b"),
-    ("a", "b"),
-    ("A", "B"),
-    ("A", "B"),
-    ("x", "y"),
-    ("left", "right"),
-    ("mat1", "mat2"),
-    ("lhs", "rhs"),
+    *(("a", "b"), ("a", "b"), ("A", "B"), ("A", "B"), ("x", "y")),
+    *(("left", "right"), ("mat1", "mat2"), ("lhs", "rhs")),
 )
-
-
 _AS_MODULES = 100
 """How much oftener operators are modules where modules are put into `nn.Sequential`."""
+
+
+@frozen(kw_only=True)
+class Renamed:
+    """What a surface calls inputs and attributes, by their names in the canonical program."""
+
+    inputs: Mapping[str, str]
+    attributes: Mapping[str, str]
 
 
 def draw_dialect(draw: Draw, is_heldout: bool) -> Dialect:
@@ -82,10 +69,10 @@ def write_surface(example: Example, dialect: Dialect, draw: Draw) -> Example:
     program, parts = read_program(example.task.source), split_solution(example.solution)
     if program is None or parts is None or not has_same_constructor(parts[1], program):
         return example
-    task, inputs, attributes = _write_program(example.task, program, words_in(example.solution), dialect, draw)
+    task, layout, renamed = _write_program(example.task, program, words_in(example.solution), dialect, draw)
     return Example(
         task=task,
-        solution=write_solution(parts, program, inputs, attributes),
+        solution=write_solution(parts, program, layout, renamed),
         style=f"{example.style}/{dialect.name}",
     )
 
@@ -98,19 +85,19 @@ def write_task_surface(task: Task, dialect: Dialect, draw: Draw) -> Task:
 
 def _write_program(
     task: Task, program: Program, taken: set[str], dialect: Dialect, draw: Draw
-) -> tuple[Task, dict[str, str], dict[str, str]]:
+) -> tuple[Task, Layout, Renamed]:
     """Write the task anew, and return what inputs and attributes are called now; `taken` names stay free."""
     if draw.chance(dialect.sequential):
         dialect = evolve(dialect, sequential=1.0, operators=(*dialect.operators, ("module", _AS_MODULES)))
     else:
         dialect = evolve(dialect, sequential=0.0)
     inputs = _rename_inputs(program, words_in(task.source) | taken, draw)
-    rename_parameters(program, draw)
-    attributes = rename_attributes(program, draw)
-    pass_numbers(program, dialect, draw)
+    layers.rename_parameters(program, draw)
+    attributes = layers.rename_attributes(program, draw)
+    layers.pass_numbers(program, dialect, draw)
     pass_forward_numbers(program, dialect, draw)
     pass_initial_values(program, dialect, draw)
-    program.kept_dims.update(kept_numbers(program, ("dim", "axis")))
+    program.kept_dims.update(layers.kept_numbers(program, ("dim", "axis")))
     spell_operators(program, dialect, draw)
     shown = ""
     is_described = draw.chance(dialect.described)
@@ -120,21 +107,22 @@ def _write_program(
         pass_shapes(program)
     if draw.chance(dialect.init_functions):
         fill_parameters(program, draw)
-    write_keywords(program, dialect, draw)
-    give_defaults(program, dialect, draw)
-    name_values(program, dialect, draw)
+    layers.write_keywords(program, dialect, draw)
+    layers.give_defaults(program, dialect, draw)
+    layers.name_values(program, dialect, draw)
     if program.parameters and draw.chance(dialect.further_keywords):
-        take_keywords(program, draw)
+        layers.take_keywords(program, draw)
     arrange_flow(program, dialect, draw)
     if draw.chance(dialect.computed_attributes):
         keep_root(program, draw)
     if draw.chance(dialect.asserts):
-        assert_arguments(program, draw)
+        layers.assert_arguments(program, draw)
     if draw.chance(dialect.uniform_inputs):
         _draw_uniform(program)
     sizes = write_sizes(program, dialect, draw)
-    description = _rename_words(task.description, inputs)
-    source = Layout(program, dialect, tell(description, draw), draw).write(sizes)
+    description = re.sub(r"\b\w+\b", lambda match: inputs.get(match[0], match[0]), task.description)
+    layout = Layout(program, dialect, tell(description, draw), draw)
+    source = layout.write(sizes)
     names = profile_names(sizes, source)
     if is_described and not shown:
         shown = tell(description, draw)
@@ -146,7 +134,7 @@ def _write_program(
         small=_renamed(task.small, names),
         larger=_renamed(task.larger, names),
     )
-    return written, inputs, attributes
+    return written, layout, Renamed(inputs=inputs, attributes=attributes)
 
 
 def _renamed(constants: Constants, names: dict[str, str]) -> Constants:
@@ -174,18 +162,12 @@ def _rename_inputs(program: Program, taken: set[str], draw: Draw) -> dict[str, s
     return changes
 
 
-def _rename_words(description: str, changes: dict[str, str]) -> str:
-    if not changes:
-        return description
-    return re.sub(r"\b\w+\b", lambda match: changes.get(match[0], match[0]), description)
-
-
 def _draw_uniform(program: Program) -> None:
     """Draw the input of a layer from [0, 1), where it is drawn from a normal distribution of unit scale.
 
     Layers have weights of both signs or normalise, so that their results differ as before.
     """
-    kinds = {path_of(layer.func) for layer in layers_in(program)}
+    kinds = {path_of(layer.func) for layer in layers.layers_in(program)}
     first = program.arguments[0].value
     if isinstance(first, ast.Call) and path_of(first.func) == "torch.randn" and any(_mixes(kind) for kind in kinds):
         program.arguments[0].value = call("torch.rand", *first.args)
@@ -196,12 +178,6 @@ def _mixes(kind: str) -> bool:
 
 
 _HEAD = "class ModelNew(nn.Module):\n"
-_WORD = re.compile(r"[A-Za-z_]\w*")
-
-
-def words_in(text: str) -> set[str]:
-    """Return the identifiers of a text."""
-    return set(_WORD.findall(text))
 
 
 def split_solution(solution: str) -> tuple[str, str, str] | None:
@@ -215,15 +191,14 @@ def split_solution(solution: str) -> tuple[str, str, str] | None:
 
 def has_same_constructor(constructor: str, program: Program) -> bool:
     """Return whether a solution's constructor is that of the canonical program."""
-    own, wanted = constructor.strip(), write_constructor(program).strip()
+    own, wanted = constructor.strip(), _write_constructor(program).strip()
     return own == wanted or ast.dump(ast.parse(own)) == ast.dump(ast.parse(wanted))
 
 
-def write_constructor(program: Program) -> str:
-    """Write the constructor of `ModelNew`; empty where the model has none."""
+def _write_constructor(program: Program) -> str:
     if not program.init and not program.parameters:
         return ""
-    called = {attribute_of_self(part.func) for node in program.init for part in walk(node) if _is_call(part)}
+    called = {attribute_of_self(made.func) for made in calls_in(program.init)}
     head = ", ".join(("self", *write_parameters(program, False)))
     text = _write_method("__init__", head, ("super().__init__()", *write_body(program.init)))
     for made in program.methods:
@@ -232,38 +207,79 @@ def write_constructor(program: Program) -> str:
     return text
 
 
-def _is_call(node: ast.AST) -> TypeGuard[ast.Call]:
-    return isinstance(node, ast.Call)
-
-
 def _write_method(name: str, head: str, body: Sequence[str]) -> str:
     return f"    def {name}({head}):\n" + "".join(f"        {line}\n" for line in body) + "\n"
 
 
-def write_solution(
-    parts: tuple[str, str, str], program: Program, inputs: Mapping[str, str], attributes: Mapping[str, str]
-) -> str:
-    """Write the solution with inputs and attributes called as in the surface."""
-    kernels, _, forward = parts
-    moved = {old: program.moved.get(new, new) for old, new in attributes.items()}
+def write_solution(parts: tuple[str, str, str], program: Program, layout: Layout, renamed: Renamed) -> str:
+    """Write the solution from the top down, with inputs and attributes called as in the surface.
+
+    The class comes first, as the program has it, then each function that it calls with the kernel that this launches:
+    whoever writes a kernel has read what it is given.
+    """
+    imports, *blocks = parts[0].rstrip("\n").split(_GAP)
+    forward = _write_forward(parts[2], program, renamed)
+    model = layout.write_answer([line.removeprefix("    ") for line in forward.rstrip("\n").split("\n")]).rstrip("\n")
+    if "math." in model and "import math\n" not in imports:
+        imports = f"import math\n{imports}"
+    return _GAP.join((imports, *write_constants(program), model, *_from_the_top(blocks))) + "\n"
+
+
+_GAP = "\n\n\n"
+
+
+def _from_the_top(blocks: Sequence[str]) -> list[str]:
+    """Put each function before the kernels that it launches, which come before it where they are written first."""
+    ordered: list[str] = []
+    kernels: list[str] = []
+    for block in blocks:
+        if block.startswith("@triton.jit"):
+            kernels.append(block)
+        else:
+            ordered += [block, *kernels]
+            kernels = []
+    return [*ordered, *kernels]
+
+
+def _write_forward(forward: str, program: Program, renamed: Renamed) -> str:
+    moved = {old: program.moved.get(new, new) for old, new in renamed.attributes.items()}
 
     def attribute(match: re.Match[str]) -> str:
         return f"self.{moved.get(match[1], program.moved.get(match[1], match[1]))}"
 
     def local(match: re.Match[str]) -> str:
-        return inputs.get(match[0], match[0])
+        return renamed.inputs.get(match[0], match[0])
 
     def dim(match: re.Match[str]) -> str:
         kept = program.kept_dims.get(int(match[1]))
         return match[0] if kept is None else f"dim=self.{kept}"
 
     forward = re.sub(r"\bself\.(\w+)", attribute, forward)
-    forward = re.sub(r"\bdim=(-?\d+)", dim, forward)
-    if inputs:
+    forward = re.sub(r"\bdim=(-?\d+)\b(?!\.)", dim, forward)
+    if renamed.inputs:
         # neither attributes, nor keywords of a launch, nor texts
         forward = re.sub(r"(?<![\w.\"'])[A-Za-z_]\w*(?![\w\"'])(?!=[^=])", local, forward)
-    constructor = write_constructor(program)
-    if "math." in constructor and "import math\n" not in kernels:
-        kernels = f"import math\n{kernels}"
-    constants = "".join(f"{part}\n\n\n" for part in write_constants(program))
-    return f"{kernels}{constants}{_HEAD}{constructor}{forward}"
+    return _name_numbers(forward, program)
+
+
+_NUMBER = re.compile(r"(?<==)-?\d+(?:\.\d*)?(?:e-?\d+)?(?=[,)])")
+
+
+def _name_numbers(forward: str, program: Program) -> str:
+    """Give functions the numbers by what reads them in the program: `scale=self.scale`, where it keeps `scale`.
+
+    An answer that names a number copies it, one that writes it has to find what the constructor was given.
+    """
+    readers: dict[float, list[str]] = {}
+    for number, reader in read_numbers(program):
+        readers.setdefault(number, []).append(reader)
+    counts = Counter(float(found) for found in _NUMBER.findall(forward))
+
+    def change(match: re.Match[str]) -> str:
+        known = readers.get(float(match[0]), [])
+        if len(set(known)) == 1:
+            return known[0]
+        # of several numbers that are equal each stands for itself, as long as none is missing
+        return known.pop(0) if known and len(known) == counts[float(match[0])] else match[0]
+
+    return _NUMBER.sub(change, forward)

@@ -17,10 +17,9 @@ from tritonrl.core.corpus.builder.spec import Size
 from tritonrl.core.corpus.builder.windows import Window
 from tritonrl.core.corpus.catalogue import _draw_spec
 from tritonrl.core.corpus.composition.lowering import group
-from tritonrl.core.corpus.composition.overlap import normalize
-from tritonrl.core.corpus.composition.program import Program
-from tritonrl.core.corpus.composition.tensors import ProgramSpec
+from tritonrl.core.corpus.composition.program import Program, ProgramSpec
 from tritonrl.core.corpus.composition.writing import write_program
+from tritonrl.core.corpus.novelty import normalize
 from tritonrl.core.corpus.registry import SUPERSEDED
 from tritonrl.core.task import Profile
 from tritonrl.core.text.named_sizes import with_constants

@@ -26,7 +26,7 @@ from tritonrl.core.corpus import (
     tasks,
 )
 from tritonrl.core.corpus.catalogue import _draw_spec
-from tritonrl.core.corpus.composition.tensors import ProgramSpec
+from tritonrl.core.corpus.composition.program import ProgramSpec
 from tritonrl.core.corpus.open_tasks.chain import MARKS
 from tritonrl.core.corpus.open_tasks.grammar import LENGTHS_OF_LONG, LESSONS, NUM_OPERATIONS
 from tritonrl.core.corpus.open_tasks.membership import (

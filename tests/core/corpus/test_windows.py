@@ -33,7 +33,7 @@ def windows(seed: int, rank: int) -> list[Window]:
         draw_window(draw, rank),
         draw_window(draw, rank, is_transposed=True),
         draw_window(draw, rank, is_direct=True),
-        draw_pooling_window(draw, rank, has_dilation=True),
+        draw_pooling_window(draw, rank, (1, 1, 1, 2)),
     ]
 
 
@@ -67,7 +67,7 @@ def test_windows_fit_at_every_profile(seed: int, rank: int) -> None:
 @given(seeds, ranks)
 def test_padding_of_a_pooling_is_at_most_half_its_width(seed: int, rank: int) -> None:
     """PyTorch refuses more, and no window may lie in the padding alone."""
-    window = draw_pooling_window(Draw(seed), rank, has_dilation=False)
+    window = draw_pooling_window(Draw(seed), rank)
     assert all(2 * pad <= width for pad, width in zip(window.padding, window.kernel, strict=True))
 
 

@@ -126,6 +126,34 @@ def test_constructors_take_the_same_arguments(field: list[Example], unheard: lis
         assert own == new or (new is None and own == ("self",)), example.task.task_id
 
 
+def test_a_solution_is_written_from_the_top_down(field: list[Example], unheard: list[Example]) -> None:
+    """The class comes first, its constructor line by line the program's, and each function before its kernel."""
+    for example in [*field, *unheard]:
+        definitions = [n for n in ast.parse(example.solution).body if isinstance(n, (ast.ClassDef, ast.FunctionDef))]
+        assert isinstance(definitions[0], ast.ClassDef), example.task.task_id
+        names = [node.name for node in definitions]
+        for place, node in enumerate(definitions):
+            if f"{node.name}_kernel" in names:
+                assert names[place + 1] == f"{node.name}_kernel", example.task.task_id
+        head, _, _ = example.solution.partition("def forward(")
+        lines = head.partition("class ModelNew(nn.Module):\n")[2].rstrip(" ").splitlines()
+        assert {line.strip() for line in {*lines} - {*example.task.source.splitlines()}} <= {"super().__init__()", ""}
+
+
+def test_numbers_that_a_model_keeps_go_by_their_names(field: list[Example]) -> None:
+    """An answer reads `self.scale` where the program does: it need not know what the constructor was given."""
+    num_kept = 0
+    for example in field:
+        program, _, forward = example.task.source.partition("def forward(")
+        kept = set(re.findall(r"\bself\.((?:scal|mult|div|shift|min_|max_|negative_slope)\w*)\b", forward))
+        kept = {name for name in kept if f"self.{name} = {name}\n" in program}
+        if kept and example.style.startswith("composed"):
+            answer = example.solution.partition("def forward(")[2].partition("\n\n\n")[0]
+            assert all(f"self.{name}" in answer for name in kept), example.task.task_id
+            num_kept += 1
+    assert num_kept > 10
+
+
 def _constructor(text: str, name: str) -> tuple[str, ...] | None:
     model = next(node for node in ast.parse(text).body if isinstance(node, ast.ClassDef) and node.name == name)
     for node in model.body:
