@@ -40,7 +40,6 @@ from .semantics.run_state import current_run
 # Where several patches replace one attribute, the later one wraps the earlier: accesses are checked and watched around
 # everything that reaches memory, and names of built-ins and types are remembered after all that changes either.
 SEMANTICS: tuple[Patch, ...] = (
-    *rounding.BFLOAT16_PATCHES,
     *rounding.PATCHES,
     *arithmetic.PATCHES,
     *blocks.PATCHES,

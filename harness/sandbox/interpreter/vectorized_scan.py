@@ -26,7 +26,7 @@ from triton.runtime import interpreter
 from ....core.plan import Launch
 from .buffers import find_stretch
 from .programs import Place, find_cause, run_programs
-from .semantics.patches import BUILDER, INTERPRETER, Patch, patched, replace
+from .semantics.patches import BUILDER, INTERPRETER, Patch, around, patched, replace
 
 _FIRST_PROGRAMS = 16
 _CHUNK_LANES = 1 << 17
@@ -182,7 +182,7 @@ def _many_programs(scan: Scan) -> AbstractContextManager[None]:
             *(replace(BUILDER, name, value) for name, value in {**_accesses(scan), **_shapes(scan)}.items()),
             *_reductions(),
             replace(INTERPRETER.BlockPointerHandle, "materialize_pointers", _materialize),
-            Patch(INTERPRETER, "_patch_lang_tensor", _patched_tensor),
+            around(INTERPRETER, "_patch_lang_tensor", _patch_tensor),
         )
     )
 
@@ -338,44 +338,40 @@ def _reductions() -> tuple[Patch, ...]:
         data = data if data.ndim > 1 else data.reshape(-1, 1)
         return tl.core.tensor(interpreter.TensorHandle(data, dtype.scalar), kind)
 
-    def with_own_function(original: Any) -> Any:
-        def combine(self: Any, values: Any) -> Any:
-            if isinstance(self.axis, tuple):
-                raise NotScannable("the kernel's own function combines along several axes")
-            return original(self, values)
-
-        return combine
-
     return (
         replace(base, "apply", apply),
         replace(base, "to_tensor", to_tensor),
         replace(base, "check_axis", lambda self, shape, axis: None),
-        Patch(interpreter.ReduceOps, "generic_reduce", with_own_function),
-        Patch(interpreter.ScanOps, "generic_scan", with_own_function),
+        around(interpreter.ReduceOps, "generic_reduce", _combine_by_own_function),
+        around(interpreter.ScanOps, "generic_scan", _combine_by_own_function),
     )
 
 
-def _patched_tensor(original: Any) -> Any:
+def _combine_by_own_function(self: Any, values: Any, *, original: Any) -> Any:
+    if isinstance(self.axis, tuple):
+        raise NotScannable("the kernel's own function combines along several axes")
+    return original(self, values)
+
+
+def _patch_tensor(tensor: Any, *rest: Any, original: Any) -> None:
     """Let tensors be conditions, indices and transposed for many programs at once."""
+    original(tensor, *rest)
+    tensor.__index__ = lambda self: int(_agreed(self))
+    # the interpreter takes every block for true
+    tensor.__bool__ = lambda self: bool(self.type.is_block() or _agreed(self))
+    tensor.T = property(_transposed)
 
-    def agreed(tensor: Any) -> Any:
-        data = tensor.handle.data
-        if data.ndim > 2 or data.shape[-1] != 1:
-            raise NotScannable("a block is a condition")
-        if data.size > 1 and np.any(data != data[0]):
-            raise _Diverged(data)
-        return data.reshape(-1)[0]
 
-    def transposed(tensor: Any) -> Any:
-        handle = interpreter.TensorHandle(np.swapaxes(tensor.handle.data, -1, -2), tensor.handle.dtype)
-        shape = list(tensor.type.shape)
-        return tl.core.tensor(handle, tl.core.block_type(tensor.dtype, [*shape[:-2], shape[-1], shape[-2]]))
+def _agreed(tensor: Any) -> Any:
+    data = tensor.handle.data
+    if data.ndim > 2 or data.shape[-1] != 1:
+        raise NotScannable("a block is a condition")
+    if data.size > 1 and np.any(data != data[0]):
+        raise _Diverged(data)
+    return data.reshape(-1)[0]
 
-    def patch(tensor: Any, *rest: Any) -> None:
-        original(tensor, *rest)
-        tensor.__index__ = lambda self: int(agreed(self))
-        # the interpreter takes every block for true
-        tensor.__bool__ = lambda self: bool(self.type.is_block() or agreed(self))
-        tensor.T = property(transposed)
 
-    return patch
+def _transposed(tensor: Any) -> Any:
+    handle = interpreter.TensorHandle(np.swapaxes(tensor.handle.data, -1, -2), tensor.handle.dtype)
+    shape = list(tensor.type.shape)
+    return tl.core.tensor(handle, tl.core.block_type(tensor.dtype, [*shape[:-2], shape[-1], shape[-2]]))
