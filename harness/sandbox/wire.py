@@ -19,7 +19,7 @@ from attrs import evolve, field, frozen
 from ...core.candidate import Failure, Recording
 from ...core.plan import Kernel
 from ...core.run import InitArgument, RunResult, TensorSpec
-from ...core.serialisation import from_plain
+from ...core.serialisation import from_plain, to_plain
 from ...core.task import Profile
 
 
@@ -170,10 +170,23 @@ def read_request(plain: dict[str, Any]) -> RecordRequest:
     )
 
 
+_HELD = ("outputs", "written", "tainted")
+"""Fields of a result that travel as numbers of blobs."""
+
+
+def write_run_result(result: RunResult, blobs: list[bytes]) -> dict[str, Any]:
+    """Return one run's result as plain values, its bytes appended to the blobs."""
+    plain: dict[str, Any] = to_plain(evolve(result, outputs=(), written=(), tainted=()))
+    for name in _HELD:
+        first = len(blobs)
+        blobs += getattr(result, name)
+        plain[name] = list(range(first, len(blobs)))
+    return plain
+
+
 def read_run_result(plain: Any, blobs: list[bytes]) -> RunResult:
     """Return one run's result from a reply, structured strictly; raises ValueError and the like."""
-    # outputs and marks travel as blob numbers; everything else is structured strictly
-    numbers = {name: list(plain.pop(name)) for name in ("outputs", "written", "tainted")}
+    numbers = {name: list(plain.pop(name)) for name in _HELD}
     for indices in numbers.values():
         if not all(type(index) is int and 0 <= index < len(blobs) for index in indices):
             raise ValueError("not blob numbers")

@@ -1,8 +1,7 @@
 """Accesses: a kernel's loads, stores, atomics and barriers are checked, poisoned and watched in the interpreter.
 
 Left alone, the interpreter reads and writes any address. Here each access is checked before it happens (`buffers`). And
-those who watch a launch are told of each access: what programs write (`coverage`), and whether they race (`races`,
-`interleaving`).
+those who watch a launch are told of each access: what programs write (`coverage`), and whether they race (`races`).
 
 Lanes that a mask excludes are 0 where a load has no `other=`, as in the interpreter left alone. Triton's manual leaves
 them undefined, but what it compiles for sm_90 does not: the PTX sets the register to 0 before a predicated load of any
