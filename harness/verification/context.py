@@ -39,6 +39,8 @@ class VerifierContext:
     cuda: CudaBackend | None = None
     is_timed_elsewhere: bool = False
     """Whether plans that are right here are then timed on a GPU, which needs their code."""
+    cross_checks: bool = True
+    """Whether the interpreter is asked, too, about what a GPU accepts."""
     budget: MemoryBudget = field(factory=MemoryBudget)
     """The host's memory for runs at large sizes."""
     gpu_budget: MemoryBudget = field(factory=MemoryBudget)

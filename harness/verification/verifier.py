@@ -26,7 +26,6 @@ from ...core.recipe.extensions import VerifierSpec
 from ...core.serialisation import fingerprint
 from ...core.task import Task
 from ...core.verdict import Verdict
-from ...stages.checks.setting import Setting
 from ...stages.funnel import FUNNEL, fold
 from ...stages.roofline import GPUS
 from ...stages.syntax import judge_syntax
@@ -37,7 +36,7 @@ from ..reference.oracle import Oracle
 from ..reference.task_facts import MAX_CACHED_BYTES
 from ..sandbox.sandbox import Sandbox
 from ..settings import NEEDS_GPU
-from .checks.table import probe_checks
+from .checks.probes import probe_checks
 from .context import VerifierContext
 from .evidence_store import EvidenceStore
 from .memory_budget import MemoryBudget, Share, choose_gpu_bytes
@@ -176,6 +175,7 @@ class Verifier:
                 oracle=shared,
                 store=store,
                 cuda=cuda,
+                cross_checks=config.cross_check_interpreter,
                 budget=self.budget,
                 gpu_budget=MemoryBudget(choose_gpu_bytes(first.device)) if share is None else share.gpu_budget,
             )
@@ -226,12 +226,11 @@ class Verifier:
 
     def _probes(self, task: Task, spec: VerifierSpec) -> dict[Stage, Probe]:
         context, timing = self.context, self.timing
-        setting = Setting(backend=context.backend, cross_checks=self.config.cross_check_interpreter)
         probes: dict[Stage, Probe] = {
             Stage.AST: probe_syntax,
             Stage.COMPILE: lambda candidate: probe_compile(candidate, task, context, spec.stop_early),
             Stage.TINY: lambda candidate: probe_tiny(candidate, task, context),
-            Stage.FULL: lambda candidate: probe_checks(candidate, task, context, spec, setting),
+            Stage.FULL: lambda candidate: probe_checks(candidate, task, context, spec),
         }
         if not spec.timed:
             return probes

@@ -9,10 +9,8 @@ import math
 
 from attrs import frozen
 
-from ...core.candidate import Candidate, Failure, Recording, RunReport
-from ...core.task import Task
+from ...core.candidate import Failure, Recording, RunReport
 from ..judge_run import judge_run
-from .setting import Setting
 
 
 @frozen(kw_only=True)
@@ -34,12 +32,6 @@ class ConfigurationsReport:
     def seconds(self) -> float:
         """Returns the seconds of all runs."""
         return sum(run.report.seconds for run in self.runs)
-
-
-def applies(candidate: Candidate, task: Task, setting: Setting) -> bool:
-    """Returns whether any recorded plan has a tuner with a choice."""
-    compiled = candidate.evidence.compile
-    return compiled is not None and any(count_combinations(recording) > 1 for recording in compiled.recordings)
 
 
 def count_combinations(recording: Recording) -> int:

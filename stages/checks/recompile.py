@@ -15,7 +15,6 @@ from ...core.outcome import Outcome
 from ...core.plan import Kernel, LaunchPlan
 from ...core.task import Profile, Task
 from ..compile_stage import find_recording
-from .setting import Setting
 
 
 @frozen(kw_only=True)
@@ -24,11 +23,6 @@ class RecompileReport:
 
     seconds: float
     failure: Failure | None = None
-
-
-def applies(candidate: Candidate, task: Task, setting: Setting) -> bool:
-    """Returns whether there is a declared plan."""
-    return find_declared_plan(candidate, task) is not None
 
 
 def find_declared_plan(candidate: Candidate, task: Task) -> LaunchPlan | None:

@@ -28,9 +28,8 @@ from .declared_run import (
     MANY_PROGRAMS,
     MORE_PROGRAMS,
     SUSPECTS,
-    Coverage,
+    Grid,
     Hints,
-    LaunchCoverage,
     are_right,
     count_needed,
     find_hints,
@@ -45,7 +44,6 @@ _MOST_WORK_UNSCANNED = 1 << 30
 """As many programs run as go into it, where no scan looks at all of them."""
 _CUT_OFF = (Outcome.CRASHED, Outcome.MEMORY_LIMIT)
 """Other ends of a run of all programs than being out of time that need not be the fault of what was already found."""
-Grid = tuple[int, int, int]
 
 
 @frozen(kw_only=True)
@@ -242,23 +240,13 @@ def judge_sample(
             integer_range=within,
         )
         comparisons.append(evolve(found, share_of_tolerance=output.share_of_tolerance))
-    launches = tuple(
-        LaunchCoverage(
-            grid=grid,
-            written_by_program=taken.written_by_program,
-            num_unknown=taken.num_unknown,
-            stored_by_program=taken.stored_by_program,
-            new_along=taken.new_along,
-        )
-        for grid, taken in zip(grids, sample.launches, strict=True)
-    )
-    num_run = sum(len(launch.written_by_program) + launch.num_unknown for launch in launches)
+    num_run = sum(len(taken.written_by_program) + taken.num_unknown for taken in sample.launches)
     overlaps = any(taken.overlaps for taken in sample.launches)
-    failure = judge_coverage(Coverage(num_needed=num_needed, launches=launches))
+    failure = judge_coverage(num_needed, grids, sample.launches)
     compared = () if failure is not None else tuple(comparisons)
     return Look(
         report=RunReport(variant=variant, seconds=0.0, failure=failure, comparisons=compared),
-        is_doubtful=failure is not None or num_tainted > 0 or len(launches) > 1 or overlaps,
+        is_doubtful=failure is not None or num_tainted > 0 or len(grids) > 1 or overlaps,
         work_each=work / max(1, num_run),
         has_sums=num_tainted > 0,
         overlaps=overlaps,

@@ -28,10 +28,9 @@ from ....core.run import RunReply, RunRequest, RunResult
 from ....core.seeds import derive
 from ....core.serialisation import fingerprint
 from ....core.task import Profile, Task
-from ....stages.checks.declared_run import ADDENDS, FEW_PROGRAMS, LEAST_PROGRAMS, SCAN_LANES, SUM_LANES, Hints
+from ....stages.checks.declared_run import ADDENDS, FEW_PROGRAMS, LEAST_PROGRAMS, SCAN_LANES, SUM_LANES, Grid, Hints
 from ....stages.checks.runs import RunsReport
 from ....stages.checks.sampled_run import (
-    Grid,
     Look,
     Question,
     SampledOutput,
