@@ -96,6 +96,13 @@ class EagerOperator:
     dtype: str = "float32"
     axes: tuple[int, ...] = ()
     """What it works along: those that it is given, or all where it leaves none; empty where it does neither."""
+    is_pointwise: bool = False
+    """Whether each element that it returns follows from single elements, as PyTorch's tags say."""
+
+    @property
+    def short_name(self) -> str:
+        """Return the name without name space and overload."""
+        return self.name.split(".")[1]
 
 
 def estimate_reference_us(operators: Sequence[EagerOperator], gpu: Gpu) -> float:

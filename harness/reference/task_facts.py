@@ -18,9 +18,10 @@ from ...core.candidate import ReferenceSignature
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Constants, Profile, Task
+from ...stages.operator_traits import OperatorTraits
 from ...stages.roofline import EagerOperator
 from .experiments import find_numbers, find_used_inputs
-from .operators import OperatorTraits, trace_operators
+from .operators import trace_operators
 from .reference import call_model, dtype_name, fake_reference
 from .sizes.declared_sizes import (
     accepted_remainders,
@@ -135,10 +136,6 @@ class TaskFacts:
     def operators(self, task: Task) -> tuple[EagerOperator, ...]:
         """The operators that eager PyTorch would run at the declared sizes."""
         return self._kept.once(("operators", fingerprint(task)), lambda: trace_operators(task))
-
-    def operator_names(self, task: Task) -> tuple[str, ...]:
-        """The names of those operators, without overloads, in order."""
-        return tuple(operator.name.split(".")[1] for operator in self.operators(task))
 
     def traits(self, task: Task) -> OperatorTraits:
         """What those operators say of the inputs that may be asked for."""

@@ -24,7 +24,6 @@ from ...core.serialisation import fingerprint, from_plain, to_plain
 from ...core.task import Profile, Task
 from ...stages.judge_run import find_trespass
 from ...stages.roofline import ITEM_BYTES
-from ...stages.tolerance import find_largest_safe
 from ...stages.variant_inputs import VariantInputs
 from ..errors import TooLargeError
 from ..gpu.backend import CudaBackend, place, try_twice
@@ -80,7 +79,7 @@ def run_large_variant(
     """Run a plan at the declared sizes and compare it by the audit's tolerance; raises TooLargeError."""
     began = time.perf_counter()
     oracle = context.oracle
-    largest_safe = find_largest_safe(oracle.operator_names(task))
+    largest_safe = oracle.traits(task).largest_safe
     seed = derive(oracle.seed, fingerprint(task), "inputs", inputs.stream)
     computed_in = ""
     with asked_for(task, context):

@@ -30,7 +30,7 @@ from ...stages.compile_stage import (
 from ...stages.judge_run import ExpectedOutput, compare_run, judge_run
 from ...stages.plan_validation import check_structure
 from ...stages.syntax import judge_syntax
-from ...stages.tolerance import SHARE_WITHOUT_PRODUCTS, TOLERANCES, choose_share, find_largest_safe
+from ...stages.tolerance import SHARE_WITHOUT_PRODUCTS, TOLERANCES, choose_share
 from ...stages.variant_inputs import VariantInputs
 from ...stages.variants import ROWS, SAMPLED_VARIANTS, describe
 from ..reference.conditioning import Conditioning
@@ -194,7 +194,7 @@ def prepare_run(
     expected = evolve(
         expected,
         share_of_tolerance=_choose_share(report, task, context, inputs, bool(seeded)),
-        largest_safe=find_largest_safe(context.oracle.operator_names(task)),
+        largest_safe=context.oracle.traits(task).largest_safe,
         element_scales=() if conditioning is None else conditioning.element_scales,
         integer_ranges=() if conditioning is None else conditioning.integer_ranges,
         judges_elements_alone=ROWS[inputs.variant].judges_elements_alone,
