@@ -17,7 +17,6 @@ from ..core.task import Profile
 from ..core.verdict import StageResult, decide, skip
 from .plan_validation import validate_plan
 
-_NARROW_DTYPES = frozenset({"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"})
 JUDGED = (Profile.DECLARED, Profile.TINY, Profile.SMALL)
 """The sizes whose recordings decide the stage."""
 
@@ -77,9 +76,8 @@ def multiplies_narrowly(report: CompileReport) -> bool:
 
     Such a product is as exact as one in TF32 for values near 1, which the tolerances admit, and has not its range.
     """
-    if not report.recordings or report.recordings[0].dtype != "float32" or report.recordings[0].plan is None:
-        return False
-    return any(map(_is_narrow, (name for kernel in report.recordings[0].plan.kernels for name in kernel.dot_operands)))
+    plan = _float32_plan(report)
+    return plan is not None and any(_is_narrow(name) for kernel in plan.kernels for name in kernel.dot_operands)
 
 
 def cuts_to_tf32(report: CompileReport) -> bool:
@@ -105,18 +103,20 @@ def _is_coarse(name: str) -> bool:
     return name.startswith(("bf16", "bfloat16", "f8", "float8"))
 
 
+def _is_narrow(name: str) -> bool:
+    return _is_coarse(name) or name.startswith(("f16", "float16"))
+
+
+def _float32_plan(report: CompileReport) -> LaunchPlan | None:
+    """The first recording's plan, where that is in float32."""
+    first = report.recordings[0] if report.recordings else None
+    return first.plan if first is not None and first.dtype == "float32" else None
+
+
 def narrows(report: CompileReport) -> bool:
     """Whether a float32 plan's values pass through a narrower floating-point type, in a kernel or in memory."""
-    if not report.recordings or report.recordings[0].dtype != "float32" or report.recordings[0].plan is None:
-        return False
-    plan = report.recordings[0].plan
-    in_memory = (buffer.dtype for buffer in plan.buffers if buffer.kind is BufferKind.TEMPORARY)
-    in_kernels = (name for kernel in plan.kernels for name in (*kernel.narrowed, *kernel.dot_operands))
-    return any(map(_is_narrow, in_kernels)) or any(name in _NARROW_DTYPES for name in in_memory)
-
-
-def _is_narrow(name: str) -> bool:
-    return name == "bf16" or name.startswith(("f16", "f8"))
+    plan = _float32_plan(report)
+    return plan is not None and any(map(_is_narrow, _narrow_names(plan)))
 
 
 def find_narrow_parameter(recording: Recording, reference: ReferenceSignature) -> Failure | None:
@@ -128,7 +128,7 @@ def find_narrow_parameter(recording: Recording, reference: ReferenceSignature) -
         return None
     for buffer in recording.plan.buffers:
         is_parameter = buffer.kind is BufferKind.PARAMETER and buffer.name in reference.parameters
-        if is_parameter and buffer.dtype in _NARROW_DTYPES:
+        if is_parameter and _is_narrow(buffer.dtype):
             message = f"parameter {buffer.name} is {buffer.dtype}, the reference's is {recording.dtype}"
             return Failure(outcome=Outcome.WRONG_SIGNATURE, message=message)
     return None

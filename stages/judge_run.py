@@ -6,7 +6,7 @@ tolerance of the oracle.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from attrs import evolve, frozen
@@ -68,37 +68,20 @@ def compare_run(
 ) -> tuple[Comparison, ...] | Failure:
     """Compare what one execution left with what the reference has, or return why it is refused without that.
 
-    `outputs` are the result's, as in `compare_outputs`.
-    """
-    failure = result.failure or find_trespass(plan, result.out_of_bounds, result.mutated)
-    return failure or compare_outputs(plan, outputs, expected)
-
-
-def compare_outputs(
-    plan: LaunchPlan, outputs: Sequence[NDArray[np.generic] | None], expected: Sequence[ExpectedOutput]
-) -> tuple[Comparison, ...] | Failure:
-    """Compare a run's outputs with the reference's, or return why they cannot be.
-
     `outputs` are null where a result's bytes do not fit the plan. Arrays have the shapes of the plan's outputs.
     """
+    failure = result.failure or find_trespass(plan, result.out_of_bounds, result.mutated)
+    if failure is not None:
+        return failure
     if len(outputs) != len(plan.outputs):
         return Failure(outcome=Outcome.BROKEN_PROTOCOL, message="not as many results as the plan returns")
     if len(plan.outputs) != len(expected):
         message = f"returns {len(plan.outputs)} tensors, the reference {len(expected)}"
         return Failure(outcome=Outcome.WRONG_SIGNATURE, message=message)
-    comparisons = tuple(_compare_each(plan, outputs, expected))
-    if None in comparisons:
-        return Failure(outcome=Outcome.BROKEN_PROTOCOL, message="a result's size is not what the plan says")
-    return tuple(comparison for comparison in comparisons if comparison is not None)
-
-
-def _compare_each(
-    plan: LaunchPlan, outputs: Sequence[NDArray[np.generic] | None], expected: Sequence[ExpectedOutput]
-) -> Iterator[Comparison | None]:
+    comparisons = []
     for view, actual, wanted in zip(plan.outputs, outputs, expected, strict=True):
         if actual is None:
-            yield None
-            return
+            return Failure(outcome=Outcome.BROKEN_PROTOCOL, message="a result's size is not what the plan says")
         found = compare(
             actual,
             wanted.values,
@@ -110,7 +93,8 @@ def _compare_each(
             wanted.judges_elements_alone,
             wanted.integer_range,
         )
-        yield evolve(found, share_of_tolerance=wanted.share_of_tolerance)
+        comparisons.append(evolve(found, share_of_tolerance=wanted.share_of_tolerance))
+    return tuple(comparisons)
 
 
 def find_trespass(plan: LaunchPlan, out_of_bounds: Sequence[int], mutated: Sequence[int]) -> Failure | None:

@@ -57,20 +57,17 @@ def run_each(
     candidate: Candidate, task: Task, context: VerifierContext, probe: str, wanted: Sequence[VariantInputs]
 ) -> list[RunReport]:
     """Reports for the wanted runs; they end early after a run that took the whole child down."""
-    inputs = {each.variant: each for each in wanted}
-    names = {variant: f"{probe}:{variant}" for variant in inputs}
-
-    def gather(missing: list[Variant]) -> Iterator[tuple[Variant, RunReport]]:
-        for group, needed in _split(task, context, [inputs[variant] for variant in missing]):
-            with context.budget.asked(needed, task.task_id):
-                reports = _execute(candidate, task, context, group)
-            for report in reports:
-                yield report.variant, report
-            if any(judge_run(report) is not None for report in reports):
-                return
-
-    known = context.once_each(candidate, task, names, RunReport, gather)
-    return [known[variant] for variant in inputs if variant in known]
+    keys = {each.variant: context.key(candidate, task, f"{probe}:{each.variant}") for each in wanted}
+    found = {variant: context.store.get(key, RunReport) for variant, key in keys.items()}
+    for group, needed in _split(task, context, [each for each in wanted if found[each.variant] is None]):
+        with context.budget.asked(needed, task.task_id):
+            reports = _execute(candidate, task, context, group)
+        for report in reports:
+            context.store.put(keys[report.variant], report)
+            found[report.variant] = report
+        if any(judge_run(report) is not None for report in reports):
+            break
+    return [report for report in found.values() if report is not None]
 
 
 def _split(

@@ -53,7 +53,6 @@ from .checks.configurations import (
     with_recording,
 )
 from .context import VerifierContext
-from .evidence_store import evidence_key
 from .runs import prepare_run, report_runs
 
 MOST_CONFIGURATIONS = 64
@@ -225,15 +224,8 @@ def find_reference_timing(
     protocol = Protocol.of(timing, True)
     source = _describe_reference(task, context)
     request = ReferenceRequest(source=source, protocol=protocol, compiling=timing.torch_compile)
-    key = evidence_key(
-        source_sha256="",
-        task_fingerprint=fingerprint(task),
-        probe=f"reference timing:{fingerprint([protocol, timing.torch_compile, cuda.device_name])}",
-        backend=context.backend,
-        target=context.sandbox.target,
-        seed=context.oracle.seed,
-        limits=context.sandbox.limits,
-    )
+    identity = fingerprint([protocol, timing.torch_compile, cuda.device_name])
+    key = context.key_of("", task, f"reference timing:{identity}")
     with cuda.measuring_references:  # two threads that need the same figures measure them once
         kept = context.store.get(key, ReferenceTiming)
         if kept is not None:

@@ -8,13 +8,14 @@ that a recording does not have, and say so. On every build the same operators ar
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 from ....core.outcome import Outcome
 from .fake_tensors import CPU, CUDA, FakeDevices, answer, require_one_gpu
+from .forward_pass import ForwardTrace
 from .refusal import Refusal
 
 _READERS = {
@@ -27,20 +28,10 @@ _READERS = {
 _MAKERS = (torch.tensor, torch.as_tensor, torch.asarray)
 
 
-class Copier(Protocol):
-    """Takes the copies of the pass that is recorded."""
-
-    def copy(self, source: torch.Tensor, target: torch.Tensor) -> None:
-        """Append a copy."""
-
-    def move(self, source: torch.Tensor, target: torch.Tensor) -> None:
-        """Append a copy to another device."""
-
-
 class TensorCalls(TorchFunctionMode):
     """Stands in for the calls that need a device; without a pass nothing is recorded, as while a model is built."""
 
-    def __init__(self, devices: FakeDevices, current: Copier | None) -> None:
+    def __init__(self, devices: FakeDevices, current: ForwardTrace | None) -> None:
         super().__init__()
         self.devices = devices
         self.current = current
