@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 
 from ..core.candidate import Failure, ReferenceSignature
 from ..core.outcome import Outcome
-from ..core.plan import ArgumentKind, Buffer, BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan, Operator, Purity, View
+from ..core.plan import Buffer, BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan, Operator, Purity, View, views_of
 
 _MAX_ELEMENTS = 2**48 - 1
 """No GPU addresses more; beyond this, what a plan claims would overflow the judge's floating-point estimates."""
@@ -57,7 +56,6 @@ def validate_plan(
 
 def check_structure(plan: LaunchPlan) -> Failure | None:
     """Whether a plan, which an untrusted process wrote, is consistent in itself: indices, names, extents."""
-    views = list(plan.outputs)
     for step in plan.steps:
         match step:
             case Launch():
@@ -65,16 +63,10 @@ def check_structure(plan: LaunchPlan) -> Failure | None:
                     return _inconsistent("a launch of an unknown kernel")
                 if any(not 0 <= extent <= limit for extent, limit in zip(step.grid, _MAX_GRID, strict=True)):
                     return _inconsistent("a launch on an impossible grid")
-                views += [argument.view for argument in step.arguments if argument.view is not None]
-            case Copy(source=source, target=target):
-                views += [source, target]
-            case Fill(target=target):
-                views.append(target)
             case Operator(name=name, operands=operands):
                 if not _OPERATOR.fullmatch(name) or any(item.items for operand in operands for item in operand.items):
                     return _inconsistent("an operator that no plan can hold")
-                views += [*step.inputs, *step.outputs]
-    for view in views:
+    for view in (*plan.outputs, *(view for step in plan.steps for view in views_of(step))):
         if not 0 <= view.buffer < len(plan.buffers):
             return _inconsistent("a view of an unknown buffer")
         if not _is_possible_view(view):
@@ -219,22 +211,13 @@ def _check_flow(plan: LaunchPlan, used_inputs: tuple[int, ...]) -> Failure | Non
 
 def read_views(launch: Launch, kernel: Kernel) -> tuple[View, ...]:
     """The views that a launch loads from; every view argument where the kernel was not compiled."""
-    return _views(launch, kernel.reads if _is_compiled(kernel) else None)
+    return tuple(view for name, view in launch.views.items() if not _is_compiled(kernel) or name in kernel.reads)
 
 
 def written_views(launch: Launch, kernel: Kernel) -> tuple[View, ...]:
     """The views that a launch stores to; every view argument where the kernel was not compiled."""
-    return _views(launch, kernel.writes if _is_compiled(kernel) else None)
+    return tuple(view for name, view in launch.views.items() if not _is_compiled(kernel) or name in kernel.writes)
 
 
 def _is_compiled(kernel: Kernel) -> bool:
     return kernel.binary is not None or bool(kernel.reads) or bool(kernel.writes)
-
-
-def _views(launch: Launch, names: tuple[str, ...] | None) -> tuple[View, ...]:
-    arguments: Mapping[str, View] = {
-        argument.name: argument.view
-        for argument in launch.arguments
-        if argument.kind is ArgumentKind.VIEW and argument.view is not None
-    }
-    return tuple(view for name, view in arguments.items() if names is None or name in names)

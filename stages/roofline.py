@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from attrs import frozen
 
-from ..core.plan import BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan, Operator, View
+from ..core.plan import BufferKind, Kernel, Launch, LaunchPlan, View, views_of
 from .plan_validation import read_views, written_views
 
 ITEM_BYTES = {
@@ -124,21 +124,16 @@ def estimate_plan_us(plan: LaunchPlan, matmul_flops: int, gpu: Gpu) -> float:
     share = matmul_flops / max(1, len(with_dot) or len(plan.launches))
     total = 0.0
     for step in plan.steps:
-        match step:
-            case Launch():
-                kernel = plan.kernels[step.kernel]
-                total += _launch_us(step, kernel, share if kernel.has_dot or not with_dot else 0.0, gpu)
-            case Copy(source=source, target=target):
-                total += LAUNCH_US + _bytes_us(_view_bytes(source) + _view_bytes(target), gpu)
-            case Operator(inputs=inputs, outputs=outputs):
-                total += LAUNCH_US + _bytes_us(sum(map(_view_bytes, (*inputs, *outputs))), gpu)
-            case Fill(target=target):
-                total += LAUNCH_US + _bytes_us(_view_bytes(target), gpu)
+        if isinstance(step, Launch):
+            kernel = plan.kernels[step.kernel]
+            total += _launch_us(step, kernel, share if kernel.has_dot or not with_dot else 0.0, gpu)
+        else:
+            total += LAUNCH_US + _bytes_us(sum(map(_view_bytes, views_of(step))), gpu)
     return max(total, LAUNCH_US + _bytes_us(_least_bytes(plan), gpu))
 
 
 def _least_bytes(plan: LaunchPlan) -> int:
-    used = {a.view.buffer for launch in plan.launches for a in launch.arguments if a.view is not None}
+    used = {view.buffer for launch in plan.launches for view in launch.views.values()}
     given = [plan.buffers[index] for index in used if plan.buffers[index].kind is not BufferKind.TEMPORARY]
     read = sum(buffer.num_elements * ITEM_BYTES.get(buffer.dtype, 4) for buffer in given)
     return read + sum(map(_view_bytes, plan.outputs))
@@ -169,8 +164,8 @@ def _peak_tflops(launch: Launch, kernel: Kernel, gpu: Gpu) -> float:
 
 
 def _is_half(launch: Launch) -> bool:
-    views = [argument.view for argument in launch.arguments if argument.view is not None]
-    return bool(views) and views[0].dtype in ("float16", "bfloat16")
+    first = next(iter(launch.views.values()), None)
+    return first is not None and first.dtype in ("float16", "bfloat16")
 
 
 def _view_bytes(view: View) -> int:

@@ -29,18 +29,6 @@ def _of_one(write: Callable[[GraphBuilder, Operand], Operand]) -> Formula:
     return formula
 
 
-def _log_sigmoid(build: GraphBuilder, x: Operand) -> Operand:
-    return build.total(minus=[build.softplus(build.total(minus=[x]))])
-
-
-def _expm1(build: GraphBuilder, x: Operand) -> Operand:
-    return build.total(build.apply("exp", x), number=True)
-
-
-def _log1p(build: GraphBuilder, x: Operand) -> Operand:
-    return build.apply("log", build.total(x, number=True))
-
-
 def _threshold(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
     x, limit, value = read["self"], float(call.given["threshold"]), float(call.given["value"])
     return build.choose(build.above(x, limit), x, build.constant(value))
@@ -77,18 +65,6 @@ def _power(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
         root = build.apply("sqrt", x)
         return root if exponent > 0 else build.product(under=[root])
     return None
-
-
-def _reciprocal(build: GraphBuilder, x: Operand) -> Operand:
-    return build.product(under=[x])
-
-
-def _rsqrt(build: GraphBuilder, x: Operand) -> Operand:
-    return build.product(under=[build.apply("sqrt", x)])
-
-
-def _negative(build: GraphBuilder, x: Operand) -> Operand:
-    return build.total(minus=[x])
 
 
 def scale(build: GraphBuilder, x: Operand, factor: Any) -> Operand:
@@ -159,11 +135,8 @@ def _multiply(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
 
 
 def _reduce(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
-    return build.reduce(call.name, read["self"], call.first.shape, call.reduced)
-
-
-def _extreme(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
-    return build.reduce(f"a{call.name}", read["self"], call.first.shape, call.reduced)
+    name = f"a{call.name}" if call.name in ("max", "min") else call.name
+    return build.reduce(name, read["self"], call.first.shape, call.reduced)
 
 
 def _variance(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
@@ -182,10 +155,6 @@ def _norm(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
     if order == 1:
         return build.reduce("sum", build.apply("abs", x), shape, dims)
     return None
-
-
-def _logsumexp(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
-    return build.logsumexp(*build.find_base(read["self"], call.first.shape, call.reduced))
 
 
 def _layer_norm(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
@@ -250,39 +219,30 @@ def _attention(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
 _FORMULAS: dict[str, Formula] = {
     "sigmoid": _of_one(lambda build, x: build.sigmoid(x)),
     "softplus": _of_one(lambda build, x: build.softplus(x)),
-    "log_sigmoid_forward": _of_one(_log_sigmoid),
-    "expm1": _of_one(_expm1),
-    "log1p": _of_one(_log1p),
+    "log_sigmoid_forward": _of_one(lambda build, x: build.total(minus=[build.softplus(build.total(minus=[x]))])),
+    "expm1": _of_one(lambda build, x: build.total(build.apply("exp", x), number=True)),
+    "log1p": _of_one(lambda build, x: build.apply("log", build.total(x, number=True))),
     "threshold": _threshold,
     "masked_fill": _masked_fill,
     "where": _where,
     "glu": _glu,
     "pow": _power,
-    "reciprocal": _of_one(_reciprocal),
-    "rsqrt": _of_one(_rsqrt),
-    "neg": _of_one(_negative),
+    "reciprocal": _of_one(lambda build, x: build.product(under=[x])),
+    "rsqrt": _of_one(lambda build, x: build.product(under=[build.apply("sqrt", x)])),
+    "neg": _of_one(lambda build, x: build.total(minus=[x])),
     "add": _add,
-    "sub": _sub,
-    "rsub": _sub,
+    **dict.fromkeys(("sub", "rsub"), _sub),
     "mul": _mul,
     "div": _div,
     "number_over": lambda build, call, read: build.product(under=[read["self"]], number=True),
     "lerp": _lerp,
-    "mm": _multiply,
-    "bmm": _multiply,
-    "mv": _multiply,
-    "sum": _reduce,
-    "mean": _reduce,
-    "amax": _reduce,
-    "amin": _reduce,
-    "argmax": _reduce,
-    "argmin": _reduce,
-    "max": _extreme,
-    "min": _extreme,
+    **dict.fromkeys(("mm", "bmm", "mv"), _multiply),
+    **dict.fromkeys(("sum", "mean", "amax", "amin", "argmax", "argmin", "max", "min"), _reduce),
     "var": _variance,
-    "linalg_vector_norm": _norm,
-    "norm": _norm,
-    "logsumexp": _logsumexp,
+    **dict.fromkeys(("linalg_vector_norm", "norm"), _norm),
+    "logsumexp": lambda build, call, read: build.logsumexp(
+        *build.find_base(read["self"], call.first.shape, call.reduced)
+    ),
     "native_layer_norm": _layer_norm,
     "binary_cross_entropy": _cross_entropy,
     **{f"{kind}_pool{rank}d": _pool_all for kind in ("avg", "adaptive_max", "_adaptive_avg") for rank in (1, 2, 3)},

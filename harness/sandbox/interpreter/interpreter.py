@@ -365,11 +365,10 @@ class _Memory:
 
 def _accesses_by_buffer(kernel: Kernel, launch: Launch) -> dict[int, list[CompiledAccess]]:
     """Return how the compiled kernel accesses each buffer, by whatever parameters."""
-    buffers = {argument.name: argument.view.buffer for argument in launch.arguments if argument.view is not None}
-    found: dict[int, list[CompiledAccess]] = {}
+    views, found = launch.views, dict[int, list[CompiledAccess]]()
     for access in kernel.accesses:
-        if access.parameter in buffers:
-            found.setdefault(buffers[access.parameter], []).append(access)
+        if access.parameter in views:
+            found.setdefault(views[access.parameter].buffer, []).append(access)
     return found
 
 

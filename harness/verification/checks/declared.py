@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ....core.candidate import Candidate, CompileReport, Failure, RunReport, Variant
 from ....core.outcome import Outcome
-from ....core.plan import BufferKind, Copy, Fill, Launch, LaunchPlan
+from ....core.plan import BufferKind, LaunchPlan, views_of
 from ....core.recipe.extensions import VerifierSpec
 from ....core.run import RunReply, RunRequest, RunResult
 from ....core.seeds import derive
@@ -176,15 +176,7 @@ def _prepare(candidate: Candidate, task: Task, context: VerifierContext, inputs:
 
 def _without_unused_memory(plan: LaunchPlan) -> LaunchPlan:
     """The plan with nothing in temporaries that no step mentions: they would only be in the way."""
-    used = {view.buffer for view in plan.outputs}
-    for step in plan.steps:
-        match step:
-            case Launch():
-                used |= {argument.view.buffer for argument in step.arguments if argument.view is not None}
-            case Fill():
-                used.add(step.target.buffer)
-            case Copy():
-                used |= {step.source.buffer, step.target.buffer}
+    used = {view.buffer for view in plan.outputs} | {view.buffer for step in plan.steps for view in views_of(step)}
     buffers = tuple(
         evolve(buffer, num_elements=1) if buffer.kind is BufferKind.TEMPORARY and index not in used else buffer
         for index, buffer in enumerate(plan.buffers)
