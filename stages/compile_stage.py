@@ -34,7 +34,7 @@ def find_compile_failure(report: CompileReport, purity: Purity = "strict") -> Fa
     if report.failure is not None:
         return report.failure
     if not report.recordings:
-        return Failure(outcome=Outcome.BROKEN_PROTOCOL, message="no recording was returned")
+        return Failure(Outcome.BROKEN_PROTOCOL, "no recording was returned")
     dtype = report.recordings[0].dtype
     for recording in report.recordings:
         if recording.dtype == dtype and recording.profile in JUDGED:
@@ -53,7 +53,7 @@ def judge_recording(recording: Recording, report: CompileReport, purity: Purity 
     if recording.failure is not None:
         return recording.failure
     if recording.plan is None:
-        return Failure(outcome=Outcome.BROKEN_PROTOCOL, message=f"no plan for {recording.profile}")
+        return Failure(Outcome.BROKEN_PROTOCOL, f"no plan for {recording.profile}")
     is_declared = recording.profile is Profile.DECLARED and recording.dtype == report.recordings[0].dtype
     failure = find_narrow_parameter(recording, report.reference) or validate_plan(
         recording.plan,
@@ -63,7 +63,7 @@ def judge_recording(recording: Recording, report: CompileReport, purity: Purity 
     )
     if failure is None or is_declared:
         return failure
-    return Failure(outcome=failure.outcome, message=f"at {recording.profile} sizes: {failure.message}".rstrip(": "))
+    return Failure(failure.outcome, f"at {recording.profile} sizes: {failure.message}".rstrip(": "))
 
 
 def find_recording(report: CompileReport, profile: Profile, dtype: str) -> Recording | None:
@@ -130,7 +130,7 @@ def find_narrow_parameter(recording: Recording, reference: ReferenceSignature) -
         is_parameter = buffer.kind is BufferKind.PARAMETER and buffer.name in reference.parameters
         if is_parameter and _is_narrow(buffer.dtype):
             message = f"parameter {buffer.name} is {buffer.dtype}, the reference's is {recording.dtype}"
-            return Failure(outcome=Outcome.WRONG_SIGNATURE, message=message)
+            return Failure(Outcome.WRONG_SIGNATURE, message)
     return None
 
 
@@ -150,7 +150,7 @@ def find_unseen_kernel(report: CompileReport) -> Failure | None:
     if not unseen:
         return None
     message = f"{', '.join(unseen)} is launched at the declared sizes only, which this backend cannot run"
-    return Failure(outcome=Outcome.UNSUPPORTED, message=message)
+    return Failure(Outcome.UNSUPPORTED, message)
 
 
 def find_unseen_operator(report: CompileReport) -> Failure | None:
@@ -170,4 +170,4 @@ def find_unseen_operator(report: CompileReport) -> Failure | None:
     if not declared:
         return None
     message = f"{', '.join(sorted(declared))}: more often at the declared sizes, which this backend does not run"
-    return Failure(outcome=Outcome.UNSUPPORTED, message=message)
+    return Failure(Outcome.UNSUPPORTED, message)

@@ -43,9 +43,9 @@ def validate_plan(
     is_admitted = purity == "lenient" and len(plan.arithmetic) == len(plan.operators)
     if not is_admitted and (plan.arithmetic or plan.operators):
         operators = ", ".join(sorted(set(plan.arithmetic)))
-        return Failure(outcome=Outcome.TORCH_ARITHMETIC, message=operators)
+        return Failure(Outcome.TORCH_ARITHMETIC, operators)
     if not plan.launches:
-        return Failure(outcome=Outcome.NO_LAUNCH)
+        return Failure(Outcome.NO_LAUNCH)
     if reference is not None:
         failure = _check_signature(plan, reference)
         if failure is not None:
@@ -104,7 +104,7 @@ def _is_possible_kernel(kernel: Kernel) -> bool:
 
 
 def _inconsistent(message: str) -> Failure:
-    return Failure(outcome=Outcome.BROKEN_PROTOCOL, message=message)
+    return Failure(Outcome.BROKEN_PROTOCOL, message)
 
 
 def _check_signature(plan: LaunchPlan, reference: ReferenceSignature) -> Failure | None:
@@ -112,8 +112,7 @@ def _check_signature(plan: LaunchPlan, reference: ReferenceSignature) -> Failure
     wanted = list(zip(reference.dtypes, reference.shapes, strict=True))
     if len(found) == len(wanted) and all(f == w for f, w in zip(found, wanted, strict=True)):
         return None
-    message = f"returns {_describe(found)}, the reference {_describe(wanted)}"
-    return Failure(outcome=Outcome.WRONG_SIGNATURE, message=message)
+    return Failure(Outcome.WRONG_SIGNATURE, f"returns {_describe(found)}, the reference {_describe(wanted)}")
 
 
 def _describe(tensors: list[tuple[str, tuple[int, ...]]]) -> str:
@@ -133,7 +132,7 @@ def _find_mutation(plan: LaunchPlan) -> Failure | None:
         for view in targets:
             buffer = plan.buffers[view.buffer]
             if buffer.kind in (BufferKind.INPUT, BufferKind.PARAMETER):
-                return Failure(outcome=Outcome.INPUT_MUTATED, message=f"{buffer.kind} {buffer.name}")
+                return Failure(Outcome.INPUT_MUTATED, f"{buffer.kind} {buffer.name}")
     return None
 
 
@@ -199,13 +198,13 @@ def _check_flow(plan: LaunchPlan, used_inputs: tuple[int, ...]) -> Failure | Non
     flow.follow()
     for position, view in enumerate(plan.outputs):
         if math.prod(view.shape) and not flow.launched[view.buffer]:
-            return Failure(outcome=Outcome.OUTPUT_NOT_WRITTEN, message=f"output {position}")
+            return Failure(Outcome.OUTPUT_NOT_WRITTEN, f"output {position}")
     reached: set[int] = set()
     for view in plan.outputs:
         reached |= flow.computed[view.buffer]
     unused = [str(position) for position in used_inputs if position not in reached]
     if unused:
-        return Failure(outcome=Outcome.INPUT_UNUSED, message=f"input {', '.join(unused)}")
+        return Failure(Outcome.INPUT_UNUSED, f"input {', '.join(unused)}")
     return None
 
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ..core.plan import BufferKind, Kernel, Launch, LaunchPlan, View, views_of
 from .plan_validation import read_views, written_views
@@ -55,35 +55,25 @@ class Gpu:
 
 
 # NVIDIA's data sheets: H200 and H100 (SXM, 2024) and A100 80 GB (SXM, 2021)
-GPUS = {
-    "h200": Gpu(
-        name="h200",
-        bandwidth_tb_s=4.8,
-        num_multiprocessors=132,
-        vector_tflops=67.0,
-        tf32_tflops=494.7,
-        half_tflops=989.5,
-        shared_bytes=232_448,
-    ),
-    "h100": Gpu(
-        name="h100",
-        bandwidth_tb_s=3.35,
-        num_multiprocessors=132,
-        vector_tflops=67.0,
-        tf32_tflops=494.7,
-        half_tflops=989.5,
-        shared_bytes=232_448,
-    ),
-    "a100": Gpu(
-        name="a100",
-        bandwidth_tb_s=2.039,
-        num_multiprocessors=108,
-        vector_tflops=19.5,
-        tf32_tflops=156.0,
-        half_tflops=312.0,
-        shared_bytes=166_912,
-    ),
-}
+_H200 = Gpu(
+    name="h200",
+    bandwidth_tb_s=4.8,
+    num_multiprocessors=132,
+    vector_tflops=67.0,
+    tf32_tflops=494.7,
+    half_tflops=989.5,
+    shared_bytes=232_448,
+)
+_A100 = Gpu(
+    name="a100",
+    bandwidth_tb_s=2.039,
+    num_multiprocessors=108,
+    vector_tflops=19.5,
+    tf32_tflops=156.0,
+    half_tflops=312.0,
+    shared_bytes=166_912,
+)
+GPUS = {gpu.name: gpu for gpu in (_H200, evolve(_H200, name="h100", bandwidth_tb_s=3.35), _A100)}
 
 
 @frozen(kw_only=True)

@@ -133,16 +133,9 @@ def _row(variant: Variant, applies: Callable[[Facts], bool] = lambda facts: True
 
 def _spread_row(variant: Variant, spread: int, applies: Callable[[Facts], bool]) -> VariantRow:
     """Return a row of spread magnitudes; each element judges by itself, where the reference's own dtype is right."""
-    return VariantRow(
-        variant=variant,
-        group="hidden",
-        profile=Profile.SMALL,
-        changes={"spread": spread},
-        # a GPU has code for other sizes
-        applies=lambda facts: facts.is_interpreted and applies(facts),
-        is_by_element=True,
-        judges_elements_alone=True,
-    )
+    # a GPU has code for other sizes
+    row = _row(variant, lambda facts: facts.is_interpreted and applies(facts), spread=spread)
+    return evolve(row, profile=Profile.SMALL, is_by_element=True, judges_elements_alone=True)
 
 
 def _subtracts_maximum(facts: Facts) -> bool:
@@ -218,12 +211,9 @@ VARIANTS: tuple[VariantRow, ...] = (
         is_large=True,
     ),
     # the same for squares of values beyond 256
-    VariantRow(
-        variant=Variant.FP16_SCALE_300,
-        group="hidden",
+    evolve(
+        _row(Variant.FP16_SCALE_300, lambda facts: facts.is_narrowed_to_float16 and facts.is_exact, scale=300.0),
         is_second_dtype=True,
-        changes={"scale": 300.0},
-        applies=lambda facts: facts.is_narrowed_to_float16 and facts.is_exact,
         is_large=True,
     ),
     # sums in fewer bits, and quotients and remainders that round towards zero
@@ -264,20 +254,9 @@ VARIANTS: tuple[VariantRow, ...] = (
     # distances as differences of products, which cancel where operands are close
     _row(Variant.ALIKE, lambda facts: facts.has_inputs_of_one_shape and facts.is_exact, alike=2.0**-10),
     # arguments that are no tensors, and are taken for constants; a batch of one, whose strides are like no other's
-    VariantRow(
-        variant=Variant.NUMBERS,
-        group="hidden",
-        profile=Profile.NUMBERS,
-        applies=lambda facts: facts.has_numbers and facts.is_exact,
-    ),
+    evolve(_row(Variant.NUMBERS, lambda facts: facts.has_numbers and facts.is_exact), profile=Profile.NUMBERS),
     # branches by shape, and masks that are off by one
-    VariantRow(
-        variant=Variant.REMAINDER,
-        group="hidden",
-        profile=Profile.REMAINDER,
-        changes={"stream": "remainder"},
-        applies=lambda facts: facts.has_remainder,
-    ),
+    evolve(_row(Variant.REMAINDER, lambda facts: facts.has_remainder, stream="remainder"), profile=Profile.REMAINDER),
     VariantRow(variant=Variant.DECLARED, group="sampled", profile=Profile.DECLARED, changes={"stream": "declared"}),
     VariantRow(
         variant=Variant.DECLARED_PRECISION,

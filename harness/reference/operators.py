@@ -11,8 +11,7 @@ from torch.utils._pytree import tree_leaves
 from ...core.task import Profile, Task
 from ...stages.operator_traits import PRODUCT_WORDS
 from ...stages.roofline import EagerOperator
-from ..errors import TaskError
-from .reference import RAISED, dtype_name, fake_reference, one_line
+from .reference import blaming, dtype_name, fake_reference
 
 
 def _count_matmul_flops(func: Any, args: Any, kwargs: Any, result: Any) -> int:
@@ -68,9 +67,6 @@ def trace_operators(task: Task) -> tuple[EagerOperator, ...]:
     """Return the operators that eager PyTorch would run at the declared sizes, with bytes and matrix operations."""
     with fake_reference(task, Profile.DECLARED, task.dtypes[0]) as (model, inputs):
         trace = _OperatorTrace()
-        with torch.no_grad(), trace:
-            try:
-                model(*inputs)
-            except RAISED as error:
-                raise TaskError(f"{task.task_id}: running the reference failed: {one_line(error)}") from error
+        with blaming(task, "running the reference failed"), torch.no_grad(), trace:
+            model(*inputs)
     return tuple(trace.operators)

@@ -39,10 +39,9 @@ from .confinement import watch
 from .confinement.confinement import Capability, Protections, describe_protections
 from .fork_server import ForkServer
 from .recording.target import parse_target
-from .wire import Depth, RecompileReply, RecordReply, RecordRequest, TraceReply, read_run_result
+from .wire import Answer, Depth, RecompileReply, RecordReply, RecordRequest, TraceReply, read_run_result
 from .zygote import STRETCH
 from .zygote_process import (
-    Answer,
     BorrowedZygote,
     Died,
     Job,
@@ -218,9 +217,7 @@ class Sandbox:
 
     def trace(self, source: str) -> TraceReply:
         """Hash the operation graph of a program in KernelBench's form, in a child that meets nothing else."""
-        reply = self._ask(TraceReply, "trace", {"source": source}, lambda header, _: from_plain(header, TraceReply))
-        failure = reply.failure
-        return reply if failure is None else evolve(reply, problem=f"{failure.outcome.value}: {failure.message}")
+        return self._ask(TraceReply, "trace", {"source": source}, lambda header, _: from_plain(header, TraceReply))
 
     def _ask(
         self,
@@ -286,7 +283,7 @@ class Sandbox:
                 if not is_short:
                     return found
         message = f"the machine had too little memory for it, {len(_WAITS_FOR_MEMORY_S) + 1} times"
-        return Died(failure=Failure(outcome=Outcome.MEMORY_LIMIT, message=message))
+        return Died(failure=Failure(Outcome.MEMORY_LIMIT, message))
 
     @contextlib.contextmanager
     def _one_by_one(self) -> Iterator[None]:

@@ -82,13 +82,17 @@ class RecompileReply:
 
 @frozen(kw_only=True)
 class TraceReply:
-    """Hash of a program's operation graph, or what keeps it from having one."""
+    """Hash of a program's operation graph; empty where it has none."""
 
     graph: str = ""
-    problem: str = ""
     failure: Failure | None = None
     seconds: float = 0.0
 
+
+Answer = tuple[dict[str, Any], list[bytes]]
+"""A frame's header and blobs."""
+Perform = Callable[[dict[str, Any], list[bytes], str], Answer]
+"""What a child does: a request in, in a scratch folder, and the answer out."""
 
 _HEAD = struct.Struct("<4sII")  # magic, length of the JSON text, number of blobs
 _LENGTH = struct.Struct("<Q")
@@ -108,7 +112,7 @@ def encode(header: dict[str, Any], blobs: Sequence[bytes] = ()) -> bytes:
     return b"".join((_HEAD.pack(_MAGIC, len(text), len(blobs)), lengths, text, *blobs))
 
 
-def read(receive: Callable[[int], bytes], max_bytes: int) -> tuple[dict[str, Any], list[bytes]]:
+def read(receive: Callable[[int], bytes], max_bytes: int) -> Answer:
     """Read one frame through `receive(n)`, which returns at most n bytes and b"" at the end of the stream."""
     magic, text_length, num_blobs = _HEAD.unpack(_exactly(receive, _HEAD.size))
     if magic != _MAGIC or text_length > min(max_bytes, MAX_JSON_BYTES) or num_blobs > MAX_BLOBS:
@@ -125,7 +129,7 @@ def read(receive: Callable[[int], bytes], max_bytes: int) -> tuple[dict[str, Any
     return header, [_exactly(receive, length) for length in lengths]
 
 
-def decode(data: bytes) -> tuple[dict[str, Any], list[bytes]]:
+def decode(data: bytes) -> Answer:
     """Return the one frame that `data` is; anything after it is an error."""
     position = 0
 

@@ -33,7 +33,6 @@ _START_TIMEOUT_S = 120.0
 _END_TIMEOUT_S = 5.0
 _NEARLY = 0.9
 """The kernel counts a process' seconds by its ticks where it limits them, and precisely where it tells them."""
-Answer = tuple[dict[str, Any], list[bytes]]
 _INHERITED = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
 """All that a child has of the judge's environment, so that it finds no token of the user's there."""
 
@@ -155,7 +154,7 @@ class Job:
     limits: LimitsConfig
 
 
-def read_end(status: dict[str, Any], answer: bytes, token: bytes, limits: LimitsConfig) -> Answer | Died:
+def read_end(status: dict[str, Any], answer: bytes, token: bytes, limits: LimitsConfig) -> wire.Answer | Died:
     """Return a child's answer, or how it died; raises ValueError where it ended before it was confined."""
     reason, code = status["killed_for"], int(status["exit"])
     if reason == "judge":
@@ -172,15 +171,15 @@ def read_end(status: dict[str, Any], answer: bytes, token: bytes, limits: Limits
     }
     if reason:
         outcome, message = deaths[reason]
-        return Died(failure=Failure(outcome=outcome, message=message))
+        return Died(failure=Failure(outcome, message))
     if code in (-signal.SIGKILL, -signal.SIGXCPU) and float(status["cpu_s"]) > _NEARLY * limits.cpu_s:
-        return Died(failure=Failure(outcome=Outcome.TIMEOUT, message=f"used {limits.cpu_s} s of CPU time"))
+        return Died(failure=Failure(Outcome.TIMEOUT, f"used {limits.cpu_s} s of CPU time"))
     if code == -signal.SIGSYS:
-        return Died(failure=Failure(outcome=Outcome.FORBIDDEN_CALL, message="ended by SIGSYS"))
+        return Died(failure=Failure(Outcome.FORBIDDEN_CALL, "ended by SIGSYS"))
     body = answer[len(CONFINED) :]
     if code != 0 or not body:
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
-        failure = Failure(outcome=Outcome.CRASHED, message=f"ended {how} before it answered")
+        failure = Failure(Outcome.CRASHED, f"ended {how} before it answered")
         return Died(failure=failure, is_killed=code == -signal.SIGKILL)
     if not secrets.compare_digest(body[: len(token)], token):
         return Died(failure=describe_broken(ValueError("the answer does not carry its token")))
@@ -192,4 +191,4 @@ def read_end(status: dict[str, Any], answer: bytes, token: bytes, limits: Limits
 
 def describe_broken(error: Exception) -> Failure:
     """Return the failure of a child whose answer cannot be read."""
-    return Failure(outcome=Outcome.BROKEN_PROTOCOL, message=str(error).splitlines()[0][:300] if str(error) else "")
+    return Failure(Outcome.BROKEN_PROTOCOL, str(error).splitlines()[0][:300] if str(error) else "")

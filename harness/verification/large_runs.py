@@ -141,10 +141,10 @@ def compute_large(run: LargeRun, plan: LaunchPlan, context: VerifierContext) -> 
             raise TooLargeError(f"{task.task_id}: the GPU's memory does not suffice for a run at its declared sizes")
         return failure
     if len(outputs) != len(plan.outputs) or len(outputs) != len(expected):
-        message = f"returns {len(plan.outputs)} tensors, the reference {len(expected)}"
-        return Failure(outcome=Outcome.WRONG_SIGNATURE, message=message)
-    views = [_read(data, view) for data, view in zip(outputs, plan.outputs, strict=True)]
-    return list(zip(plan.outputs, views, expected, dtypes, strict=True)), computed_in
+        return Failure(Outcome.WRONG_SIGNATURE, f"returns {len(plan.outputs)} tensors, the reference {len(expected)}")
+    pairs = zip(outputs, plan.outputs, strict=True)
+    found = [data.view(torch_dtype(view.dtype)).reshape(view.shape) for data, view in pairs]
+    return list(zip(plan.outputs, found, expected, dtypes, strict=True)), computed_in
 
 
 def _is_modest(plan: LaunchPlan, task: Task, context: VerifierContext) -> bool:
@@ -161,8 +161,7 @@ def _fill(run: LargeRun, plan: LaunchPlan, context: VerifierContext) -> dict[int
             position = int(buffer.name) if buffer.name.isascii() and buffer.name.isdigit() else len(specs)
             spec = specs[position] if position < len(specs) else None
             if getattr(spec, "dtype", None) != buffer.dtype or _count_stored(spec) != buffer.num_elements:
-                message = f"no values fit {buffer.kind} {buffer.name!r} of the plan"
-                return Failure(outcome=Outcome.BROKEN_PROTOCOL, message=message)
+                return Failure(Outcome.BROKEN_PROTOCOL, f"no values fit {buffer.kind} {buffer.name!r} of the plan")
     parameters = {name: value.detach() for name, value in run.model.state_dict().items()}
     values = ExpectedRun(inputs=(), parameters=parameters, expected=(), dtypes=())
     return fill_storages(plan, values, context.store.get_blob, leave_out=BufferKind.INPUT)
@@ -172,10 +171,6 @@ def _count_stored(spec: TensorSpec | InitArgument | None) -> int:
     if not isinstance(spec, TensorSpec):
         return -1
     return math.prod(spec.shape) if spec.stride is None else spec.storage_size
-
-
-def _read(data: torch.Tensor, view: View) -> torch.Tensor:
-    return data.view(torch_dtype(view.dtype)).reshape(view.shape)
 
 
 def run_large(

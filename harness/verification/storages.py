@@ -53,9 +53,7 @@ def fill_storages(
             continue
         data = _initial_bytes(buffer, expected, get_blob)
         if data is None or len(data) != buffer.num_elements * ITEM_BYTES.get(buffer.dtype, 0):
-            return Failure(
-                outcome=Outcome.BROKEN_PROTOCOL, message=f"no values fit {buffer.kind} {buffer.name!r} of the plan"
-            )
+            return Failure(Outcome.BROKEN_PROTOCOL, f"no values fit {buffer.kind} {buffer.name!r} of the plan")
         storages[index] = data
     return storages
 

@@ -45,5 +45,5 @@ def judge(report: ConfigurationsReport) -> Failure | None:
         failure = judge_run(run.report)
         if failure is not None:
             message = f"configuration {run.description or run.choice}: {failure.message}".rstrip(": ")
-            return Failure(outcome=failure.outcome, message=message)
+            return Failure(failure.outcome, message)
     return None

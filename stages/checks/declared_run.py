@@ -158,4 +158,4 @@ def judge_coverage(num_needed: int, grids: Sequence[Grid], launches: Sequence[La
         f"{len(counts)} of {sum(totals)} programs wrote {sum(counts)} elements; "
         f"all of them would not write the {num_needed} of the result"
     )
-    return Failure(outcome=Outcome.OUTPUT_NOT_WRITTEN, message=message)
+    return Failure(Outcome.OUTPUT_NOT_WRITTEN, message)

@@ -25,6 +25,5 @@ def judge_runs(report: RunsReport, label: str = "variant") -> Failure | None:
     for run in report.runs:
         failure = judge_run(run)
         if failure is not None:
-            message = f"{label} {run.variant}: {failure.message}".rstrip(": ")
-            return Failure(outcome=failure.outcome, message=message)
+            return Failure(failure.outcome, f"{label} {run.variant}: {failure.message}".rstrip(": "))
     return None

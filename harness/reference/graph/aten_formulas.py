@@ -1,6 +1,6 @@
 """Operators that are formulas, written as what they consist of: who writes them out writes the same.
 
-Those that PyTorch's own decompositions write as well are left to these (`aten_forms.DECOMPOSED`).
+Those that PyTorch's own decompositions write as well are left to these (`operation_call.DECOMPOSED`).
 A formula gets the builder, the call and the values that it reads by the names of their arguments, and gives its result.
 Those of elements come first, then those of whole dimensions: products, reductions, norms, losses, pooling, attention.
 """
@@ -13,8 +13,7 @@ from typing import Any
 from attrs import evolve
 
 from ....core.graphs.operation_graph import Operand
-from .dimensions import name_reach, name_spread
-from .graph_builder import GraphBuilder, plain
+from .graph_builder import GraphBuilder, name_reach, name_spread, plain
 from .operation_call import Call
 
 Read = Mapping[str, Operand]

@@ -24,7 +24,7 @@ from attrs import define, field
 from numpy.typing import NDArray
 
 from ....core.plan import BufferKind, Copy, Kernel, Launch, LaunchPlan
-from ....core.run import LaunchSample, RunRequest, Sample
+from ....core.run import LaunchSample, RunRequest
 from ....stages.plan_validation import written_views
 from .accesses import Access, Watcher, watched_by
 from .buffers import find_stretch
@@ -188,10 +188,6 @@ class WriteCoverage(Watcher):
     def tainted_bits(self, view: torch.Tensor) -> bytes:
         """Return a bit for each element of a view that says if its value is tainted."""
         return np.packbits(self._states_of(view) == _TAINTED).tobytes()
-
-    def sample(self) -> Sample:
-        """Return the counts of all launches so far."""
-        return Sample(launches=tuple(self.launches))
 
     def _states_of(self, view: torch.Tensor) -> NDArray[np.uint8]:
         states: NDArray[np.uint8] = self._window(view).contiguous().numpy().reshape(-1)

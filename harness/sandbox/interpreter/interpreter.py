@@ -37,19 +37,19 @@ from ....core.plan import (
     View,
     plain_value,
 )
-from ....core.run import LaunchSample, RunRequest, RunResult, Sample
+from ....core.run import LaunchSample, RunRequest, RunResult
 from ....core.serialisation import from_plain
-from ..candidate_module import describe
+from ..candidate_module import describe, find_cause
 from ..kernel_source import NotKernelLanguage
 from ..recording.aten_steps import run_operator
 from ..recording.compiled_kernel import differ, run_ahead
 from ..warm_up import CANDIDATE, make_plan
-from ..wire import write_run_result
+from ..wire import Answer, Perform, write_run_result
 from . import accesses, hints
 from .buffers import Storage, StrayAccess, StrayView, bytes_of, place
 from .coverage import WriteCoverage, run_sample, start_coverage
 from .kernel_module import KernelModule
-from .programs import backwards, find_cause, run_programs
+from .programs import backwards, run_programs
 from .races import DataRace, run_interleaved, watching
 from .semantics import (
     arithmetic,
@@ -96,10 +96,7 @@ def install(patches: tuple[Patch, ...]) -> None:
         patch.apply()
 
 
-Answer = tuple[dict[str, Any], list[bytes]]
-
-
-def prepare(scratch: str) -> Any:
+def prepare(scratch: str) -> Perform:
     """Set this process up for interpreting, warm it, and return what a child performs."""
     assert triton.knobs.runtime.interpret  # its jit functions are the interpreter's, by TRITON_INTERPRET at import
     install(SEMANTICS)
@@ -146,6 +143,13 @@ class _Cannot(Exception):
     """Ends a run: the plan asks for something that this backend has not."""
 
 
+_ENDS: dict[type[Exception], Outcome] = {
+    **dict.fromkeys((_Cannot, StrayView, NotScannable, NotKernelLanguage), Outcome.UNSUPPORTED),
+    DataRace: Outcome.RUN_FAILED,
+    StrayAccess: Outcome.OUT_OF_BOUNDS,
+}
+
+
 def run_plan(request: RunRequest, kernels: KernelModule) -> RunResult:
     """Execute a plan, or scan it if the request has lanes for that; whatever goes wrong is the result's failure."""
     if request.num_lanes and not request.num_programs:
@@ -160,14 +164,9 @@ def run_plan(request: RunRequest, kernels: KernelModule) -> RunResult:
 
 
 def _find_failure(error: BaseException) -> Failure:
-    if isinstance(error, (_Cannot, StrayView)) or find_cause(error, NotScannable) is not None:
-        return Failure(outcome=Outcome.UNSUPPORTED, message=str(error))
-    if refused := find_cause(error, NotKernelLanguage):
-        return Failure(outcome=Outcome.UNSUPPORTED, message=str(refused))
-    if race := find_cause(error, DataRace):
-        return Failure(outcome=Outcome.RUN_FAILED, message=str(race))
-    if find_cause(error, StrayAccess):
-        return Failure(outcome=Outcome.OUT_OF_BOUNDS, message=str(StrayAccess()))
+    for kind, outcome in _ENDS.items():
+        if (found := find_cause(error, kind)) is not None:
+            return Failure(outcome, str(found))
     return describe(error, Outcome.RUN_FAILED)
 
 
@@ -191,7 +190,7 @@ def _execute(request: RunRequest, kernels: KernelModule) -> RunResult:
         outputs=tuple(map(bytes_of, views)),
         written=() if coverage is None else tuple(map(coverage.written_bits, views)),
         tainted=() if coverage is None else tuple(map(coverage.tainted_bits, views)),
-        sample=None if coverage is None else coverage.sample(),
+        sample=None if coverage is None else tuple(coverage.launches),
         mutated=tuple(index for index, storage in enumerate(storages) if storage.is_changed()),
     )
 
@@ -302,7 +301,7 @@ def _scan(request: RunRequest, kernels: KernelModule) -> RunResult:
         variant=request.variant,
         outputs=tuple(map(bytes_of, views)),
         written=tuple(map(scan.writers_of, views)),
-        sample=Sample(launches=launches),
+        sample=launches,
     )
 
 

@@ -18,6 +18,7 @@ import functools
 import importlib
 import math
 from collections.abc import Iterable
+from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -45,10 +46,10 @@ from ..kernel_source import (
     stored_names,
     without_raises,
 )
-from .semantics.scalars import largest, loop_range, smallest
+from .semantics.scalars import fold, loop_range
 
 _LANGUAGE = " tl"  # a space, so that no source can name it
-_COMPILED = {"range": loop_range, "max": largest, "min": smallest}
+_COMPILED = {"range": loop_range, "max": partial(fold, max, "maximum"), "min": partial(fold, min, "minimum")}
 """What these built-ins are in a kernel; constants are computed by Python's own."""
 _TYPES = (tl.tensor, tl.dtype, tl.pointer_type, tl.block_type, tl.core.tensor_descriptor_base, tl.constexpr)
 _FIELDS = (

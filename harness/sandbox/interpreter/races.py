@@ -30,9 +30,10 @@ import torch
 from attrs import define, field
 from numpy.typing import NDArray
 
+from ..candidate_module import find_cause
 from .accesses import Access, Watcher, watched_by
 from .buffers import find_stretch
-from .programs import Place, backwards, find_cause, run_with
+from .programs import Place, backwards, run_with
 
 _MANY = -1
 _MOST_HOLDS = 8

@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from triton.runtime import interpreter
 
 from ....core.plan import Launch
+from ..candidate_module import find_cause
 from .buffers import find_stretch
-from .programs import Place, find_cause, run_programs
+from .programs import Place, run_programs
 from .semantics.patches import BUILDER, INTERPRETER, Patch, around, patched, replace
 
 _FIRST_PROGRAMS = 16

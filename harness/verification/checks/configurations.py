@@ -209,4 +209,4 @@ def describe_choice(recording: Recording, choice: Choice) -> str:
 
 def report_unrun(failure: Failure | None) -> RunReport:
     """The report of what was not run, or is yet to be."""
-    return RunReport(variant=Variant.ORIGINAL, seconds=0.0, failure=failure)
+    return RunReport(variant=Variant.ORIGINAL, failure=failure)

@@ -87,7 +87,7 @@ def _judge_as_data(
     if added:
         names = ", ".join(sorted({qualname for qualname, _ in added}))
         message = f"{names}: reads what it writes, and is tuned at the declared sizes, where none is run whole"
-        failure = Failure(outcome=Outcome.UNSUPPORTED, message=f"{message}; reset what it adds to")
+        failure = Failure(Outcome.UNSUPPORTED, f"{message}; reset what it adds to")
     if failure is not None:
         description = f"{describe_choice(known, choice)}, {_WHEN}"
         yield ConfigurationRun(choice=choice, description=description, report=report_unrun(failure))
@@ -195,5 +195,4 @@ def _is_same(plain: LaunchPlan | None, measured: LaunchPlan | None) -> bool:
 
 
 def _changed() -> Failure:
-    message = "after a tuner has measured, forward launches something else"
-    return Failure(outcome=Outcome.NOT_REPRODUCIBLE, message=message)
+    return Failure(Outcome.NOT_REPRODUCIBLE, "after a tuner has measured, forward launches something else")

@@ -141,7 +141,7 @@ def _interpret(candidate: Candidate, task: Task, context: VerifierContext) -> It
     for inputs in wanted:
         prepared = prepare_run(candidate, task, context, inputs)
         if isinstance(prepared, Failure):
-            yield RunReport(variant=inputs.variant, seconds=0.0, failure=prepared)
+            yield RunReport(variant=inputs.variant, failure=prepared)
         else:
             yield from run_prepared(candidate, context, [prepared])
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -150,7 +151,8 @@ def _return_follows(body: list[ast.stmt], found: ast.Return) -> bool:
     return False
 
 
-def _decide(operands: tuple[Callable[[], Any], ...], ends: bool, combine: Callable[[Any, Any], Any]) -> Any:
+def _decide(ends: bool, combine: Callable[[Any, Any], Any], *operands: Callable[[], Any]) -> Any:
+    """Compute `a and b` or `a or b` as compiled: constants may end it, tensors are all computed and combined."""
     tensors: list[Any] = []
     value: Any = not ends
     for operand in operands:
@@ -167,17 +169,7 @@ def _decide(operands: tuple[Callable[[], Any], ...], ends: bool, combine: Callab
     return result
 
 
-def logical_and(*operands: Callable[[], Any]) -> Any:
-    """Compute `a and b` as compiled: constants may end it, tensors are all computed and combined."""
-    return _decide(operands, False, interpreter.interpreter_semantic.logical_and)
-
-
-def logical_or(*operands: Callable[[], Any]) -> Any:
-    """Compute `a or b` as compiled."""
-    return _decide(operands, True, interpreter.interpreter_semantic.logical_or)
-
-
-def logical_not(value: Any) -> Any:
+def _not(value: Any) -> Any:
     """Compute `not a` as compiled."""
     value = unwrapped(value)
     return interpreter.interpreter_semantic.not_(value) if isinstance(value, tl.tensor) else not value
@@ -218,9 +210,9 @@ def _require(builder: Any, condition: Any, message: str) -> None:
 
 
 _COMPILED = {
-    "_compiled_and": logical_and,
-    "_compiled_or": logical_or,
-    _NOT: logical_not,
+    "_compiled_and": partial(_decide, False, interpreter.interpreter_semantic.logical_and),
+    "_compiled_or": partial(_decide, True, interpreter.interpreter_semantic.logical_or),
+    _NOT: _not,
     _STORED: scalars.stored,
     _CHOSEN: scalars.chosen,
     _RETURNED: scalars.returned,
