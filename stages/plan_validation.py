@@ -16,7 +16,7 @@ import re
 
 from ..core.candidate import Failure, ReferenceSignature
 from ..core.outcome import Outcome
-from ..core.plan import Buffer, BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan, Operator, Purity, View, views_of
+from ..core.plan import Buffer, BufferKind, Copy, Kernel, Launch, LaunchPlan, Operator, Purity, Step, View, views_of
 
 _MAX_ELEMENTS = 2**48 - 1
 """No GPU addresses more; beyond this, what a plan claims would overflow the judge's floating-point estimates."""
@@ -122,18 +122,33 @@ def _describe(tensors: list[tuple[str, tuple[int, ...]]]) -> str:
 def _find_mutation(plan: LaunchPlan) -> Failure | None:
     """A step that stores to what the candidate was given; kernels that were not compiled have the benefit of doubt."""
     for step in plan.steps:
-        if isinstance(step, Launch):
-            kernel = plan.kernels[step.kernel]
-            targets = written_views(step, kernel) if _is_compiled(kernel) else ()
-        elif isinstance(step, Operator):
-            targets = step.outputs
-        else:
-            targets = (step.target,)
-        for view in targets:
+        if isinstance(step, Launch) and not _is_compiled(plan.kernels[step.kernel]):
+            continue
+        for view in _targets(plan, step):
             buffer = plan.buffers[view.buffer]
             if buffer.kind in (BufferKind.INPUT, BufferKind.PARAMETER):
                 return Failure(Outcome.INPUT_MUTATED, f"{buffer.kind} {buffer.name}")
     return None
+
+
+def _sources(plan: LaunchPlan, step: Step) -> tuple[View, ...]:
+    match step:
+        case Launch():
+            return read_views(step, plan.kernels[step.kernel])
+        case Operator():
+            return step.inputs
+        case Copy():
+            return (step.source,)
+    return ()
+
+
+def _targets(plan: LaunchPlan, step: Step) -> tuple[View, ...]:
+    match step:
+        case Launch():
+            return written_views(step, plan.kernels[step.kernel])
+        case Operator():
+            return step.outputs
+    return (step.target,)
 
 
 class _Flow:
@@ -150,40 +165,19 @@ class _Flow:
                 self.carried[index].add(int(buffer.name))
 
     def follow(self) -> None:
+        """Follow values step by step; what PyTorch computes counts as computed, and as launched if a launch fed it."""
         for step in self.plan.steps:
-            match step:
-                case Launch():
-                    self._launch(step)
-                case Copy(source=source, target=target):
+            sources = [view.buffer for view in _sources(self.plan, step)]
+            carried = set[int]().union(*(self.carried[source] for source in sources))
+            is_computed = isinstance(step, (Launch, Operator))
+            computed = carried if is_computed else set[int]().union(*(self.computed[source] for source in sources))
+            launched = isinstance(step, Launch) or any(self.launched[source] for source in sources)
+            for target in _targets(self.plan, step):
+                if not isinstance(step, Launch):
                     self._overwrite(target)
-                    self.carried[target.buffer] |= self.carried[source.buffer]
-                    self.computed[target.buffer] |= self.computed[source.buffer]
-                    self.launched[target.buffer] |= self.launched[source.buffer]
-                case Fill(target=target):
-                    self._overwrite(target)
-                case Operator():
-                    self._operate(step)
-
-    def _operate(self, step: Operator) -> None:
-        """What PyTorch computes counts as computed, but a result is written by a launch only if it comes from one."""
-        sources = [view.buffer for view in step.inputs]
-        reached = set().union(*(self.carried[source] | self.computed[source] for source in sources))
-        launched = any(self.launched[source] for source in sources)
-        for target in step.outputs:
-            self._overwrite(target)
-            self.carried[target.buffer] |= reached
-            self.computed[target.buffer] |= reached
-            self.launched[target.buffer] |= launched
-
-    def _launch(self, launch: Launch) -> None:
-        kernel = self.plan.kernels[launch.kernel]
-        reached: set[int] = set()
-        for view in read_views(launch, kernel):
-            reached |= self.carried[view.buffer]
-        for view in written_views(launch, kernel):
-            self.carried[view.buffer] |= reached
-            self.computed[view.buffer] |= reached
-            self.launched[view.buffer] = True
+                self.carried[target.buffer] |= carried
+                self.computed[target.buffer] |= computed
+                self.launched[target.buffer] |= launched
 
     def _overwrite(self, target: View) -> None:
         """A step that replaces a whole buffer makes what was there before irrelevant."""

@@ -66,7 +66,7 @@ class Executor:
         self.is_spoilt = False
         """Whether a plan wrote where it must not, and who knows where else."""
 
-    def answer(self, header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
+    def answer(self, header: dict[str, Any], blobs: list[bytes]) -> wire.Answer:
         """The reply to one request, with the failure that it ended in, if any."""
         binaries = {sha256: blobs[index] for sha256, index in header.get("binaries", {}).items()}
         try:
@@ -75,9 +75,7 @@ class Executor:
             return {"failure": to_plain(failure_of(error))}, []
         return {"failure": None, **reply}, outputs
 
-    def _reply(
-        self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]
-    ) -> tuple[dict[str, Any], list[bytes]]:
+    def _reply(self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]) -> wire.Answer:
         match header["kind"]:
             case "warm up":
                 self._timer.warm_up()
@@ -111,9 +109,7 @@ class Executor:
                 return self._run_all(header, binaries, blobs)
         return {}, []
 
-    def _run_all(
-        self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]
-    ) -> tuple[dict[str, Any], list[bytes]]:
+    def _run_all(self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]) -> wire.Answer:
         results: list[dict[str, Any]] = []
         outputs: list[bytes] = []
         for plain in header["requests"]:
@@ -253,7 +249,7 @@ class Executor:
         torch.cuda.synchronize()
         return is_over
 
-    def _finish_timing(self, header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
+    def _finish_timing(self, header: dict[str, Any], blobs: list[bytes]) -> wire.Answer:
         timed = self._timer.finish_plan(lambda plan: _place(_read(plan, header["others"], blobs)))
         outputs: list[bytes] = []
         found = [result for result in (timed.first, timed.fresh) if result is not None]

@@ -293,28 +293,21 @@ class Oracle(TaskFacts):
             return evolve(spec, row_scale=1.0)
         stable = evolve(spec, row_scale=spec.stable_scale, has_peaks=True)
         for proposal in (stable, spec) if self.traits(task).subtracts_maximum else (spec,):
-            beside = VariantInputs(
-                variant=spec.variant,
-                profile=Profile.SMALL,
-                dtype=spec.dtype,
-                row_scale=1.5 * proposal.row_scale,  # the largest of a million lie so much farther out
-                has_peaks=proposal.has_peaks,
-            )
+            # the largest of a million lie so much farther out
+            beside = _beside(spec, row_scale=1.5 * proposal.row_scale, has_peaks=proposal.has_peaks)
             if self.is_accepted(task, beside) and self.is_exact(task, beside):
                 return proposal
         return evolve(spec, row_scale=1.0)
 
     def _has_fair_ties(self, task: Task, spec: VariantInputs) -> bool:
         """Whether the result says positions of extremes, and which of several; small sizes show it."""
-        beside = VariantInputs(variant=spec.variant, profile=Profile.SMALL, dtype=spec.dtype, step=spec.step)
-        return self.traits(task).orders_inputs and self.resolves_ties(task) and self.is_exact(task, beside)
+        is_asked = self.traits(task).orders_inputs and self.resolves_ties(task)
+        return is_asked and self.is_exact(task, _beside(spec, step=spec.step))
 
     def _changeable(self, task: Task, spec: VariantInputs) -> tuple[int, ...]:
         """The inputs whose integers the variant changes; beyond the declared sizes, where they judge at small ones."""
         if spec.profile is Profile.BEYOND and spec.integers:
-            beside = VariantInputs(
-                variant=spec.variant, profile=Profile.SMALL, dtype=spec.dtype, integers=spec.integers
-            )
+            beside = _beside(spec, integers=spec.integers)
             if not (self.changeable_integers(task, spec.integers) and self.is_exact(task, beside)):
                 return ()
         return self.changeable_integers(task, spec.integers)
@@ -358,3 +351,8 @@ class Oracle(TaskFacts):
             return ()
         ordinary = self.expected(task, original, seeded_parameters)
         return tuple(_SHARE_OF_SCALE * find_scale(wanted) for wanted in ordinary.expected)
+
+
+def _beside(spec: VariantInputs, **changes: Any) -> VariantInputs:
+    """Inputs at small sizes, which are soon computed, with these changes alone."""
+    return VariantInputs(variant=spec.variant, profile=Profile.SMALL, dtype=spec.dtype, **changes)

@@ -56,6 +56,20 @@ class DataRace(Exception):
 
 
 @define
+class _Program:
+    """What one program has done so far, by times."""
+
+    began: int
+    last_atomic: int = 0
+    has_acquired: bool = False
+    """Whether it has performed an atomic that acquires."""
+    published: int = 0
+    """Until when its stores are published: its last barrier before its last atomic that releases."""
+    released: dict[int, int] = field(factory=dict)
+    """And when it was, by the shape of the atomic: the threads that performed it had stored before."""
+
+
+@define
 class _Watch(Watcher):
     """Records what one launch has done; times count accesses, and 0 is never."""
 
@@ -77,14 +91,7 @@ class _Watch(Watcher):
     last_barrier: int = 0
     clock: int = 0
     program: tuple[int, int, int] | None = None
-    began: list[int] = field(factory=list)
-    last_atomic: list[int] = field(factory=list)
-    acquired: list[bool] = field(factory=list)
-    """Whether each program has performed an atomic that acquires."""
-    published: list[int] = field(factory=list)
-    """Until when each program's stores are published: its last barrier before its last atomic that releases."""
-    released: list[dict[int, int]] = field(factory=list)
-    """And when it was, by the shape of the atomic: the threads that performed it had stored before."""
+    programs: list[_Program] = field(factory=list)
     relies_on_atomics: bool = False
     """Whether an access was taken to be in order for the atomics around it alone."""
     narrow: NDArray[np.int32] | None = None
@@ -95,19 +102,21 @@ class _Watch(Watcher):
         if self._is_foreign(elements):
             raise DataRace
         times = self.stored[elements]
-        own = times > max(self.began[-1] - 1, self.last_barrier)
+        own = times > max(self.programs[-1].began - 1, self.last_barrier)
         if own.any():
             is_elsewhere = self.lane[elements] != lanes
             if access.lanes.size > 1:
                 is_elsewhere |= _is_within(elements, self.spread)
             if np.any(is_elsewhere & own):
                 raise DataRace("a lane loads what another lane has stored, with no barrier between the two")
-        if self.loops and np.any((times > max(self.began[-1] - 1, self.loops[-1])) & _is_within(elements, self.ahead)):
+        if self.loops and np.any(
+            (times > max(self.programs[-1].began - 1, self.loops[-1])) & _is_within(elements, self.ahead)
+        ):
             raise DataRace(
                 "a loop that is pipelined loads what it has stored, and compiled code loads it before it is stored: "
                 "put tl.debug_barrier() into the loop, or give it num_stages=1"
             )
-        number = len(self.began)
+        number = len(self.programs)
         readers = self.readers[elements]
         self.readers[elements] = np.where((readers == 0) | (readers == number), number, _MANY)
 
@@ -142,21 +151,22 @@ class _Watch(Watcher):
             raise DataRace
         if access.is_narrow or self.narrow is not None:
             self._note_scope(elements, access.is_narrow)
-        self.acquired[-1] |= access.acquires
+        program = self.programs[-1]
+        program.has_acquired |= access.acquires
         if access.releases:
-            self.published[-1] = self.last_barrier
-            self.released[-1][self._number_shape(access)] = self.clock
-        self.last_atomic[-1] = self.last_barrier = self.clock
+            program.published = self.last_barrier
+            program.released[self._number_shape(access)] = self.clock
+        program.last_atomic = self.last_barrier = self.clock
 
     def _note_scope(self, elements: NDArray[np.int64], is_narrow: bool) -> None:
         """Note an atomic of which programs of other blocks are not told, or one on what such an atomic has changed."""
         if self.narrow is None:
             self.narrow = np.zeros(self.stored.size, np.int32)
         owners = self.narrow[elements]
-        if np.any((owners != 0) & (owners != len(self.began))):
+        if np.any((owners != 0) & (owners != len(self.programs))):
             raise DataRace("programs meet in atomics of the scope of one thread block: leave scope= out, or say 'gpu'")
         if is_narrow:
-            self.narrow[elements] = len(self.began)
+            self.narrow[elements] = len(self.programs)
 
     def wait(self) -> None:
         self.last_barrier = self.clock
@@ -172,11 +182,7 @@ class _Watch(Watcher):
         self.clock += 1
         if access.program != self.program:
             self.program = access.program
-            self.began.append(self.clock)
-            self.last_atomic.append(0)
-            self.acquired.append(False)
-            self.published.append(0)
-            self.released.append({})
+            self.programs.append(_Program(began=self.clock))
         return access.find_elements(self.start, self.shift)
 
     def _number_shape(self, access: Access) -> int:
@@ -193,10 +199,10 @@ class _Watch(Watcher):
     def _is_foreign(self, elements: NDArray[np.int64], by_atomic: bool = False) -> bool:
         """Return whether another program has stored to one of them, with no order between the two."""
         times = self.stored[elements]
-        is_of_others = (times > 0) & (times < self.began[-1])
+        is_of_others = (times > 0) & (times < self.programs[-1].began)
         if not is_of_others.any():
             return False
-        if not (by_atomic or self.acquired[-1]):
+        if not (by_atomic or self.programs[-1].has_acquired):
             return True
         self.relies_on_atomics |= not by_atomic
         shapes = self.lane[elements[is_of_others]] >> 32
@@ -205,15 +211,15 @@ class _Watch(Watcher):
 
     def _is_published(self, time: int, shape: int) -> bool:
         """Return whether a program has let others read what it stored at a time by a block of a shape."""
-        program = bisect_right(self.began, time) - 1
-        return max(self.published[program], self.released[program].get(shape, 0)) >= time
+        program = self.programs[bisect_right(self.programs, time, key=lambda each: each.began) - 1]
+        return max(program.published, program.released.get(shape, 0)) >= time
 
     def _is_read_by_others(self, elements: NDArray[np.int64]) -> bool:
         """Return whether another program has loaded one of them, with no order between the two."""
         readers = self.readers[elements]
-        is_read = bool(np.any((readers != 0) & (readers != len(self.began))))
+        is_read = bool(np.any((readers != 0) & (readers != len(self.programs))))
         self.relies_on_atomics |= is_read
-        return is_read and not self.last_atomic[-1]
+        return is_read and not self.programs[-1].last_atomic
 
 
 @contextlib.contextmanager

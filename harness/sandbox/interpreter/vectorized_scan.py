@@ -194,32 +194,29 @@ def _accesses(scan: Scan) -> dict[str, Callable[..., Any]]:
     plain_load, plain_store = BUILDER.create_masked_load, BUILDER.create_masked_store
     plain_combine, plain_dot = BUILDER.create_atomic_rmw, BUILDER.create_dot
 
+    def lead(pointers: Any, mask: Any, *values: Any) -> Any:
+        """Return pointers, mask and values in one shape, which is counted."""
+        arrays = scan.lead(pointers.data, _lanes(mask), *(value.data for value in values))
+        scan.spend(arrays[0].shape)
+        dtypes = (pointers.dtype, tl.int1, *(value.dtype for value in values))
+        return [handle(array, dtype) for array, dtype in zip(arrays, dtypes, strict=True)]
+
     def load(self: Any, pointers: Any, mask: Any, other: Any, *options: Any, **named: Any) -> Any:
-        given = [pointers.data, _lanes(mask), *(() if other is None else (other.data,))]
-        shaped = scan.lead(*given)
-        scan.spend(shaped[0].shape)
-        filled = None if other is None else handle(shaped[2], other.dtype)
-        return plain_load(
-            self, handle(shaped[0], pointers.dtype), handle(shaped[1], tl.int1), filled, *options, **named
-        )
+        places, lanes, *others = lead(pointers, mask, *(() if other is None else (other,)))
+        return plain_load(self, places, lanes, others[0] if others else None, *options, **named)
 
     def store(self: Any, pointers: Any, value: Any, mask: Any, *options: Any, **named: Any) -> Any:
-        places, values, lanes = scan.lead(pointers.data, value.data, _lanes(mask))
-        scan.spend(places.shape)
-        plain_store(
-            self, handle(places, pointers.dtype), handle(values, value.dtype), handle(lanes, tl.int1), *options, **named
-        )
-        scan.note(places, lanes)
+        places, lanes, values = lead(pointers, mask, value)
+        plain_store(self, places, values, lanes, *options, **named)
+        scan.note(places.data, lanes.data)
 
     def combine(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
         if value.dtype.scalar == tl.bfloat16:
             raise NotScannable("an atomic on bfloat16")
-        places, values, lanes = scan.lead(pointers.data, value.data, mask.data)
-        scan.spend(places.shape)
-        given = handle(places, pointers.dtype), handle(values, value.dtype), handle(lanes, tl.int1)
-        result = plain_combine(self, operation, *given, *options)
-        scan.note(places, lanes, is_atomic=True)
-        return handle(result.data.reshape(places.shape), result.dtype)
+        places, lanes, values = lead(pointers, mask, value)
+        result = plain_combine(self, operation, places, values, lanes, *options)
+        scan.note(places.data, lanes.data, is_atomic=True)
+        return handle(result.data.reshape(places.data.shape), result.dtype)
 
     def dot(self: Any, left: Any, right: Any, *rest: Any) -> Any:
         shape = (max(len(left.data), len(right.data)), *left.data.shape[1:], right.data.shape[-1])

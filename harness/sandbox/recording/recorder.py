@@ -224,10 +224,8 @@ class _Session:
                     take_asked()
                     found = self._attempt(model, inputs, hollow)
                     asked = take_asked()
-            difference = None if found is None else find_difference(plan, found)
-            if difference is not None:
-                names = ", ".join([*(each.name for each in circumstances if each.name), *asked])
-                raise Refusal(Outcome.NOT_REPRODUCIBLE, f"{names or 'on new tensors'}: {difference}"[:300])
+            names = ", ".join([*(each.name for each in circumstances if each.name), *asked])
+            _require_same(plan, found, names or "on new tensors")
 
     def _call_with_one_tensor(self, model: torch.nn.Module, plan: LaunchPlan, hollow: bool) -> None:
         """Raise where forward launches something else when one tensor is given for all inputs that are alike."""
@@ -238,9 +236,7 @@ class _Session:
             if len(given) == sum(isinstance(spec, TensorSpec) for spec in self.request.inputs):
                 return
             found = self._attempt(model, inputs, hollow)
-        difference = None if found is None else find_difference(plan, found, of_buffers=False)
-        if difference is not None:
-            raise Refusal(Outcome.NOT_REPRODUCIBLE, f"with one tensor for several inputs: {difference}"[:300])
+        _require_same(plan, found, "with one tensor for several inputs", of_buffers=False)
 
     def _call_at_other_sizes(self, model: torch.nn.Module, hollow: bool) -> None:
         """Raise where a model whose first call had this recording's sizes does something else at larger ones."""
@@ -251,12 +247,8 @@ class _Session:
         self.recorder.begin(request.compile)
         with torch.no_grad():
             found = self._attempt(model, self._make_inputs(request), hollow)
-        if found is None:
-            return
-        difference = find_difference(without_origins(plan), without_origins(found))
-        if difference is not None:
-            message = f"after calls at smaller sizes, at the {request.profile} ones: {difference}"
-            raise Refusal(Outcome.NOT_REPRODUCIBLE, message[:300])
+        found = None if found is None else without_origins(found)
+        _require_same(without_origins(plan), found, f"after calls at smaller sizes, at the {request.profile} ones")
 
     def _attempt(self, model: torch.nn.Module, inputs: list[Any], hollow: bool) -> LaunchPlan | None:
         """Return the plan of one more pass; None where forward fails."""
@@ -357,6 +349,13 @@ class _Session:
         if constants & set(_used(plan)):
             raise _NeedsValues if hollow else Refusal(Outcome.UNSUPPORTED, "a constant without values")
         return plan
+
+
+def _require_same(plan: LaunchPlan, found: LaunchPlan | None, when: str, of_buffers: bool = True) -> None:
+    """Raise where a pass that came to its end does something else than the plan."""
+    difference = None if found is None else find_difference(plan, found, of_buffers=of_buffers)
+    if difference is not None:
+        raise Refusal(Outcome.NOT_REPRODUCIBLE, f"{when}: {difference}"[:300])
 
 
 def _as_parameter(made: torch.Tensor, stand_ins: dict[int, torch.Tensor], original: torch.Tensor) -> torch.nn.Parameter:
